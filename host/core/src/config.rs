@@ -1,5 +1,5 @@
-//! `skillhost.toml`: a file of settings, read and checked. Nothing in it is
-//! guessed, and every error names the file, the line and what would be right.
+//! Reading and checking `skillhost.toml`. Every error names the file, the line and a valid
+//! value. Nothing is guessed.
 
 mod audit;
 mod clients;
@@ -43,28 +43,28 @@ pub use stdio::StdioLimits;
 /// The name of a configuration that is found in the current folder.
 pub const DEFAULT_FILE: &str = "skillhost.toml";
 
-/// A configuration. [`HostBuilder::from_config`](crate::HostBuilder::from_config)
-/// sets up a host by it.
+/// A configuration. [`HostBuilder::from_config`](crate::HostBuilder::from_config) creates a
+/// builder from it.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Config {
-    /// The file's name, for messages. None if no file was read.
+    /// The file's name, for messages. `None` if no file was read.
     pub file: Option<String>,
-    /// Folders of skills. The first one that has a skill wins.
+    /// Folders of skills. If several have a skill of the same name, the first folder wins.
     pub skills: Vec<ConfiguredRoot>,
     /// Folders of tool components.
     pub tools: Vec<ConfiguredPath>,
-    /// The folder that paths without a skill are relative to.
+    /// The base of paths in calls that name no skill.
     pub home: Option<ConfiguredPath>,
-    /// Tools that are not offered and cannot be called.
+    /// Disabled tools: not offered, and not callable.
     pub disabled_tools: Vec<String>,
-    /// The tools that are offered together.
+    /// The offered tools.
     pub offer: ToolSet,
-    /// The words that describe the built-in tools.
+    /// The wording of the built-in tools' descriptions.
     pub wording: Wording,
-    /// Descriptions in the place of the tools' own, by the tool's name.
+    /// Descriptions that replace the tools' own, by tool name.
     pub descriptions: BTreeMap<String, String>,
-    /// False if failures come without help for the model. None: they come with it.
+    /// Whether failures include help for the model. `None` means yes.
     pub help: Option<bool>,
     /// True if files with several hard links may be read.
     pub hard_links: bool,
@@ -72,14 +72,13 @@ pub struct Config {
     pub limits: Limits,
     /// The audit log.
     pub audit_file: Option<ConfiguredPath>,
-    /// The fate of a call that cannot be recorded in it.
+    /// The mode for calls that cannot be recorded.
     pub audit: AuditMode,
-    /// The place of that and of [`Self::checkpoints`], if the configuration has them: then
-    /// there is a log.
+    /// The place of `audit`, if the configuration has it. It then requires a log.
     pub audit_place: Option<String>,
-    /// The signatures in it.
+    /// The settings of checkpoints.
     pub checkpoints: Checkpoints,
-    /// The calls that run and wait at a time.
+    /// The limits of running and waiting calls.
     pub load: Load,
     /// The limits of compiling a component file.
     pub compile_limits: CompileLimits,
@@ -87,28 +86,28 @@ pub struct Config {
     pub pins: BTreeMap<String, String>,
     /// True if a component file without a pin is refused.
     pub require_pins: bool,
-    /// True if a component file that cannot be loaded is an error. None: the program
-    /// makes it one for a server that requires pins.
+    /// Whether a component file that cannot be loaded is an error. `None` means yes for a
+    /// server that requires pins.
     pub require_components: Option<bool>,
-    /// The grants, by the name of a component file or of a built-in tool.
+    /// The grants, by component file or built-in tool.
     pub grants: BTreeMap<String, Grant>,
-    /// The limits of a prompt's section.
+    /// The limits of the prompt section about skills.
     pub prompt: PromptLimits,
     /// When agents see `find_skills`.
     pub search_offer: SearchOffer,
     /// The limits of a server on stdin and stdout.
     pub stdio: StdioLimits,
-    /// The settings of a server over HTTP.
+    /// The settings of the HTTP server.
     pub http: Http,
-    /// The clients of such a server, sorted by name.
+    /// The clients of the HTTP server, sorted by name.
     pub clients: Vec<ClientConfig>,
-    /// The issuers whose access tokens clients may show.
+    /// The accepted issuers of access tokens.
     pub issuers: Vec<IssuerConfig>,
-    /// The extent to which the program confines itself.
+    /// The use of the process sandbox.
     pub confinement: Confinement,
 }
 
-/// A folder of skills, and the place where it was configured.
+/// A folder of skills and its place in the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfiguredRoot {
     /// The folder.
@@ -117,29 +116,29 @@ pub struct ConfiguredRoot {
     pub place: String,
 }
 
-/// A path, and the place where it was configured.
+/// A path and its place in the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfiguredPath {
-    /// The path. A relative one counts from the configuration file's folder.
+    /// The path. A relative path starts at the configuration file's folder.
     pub path: PathBuf,
     /// The place, for messages: "`skillhost.toml`, line 3".
     pub place: String,
 }
 
 impl Config {
-    /// Reads a file that the operator named. Refuses one that others can change.
+    /// Reads a file that the operator named. Refuses a file that others can write.
     pub fn read(path: &Path, trust: &Trust) -> anyhow::Result<Self> {
         file::read(path, trust, Reach::Anywhere)
     }
 
-    /// Reads a file that was found and not named. Refuses keys that reach beyond
-    /// its own folder, and all that [`Config::read`] refuses.
+    /// Reads a file that was found in the current folder. Refuses keys that reach beyond
+    /// its own folder, and everything that [`Config::read`] refuses.
     pub fn read_found(path: &Path, trust: &Trust) -> anyhow::Result<Self> {
         file::read(path, trust, Reach::OwnFolder)
     }
 
-    /// Parses a file's text. `name` stands for the file in messages; relative
-    /// paths count from `folder`.
+    /// Parses a file's text. `name` is the file's name in messages; relative paths start at
+    /// `folder`.
     pub fn parse(text: &str, name: &str, folder: &Path) -> anyhow::Result<Self> {
         parse::parse(&Source {
             text,
@@ -149,14 +148,14 @@ impl Config {
         })
     }
 
-    /// Checks that a host of this configuration has a built-in tool.
+    /// Returns whether a host of this configuration has a built-in tool.
     pub fn has_built_in(&self, tool: &str) -> bool {
         let is_off = tool == "find_skills" && self.search_offer == SearchOffer::Never;
         !is_off && self.offer.has(tool, true) && !self.disabled_tools.iter().any(|off| off == tool)
     }
 
-    /// Returns the folders of skills. The error names the first that is not a
-    /// folder, and where it was configured.
+    /// Returns the folders of skills. The error names the first one that is not a folder,
+    /// and its place.
     pub fn skills_roots(&self) -> anyhow::Result<Vec<SkillsRoot>> {
         let check = |ConfiguredRoot { root, place }: &ConfiguredRoot| {
             check_folder(&root.path, place)?;
@@ -167,8 +166,7 @@ impl Config {
 }
 
 impl ConfiguredPath {
-    /// Returns the path of a folder. The error names the place where it was
-    /// configured.
+    /// Returns the path, which must be a folder. The error names its place.
     pub(crate) fn folder(&self) -> anyhow::Result<&Path> {
         check_folder(&self.path, &self.place)?;
         Ok(&self.path)

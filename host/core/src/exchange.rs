@@ -1,6 +1,5 @@
-//! Function calls as the models' own interfaces write them: definitions out, calls
-//! in, results out. Only [`run`] and [`respond`] start anything; the rest translates.
-//! Nothing here reads or writes a stream.
+//! Function calls in the formats of model APIs: translates definitions, calls and results.
+//! Only [`run`] and [`respond`] run calls. Nothing here reads or writes a stream.
 //!
 //! ```
 //! # fn main() -> anyhow::Result<()> {
@@ -50,23 +49,23 @@ pub use mcp::mcp_tools;
 pub use running::{run, run_from};
 pub use strict::NotStrict;
 
-/// The most bytes of a message. Guards against: a stream without an end. A whole API
-/// response with reasoning and images has a few million.
+/// The maximum bytes of a message. Guards against: endless input. A whole API response with
+/// reasoning and images has a few million.
 pub const MAX_MESSAGE: usize = 16 << 20;
 
-/// The most calls in a message. Guards against: a message that costs hours. Models
-/// make a few dozen at most.
+/// The maximum number of calls in a message. Guards against: a message that takes hours.
+/// Models make a few dozen at most.
 pub const MAX_CALLS: usize = 512;
 
-/// A model's interface, which decides the form of messages and definitions.
+/// The format of a model API's messages and definitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Format {
-    /// OpenAI's chat completions, which many other servers speak too:
-    /// `tool_calls`, answered by a `tool` message each.
+    /// OpenAI's chat completions, which many other servers support: `tool_calls`, each
+    /// answered by a `tool` message.
     OpenAi,
-    /// OpenAI's Responses: `function_call` items, answered by a
-    /// `function_call_output` item each.
+    /// OpenAI's Responses: `function_call` items, each answered by a `function_call_output`
+    /// item.
     Responses,
     /// Anthropic's Messages: `tool_use` blocks, answered by `tool_result`
     /// blocks in one `user` message.
@@ -76,16 +75,15 @@ pub enum Format {
     Gemini,
 }
 
-/// A call that a model made.
+/// A tool call in a model's message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Call {
-    /// The id that the result repeats. Gemini may leave it out, and then goes by the
-    /// order.
+    /// The id that the result repeats. Gemini may omit it, and matches results by order.
     pub id: Option<String>,
-    /// The tool's name, as the model wrote it.
+    /// The tool's name, as in the message.
     pub name: String,
-    /// The arguments as JSON, as the model wrote them: they may be broken.
+    /// The text of the arguments, which may be invalid JSON.
     pub arguments: String,
 }
 
@@ -95,49 +93,48 @@ pub struct Call {
 pub struct Answer {
     /// The call's id.
     pub id: Option<String>,
-    /// The tool's name, as the model wrote it.
+    /// The tool's name, as in the message.
     pub name: String,
     /// The text that the model reads.
     pub text: String,
-    /// True if the call has no output. The text says why.
+    /// True if the call failed. The text says why.
     pub failed: bool,
-    /// What the host adds to a failure; see
-    /// [`CallError::model_help`](crate::CallError::model_help). It is in no
-    /// message: a result is one text there.
+    /// Help beside a failure; see [`CallError::model_help`](crate::CallError::model_help).
+    /// Messages do not contain it, because their results are a single text.
     pub help: Option<String>,
 }
 
-/// The reasons why a message has no answer. Nothing of it was run.
+/// The error of a message that cannot be answered. None of its calls ran.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MessageError {
-    /// It is larger than [`MAX_MESSAGE`].
+    /// The message is larger than [`MAX_MESSAGE`].
     #[error("the message is larger than {MAX_MESSAGE} bytes")]
     TooLarge,
-    /// It has more calls than [`MAX_CALLS`].
+    /// The message has more calls than [`MAX_CALLS`].
     #[error("the message has more than {MAX_CALLS} calls")]
     TooManyCalls,
-    /// It is not JSON; the text says where.
+    /// The message is invalid JSON; the text says where.
     #[error("the message is not JSON: {0}")]
     NotJson(String),
-    /// It is not one assistant message of this format; the text says why.
+    /// The message is not an assistant message of this format; the text says why.
     #[error("the message cannot be answered: {0}")]
     Shape(String),
 }
 
-/// Definitions for strict mode: the model then writes arguments that fit, or
-/// none.
+/// Definitions for strict mode, in which the model only writes arguments that match the
+/// schema.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct StrictTools {
     /// The `tools` of a request.
     pub tools: Value,
-    /// The tools whose schemas strict mode cannot express. They are among the others,
-    /// and not strict.
+    /// The tools whose schemas strict mode cannot express. `tools` has them without strict
+    /// mode.
     pub not_strict: Vec<NotStrict>,
 }
 
-/// Writes a definition, strict if there is a schema for strict mode.
+/// Writes a definition. It is strict if there is a schema for strict mode.
 type ToolWriter = fn(&Definition, Option<Map<String, Value>>) -> Value;
 
 /// A format, and the functions that translate it.
@@ -147,7 +144,7 @@ struct Dialect {
     calls: fn(&str) -> Result<Vec<Call>, MessageError>,
     messages: fn(Vec<Answer>) -> Vec<Value>,
     tools: fn(&[Definition]) -> Value,
-    /// None: the format has no strict mode.
+    /// `None` if the format has no strict mode.
     strict_tool: Option<ToolWriter>,
 }
 
@@ -213,13 +210,13 @@ impl Format {
         self.dialect().title
     }
 
-    /// Checks that the format has a strict mode.
+    /// Returns whether the format has a strict mode.
     pub fn has_strict_mode(self) -> bool {
         self.dialect().strict_tool.is_some()
     }
 
-    /// Returns the calls of an assistant message, in their order. The text is the
-    /// message, or the whole API response that holds one and no other.
+    /// Returns the calls of an assistant message in order. The text is the message, or an
+    /// API response with exactly one message.
     pub fn calls(self, message: &str) -> Result<Vec<Call>, MessageError> {
         if message.len() > MAX_MESSAGE {
             return Err(MessageError::TooLarge);
@@ -231,8 +228,8 @@ impl Format {
         Ok(calls)
     }
 
-    /// Returns what to append to the conversation after the message that made the
-    /// calls: messages, or items for Responses. Nothing for no answers.
+    /// Returns the messages (or items, for Responses) to append to the conversation after
+    /// the message with the calls. Returns none without answers.
     pub fn messages(self, answers: Vec<Answer>) -> Vec<Value> {
         if answers.is_empty() {
             Vec::new()
@@ -241,12 +238,12 @@ impl Format {
         }
     }
 
-    /// Returns the definitions, as they go into a request as `tools`.
+    /// Returns the definitions for the `tools` of a request.
     pub fn tools(self, definitions: &[Definition]) -> Value {
         (self.dialect().tools)(definitions)
     }
 
-    /// Returns the definitions for strict mode, and none for a format without it.
+    /// Returns the definitions for strict mode, or `None` if the format has none.
     pub fn strict_tools(self, definitions: &[Definition]) -> Option<StrictTools> {
         let tool = self.dialect().strict_tool?;
         let mut not_strict = Vec::new();
@@ -262,8 +259,8 @@ impl Format {
     }
 }
 
-/// Answers an assistant message: runs its calls, and returns what to append to the
-/// conversation after it. Returns nothing if the model called nothing.
+/// Runs the calls of an assistant message, and returns the messages to append to the
+/// conversation. Returns none if there are no calls.
 pub async fn respond(
     host: &Host,
     format: Format,

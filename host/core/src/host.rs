@@ -38,8 +38,10 @@ use components::LoadedComponent;
 use definitions::Description;
 pub use script_note::JudgedScript;
 
-/// Skills and tools, ready to answer calls. It is cheap to clone; all clones are
-/// the same host, and so is what a caller with a [scope](Host::in_scope) sees of it.
+/// Skills and tools, ready to answer calls.
+///
+/// Clones are cheap and are the same host. [`Host::in_scope`] gives a caller a restricted
+/// view of it.
 #[derive(Clone)]
 pub struct Host(Arc<Inner>, Option<Arc<Scope>>);
 
@@ -51,7 +53,7 @@ struct Inner {
     tools: Vec<ServedTool>,
     resources: Option<ResourceReader>,
     problems: Vec<String>,
-    /// Component files that are not served as they lie on disk.
+    /// Component files that are not served, or not as they are on disk.
     refused_components: usize,
     /// False if component files were left out because they are not compiled yet.
     is_complete: bool,
@@ -61,7 +63,7 @@ struct Inner {
     prompt_budget: usize,
 }
 
-/// The parts of a host that one in its place goes on with.
+/// The parts of a host that its successor takes over.
 #[derive(Clone)]
 struct Runtime {
     engine: EpochEngine,
@@ -70,58 +72,58 @@ struct Runtime {
     audit: Option<Arc<Audit>>,
 }
 
-/// The tool that reads skills' files for resources. No agent sees it.
+/// The internal tool that reads skills' files for resources.
 struct ResourceReader {
     tool: ServedTool,
-    /// The most bytes of a file: the operator's limit on answers, before base64.
+    /// The largest file in bytes: the operator's limit on answers, before base64.
     max_bytes: usize,
 }
 
-/// A tool, with what it may do.
+/// A tool and its grant.
 struct ServedTool {
     tool: Arc<Tool>,
-    /// The description that agents see, if it is not the component's.
+    /// The description for agents, if the operator replaced the component's own.
     description: Option<Description>,
     terms: Terms,
-    /// The part that its calls have of what all calls share.
+    /// The tool's quota of slots and memory.
     quota: Arc<CallQuota>,
-    /// The skills that it may know of.
+    /// The skills that it may read.
     skills: GrantedSkills,
-    /// True if its failures get help.
+    /// True if help is added to its failures.
     gives_help: bool,
 }
 
 impl Host {
-    /// Starts to build a host.
+    /// Creates a builder.
     pub fn builder() -> HostBuilder {
         HostBuilder::default()
     }
 
-    /// Returns a tool as its component defines it, without the skills' names.
+    /// Returns the definition of a tool from its component, without the names of skills.
     pub fn definition(&self, tool: &str) -> Option<&Definition> {
         let granted = self.tool(tool).ok()?;
         Some(&granted.tool.definition)
     }
 
-    /// Checks that a tool comes with the host.
+    /// Returns whether a tool is built in.
     pub fn is_built_in(&self, tool: &str) -> bool {
         self.tool(tool).is_ok_and(|tool| tool.quota.is_built_in)
     }
 
-    /// Returns the tools as their components define them, without the skills'
-    /// names.
+    /// Returns the definitions of all tools from their components, without the names of
+    /// skills.
     pub fn tools(&self) -> impl Iterator<Item = &Definition> {
         self.served_tools().map(|granted| &granted.tool.definition)
     }
 
-    /// Asks a tool's component for its definitions again, in a sandbox of its own.
+    /// Asks a tool's component for its definitions again, in a fresh sandbox.
     pub async fn redefine(&self, tool: &str) -> anyhow::Result<Vec<Definition>> {
         let ServedTool { tool, terms, .. } = self.tool(tool)?;
         tool.component.define(&terms.limits).await
     }
 
-    /// Returns whether the failures of a tool say which kind they are. Those of a
-    /// function with types of its own do not.
+    /// Returns whether a tool's failures state their kind. Failures of typed functions do
+    /// not.
     pub async fn has_failure_kinds(&self, tool: &str) -> Result<bool, CallError> {
         let granted = self.tool(tool)?;
         let sandbox = granted.tool.component.sandbox().await;
@@ -129,12 +131,12 @@ impl Host {
         Ok(!sandbox.exports_functions())
     }
 
-    /// Returns all skills, in whatever scope.
+    /// Returns all skills, regardless of scope.
     pub fn catalog(&self) -> &Catalog {
         &self.0.catalog
     }
 
-    /// Returns the problems of components and grants, for the operator. Other tools
+    /// Returns the problems of components and grants, for the operator. All other tools
     /// work.
     pub fn problems(&self) -> &[String] {
         &self.0.problems
@@ -146,29 +148,30 @@ impl Host {
         self.0.is_complete
     }
 
-    /// Returns what the host has in hand now: calls that run and wait, and the
-    /// memory of their sandboxes.
+    /// Returns the running and waiting calls, and the memory they use.
     pub fn occupancy(&self) -> Occupancy {
         let mut occupancy = self.0.runtime.engine.occupancy();
         occupancy.refused_components = self.0.refused_components;
         occupancy
     }
 
-    /// Returns the number of calls that run at a time:
-    /// [`Load::calls`](crate::Load::calls). Others wait, or get the answer that the
-    /// host is busy.
+    /// Returns the number of calls that may run at a time,
+    /// [`Load::calls`](crate::Load::calls). Further calls wait, or fail because the host is
+    /// busy.
     pub fn capacity(&self) -> usize {
         self.0.runtime.engine.calls() as usize
     }
 
-    /// Returns the number of calls of one tool that run at a time.
+    /// Returns the number of calls of one tool that may run at a time.
     pub(crate) fn calls_per_tool(&self) -> usize {
         self.0.runtime.engine.calls_per_tool() as usize
     }
 
-    /// Compiles the components that the cache does not have, several at a time and
-    /// built-in ones first, so that no first call has to wait for it. Calls that come meanwhile wait for
-    /// what they need. The calls of a component that cannot be compiled fail.
+    /// Compiles the components that are not in the cache, so that no first call has to
+    /// wait.
+    ///
+    /// Compiles several at a time, built-in ones first. Meanwhile a call waits for the
+    /// component that it needs. Calls of a component that cannot be compiled fail.
     pub async fn prepare(&self) {
         for is_built_in in [true, false] {
             let resources = self.0.resources.iter().map(|resources| &resources.tool);
@@ -186,18 +189,18 @@ impl Host {
         }
     }
 
-    /// Calls a tool, in a sandbox of its own that is gone when this returns.
-    /// Dropping the future stops the call. Needs a tokio runtime with a timer. A
-    /// future that is neither polled nor dropped keeps its slot, and all else that
-    /// the call has, from others.
+    /// Calls a tool in a fresh sandbox.
     ///
-    /// `arguments` is the JSON object that the model wrote; see
-    /// [`parse_arguments`](crate::parse_arguments) for its text.
+    /// Needs a tokio runtime with a timer. Dropping the future stops the call. A future
+    /// that is neither polled nor dropped keeps its slot and memory.
+    ///
+    /// `arguments` is the JSON object from the model;
+    /// [`parse_arguments`](crate::parse_arguments) parses its text.
     pub async fn call(&self, tool: &str, arguments: Value) -> Result<Output, CallError> {
         self.call_from(&Caller::default(), tool, arguments).await
     }
 
-    /// Calls a tool as [`Host::call`] does, for a caller whom the audit log names.
+    /// Calls a tool like [`Host::call`], and records the caller in the audit log.
     pub async fn call_from(
         &self,
         caller: &Caller,
@@ -208,9 +211,9 @@ impl Host {
             .await
     }
 
-    /// Refuses a call whose arguments could not be read, for that reason. It is in the
-    /// audit log as those are that [`Host::call_from`] refuses. An unknown tool, and a
-    /// record that cannot be written, are errors that go before.
+    /// Records and returns the error of a call whose arguments could not be read.
+    ///
+    /// An unknown tool, or a record that cannot be written, is reported in its place.
     pub async fn refuse(
         &self,
         caller: &Caller,
@@ -221,9 +224,8 @@ impl Host {
             .await
     }
 
-    /// Calls a tool as [`Host::call_from`] does, with the arguments as the model wrote
-    /// them. Arguments that are not JSON are an error of the call, and are in the audit
-    /// log.
+    /// Calls a tool like [`Host::call_from`], with the text of the arguments from the
+    /// model. Records invalid JSON in the audit log as a failed call.
     pub(crate) async fn call_json(
         &self,
         caller: &Caller,
@@ -235,7 +237,7 @@ impl Host {
             .await
     }
 
-    /// Calls the tool that reads for resources, which no agent can name.
+    /// Calls the internal tool that reads skills' files.
     pub(crate) async fn call_resources(
         &self,
         caller: &Caller,
@@ -247,20 +249,20 @@ impl Host {
             .await
     }
 
-    /// Returns the most bytes of a file that resources can have; none if they are
-    /// switched off.
+    /// Returns the largest file in bytes that can be read as a resource. Returns `None` if
+    /// resources are off.
     pub(crate) fn resource_bytes(&self) -> Option<usize> {
         self.resource_reader().map(|reader| reader.max_bytes)
     }
 
-    /// Checks that the files of the skill of this name may be read as resources.
+    /// Returns whether the files of a skill may be read as resources.
     pub(crate) fn resources_allow(&self, skill: &str) -> bool {
         let reader = self.resource_reader();
         reader.is_some_and(|reader| self.may_read(&reader.tool.terms, skill))
     }
 
-    /// Writes a checkpoint of the audit log, if it has records after the last one. At
-    /// the end of the last host with this log there is one in any case.
+    /// Writes a checkpoint to the audit log, if there are records after the last one. The
+    /// last host that uses a log writes a checkpoint when it ends.
     pub fn sign_audit_log(&self) {
         if let Some(audit) = &self.0.runtime.audit {
             audit.checkpoint();
@@ -307,7 +309,7 @@ impl Host {
         result
     }
 
-    /// Makes a tool's sandbox and drops it, to measure what that costs.
+    /// Creates a tool's sandbox and drops it, for benchmarks.
     #[cfg(skillhost_measure)]
     pub async fn instantiate(&self, tool: &str) -> Result<(), CallError> {
         let ServedTool {
@@ -339,7 +341,7 @@ impl Host {
         })
     }
 
-    /// Runs a call whose arguments fit the tool's schema.
+    /// Runs a call with arguments that match the tool's schema.
     async fn run_checked(
         &self,
         ServedTool {
@@ -366,7 +368,7 @@ impl Host {
         let sandbox = tool.component.sandbox().await;
         let sandbox = sandbox.map_err(|stop| stop_error(tool, stop))?;
         let given = sandbox.arguments(&tool.name, arguments)?;
-        // A call that waits holds nothing open.
+        // A waiting call holds no open files.
         let slot = sandbox.enter(quota).await;
         let slot = slot.map_err(|stop| stop_error(tool, stop))?;
         let open = || {
@@ -456,7 +458,7 @@ impl Host {
         }
     }
 
-    /// Returns the one folder that a call may read, if its grant allows it.
+    /// Opens the folder of a call, if the grant allows it.
     fn folder(
         &self,
         tool: &Tool,
@@ -482,11 +484,11 @@ impl Host {
                     _ => Ok(found),
                 }
             }
-            // As if it did not exist.
+            // The caller must not learn that the skill exists.
             (Some(name), _) if Skill::is_name(name) && !self.sees_skill(name) => {
                 Ok(Err(FolderError::Unknown))
             }
-            // A name that no skill can have is the tool's to answer.
+            // The tool answers for an invalid name in its own words.
             (Some(name), _) if Skill::is_name(name) && !terms.skills.allow(name) => {
                 Err(not_granted(name))
             }
@@ -496,7 +498,7 @@ impl Host {
     }
 }
 
-/// Logs that the host ended a call, and returns the error for its caller.
+/// Logs that the host stopped a call, and returns the error for its caller.
 fn stop_error(tool: &Tool, stop: Stop) -> CallError {
     let name = &tool.definition.name;
     let origin = &tool.component.origin;

@@ -1,5 +1,5 @@
-//! One call in one fresh sandbox: a store whose limits are armed before any guest
-//! code runs, one preopen at most, and nothing that outlives the call.
+//! One call in one fresh sandbox: a store with limits that are armed before guest code
+//! runs, and at most one preopen. Nothing outlives the call.
 
 mod answer;
 mod entry_point;
@@ -34,25 +34,26 @@ pub(crate) use types::RawFolderRule;
 use types::{CallParameters, CallResult};
 pub(crate) use types::{RawDefinition, RawForm};
 
-/// A linked component that can run any number of times.
+/// A linked component that can run many times.
 pub struct Sandbox {
     engine: EpochEngine,
     component: InstancePre<StoreState>,
-    /// The same with a file system that can be written, made at the first call that
-    /// has a copy-on-write view.
+    /// The component linked to a writable file system, created at the first call with a
+    /// copy-on-write view.
     writable: OnceLock<InstancePre<StoreState>>,
     entry_point: EntryPoint,
     /// The number of slots that a call takes.
     weight: u32,
 }
 
-/// One call: its arguments, and what it may use.
+/// A call: its arguments and its resources.
 pub struct SandboxCall<'a> {
     /// The tool's name.
     pub tool: &'a Arc<str>,
-    /// The arguments, in the form that the guest takes.
+    /// The arguments in the guest's form.
     pub arguments: GuestArguments,
-    /// The folder that it may read, or why it has none. `None` if the call names none.
+    /// The folder that it may read, or the reason why there is none. `None` if the call
+    /// names no folder.
     pub folder: Option<Result<CallFolder, FolderError>>,
     /// The rights and limits.
     pub terms: &'a Terms,
@@ -60,9 +61,9 @@ pub struct SandboxCall<'a> {
     pub skills: GrantedSkills,
     /// The scripts of the call's skill that the guest may start.
     pub scripts: Option<ScriptGate>,
-    /// True if it leaves a trace when it fails.
+    /// True if a failure produces a trace.
     pub is_traced: bool,
-    /// Its slot. The time of the call starts when it has one.
+    /// Its slot. The call's time starts when it gets one.
     pub slot: &'a CallSlot,
 }
 
@@ -72,20 +73,19 @@ pub(crate) struct DeclaredTools {
     pub(crate) callable: wasmtime::Result<()>,
 }
 
-/// The outcome of a run, and the most memory that the guest had.
+/// The outcome of a run.
 pub struct RunOutcome<T> {
-    /// The answer, or what stopped the guest.
+    /// The answer, or the reason why the guest was stopped.
     pub result: Result<T, Stop>,
-    /// The most memory that the guest had, in bytes.
+    /// The guest's peak memory in bytes.
     pub memory: usize,
-    /// The copy-on-write view, if the call had one. No guest has it any more.
+    /// The copy-on-write view, if the call had one. The guest cannot use it any more.
     pub view: Option<Arc<View>>,
-    /// The end of the call's time. `None` if it is too far away for the clock to
-    /// represent.
+    /// The deadline. `None` if it is too far in the future for the clock.
     pub deadline: Option<Instant>,
-    /// The limit that the guest met and went on from.
+    /// A limit that the guest reached without being stopped.
     pub met: Option<Stop>,
-    /// What it printed and where it broke off, if the call is traced.
+    /// Its output and the place where it trapped, if the call is traced.
     pub trace: CallTrace,
 }
 
@@ -101,7 +101,7 @@ impl<T> RunOutcome<T> {
         }
     }
 
-    /// Makes the outcome of a call whose guest did not run.
+    /// Creates the outcome of a call whose guest did not run.
     fn without_run(result: Result<T, Stop>) -> Self {
         Self {
             result,
@@ -129,13 +129,12 @@ impl Sandbox {
         })
     }
 
-    /// Checks whether its tools are functions with types of their own. Their
-    /// failures have no kind.
+    /// Returns whether its tools are typed functions. Their failures have no kind.
     pub fn exports_functions(&self) -> bool {
         matches!(self.entry_point, EntryPoint::Functions(_))
     }
 
-    /// Waits for a slot to run in if the queue has room.
+    /// Waits for a slot, if the queue is not full.
     pub async fn enter(&self, quota: &Arc<CallQuota>) -> Result<CallSlot, Stop> {
         let entered = self.engine.enter(quota, self.weight).await;
         entered.ok_or(Stop::Busy)
@@ -150,8 +149,8 @@ impl Sandbox {
         self.entry_point.arguments(tool, arguments)
     }
 
-    /// Asks the component for its tools. It can list no skills then. `bytes` are
-    /// the component's: functions may carry their documentation in them.
+    /// Asks the component for its tools. It cannot list skills meanwhile. `bytes` is the
+    /// component's binary, which may contain documentation of functions.
     pub(crate) async fn declared_tools(
         &self,
         origin: &str,
@@ -187,7 +186,7 @@ impl Sandbox {
             let definitions =
                 instance.get_typed_func::<(), (Vec<RawDefinition>,)>(&mut *store, definitions)?;
             let (definitions,) = definitions.call_async(&mut *store, ()).await?;
-            // The type of `call` is checked now, not at the first call.
+            // Checks the type of `call` now instead of at the first call.
             let call = instance.get_typed_func::<CallParameters<'_>, CallResult>(&mut *store, call);
             Ok(DeclaredTools {
                 definitions,
@@ -276,7 +275,7 @@ impl Sandbox {
         }
     }
 
-    /// Returns the component linked to a file system that can be written.
+    /// Returns the component linked to a writable file system.
     fn writable(&self) -> wasmtime::Result<&InstancePre<StoreState>> {
         if let Some(linked) = self.writable.get() {
             return Ok(linked);
@@ -289,8 +288,7 @@ impl Sandbox {
         Ok(self.writable.get_or_init(|| linked))
     }
 
-    /// Makes an instance with all its limits and drops it. This is the cost of a
-    /// call before it does anything.
+    /// Creates an instance with all limits and drops it: the fixed cost of a call.
     #[cfg(skillhost_measure)]
     pub(crate) async fn instantiate(
         &self,
@@ -309,8 +307,8 @@ impl Sandbox {
         .result
     }
 
-    /// Runs the guest until it is done, stopped, or out of time. The store is gone
-    /// when this returns, whatever happened.
+    /// Runs the guest until it ends, is stopped, or exceeds its time. The store is always
+    /// dropped before this returns.
     async fn run<T>(
         &self,
         slot: &CallSlot,

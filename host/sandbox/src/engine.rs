@@ -1,6 +1,7 @@
-//! The engine that compiles and runs components: the features of WebAssembly that
-//! are on, the allocation of instances, and the clock that interrupts them.
-//! `quota` has what calls share, `memory` what one of them has, `turns` the scheduling of strangers' guests.
+//! The engine that compiles and runs components: enabled WebAssembly features, allocation
+//! of instances, and the epoch clock that interrupts them. `quota` has the budgets that
+//! calls share, `memory` the memory of one call, `turns` the scheduling of third-party
+//! guests.
 
 mod machine;
 mod memory;
@@ -31,42 +32,41 @@ pub use quota::CallQuota;
 use quota::{QuotaRegistry, Slots};
 use turns::Turns;
 
-/// The time between two epochs. At each, running guests are interrupted to check
-/// their deadlines and to let others run.
+/// The interval of epochs. At each epoch, running guests are interrupted to check their
+/// deadlines and to yield.
 const TICK: Duration = Duration::from_millis(10);
 
-/// Bytes of a memory that stay resident and are reset by hand between calls:
-/// copying is cheaper than returning pages to the kernel and taking them again.
-/// Linux 6.7 and later report which pages a call has written, and only those are
-/// reset. Older kernels, and machines with swap space, reset all of the memory's
-/// start: see [`START_RESIDENT`].
+/// The bytes of a memory that stay resident and are reset by copying between calls, which
+/// is cheaper than returning pages to the kernel. Linux 6.7 and later report the written
+/// pages, and only those are reset. On older kernels, and with swap space, the whole start
+/// of a memory is reset: see [`START_RESIDENT`].
 const WRITTEN_RESIDENT: usize = 2 << 20;
 
-/// Bytes at the start of a memory that stay resident if the kernel is not asked for
-/// written pages. The built-in tools need no more.
+/// The bytes at the start of a memory that stay resident if the kernel does not report
+/// written pages. This is enough for the built-in tools.
 const START_RESIDENT: usize = 256 << 10;
 
-/// Memories in the pool for each slot: enough for a component with the adapter
-/// that languages other than Rust need.
+/// The memories in the pool per slot: enough for a component with the adapter that
+/// languages other than Rust need.
 const MEMORIES_PER_SLOT: u32 = 2;
 
-/// The memory of all calls, divided by this, may stay resident between calls, in
-/// addition to it. Guards against: a machine with little memory, most of which
-/// would be held for calls that have ended.
+/// This fraction (1 / `RESIDENT_DIVISOR`) of the memory of all calls may stay resident
+/// between calls, in addition to it. Guards against: holding most of a small machine's
+/// memory for calls that have ended.
 const RESIDENT_DIVISOR: usize = 4;
 
 /// The machine's memory, divided by this, is the default for all calls.
 const CALLS_DIVISOR: usize = 4;
 
-/// The stack of host functions that a guest calls, beside the guest's own.
+/// The bytes of stack for host functions, in addition to the guest's stack.
 const HOST_STACK: usize = 512 << 10;
 
-/// An engine, the clock that moves its epoch, and the quotas of its calls.
+/// An engine with its epoch clock and the quotas of its calls.
 #[derive(Clone)]
 pub struct EpochEngine {
     pub(crate) engine: Engine,
     pub(crate) bounds_checks: BoundsChecks,
-    /// False only in a benchmark that measures the cost of limits.
+    /// `false` only in a benchmark that measures the cost of limits.
     pub(crate) limited: bool,
     stack: usize,
     clock: Arc<EpochClock>,
@@ -75,42 +75,42 @@ pub struct EpochEngine {
     descriptors: Arc<DescriptorBudget>,
 }
 
-/// The way in which compiled code finds accesses that are out of bounds. Code of
-/// one kind runs only on engines of that kind.
+/// The method to detect accesses out of bounds. Compiled code only runs on engines with the
+/// same method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BoundsChecks {
-    /// Each memory reserves all addresses that a guest can name, so that the
-    /// processor finds an access out of bounds.
+    /// Reserves the whole address range of a guest for each memory, so that the processor
+    /// detects accesses out of bounds.
     GuardPages,
-    /// Each access is compared with the memory's size: slower, for a machine
-    /// that lets a process reserve little.
+    /// Compares each access with the memory's size. This is slower, and works where a
+    /// process may reserve only little address space.
     Explicit,
 }
 
 struct EpochClock {
-    /// The number of calls in flight. The clock stands still at zero.
+    /// The number of calls in flight. At zero the clock stops.
     running: AtomicUsize,
     thread: Thread,
 }
 
-/// The place of a call in flight: holds its slots and keeps the clock going.
+/// A call in flight: holds its slots and keeps the clock running.
 pub struct CallSlot {
     clock: Arc<EpochClock>,
     slots: Slots,
-    /// The turns that a stranger's guest takes. Built-in tools take none.
+    /// The turns of a third-party guest. Built-in tools do not need turns.
     turns: Option<Arc<Turns>>,
 }
 
-/// Returns the bytes of linear memory that all calls may have together.
+/// Returns the limit of linear memory for all calls together, in bytes.
 pub fn calls_memory(load: &Load) -> usize {
     load.calls_memory
         .unwrap_or_else(|| machine::memory() / CALLS_DIVISOR)
 }
 
-/// Asks the machine what hosts will ask again, and opens what they open once. For a process
-/// that confines itself before it has a host.
+/// Reads and opens in advance what an engine needs from the machine, for a process that
+/// confines itself before it creates a host.
 pub fn look_at_machine() {
-    // An error is that of the host.
+    // The host will report an error.
     let _ = guard::check_machine();
     let _ = (
         machine::memory(),
@@ -121,9 +121,9 @@ pub fn look_at_machine() {
 }
 
 impl EpochEngine {
-    /// Makes an engine for calls that may have `memory` bytes each.
+    /// Creates an engine for calls with at most `memory` bytes each.
     pub fn new(load: &Load, memory: usize, limited: bool) -> anyhow::Result<Self> {
-        // Without a slot, every call would wait and none would run.
+        // Without a slot, every call would wait forever.
         let load = &Load {
             calls: load.calls.clamp(1, limits::MAX_CALLS),
             ..load.clone()
@@ -153,7 +153,7 @@ impl EpochEngine {
         })
     }
 
-    /// Returns the calls and the memory in use now.
+    /// Returns the number of calls and the memory in use.
     pub fn occupancy(&self) -> Occupancy {
         let (running, waiting) = self.quotas.occupied();
         Occupancy {
@@ -164,8 +164,7 @@ impl EpochEngine {
         }
     }
 
-    /// Returns the quota of the tool of this name. `limit` is the memory that one
-    /// call of it may have.
+    /// Returns the quota of a tool. `limit` is the maximum memory of one call.
     pub fn quota(&self, tool: &str, is_built_in: bool, limit: usize) -> Arc<CallQuota> {
         self.quotas.for_tool(tool, is_built_in, limit)
     }
@@ -180,19 +179,19 @@ impl EpochEngine {
         self.quotas.calls_per_tool()
     }
 
-    /// Returns one call's share of the process's file descriptors.
+    /// Creates a call's share of the process's file descriptors.
     pub fn descriptors(&self) -> Arc<DescriptorShare> {
         DescriptorShare::new(Arc::clone(&self.descriptors))
     }
 
-    /// Returns the bytes of a guest's stack.
+    /// Returns the size of a guest's stack in bytes.
     pub(crate) fn stack(&self) -> usize {
         self.stack
     }
 
-    /// Returns the number of slots that a call of this component takes. One with
-    /// more memories than a slot has takes several, so that the pool is never
-    /// empty for a call that has its slots.
+    /// Returns the number of slots for a call of this component. A component with many
+    /// memories takes several slots, so that the pool always has enough for a call with its
+    /// slots.
     pub(crate) fn weight(&self, component: &Component) -> u32 {
         let memories = component
             .resources_required()
@@ -202,16 +201,16 @@ impl EpochEngine {
             .clamp(1, self.quotas.most_slots())
     }
 
-    /// Waits for `weight` slots of a quota if its queue has room. The clock ticks
-    /// while they are held.
+    /// Waits for `weight` slots of a quota, if its queue is not full. The clock runs while
+    /// the slots are held.
     pub async fn enter(&self, quota: &Arc<CallQuota>, weight: u32) -> Option<CallSlot> {
         let slots = quota.enter(weight).await?;
         Some(self.start(slots))
     }
 
-    /// Waits for slots even if the queue is full. For the host's own work on a
-    /// stranger's component, one at a time: callers who keep the host busy must not
-    /// keep it from loading a component.
+    /// Waits for slots even if the queue is full. This is for the host's own work on a
+    /// third-party component, one at a time, so that callers who keep the host busy cannot
+    /// prevent loading a component.
     pub(crate) async fn enter_unqueued(&self, weight: u32) -> Option<CallSlot> {
         let slots = self.quotas.for_host().enter_unqueued(weight).await?;
         Some(self.start(slots))
@@ -231,12 +230,12 @@ impl EpochEngine {
 }
 
 impl CallSlot {
-    /// Returns the quota that its memory counts in.
+    /// Returns the quota for its memory.
     pub(crate) fn quota(&self) -> &Arc<CallQuota> {
         self.slots.quota()
     }
 
-    /// Runs a guest. A stranger's takes turns with others.
+    /// Runs a guest. Third-party guests take turns.
     pub(crate) async fn run<T>(&self, guest: impl Future<Output = T>) -> T {
         match &self.turns {
             Some(turns) => turns.run(guest).await,
@@ -251,8 +250,8 @@ impl Drop for CallSlot {
     }
 }
 
-/// Makes an engine that compiles for an [`EpochEngine`] and runs nothing.
-/// `functions` keeps what it compiles.
+/// Creates an engine that only compiles for an [`EpochEngine`]. `functions` caches compiled
+/// functions.
 pub(crate) fn for_compiling(
     bounds_checks: BoundsChecks,
     functions: Option<Arc<impl CacheStore + 'static>>,
@@ -264,8 +263,7 @@ pub(crate) fn for_compiling(
     Ok(Engine::new(&config)?)
 }
 
-/// Returns the configuration that all engines share. By itself, it allocates
-/// instances on demand.
+/// Returns the common configuration of all engines, which allocates instances on demand.
 fn on_demand(bounds_checks: BoundsChecks, stack: usize) -> Config {
     let mut config = Config::new();
     config
@@ -286,12 +284,12 @@ fn on_demand(bounds_checks: BoundsChecks, stack: usize) -> Config {
 
 /// Returns the configuration of an engine that allocates instances from a pool.
 fn pooling(load: &Load, memory: usize, all_memory: usize) -> Config {
-    // Instances and tables take megabytes of addresses, so there are enough for
-    // all slots. Memories take gigabytes.
+    // Instances and tables take megabytes of address space, so all slots can have their
+    // maximum. Memories take gigabytes.
     let calls = load.calls;
     let (instances, tables) = (limits::MAX_INSTANCES as u32, limits::MAX_TABLES as u32);
-    // With few slots, a component that has the most memories still fits, and
-    // another can be loaded beside it.
+    // With few slots, a component with the maximum of memories must still fit, beside
+    // another one that is being loaded.
     let memories = calls
         .saturating_mul(MEMORIES_PER_SLOT)
         .max(limits::MEMORIES * calls.min(2));
@@ -319,8 +317,8 @@ fn pooling(load: &Load, memory: usize, all_memory: usize) -> Config {
     config
 }
 
-/// Returns whether the kernel is asked for the pages that a call has written, and the
-/// bytes of each of so many memories that stay resident.
+/// Returns whether to ask the kernel for written pages, and the resident bytes of each
+/// memory, given the number of memories.
 fn reset(can_scan: bool, has_swap: bool, all_memory: usize, memories: usize) -> (Enabled, usize) {
     // Guards against: a written page that the kernel has moved to swap space. This
     // version of wasmtime takes it for one that nobody wrote, and the next call
@@ -333,7 +331,7 @@ fn reset(can_scan: bool, has_swap: bool, all_memory: usize, memories: usize) -> 
     (scan, resident.min(all_memory / RESIDENT_DIVISOR / memories))
 }
 
-/// Starts the one thread that moves the engine's epoch. It ends with the engine.
+/// Starts the thread that increments the engine's epoch. It ends with the engine.
 fn start_clock(engine: Engine) -> anyhow::Result<Arc<EpochClock>> {
     let engine = engine.weak();
     let (send, receive) = std::sync::mpsc::sync_channel::<Arc<EpochClock>>(1);

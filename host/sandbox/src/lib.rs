@@ -1,8 +1,9 @@
-//! The sandbox: one call of one tool in one fresh store. Also here: what a tool is and how a
-//! call can end, and components, which are read, compiled, cached, loaded and inspected.
+//! The sandbox: runs one call of one tool in a fresh store. Also: definitions of tools,
+//! outcomes of calls, and components: reading, compiling, caching, loading and inspecting
+//! them.
 //!
-//! This crate belongs to [skillhost](https://crates.io/crates/skillhost), which shows what of
-//! it an embedder uses. The rest may change at any time.
+//! This crate is part of [skillhost](https://crates.io/crates/skillhost), which re-exports
+//! its stable interface. The rest may change at any time.
 
 // The layers, lowest first: a module uses those above it in this list, and no
 // other. `cargo xtask layers` checks it.

@@ -1,4 +1,4 @@
-//! A file of the disk that a guest has opened, read by position.
+//! Open files of the disk, read by position.
 
 use std::fs::File;
 use std::io;
@@ -11,10 +11,10 @@ use rustix::io::{pread, retry_on_intr};
 use skillhost_skills::descriptors::DescriptorPermit;
 use skillhost_skills::guard::FileStatus;
 
-/// A file that stays open while a handle or a stream needs it.
+/// A file that stays open as long as a handle or a stream uses it.
 pub(crate) struct OpenFile {
     file: File,
-    /// The bytes that stand for the file, once they are pinned.
+    /// The pinned bytes, which replace the file's contents.
     pinned: OnceLock<Bytes>,
     _permit: DescriptorPermit,
 }
@@ -28,13 +28,13 @@ impl OpenFile {
         }
     }
 
-    /// Returns the file on the disk, for its path.
+    /// Returns the file on the disk.
     pub(crate) fn file(&self) -> &File {
         &self.file
     }
 
-    /// Makes every later read return these bytes, whatever becomes of the disk. The first
-    /// bytes stay.
+    /// Makes every later read return these bytes, regardless of the disk. Has no effect if
+    /// bytes are already pinned.
     pub(crate) fn pin(&self, bytes: Bytes) {
         let _ = self.pinned.set(bytes);
     }
@@ -48,8 +48,8 @@ impl OpenFile {
         Ok(status)
     }
 
-    /// Reads up to `length` bytes. Also returns whether the file ended. The buffer
-    /// has the size of the file, so that one system call reads an ordinary file.
+    /// Reads up to `length` bytes. Also returns whether the file ended. The buffer has the
+    /// size of the file, so that one system call is enough for an ordinary file.
     pub(crate) fn read_at(&self, length: u64, offset: u64) -> io::Result<(Vec<u8>, bool)> {
         if length == 0 {
             return Ok((Vec::new(), false));
@@ -78,7 +78,8 @@ impl OpenFile {
         Ok((bytes, filled < wanted))
     }
 
-    /// Reads up to `length` bytes with one system call. No bytes: the file ended.
+    /// Reads up to `length` bytes with one system call. Returns no bytes at the end of the
+    /// file.
     pub(crate) fn read_some(&self, length: usize, offset: u64) -> io::Result<Vec<u8>> {
         if let Some(bytes) = self.pinned.get() {
             return Ok(part(bytes, length as u64, offset).0);
@@ -90,7 +91,7 @@ impl OpenFile {
     }
 }
 
-/// Returns up to `length` bytes of a file in memory, and whether it ended.
+/// Returns up to `length` bytes of a file in memory, and whether the file ended.
 pub(crate) fn part(all: &[u8], length: u64, offset: u64) -> (Vec<u8>, bool) {
     let start = usize::try_from(offset).map_or(all.len(), |at| at.min(all.len()));
     let length = usize::try_from(length).unwrap_or(usize::MAX);

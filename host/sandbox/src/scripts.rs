@@ -1,5 +1,5 @@
-//! What a grant of scripts and of a copy-on-write view adds to a call: the scripts that
-//! it may start, and the files that it has changed at its end.
+//! Scripts and changed files of a call: the scripts that its grant allows, and the changes
+//! in its copy-on-write view at its end.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,8 +14,7 @@ use crate::view::View;
 use crate::wasi::ScriptGate;
 use skillhost_skills::catalog::{CallFolder, FolderError};
 
-/// Returns the scripts that a call may start: those of a skill, if its grant allows
-/// some.
+/// Returns the scripts of the call's skill that it may start.
 pub fn gate(terms: &Terms, folder: &Option<Result<CallFolder, FolderError>>) -> Option<ScriptGate> {
     let Some(Ok(CallFolder { skill: Some(_), .. })) = folder else {
         return None;
@@ -24,9 +23,10 @@ pub fn gate(terms: &Terms, folder: &Option<Result<CallFolder, FolderError>>) -> 
     (!allowed.is_empty()).then(|| ScriptGate::new(allowed.clone()))
 }
 
-/// Returns what changed in the view of a call whose guest has ended. It reads files and
-/// makes digests, so it runs on a thread where it holds up no other call. It is a part of
-/// the call: it has the slot, and ends at the deadline, or when nobody waits for it.
+/// Returns the changes in the view of a call whose guest has ended.
+///
+/// Reads files and computes digests, so it runs on a thread for blocking work. It is part
+/// of the call: it keeps the slot, and stops at the deadline or when the call is dropped.
 pub async fn changed_files(
     view: Option<Arc<View>>,
     limits: &Limits,
@@ -43,9 +43,9 @@ pub async fn changed_files(
             || answer.is_closed() || deadline.is_some_and(|deadline| Instant::now() >= deadline);
         let changes = view.changes(of_thread.output_files, &is_over);
         let files = changes.and_then(|changes| OutputFiles::new(changes, &of_thread, &is_over));
-        // Whoever has the answer finds the slot free.
+        // The slot must be free when the caller has the answer.
         drop((view, slot));
-        // If nobody waits for it, nobody misses it.
+        // Fails only if the call was dropped.
         let _ = answer.send(files);
     });
     match files.await {
@@ -105,8 +105,8 @@ mod tests {
         }
     }
 
-    /// Runs a test on a runtime that has one thread for work that blocks. That thread
-    /// waits until the test drops the sender.
+    /// Runs a test on a runtime with one thread for blocking work. That thread waits until
+    /// the test drops the sender.
     fn with_one_thread(test: impl AsyncFnOnce(Fixture, mpsc::Sender<()>)) {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.max_blocking_threads(1).build().unwrap();

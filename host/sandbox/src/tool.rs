@@ -1,5 +1,5 @@
-//! Tools: their definitions, what may be asked of them, what a call may cost and
-//! reach, and how it can end. Nothing here knows how tools are run.
+//! Tools: definitions, arguments, limits, grants, and outcomes of calls. Running tools is
+//! not here.
 
 pub mod arguments;
 pub mod audit;

@@ -1,6 +1,5 @@
-//! Functions with WIT types as tools, without JSON on the component's side: the
-//! functions that a component exports, their names, the schemas of their types, and
-//! the conversion of values from JSON to the component and back.
+//! Typed functions as tools: exported functions with WIT types, their names and schemas,
+//! and the conversion of values between JSON and the component.
 
 mod answer;
 mod comments;
@@ -34,10 +33,10 @@ use schema::SchemaWriter;
 use shape::{Label, Shape, ShapeBudget};
 pub(crate) use unsupported::find_unsupported;
 
-/// The functions of a component that are tools.
+/// The typed functions of a component.
 pub(crate) struct TypedFunctions(Vec<TypedFunction>);
 
-/// A function that is a tool.
+/// A typed function.
 pub(crate) struct TypedFunction {
     /// The tool's name.
     pub(crate) name: String,
@@ -47,7 +46,7 @@ pub(crate) struct TypedFunction {
     result: ResultShape,
 }
 
-/// The definition of a function as a tool.
+/// The function's definition as a tool.
 pub(crate) struct FunctionDefinition {
     pub(crate) name: String,
     pub(crate) description: String,
@@ -55,15 +54,15 @@ pub(crate) struct FunctionDefinition {
     pub(crate) output_schema: Map<String, Value>,
     /// The parameter that names the skill.
     pub(crate) skill_property: Option<String>,
-    /// The property of the record that has the text of an answer.
+    /// The property of the record for the text of an answer.
     pub(crate) text_property: Option<String>,
-    /// True if the answer is a record, which the model then reads.
+    /// True if the answer is a record, which models then read.
     pub(crate) is_record: bool,
 }
 
 impl TypedFunctions {
-    /// Reads the functions that a component exports. `None` if it exports none. One
-    /// that cannot be a tool is an error.
+    /// Reads the exported functions of a component. Returns `None` if there are none. Fails
+    /// if one cannot be a tool.
     pub(crate) fn read(engine: &Engine, component: &Component) -> anyhow::Result<Option<Self>> {
         let exports = exports(engine, component)?;
         let paths: Vec<FunctionPath> = exports.iter().map(|(path, ..)| path.clone()).collect();
@@ -85,8 +84,8 @@ impl TypedFunctions {
         Ok((!functions.is_empty()).then_some(Self(functions)))
     }
 
-    /// Returns the definitions of all functions of a component, with the comments that its
-    /// bytes carry.
+    /// Returns the definitions of all functions of a component, with the comments in its
+    /// binary.
     pub(crate) fn definitions(
         &self,
         engine: &Engine,
@@ -153,8 +152,7 @@ impl TypedFunction {
         vec![Val::Bool(false); has_result.into()]
     }
 
-    /// Converts the results of a call to an answer or a failure of at most `limit`
-    /// bytes.
+    /// Converts the results of a call to an answer or a failure with at most `limit` bytes.
     pub(crate) fn lift(
         &self,
         results: &[Val],

@@ -1,7 +1,6 @@
-//! The published versions of the package `skillhost:tool` whose components this
-//! host runs, and the errors for any other. `wit/VERSIONING.md` says what a version
-//! may change. The calls of an older version will live in a file of its own,
-//! `versions/v<version>.rs`.
+//! The supported versions of the package `skillhost:tool`, and the errors for others.
+//! `wit/VERSIONING.md` says what a version may change. Support for an older version goes
+//! into its own file, `versions/v<version>.rs`.
 
 use semver::{Version, VersionReq};
 use wasmtime::component::Component;
@@ -9,10 +8,10 @@ use wasmtime::{Engine, Result, bail};
 
 use skillhost_skills::text::suggest;
 
-/// The package, which comes before an interface's name.
+/// The package, the prefix of an interface's name.
 const PACKAGE: &str = "skillhost:tool";
 
-/// A version that this host supports, with the names of its interfaces.
+/// A supported version with the names of its interfaces.
 pub(crate) struct SupportedVersion {
     version: &'static str,
     /// The interface that its components export.
@@ -25,9 +24,9 @@ pub(crate) struct SupportedVersion {
     pub(crate) scripts: &'static str,
 }
 
-/// The supported versions, newest first: a component that exports several is
-/// called through the newest. Versions that one caret range covers (0.1.0 and
-/// 0.1.1) are one entry, the newest of them.
+/// The supported versions, newest first: a component that exports several is called through
+/// the newest. Versions in the same caret range (0.1.0 and 0.1.1) share an entry for the
+/// newest.
 const SUPPORTED: [SupportedVersion; 1] = [SupportedVersion {
     version: "0.1.1",
     tools: "skillhost:tool/tools@0.1.1",
@@ -36,15 +35,15 @@ const SUPPORTED: [SupportedVersion; 1] = [SupportedVersion {
     scripts: "skillhost:tool/scripts@0.1.1",
 }];
 
-/// The name of one of the package's interfaces, parsed.
+/// The parsed name of an interface of the package.
 struct InterfaceName<'a> {
     name: &'a str,
     version: Option<&'a str>,
 }
 
-/// Returns the version that a component was built with, by its exports, or `None`
-/// if it exports nothing of the package. The error for an unsupported version says
-/// what would run it.
+/// Returns the version that a component was built with, by its exports. Returns `None` if
+/// it exports nothing of the package. The error for an unsupported version says which host
+/// supports it.
 pub(crate) fn exported(
     component: &Component,
     engine: &Engine,
@@ -60,8 +59,8 @@ pub(crate) fn exported(
     }
 }
 
-/// Returns the interface through which a component's tools are called. If no
-/// version is supported, that is the first that it exports.
+/// Returns the interface through which a component's tools are called. If no version is
+/// supported, returns the first export.
 pub(crate) fn tools_interface(component: &Component, engine: &Engine) -> Option<String> {
     let tools = exports(component, engine);
     match newest_of(&tools) {
@@ -92,12 +91,12 @@ fn newest_of(tools: &[String]) -> Option<(&'static SupportedVersion, &String)> {
     })
 }
 
-/// Returns the newest version, which new components should be built with.
+/// Returns the newest version, for new components.
 pub(crate) fn newest() -> &'static SupportedVersion {
     &SUPPORTED[0]
 }
 
-/// Checks whether the host offers an interface of the package to components.
+/// Returns whether the host offers an interface of the package to components.
 pub(crate) fn is_offered(import: &str) -> bool {
     let interface = InterfaceName::parse(import);
     interface.is_some_and(|interface| {
@@ -106,7 +105,7 @@ pub(crate) fn is_offered(import: &str) -> bool {
     })
 }
 
-/// Returns why the host does not offer an import.
+/// Returns the reason why the host does not offer an import.
 pub(crate) fn refusal(import: &str) -> String {
     let Some(interface) = InterfaceName::parse(import) else {
         return format!("it imports `{import}`, which the host does not offer to tools");
@@ -128,8 +127,8 @@ pub(crate) fn refusal(import: &str) -> String {
 }
 
 impl SupportedVersion {
-    /// Checks whether this entry covers a component's version: an earlier patch or
-    /// a later one. A patch may add imports for components, and changes nothing else.
+    /// Returns whether this entry supports a component's version, including earlier and
+    /// later patches. A patch may only add imports for components.
     fn runs(&self, version: Option<&str>) -> bool {
         let version = version.and_then(|version| Version::parse(version).ok());
         let (line, _patch) = self.version.rsplit_once('.').unwrap_or_default();
@@ -149,8 +148,7 @@ impl SupportedVersion {
 }
 
 impl<'a> InterfaceName<'a> {
-    /// Parses a name like `skillhost:tool/tools@0.1.0`. Returns `None` for another
-    /// package's.
+    /// Parses a name like `skillhost:tool/tools@0.1.0`. Returns `None` for other packages.
     fn parse(name: &'a str) -> Option<Self> {
         let name = name.strip_prefix(PACKAGE)?.strip_prefix('/')?;
         Some(match name.split_once('@') {
@@ -166,7 +164,7 @@ impl<'a> InterfaceName<'a> {
     }
 }
 
-/// Returns why a version does not run here, and what to do.
+/// Returns the reason why a version is not supported, and what to do.
 fn unsupported(version: Option<&str>) -> String {
     let (host, newest) = (this_host(), newest().version);
     let Some(version) = version else {
@@ -194,7 +192,7 @@ fn unsupported(version: Option<&str>) -> String {
     }
 }
 
-/// Returns the words for this host and the versions that it knows.
+/// Returns the name of this host and its supported versions, for messages.
 fn this_host() -> String {
     let versions: Vec<&str> = SUPPORTED.iter().map(|version| version.version).collect();
     format!(

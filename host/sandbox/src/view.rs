@@ -1,7 +1,6 @@
-//! The copy-on-write view of a call: its folder of the disk as if it were writable,
-//! and an empty `/tmp` beside it. What a guest makes, changes, renames or removes
-//! lives in memory and ends with the call; the disk is only read, through the guard.
-//! `wasi/view_files.rs` gives it to guests.
+//! The copy-on-write view of a call: its folder as if it were writable, and an empty
+//! `/tmp`. All changes are in memory and are dropped after the call; the disk is only read,
+//! through the guard. `wasi/view_files.rs` offers it to guests.
 //!
 //! | file | what it has |
 //! |---|---|
@@ -11,8 +10,8 @@
 //! | `changes.rs` | what is left of it when the call ends |
 //! | `budget.rs` | the limits |
 //!
-//! Nodes are made when something is opened, changed, or stepped through. Behaviour is
-//! that of Linux, where WASI does not say otherwise.
+//! Nodes are created when something is opened, changed, or traversed. Behaves like Linux,
+//! unless WASI requires otherwise.
 
 mod budget;
 mod changes;
@@ -42,7 +41,7 @@ pub(crate) use node::{NodeStatus, Timestamp, now};
 pub(crate) use operations::{EntryCounter, OpenMode, ViewHandle};
 use resolve::{LastLink, PathEnd};
 
-/// The name of the second folder for the guest.
+/// The guest's name of the second folder.
 pub(crate) const TEMPORARY: &str = "/tmp";
 
 /// The view of one call.
@@ -55,7 +54,7 @@ pub struct View {
 }
 
 impl View {
-    /// Makes the view of a folder. What it holds counts in the quota.
+    /// Creates the view of a folder. Its memory counts against the quota.
     pub fn new(
         disk: Arc<Folder>,
         limits: &Limits,
@@ -100,9 +99,9 @@ impl View {
         self.open(&self.folder, path, mode)
     }
 
-    /// Opens a module of the call's folder for reading. Returns `EACCES` for a file or folder
-    /// that is not where the disk has it: the call may have put a symlink, or something else,
-    /// in its place. Returns `EISDIR` for a folder of the disk.
+    /// Opens a module of the call's folder for reading. Fails with `EACCES` if the path
+    /// leads to another file or folder than on the disk, for example through a symlink of
+    /// the call. Fails with `EISDIR` for a folder of the disk.
     pub(crate) fn module(&self, path: &str) -> Result<FileHandle, Errno> {
         let found = self.open_for_reading(path)?;
         let status = self.disk.status().map_err(|error| errno(&error))?;

@@ -1,6 +1,5 @@
-//! The imports of a guest: the sandbox's surface, linked interface by interface.
-//! An interface that is not linked here does not exist for a guest, and a component
-//! that imports it is refused when it is loaded.
+//! The imports of a guest: the whole surface of the sandbox, linked interface by interface.
+//! Components that import anything else are refused when they are loaded.
 //!
 //! | interface | what a guest gets |
 //! |---|---|
@@ -57,20 +56,20 @@ use view_files::ViewFiles;
 /// The state behind the imports of one guest.
 pub(crate) struct ImportState {
     table: ResourceTable,
-    /// The call's only preopen, and its name for the guest.
+    /// The call's only preopen, and the guest's name for it.
     preopen: Option<(Arc<Folder>, String)>,
-    /// The call's folder as if it were writable, if its grant says so.
+    /// The copy-on-write view of the call's folder, if its grant has one.
     view: Option<Arc<View>>,
     environment: Arc<[(String, String)]>,
     memory: CallMemory,
     descriptors: Arc<DescriptorShare>,
-    /// The key of the hashes by which the guest tells files apart.
+    /// The key of the hashes that identify files to the guest.
     hash_key: RandomState,
-    /// The number of directory entries that the call may list, and the rest of it.
+    /// The limit of directory entries that the call may list, and the remaining number.
     directory_entries: (usize, usize),
-    /// A file's text that the guest answers with.
+    /// A file's text as the guest's answer.
     text: Option<String>,
-    /// The most bytes of such a text.
+    /// The maximum bytes of this text.
     max_text: usize,
     /// The scripts that the guest may start. `None` if there are none.
     pub(crate) scripts: Option<ScriptGate>,
@@ -78,11 +77,11 @@ pub(crate) struct ImportState {
     pub(crate) stop: Option<Stop>,
     /// The tool's name, for the log.
     tool: Arc<str>,
-    /// The most bytes that the guest may log.
+    /// The maximum bytes of the guest's log.
     log_limit: usize,
-    /// Made when it is first needed: most guests never read a clock.
+    /// Created on first use, because most guests never read a clock.
     wasi: Option<WasiCtx>,
-    /// True if what the guest prints is kept until the call has ended.
+    /// True if the guest's output is kept until the call has ended.
     pub(crate) is_traced: bool,
     /// Its log, if it is kept.
     log: Option<GuestLog>,
@@ -122,7 +121,8 @@ impl ImportState {
 }
 
 impl ImportState {
-    /// Makes the call's folder writable, in memory. A call without a folder has none.
+    /// Creates a copy-on-write view of the call's folder. Does nothing for a call without a
+    /// folder.
     pub(crate) fn make_view(&mut self, limits: &Limits, quota: &Arc<CallQuota>) -> io::Result<()> {
         if let Some((folder, _)) = &self.preopen {
             let (descriptors, tool) = (Arc::clone(&self.descriptors), Arc::clone(&self.tool));
@@ -132,19 +132,19 @@ impl ImportState {
         Ok(())
     }
 
-    /// Takes memory for the guest. If the guest traps for want of it, the limit is the
-    /// reason.
+    /// Takes memory for the guest. If it fails, the limit becomes the reason of a later
+    /// trap.
     pub(crate) fn take_memory(&mut self, bytes: usize) -> bool {
         let taken = self.memory.take(bytes);
         taken.map_err(|stop| self.stop = Some(stop)).is_ok()
     }
 
-    /// Returns the bytes of memory that the call has.
+    /// Returns the bytes of memory of the call.
     pub(crate) fn memory(&self) -> usize {
         self.memory.bytes()
     }
 
-    /// Returns what the guest has printed, if the call is traced.
+    /// Returns the guest's output, if the call is traced.
     pub(crate) fn take_output(&mut self) -> String {
         self.log.take().map(|log| log.take()).unwrap_or_default()
     }
@@ -182,7 +182,7 @@ impl WasiView for ImportState {
     }
 }
 
-/// The state of a store that has an [`ImportState`] in it.
+/// The state of a store that contains an [`ImportState`].
 pub(crate) trait HasImportState: Send + 'static {
     fn imports(&mut self) -> &mut ImportState;
 }
@@ -256,7 +256,7 @@ const LINKED: [&str; 27] = [
     "wasi:sockets/udp-create-socket",
 ];
 
-/// Checks whether an import of this name, with its version, is linked.
+/// Returns whether an import is linked, by its name with the version.
 pub(crate) fn is_linked(import: &str) -> bool {
     let (name, version) = import.split_once('@').unwrap_or((import, ""));
     LINKED.contains(&name) && version.starts_with("0.2.")

@@ -1,6 +1,5 @@
-//! The skills under the configured roots. The catalog holds a handle to each root and
-//! looks names up through it. It never joins a name to a path, and an edit on disk
-//! shows at once.
+//! The catalog: the skills under the configured roots. It holds a handle to each root, and
+//! looks names up through it instead of joining paths. Changes on disk are visible at once.
 
 mod advice;
 mod describe;
@@ -51,17 +50,18 @@ pub struct Catalog {
 pub struct SkillsRoot {
     /// The folder's path.
     pub path: PathBuf,
-    /// True if a symlink can be a skill. The skill's folder is then the
-    /// symlink's target, wherever that is.
+    /// True if a symlink in the root can be a skill. The skill's folder is then the
+    /// symlink's target, inside or outside of the root.
     pub follow_links: bool,
-    /// The number of folders that a skill may lie below the root: 1 for the folders in
-    /// the root itself, at most [`MAX_DEPTH`]. From 2 on a skill is a folder with a
-    /// SKILL.md, and what lies in a skill is none. The first skill of a name has it,
-    /// nearest to the root and then by path; another is named by its path with dots,
-    /// such as `author.name`.
+    /// The maximum depth of skills below the root, from 1 (folders in the root itself) to
+    /// [`MAX_DEPTH`].
+    ///
+    /// From 2 on, only folders with a SKILL.md are skills, and a skill does not contain
+    /// others. If names collide, the skill nearest to the root, then the first path, keeps
+    /// the name; others are named by their path with dots, such as `author.name`.
     pub depth: usize,
-    /// A folder, by its path without symlinks, that `path` must lead into each time it is
-    /// opened. `None` if it may lead anywhere: somebody named it.
+    /// The canonical path of a folder that must contain `path` whenever it is opened.
+    /// `None` if the operator named the path.
     pub within: Option<PathBuf>,
 }
 
@@ -69,20 +69,21 @@ pub struct SkillsRoot {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Skill {
-    /// The name of its folder, or its path with dots if another skill has that name.
+    /// The name of its folder, or its path with dots if another skill has that name
+    /// already.
     pub name: String,
-    /// The description in its frontmatter, cut at the specification's limit, or the
-    /// first paragraph if there is none. May be empty.
+    /// The description from the frontmatter, cut at the specification's limit, or else the
+    /// first paragraph. May be empty.
     pub description: String,
     /// The name of its documentation file, if it has one.
     pub file: Option<String>,
-    /// Its faults, for the operator. The skill is readable all the same.
+    /// Its faults, for the operator. The skill can still be read.
     pub problems: Vec<String>,
 }
 
 impl Skill {
-    /// Returns whether a skill can have this name: one plain entry of a folder that is
-    /// not hidden. The guests check names too, independently.
+    /// Returns whether a skill can have this name: a single path component that does not
+    /// start with a dot. Guests check names independently.
     pub fn is_name(name: &str) -> bool {
         !name.is_empty()
             && !name.starts_with('.')
@@ -104,40 +105,40 @@ pub struct Listing {
 /// The reason why a call has no folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FolderError {
-    /// There is no skill of that name.
+    /// There is no skill of this name.
     Unknown,
-    /// The skill exists, but this process may not open its folder.
+    /// The skill exists, but this process has no right to open its folder.
     Unreadable,
     /// The call named no skill, and there is no home folder.
     NoHome,
-    /// The path lies in no folder that a call may read.
+    /// The path is in no folder that a call may read.
     Outside,
 }
 
 impl From<Errno> for FolderError {
     fn from(error: Errno) -> Self {
         match error {
-            // Missing, not a folder, or a symlink that is not followed.
+            // Missing, not a folder, or a symlink that must not be followed.
             Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::NAMETOOLONG => Self::Unknown,
             _ => Self::Unreadable,
         }
     }
 }
 
-/// A folder that is open for a call.
+/// The open folder of a call.
 #[derive(Debug)]
 pub struct CallFolder {
     /// The folder of the skill, or the home folder.
     pub folder: Folder,
     /// The skill's name. `None` for the home folder.
     pub skill: Option<String>,
-    /// The caller's path in the folder, if the call named a path and no skill.
+    /// The caller's path inside the folder, if the call named a path and no skill.
     pub path: Option<String>,
 }
 
 impl Catalog {
-    /// Opens the roots. The file system's ambient authority enters here; everything
-    /// behind it works on handles.
+    /// Opens the roots. Ambient authority over the file system enters here; everything else
+    /// works on handles.
     pub fn open(roots: &[SkillsRoot], home: Option<&Path>) -> anyhow::Result<Self> {
         let open = |root: &SkillsRoot| {
             Root::open(root).with_context(|| cannot_open("skills folder", &root.path))
@@ -154,7 +155,7 @@ impl Catalog {
         })
     }
 
-    /// Sets whether a listing reads a SKILL.md with several hard links. Default: no.
+    /// Sets whether listings read a SKILL.md with several hard links. Default: no.
     pub fn hard_links(mut self, allowed: bool) -> Self {
         self.hard_links = HardLinks::from(allowed);
         self
@@ -177,8 +178,7 @@ impl Catalog {
         listing
     }
 
-    /// Returns the skills one by one, root after root. It reads each folder only when
-    /// its turn comes.
+    /// Returns the skills one by one, in the order of the roots. Reads each folder lazily.
     pub fn skills(&self) -> impl Iterator<Item = Skill> {
         let mut scan = self.scan(|_| true);
         let steps = std::iter::from_fn(move || scan.step());
@@ -193,7 +193,7 @@ impl Catalog {
         Scan::new(self, wanted)
     }
 
-    /// Returns whether there is a skill of this name.
+    /// Returns whether a skill exists.
     pub fn has(&self, name: &str) -> bool {
         Skill::is_name(name)
             && (self.hidden_skill(name).is_some() || self.roots.iter().any(|root| root.has(name)))
@@ -219,8 +219,8 @@ impl Catalog {
         Some(describe(name, folder_name, handle, self.hard_links))
     }
 
-    /// Opens the folder of a skill past the cache of folders, which calls need. Returns
-    /// its path in its root as well.
+    /// Opens the folder of a skill without the folder cache, which is reserved for calls.
+    /// Also returns its path in its root.
     fn open_uncached<'n>(&self, name: &'n str) -> Option<(OwnedFd, SkillPath<'n>)> {
         if !Skill::is_name(name) {
             return None;
@@ -233,15 +233,15 @@ impl Catalog {
             match root.base.open_path(&path).map_err(FolderError::from) {
                 Ok(handle) => return Some((handle, path)),
                 Err(FolderError::Unknown) => {}
-                // Another skill's text must not be shown under the name of this one.
+                // The text of another skill must not appear under this name.
                 Err(_) => return None,
             }
         }
         None
     }
 
-    /// Returns the entries that cannot be skills and the skills with another name than
-    /// their folder's, for the operator, without reading the skills.
+    /// Returns entries that cannot be skills, and skills whose name differs from their
+    /// folder's, for the operator. Does not read the skills.
     pub fn problems(&self) -> Vec<String> {
         let mut scan = self.scan(|_| false);
         let steps = std::iter::from_fn(|| scan.step());
@@ -252,8 +252,8 @@ impl Catalog {
         problems.collect()
     }
 
-    /// Looks again for the skills of roots with depth, for a call whose skill was not
-    /// found. Returns whether there may be others now.
+    /// Searches roots with depth again, after a call did not find its skill. Returns
+    /// whether the result may have changed.
     pub async fn refresh(&self) -> bool {
         let mut is_new = false;
         for root in &self.roots {
@@ -264,7 +264,7 @@ impl Catalog {
         is_new
     }
 
-    /// Returns the names of skills most similar to this one, best first.
+    /// Returns the most similar names of skills, best first.
     pub fn nearest(&self, name: &str) -> Vec<String> {
         let names = self.shared_names(Freshness::Recent);
         let mut nearest = suggest::nearest(name, names.iter().map(String::as_str));
@@ -272,15 +272,15 @@ impl Catalog {
         nearest
     }
 
-    /// Checks a skill by the Agent Skills specification. `None` if there is no skill of
-    /// that name.
+    /// Checks a skill by the Agent Skills specification. Returns `None` if it does not
+    /// exist.
     pub fn check(&self, name: &str) -> Option<io::Result<Vec<Finding>>> {
         let (folder, path) = self.open_skill(name).ok()?;
         let folder_name = path.rsplit('/').next().unwrap_or_default();
         Some(check_open(folder_name, &folder.with(self.hard_links)))
     }
 
-    /// Returns the path of a skill in its root. `None` if there is no skill of that name.
+    /// Returns the path of a skill in its root. Returns `None` if it does not exist.
     pub fn path_in_root(&self, name: &str) -> Option<String> {
         Some(self.open_skill(name).ok()?.1)
     }
@@ -295,7 +295,7 @@ impl Catalog {
         })
     }
 
-    /// Opens the folder of a skill, and returns its path in its root.
+    /// Opens the folder of a skill. Also returns its path in its root.
     fn open_skill(&self, name: &str) -> Result<(Folder, String), FolderError> {
         if !Skill::is_name(name) {
             return Err(FolderError::Unknown);
@@ -313,16 +313,15 @@ impl Catalog {
         Err(FolderError::Unknown)
     }
 
-    /// Returns the places where a skill of this name may be, best first: roots, and its
-    /// name in them.
+    /// Returns the roots in which a skill may be, and its name in each, best first.
     fn places<'n>(&self, name: &'n str) -> impl Iterator<Item = (usize, &'n str)> {
         let hidden = self.hidden_skill(name).into_iter();
         hidden.chain((0..self.roots.len()).map(move |root| (root, name)))
     }
 
-    /// Returns the root and the name in it of a skill that an earlier root hides. Its
-    /// name for a call is `root2.name`, with the number of the root, unless that is a
-    /// skill of an earlier root. No grant of `name` allows it.
+    /// Returns the root of a skill that an earlier root hides, and its name there. Calls
+    /// name it `root2.name`, with the number of its root, unless an earlier root has a
+    /// skill of that name. A grant for `name` does not include it.
     fn hidden_skill<'n>(&self, whole: &'n str) -> Option<(usize, &'n str)> {
         let (number, name) = whole.strip_prefix("root")?.split_once('.')?;
         let root = number.parse::<usize>().ok()?.checked_sub(1)?;
@@ -334,9 +333,8 @@ impl Catalog {
         is_hidden.then_some((root, name))
     }
 
-    /// Returns the folder at a path in the root of this index, from the cache if the
-    /// path still leads there. The cache does not take a folder that is its own mount:
-    /// nobody could unmount it.
+    /// Returns the folder at a path in a root, from the cache if the path still leads
+    /// there. Mount points are not cached, so that they can be unmounted.
     fn skill_in(&self, index: usize, path: &str) -> Result<Folder, FolderError> {
         let root = &self.roots[index];
         if let Some(folder) = self.cache.get(index, path)
@@ -351,9 +349,8 @@ impl Catalog {
         Ok(folder)
     }
 
-    /// Opens the folder of a path, for a call that names no skill. `~/…` and relative
-    /// paths lie in the home folder. An absolute path lies in the home folder or in a
-    /// skill.
+    /// Opens the folder for a path in a call that names no skill. Relative paths and `~/…`
+    /// are in the home folder. An absolute path is in the home folder or in a skill.
     pub fn folder_of_path(
         &self,
         path: &str,
@@ -366,7 +363,7 @@ impl Catalog {
                 Some("") => ".",
                 Some(rest) => match rest.strip_prefix('/') {
                     Some(inside) => inside.trim_start_matches('/'),
-                    // `~name`, another user's home.
+                    // `~name` is another user's home.
                     None => return Err(FolderError::Outside),
                 },
             };
@@ -380,8 +377,8 @@ impl Catalog {
         }
         for (index, root) in self.roots.iter().enumerate() {
             if let Some(SkillPlace { name, path, rest }) = root.skill_at(&path, &sees) {
-                // The path names a folder of this root, and not the skill of the
-                // same name in an earlier root, which hides it.
+                // The path names a folder of this root, which may be hidden by a skill of
+                // the same name in an earlier root.
                 let mut earlier = self.roots[..index].iter();
                 if !sees(&name) || earlier.any(|root| root.has(&name)) {
                     return Err(FolderError::Unknown);

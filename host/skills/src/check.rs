@@ -1,15 +1,14 @@
-//! Checking a skill by the Agent Skills specification.
+//! Checks of a skill by the Agent Skills specification.
 //!
-//! Lives here: the rules for the SKILL.md file, and the findings. `check/name.rs` has
-//! the rules for a name, `check/disputes.rs` says which of the two
-//! decides, `check/hidden.rs` has those for what a person does not see,
-//! `check/links.rs` and `check/code_paths.rs` find the files that a body refers to, and
-//! `check/folder.rs` looks for them in the skill's folder. Not here: reading the
-//! frontmatter, which `frontmatter` does.
+//! This file has the rules for SKILL.md, and the findings. `check/name.rs` has the rules
+//! for names, `check/disputes.rs` those on which the specification and its reference
+//! validator disagree, `check/hidden.rs` those for hidden text. `check/links.rs` and
+//! `check/code_paths.rs` find references to files, and `check/folder.rs` looks the files
+//! up. `frontmatter` parses the frontmatter.
 //!
-//! An error is what the specification or its reference validator (`skills-ref`) refuses.
-//! A warning is what they recommend against, or what misleads a reader. Where the two
-//! disagree, the message says which text decides.
+//! A violation of the specification or of its reference validator (`skills-ref`) is an
+//! error. Violated recommendations and misleading text are warnings. Where the two
+//! disagree, the message says which one decides.
 
 mod code_paths;
 mod disputes;
@@ -25,29 +24,29 @@ pub use folder::check_folder;
 pub(crate) use folder::check_open;
 pub use links::{Reference, references};
 
-/// Most characters of a `description`, from the specification.
+/// The maximum characters of a `description`, from the specification.
 pub const MAX_DESCRIPTION_CHARS: usize = 1024;
 
-/// Most characters of `compatibility`, from the specification.
+/// The maximum characters of `compatibility`, from the specification.
 pub const MAX_COMPATIBILITY_CHARS: usize = 500;
 
-/// The number of lines that a SKILL.md should stay under, from the specification: an
-/// agent loads the whole file into its context.
+/// The recommended maximum lines of a SKILL.md, from the specification: an agent loads the
+/// whole file into its context.
 pub const RECOMMENDED_LINES: usize = 500;
 
-/// The number of tokens that a body should stay under, from the specification.
+/// The recommended maximum tokens of a body, from the specification.
 pub const RECOMMENDED_TOKENS: usize = 5000;
 
-/// Characters of a token, for an estimate: about right for English prose, too many for
-/// code and for most other scripts.
+/// The characters per token for an estimate: about right for English prose, too many for
+/// code and most other scripts.
 const CHARS_PER_TOKEN: usize = 4;
 
 /// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
-    /// Recommended against.
+    /// A violated recommendation.
     Warning,
-    /// Refused.
+    /// A violated rule.
     Error,
 }
 
@@ -56,11 +55,11 @@ pub enum Severity {
 pub struct Finding {
     /// The severity.
     pub severity: Severity,
-    /// The 1-based line of the SKILL.md, if the fault has one.
+    /// The line of SKILL.md from 1, if the fault has one.
     pub line: Option<u32>,
-    /// The rule's id, which does not change between releases.
+    /// The rule's id, which is stable across releases.
     pub rule: &'static str,
-    /// The fault and its fix.
+    /// The fault and how to fix it.
     pub message: String,
 }
 
@@ -86,9 +85,8 @@ impl Finding {
     }
 }
 
-/// Checks a skill: its folder's name, its documentation file's name, and that file's
-/// text. Returns the findings in the order of their lines. Those about the whole file
-/// come first.
+/// Checks a skill by its folder's name, and the name and text of its documentation file.
+/// Returns the findings by line; findings on the whole file come first.
 pub fn check(folder_name: &str, file_name: &str, text: &str) -> Vec<Finding> {
     let reading = frontmatter::read(text);
     let mut findings = Vec::new();
@@ -103,12 +101,12 @@ pub fn check(folder_name: &str, file_name: &str, text: &str) -> Vec<Finding> {
     findings
 }
 
-/// Checks only the frontmatter. This is much cheaper than a full check: a listing of many
-/// skills uses it.
+/// Checks only the frontmatter. This is much faster than a full check, and is used for
+/// listings of many skills.
 pub fn check_frontmatter(folder_name: &str, reading: &Reading<'_>) -> Vec<Finding> {
     let mut findings: Vec<_> = reading.problems.iter().map(from_problem).collect();
     if reading.split.yaml.is_none() {
-        // Unclosed frontmatter is already among the problems.
+        // The problems already include unclosed frontmatter.
         findings.extend((!reading.split.unclosed).then(no_frontmatter));
         return findings;
     }
@@ -125,7 +123,7 @@ pub fn check_frontmatter(folder_name: &str, reading: &Reading<'_>) -> Vec<Findin
     findings
 }
 
-/// Returns the finding for a [`Reference`] whose file the caller did not find.
+/// Returns the finding for a [`Reference`] to a missing file.
 pub fn missing_reference(line: u32, path: &str) -> Finding {
     let message = format!(
         "the body refers to {}, but the skill has no such file",
@@ -143,7 +141,7 @@ fn from_problem(problem: &Problem) -> Finding {
         ProblemKind::WrongType => (Severity::Error, "value-type"),
         // The reference validator reads every scalar as text.
         ProblemKind::NotText => (Severity::Warning, "value-not-text"),
-        // The specification wants one text; its validator does not check.
+        // The specification requires one text; its validator does not check it.
         ProblemKind::ToolList => (Severity::Warning, "allowed-tools-list"),
         // The validator refuses braces; the specification does not mention them.
         ProblemKind::Braces => (Severity::Warning, "yaml-braces"),
@@ -222,8 +220,8 @@ fn too_long(key: &str, field: &Field<String>, most: usize, rule: &'static str) -
     })
 }
 
-/// Returns a finding for commas between tools, a habit from before the specification. A
-/// comma inside parentheses belongs to the tool.
+/// Returns a finding for commas between tools, an old habit. Commas in parentheses belong
+/// to a tool.
 fn tools_finding(field: Option<&Field<String>>) -> Option<Finding> {
     let field = field?;
     let mut depth: usize = 0;
@@ -284,7 +282,7 @@ fn body_finding(split: &Split<'_>) -> Option<Finding> {
 mod tests {
     use super::*;
 
-    /// Returns findings as text, one a line.
+    /// Returns findings as text, one per line.
     fn shown(findings: &[Finding]) -> String {
         let shown = findings.iter().map(|finding| {
             let severity = match finding.severity {

@@ -1,22 +1,22 @@
-//! The budget of file descriptors for all guests, so that the rest of the process
-//! has its own. Each call has a few reserved ones, whatever others hold. Calls take
-//! the others first come, first served.
+//! The budget of file descriptors for all guests, which leaves enough for the rest of the
+//! process. Each call has a few reserved ones. Calls take further ones first come, first
+//! served.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustix::process::Resource;
 
-/// Most descriptors that are reserved for each call: a tool that reads a file has
-/// one or two open at a time.
+/// The maximum number of reserved descriptors per call. A tool that reads a file has one or
+/// two open at a time.
 const RESERVED: usize = 8;
 
-/// The descriptors of all calls.
+/// The budget of all calls.
 #[derive(Debug)]
 pub struct DescriptorBudget {
-    /// The number that is reserved for each call.
+    /// The number of reserved descriptors per call.
     reserved: usize,
-    /// The number that is left for any call.
+    /// The number of free descriptors beyond the reserved ones.
     left: AtomicUsize,
 }
 
@@ -27,14 +27,14 @@ pub struct DescriptorShare {
     held: AtomicUsize,
 }
 
-/// One descriptor of a call. Dropping it gives the descriptor back.
+/// A descriptor of a call. Dropping it returns the descriptor to the budget.
 #[derive(Debug)]
 pub struct DescriptorPermit {
     share: Arc<DescriptorShare>,
     is_reserved: bool,
 }
 
-/// Returns the number of descriptors that the process may have.
+/// Returns the limit of descriptors of the process.
 pub(crate) fn process_limit() -> usize {
     let limit = rustix::process::getrlimit(Resource::Nofile).current;
     limit.map_or(usize::MAX, |limit| {
@@ -43,7 +43,7 @@ pub(crate) fn process_limit() -> usize {
 }
 
 impl DescriptorBudget {
-    /// Gives half of the process's descriptors to this number of calls.
+    /// Creates a budget of half of the process's descriptors for a number of calls.
     pub fn of_process(calls: u32) -> Self {
         Self::new(process_limit() / 2, calls as usize)
     }
@@ -58,7 +58,7 @@ impl DescriptorBudget {
 }
 
 impl DescriptorShare {
-    /// Makes the share of a call, which holds nothing yet.
+    /// Creates the share of a call, which holds no descriptor yet.
     pub fn new(budget: Arc<DescriptorBudget>) -> Arc<Self> {
         Arc::new(Self {
             budget,
@@ -66,7 +66,7 @@ impl DescriptorShare {
         })
     }
 
-    /// Takes a descriptor, if there is one for this call.
+    /// Takes a descriptor. Returns `None` if there is none for this call.
     pub fn take(self: &Arc<Self>) -> Option<DescriptorPermit> {
         let order = Ordering::Relaxed;
         let is_reserved = self.held.fetch_add(1, order) < self.budget.reserved;
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn a_greedy_call_leaves_others_their_reserved_descriptors() {
-        // 4 calls have 5 each, and 20 are left for any call.
+        // 4 calls have 5 each, and 20 are for any call.
         let budget = Arc::new(DescriptorBudget::new(40, 4));
         let (greedy, other) = (
             DescriptorShare::new(Arc::clone(&budget)),

@@ -1,5 +1,5 @@
-//! The entries of a folder, read one by one through its handle. Not here: what an entry
-//! may be used for, which is the guard's.
+//! Reading the entries of a folder one by one through its handle. The guard decides whether
+//! an entry may be opened.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -11,21 +11,21 @@ use rustix::io::Errno;
 
 use crate::delegate;
 
-/// The rest of a listing.
+/// A listing in progress.
 #[derive(Debug)]
 pub struct EntryCursor(Dir);
 
 /// An entry of a folder.
 #[derive(Debug)]
 pub struct ListedEntry {
-    /// Its name, as the file system has it.
+    /// The name in the file system's encoding.
     pub name: OsString,
-    /// Its type. A symlink is not followed.
+    /// The type. Symlinks are not followed.
     pub kind: FileType,
 }
 
 impl EntryCursor {
-    /// Begins to list a folder.
+    /// Starts listing a folder.
     pub fn of(folder: impl AsFd) -> io::Result<Self> {
         Ok(Self(Dir::new(open_to_list(folder.as_fd(), ".")?)?))
     }
@@ -45,7 +45,7 @@ impl Iterator for EntryCursor {
                 continue;
             }
             let mut kind = entry.file_type();
-            // A file system that does not say.
+            // The file system does not report types.
             if kind == FileType::Unknown
                 && let Ok(folder) = self.0.fd()
                 && let Ok(found) = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)
@@ -58,7 +58,7 @@ impl Iterator for EntryCursor {
     }
 }
 
-/// Opens a folder for listing, and no symlink to one.
+/// Opens a folder for listing. Refuses a symlink.
 pub(crate) fn open_to_list(parent: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {
     let open = |flags: OFlags| {
         let flags = flags | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;

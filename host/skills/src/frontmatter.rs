@@ -1,15 +1,13 @@
-//! Reading a SKILL.md: its frontmatter, its body, and the problems of reading it.
+//! Parsing of SKILL.md: its frontmatter, its body, and problems.
 //!
-//! Lives here: the public types, and [`read`], which tries YAML first and the lenient
-//! reader if the YAML is invalid. Below it, one file per step: `split` (fences and
-//! body), `yaml` (strict), `lenient` and `text` (line by line), `fields` (keys to
-//! fields, and their types). [`read_json`] is for callers that pass frontmatter on: it
-//! is strict, and omits nothing.
+//! [`read`] tries YAML first, and a lenient parser if the YAML is invalid. Each step has a
+//! file: `split` (fences and body), `yaml` (strict), `lenient` and `text` (line by line),
+//! `fields` (keys to fields, and their types). [`read_json`] is for callers that forward
+//! frontmatter: it is strict and complete.
 //!
-//! Not here: the rules of the Agent Skills specification, which `check` has. A
-//! frontmatter without a name is read without a problem. Files are not here either: the
-//! input is text, and may be hostile. So the constants of this module tree bound every
-//! step, and each takes time in proportion to the text.
+//! `check` has the rules of the Agent Skills specification; here a frontmatter without a
+//! name is fine. The input is text and may be hostile, so every step is bounded by
+//! constants and takes linear time.
 
 mod entry;
 mod fields;
@@ -26,16 +24,16 @@ use serde_json::{Map, Value};
 
 use crate::text::line::Line;
 
-/// Most bytes of frontmatter. Guards against: a skill that makes a listing parse
-/// megabytes. The specification's limits add up to less than two kilobytes. A caller
-/// that does not need the body reads this much of a file and the two fence lines.
+/// The maximum bytes of frontmatter. Guards against: a skill that makes a listing parse
+/// megabytes. The specification's limits add up to less than two kilobytes. A caller that
+/// does not need the body only reads this much and the two fence lines.
 pub const MAX_FRONTMATTER_BYTES: usize = 64 * 1024;
 
-/// Most characters that a message quotes from a skill. Guards against: a message as long
-/// as a file.
+/// The maximum characters that a message quotes from a skill. Guards against: a message as
+/// long as a file.
 const MAX_QUOTED_CHARS: usize = 80;
 
-/// The keys that the format defines, in the specification's order.
+/// The keys of the format, in the specification's order.
 pub const KEYS: [&str; 6] = [
     "name",
     "description",
@@ -45,28 +43,28 @@ pub const KEYS: [&str; 6] = [
     "allowed-tools",
 ];
 
-/// A value, and the 1-based line of its key in the file.
+/// A value and the line of its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field<T> {
-    /// The value, without blanks around it.
+    /// The value, without surrounding blanks.
     pub value: T,
     /// The line of the key.
     pub line: u32,
 }
 
-/// A key that is not one of [`KEYS`], or one inside `metadata`.
+/// A key inside `metadata`, or a key that the format does not define.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pair {
     /// The key.
     pub key: String,
-    /// The value, or the source text of a list or a map.
+    /// The value. For a list or a map, its source text.
     pub value: String,
     /// The line of the key.
     pub line: u32,
 }
 
-/// The fields of a frontmatter. They are a stranger's text: a name may be any text of up
-/// to [`MAX_FRONTMATTER_BYTES`].
+/// The fields of a frontmatter. They are untrusted: a name may be any text of up to
+/// [`MAX_FRONTMATTER_BYTES`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Frontmatter {
     /// `name`.
@@ -77,9 +75,9 @@ pub struct Frontmatter {
     pub license: Option<Field<String>>,
     /// `compatibility`.
     pub compatibility: Option<Field<String>>,
-    /// `allowed-tools`. A list becomes its items with blanks between them.
+    /// `allowed-tools`. The items of a list are joined by blanks.
     pub allowed_tools: Option<Field<String>>,
-    /// `metadata`, in the order of the file.
+    /// The entries of `metadata`, in the order of the file.
     pub metadata: Option<Field<Vec<Pair>>>,
     /// Keys that the format does not define, in the order of the file.
     pub unknown: Vec<Pair>,
@@ -88,30 +86,30 @@ pub struct Frontmatter {
 /// The kind of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProblemKind {
-    /// A first line `---` without a second one. Nothing was read.
+    /// There is no closing `---`. Nothing was parsed.
     Unclosed,
-    /// More than [`MAX_FRONTMATTER_BYTES`]. Nothing was read.
+    /// The frontmatter exceeds [`MAX_FRONTMATTER_BYTES`]. Nothing was parsed.
     TooLarge,
-    /// Not valid YAML. It was read line by line.
+    /// The YAML is invalid. It was parsed line by line.
     NotYaml,
-    /// A key that occurs twice. The first one counts.
+    /// A key is repeated. The first one counts.
     DuplicateKey,
-    /// A number, boolean, date or null in place of text. Its source text counts.
+    /// A value is a number, boolean, date or null instead of text. Its source text counts.
     NotText,
-    /// A list or map in place of text, or text in place of a map.
+    /// A value is a list or map instead of text, or text instead of a map.
     WrongType,
-    /// `allowed-tools` as a list in place of one text. Its items were joined.
+    /// `allowed-tools` is a list instead of one text. Its items were joined.
     ToolList,
-    /// A map in braces, which YAML allows and the reference validator refuses.
+    /// A map is in braces, which YAML allows and the reference validator refuses.
     Braces,
 }
 
-/// A problem of reading a frontmatter.
+/// A problem of a frontmatter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The kind, for a program.
     pub kind: ProblemKind,
-    /// The 1-based line of the file.
+    /// The line of the file, from 1.
     pub line: u32,
     /// The message, for an operator.
     pub message: String,
@@ -124,12 +122,12 @@ pub struct Reading<'a> {
     pub split: Split<'a>,
     /// The fields of the frontmatter. All are absent without frontmatter.
     pub frontmatter: Frontmatter,
-    /// The problems, in the order in which they were found.
+    /// The problems, in the order of their discovery.
     pub problems: Vec<Problem>,
 }
 
-/// Reads the text of a SKILL.md. It never fails: an unreadable part is a problem in the
-/// result. It does not read the body.
+/// Parses the text of a SKILL.md. Never fails: an invalid part becomes a problem in the
+/// result. Does not parse the body.
 pub fn read(text: &str) -> Reading<'_> {
     let split = split(text);
     let mut problems = Vec::new();
@@ -151,10 +149,10 @@ pub fn read(text: &str) -> Reading<'_> {
     }
 }
 
-/// Reads the frontmatter of a SKILL.md as JSON, with every key and with the types of
-/// YAML. `None` if there is no frontmatter.
+/// Parses the frontmatter of a SKILL.md as JSON, with all keys and the types of YAML.
+/// Returns `None` if there is no frontmatter.
 ///
-/// It guesses nothing: invalid YAML, and YAML that JSON cannot express, is an error.
+/// Fails for invalid YAML, and for YAML that JSON cannot express.
 pub fn read_json(text: &str) -> Result<Option<Map<String, Value>>, Problem> {
     let split = split(text);
     match split.yaml {
@@ -196,7 +194,7 @@ fn not_yaml(error: yaml::YamlError, loose_key: Option<&str>) -> Problem {
         line: error.line,
         message: format!(
             "not valid YAML, so it was read line by line: {}{advice}",
-            // The parser's message may contain a character of the text.
+            // The parser's message may quote a character of the text.
             visible(&error.message)
         ),
     }
@@ -221,7 +219,7 @@ fn unclosed() -> Problem {
     }
 }
 
-/// Quotes the start of a skill's text for a message: in backquotes, as a [`Line`].
+/// Quotes the start of a skill's text for a message, in backticks and as a [`Line`].
 pub(crate) fn quoted(text: &str) -> String {
     format!("`{}`", visible(text))
 }
@@ -430,7 +428,7 @@ mod tests {
         }
     }
 
-    /// The lenient reader only reads invalid YAML. It must not change the valid values in
+    /// The lenient parser only parses invalid YAML. It must not change the valid values in
     /// it.
     #[test]
     fn both_readers_agree_on_valid_yaml() {

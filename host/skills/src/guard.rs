@@ -1,6 +1,6 @@
-//! The guard: it looks at a path before it opens it, and opens only what a skill may
-//! hold. Opening a FIFO would block, opening a device may have an effect, and another
-//! mount or a hard link may hold somebody else's file.
+//! The guard: checks a path before it opens it, and opens only regular files and folders of
+//! a skill. Opening a FIFO would block, opening a device may have side effects, and another
+//! mount or a hard link may be somebody else's file.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -28,14 +28,14 @@ pub struct Folder {
     hard_links: HardLinks,
 }
 
-/// The rule for files with several hard links. One link may lie outside the folder,
-/// and its maker need not have the right to read the file.
+/// The rule for files with several hard links. One link may be outside of the folder, and
+/// creating a link does not need the right to read the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum HardLinks {
-    /// They are not opened.
+    /// Refuses them.
     #[default]
     Refused,
-    /// They are opened like any other.
+    /// Opens them like any other file.
     Allowed,
 }
 
@@ -58,16 +58,16 @@ pub enum PathTarget {
     Folder(Folder),
 }
 
-/// A regular file that is not open for reading yet.
+/// A regular file that was found and is not open for reading yet.
 #[derive(Debug)]
 pub struct UnopenedFile {
     handle: OwnedFd,
-    /// Its size in bytes at the look-up.
+    /// Its size in bytes when it was found.
     pub size: u64,
 }
 
-/// The identity of a file or folder. It includes the time of the last change,
-/// because a file system may reuse the inode number of a deleted file.
+/// The identity of a file or folder. Includes the time of the last change, because file
+/// systems reuse inode numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct FileIdentity {
     mount: Mount,
@@ -75,9 +75,8 @@ struct FileIdentity {
     changed: (i64, u32),
 }
 
-/// The mount that holds a file. The id distinguishes bind mounts of one device, and
-/// is the same for all files of an overlay, whose devices differ. A kernel before 5.8
-/// has no id.
+/// The mount of a file. The id distinguishes bind mounts of one device, and is the same for
+/// all files of an overlay, whose devices differ. Kernels before 5.8 have no id.
 #[derive(Debug, Clone, Copy)]
 struct Mount {
     device: (u32, u32),
@@ -94,7 +93,7 @@ impl PartialEq for Mount {
 }
 
 impl Folder {
-    /// Makes a folder of its handle. Mounts below it are not part of it.
+    /// Creates a folder from its handle. Mounts below it are not part of it.
     pub fn new(handle: OwnedFd, hard_links: HardLinks) -> Result<Self, Errno> {
         let identity = status_of(handle.as_fd())?.identity;
         Ok(Self {
@@ -112,8 +111,8 @@ impl Folder {
         }
     }
 
-    /// Returns whether a name in another folder still leads to this one, and this one
-    /// has not changed since it was opened.
+    /// Returns whether a name in the parent folder still leads to this folder, and the
+    /// folder has not changed since it was opened.
     pub(crate) fn is_unchanged(&self, parent: BorrowedFd<'_>, name: &str, follow: bool) -> bool {
         let flags = if follow {
             AtFlags::empty()
@@ -124,7 +123,7 @@ impl Folder {
             .is_ok_and(|found| FileStatus::from(found).identity == self.identity)
     }
 
-    /// Returns whether the same mount holds both.
+    /// Returns whether both folders are on the same mount.
     pub(crate) fn shares_mount(&self, other: &Self) -> bool {
         self.identity.mount == other.identity.mount
     }
@@ -134,9 +133,9 @@ impl Folder {
         &self.folder
     }
 
-    /// Returns an `O_PATH` handle to a path. cap-std resolves the path in this folder:
-    /// a step or symlink that leads outside is `EPERM`. A file on another mount is
-    /// `EXDEV`.
+    /// Returns an `O_PATH` handle to a path. cap-std resolves the path in this folder, and
+    /// fails with `EPERM` if a step or symlink leads out. Fails with `EXDEV` for a file on
+    /// another mount.
     fn handle_at(&self, path: &Path, follow: bool) -> io::Result<(OwnedFd, FileStatus)> {
         let handle = match last_name(path) {
             Some((before, name)) if !follow => {
@@ -167,16 +166,15 @@ impl Folder {
         Ok(handle.into_std().into())
     }
 
-    /// Looks up the file or folder at a path, so that it can be opened. Besides the
-    /// errors of `handle_at` there are `ENOTSUP` for anything but a file or
-    /// folder, `ELOOP` for a symlink that is not followed, and `EMLINK` for a file
-    /// with several hard links.
+    /// Finds the file or folder at a path. Fails like `handle_at`, and with `ENOTSUP` for
+    /// anything but a file or folder, `ELOOP` for a symlink that is not followed, and
+    /// `EMLINK` for a file with several hard links.
     pub fn lookup(&self, path: &Path, follow: bool) -> io::Result<PathTarget> {
         let (handle, status) = self.handle_at(path, follow)?;
         self.admit(handle, status)
     }
 
-    /// Checks that a folder may hold what was found in it.
+    /// Checks what was found at a path.
     fn admit(&self, handle: OwnedFd, status: FileStatus) -> io::Result<PathTarget> {
         match status.kind {
             FileType::Directory => Ok(PathTarget::Folder(Self {
@@ -203,7 +201,7 @@ impl Folder {
         }
     }
 
-    /// Returns the status of a path's target, of any kind.
+    /// Returns the status of a path's target of any type.
     pub fn status_at(&self, path: &Path, follow: bool) -> io::Result<FileStatus> {
         Ok(self.handle_at(path, follow)?.1)
     }
@@ -213,8 +211,8 @@ impl Folder {
         Ok(status_of(self.folder.as_fd())?)
     }
 
-    /// Returns the target of a symlink, for a guest. An absolute target is refused: it
-    /// is a path of the host.
+    /// Returns the target of a symlink for a guest. Refuses an absolute target, which is a
+    /// path of the host.
     pub fn read_link(&self, path: &Path) -> io::Result<PathBuf> {
         let target = self.link_target(path)?;
         if target.has_root() {
@@ -224,7 +222,7 @@ impl Folder {
         }
     }
 
-    /// Returns the target of a symlink, for the host alone.
+    /// Returns the target of a symlink. Guests must not see it.
     pub(crate) fn link_target(&self, path: &Path) -> io::Result<PathBuf> {
         let (link, status) = self.handle_at(path, false)?;
         if status.kind != FileType::Symlink {
@@ -234,13 +232,13 @@ impl Folder {
         Ok(PathBuf::from(OsString::from_vec(target.into_bytes())))
     }
 
-    /// Returns the path of this folder at this moment, without symlinks.
+    /// Returns the present canonical path of this folder.
     pub(crate) fn real_path(&self) -> Option<PathBuf> {
         host_path(self.folder.as_fd())
     }
 
-    /// Returns the path of an open file inside this folder, without symlinks. `None` if
-    /// it was moved away or replaced meanwhile.
+    /// Returns the canonical path of an open file inside this folder. Returns `None` if the
+    /// file was moved away or replaced.
     pub fn path_of(&self, file: &File) -> Option<PathBuf> {
         let (folder, open) = (host_path(self.folder.as_fd())?, host_path(file.as_fd())?);
         let path = open.strip_prefix(folder).ok()?.to_owned();
@@ -260,8 +258,8 @@ impl Folder {
     }
 }
 
-/// Splits a path before its last name. `None` if it ends in a slash or in dots: it
-/// then names a folder.
+/// Splits a path before its last name. Returns `None` if it ends in a slash, `.` or `..`,
+/// and so names a folder.
 fn last_name(path: &Path) -> Option<(&OsStr, &OsStr)> {
     let path = path.as_os_str().as_bytes();
     let start = path.iter().rposition(|byte| *byte == b'/');
@@ -272,8 +270,8 @@ fn last_name(path: &Path) -> Option<(&OsStr, &OsStr)> {
     }
 }
 
-/// Returns the folder of this process's descriptors. Guards against: another file
-/// system, or another mount, in its place.
+/// Opens the folder of this process's descriptors, `/proc/self/fd`. Guards against: another
+/// file system or mount at this path.
 fn descriptors() -> io::Result<BorrowedFd<'static>> {
     static DESCRIPTORS: OnceLock<OwnedFd> = OnceLock::new();
     if let Some(folder) = DESCRIPTORS.get() {
@@ -283,7 +281,7 @@ fn descriptors() -> io::Result<BorrowedFd<'static>> {
     let proc = rustix::fs::openat(rustix::fs::CWD, "/proc", flags, Mode::empty())?;
     let within = ResolveFlags::BENEATH | ResolveFlags::NO_XDEV;
     let folder = match rustix::fs::openat2(&proc, "self/fd", flags, Mode::empty(), within) {
-        // A kernel before 5.6, or a filter of system calls. This lists all processes.
+        // A kernel before 5.6, or a seccomp filter. This function lists all processes.
         Err(Errno::NOSYS | Errno::PERM) => return Ok(rustix_linux_procfs::proc_self_fd()?),
         opened => opened?,
     };
@@ -313,8 +311,8 @@ fn is_unlinked(file: &OwnedFd) -> bool {
 }
 
 impl UnopenedFile {
-    /// Opens the file for reading, by its descriptor: by its path, somebody could put
-    /// another file in its place.
+    /// Opens the file for reading through its descriptor. Its path may lead to another file
+    /// by now.
     pub fn open(self) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
         let name = DecInt::from_fd(self.handle.as_fd());
@@ -324,11 +322,11 @@ impl UnopenedFile {
     }
 }
 
-/// The status of a file or folder, of any kind.
+/// The status of a directory entry of any type.
 pub struct FileStatus {
-    /// Its type.
+    /// The type.
     pub kind: FileType,
-    /// The number of its hard links.
+    /// The number of hard links.
     pub links: u64,
     /// Its size in bytes.
     pub size: u64,
@@ -345,31 +343,32 @@ impl FileStatus {
         Ok(status_of(file.as_fd())?)
     }
 
-    /// Returns the time of the last change, including changes of the status.
+    /// Returns the time of the last change of contents or status, in seconds and
+    /// nanoseconds.
     pub fn changed(&self) -> (i64, u32) {
         self.identity.changed
     }
 
-    /// Returns whether the file may have got or lost a link since the host looked it up: both
-    /// set the time of the last change. Clocks of file systems may be a minute behind.
+    /// Returns whether a link may have been added or removed since the file was found: both
+    /// set the time of the last change. The clock of a file system may be a minute behind.
     fn is_recently_changed(&self) -> bool {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
         self.changed().0 > now.tv_sec - 60
     }
 
-    /// Returns whether both are the same file, even if it has changed.
+    /// Returns whether both are the same file, also if it has changed.
     pub fn is_same_file(&self, other: &Self) -> bool {
         let (one, other) = (&self.identity, &other.identity);
         one.mount == other.mount && one.inode == other.inode
     }
 
-    /// Returns the file's unique id on this machine. No guest may learn it.
+    /// Returns the file's unique id on this machine. Guests must not see it.
     pub fn unique_id(&self) -> ((u32, u32), u64) {
         (self.identity.mount.device, self.identity.inode)
     }
 }
 
-/// The fields that the kernel is asked for.
+/// The requested fields of `statx`.
 const STATX_FIELDS: StatxFlags = StatxFlags::TYPE
     .union(StatxFlags::NLINK)
     .union(StatxFlags::SIZE)
@@ -427,13 +426,13 @@ impl From<Stat> for FileStatus {
 fn status_of(handle: BorrowedFd<'_>) -> Result<FileStatus, Errno> {
     match rustix::fs::statx(handle, "", AtFlags::EMPTY_PATH, STATX_FIELDS) {
         Ok(found) => Ok(found.into()),
-        // Some sandboxes do not allow `statx`.
+        // Some sandboxes forbid `statx`.
         Err(Errno::NOSYS | Errno::PERM) => Ok(rustix::fs::fstat(handle)?.into()),
         Err(error) => Err(error),
     }
 }
 
-/// Converts the nanoseconds of a time: their type in `fstat` differs between targets.
+/// Converts the nanoseconds of a time. Their type in `fstat` differs between targets.
 fn nanoseconds(of: impl TryInto<u32>) -> u32 {
     of.try_into().unwrap_or_default()
 }

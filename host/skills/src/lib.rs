@@ -1,8 +1,8 @@
-//! Skills: folders that are found, read and checked. Also here: files that an operator
-//! names, users that are trusted, and text for people. Nothing here knows tools.
+//! Finding, reading and checking skills. Also: opening files that an operator names, trust
+//! in their owners, and text for people. This crate does not know tools.
 //!
-//! This crate belongs to [skillhost](https://crates.io/crates/skillhost), which shows what of
-//! it an embedder uses. The rest may change at any time.
+//! This crate is part of [skillhost](https://crates.io/crates/skillhost), which re-exports
+//! its stable interface. The rest may change at any time.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("skillhost runs on Linux: its guard opens files through /proc and O_PATH");

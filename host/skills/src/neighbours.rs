@@ -1,8 +1,8 @@
-//! The neighbours of a wrong path: paths like it, the entries of a folder, and the
-//! place that a path leads to if it leaves the folder. It reads names and links
-//! through the folder's handle and the guard, and no file.
+//! Help for a wrong path: similar paths, the entries of a folder, and the target of a path
+//! that leaves the folder. Reads names and links through the folder's handle and the guard,
+//! but no files.
 //!
-//! Not here: what a call may know of, and the words for a model.
+//! The grant of a call and the words for a model are not here.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -11,47 +11,45 @@ use std::time::{Duration, Instant};
 use crate::entries::EntryCursor;
 use crate::guard::{Folder, PathTarget};
 
-/// Names that a search looks through. Guards against: a failure that takes much
-/// longer because the folder is large.
+/// The maximum number of names in a search. Guards against: slow failures in a large
+/// folder.
 const MOST_NAMES: usize = 2_000;
-/// Folders in folders that a search opens. Guards against: a chain of folders.
+/// The maximum depth of a search. Guards against: deeply nested folders.
 const MOST_DEPTH: usize = 8;
-/// The time after which a search opens no further folder. Guards against: a file
-/// system that is slow.
+/// The time after which a search opens no further folders. Guards against: slow file
+/// systems.
 const MOST_TIME: Duration = Duration::from_millis(10);
-/// Bytes of a path that is compared. Guards against: a path from a caller that takes
-/// long to compare, because the time is quadratic.
+/// The maximum bytes of a compared path. Guards against: comparing a long path of a caller,
+/// which takes quadratic time.
 const LONGEST: usize = 512;
-/// Links that a path may lead through, as many as in Linux. Guards against: a link
-/// to itself.
+/// The maximum number of links in a path, as in Linux. Guards against: a link to itself.
 const MOST_LINKS: usize = 40;
-/// The entries of a folder that are named. Guards against: a failure of many tokens.
+/// The maximum number of listed entries. Guards against: help of many tokens.
 const MOST_ENTRIES: usize = 12;
-/// The number of paths that a search offers.
+/// The maximum number of similar paths.
 const OFFERED: usize = 3;
-/// The least likeness of a path that a search offers, from 0 to 1.
+/// The minimum similarity of a path, from 0 to 1.
 const ALIKE: f64 = 0.85;
 
-/// The first entries of a folder, sorted. The names of folders end in a slash.
+/// The first entries of a folder, sorted. Names of folders end in a slash.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Entries {
     /// The names.
     pub names: Vec<String>,
-    /// The number of further names, whatever they lead to.
+    /// The number of further names of any type.
     pub more: usize,
 }
 
-/// The place that a path leads to, if it leaves the folder.
+/// The target of a path that leaves the folder.
 #[derive(Debug, PartialEq, Eq)]
 pub enum WayOut {
-    /// A path in the folder that holds this one.
+    /// A path in the parent folder.
     Beside(String),
     /// An absolute path.
     Absolute(String),
 }
 
-/// Returns the entries of a folder in this one, if the path leads to one. It names
-/// only those that the guard lets through.
+/// Returns the entries of the folder at a path. Lists only entries that the guard permits.
 pub fn entries(folder: &Folder, path: &str) -> Option<Entries> {
     let opened = open(folder, path)?;
     let mut names: Vec<String> = names_of(&opened, MOST_NAMES)
@@ -71,8 +69,8 @@ pub fn entries(folder: &Folder, path: &str) -> Option<Entries> {
     })
 }
 
-/// Returns the paths in a folder that are most like this one, best first. It offers
-/// only those that the guard lets through.
+/// Returns the most similar paths in a folder, best first. Returns only paths that the
+/// guard permits.
 pub fn nearest(folder: &Folder, wanted: &str) -> Vec<String> {
     let wanted = plain(wanted).to_lowercase();
     if wanted.is_empty() || wanted.len() > LONGEST {
@@ -88,8 +86,8 @@ pub fn nearest(folder: &Folder, wanted: &str) -> Vec<String> {
     like.take(OFFERED).collect()
 }
 
-/// Returns the place that a path leads to if it leaves the folder: itself, or by a
-/// link on the way. It goes by the text of links.
+/// Returns the target of a path that leaves the folder, directly or by a link. Resolves
+/// links as text.
 pub fn way_out(folder: &Folder, path: &str) -> Option<WayOut> {
     let mut rest: VecDeque<String> = VecDeque::new();
     let mut at: Vec<String> = Vec::new();
@@ -128,8 +126,8 @@ pub fn way_out(folder: &Folder, path: &str) -> Option<WayOut> {
     None
 }
 
-/// Returns a path's names with `/` between them, as far as they can be names: it
-/// reads a backslash as a separator and leaves out dots, and the scheme of a URI.
+/// Returns a path's names separated by `/`. Treats backslashes as separators, and omits
+/// `.`, `..` and the scheme of a URI.
 pub fn plain(path: &str) -> String {
     let path = path.split_once("://").map_or(path, |(_, rest)| rest);
     let path: String = path.chars().filter(|c| !c.is_control()).collect();
@@ -140,8 +138,7 @@ pub fn plain(path: &str) -> String {
     names.join("/")
 }
 
-/// Returns a path as it can be named, a folder with a slash behind it, if the guard
-/// lets it through.
+/// Returns a path with a slash after a folder, if the guard permits it.
 fn readable(folder: &Folder, path: &str) -> Option<String> {
     match folder.lookup(Path::new(path), true).ok()? {
         PathTarget::File(_) => Some(path.to_owned()),
@@ -156,8 +153,8 @@ fn open(folder: &Folder, path: &str) -> Option<Folder> {
     }
 }
 
-/// Returns the names in a folder that a call can give, and whether each is known to
-/// be a folder. A link is not.
+/// Returns the names in a folder that a call can spell, and whether each is known to be a
+/// folder. A link is not.
 fn names_of(folder: &Folder, most: usize) -> impl Iterator<Item = (String, bool)> {
     let entries = EntryCursor::of(folder.handle())
         .into_iter()
@@ -171,8 +168,8 @@ fn names_of(folder: &Folder, most: usize) -> impl Iterator<Item = (String, bool)
     })
 }
 
-/// Returns the paths in a folder, level by level, up to the bounds. It opens no
-/// hidden folder.
+/// Returns the paths in a folder, level by level, within the bounds. Does not open hidden
+/// folders.
 pub fn paths(folder: &Folder) -> Vec<String> {
     let start = Instant::now();
     let mut found: Vec<String> = Vec::new();
@@ -207,7 +204,7 @@ pub fn paths(folder: &Folder) -> Vec<String> {
     found
 }
 
-/// Returns how like two paths in lower case are, from 0 to 1. The name counts for
+/// Returns the similarity of two paths in lower case, from 0 to 1. The last name counts
 /// more than the folders.
 fn likeness(wanted: &str, path: &str) -> f64 {
     let ends_with = |long: &str, short: &str| {
@@ -217,7 +214,7 @@ fn likeness(wanted: &str, path: &str) -> f64 {
     let (wanted_name, path_name) = (name_of(wanted), name_of(path));
     let (wanted_stem, path_stem) = (stem_of(wanted_name), stem_of(path_name));
     let holds = |long: &str, short: &str| short.len() > 2 && long.contains(short);
-    // Paths in one folder come before those in others.
+    // Prefer paths in the same folder.
     let same_folder = wanted.strip_suffix(wanted_name) == path.strip_suffix(path_name);
     let nearer = if same_folder { 0.02 } else { 0.0 };
     if wanted == path {

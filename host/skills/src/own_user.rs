@@ -1,12 +1,12 @@
-//! The user of this process, and the overflow user, which stands for all users that a user
+//! The user of this process, and the overflow user, which represents all users that a user
 //! namespace does not map.
 
 use std::sync::LazyLock;
 
-/// Returns whether a user id is that of this process. It is not if it may be anybody's: in
-/// a user namespace every unmapped user has the id of the overflow user.
+/// Returns whether a user id is this process's own. Returns `false` for the overflow user
+/// in a user namespace, because every unmapped user has its id.
 pub fn is_own_user(user: u32) -> bool {
-    /// Read once: a confined process cannot read it.
+    /// Read once, because a confined process cannot read it.
     static IS_SHARED: LazyLock<bool> = LazyLock::new(|| {
         let own = rustix::process::geteuid().as_raw();
         let map = || std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
@@ -16,13 +16,13 @@ pub fn is_own_user(user: u32) -> bool {
     user == rustix::process::geteuid().as_raw() && !is_shared
 }
 
-/// Returns whether a user namespace has all users of the machine under their own numbers:
-/// the first namespace does.
+/// Returns whether the user namespace maps all users to their own numbers, as the initial
+/// one does.
 fn maps_all_users(map: &str) -> bool {
     map.split_whitespace().eq(["0", "0", "4294967295"])
 }
 
-/// Returns the number that stands for every user outside the user namespace.
+/// Returns the number of the overflow user.
 pub fn overflow_user() -> u32 {
     let number = std::fs::read_to_string("/proc/sys/kernel/overflowuid");
     let number = number.ok().and_then(|text| text.trim().parse().ok());

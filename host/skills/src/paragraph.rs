@@ -1,13 +1,14 @@
-//! The first paragraph of a skill's body. It describes a skill whose frontmatter does
-//! not. This is not a Markdown parser: it skips what does not look like prose.
+//! The first paragraph of a skill's body, which replaces a missing description. This is not
+//! a Markdown parser: it skips lines that do not look like prose.
 
-/// Most characters of a paragraph that stands for a description.
+/// The maximum characters of a paragraph.
 const MAX_CHARS: usize = 300;
 
-/// Most lines that are looked at. Guards against: a body of 60,000 headings.
+/// The maximum number of lines to look at. Guards against: a body of 60,000 headings.
 const MAX_LINES: usize = 200;
 
-/// Returns the first paragraph as one line, cut at a word, or else the first heading.
+/// Returns the first paragraph as one line, cut at a word. Returns the first heading if
+/// there is none.
 pub(crate) fn first(body: &str) -> Option<String> {
     let (mut paragraph, mut heading) = (String::new(), None);
     let mut fence = None;
@@ -57,20 +58,20 @@ pub(crate) fn first(body: &str) -> Option<String> {
     Some(cut(found))
 }
 
-/// Returns whether a paragraph can start with a line: markup, tables and images say
-/// nothing by themselves.
+/// Returns whether a paragraph can start with this line, and not markup, a table or an
+/// image.
 fn is_prose(line: &str) -> bool {
     let starts = ["<", "|", "![", "[![", "[]("];
     line.contains(char::is_alphanumeric) && !starts.iter().any(|start| line.starts_with(start))
 }
 
-/// Returns whether a line only underlines or separates.
+/// Returns whether a line is only an underline or a separator.
 fn is_rule(line: &str) -> bool {
     line.chars()
         .all(|c| matches!(c, '-' | '=' | '*' | '_' | ' '))
 }
 
-/// Cuts a text at a word, or in one that is too long.
+/// Cuts a text at a word, or inside a word that is too long.
 fn cut(text: &str) -> String {
     let Some((end, _)) = text.char_indices().nth(MAX_CHARS) else {
         return text.to_owned();

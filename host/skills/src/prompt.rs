@@ -1,34 +1,34 @@
-//! The section of a system prompt that lists the skills for a model, within a budget
-//! of tokens. Lives here: the wording, the count of tokens, and what is shortened and
-//! left out in a large catalog. Not here: the search for what was left out.
+//! The section of a system prompt that lists the skills for a model, within a budget of
+//! tokens: its wording, the count of tokens, and how a large catalog is shortened. Search
+//! is not here.
 
 use std::fmt::Write as _;
 
 use crate::catalog::{Catalog, Skill};
 
-/// Most characters of a description in a prompt, as in the Agent Skills specification.
-/// Guards against: a skill that fills the model's context.
+/// The maximum characters of a description in a prompt, as in the Agent Skills
+/// specification. Guards against: a skill that fills the model's context.
 const MAX_DESCRIPTION: usize = 1024;
 
-/// Fewest characters that a description is cut to: enough to tell skills apart. A
-/// section that has no room for them leaves skills out.
+/// The minimum characters of a cut description: enough to distinguish skills. If even these
+/// do not fit, skills are omitted.
 const MIN_DESCRIPTION: usize = 40;
 
-/// Most bytes of a name that is the cursor in a note: a name by the specification has 64.
-/// Guards against: a name of apostrophes, each of which takes seven bytes in XML.
+/// The maximum bytes of a name that serves as a cursor in a note. Valid names have at most
+/// 64. Guards against: a name of apostrophes, each of which takes seven bytes in XML.
 const MAX_CURSOR: usize = 64;
 
-/// The forms of the section.
+/// The format of the section.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Style {
-    /// A line for each skill, with how to load it.
+    /// A line for each skill that says how to load it.
     #[default]
     List,
     /// An `<available_skills>` element.
     Xml,
 }
 
-/// The tool by which a model gets at skills that the section leaves out.
+/// The tool with which a model finds omitted skills.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Onward {
     /// `find_skills`.
@@ -40,7 +40,7 @@ pub enum Onward {
 }
 
 impl Onward {
-    /// Returns the best tool of those that are offered.
+    /// Returns the best of the offered tools.
     pub fn of(is_offered: impl Fn(&str) -> bool) -> Self {
         match () {
             () if is_offered("find_skills") => Self::Find,
@@ -50,20 +50,20 @@ impl Onward {
     }
 }
 
-/// A section, and what is not in it.
+/// A section and its statistics.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Section {
-    /// The section.
+    /// The text of the section.
     pub text: String,
     /// The number of skills in it.
     pub listed: usize,
-    /// The number of skills that it leaves out.
+    /// The number of omitted skills.
     pub left_out: usize,
-    /// The characters that longer descriptions are cut to. `None` if the section is
-    /// whole.
+    /// The length in characters to which longer descriptions are cut. `None` if nothing is
+    /// cut.
     pub cut_at: Option<usize>,
-    /// The tokens that it may take.
+    /// The budget in tokens.
     pub budget: usize,
 }
 
@@ -73,7 +73,7 @@ impl Section {
         self.listed == 0 && self.left_out == 0
     }
 
-    /// Returns what the operator should know: what did not fit, in figures.
+    /// Returns a message for the operator about what did not fit.
     pub fn warning(&self) -> Option<String> {
         let cut_at = self.cut_at?;
         let all = self.listed + self.left_out;
@@ -89,14 +89,16 @@ impl Section {
     }
 }
 
-/// Returns the section for the present skills. A section that does not fit the budget
-/// says each thing once, then cuts descriptions to a common length, and then leaves
-/// out the last skills by name. The section itself says how many, and what to call.
+/// Returns the section for the present skills.
+///
+/// To fit the budget, it first removes repetition, then cuts descriptions to a common
+/// length, then omits the last skills by name. The section then says how many are omitted
+/// and which tool finds them.
 pub fn section(catalog: &Catalog, style: Style, budget: usize, onward: Onward) -> Section {
     section_of(catalog, catalog.names(), style, budget, onward)
 }
 
-/// Returns the section for the skills of these names, sorted.
+/// Returns the section for skills with these names, sorted.
 pub fn section_of(
     catalog: &Catalog,
     names: Vec<String>,
@@ -130,7 +132,7 @@ pub fn section_of(
             let note = style.note(left_out, next.as_deref(), onward);
             style.render(skills, Some(cut), &note)
         };
-        // The sentence on what is left out takes room itself.
+        // The note on omitted skills needs tokens itself.
         while !fits(&render(&skills, MIN_DESCRIPTION, left_out, &next))
             && let Some(last) = skills.pop()
         {
@@ -157,8 +159,8 @@ pub fn section_of(
     }
 }
 
-/// Returns whether all skills fit a section with nothing cut. Reads no more of them
-/// than fit, and none if the names alone do not.
+/// Returns whether all skills fit without cuts. Reads only as many skills as fit, and none
+/// if the names alone exceed the budget.
 pub fn fits(catalog: &Catalog, names: &[String], budget: usize) -> bool {
     let style = Style::List;
     let frame = cost(style.frame().0);
@@ -179,13 +181,13 @@ pub fn fits(catalog: &Catalog, names: &[String], budget: usize) -> bool {
     true
 }
 
-/// Returns the number of tokens that a text is counted as: a token is four bytes, or
-/// one Chinese, Japanese or Korean character.
+/// Estimates the tokens of a text: a token is four bytes, or one Chinese, Japanese or
+/// Korean character.
 pub fn tokens(text: &str) -> usize {
     cost(text).div_ceil(UNITS)
 }
 
-/// The units that a token is counted in.
+/// The units per token in this estimate.
 const UNITS: usize = 4;
 
 fn units(tokens: usize) -> usize {
@@ -197,8 +199,7 @@ fn cost(text: &str) -> usize {
     text.chars().map(cost).sum()
 }
 
-/// Returns whether a character is Chinese, Japanese or Korean, or in the full width
-/// that goes with them.
+/// Returns whether a character is Chinese, Japanese, Korean or full-width.
 fn is_cjk(c: char) -> bool {
     matches!(
         c,
@@ -213,7 +214,8 @@ fn is_cjk(c: char) -> bool {
     )
 }
 
-/// Returns a list with a line for each skill: how and when to call `read_skill` for it.
+/// Returns a list with a line for each skill that says how and when to call `read_skill`
+/// for it.
 pub fn list(skills: &[Skill]) -> String {
     Style::List.whole(skills)
 }
@@ -225,7 +227,7 @@ pub fn xml(skills: &[Skill]) -> String {
 }
 
 impl Style {
-    /// Returns what stands around the skills.
+    /// Returns the text before and after the skills.
     fn frame(self) -> (&'static str, &'static str) {
         match self {
             Self::List => (
@@ -244,7 +246,7 @@ impl Style {
         self.render(loadable(skills), None, "")
     }
 
-    /// Returns a section with all these skills, and a note after them.
+    /// Returns a section with these skills and a note after them.
     fn render<'s>(
         self,
         skills: impl IntoIterator<Item = &'s Skill>,
@@ -259,7 +261,7 @@ impl Style {
         section + note + end
     }
 
-    /// Returns a skill's part, with its description cut to so many characters.
+    /// Returns the entry of a skill, with its description cut to a number of characters.
     fn line(self, skill: &Skill, cut: Option<usize>) -> String {
         match self {
             Self::List => list_line(&skill.name, &skill.description, cut),
@@ -277,7 +279,7 @@ impl Style {
         }
     }
 
-    /// Returns the note on skills that are left out, the first of which is `next`.
+    /// Returns the note on omitted skills. The first one is `next`.
     fn note(self, left_out: usize, next: Option<&str>, onward: Onward) -> String {
         let Some(next) = next else {
             return String::new();
@@ -302,8 +304,8 @@ impl Style {
     }
 }
 
-/// Returns the line of a skill. Where lines are cut, they do not repeat how to load
-/// it, which stands above them.
+/// Returns the line of a skill. Cut lines do not repeat how to load it, because the text
+/// above them does.
 fn list_line(name: &str, description: &str, cut: Option<usize>) -> String {
     let name = one_line(name);
     let description = shortened(description, cut.unwrap_or(MAX_DESCRIPTION));
@@ -320,34 +322,34 @@ fn list_line(name: &str, description: &str, cut: Option<usize>) -> String {
     line
 }
 
-/// Returns whether a name can stand in a note as it is, within the least budget. Any
-/// other cursor is no name of a skill, and could skip one.
+/// Returns whether a name fits into a note unchanged, also with the smallest budget. A
+/// changed cursor could skip a skill.
 fn is_short_line(name: &str) -> bool {
     name.len() <= MAX_CURSOR && one_line(name) == name
 }
 
-/// Returns a name as it stands between single quotes.
+/// Returns a name escaped for single quotes.
 fn quoted(name: &str) -> String {
     name.replace('\\', "\\\\").replace('\'', "\\'")
 }
 
-/// Returns whether a prompt would name any of these skills.
+/// Returns whether a prompt would list any of these skills.
 pub fn has_any(skills: &[Skill]) -> bool {
     loadable(skills).next().is_some()
 }
 
-/// Returns the skills with a SKILL.md: the others have nothing to load.
+/// Returns the skills with a SKILL.md. Others have nothing to load.
 fn loadable(skills: &[Skill]) -> impl Iterator<Item = &Skill> {
     skills.iter().filter(|skill| skill.file.is_some())
 }
 
-/// Makes a stranger's text fit into a line: without line breaks and control characters,
-/// and of a bounded length.
+/// Returns untrusted text as one line of bounded length, without line breaks and control
+/// characters.
 fn one_line(text: &str) -> String {
     shortened(text, MAX_DESCRIPTION)
 }
 
-/// Makes a stranger's text fit into a line of at most this many characters.
+/// Returns untrusted text as one line with a maximum number of characters.
 fn shortened(text: &str, most: usize) -> String {
     let mut line = String::new();
     let mut words = text.split(|c: char| c.is_whitespace() || c.is_control());

@@ -1,4 +1,4 @@
-//! Finding the SKILL.md of a folder.
+//! Finding the documentation file of a folder, SKILL.md.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -13,25 +13,24 @@ use rustix::io::Errno;
 use crate::entries::EntryCursor;
 use crate::guard::Folder;
 
-/// The spellings that are tried by name, best first.
+/// The spellings to try first, in this order.
 const SPELLINGS: [&str; 2] = ["SKILL.md", "SKILL.MD"];
 
-/// The spellings that are looked for before a folder is listed.
+/// The spellings to look for before listing a folder.
 const COMMON_SPELLINGS: [&str; 3] = ["SKILL.md", "SKILL.MD", "skill.md"];
 
-/// The entries of a folder that are listed for another spelling. In a larger folder each
-/// spelling is tried. Guards against: a folder of a million files, which every list of
-/// skills would read.
+/// The maximum number of entries to list for another spelling. In a larger folder each
+/// spelling is tried. Guards against: listing a folder of a million files for every list of
+/// skills.
 const MAX_LISTED: usize = 1_000;
 
-/// Returns whether a file of this name is the documentation file of the folder that it
-/// lies in: each spelling by case counts.
+/// Returns whether a file name is SKILL.md in any case.
 pub fn is_skill_md(name: &OsStr) -> bool {
     name.eq_ignore_ascii_case(SPELLINGS[0])
 }
 
 /// Opens the documentation file of a skill, and returns its name: `SKILL.md`, else
-/// `SKILL.MD`, else the first other spelling by case. `None` if there is no such file.
+/// `SKILL.MD`, else the first other spelling. Returns `None` if there is no such file.
 pub fn open(folder: &Folder) -> io::Result<Option<(String, File)>> {
     let found = open_first(folder, SPELLINGS.map(str::to_owned))?;
     if found.is_some() {
@@ -51,7 +50,7 @@ pub fn open(folder: &Folder) -> io::Result<Option<(String, File)>> {
     open_first(folder, listed.into_iter().take(1))
 }
 
-/// Opens the first of these files that is there.
+/// Opens the first of these files that exists.
 fn open_first(
     folder: &Folder,
     names: impl IntoIterator<Item = String>,
@@ -65,7 +64,7 @@ fn open_first(
     Ok(None)
 }
 
-/// Returns each spelling by case, sorted.
+/// Returns all spellings in upper and lower case, sorted.
 fn all_spellings() -> impl Iterator<Item = String> {
     let upper = SPELLINGS[1];
     let letters = upper.bytes().filter(u8::is_ascii_alphabetic).count();
@@ -83,7 +82,7 @@ fn all_spellings() -> impl Iterator<Item = String> {
     })
 }
 
-/// Returns the fault of a documentation file that is a symlink and cannot be read.
+/// Returns the reason why a documentation file that is a symlink cannot be read.
 pub(crate) fn link_fault(folder: &Folder) -> Option<String> {
     let (name, path) = COMMON_SPELLINGS
         .map(|name| (name, Path::new(name)))
@@ -95,7 +94,7 @@ pub(crate) fn link_fault(folder: &Folder) -> Option<String> {
     let where_to = match folder.lookup(path, true) {
         Ok(_) => return None,
         Err(error) if error.kind() == io::ErrorKind::NotFound => "to nothing",
-        // The guard's own refusal, and the kernel's, of another mount.
+        // The errors of the guard and of the kernel for another mount.
         Err(error)
             if error
                 .raw_os_error()
@@ -110,9 +109,8 @@ pub(crate) fn link_fault(folder: &Folder) -> Option<String> {
     ))
 }
 
-/// Returns whether a folder in another has a documentation file under a common spelling.
-/// Opens nothing. A symlink counts, wherever it leads: a listing then says that it cannot
-/// be read.
+/// Returns whether a subfolder has a documentation file with a common spelling. Opens no
+/// file. A symlink counts with any target; a listing then reports that it cannot be read.
 pub(crate) fn is_at(parent: BorrowedFd<'_>, folder: &str) -> bool {
     COMMON_SPELLINGS.iter().any(|name| {
         let path = format!("{folder}/{name}");
@@ -123,8 +121,8 @@ pub(crate) fn is_at(parent: BorrowedFd<'_>, folder: &str) -> bool {
     })
 }
 
-/// Returns whether a folder has a documentation file under any spelling by case. Counts
-/// the entries that it looks at, and stops at the most.
+/// Returns whether a folder has a documentation file in any spelling. Counts the entries
+/// that it reads, up to a maximum.
 pub(crate) fn is_in(folder: &Dir, entries: &mut usize, most: usize) -> bool {
     let found = EntryCursor::of(folder)
         .into_iter()

@@ -1,5 +1,5 @@
-//! `audit`: the fate of calls that cannot be recorded, or the table `[audit]` with that
-//! and the checkpoints of the log. What signs them is the crate `skillhost-audit`.
+//! The key `audit`, which decides about calls that cannot be recorded, or the table
+//! `[audit]`, which also configures checkpoints. The crate `skillhost-audit` signs them.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -20,18 +20,18 @@ use skillhost_sandbox::tool::limits::DAY;
 /// The name of the table.
 pub(super) const KEY: &str = "audit";
 
-/// The checkpoints of the audit log: records with a signature.
+/// The settings of checkpoints: signed records of the audit log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Checkpoints {
-    /// The file with the key that signs them. None: there are none.
+    /// The file of the signing key. `None` if there are no checkpoints.
     pub key_file: Option<ConfiguredPath>,
     /// The program that gets each checkpoint on its standard input, and its arguments.
-    /// Empty: none.
+    /// Empty if there is none.
     pub command: Vec<String>,
     /// The Unix socket that gets each checkpoint.
     pub socket: Option<ConfiguredPath>,
-    /// How often there is one.
+    /// The intervals between checkpoints.
     pub limits: CheckpointLimits,
 }
 
@@ -48,11 +48,11 @@ declare_limits! {
     }
 }
 
-/// The value of `audit`, as it is written.
+/// The raw value of `audit`.
 #[derive(Default)]
 pub(super) struct RawAudit(RawAuditTable);
 
-/// The keys of the table, as they are written, but for the limits.
+/// The raw keys of the table, without the limits.
 #[derive(Deserialize, Default)]
 #[serde(default, expecting = "expected a table of settings")]
 pub(super) struct RawAuditTable {
@@ -106,7 +106,7 @@ impl RawAudit {
         }
     }
 
-    /// Returns the checkpoints. Refuses places for checkpoints that nobody signs.
+    /// Returns the settings of checkpoints. Refuses a sink without a signing key.
     pub(super) fn checkpoints(
         self,
         limits: CheckpointLimits,

@@ -1,5 +1,5 @@
-//! The tables `[clients.NAME]`: who may ask a server, for what, and how much. Here they
-//! are read; the crate `skillhost-identity` tells clients apart.
+//! The tables `[clients.NAME]`: the clients of a server, with their credentials, scopes and
+//! limits. The crate `skillhost-identity` uses them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -21,36 +21,37 @@ use skillhost_sandbox::tool::grant::Scope;
 use skillhost_skills::own_user::overflow_user;
 use skillhost_skills::trust::Principal;
 
-/// The most characters of a client's name. Guards against: a name that fills records.
+/// The maximum characters of a client's name. Guards against: names that fill records.
 const NAME_CHARACTERS: usize = 64;
 
-/// A client: how it shows who it is, and what it may do.
+/// A client: its credentials, scope and limits.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ClientConfig {
-    /// The name by which the operator knows it.
+    /// The name from the configuration.
     pub name: String,
     /// The place of its table, for messages.
     pub place: String,
-    /// The files that hold its tokens.
+    /// The files of its tokens.
     pub token_files: Vec<ConfiguredPath>,
     /// SHA-256 of its other tokens.
     pub token_digests: Vec<[u8; 32]>,
-    /// The claims of access tokens that are its. Empty: none is.
+    /// The claims that identify its access tokens. Empty if it has none.
     pub claims: BTreeMap<String, String>,
     /// The OAuth scopes that such a token must have.
     pub oauth_scopes: Vec<String>,
-    /// The users of this machine, by number, whose processes it is at a Unix socket.
+    /// The numbers of the local users that are this client when they connect to a Unix
+    /// socket.
     pub unix_users: Vec<u32>,
-    /// The names of certificates that are its, over TLS: hosts in lower case, and URIs.
+    /// The names of its TLS certificates: host names in lower case, and URIs.
     pub certificate_names: Vec<String>,
     /// The tools and skills that it may use.
     pub scope: Arc<Scope>,
     /// True if it may read the metrics.
     pub metrics: bool,
-    /// The time from which on it is refused.
+    /// The time from which it is refused.
     pub expires: Option<SystemTime>,
-    /// Its share of the server.
+    /// Its limits.
     pub limits: ClientLimits,
 }
 
@@ -73,7 +74,7 @@ declare_limits! {
     }
 }
 
-/// The keys of the table, as they are written, but for the limits.
+/// The raw keys of the table, without the limits.
 #[derive(Deserialize, Default)]
 #[serde(default, expecting = "expected a table that says who the client is")]
 pub(super) struct RawClient {
@@ -89,7 +90,7 @@ pub(super) struct RawClient {
     expires: Option<Spanned<Datetime>>,
 }
 
-/// A user of this machine.
+/// A local user.
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "expected the name or the number of a user")]
 enum RawUser {
@@ -101,7 +102,7 @@ impl RawUser {
     /// Returns the user's number.
     fn number(self) -> anyhow::Result<u32> {
         let number = match self {
-            // The kernel's word for no user at all.
+            // The kernel's value for "no user".
             Self::Number(u32::MAX) => bail!("there is no user {}", u32::MAX),
             Self::Number(number) => number,
             Self::Name(name) => match format!("user:{name}").parse() {
@@ -121,7 +122,7 @@ impl RawUser {
 }
 
 impl RawClient {
-    /// Reads a client. `tables` is the table of all clients.
+    /// Parses a client. `tables` is the table of all clients.
     pub(super) fn client(
         self,
         name: String,
@@ -202,7 +203,7 @@ impl ClientConfig {
         format!("[clients.{}]", self.name)
     }
 
-    /// Refuses a client that nobody can be.
+    /// Refuses a client without credentials.
     pub(super) fn check(&self) -> anyhow::Result<()> {
         ensure!(
             !self.token_files.is_empty()
@@ -228,7 +229,7 @@ impl ClientConfig {
     }
 }
 
-/// Checks a name: it stands in records, logs and metrics.
+/// Checks a name, which appears in records, logs and metrics.
 fn check_name(name: &str) -> anyhow::Result<()> {
     let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     if name.is_empty() || name.len() > NAME_CHARACTERS || !name.bytes().all(is_of_name) {
@@ -255,7 +256,7 @@ fn read_digest(hex: &str) -> anyhow::Result<[u8; 32]> {
     Ok(digest)
 }
 
-/// Reads a name of a certificate: a host, or a URI.
+/// Parses a name of a certificate: a host or a URI.
 fn read_certificate_name(name: String) -> anyhow::Result<String> {
     let is_of_host = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     let is_uri = name.contains(':') && name.bytes().all(|byte| byte.is_ascii_graphic());
@@ -266,7 +267,7 @@ fn read_certificate_name(name: String) -> anyhow::Result<String> {
          `ci.example.com`, without wildcards, or a URI such as `spiffe://example.com/ci`",
         name.escape_debug()
     );
-    // Hosts are the same in any case.
+    // Host names ignore case.
     Ok(if is_uri {
         name
     } else {
@@ -274,7 +275,7 @@ fn read_certificate_name(name: String) -> anyhow::Result<String> {
     })
 }
 
-/// Reads a time. A date alone stands for its first moment in UTC.
+/// Parses a time. A date without a time means its start in UTC.
 fn read_time(time: &Datetime) -> anyhow::Result<SystemTime> {
     let wrong = "`expires` is a date such as 2027-01-31, or a time such as 2027-01-31T18:00:00Z";
     let date = time.date.context(wrong)?;

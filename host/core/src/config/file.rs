@@ -10,10 +10,10 @@ use super::source::{Reach, Source, beyond, lies_within};
 use skillhost_skills::named_file;
 use skillhost_skills::trust::Trust;
 
-/// The largest file that is read.
+/// The maximum bytes of a configuration file.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// Reads a configuration. Refuses one that others can change.
+/// Reads a configuration. Refuses a file that others can write.
 pub(super) fn read(path: &Path, trust: &Trust, reach: Reach) -> anyhow::Result<Config> {
     let cannot = || format!("cannot use the configuration `{}`", path.display());
     trust.check(path).with_context(cannot)?;
@@ -21,7 +21,7 @@ pub(super) fn read(path: &Path, trust: &Trust, reach: Reach) -> anyhow::Result<C
     if reach == Reach::OwnFolder && !lies_within(path, folder) {
         bail!("{}: {}", cannot(), beyond("it is a symlink, which"));
     }
-    // Somebody else may have put it into the current folder.
+    // Another user may have created the file in the current folder.
     let text = named_file::read_text(path, MAX_BYTES).with_context(cannot)?;
     parse(&Source {
         text: &text,

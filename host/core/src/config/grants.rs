@@ -1,4 +1,4 @@
-//! The tables `[grants]` and `[pins]`: what the operator says of components.
+//! The tables `[grants]` and `[pins]`: the powers and digests of components.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,7 +12,7 @@ use skillhost_sandbox::tool::grant::{FolderAccess, Grant, PatternError};
 use skillhost_sandbox::tool::limits::Limits;
 use skillhost_skills::text::suggest;
 
-/// The keys of a grant, as they are written.
+/// The raw keys of a grant.
 #[derive(Deserialize, Default)]
 #[serde(default, expecting = "expected a table that says what the tool may do")]
 pub(super) struct RawGrant {
@@ -26,7 +26,7 @@ pub(super) struct RawGrant {
     scripts: Vec<String>,
 }
 
-/// What calls may do in their folder.
+/// The raw value of `view`.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "kebab-case")]
 enum RawView {
@@ -58,8 +58,8 @@ impl RawGrant {
     }
 }
 
-/// Refuses a grant that names neither a component file nor a built-in tool:
-/// whatever component defined a tool of that name would have it.
+/// Refuses a grant that names neither a component file nor a built-in tool: any component
+/// that defines a tool of that name would have it.
 pub(super) fn check_name(name: &str) -> anyhow::Result<()> {
     if is_component(name) || embedded::names().any(|tool| tool == name) {
         return Ok(());
@@ -75,7 +75,7 @@ pub(super) fn check_name(name: &str) -> anyhow::Result<()> {
     )
 }
 
-/// Refuses a pin that pins nothing.
+/// Refuses an invalid pin.
 pub(super) fn check_pin(file: &str, pin: &str) -> anyhow::Result<()> {
     if !is_component(file) {
         bail!("a pin names a component file, such as `count_lines.wasm`");
@@ -86,7 +86,7 @@ pub(super) fn check_pin(file: &str, pin: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks that a component file can have this name.
+/// Returns whether a component file can have this name.
 fn is_component(name: &str) -> bool {
     Path::new(name).extension().is_some_and(|end| end == "wasm") && !name.contains('/')
 }

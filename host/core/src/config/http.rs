@@ -1,5 +1,4 @@
-//! The table `[http]`: the settings of a server over HTTP. The server itself is the
-//! crate `skillhost-mcp`.
+//! The table `[http]`: the settings of the HTTP server in the crate `skillhost-server`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,35 +19,34 @@ use skillhost_sandbox::tool::limits::{DAY, MAX_MEMORY};
 pub struct Http {
     /// The file that holds the token.
     pub token_file: Option<ConfiguredPath>,
-    /// The server's address as its clients know it, such as `https://host/mcp`: the
-    /// audience of access tokens.
+    /// The server's public URL, such as `https://host/mcp`. It is the audience of access
+    /// tokens.
     pub resource: Option<String>,
-    /// The certificate by which the server speaks TLS.
+    /// The server's TLS certificate.
     pub tls_cert: Option<ConfiguredPath>,
     /// The private key of the certificate.
     pub tls_key: Option<ConfiguredPath>,
-    /// The authorities of the certificates that clients may show.
+    /// The authorities that sign clients' certificates.
     pub tls_client_ca: Option<ConfiguredPath>,
-    /// Names by which requests may name the server.
+    /// Further allowed host names of the server.
     pub allowed_hosts: Vec<String>,
     /// Origins of web pages that may send requests.
     pub allowed_origins: Vec<String>,
-    /// Balancers before the server.
+    /// The addresses of load balancers in front of the server.
     pub trusted_proxies: Vec<String>,
-    /// The mode of the file of a Unix socket.
+    /// The file mode of a Unix socket.
     pub socket_mode: SocketMode,
-    /// The limits of peers.
+    /// The limits for peers.
     pub limits: HttpLimits,
 }
 
-/// The mode of the file of a Unix socket: who may connect, as far as files say. Default:
-/// its owner alone.
+/// The file mode of a Unix socket, which decides who may connect. Default: only its owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct SocketMode(u32);
 
 impl SocketMode {
-    /// Returns the bits.
+    /// Returns the mode bits.
     pub fn bits(self) -> u32 {
         self.0
     }
@@ -67,7 +65,7 @@ impl TryFrom<String> for SocketMode {
         let is_octal =
             matches!(text.len(), 3 | 4) && text.bytes().all(|byte| byte.is_ascii_digit());
         let bits = u32::from_str_radix(&text, 8).ok().filter(|_| is_octal);
-        // Whoever connects writes.
+        // Connecting needs the right to write.
         let is_mode = |bits: &u32| bits & !0o666 == 0 && bits & 0o600 == 0o600;
         bits.filter(is_mode).map(Self).ok_or_else(|| {
             format!(
@@ -132,7 +130,7 @@ declare_limits! {
     }
 }
 
-/// The keys of the table, as they are written, but for the limits.
+/// The raw keys of the table, without the limits.
 #[derive(Deserialize, Default)]
 #[serde(default, expecting = "expected a table of settings")]
 pub(super) struct RawHttp {

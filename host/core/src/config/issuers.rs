@@ -1,6 +1,5 @@
-//! The tables `[issuers.NAME]`: whose OAuth access tokens clients may show, and where the
-//! keys for them come from. Here they are read; the crate `skillhost-identity` checks
-//! tokens.
+//! The tables `[issuers.NAME]`: the accepted issuers of OAuth access tokens, and the
+//! sources of their keys. The crate `skillhost-identity` checks tokens.
 
 use std::path::PathBuf;
 
@@ -11,26 +10,26 @@ use toml::Spanned;
 use super::ConfiguredPath;
 use super::source::Source;
 
-/// The algorithms of signatures that may be allowed. All of them are asymmetric: a key
-/// that checks a signature cannot make one.
+/// The supported signature algorithms. All are asymmetric: a key that verifies a signature
+/// cannot create one.
 pub const ALGORITHMS: [&str; 9] = [
     "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "EdDSA",
 ];
 
-/// The algorithms that are allowed by default: those that OAuth and OpenID servers use.
+/// The default algorithms: those in use by OAuth and OpenID servers.
 const DEFAULT_ALGORITHMS: [&str; 4] = ["RS256", "PS256", "ES256", "EdDSA"];
 
 /// An issuer of access tokens.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct IssuerConfig {
-    /// The name by which the operator knows it.
+    /// The name from the configuration.
     pub name: String,
     /// The place of its table, for messages.
     pub place: String,
-    /// Its identifier, as it stands in tokens (`iss`).
+    /// Its identifier, the `iss` of tokens.
     pub issuer: String,
-    /// The audiences of which a token must have one. Empty: the server's own address.
+    /// The accepted audiences. Empty means the server's own address.
     pub audience: Vec<String>,
     /// The source of its keys.
     pub keys: KeySource,
@@ -38,16 +37,16 @@ pub struct IssuerConfig {
     pub algorithms: Vec<&'static str>,
 }
 
-/// The source of an issuer's keys, a JWK Set.
+/// The source of an issuer's JWK Set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeySource {
     /// A file.
     File(ConfiguredPath),
-    /// An address.
+    /// A URL.
     Address(String),
 }
 
-/// The keys of the table, as they are written.
+/// The raw keys of the table.
 #[derive(Deserialize, Default)]
 #[serde(default, expecting = "expected an `[issuers.NAME]` table")]
 pub(super) struct RawIssuer {
@@ -125,7 +124,7 @@ impl RawIssuer {
     }
 }
 
-/// Checks an address: HTTPS, or plain HTTP to this machine, for a test.
+/// Checks a URL: it must be HTTPS, or plain HTTP to this machine, for tests.
 pub(super) fn check_address(address: &str) -> anyhow::Result<()> {
     let wrong = "an address begins with `https://`; `http://` is for this machine alone";
     let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"\"\\<>#{}|^`".contains(&byte);
@@ -137,7 +136,7 @@ pub(super) fn check_address(address: &str) -> anyhow::Result<()> {
     let rest = of_https.or_else(|| address.strip_prefix("http://"));
     let authority = rest.context(wrong)?.split(['/', '?']).next();
     let authority = authority.unwrap_or_default();
-    // It would stand where a host is looked for.
+    // Userinfo could be mistaken for the host.
     ensure!(!authority.contains('@'), "an address names no user (`@`)");
     if of_https.is_some() {
         ensure!(!authority.is_empty(), wrong);
@@ -254,7 +253,7 @@ mod tests {
             let error = parse(&format!("{resource}[issuers.a]\n{table}\n")).unwrap_err();
             assert!(error.contains(reason), "{table}: {error}");
         }
-        // Neither of these leads to this machine.
+        // Neither of these is this machine.
         for address in [
             "http://localhost:x@evil.example/keys",
             "http://[::1]@evil.example/keys",

@@ -1,6 +1,5 @@
-//! The keys of a configuration: which there are, and which reach beyond the
-//! configuration's own folder. The tables of limits and the structs that serde
-//! fills say which keys there are.
+//! The known keys of a configuration, and those that reach beyond the configuration's own
+//! folder. The tables of limits and the structs for serde define the keys.
 
 use anyhow::bail;
 use serde::de::value::Error;
@@ -20,11 +19,10 @@ use super::stdio::StdioLimits;
 use skillhost_sandbox::tool::limits::{CompileLimits, LimitSet, Limits, Load};
 use skillhost_skills::text::suggest;
 
-/// Stands for names of the operator's choice.
+/// Stands for any name chosen by the operator.
 const ANY: &str = "*";
 
-/// Keys that reach beyond the folder of the configuration: what they name, or
-/// what they let in, may lie anywhere.
+/// Keys with effects beyond the folder of the configuration.
 pub(super) const REACHING: [&str; 9] = [
     "home",
     "audit",
@@ -37,7 +35,7 @@ pub(super) const REACHING: [&str; 9] = [
     "grants.*.hard_links",
 ];
 
-/// Returns the keys of a table, and none if the name is not a table's.
+/// Returns the keys of a table. Returns `None` if there is no such table.
 pub(super) fn of_table(table: &str) -> Option<Vec<&'static str>> {
     let keys = match table {
         "" => vec![
@@ -67,20 +65,20 @@ pub(super) fn of_table(table: &str) -> Option<Vec<&'static str>> {
     Some(keys.concat())
 }
 
-/// Returns the keys of limits.
+/// Returns the keys of a set of limits.
 fn rows<S: LimitSet>() -> Vec<&'static str> {
     S::TABLE.iter().map(|row| row.key).collect()
 }
 
-/// Returns the names of a struct's fields, as serde has them.
+/// Returns the names of a struct's fields in serde.
 fn fields<T: DeserializeOwned>() -> Vec<&'static str> {
     let mut names = FieldNames(&[]);
-    // It ends as soon as it has said which fields it wants.
+    // Fails as soon as it has the names of the fields.
     let _ = T::deserialize(&mut names);
     names.0.to_vec()
 }
 
-/// A deserializer that only learns which fields a struct has.
+/// A deserializer that only records the fields of a struct.
 struct FieldNames(&'static [&'static str]);
 
 impl<'de> Deserializer<'de> for &mut FieldNames {
@@ -106,13 +104,13 @@ impl<'de> Deserializer<'de> for &mut FieldNames {
     }
 }
 
-/// Refuses a key that means nothing: a limit that is misspelt does not limit.
+/// Refuses unknown keys: a misspelt limit would not limit anything.
 pub(super) fn check(table: &DeTable<'_>, source: &Source<'_>) -> anyhow::Result<()> {
     check_table(table, "", "", source)
 }
 
-/// Checks the keys of a table. `within` is its name with `*` for names of the
-/// operator's choice, `shown` its name in messages.
+/// Checks the keys of a table. `within` is its name with `*` for names chosen by the
+/// operator, `shown` its name in messages.
 fn check_table(
     table: &DeTable<'_>,
     within: &str,
@@ -130,7 +128,7 @@ fn check_table(
         if !known.contains(&entry) {
             let nearest = suggest::nearest(name, known.iter().copied());
             let hint = match nearest.first() {
-                // A dot that is not in quotes begins a table in a table.
+                // A dot outside of quotes starts a nested table.
                 _ if (within, name) == ("grants.*", "wasm") => {
                     format!(
                         "; put the file's name in quotes: `[grants.\"{}.wasm\"]`",
@@ -156,7 +154,7 @@ fn check_table(
         }
         match value.get_ref() {
             DeValue::Table(inner) => check_table(inner, &within, &shown, source)?,
-            // The one key that is a word or a table.
+            // The only key that is either a string or a table.
             DeValue::String(_) if within == audit::KEY => {}
             other if of_table(&within).is_some() => bail!(
                 "{}: `{}` is a table, not {}",
@@ -165,7 +163,7 @@ fn check_table(
                 kind(other)
             ),
             DeValue::Array(roots) if within == "skills" => {
-                // Its values would be taken for those of the keys of a folder.
+                // serde would read the values as the fields of a folder.
                 let list = roots.iter().find(|root| root.get_ref().is_array());
                 if let Some(list) = list {
                     bail!(

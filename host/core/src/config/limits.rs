@@ -1,11 +1,11 @@
-//! Limits in a configuration, read by their tables.
+//! Parsing of limits.
 
 use toml::de::{DeTable, DeValue};
 
 use super::source::{Source, kind, table_in};
 use skillhost_sandbox::tool::limits::{LimitSet, Unit};
 
-/// Reads the limits that stand in a table, over others.
+/// Returns `over` with the limits of a table.
 pub(super) fn read<S: LimitSet>(
     table: &DeTable<'_>,
     mut limits: S,
@@ -25,7 +25,7 @@ pub(super) fn read<S: LimitSet>(
     Ok(limits)
 }
 
-/// Reads the limits that stand in a table within a table, over others.
+/// Returns `over` with the limits of a nested table.
 pub(super) fn read_in<S: LimitSet>(
     table: &DeTable<'_>,
     key: &str,

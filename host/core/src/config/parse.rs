@@ -1,5 +1,5 @@
-//! Parsing a configuration: its text into settings. `keys` checks the keys, `limits`
-//! reads the limits.
+//! Parsing a configuration's text into settings. `keys` checks the keys, `limits` parses
+//! the limits.
 
 use std::path::{Path, PathBuf};
 
@@ -113,7 +113,7 @@ impl Source<'_> {
         })
     }
 
-    /// Reads the limits that stand in a table's `limits`, over others.
+    /// Returns `over` with the limits in a table's `limits`.
     fn limits(&self, table: &DeTable<'_>, over: Limits) -> anyhow::Result<Limits> {
         limits::read_in(table, "limits", over, self)
     }
@@ -133,7 +133,7 @@ impl Source<'_> {
         }
     }
 
-    /// Returns the path of the audit log, which `-` is not.
+    /// Returns the path of the audit log. `-` is standard error, not a path.
     fn audit_file(&self, file: Spanned<PathBuf>) -> ConfiguredPath {
         let is_stderr = file.get_ref().as_path() == Path::new("-");
         let mut path = self.path(file);
@@ -157,7 +157,7 @@ impl Source<'_> {
         }
         let path = self.folder.join(path);
         let ConfiguredPath { path, place } = self.within_reach(ConfiguredPath { path, place })?;
-        // A folder that leads elsewhere by the time it is opened is refused, too.
+        // The folder is checked again when it is opened.
         let within = match self.reach {
             Reach::OwnFolder => Some(real_path(self.folder)?),
             Reach::Anywhere => None,
@@ -171,7 +171,7 @@ impl Source<'_> {
         Ok(ConfiguredRoot { root, place })
     }
 
-    /// Refuses a path that lies beyond the configuration's reach.
+    /// Refuses a path beyond the configuration's reach.
     fn within_reach(&self, configured: ConfiguredPath) -> anyhow::Result<ConfiguredPath> {
         let ConfiguredPath { path, place } = &configured;
         if self.reach == Reach::OwnFolder && !lies_within(path, self.folder) {

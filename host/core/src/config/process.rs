@@ -1,22 +1,22 @@
-//! The table `[process]`: what the program does with its own process. The wall itself is
-//! the crate `skillhost-confine`.
+//! The table `[process]`: the settings of the process sandbox in the crate
+//! `skillhost-confine`.
 
 use serde::Deserialize;
 
-/// The extent to which the program confines its own process before it runs a guest.
+/// The use of the process sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Confinement {
-    /// As far as the kernel can; the log says what is missing.
+    /// Confines the process as far as the kernel supports it; the log says what is missing.
     #[default]
     Auto,
-    /// In full: it does not start if a part is missing, or as root.
+    /// Refuses to start if a part of the sandbox is missing, or as root.
     Required,
-    /// Not at all.
+    /// Does not confine the process.
     Off,
 }
 
-/// The keys of the table, as they are written.
+/// The raw keys of the table.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 pub(super) struct RawProcess {

@@ -1,5 +1,5 @@
-//! The tables `[prompt]` and `[search]`: how much of a catalog a model reads
-//! unasked, and when it can search.
+//! The tables `[prompt]` and `[search]`: the size of the prompt section about skills, and
+//! when search is offered.
 
 use serde::Deserialize;
 
@@ -16,11 +16,11 @@ declare_limits! {
     }
 }
 
-/// The keys of `[search]`, as they are written.
+/// The raw keys of `[search]`.
 #[derive(Deserialize, Default)]
 #[serde(default, expecting = "expected a table of settings")]
 pub(super) struct RawSearch {
-    // `offer` is its first name, and is also that of the set of tools.
+    // `offer` was the key's first name. At the top level `offer` is the set of tools.
     #[serde(alias = "offer")]
     find_skills: RawSearchOffer,
 }

@@ -1,4 +1,4 @@
-//! The keys of a configuration, as they are written.
+//! The raw keys of a configuration.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -15,8 +15,8 @@ use super::issuers::RawIssuer;
 use super::process::RawProcess;
 use super::prompt::RawSearch;
 
-/// The keys of a file, as they are written. Limits are read by their tables: the
-/// fields of type `IgnoredAny` only name the keys.
+/// The raw keys of a file. Limits are parsed separately: the fields of type `IgnoredAny`
+/// only name their keys.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 pub(super) struct RawConfig {

@@ -1,5 +1,4 @@
-//! The source of a configuration: its text, the places in it, and how far it may
-//! reach.
+//! The source of a configuration: its text, places in it, and its reach.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,29 +7,28 @@ use toml::de::{DeTable, DeValue};
 
 use super::DEFAULT_FILE;
 
-/// The reach of a configuration: where its paths may lead.
+/// The reach of a configuration: the folders that it may name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reach {
-    /// Anywhere: the operator named the file.
+    /// Any folder, because the operator named the file.
     Anywhere,
-    /// Not beyond its own folder: the file was found there, and anybody may have
-    /// put it there. Guards against: a cloned repository that brings a
-    /// configuration.
+    /// Only its own folder, because the file was found there. Guards against: a
+    /// configuration in a cloned repository.
     OwnFolder,
 }
 
-/// A configuration's text, with its name and its reach.
+/// The text of a configuration, with its name and reach.
 pub(super) struct Source<'a> {
     pub(super) text: &'a str,
     /// The file's name, for messages.
     pub(super) name: &'a str,
-    /// The folder that relative paths count from.
+    /// The base of relative paths.
     pub(super) folder: &'a Path,
     pub(super) reach: Reach,
 }
 
 impl Source<'_> {
-    /// Returns the place of a byte of the text, for messages.
+    /// Returns the place of a byte offset, for messages.
     pub(super) fn place(&self, at: usize) -> String {
         let before = self.text.bytes().take(at);
         let line = before.filter(|byte| *byte == b'\n').count() + 1;
@@ -38,7 +36,7 @@ impl Source<'_> {
     }
 }
 
-/// Returns a table within a table.
+/// Returns a nested table.
 pub(super) fn table_in<'t, 'i>(table: &'t DeTable<'i>, key: &str) -> Option<&'t DeTable<'i>> {
     match table.get(key)?.get_ref() {
         DeValue::Table(inner) => Some(inner),
@@ -46,8 +44,7 @@ pub(super) fn table_in<'t, 'i>(table: &'t DeTable<'i>, key: &str) -> Option<&'t 
     }
 }
 
-/// Returns why something in a configuration that was found, and not named, is
-/// refused.
+/// Returns the message for a setting that a found configuration must not have.
 pub(super) fn beyond(what: &str) -> String {
     format!(
         "{what} reaches beyond the folder of this configuration, which nobody named; \
@@ -55,8 +52,8 @@ pub(super) fn beyond(what: &str) -> String {
     )
 }
 
-/// Checks that a path leads to something beneath a folder. A path that leads
-/// nowhere passes: it fails where it is used.
+/// Returns whether a path leads into a folder. A path that does not exist passes; its use
+/// fails later.
 pub(super) fn lies_within(path: &Path, folder: &Path) -> bool {
     match (path.canonicalize(), real_path(folder)) {
         (Ok(path), Ok(folder)) => path.starts_with(folder),
@@ -64,7 +61,7 @@ pub(super) fn lies_within(path: &Path, folder: &Path) -> bool {
     }
 }
 
-/// Returns the path of a configuration's folder without symlinks.
+/// Returns the canonical path of a configuration's folder.
 pub(super) fn real_path(folder: &Path) -> io::Result<PathBuf> {
     if folder.as_os_str().is_empty() {
         Path::new(".")
@@ -74,13 +71,12 @@ pub(super) fn real_path(folder: &Path) -> io::Result<PathBuf> {
     .canonicalize()
 }
 
-/// Returns the kind of a value, with its article.
+/// Returns the kind of a value with its article.
 pub(super) fn kind(value: &DeValue<'_>) -> &'static str {
     match value {
-        // Its values would be taken for those of a table's keys, in an order that
-        // nobody has written down.
+        // serde would read the values as the fields of a table, in an undefined order.
         DeValue::Array(_) => "a list",
-        // A table to the reader, of one key that it makes up.
+        // The parser represents it as a table with one key.
         DeValue::Datetime(_) => "a date",
         DeValue::String(_) => "a string",
         DeValue::Boolean(_) => "a boolean",

@@ -1,5 +1,5 @@
-//! The table `[stdio]`: the limits of a server on stdin and stdout. The server itself is the
-//! crate `skillhost-mcp`.
+//! The table `[stdio]`: the limits of a server on stdin and stdout, in the crate
+//! `skillhost-mcp`.
 
 use skillhost_sandbox::declare_limits;
 use skillhost_sandbox::tool::limits::MAX_MEMORY;

@@ -49,7 +49,7 @@ pub(super) fn calls(text: &str) -> Result<Vec<Call>, MessageError> {
         match parse::<Block>(block.get())?.r#type.as_str() {
             "tool_use" => {}
             "tool_result" => return shape("it has results, which no assistant message has"),
-            // Texts and thoughts, and calls that the service runs.
+            // Text, reasoning, and calls that the service itself runs.
             _ => continue,
         }
         let tool_use: ToolUse = parse(block.get())?;
@@ -60,7 +60,7 @@ pub(super) fn calls(text: &str) -> Result<Vec<Call>, MessageError> {
     Ok(calls)
 }
 
-/// Returns all results in one message, as the interface demands.
+/// Returns all results in one message, as the API requires.
 pub(super) fn message(answers: Vec<Answer>) -> Value {
     let results = answers.into_iter().map(|answer| {
         let mut result = json!({

@@ -1,5 +1,5 @@
-//! Google's Gemini. Keys are read in either case that its libraries write, and
-//! written in that of its interface.
+//! Google's Gemini. Reads keys in camel case and snake case, since its libraries write
+//! both. Writes camel case.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -44,7 +44,7 @@ pub(super) fn calls(text: &str) -> Result<Vec<Call>, MessageError> {
             let candidates = items(candidates, "candidates")?;
             match only(candidates, "candidates")?.member("content") {
                 Some(content) => content,
-                // The model said nothing: a filter may have stopped it.
+                // The message is empty: a filter may have stopped the model.
                 None => return Ok(Vec::new()),
             }
         }
@@ -56,7 +56,7 @@ pub(super) fn calls(text: &str) -> Result<Vec<Call>, MessageError> {
     let content: Content = parse(written.get())?;
     match (content.role.as_deref(), &content.parts) {
         (Some("model"), _) | (None, Some(_)) => {}
-        // As after a call that the model wrote wrongly.
+        // For example after a malformed call.
         (None, None) if is_response => {}
         (None, None) => return shape("it has neither `candidates` nor `parts`"),
         (Some(_), _) => return shape("its role is not `model`"),
@@ -85,7 +85,8 @@ pub(super) fn calls(text: &str) -> Result<Vec<Call>, MessageError> {
     Ok(calls)
 }
 
-/// Returns all results in one content, in the order of the calls: ids may be missing.
+/// Returns all results in one content, in the order of the calls, because ids may be
+/// missing.
 pub(super) fn content(answers: Vec<Answer>) -> Value {
     let parts = answers.into_iter().map(|answer| {
         let mut response = Map::new();
@@ -100,8 +101,7 @@ pub(super) fn content(answers: Vec<Answer>) -> Value {
     json!({"role": "user", "parts": parts.collect::<Value>()})
 }
 
-/// Returns one tool with all declarations: the interface's word for a function is not
-/// `tool`.
+/// Returns one tool with all functions as declarations.
 pub(super) fn tools(definitions: &[Definition]) -> Value {
     if definitions.is_empty() {
         return json!([]);
@@ -120,7 +120,7 @@ fn declaration(definition: &Definition) -> Value {
         .get("properties")
         .and_then(Value::as_object)
         .is_none_or(Map::is_empty);
-    // The interface refuses an object without properties, but not a function without
+    // The API refuses an object without properties, but takes a function without
     // parameters.
     if !(takes_nothing
         && schema

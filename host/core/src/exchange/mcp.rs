@@ -1,11 +1,10 @@
-//! Definitions as an MCP server lists them, for programs that want to look at
-//! them without a session.
+//! Definitions as an MCP server lists them, for programs that read them without a session.
 
 use serde_json::{Map, Value, json};
 
 use skillhost_sandbox::tool::Definition;
 
-/// Returns the definitions, as `tools/list` gives them.
+/// Returns the definitions in the form of `tools/list`.
 pub fn mcp_tools(definitions: &[Definition]) -> Value {
     definitions.iter().map(tool).collect()
 }
@@ -20,8 +19,7 @@ fn tool(definition: &Definition) -> Value {
     if let Some(schema) = definition.structured_schema() {
         tool["outputSchema"] = of_objects(schema).into();
     }
-    // True of every component: nothing that it has can write, or reaches further than
-    // the skills.
+    // True for every component: it can neither write nor reach anything but skills.
     tool["annotations"] = json!({
         "readOnlyHint": true,
         "destructiveHint": false,
@@ -31,8 +29,8 @@ fn tool(definition: &Definition) -> Value {
     tool
 }
 
-/// Returns a schema with the type `object`. Arguments and records always are objects;
-/// a client that misses the word refuses the whole list.
+/// Returns a schema with the type `object`. Arguments and records are always objects, and a
+/// client refuses the whole list without the type.
 fn of_objects(schema: &Map<String, Value>) -> Map<String, Value> {
     let mut schema = schema.clone();
     schema.insert("type".to_owned(), "object".into());

@@ -58,7 +58,7 @@ pub(super) fn calls(text: &str) -> Result<Vec<Call>, MessageError> {
     for (index, (tool_call, written)) in tool_calls.zip(written.into_iter().flatten()).enumerate() {
         let place = || format!("`tool_calls[{index}]`");
         if tool_call.r#type.is_some_and(|kind| kind != "function") {
-            // Of a kind that the caller offered, and so answers.
+            // A kind of call that the caller itself offered and answers.
             continue;
         }
         let Some(function) = tool_call.function else {
@@ -78,7 +78,7 @@ pub(super) fn message(answer: Answer) -> Value {
     message::tool_message(&id, &answer.name, &answer.text)
 }
 
-/// Returns a definition, strict with its schema for strict mode.
+/// Returns a definition. It is strict if it has a schema for strict mode.
 pub(super) fn tool(definition: &Definition, strict: Option<Map<String, Value>>) -> Value {
     let is_strict = strict.is_some();
     let mut tool = json!({

@@ -1,5 +1,5 @@
-//! The parts of reading a message that formats have in common: JSON's errors in our
-//! words, parts that stay as they are written, and parts that must be there.
+//! Parsing that all formats share: messages for JSON errors, verbatim parts, and required
+//! parts.
 
 use serde::Deserialize;
 use serde_json::error::Category;
@@ -7,15 +7,15 @@ use skillhost_skills::text::raw_json::RawJson;
 
 use super::{Call, MessageError};
 
-/// The longest reason, in characters. Guards against: a message that fills the log.
+/// The maximum characters of a reason. Guards against: a message that fills the log.
 const LONGEST: usize = 300;
 
-/// Takes a message for JSON, to read its parts as they are written.
+/// Parses a message as JSON whose parts stay verbatim.
 pub(super) fn raw(json: &str) -> Result<RawJson<'_>, MessageError> {
     RawJson::new(json).map_err(wrong)
 }
 
-/// Returns the items of a part that must be an array.
+/// Returns the items of a part, which must be an array.
 pub(super) fn items<'j>(part: RawJson<'j>, what: &str) -> Result<Vec<RawJson<'j>>, MessageError> {
     if !part.is_array() {
         return shape(format!("`{what}` is not an array"));
@@ -23,13 +23,13 @@ pub(super) fn items<'j>(part: RawJson<'j>, what: &str) -> Result<Vec<RawJson<'j>
     Ok(part.items().collect())
 }
 
-/// Reads a type from JSON.
+/// Deserialises a value from JSON.
 pub(super) fn parse<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, MessageError> {
     serde_json::from_str(json).map_err(wrong)
 }
 
 fn wrong(error: serde_json::Error) -> MessageError {
-    // Some of these words quote the message.
+    // Some of these errors quote the message.
     let reason = error.to_string().chars().take(LONGEST).collect();
     match error.classify() {
         Category::Data => MessageError::Shape(reason),
@@ -37,12 +37,12 @@ fn wrong(error: serde_json::Error) -> MessageError {
     }
 }
 
-/// Returns the error that a message has a wrong shape.
+/// Returns the error for a message with a wrong structure.
 pub(super) fn shape<T>(reason: impl Into<String>) -> Result<T, MessageError> {
     Err(MessageError::Shape(reason.into()))
 }
 
-/// Returns the only one of what a response offers to choose from.
+/// Returns the only choice of a response.
 pub(super) fn only<T>(mut many: Vec<T>, what: &str) -> Result<T, MessageError> {
     match (many.pop(), many.len()) {
         (Some(one), 0) => Ok(one),
@@ -54,18 +54,18 @@ pub(super) fn only<T>(mut many: Vec<T>, what: &str) -> Result<T, MessageError> {
     }
 }
 
-/// Returns arguments that the format writes as JSON in a string. Anything but a string
-/// is taken as it is: some servers write the object itself.
+/// Returns arguments that are JSON in a string. Takes any other value as it is, because
+/// some servers write the object itself.
 pub(super) fn arguments_in_string(written: Option<RawJson<'_>>) -> String {
     let written = written.map_or("", RawJson::get);
     match serde_json::from_str::<String>(written) {
         Ok(text) => text,
-        // A broken string, such as half a surrogate pair, is the call's error.
+        // An invalid string, such as half a surrogate pair, becomes an error of the call.
         Err(_) => written.to_owned(),
     }
 }
 
-/// Returns a call, which must have a name.
+/// Returns a call. Fails without a name.
 pub(super) fn call(
     place: impl FnOnce() -> String,
     id: Option<String>,
@@ -82,7 +82,7 @@ pub(super) fn call(
     })
 }
 
-/// Returns an id that must be there.
+/// Returns the id of a call. Fails if it is missing.
 pub(super) fn required(
     id: Option<String>,
     place: impl FnOnce() -> String,

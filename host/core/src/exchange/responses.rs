@@ -37,7 +37,7 @@ pub(super) fn calls(text: &str) -> Result<Vec<Call>, MessageError> {
     } else {
         let response: Response = parse(text)?;
         match (response.r#type, message.member("output")) {
-            // One item.
+            // A single item.
             (Some(_), _) => vec![message],
             (None, Some(output)) => {
                 if let Some(status) = response.status
@@ -69,8 +69,7 @@ pub(super) fn calls(text: &str) -> Result<Vec<Call>, MessageError> {
             "function_call_output" => {
                 return shape("it has results already: give the items of the last response alone");
             }
-            // Texts and thoughts; calls of kinds that the service runs, or that
-            // the caller offered, and so answers.
+            // Text, reasoning, and calls that the service or the caller answers.
             _ => continue,
         }
         let function_call: FunctionCall = parse(item.get())?;
@@ -89,9 +88,9 @@ pub(super) fn item(answer: Answer) -> Value {
     })
 }
 
-/// Returns a definition, strict with its schema for strict mode.
+/// Returns a definition. It is strict if it has a schema for strict mode.
 pub(super) fn tool(definition: &Definition, strict: Option<Map<String, Value>>) -> Value {
-    // The service takes a definition without the key for a strict one.
+    // Without this key the service treats a definition as strict.
     let is_strict = strict.is_some();
     json!({
         "type": "function",

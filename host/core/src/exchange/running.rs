@@ -1,5 +1,5 @@
-//! Running the calls of a message: several at a time, answered in their order,
-//! and bounded together.
+//! Running the calls of a message: several at a time, answered in order, with limits for
+//! all of them together.
 
 use std::collections::VecDeque;
 
@@ -9,26 +9,25 @@ use super::{Answer, Call};
 use crate::host::Host;
 use skillhost_sandbox::tool::{CallError, Caller, message};
 
-/// Calls of a message that run at a time, or as many as one tool may. Guards against:
-/// a message that finds the host busy with its own calls or keeps it busy for others,
-/// and the memory of so many answers.
+/// The maximum number of calls of a message that run at a time, unless one tool may run
+/// fewer. Guards against: a message that keeps the host busy for others, and the memory of
+/// many answers.
 const CONCURRENT: usize = 16;
 
-/// Bytes of the texts of a message's answers together. Guards against: a few hundred
-/// calls that each answer with as much as a call may.
+/// The maximum bytes of all answers to a message. Guards against: hundreds of calls with
+/// the largest possible answer.
 const ANSWERS_BYTES: usize = 64 << 20;
 
-/// Runs the calls, several at a time, and returns an answer to each, in their order.
-/// Every call ends in an answer that the model can use: the text names broken
-/// arguments, an unknown tool, or why a tool was stopped. The calls' ids are in the
-/// audit log. Dropping the future stops the calls. Needs a
-/// tokio runtime with a timer; one with several threads computes in parallel.
+/// Runs the calls, several at a time, and returns their answers in order.
+///
+/// Every call gets an answer for the model, also for invalid arguments, an unknown tool or
+/// a stopped call. The audit log has the calls' ids. Dropping the future stops the calls.
+/// Needs a tokio runtime with a timer; with several threads it computes in parallel.
 pub async fn run(host: &Host, calls: Vec<Call>) -> Vec<Answer> {
     run_from(&Caller::default(), host, calls).await
 }
 
-/// Runs the calls as [`run`] does, for a caller whom the audit log names beside their
-/// ids.
+/// Runs the calls like [`run`], and records the caller in the audit log.
 pub async fn run_from(caller: &Caller, host: &Host, calls: Vec<Call>) -> Vec<Answer> {
     let at_a_time = CONCURRENT.min(host.calls_per_tool()).max(1);
     let mut answers = Vec::with_capacity(calls.len());

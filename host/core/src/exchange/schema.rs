@@ -1,14 +1,13 @@
-//! JSON Schemas as the interfaces take them. What a schema loses here, the
-//! host still checks: arguments that do not fit are refused with a reason that
-//! the model reads. So a keyword may be left out where an interface knows none
-//! like it, and nothing may be left out that says what can be written at all.
+//! JSON Schemas for model APIs. A keyword that an API does not support may be dropped,
+//! because the host still checks the arguments and tells the model what is wrong. Keywords
+//! that define which values can be written at all must stay.
 
 use serde_json::{Map, Value};
 
-/// Keywords that no interface takes at the top of a schema.
+/// Keywords that no API takes at the top level of a schema.
 const NOT_AT_THE_TOP: [&str; 5] = ["allOf", "anyOf", "oneOf", "not", "enum"];
 
-/// Keywords that Gemini's `Schema` takes as JSON Schema writes them.
+/// Keywords that Gemini's `Schema` shares with JSON Schema.
 const GEMINI_KEYWORDS: [&str; 10] = [
     "description",
     "maxItems",
@@ -22,7 +21,7 @@ const GEMINI_KEYWORDS: [&str; 10] = [
     "pattern",
 ];
 
-/// Keywords that say what can be written, and that Gemini's `Schema` lacks.
+/// Keywords that define possible values and that Gemini's `Schema` does not support.
 const BEYOND_GEMINI: [&str; 5] = [
     "allOf",
     "patternProperties",
@@ -31,8 +30,8 @@ const BEYOND_GEMINI: [&str; 5] = [
     "unevaluatedProperties",
 ];
 
-/// Returns a tool's schema with the top that the interfaces want: an object with
-/// properties, and no choice of others.
+/// Returns a tool's schema with the top level that the APIs require: an object with
+/// properties, without alternatives.
 pub(super) fn root_object(schema: &Map<String, Value>) -> Map<String, Value> {
     let mut schema = schema.clone();
     for keyword in NOT_AT_THE_TOP {
@@ -46,8 +45,8 @@ pub(super) fn root_object(schema: &Map<String, Value>) -> Map<String, Value> {
     schema
 }
 
-/// Returns a schema in Gemini's subset of OpenAPI's. `None`: the subset cannot express
-/// it, and the declaration must carry the schema itself.
+/// Returns a schema in Gemini's subset of OpenAPI. Returns `None` if the subset cannot
+/// express it; the declaration must then contain the schema itself.
 pub(super) fn gemini_subset(schema: &Map<String, Value>) -> Option<Map<String, Value>> {
     if BEYOND_GEMINI.iter().any(|key| schema.contains_key(*key)) {
         return None;
@@ -108,8 +107,7 @@ pub(super) fn gemini_subset(schema: &Map<String, Value>) -> Option<Map<String, V
     Some(subset)
 }
 
-/// Returns the schema that stands beside null in `anyOf`, with the description of the
-/// whole.
+/// Returns the alternative to null in an `anyOf`, with the description of the whole schema.
 fn gemini_choice(schema: &Map<String, Value>, choice: &Value) -> Option<Map<String, Value>> {
     let mut choice = choice.as_object()?.clone();
     if let Some(description) = schema.get("description") {
@@ -129,8 +127,8 @@ fn gemini_formats(kind: &str) -> &'static [&'static str] {
     }
 }
 
-/// Returns the values that a string may have, if Gemini takes them all: it takes no
-/// empty one.
+/// Returns the values of a string enumeration, if Gemini takes all of them. It does not
+/// take an empty string.
 fn gemini_enum(schema: &Map<String, Value>) -> Option<Vec<Value>> {
     let values: Vec<Value> = match (schema.get("enum"), schema.get("const")) {
         (Some(Value::Array(values)), _) => {
@@ -144,8 +142,8 @@ fn gemini_enum(schema: &Map<String, Value>) -> Option<Vec<Value>> {
     (!values.is_empty() && values.iter().all(can_be_said)).then_some(values)
 }
 
-/// Returns whether there is a choice of schemas, and the other one if it is a choice
-/// of one and null. `false`: of several.
+/// Returns whether a schema is a choice of schemas, and its alternative if it is a choice
+/// between one schema and null.
 fn one_choice(schema: &Map<String, Value>) -> Option<(&Value, bool)> {
     let choices = schema.get("anyOf").or_else(|| schema.get("oneOf"))?;
     let is_null = |choice: &&Value| choice.get("type").is_some_and(|kind| kind == "null");
@@ -159,8 +157,8 @@ fn one_choice(schema: &Map<String, Value>) -> Option<(&Value, bool)> {
     }
 }
 
-/// Returns the types that a schema names or implies, without null, and whether null is
-/// among them. `None`: any.
+/// Returns the types that a schema names or implies, without null, and whether null is one
+/// of them. Returns `None` if any type is allowed.
 pub(super) fn kinds(schema: &Map<String, Value>) -> Option<(Vec<String>, bool)> {
     let mut kinds: Vec<String> = match schema.get("type") {
         Some(Value::String(kind)) => vec![kind.clone()],

@@ -1,6 +1,6 @@
-//! Schemas for OpenAI's strict mode: every property required, optional ones
-//! nullable, no others, and its own set of keywords. The host counts a null
-//! that stands for an optional property as absent.
+//! Schemas for OpenAI's strict mode: all properties are required, optional ones nullable,
+//! others forbidden, and only some keywords are supported. The host treats a null for an
+//! optional property as absent.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::schema::{kinds, names};
 
-/// Keywords that strict mode takes and that stay as they are.
+/// Keywords that strict mode supports and that stay unchanged.
 const KEYWORDS: [&str; 10] = [
     "description",
     "title",
@@ -22,7 +22,7 @@ const KEYWORDS: [&str; 10] = [
     "maxItems",
 ];
 
-/// Formats of strings that strict mode takes.
+/// String formats that strict mode supports.
 const FORMATS: [&str; 9] = [
     "date-time",
     "time",
@@ -35,7 +35,7 @@ const FORMATS: [&str; 9] = [
     "uuid",
 ];
 
-/// Keywords that say what can be written, and that strict mode lacks.
+/// Keywords that define possible values and that strict mode does not support.
 const UNSUPPORTED: [&str; 5] = [
     "allOf",
     "patternProperties",
@@ -44,13 +44,13 @@ const UNSUPPORTED: [&str; 5] = [
     "unevaluatedProperties",
 ];
 
-/// The depth of nested objects that all services take.
+/// The maximum nesting of objects that all services take.
 const DEPTH: usize = 5;
-/// The most values of all enumerations of a schema.
+/// The maximum number of values of all enumerations of a schema.
 const ENUM_VALUES: usize = 1000;
-/// From so many strings on, an enumeration may have [`ENUM_CHARACTERS`].
+/// The number of strings above which an enumeration may have at most [`ENUM_CHARACTERS`].
 const LONG_ENUM: usize = 250;
-/// Characters of a long enumeration's strings together.
+/// The maximum characters of all strings of a long enumeration.
 const ENUM_CHARACTERS: usize = 15_000;
 
 /// A tool whose schema strict mode cannot express.
@@ -59,7 +59,7 @@ const ENUM_CHARACTERS: usize = 15_000;
 pub struct NotStrict {
     /// The tool's name.
     pub tool: String,
-    /// The reason, in words for the tool's author.
+    /// The reason, for the tool's author.
     pub reason: String,
 }
 
@@ -102,7 +102,7 @@ pub(super) fn schema(
         })
 }
 
-/// The conversion of a schema, with what it may still spend.
+/// The conversion of a schema, and its remaining budget.
 struct StrictConversion {
     enum_values: usize,
 }
@@ -110,11 +110,11 @@ struct StrictConversion {
 /// A position in a schema.
 #[derive(Clone, Copy)]
 struct Position<'a> {
-    /// The nearest property.
+    /// The nearest enclosing property.
     name: &'a str,
     depth: usize,
-    /// True within one of several schemas: the host cannot know which one was meant,
-    /// and so not what a null stands for.
+    /// True inside a choice of several schemas: the host cannot know which one was meant,
+    /// and so cannot interpret a null.
     chosen: bool,
 }
 
@@ -203,7 +203,7 @@ impl StrictConversion {
             };
             let mut property = self.property(property, place)?;
             if !names(schema, "required").any(|required| required == name) {
-                // A null that the property takes itself needs no reading.
+                // The property itself allows null, so null keeps its meaning.
                 if at.chosen && !takes_null(&property) {
                     return Err(format!(
                         "`{name}` is optional in one of several schemas to choose from"
@@ -227,8 +227,8 @@ impl StrictConversion {
         }
     }
 
-    /// Copies the keywords that stay. The others only narrow what may be written, and
-    /// the host checks that.
+    /// Copies the supported keywords. The others only restrict values further, which the
+    /// host checks.
     fn keep(&mut self, schema: &Map<String, Value>, strict: &mut Map<String, Value>) {
         for keyword in KEYWORDS {
             if let Some(value) = schema.get(keyword) {
@@ -258,7 +258,7 @@ impl StrictConversion {
     }
 }
 
-/// Checks that a schema takes null.
+/// Returns whether a schema allows null.
 fn takes_null(schema: &Map<String, Value>) -> bool {
     let choices = schema.get("anyOf").and_then(Value::as_array);
     let mut choices = choices.into_iter().flatten();
@@ -266,7 +266,7 @@ fn takes_null(schema: &Map<String, Value>) -> bool {
         || choices.any(|choice| choice.get("type").is_some_and(|kind| kind == "null"))
 }
 
-/// Adds null to what a schema takes: it stands for an absent property.
+/// Makes a schema allow null, which stands for an absent property.
 fn make_nullable(schema: &mut Map<String, Value>) {
     if let Some(Value::Array(choices)) = schema.get_mut("anyOf") {
         let null = serde_json::json!({"type": "null"});

@@ -1,12 +1,13 @@
-//! Deciding which components are admitted where several claim one name. An agent
-//! calls a tool by its name and a grant names a file, so each of these names belongs
-//! to one component: to the one that has it already, else to the one that the
-//! operator names, else to nobody. The order of files decides nothing. Guards
-//! against: a file that is put beside a granted component and takes its name.
+//! Admission: decides which component may have a name that several components claim.
+//!
+//! Agents call tools by name, and grants name files, so each name belongs to one component:
+//! the one that already has it, else the one that the operator names, else none. The order
+//! of files does not matter. Guards against: a file that is put beside a granted component
+//! and takes over its name.
 
 use skillhost_sandbox::component::cannot_load;
 
-/// A component that is admitted, or asks to be.
+/// An admitted component, or a candidate.
 #[derive(Debug, Clone)]
 pub(super) struct Candidate<'a> {
     /// Its path, or the name of a built-in one.
@@ -16,10 +17,10 @@ pub(super) struct Candidate<'a> {
     pub(super) claim: Claim<'a>,
 }
 
-/// The claim that the operator gives a component.
+/// The strength of a component's claim to its names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Claim<'a> {
-    /// It comes with the host.
+    /// The component is built in.
     BuiltIn,
     /// A grant names its file.
     Granted {
@@ -28,11 +29,11 @@ pub(super) enum Claim<'a> {
     },
     /// A pin names its file, and no grant does.
     Pinned,
-    /// Nothing.
+    /// Neither a grant nor a pin names its file.
     None,
 }
 
-/// Returns for each newcomer why it is refused, if it is.
+/// Returns the reason why each newcomer is refused, or `None` if it is admitted.
 pub(super) fn refusals(admitted: &[Candidate<'_>], new: &[Candidate<'_>]) -> Vec<Option<String>> {
     let mut refused: Vec<Option<String>> = new
         .iter()
@@ -52,7 +53,7 @@ pub(super) fn refusals(admitted: &[Candidate<'_>], new: &[Candidate<'_>]) -> Vec
 }
 
 impl Candidate<'_> {
-    /// Returns why this component, which is admitted, keeps another one out.
+    /// Returns the reason why this admitted component excludes another one.
     fn keeps_out(&self, new: &Candidate<'_>) -> Option<String> {
         if let Some(tool) = self.shared_tool(new) {
             return Some(match self.claim {
@@ -77,7 +78,7 @@ impl Candidate<'_> {
         tools.find(|tool| other.tools.contains(tool))
     }
 
-    /// Returns the file name that both have and a grant names.
+    /// Returns the granted file name that both components have.
     fn shared_grant(&self, other: &Candidate<'_>) -> Option<&str> {
         match (self.claim, other.claim) {
             (Claim::Granted { file }, Claim::Granted { file: other }) if file == other => {
@@ -92,8 +93,8 @@ impl Candidate<'_> {
     }
 }
 
-/// Refuses two files of one granted name: the grant belongs to neither, unless they
-/// are the same component. A pin of that name has let no other bytes come this far.
+/// Refuses two files with the same granted name: the grant belongs to neither, unless both
+/// are the same component. A pin for that name has already excluded other bytes.
 fn same_file(new: &[Candidate<'_>], at: usize, other: usize) -> Option<String> {
     let (it, that) = (&new[at], &new[other]);
     let file = it.shared_grant(that)?;
@@ -108,7 +109,7 @@ fn same_file(new: &[Candidate<'_>], at: usize, other: usize) -> Option<String> {
     }
 }
 
-/// Refuses, of two that define one tool, the one that the operator does not name.
+/// Refuses the component that the operator does not name, if two define the same tool.
 fn outranked(new: &[Candidate<'_>], at: usize, other: usize) -> Option<String> {
     let (it, that) = (&new[at], &new[other]);
     let tool = it.shared_tool(that)?;
@@ -120,7 +121,7 @@ fn outranked(new: &[Candidate<'_>], at: usize, other: usize) -> Option<String> {
     })
 }
 
-/// Refuses both of two that define one tool with equal claims.
+/// Refuses both components, if they define the same tool and have equal claims.
 fn equal(new: &[Candidate<'_>], at: usize, other: usize) -> Option<String> {
     let (it, that) = (&new[at], &new[other]);
     let tool = it.shared_tool(that)?;
@@ -189,7 +190,7 @@ mod tests {
             ),
             (&[(Claim::Pinned, "1", &["t"]), (GRANTED, "2", &["t"])], ""),
             (&[(OTHER, "1", &["t"]), (GRANTED, "2", &["t"])], ""),
-            // Of three, the one that is named outranks both others.
+            // The named component outranks both others.
             (
                 &[
                     (Claim::None, "1", &["t"]),
@@ -198,7 +199,7 @@ mod tests {
                 ],
                 "b",
             ),
-            // One that is outranked keeps nobody out.
+            // An outranked component excludes no other.
             (
                 &[
                     (Claim::None, "1", &["t", "u"]),

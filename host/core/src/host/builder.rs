@@ -1,4 +1,4 @@
-//! Building a host: opening folders, loading components, working out grants.
+//! Building a host: opens folders, loads components and resolves grants.
 
 mod audit;
 mod checks;
@@ -35,10 +35,11 @@ use skillhost_skills::guard;
 use skillhost_skills::search::{SearchOffer, SkillIndex};
 use skillhost_skills::trust::Trust;
 
-/// The bytes of an answer that say how the file in it is encoded, and a little more.
+/// The bytes of an answer besides the file's contents: the name of the encoding, with a
+/// margin.
 const ENCODING_NOTE: usize = 256;
 
-/// The settings from which a host is built. See [`Host::builder`].
+/// The settings of a host to build. See [`Host::builder`].
 #[derive(Clone, Default)]
 pub struct HostBuilder {
     skills: Vec<SkillsRoot>,
@@ -79,7 +80,7 @@ impl HostBuilder {
         self.skills_root(SkillsRoot::new(folder))
     }
 
-    /// Adds a folder of skills, with a choice about symlinks and depth.
+    /// Adds a folder of skills, with options for symlinks and depth.
     pub fn skills_root(mut self, root: SkillsRoot) -> Self {
         self.skills.push(root);
         self
@@ -92,14 +93,14 @@ impl HostBuilder {
         self
     }
 
-    /// Adds one tool component, after those of the folders.
+    /// Adds one tool component. It is loaded after the components of the folders.
     pub fn component(mut self, file: impl Into<PathBuf>) -> Self {
         self.components.push(file.into());
         self
     }
 
-    /// Sets the folder that paths are relative to when a call names no skill.
-    /// Default: none, and such calls are refused.
+    /// Sets the folder for relative paths in calls that name no skill. Default: none; such
+    /// calls are refused.
     pub fn home(mut self, folder: impl Into<PathBuf>) -> Self {
         self.home = Some(folder.into());
         self
@@ -112,125 +113,122 @@ impl HostBuilder {
         self
     }
 
-    /// Puts new entries of the cache, which are code, into another folder. Nothing should run
-    /// them that trusts this process less.
+    /// Writes new cache entries to another folder. They are machine code: only processes
+    /// that trust this process may load them.
     pub fn new_cache_entries(mut self, folder: impl Into<PathBuf>) -> Self {
         self.new_cache_entries = Some(folder.into());
         self
     }
 
-    /// Leaves a tool out: it is not offered and cannot be called.
+    /// Disables a tool: it is not offered and cannot be called.
     pub fn disable(mut self, tool: impl Into<String>) -> Self {
         self.disabled.insert(tool.into());
         self
     }
 
-    /// Sets whether a failure comes with [help](crate::CallError::help) for the model:
-    /// the names that were meant, what a folder holds. Default: yes.
+    /// Sets whether failures include [help](crate::CallError::help) for the model, such as
+    /// similar names and the entries of a folder. Default: yes.
     pub fn help(mut self, wanted: bool) -> Self {
         self.without_help = !wanted;
         self
     }
 
-    /// Checks that the host will have [resources](Host::skill_resources).
+    /// Returns whether the host will have [resources](Host::skill_resources).
     pub fn serves_resources(&self) -> bool {
         !self.without_embedded && !self.disabled.contains(SKILL_RESOURCES)
     }
 
-    /// Sets what a component may do; see [`Grant`]. Name it by its file, such as
-    /// `count_lines.wasm`, and a built-in one by its tool. The grant covers all tools
-    /// that the component defines, and replaces an earlier one.
+    /// Sets the grant of a component; see [`Grant`]. Identify it by its file name, such as
+    /// `count_lines.wasm`, or a built-in component by its tool. The grant covers all tools
+    /// of the component, and replaces an earlier grant.
     ///
-    /// Where two components define one tool, the one that a grant or a
-    /// [pin](HostBuilder::pin) names serves. Where both are named, or neither,
-    /// both are refused.
+    /// If two components define the same tool, the one that a grant or a
+    /// [pin](HostBuilder::pin) names is used. If both or neither are named, both are
+    /// refused.
     pub fn grant(mut self, component: impl Into<String>, grant: Grant) -> Self {
         self.grants.insert(component.into(), grant);
         self
     }
 
-    /// Sets who may change component files, tools folders and the audit log. The
-    /// host refuses those of others. Default: root and the user who runs the host.
+    /// Sets the users who may own component files, tools folders and the audit log. The
+    /// host refuses files of other users. Default: root and the user who runs the host.
     pub fn trust(mut self, trust: Trust) -> Self {
         self.trust = trust;
         self
     }
 
-    /// Sets the configuration's name in messages, such as its file. Default: the
-    /// configuration.
+    /// Sets the configuration's name in messages, such as its file. Default: "the
+    /// configuration".
     pub fn configuration(mut self, name: impl Into<String>) -> Self {
         self.configuration = Some(name.into());
         self
     }
 
-    /// Sets the limits of a call, for tools whose grant does not say.
+    /// Sets the limits of a call, for tools whose grant sets none.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.defaults.limits = limits;
         self
     }
 
-    /// Sets how many calls run and wait at a time.
+    /// Sets the number of calls that may run and wait at a time.
     pub fn load(mut self, load: Load) -> Self {
         self.load = load;
         self
     }
 
-    /// Allows tools whose grant does not say to read files with several hard links.
-    /// One of their names may lie outside the skill. Default: no.
+    /// Allows reading files with several hard links, for tools whose grant does not decide
+    /// it. One of the links may lie outside the skill. Default: no.
     pub fn hard_links(mut self, allowed: bool) -> Self {
         self.defaults.hard_links = allowed;
         self
     }
 
-    /// Leaves out the tools that come with the host, and
-    /// [resources](Host::skill_resources).
+    /// Disables the built-in tools and [resources](Host::skill_resources).
     pub fn without_embedded_tools(mut self) -> Self {
         self.without_embedded = true;
         self
     }
 
-    /// Leaves out what limits a call, to measure what limits cost. A guest that
-    /// loops then loops forever.
+    /// Removes all limits of calls, to measure their cost. A guest may then loop forever.
     #[cfg(skillhost_measure)]
     pub fn unlimited(mut self) -> Self {
         self.unlimited = true;
         self
     }
 
-    /// Loads the component file of this name only if its SHA-256 is this, in
-    /// hex.
+    /// Pins a component file by name: it is loaded only if this is its SHA-256, in hex.
     pub fn pin(mut self, file_name: impl Into<String>, sha256: impl Into<String>) -> Self {
         self.pins.insert(file_name.into(), sha256.into());
         self
     }
 
-    /// Loads no component file that has no [pin](HostBuilder::pin).
+    /// Refuses component files without a [pin](HostBuilder::pin).
     pub fn require_pins(mut self, required: bool) -> Self {
         self.require_pins = required;
         self
     }
 
-    /// Makes [`HostBuilder::build`] fail if a component file cannot be loaded.
-    /// Default: it is one of the host's [`problems`](Host::problems).
+    /// Makes [`HostBuilder::build`] fail if a component file cannot be loaded. Default: no;
+    /// it becomes one of the host's [`problems`](Host::problems).
     pub fn require_components(mut self, required: bool) -> Self {
         self.require_components = required;
         self
     }
 
-    /// Returns whether a component that cannot be loaded is an error of the build.
+    /// Returns whether the build fails if a component cannot be loaded.
     pub fn requires_components(&self) -> bool {
         self.require_components
     }
 
-    /// Sets the index that `find_skills` asks. [`Host::update_index`] makes it read the
-    /// skills. Default: none, and no `find_skills`.
+    /// Sets the index for `find_skills`. [`Host::update_index`] fills it. Default: none;
+    /// there is no `find_skills`.
     pub fn index(mut self, index: Arc<dyn SkillIndex>) -> Self {
         self.index = Some(index);
         self
     }
 
-    /// Sets when agents see `find_skills`. Default: when the skills do not fit
-    /// the [budget](HostBuilder::prompt_budget) of a prompt.
+    /// Sets when agents see `find_skills`. Default: when the skills exceed the
+    /// [budget](HostBuilder::prompt_budget) of a prompt.
     pub fn search_offer(mut self, offer: SearchOffer) -> Self {
         self.search_offer = offer;
         self
@@ -243,31 +241,32 @@ impl HostBuilder {
         self
     }
 
-    /// Sets what learns how every call ends. Default: nothing.
+    /// Sets an observer that is told how each call ends. Default: none.
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observer = Some(observer);
         self
     }
 
-    /// Sets the program that compiles component files in a process of its own: one
-    /// that calls [`compile_component`](crate::compile_component) when its only
-    /// argument is [`COMPILE_ARGUMENT`](crate::COMPILE_ARGUMENT), such as
-    /// `skillhost` itself. Default: none. This process then compiles them, and a
-    /// component made for it can take all memory and time.
+    /// Sets a program that compiles component files in a separate process. It must call
+    /// [`compile_component`](crate::compile_component) when its only argument is
+    /// [`COMPILE_ARGUMENT`](crate::COMPILE_ARGUMENT), as `skillhost` does.
+    ///
+    /// Default: none. Then this process compiles, and a malicious component can use up its
+    /// memory and time.
     pub fn compiler(mut self, program: impl Into<PathBuf>) -> Self {
         self.compiler = Some(program.into());
         self
     }
 
-    /// Sets the longest time that compiling a component file may take, in a process
-    /// of its own. Default: 60 seconds.
+    /// Sets the maximum time to compile a component file in a separate process. Default: 60
+    /// seconds.
     pub fn compile_time(mut self, time: Duration) -> Self {
         self.compile_limits.compile_time = time;
         self
     }
 
-    /// Sets a callback for each component that has to be compiled, before and after.
-    /// Several are compiled at a time.
+    /// Sets a callback that runs before and after each compilation. Several components are
+    /// compiled at a time.
     pub fn progress(
         mut self,
         callback: impl Fn(&str, Compilation) + Send + Sync + 'static,
@@ -276,33 +275,32 @@ impl HostBuilder {
         self
     }
 
-    /// Opens the folders and loads the components. A folder that cannot be opened is
-    /// an error. A component that cannot be loaded is one of the host's
+    /// Opens the folders and loads the components. Fails if a folder cannot be opened. A
+    /// component that cannot be loaded becomes one of the host's
     /// [`problems`](Host::problems).
     ///
-    /// Component files that are new to the cache are compiled and checked now. The
-    /// code of others is made ready at their first call; see [`Host::prepare`].
+    /// Compiles and checks component files that are not in the cache. Code from the cache
+    /// is loaded at the first call; see [`Host::prepare`].
     pub async fn build(self) -> anyhow::Result<Host> {
         self.build_new(Stage::Whole).await
     }
 
-    /// Builds a host as [`HostBuilder::build`] does, but compiles nothing: leaves out
-    /// component files that are new to the cache. [`HostBuilder::complete`] adds them.
+    /// Builds a host like [`HostBuilder::build`], but omits component files that are not in
+    /// the cache instead of compiling them. [`HostBuilder::complete`] adds them.
     ///
-    /// A component `NAME.wasm` that is new to the cache, and has no pin, is not left out if
-    /// `NAME.tools.json` beside it has its definitions; see [`Inspection::tools_file`].
+    /// A component `NAME.wasm` without a pin is not omitted if `NAME.tools.json` beside it
+    /// has its definitions; see [`Inspection::tools_file`].
     ///
     /// [`Inspection::tools_file`]: crate::Inspection::tools_file
     ///
-    /// While any is left out, a component file without a grant or a pin is left out
-    /// too: one of the others may have a better claim to its tools' names.
+    /// While any component is omitted, component files without a grant or a pin are omitted
+    /// too: an omitted one may have a stronger claim to their tools' names.
     pub async fn build_compiled(self) -> anyhow::Result<Host> {
         self.build_new(Stage::Compiled).await
     }
 
     /// Builds the whole host after [`HostBuilder::build_compiled`], on the same engine.
-    /// Which component serves a name is decided for all of them together, as
-    /// [`HostBuilder::build`] decides it.
+    /// Admits components as [`HostBuilder::build`] does.
     pub async fn complete(self, compiled: &Host) -> anyhow::Result<Host> {
         let runtime = compiled.0.runtime.clone();
         self.build_on(runtime, Stage::Rest(&compiled.0.components))
@@ -322,11 +320,12 @@ impl HostBuilder {
         self.build_on(runtime, stage).await
     }
 
-    /// Builds a host in the place of an earlier one: on its engine, with its slots
-    /// for calls and its audit log, so that limits hold for calls of both together.
-    /// The builder's [`load`] and [`audit`] do not count. Components that have not
-    /// changed are taken over as they are. One that has changed and cannot be loaded
-    /// is a problem, and its earlier tools stay.
+    /// Builds a host that replaces an earlier one. It shares the engine, slots and audit
+    /// log, so limits hold for the calls of both together.
+    ///
+    /// Ignores the builder's [`load`] and [`audit`]. Reuses unchanged components. If a
+    /// changed component cannot be loaded, its earlier version stays and the host has a
+    /// problem.
     ///
     /// [`load`]: HostBuilder::load
     /// [`audit`]: HostBuilder::audit
@@ -363,7 +362,7 @@ impl HostBuilder {
             time: self.compile_limits.compile_time,
             functions: None,
         };
-        // A component may need what its tools are granted.
+        // Loading a component may need the grants of its tools.
         let mut loading = self.defaults.limits.clone();
         loading.memory = self.most_memory();
         let loader = Loader {
@@ -402,8 +401,7 @@ impl HostBuilder {
         let left_out = components.left_out;
         let components = components.loaded;
         let is_complete = left_out == 0 && !components.iter().any(|loaded| loaded.is_declared);
-        // A tool may be missing because its component is refused, and a file may
-        // have gone since. The rest of the host works.
+        // A tool may be missing because its component was refused or its file removed.
         for (checked, may_be_refused) in [
             (
                 self.check_tools(&components),
@@ -474,17 +472,17 @@ impl HostBuilder {
         Ok(Host(inner, None))
     }
 
-    /// Returns the folders of skills, in their order.
+    /// Returns the folders of skills in order.
     pub fn skills_roots(&self) -> &[SkillsRoot] {
         &self.skills
     }
 
-    /// Returns the folders of tool components, in their order.
+    /// Returns the folders of tool components in order.
     pub fn tool_folders(&self) -> &[PathBuf] {
         &self.tools
     }
 
-    /// Returns the memory that the engine must have ready for a call.
+    /// Returns the bytes of memory that the engine reserves for a call.
     fn most_memory(&self) -> usize {
         let granted = self
             .grants
@@ -494,11 +492,11 @@ impl HostBuilder {
         all.map(|limits| limits.memory).max().unwrap_or_default()
     }
 
-    /// Returns the `.wasm` files of the tool folders, in order of their names, and
-    /// then the components that were named themselves.
+    /// Returns the `.wasm` files of the tool folders sorted by name, then the components
+    /// that were named one by one.
     fn component_files(&self) -> anyhow::Result<Vec<PathBuf>> {
         let mut files: Vec<PathBuf> = Vec::new();
-        // A folder that is named twice, by whatever path, is one folder.
+        // Two paths may lead to the same folder.
         let mut listed = BTreeSet::new();
         for folder in &self.tools {
             let cannot = || format!("cannot use the tools folder `{}`", folder.display());
@@ -526,13 +524,13 @@ impl HostBuilder {
     }
 }
 
-/// Returns the reader of resources. Its answers may be longer than the operator's
-/// limit by what base64 adds: the limit counts a file's bytes, text or not.
+/// Returns the tool that reads resources. Its answers may exceed the operator's limit by
+/// the overhead of base64: the limit counts a file's bytes.
 fn resource_reader(mut tool: ServedTool) -> ResourceReader {
     let max_bytes = tool.terms.limits.output;
     let encoded = max_bytes.div_ceil(3).saturating_mul(4);
     tool.terms.limits.output = encoded.saturating_add(ENCODING_NOTE);
-    // No model reads its failures.
+    // Its failures are not shown to a model.
     tool.gives_help = false;
     ResourceReader { tool, max_bytes }
 }

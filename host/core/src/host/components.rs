@@ -1,6 +1,5 @@
-//! Loading the components of a host. A component that an earlier host had with the
-//! same content is taken over and not loaded again. Where names collide,
-//! `admission` decides which components are admitted.
+//! Loading the components of a host. Reuses components of an earlier host that have the
+//! same content. `admission` decides when names collide.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -25,31 +24,31 @@ use skillhost_sandbox::tool::grant::Grant;
 use skillhost_skills::text::digest::sha256_hex;
 use skillhost_skills::trust::Trust;
 
-/// Most files that are compiled at once while a host is loaded. A process behind a wall
-/// can start twice as many others.
+/// The maximum number of files that are compiled at once while a host is loaded. A confined
+/// process may start twice as many children.
 const MAX_COMPILED_AT_ONCE: usize = 8;
 
-/// A component, and the tools that it defines.
+/// A component and its tools.
 #[derive(Clone)]
 pub(crate) struct LoadedComponent {
     pub(crate) component: Arc<ToolComponent>,
     pub(crate) tools: Vec<Arc<Tool>>,
-    /// The user whose file it is; none for one that comes with the host.
+    /// The owner of its file. `None` for a built-in component.
     owner: Option<u32>,
-    /// True if a file beside it has its definitions, and it was not asked yet.
+    /// True if its definitions come from a file beside it, because it is not compiled yet.
     pub(crate) is_declared: bool,
 }
 
-/// The components that a build loads, with what an earlier host has of them.
+/// The components that a build loads, and those of an earlier host.
 #[derive(Clone, Copy)]
 pub(crate) enum Stage<'a> {
     /// All components.
     Whole,
     /// The components that need no compiler.
     Compiled,
-    /// All components, after a host with those that need no compiler.
+    /// All components, after a host without those that had to be compiled.
     Rest(&'a [LoadedComponent]),
-    /// All components, in the place of a host, whose tools stay where they can.
+    /// All components, for a host that replaces another one.
     Successor(&'a [LoadedComponent]),
 }
 
@@ -62,13 +61,13 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// The components of a host while they are loaded.
+/// The components of a host during loading.
 pub(crate) struct ComponentIntake<'a> {
     pub(crate) loader: Arc<Loader>,
     pub(crate) stage: Stage<'a>,
     pub(crate) rules: IntakeRules<'a>,
     pub(crate) loaded: Vec<LoadedComponent>,
-    /// The number of files that are left out until the compiler has run.
+    /// The number of files that are omitted until they are compiled.
     pub(crate) left_out: usize,
 }
 
@@ -80,31 +79,31 @@ pub(crate) struct IntakeRules<'a> {
     pub(crate) trust: &'a Trust,
 }
 
-/// A component file whose owner and pin were checked.
+/// A component file with a checked owner and pin.
 struct ComponentFile {
     owner: Option<u32>,
     digest: String,
     content: FileContent,
 }
 
-/// The content of such a file, as far as it is known.
+/// The known content of a component file.
 enum FileContent {
-    /// The earlier host has it.
+    /// The component of the earlier host.
     Earlier(LoadedComponent),
     /// Its tools.
     Tools(Vec<Definition>),
-    /// Its tools, as a file beside it has them.
+    /// Its tools, from a file beside it.
     DeclaredTools(Vec<Definition>),
-    /// Its code, which has yet to define its tools.
+    /// Its code; its tools are not known yet.
     Code(Component),
 }
 
-/// The time after which a build of [`Stage::Compiled`] starts to read no other file.
-/// Guards against: tools folders so large that clients give up.
+/// The time after which a build of [`Stage::Compiled`] reads no further files. Guards
+/// against: large tools folders, for which clients would not wait.
 const READING_TIME: Duration = Duration::from_millis(100);
 
 impl<'a> ComponentIntake<'a> {
-    /// Adds the components that come with the host.
+    /// Adds the built-in components.
     pub(crate) fn add_embedded(&mut self) -> anyhow::Result<()> {
         for embedded in &EMBEDDED {
             let (origin, digest) = (embedded.name, embedded.digest());
@@ -127,17 +126,17 @@ impl<'a> ComponentIntake<'a> {
         Ok(())
     }
 
-    /// Adds components from files, in this order. Returns the problems of those
-    /// that are not admitted.
+    /// Adds components from files in order. Returns the problems of those that are not
+    /// admitted.
     ///
-    /// A component that the earlier host had stays for as long as its file does:
-    /// as it is now where it may take its own place, else as it was.
+    /// A component of the earlier host stays as long as its file exists. It is replaced by
+    /// the file's new content if that is admitted.
     pub(crate) async fn add_files(&mut self, files: Vec<PathBuf>) -> Vec<String> {
         let mut problems = Vec::new();
         let mut newcomers = Vec::new();
-        // Components in the place of those that the earlier host had.
+        // Components that replace those of the earlier host.
         let mut successors = Vec::new();
-        // By the place of their files.
+        // Keyed by the position of their files.
         let mut taken = BTreeMap::new();
         for (at, (path, file)) in self.inspect_all(&files).into_iter().enumerate() {
             let loaded = match file {
@@ -178,11 +177,11 @@ impl<'a> ComponentIntake<'a> {
             }
         }
         if self.left_out > 0 {
-            // A file that is left out may have a better claim to the names of these.
+            // An omitted file may have a stronger claim to these names.
             let unnamed = newcomers.extract_if(.., |(_, new)| !self.rules.names(new));
             self.left_out += unnamed.count();
         }
-        // Several that change at a time may claim one name.
+        // Several changed components may claim the same name.
         let refused = {
             let successors = successors.iter();
             let new: Vec<_> = successors
@@ -204,7 +203,8 @@ impl<'a> ComponentIntake<'a> {
             let new: Vec<_> = newcomers.iter().map(|(_, new)| candidate(new)).collect();
             refusals(&serving, &new)
         };
-        // Names in a file beside a component refuse nothing: the component may have others.
+        // Names from a file beside a component exclude no other: the component may define
+        // different ones.
         let by_declaration = newcomers.iter().any(|(_, new)| new.is_declared);
         for ((at, newcomer), refused) in newcomers.into_iter().zip(refused) {
             match refused {
@@ -232,7 +232,7 @@ impl<'a> ComponentIntake<'a> {
             ToolComponent::new(Arc::clone(&self.loader), origin.clone(), digest, source)
         };
         let loaded = match content {
-            // Its owner stays the one whose bytes they were.
+            // The owner at the time of reading.
             FileContent::Earlier(unchanged) => unchanged,
             FileContent::Tools(definitions) => {
                 LoadedComponent::new(runnable(digest), owner, definitions)
@@ -242,7 +242,7 @@ impl<'a> ComponentIntake<'a> {
                 ..LoadedComponent::new(runnable(digest), owner, definitions)
             },
             FileContent::Code(component) => {
-                // Read again, so that not all files are in memory at a time.
+                // Read again, to keep few files in memory at a time.
                 let bytes = read(path)?;
                 if sha256_hex(&bytes) != digest {
                     bail!("{}: its file has changed meanwhile", cannot_load(&origin));
@@ -265,8 +265,8 @@ impl<'a> ComponentIntake<'a> {
         Ok(loaded)
     }
 
-    /// Checks that a component may take the place of the one that its file held
-    /// before. `files` are there now: it may not take what another of them has.
+    /// Checks that a component may replace the earlier one of its file. `files` are the
+    /// present files: it must not take the name of another one's component.
     fn check_successor(
         &self,
         earlier: &LoadedComponent,
@@ -296,8 +296,8 @@ impl<'a> ComponentIntake<'a> {
         }
     }
 
-    /// Inspects files, several at a time, and compiles those that are new. Returns `None`
-    /// for a file that is left out.
+    /// Inspects files, several at a time, and compiles new ones. Returns `None` for an
+    /// omitted file.
     fn inspect_all<'f>(
         &self,
         files: &'f [PathBuf],
@@ -333,7 +333,7 @@ impl<'a> ComponentIntake<'a> {
         inspected.map(|(_, path, file)| (path, file)).collect()
     }
 
-    /// Inspects a file, unless it is left out.
+    /// Inspects a file. Returns `None` if it is omitted.
     fn inspect(&self, file: &Path) -> anyhow::Result<Option<ComponentFile>> {
         let origin = file.display().to_string();
         let cannot = || cannot_load(&origin);
@@ -368,8 +368,8 @@ impl<'a> ComponentIntake<'a> {
         }))
     }
 
-    /// Returns the definitions in the file beside a component. They only serve until it is
-    /// compiled, so no pin is needed for them, and none makes up for a missing one.
+    /// Returns the definitions in the file beside a component. They are only used until the
+    /// component is compiled, so pins do not apply to them.
     fn declared_tools(&self, file: &Path, digest: &str) -> Option<Vec<Definition>> {
         let beside = tools_file(file);
         if self.rules.has_pin(file) || !self.loader.has_cache() || !beside.exists() {
@@ -388,14 +388,14 @@ impl<'a> ComponentIntake<'a> {
         matches!(self.stage, Stage::Compiled)
     }
 
-    /// Returns the component that the earlier host had of this file.
+    /// Returns the earlier host's component of this file.
     fn earlier_of(&self, file: &Path) -> Option<&'a LoadedComponent> {
         let earlier = self.stage.earlier().iter();
         let mut of_files = earlier.filter(|earlier| earlier.owner.is_some());
         of_files.find(|earlier| Path::new(&earlier.component.origin) == file)
     }
 
-    /// Returns the component of this file whose tools stay where they can.
+    /// Returns the replaced host's component of this file.
     fn predecessor(&self, file: &Path) -> Option<&'a LoadedComponent> {
         match self.stage {
             Stage::Successor(_) => self.earlier_of(file),
@@ -422,7 +422,7 @@ impl LoadedComponent {
         own.eq(other.tools.iter().map(|tool| &tool.definition))
     }
 
-    /// Checks that it comes with the host.
+    /// Returns whether the component is built in.
     pub(crate) fn is_own(&self) -> bool {
         self.owner.is_none()
     }
@@ -451,7 +451,7 @@ impl IntakeRules<'_> {
         }
     }
 
-    /// Checks that a grant or a pin names the file of a component.
+    /// Returns whether a grant or a pin names the file of a component.
     fn names(&self, loaded: &LoadedComponent) -> bool {
         self.grants.contains_key(loaded.component.grant_name()) || self.is_pinned(loaded)
     }
@@ -466,7 +466,7 @@ impl IntakeRules<'_> {
         self.pins.contains_key(loaded.component.grant_name())
     }
 
-    /// Returns a component as admission sees it.
+    /// Returns a component's candidate for admission.
     fn candidate<'l>(&self, loaded: &'l LoadedComponent) -> Candidate<'l> {
         let file = loaded.component.grant_name();
         Candidate {
@@ -483,12 +483,12 @@ impl IntakeRules<'_> {
     }
 }
 
-/// Returns the problem of a component that cannot take its own place.
+/// Returns the problem of a changed component that is not admitted.
 fn stays(why: &str) -> String {
     format!("{why}; its earlier tools stay")
 }
 
-/// Returns the tools of components, in their order.
+/// Returns the tools of all components in order.
 pub(crate) fn tools_of(components: &[LoadedComponent]) -> impl Iterator<Item = &Arc<Tool>> {
     components.iter().flat_map(|component| &component.tools)
 }

@@ -1,5 +1,5 @@
-//! The tools and skills as an agent sees them at this moment: definitions, and the
-//! section of a prompt. Both are bounded for any catalog.
+//! What agents see at this moment: the definitions of tools, and the prompt section about
+//! skills. Both are bounded for any catalog.
 
 use std::cell::LazyCell;
 use std::sync::Arc;
@@ -14,23 +14,23 @@ use skillhost_skills::catalog::Freshness;
 use skillhost_skills::prompt;
 use skillhost_skills::search::SearchOffer;
 
-/// The most skills that a schema lists, and the most bytes that their names take in
-/// it. Guards against: a list of tools that fills a model's context.
+/// The maximum number of skills in a schema, and of bytes that their names take. Guards
+/// against: a list of tools that fills a model's context.
 const MAX_ENUM_NAMES: usize = 200;
 const MAX_ENUM_BYTES: usize = 6 * 1024;
 
-/// A description in the place of a component's own.
+/// A description that replaces the component's own.
 pub(super) struct Description {
     pub(super) text: String,
     pub(super) source: DescriptionSource,
 }
 
 impl Host {
-    /// Returns the tools as an agent sees them at this moment, in the order in
-    /// which they were loaded. A tool whose schema lists the skills is left out
-    /// while there are no skills, and `find_skills` as its
-    /// [offer](crate::HostBuilder::search_offer) says. A schema lists no more than
-    /// 200 skills.
+    /// Returns the definitions of the tools for agents, in the order of loading.
+    ///
+    /// Omits tools whose schema lists the skills while there are no skills, and
+    /// `find_skills` as its [offer](crate::HostBuilder::search_offer) says. A schema lists
+    /// at most 200 skills.
     pub fn definitions(&self) -> Vec<Definition> {
         let names = LazyCell::new(|| self.names(Freshness::Now));
         self.served_tools()
@@ -44,7 +44,7 @@ impl Host {
                     return None;
                 }
                 if let Some(rule) = definition.folder.as_ref().filter(|rule| rule.enumerate) {
-                    // One more than a schema lists tells that there are too many.
+                    // One more than the maximum shows that there are too many.
                     let allowed = names.iter().filter(|name| terms.skills.allow(name));
                     let names: Vec<String> = allowed.take(MAX_ENUM_NAMES + 1).cloned().collect();
                     if names.is_empty() {
@@ -59,7 +59,7 @@ impl Host {
             .collect()
     }
 
-    /// Returns whether an agent sees `find_skills`, of the skills of these names.
+    /// Returns whether agents see `find_skills`, given the names of the skills.
     fn offers_search(&self, names: &[String]) -> bool {
         match self.0.search_offer {
             SearchOffer::Always => true,
@@ -69,14 +69,14 @@ impl Host {
     }
 
     /// Returns the section of a system prompt that lists the skills, within the
-    /// [budget](crate::HostBuilder::prompt_budget). Reads no more skills than fit.
+    /// [budget](crate::HostBuilder::prompt_budget). Only reads skills that fit.
     pub fn prompt(&self, style: prompt::Style) -> prompt::Section {
         let onward = prompt::Onward::of(|tool| self.tool(tool).is_ok());
         let names = self.names(Freshness::Now).to_vec();
         prompt::section_of(&self.0.catalog, names, style, self.0.prompt_budget, onward)
     }
 
-    /// Returns the names of the skills that a caller may know of.
+    /// Returns the names of the skills in the caller's scope.
     fn names(&self, freshness: Freshness) -> Arc<Vec<String>> {
         let names = self.0.catalog.shared_names(freshness);
         match &self.1 {
@@ -88,8 +88,8 @@ impl Host {
         }
     }
 
-    /// Makes the index read the skills that have changed, in the background: all, at
-    /// first. A server does so when it has started, and whenever skills change.
+    /// Starts updating the index in the background with all changed skills; the first time
+    /// with all skills. A server calls this at its start and whenever skills change.
     pub fn update_index(&self) {
         if let Some(index) = &self.0.index {
             index.update(&self.0.catalog);
@@ -98,15 +98,15 @@ impl Host {
 }
 
 impl ServedTool {
-    /// Checks that it is the built-in tool that asks the index.
+    /// Returns whether this is the built-in search tool.
     pub(super) fn is_search(&self) -> bool {
         self.quota.is_built_in && self.tool.definition.name == FIND_SKILLS
     }
 }
 
-/// Returns whether a schema lists these names.
+/// Returns whether these names fit into a schema.
 fn is_enumerable(names: &[String]) -> bool {
-    // With a comma, but for the first.
+    // Each name but the first has a comma before it.
     let bytes = |name: &String| Value::from(name.as_str()).to_string().len() + 1;
     names.len() <= MAX_ENUM_NAMES && names.iter().map(bytes).sum::<usize>() <= MAX_ENUM_BYTES
 }

@@ -1,5 +1,4 @@
-//! What an operator sees of a host's tools: what each may do, and which are left
-//! out.
+//! The operator's view of a host's tools: the effective grant of each, and disabled tools.
 
 use skillhost_sandbox::component::embedded::SKILL_RESOURCES;
 use skillhost_sandbox::tool::grant::FolderAccess;
@@ -10,17 +9,17 @@ use skillhost_skills::guard::HardLinks;
 use super::components::tools_of;
 use super::{Host, ServedTool};
 
-/// The rights and limits of a tool, as the operator reads them.
+/// The rights and limits of a tool, with all defaults filled in.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct EffectiveGrant {
-    /// The tool.
+    /// The tool's name.
     pub tool: String,
     /// The component that defines it.
     pub origin: String,
     /// SHA-256 of that component, in hex.
     pub digest: String,
-    /// The names and patterns of the skills that it may read.
+    /// The granted names and patterns of skills.
     pub skills: String,
     /// The skills of the catalog that it may read.
     pub allowed: Vec<String>,
@@ -30,7 +29,7 @@ pub struct EffectiveGrant {
     pub home: bool,
     /// True if files with several hard links may be read.
     pub hard_links: bool,
-    /// The patterns of the scripts that it may run.
+    /// The granted patterns of scripts.
     pub scripts: String,
     /// The access of calls to their folder.
     pub view: FolderAccess,
@@ -41,7 +40,7 @@ pub struct EffectiveGrant {
 }
 
 impl Host {
-    /// Returns what each tool may do, with every default filled in.
+    /// Returns the effective grant of each tool.
     pub fn grants(&self) -> Vec<EffectiveGrant> {
         let names = self.0.catalog.names();
         let grant = |served: &ServedTool| {
@@ -75,8 +74,7 @@ impl Host {
         grants
     }
 
-    /// Checks that the host knows a tool and does not offer it, because its settings
-    /// leave it out.
+    /// Returns whether the settings disable a known tool.
     pub fn leaves_out(&self, tool: &str) -> bool {
         let mut known = tools_of(&self.0.components).map(|tool| &tool.definition.name);
         tool != SKILL_RESOURCES && self.tool(tool).is_err() && known.any(|name| name == tool)

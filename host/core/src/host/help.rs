@@ -1,9 +1,11 @@
-//! Help for a call that failed because of the skill or the path that it named: the
-//! names that were meant, what is in a folder, where a link leads. It starts when
-//! somebody asks for it, looks at the file system again, and knows what the tool's grant
-//! allows and nothing else. Other failures get none.
+//! Help for calls that failed because of a skill's name or a path: similar names, the
+//! entries of a folder, the target of a link.
 //!
-//! Not here: the search for what is like a path (`skill/neighbours.rs`).
+//! Help is made on request. It looks at the file system again, within the tool's grant.
+//! Other failures get no help.
+//!
+//! Not here: the search for similar paths (`neighbours.rs` of the crate
+//! `skillhost-skills`).
 
 use serde_json::{Map, Value};
 
@@ -16,28 +18,27 @@ use skillhost_skills::skill_md;
 use skillhost_skills::text::line::escape_json;
 use skillhost_skills::text::suggest;
 
-/// Bytes of help. Guards against: file names that fill a model's memory.
+/// The maximum bytes of help. Guards against: file names that fill a model's context.
 const MOST_BYTES: usize = 1024;
-/// Bytes of a name in help; a longer one is left out. Guards against: the same.
+/// The maximum bytes of a name in help. Longer names are omitted.
 const LONGEST_NAME: usize = 300;
-/// Bytes of a path or a name from a caller that help looks at. Guards against: a path
-/// of a hundred thousand names, each of which is looked up.
+/// The maximum bytes of a caller's path or name for which there is help. Guards against:
+/// looking up each part of a path with a hundred thousand names.
 const LONGEST_ASKED: usize = 512;
-/// The skills of a catalog that are all named where no name is similar.
+/// The size of a catalog up to which help lists all skills if none is similar.
 const FEW_SKILLS: usize = 12;
-/// Skills that are compared with any name. Of more that a call may read, only those that
-/// start as the name does are. Guards against: a failure that takes much longer because
-/// the catalog is large.
+/// The number of skills up to which all are compared with a name. Of more, only those with
+/// the same start are. Guards against: slow failures in a large catalog.
 const MOST_COMPARED: usize = 1_000;
-/// Bytes from which a documentation file may be too large for a tool to give.
+/// The bytes from which a documentation file may be too large for a tool's answer.
 const LARGE: u64 = 1 << 20;
 
-/// The tools that find a skill, best first, and those that read lines and list files.
+/// The tools that find a skill, best first, and those that read lines or list files.
 const FINDING: [&str; 2] = ["find_skills", "list_skills"];
 const READING_LINES: &str = "read_skill_file";
 const LISTING_FILES: &str = "list_files_in_skill";
 
-/// A failed call, as far as help goes by it.
+/// The parts of a failed call that its help is made from.
 struct FailedCall<'a> {
     host: &'a Host,
     served: &'a ServedTool,
@@ -48,7 +49,7 @@ struct FailedCall<'a> {
 }
 
 impl Host {
-    /// Gives help to the error of a call with these arguments.
+    /// Adds help to the error of a call with these arguments.
     pub(super) fn with_help(
         &self,
         served: &ServedTool,
@@ -103,9 +104,9 @@ impl FailedCall<'_> {
         }
     }
 
-    /// Helps with a name that no skill has.
+    /// Returns help for an unknown skill.
     fn wrong_skill(&self, name: &str) -> Option<Vec<String>> {
-        // A path in the place of a name.
+        // The model wrote a path instead of a name.
         if name.contains(['/', '\\'])
             && let Some((skill, rest)) = self.skill_in(name)
         {
@@ -131,7 +132,7 @@ impl FailedCall<'_> {
         }
     }
 
-    /// Helps with a path that lies in no folder, of a call that names no skill.
+    /// Returns help for a call without a skill whose path lies in no readable folder.
     fn no_skill(&self) -> Option<Vec<String>> {
         let path = self.path().unwrap_or_default();
         if let Some(lines) = self.through_a_skill(path) {
@@ -145,7 +146,7 @@ impl FailedCall<'_> {
         Some(lines)
     }
 
-    /// Helps with a path that goes through a skill, of a call that names none.
+    /// Returns help for a call without a skill whose path goes through one.
     fn through_a_skill(&self, path: &str) -> Option<Vec<String>> {
         let (skill, rest) = self.skill_in(path)?;
         let open = self.open(&skill)?;
@@ -160,7 +161,7 @@ impl FailedCall<'_> {
         Some(vec![self.ask_again(Some(&skill), found.as_deref())])
     }
 
-    /// Helps with a path in the folder that the call may read.
+    /// Returns help for a path in the folder of the call.
     fn wrong_path(&self, open: &CallFolder) -> Option<Vec<String>> {
         let Some(path) = open.path.as_deref().or_else(|| self.path()) else {
             return self.wrong_documentation(open);
@@ -181,7 +182,7 @@ impl FailedCall<'_> {
         }
     }
 
-    /// Helps with a skill whose documentation is not there, or too large.
+    /// Returns help for a skill whose documentation is missing or too large.
     fn wrong_documentation(&self, open: &CallFolder) -> Option<Vec<String>> {
         let Some((name, file)) = skill_md::open(&open.folder).ok()? else {
             return self.entries(open, ".");
@@ -190,7 +191,7 @@ impl FailedCall<'_> {
         (size > LARGE).then(|| self.too_large(open, &name, size))?
     }
 
-    /// Helps with a path that leads to nothing.
+    /// Returns help for a path that does not exist.
     fn missing(&self, open: &CallFolder, path: &str) -> Option<Vec<String>> {
         if open.skill.is_none()
             && let Some(lines) = self.through_a_skill(path)
@@ -201,7 +202,7 @@ impl FailedCall<'_> {
         if !nearest.is_empty() {
             return Some(vec![format!("Nearest paths: {}", list(&nearest, 0)?)]);
         }
-        // The folder on the way that is there.
+        // The deepest folder of the path that exists.
         let plain = neighbours::plain(path);
         let mut folder = plain.as_str();
         while let Some((above, _)) = folder.rsplit_once('/') {
@@ -213,7 +214,7 @@ impl FailedCall<'_> {
         self.entries(open, ".")
     }
 
-    /// Helps with a path that leaves the folder, by itself or by a link.
+    /// Returns help for a path that leaves the folder, directly or by a link.
     fn outside(&self, open: &CallFolder, path: &str) -> Option<Vec<String>> {
         let found = match neighbours::way_out(&open.folder, path)? {
             WayOut::Absolute(path) => self.absolute(&path).or_else(|| self.skill_in(&path)),
@@ -245,7 +246,7 @@ impl FailedCall<'_> {
         Some(lines)
     }
 
-    /// Names the entries of a folder.
+    /// Returns a list of the entries of a folder.
     fn entries(&self, open: &CallFolder, path: &str) -> Option<Vec<String>> {
         let entries = neighbours::entries(&open.folder, path)?;
         let what = match (neighbours::plain(path).as_str(), &open.skill) {
@@ -277,7 +278,7 @@ impl FailedCall<'_> {
         )])
     }
 
-    /// Returns how to name a path in another skill, or in this one.
+    /// Returns the arguments that name a path in this or another skill.
     fn ask_again(&self, skill: Option<&str>, path: Option<&str>) -> String {
         let skill = skill.map(|skill| (Some(&*self.rule.skill_property), skill));
         let path = path.map(|path| (self.rule.path_property.as_deref(), path));
@@ -288,7 +289,7 @@ impl FailedCall<'_> {
         format!("Call again with {}", given.join(" and "))
     }
 
-    /// Names the skills, if they are few, else the tool that does.
+    /// Lists the skills if they are few, else names the tool that finds them.
     fn which_skills(&self) -> Option<Vec<String>> {
         let names = self.catalog().shared_names(Freshness::Recent);
         let known = names.iter().filter(|name| self.may_read(name));
@@ -302,8 +303,8 @@ impl FailedCall<'_> {
         Some(vec![format!("{tool} names the skills")])
     }
 
-    /// Returns the skill that a path goes through, and the path in it: the last such
-    /// name, so that a folder above the skills may have the name of one.
+    /// Returns the skill that a path goes through, and the path inside it. The last match
+    /// counts, because a folder above the skills may have the same name.
     fn skill_in(&self, path: &str) -> Option<(String, String)> {
         let path = neighbours::plain(path);
         let names: Vec<&str> = path.split('/').collect();
@@ -311,7 +312,7 @@ impl FailedCall<'_> {
         Some((names[at].to_owned(), names[at + 1..].join("/")))
     }
 
-    /// Returns the skill that an absolute path lies in, and the path in it.
+    /// Returns the skill of an absolute path, and the path inside it.
     fn absolute(&self, path: &str) -> Option<(String, String)> {
         let hard_links = self.served.terms.hard_links;
         let sees = |skill: &str| self.may_know(skill);
@@ -331,17 +332,17 @@ impl FailedCall<'_> {
         open.folder.lookup(path.as_ref(), true).is_ok()
     }
 
-    /// Checks that the tool's grant, and the caller's scope, allow a skill.
+    /// Returns whether the tool's grant and the caller's scope allow a skill.
     fn may_read(&self, skill: &str) -> bool {
         self.host.may_read(&self.served.terms, skill)
     }
 
-    /// Checks that there is a skill of this name, and that the grant allows it.
+    /// Returns whether a skill exists and the grant allows it.
     fn may_know(&self, skill: &str) -> bool {
         self.may_read(skill) && self.catalog().has(skill)
     }
 
-    /// Checks that a built-in tool is served and may read the same skill.
+    /// Returns whether a built-in tool is served and may read the same skill.
     fn offers(&self, tool: &str, open: &CallFolder) -> bool {
         let skill = open.skill.as_deref();
         self.host.tool(tool).is_ok_and(|served| {
@@ -351,7 +352,7 @@ impl FailedCall<'_> {
 
     fn skill(&self) -> Option<&str> {
         string(self.arguments, &self.rule.skill_property).filter(|skill| {
-            // An empty name counts as none where none is needed.
+            // Where no skill is required, an empty name means none.
             !(skill.is_empty() && self.rule.skill_optional)
         })
     }
@@ -365,14 +366,15 @@ impl FailedCall<'_> {
     }
 }
 
-/// Returns a name as a JSON string without hidden characters. None: it is too long.
+/// Returns a name as a JSON string without hidden characters. Returns `None` if it is too
+/// long.
 fn quoted(name: &str) -> Option<String> {
     let quoted = escape_json(&Value::from(name).to_string());
     (quoted.len() <= LONGEST_NAME).then_some(quoted)
 }
 
-/// Returns names as a list, as far as there is room, with the number of those that it
-/// leaves out. None: it would name nothing.
+/// Returns a list of as many names as fit, and the number of omitted ones. Returns `None`
+/// if none fits.
 fn list(names: &[String], more: usize) -> Option<String> {
     const ROOM: usize = MOST_BYTES - 2 * LONGEST_NAME;
     let mut list = String::new();

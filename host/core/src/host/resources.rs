@@ -1,9 +1,9 @@
-//! Skills' files as resources: one file's bytes, one folder's entries, or all
-//! files with sizes and digests. Each is a call in a sandbox of its own, with
-//! the limits, the guard, the grant and the record that a tool's call has.
+//! Skills' files as resources: the bytes of a file, the entries of a folder, or all files
+//! with sizes and digests. Each request runs in a fresh sandbox, with limits, guard, grant
+//! and audit record like a tool call.
 //!
-//! Lives here: the API. `resources/answer.rs` reads what the guest answers. Not
-//! here: addresses, pages and protocols, which are `server`'s.
+//! This file has the API. `resources/answer.rs` parses the guest's answers. URIs, pages and
+//! protocols are in the crates `skillhost-mcp` and `skillhost-server`.
 
 mod answer;
 
@@ -13,7 +13,7 @@ use crate::host::Host;
 use skillhost_sandbox::tool::{CallError, Caller, Failure, Output, Stop};
 use skillhost_skills::catalog::Freshness;
 
-/// A reader of skills' files; see [`Host::skill_resources`]. It is cheap to clone.
+/// A reader of skills' files; see [`Host::skill_resources`]. Clones are cheap.
 #[derive(Clone)]
 pub struct SkillResources {
     host: Host,
@@ -24,23 +24,21 @@ pub struct SkillResources {
 /// The contents of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Contents {
-    /// UTF-8, with every byte in its place: a byte order mark too.
+    /// UTF-8 text, unchanged, including a byte order mark.
     Text(String),
-    /// Anything else.
+    /// Bytes that are not UTF-8.
     Binary(Vec<u8>),
 }
 
-/// A folder of a skill, and not what is below it.
+/// A folder of a skill, without its subfolders' entries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Directory {
-    /// The entries that can be read, sorted by name.
+    /// The readable entries, sorted by name.
     pub entries: Vec<DirectoryEntry>,
-    /// Of the skill's own folder, the start of its `SKILL.md`, as in
-    /// [`SkillFiles`].
+    /// The start of `SKILL.md`, as in [`SkillFiles`]. Only set for the skill's own folder.
     pub skill_md: Option<String>,
-    /// The number of names that are left out: they lead to what cannot be read, or
-    /// nobody can ask for the name.
+    /// The number of omitted names: unreadable entries, and names that no path can spell.
     pub left_out: u64,
 }
 
@@ -48,13 +46,13 @@ pub struct Directory {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DirectoryEntry {
-    /// Its name: not empty, no separator, no control character.
+    /// The name. Not empty; contains no separator and no control character.
     pub name: String,
-    /// The kind of what it leads to.
+    /// The kind of the entry, or of a symlink's target.
     pub kind: EntryKind,
 }
 
-/// The kind of what an entry of a folder leads to. A symlink counts as that.
+/// The kind of a folder's entry. A symlink has the kind of its target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryKind {
     /// A regular file.
@@ -66,21 +64,21 @@ pub enum EntryKind {
     Directory,
 }
 
-/// All files of a skill, wherever in its folder.
+/// All files of a skill, including those in subfolders.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SkillFiles {
-    /// The files, sorted by path, byte by byte. If the skill is over a limit, those
-    /// that were found, and of a manifest its SKILL.md alone.
+    /// The files, sorted by the bytes of their paths. If the skill exceeds a limit: the
+    /// files that were found, or only SKILL.md in a manifest.
     pub files: Vec<SkillFile>,
-    /// The start of `SKILL.md`, 65 KiB of it at most; none where there is no
-    /// file of this very name, or where it is not UTF-8.
+    /// The start of `SKILL.md`, at most 65 KiB. `None` if there is no file of exactly this
+    /// name, or if it is not UTF-8.
     pub skill_md: Option<String>,
-    /// What else lies in the folder. The first 32.
+    /// The first 32 entries that are not files of the skill.
     pub left_out: Vec<LeftOut>,
-    /// The number of things that were left out, named or not.
+    /// The number of all entries that are not files of the skill.
     pub left_out_count: u64,
-    /// The limit that the skill is over.
+    /// The limit that the skill exceeds.
     pub over: Option<OverLimit>,
 }
 
@@ -88,25 +86,26 @@ pub struct SkillFiles {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SkillFile {
-    /// Its path in the skill's folder, with `/` between the names.
+    /// The path in the skill's folder, separated by `/`.
     pub path: String,
     /// Its size in bytes.
     pub size: u64,
-    /// SHA-256 of its bytes, in hex. In a manifest, every file has it.
+    /// SHA-256 of its bytes, in hex. Set for every file of a manifest.
     pub sha256: Option<String>,
 }
 
-/// Something that lies in a skill's folder and is no file of it.
+/// An entry in a skill's folder that is not one of its files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LeftOut {
-    /// The path. For a name that is not UTF-8, the folder that it is in.
+    /// The path, or the parent folder if the name is not UTF-8.
     pub path: String,
-    /// The reason, in a word: `outside`, `not-regular`, `hard-linked`, `symlink-loop` …
+    /// The reason as a keyword, such as `outside`, `not-regular`, `hard-linked` or
+    /// `symlink-loop`.
     pub reason: String,
 }
 
-/// A limit that a whole skill can be over.
+/// A limit that a skill as a whole can exceed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OverLimit {
@@ -116,52 +115,52 @@ pub enum OverLimit {
     /// More than 16 MiB, the skills extension's limit. Checked for a manifest only.
     #[error("its files are larger than 16 MiB together")]
     Bytes,
-    /// More than 16,384 names, whatever they lead to, or 4 MiB of paths.
+    /// More than 16,384 names of any kind, or 4 MiB of paths.
     #[error("it has more than 16384 files, folders and other things, or too long paths")]
     Entries,
-    /// More than 32 folders in each other.
+    /// More than 32 nested folders.
     #[error("it has more than 32 folders in each other")]
     Depth,
 }
 
-/// The reasons why there is no answer.
+/// The error of a request for resources.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ResourceError {
-    /// No skill has this name.
+    /// There is no skill of this name.
     #[error("there is no such skill")]
     UnknownSkill,
-    /// The grant of [`SKILL_RESOURCES`](crate::SKILL_RESOURCES) does not name
-    /// the skill, if there is one.
+    /// The grant of [`SKILL_RESOURCES`](crate::SKILL_RESOURCES) does not include the skill,
+    /// whether it exists or not.
     #[error("the skill may not be read")]
     NotGranted,
-    /// Nothing has this path.
+    /// The path does not exist.
     #[error("there is no such file")]
     NotFound,
-    /// The path leads out of the skill's folder, or no file of a skill can have it.
+    /// The path leads out of the skill's folder, or is invalid.
     #[error("the path leads outside the skill")]
     Outside,
-    /// It is a folder, and a file was asked for.
+    /// The path is a folder, and the request was for a file.
     #[error("it is a directory")]
     IsDirectory,
-    /// It is a file, and a folder was asked for.
+    /// The path is a file, and the request was for a folder.
     #[error("it is not a directory")]
     NotADirectory,
-    /// It is there and cannot be read: neither file nor folder, several hard
-    /// links, another mount, not permitted. The text says which.
+    /// The path exists but cannot be read: it is neither a file nor a folder, has several
+    /// hard links, is on another mount, or is not permitted. The text says which.
     #[error("it cannot be read: {0}")]
     Unreadable(String),
-    /// It is larger than the limit on answers, in bytes.
+    /// The file is larger than the limit on answers, in bytes.
     #[error("it is larger than {0} bytes")]
     TooLarge(usize),
-    /// The host ended the call, or did not start it.
+    /// The host stopped the call, or did not start it.
     #[error("reading was stopped: {0}")]
     Stopped(Stop),
 }
 
 impl Host {
-    /// Returns the reader of skills' files; none if the operator switched it off,
-    /// under the name [`SKILL_RESOURCES`](crate::SKILL_RESOURCES).
+    /// Returns the reader of skills' files. Returns `None` if the operator disabled
+    /// [`SKILL_RESOURCES`](crate::SKILL_RESOURCES).
     pub fn skill_resources(&self) -> Option<SkillResources> {
         Some(SkillResources {
             max_bytes: self.resource_bytes()?,
@@ -172,7 +171,7 @@ impl Host {
 }
 
 impl SkillResources {
-    /// Sets the caller, whom the audit log names for what is read.
+    /// Sets the caller for the audit log.
     #[must_use]
     pub fn with_caller(mut self, caller: Caller) -> Self {
         self.caller = caller;
@@ -186,9 +185,9 @@ impl SkillResources {
         names
     }
 
-    /// Returns some of [`Self::skills`]: at most this many, from the first that is not
-    /// before `from`. The first part of a listing has the names as they are now, and a
-    /// further one those of at most a second ago.
+    /// Returns a page of [`Self::skills`]: at most `count` names, from the first that is
+    /// not before `from`. The first page lists the folders now; later pages may be a second
+    /// old.
     pub fn skills_from(&self, from: &str, most: usize) -> Vec<String> {
         let freshness = match from {
             "" => Freshness::Now,
@@ -201,12 +200,12 @@ impl SkillResources {
         granted.take(most).cloned().collect()
     }
 
-    /// Returns the number of files or skills that can be read at a time.
+    /// Returns the number of requests that may run at a time.
     pub fn places(&self) -> usize {
         self.host.calls_per_tool()
     }
 
-    /// Returns the bytes of a file. Their limit is that on answers.
+    /// Returns the bytes of a file, up to the limit on answers.
     pub async fn read(&self, skill: &str, path: &str) -> Result<Contents, ResourceError> {
         let arguments = json!({
             "skill_name": skill, "operation": "file", "path": path, "max_bytes": self.max_bytes,
@@ -218,7 +217,7 @@ impl SkillResources {
         Ok(contents)
     }
 
-    /// Returns the entries of a folder: the skill's own, or one in it.
+    /// Returns the entries of the skill's folder, or of a folder in it.
     pub async fn directory(
         &self,
         skill: &str,
@@ -231,13 +230,13 @@ impl SkillResources {
         answer::directory(self.call(arguments).await?)
     }
 
-    /// Returns all files of a skill without digests. Reads no file but SKILL.md.
+    /// Returns all files of a skill without digests. Reads only SKILL.md.
     pub async fn files(&self, skill: &str) -> Result<SkillFiles, ResourceError> {
         let arguments = json!({"skill_name": skill, "operation": "files"});
         answer::files(self.call(arguments).await?, answer::Digests::Left)
     }
 
-    /// Returns all files of a skill with digests. Reads every file as it is now.
+    /// Returns all files of a skill with digests. Reads every file.
     pub async fn manifest(&self, skill: &str) -> Result<SkillFiles, ResourceError> {
         let arguments = json!({"skill_name": skill, "operation": "manifest"});
         answer::files(self.call(arguments).await?, answer::Digests::Taken)
@@ -259,7 +258,7 @@ impl SkillResources {
                 ..
             } => ResourceError::NotGranted,
             CallError::Stopped { stop, .. } => ResourceError::Stopped(stop),
-            // The host's own arguments, to a tool of its own.
+            // The arguments come from the host, so they match the schema.
             error => ResourceError::Stopped(Stop::Trap(error.to_string())),
         }
     }

@@ -1,5 +1,5 @@
-//! A host as a caller with a scope sees it: without the tools and skills that the scope
-//! does not name, as if they did not exist. Every other module of the host asks here.
+//! Scopes: a caller with a scope sees a host in which other tools and skills do not exist.
+//! All modules of the host check scopes here.
 
 use std::sync::Arc;
 
@@ -9,10 +9,11 @@ use skillhost_sandbox::tool::grant::{Scope, Terms};
 use skillhost_skills::catalog::Skill;
 
 impl Host {
-    /// Returns the host as a caller with this scope sees it. Its calls, definitions,
-    /// prompt and resources know no other tools and skills; those of this one stay as
-    /// they are. Both share all limits. If this one has a scope already, the other has only
-    /// what both scopes have.
+    /// Returns a view of this host that is restricted to a scope. In calls, definitions,
+    /// prompt and resources, tools and skills outside of the scope do not exist.
+    ///
+    /// Both share all limits. The view of a host that already has a scope has the
+    /// intersection of both scopes.
     #[must_use]
     pub fn in_scope(&self, scope: &Arc<Scope>) -> Self {
         let scope = match &self.1 {
@@ -22,14 +23,14 @@ impl Host {
         Self(Arc::clone(&self.0), Some(scope))
     }
 
-    /// Returns the skills that a caller may know of, as they are now.
+    /// Returns the present skills in the caller's scope.
     pub fn skills(&self) -> impl Iterator<Item = Skill> {
         let skills = self.0.catalog.skills();
         skills.filter(|skill| self.sees_skill(&skill.name))
     }
 
-    /// Returns the patterns of a scope that fit no tool and no skill, for the operator:
-    /// each with the kind that it is for, `tools` or `skills`.
+    /// Returns the patterns of a scope that match nothing, for the operator. Each comes
+    /// with its kind, `tools` or `skills`.
     pub fn unmatched(&self, scope: &Scope) -> Vec<(&'static str, String)> {
         let tools = self.0.tools.iter();
         let tools = tools.map(|served| served.tool.definition.name.as_str());
@@ -38,7 +39,7 @@ impl Host {
         scope.unmatched(&tools, &self.0.catalog.names())
     }
 
-    /// Returns the tools that the scope has.
+    /// Returns the tools in the scope.
     pub(super) fn served_tools(&self) -> impl Iterator<Item = &ServedTool> {
         let tools = self.0.tools.iter();
         tools.filter(|served| match &self.1 {
@@ -47,26 +48,25 @@ impl Host {
         })
     }
 
-    /// Returns the reader of resources, if the scope has it.
+    /// Returns the reader of resources, if it is in the scope.
     pub(super) fn resource_reader(&self) -> Option<&ResourceReader> {
         let scope = self.1.as_ref();
         let is_seen = scope.is_none_or(|scope| scope.allows_tool(SKILL_RESOURCES));
         self.0.resources.as_ref().filter(|_| is_seen)
     }
 
-    /// Checks that the scope has a skill. Every other skill looks as if there were none
-    /// of its name.
+    /// Returns whether a skill is in the scope. Skills outside of it appear not to exist.
     pub(super) fn sees_skill(&self, skill: &str) -> bool {
         let scope = self.1.as_ref();
         scope.is_none_or(|scope| scope.allows_skill(skill))
     }
 
-    /// Checks that the scope has the home folder, which may hold any skill.
+    /// Returns whether the home folder is in the scope. It may hold any skill.
     pub(super) fn sees_home(&self) -> bool {
         self.1.as_ref().is_none_or(|scope| scope.has_all_skills())
     }
 
-    /// Checks that a tool with these terms may read a skill for this caller.
+    /// Returns whether a tool with this grant may read a skill for this caller.
     pub(super) fn may_read(&self, terms: &Terms, skill: &str) -> bool {
         self.sees_skill(skill) && terms.skills.allow(skill)
     }

@@ -1,6 +1,6 @@
-//! The note beside the answer of a tool with which a model looks at a skill: which of its
-//! scripts a runner may start, and whether they will run. Runners say so themselves, by a
-//! tool whose name begins with `check_skill_`; the host parses no scripts.
+//! The note on a skill's scripts beside the answer of a tool that shows a skill: which
+//! scripts a runner may start, and whether they will run. Runners decide that with a tool
+//! whose name starts with `check_skill_`; the host does not parse scripts.
 //!
 //! Not here: what a call may start (`scripts.rs`).
 
@@ -12,17 +12,17 @@ use skillhost_sandbox::tool::Caller;
 use skillhost_skills::neighbours;
 use skillhost_skills::text::line::{Line, escape_json};
 
-/// The tools that a note stands beside.
+/// The tools whose answers get a note.
 const NOTED: [&str; 2] = ["read_skill", "list_files_in_skill"];
-/// The start of the names of tools that judge scripts.
+/// The prefix of the names of tools that judge scripts.
 const JUDGING: &str = "check_skill_";
-/// Bytes of a note. Guards against: a skill of many scripts that fills a model's memory.
+/// The maximum bytes of a note. Guards against: a skill with many scripts that fills a
+/// model's context.
 const MOST_BYTES: usize = 2048;
-/// Characters of a script's description, or of why it will not run. Guards against: the
-/// same, by one script.
+/// The maximum characters of a script's description, and of a reason why it will not run.
 const MOST_CHARS: usize = 120;
 
-/// What a runner says of scripts.
+/// A runner's answer about the scripts of a skill.
 #[derive(Deserialize)]
 struct Judgement {
     #[serde(default)]
@@ -32,35 +32,34 @@ struct Judgement {
 /// A runner's verdict on a script.
 #[derive(Deserialize)]
 pub struct JudgedScript {
-    /// Its path in the skill.
+    /// The path in the skill.
     pub script: String,
-    /// The purpose of the script, in its own words.
+    /// The script's own description.
     #[serde(default)]
     pub description: String,
     /// The verdict.
     pub verdict: String,
-    /// Why it may not run.
+    /// The reasons why it may not run.
     #[serde(default)]
     pub reasons: Vec<Reason>,
 }
 
-/// Why a script may not run.
+/// A reason why a script may not run.
 #[derive(Deserialize)]
 pub struct Reason {
-    /// The file, in the skill.
+    /// The file's path in the skill.
     #[serde(default)]
     pub path: String,
     /// The line.
     pub line: Option<u64>,
     /// The import or the call.
     pub needs: String,
-    /// Why it fails, and what would do.
+    /// The cause, and an alternative.
     pub instead: Option<String>,
 }
 
 impl Host {
-    /// Returns the skill that a call of this tool with these arguments looks at, if a note
-    /// on its scripts may stand beside the answer.
+    /// Returns the skill of a call, if its answer may get a note.
     pub fn noted_skill(&self, tool: &str, arguments: &Value) -> Option<String> {
         let is_noted = NOTED.contains(&tool) && self.is_built_in(tool);
         if !is_noted || self.judges().next().is_none() {
@@ -72,10 +71,11 @@ impl Host {
         Some(skill.to_owned())
     }
 
-    /// Returns which scripts of a skill can run, for a model: a line for each, at most
-    /// 2 KiB. It asks the runners that may start some of them, each in a call of its own
-    /// for this caller. None if there are no such scripts, or
-    /// [help](crate::HostBuilder::help) is off.
+    /// Returns a note for a model that lists which scripts of a skill can run, a line each,
+    /// at most 2 KiB.
+    ///
+    /// Calls each runner that may start some of them, for this caller. Returns `None` if
+    /// there are no such scripts or [help](crate::HostBuilder::help) is off.
     pub async fn script_note(&self, caller: &Caller, skill: &str) -> Option<String> {
         let mut note = String::new();
         for judge in self.judges() {
@@ -108,14 +108,14 @@ impl Host {
         (!note.is_empty()).then(|| note.to_owned())
     }
 
-    /// Returns the tools that judge scripts, of components that may start some.
+    /// Returns the judging tools of components that may start scripts.
     fn judges(&self) -> impl Iterator<Item = &ServedTool> {
         self.served_tools().filter(|served| {
             !served.terms.scripts.is_empty() && served.tool.definition.name.starts_with(JUDGING)
         })
     }
 
-    /// Checks whether a skill has scripts that a component may start.
+    /// Returns whether a skill has scripts that a component may start.
     fn has_scripts_for(&self, judge: &ServedTool, skill: &str) -> bool {
         let terms = &judge.terms;
         if !self.may_read(terms, skill) {

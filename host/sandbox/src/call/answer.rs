@@ -1,4 +1,4 @@
-//! The answer of a guest, bounded, as the host passes it on.
+//! The bounded answer of a guest.
 
 use super::types::{RawFailure, RawOutput};
 use crate::tool::{FailureKind, Stop};
@@ -16,7 +16,7 @@ pub struct GuestFailure {
     pub details: Option<String>,
 }
 
-/// Returns what the guest gave, or a stop if it is larger than the limit.
+/// Returns the guest's answer, or a stop if it exceeds the limit.
 pub(super) fn bounded(
     result: Result<RawOutput, RawFailure>,
     limit: usize,

@@ -1,5 +1,5 @@
-//! The entry point of a component: its interface `tools`, or its functions, each a
-//! tool by itself.
+//! The entry point of a component: its interface `tools`, or its functions, each of which
+//! is a tool.
 
 use serde_json::{Map, Value};
 use wasmtime::Engine;
@@ -14,16 +14,16 @@ use skillhost_skills::catalog::FolderError;
 
 /// The exports through which a component is called.
 pub(super) enum EntryPoint {
-    /// Those of its interface `tools`.
+    /// The exports of its interface `tools`.
     Tools {
         definitions: ComponentExportIndex,
         call: ComponentExportIndex,
     },
-    /// Its functions, which have types of their own.
+    /// Its typed functions.
     Functions(TypedFunctions),
 }
 
-/// The arguments of a call in the form that the component takes.
+/// The arguments of a call in the component's form.
 pub enum GuestArguments {
     /// JSON.
     Json(String),
@@ -32,8 +32,8 @@ pub enum GuestArguments {
 }
 
 impl EntryPoint {
-    /// Finds the entry point of a component that exports the interface of this
-    /// version, or none. The error names the export that is missing.
+    /// Finds the entry point of a component that exports this version of the interface, or
+    /// none. The error names a missing export.
     pub(super) fn find(
         engine: &Engine,
         component: &Component,
@@ -79,8 +79,8 @@ impl EntryPoint {
     }
 }
 
-/// Returns the definitions of functions in the form of tools' definitions.
-/// `bytes` are the component's.
+/// Returns the definitions of typed functions as definitions of tools. `bytes` is the
+/// component's binary.
 pub(super) fn definitions(
     functions: &TypedFunctions,
     engine: &Engine,
@@ -116,8 +116,8 @@ impl From<FunctionDefinition> for RawDefinition {
     }
 }
 
-/// Returns the failure of a function whose folder is missing. The function does
-/// not run: an empty list of preopens could not tell it why.
+/// Returns the failure of a function without its folder. The function does not run, because
+/// an empty list of preopens could not tell it the reason.
 pub(super) fn without_folder(folder: &FolderError) -> GuestFailure {
     let (kind, message) = match folder {
         FolderError::Unreadable => (

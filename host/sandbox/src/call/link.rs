@@ -1,4 +1,4 @@
-//! Linking a component to its imports: the granted interfaces, and no others.
+//! Links a component to its imports: only granted interfaces are available.
 
 use wasmtime::component::types::ComponentItem;
 use wasmtime::component::{Component, Linker};
@@ -74,7 +74,8 @@ pub(super) fn linker(
             let state = store.data_mut();
             let script = state.imports.start_script(&path);
             if script.is_ok() {
-                // From here on the script may be who asks, and it has one skill.
+                // From now on the script may be the caller, and it may only see its own
+                // skill.
                 state.skills = GrantedSkills::default();
             }
             unless_busy(&state.imports, script)
@@ -98,7 +99,7 @@ pub(super) fn linker(
     Ok(linker)
 }
 
-/// Returns an answer to a guest, or ends its call if no file can be opened any more.
+/// Returns an answer to a guest, or stops its call if no more files can be opened.
 fn unless_busy<T>(imports: &ImportState, answer: T) -> wasmtime::Result<(T,)> {
     match imports.stop {
         Some(Stop::Busy) => wasmtime::bail!("no file can be opened"),
@@ -106,8 +107,8 @@ fn unless_busy<T>(imports: &ImportState, answer: T) -> wasmtime::Result<(T,)> {
     }
 }
 
-/// Checks whether a component may import this: an interface that the host has, or
-/// one of types alone, which gives it nothing.
+/// Returns whether a component may import an interface: one that the host offers, or one
+/// that only has types.
 pub(crate) fn is_granted(engine: &Engine, name: &str, import: &ComponentItem) -> bool {
     if versions::is_offered(name) || wasi::is_linked(name) {
         return true;
@@ -122,7 +123,7 @@ pub(crate) fn is_granted(engine: &Engine, name: &str, import: &ComponentItem) ->
     }
 }
 
-/// Returns what a guest learns about skills, or ends its call.
+/// Returns an answer about skills to a guest, or stops its call.
 fn told<T>(
     mut store: StoreContextMut<'_, StoreState>,
     skills: Result<T, Stop>,

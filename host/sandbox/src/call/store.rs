@@ -1,4 +1,4 @@
-//! The store of one call: its state, its limits, and the limit that stopped it.
+//! The store of one call: its state, its limits, and the reason why it was stopped.
 
 mod limiter;
 
@@ -13,24 +13,24 @@ use crate::tool::limits::Limits;
 use crate::tool::{Stop, TraceFrame};
 use crate::wasi::{HasImportState, ImportState};
 
-/// The most functions that the cause of a trap names. Guards against: recursion.
+/// The maximum number of functions in a trap's cause. Guards against: recursion.
 const MAX_NAMES: usize = 5;
-/// The most characters of such a name, which is a stranger's.
+/// The maximum characters of a function's name, which is untrusted.
 const MAX_NAME: usize = 100;
 
 /// The state of a store.
 pub(crate) struct StoreState {
     pub(super) imports: ImportState,
     pub(super) skills: GrantedSkills,
-    /// The elements of all tables of the call.
+    /// The number of elements of all tables of the call.
     table_elements: usize,
-    /// `None` if it is too far away for the clock to represent.
+    /// `None` if it is too far in the future for the clock.
     pub(super) deadline: Option<Instant>,
     pub(super) limits: Limits,
 }
 
 impl StoreState {
-    /// Makes the state that a store begins with.
+    /// Creates the initial state of a store.
     pub(super) fn new(imports: ImportState, skills: GrantedSkills, limits: &Limits) -> Self {
         Self {
             imports,
@@ -41,7 +41,7 @@ impl StoreState {
         }
     }
 
-    /// Returns why a guest stopped: the limit that it reached, or a trap.
+    /// Returns the reason why a guest was stopped: a limit, or a trap.
     pub(super) fn stop_for(&mut self, stack: usize, error: &wasmtime::Error) -> Stop {
         if let Some(stop) = self.imports.stop.take() {
             return stop;
@@ -52,7 +52,7 @@ impl StoreState {
             (_, Some(Trap::StackOverflow)) => return Stop::Stack(stack),
             _ => {}
         }
-        // The runtime reports these limits in words alone.
+        // The runtime reports these limits only as text.
         let cause = error.root_cause().to_string();
         let messages = [
             ("store handle limit exceeded", Stop::Handles(limits.handles)),
@@ -70,18 +70,18 @@ impl StoreState {
     }
 }
 
-/// Returns the causes of a trap, with the names of the functions that the guest was in if
-/// the component has names.
+/// Returns the causes of a trap, and the guest's stack of function names if the component
+/// has names.
 fn causes(error: &wasmtime::Error) -> String {
     let backtrace = error.downcast_ref::<WasmBacktrace>();
     let list = backtrace.map(ToString::to_string);
     let causes = error.chain().map(ToString::to_string);
-    // The list of functions is one of the causes: addresses, which say nothing here.
+    // One of the causes is a list of addresses, which is not useful here.
     let causes = causes.filter(|cause| list.as_ref() != Some(cause));
     let causes = causes.collect::<Vec<_>>().join(": ");
     let frames = backtrace.map_or(&[][..], WasmBacktrace::frames);
     let names = frames.iter().filter_map(|frame| frame.func_name());
-    // Compilers' own modules have names that nobody can read.
+    // Modules that compilers generate have unreadable names.
     let names = names.filter(|name| !name.starts_with("_R") && !name.starts_with("_Z"));
     let names = names.take(MAX_NAMES).map(|name| {
         let name: String = name.chars().take(MAX_NAME).collect();
@@ -93,7 +93,7 @@ fn causes(error: &wasmtime::Error) -> String {
     }
 }
 
-/// Returns the functions that a guest was in when it broke off.
+/// Returns the guest's stack at the time of a trap.
 pub(super) fn frames(error: &wasmtime::Error) -> Vec<TraceFrame> {
     let backtrace = error.downcast_ref::<WasmBacktrace>();
     let frames = backtrace.map_or(&[][..], WasmBacktrace::frames);
@@ -112,7 +112,7 @@ impl HasImportState for StoreState {
     }
 }
 
-/// Makes a store with all its limits armed and nothing of the guest in it yet.
+/// Creates a store with all limits armed and without an instance.
 pub(super) fn armed(engine: &EpochEngine, state: StoreState) -> Store<StoreState> {
     let (fuel, handles) = (state.limits.hostcall_fuel, state.limits.handles);
     let mut store = Store::new(&engine.engine, state);
@@ -121,9 +121,8 @@ pub(super) fn armed(engine: &EpochEngine, state: StoreState) -> Store<StoreState
     }
     store.limiter(|state| state);
     store.set_hostcall_fuel(fuel);
-    // This counts handles, and borrows of them during a call of the host. It is
-    // twice the limit, so that the table of the resources is full first: that
-    // error has a type.
+    // The runtime counts handles and their borrows during a host call. Twice the limit
+    // ensures that the resource table is full first, because that error has a type.
     store.set_max_component_handles(handles.saturating_mul(2));
     store.set_epoch_deadline(1);
     store.epoch_deadline_callback(|mut context| {
@@ -150,7 +149,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the error of a module's function `f`, which breaks off.
+    /// Returns the error of a module's function `f`, which traps.
     fn error(functions: &str) -> wasmtime::Error {
         let engine = Engine::default();
         let module = wat::parse_str(format!("(module {functions})")).unwrap();
@@ -167,7 +166,7 @@ mod tests {
     fn the_cause_of_a_trap_names_the_functions_innermost_first() {
         let nested = r#"(func $inner unreachable) (func $outer (export "f") call $inner)"#;
         let long = "x".repeat(101);
-        // Symbols as compilers of Rust and C++ make them.
+        // Symbols in the manner of Rust and C++ compilers.
         let symbols = format!(
             r#"(func $_RNvCs_4main unreachable) (func $_ZN4main call $_RNvCs_4main)
                (func ${long} (export "f") call $_ZN4main)"#

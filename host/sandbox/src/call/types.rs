@@ -1,4 +1,4 @@
-//! The types that cross between host and guest, as `wit/` defines them.
+//! The types of the interface between host and guest, as defined in `wit/`.
 
 use wasmtime::component::{ComponentType, Lift, Lower};
 
@@ -8,7 +8,7 @@ use skillhost_skills::catalog::{CallFolder, FolderError, Skill};
 use skillhost_skills::guard::Folder;
 use skillhost_skills::search::Coverage;
 
-/// A definition from a component, not checked yet.
+/// An unchecked definition from a component.
 #[derive(ComponentType, Lift)]
 #[component(record)]
 pub(crate) struct RawDefinition {
@@ -146,13 +146,13 @@ pub(super) enum RawCoverage {
     All,
 }
 
-/// The parameters of `call`: the tool's name, its arguments, its folder.
+/// The parameters of `call`: the tool's name, arguments and folder.
 pub(super) type CallParameters<'a> = (&'a str, &'a str, RawFolder);
 /// The result of `call`.
 pub(super) type CallResult = (Result<RawOutput, RawFailure>,);
 
-/// Returns the preopen of a call's folder and its mount point, and what the guest
-/// learns about the folder.
+/// Returns the preopen of a call's folder with its mount point, and the guest's description
+/// of the folder.
 pub(super) fn folder_parameter(
     folder: Option<Result<CallFolder, FolderError>>,
 ) -> (Option<(Folder, String)>, RawFolder) {
@@ -178,8 +178,8 @@ pub(super) fn folder_parameter(
 }
 
 impl RawOutput {
-    /// Returns the output with the text that the component left to the host if it
-    /// gave none itself.
+    /// Returns the output. If its text is empty, uses the text that the component left to
+    /// the host.
     pub(super) fn with_text(mut self, held: Option<String>) -> Self {
         if let Some(held) = held
             && self.text.is_empty()

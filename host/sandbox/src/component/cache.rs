@@ -1,8 +1,8 @@
-//! What is kept on disk for later processes, in a folder that only its owner can write:
-//! compiled components and their tools' definitions, keyed by engine and content, and
-//! indexes of skills. Entries hold machine code and are trusted, so they are taken from
-//! nobody else: a folder or file of another owner, or one that others may write, is not
-//! used.
+//! The cache on disk: compiled components and their tools' definitions, keyed by engine and
+//! content, and indexes of skills.
+//!
+//! Entries contain machine code and are trusted. So the cache does not use a folder or file
+//! that has another owner or that others may write.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -26,53 +26,52 @@ use skillhost_skills::catalog::SkillsRoot;
 use skillhost_skills::search::IndexStorage;
 use skillhost_skills::trust::{Trust, is_ours_alone, own_folder};
 
-/// A cache: a folder, or one that is only read and one for new entries.
+/// A cache: one folder, or a folder for reading and another for new entries.
 #[derive(Debug)]
 pub struct ComponentCache {
-    /// The folders, the one for new entries first.
+    /// The folders; the first is for new entries.
     folders: Vec<CacheFolder>,
 }
 
 /// A folder of a cache.
 #[derive(Debug)]
 struct CacheFolder {
-    /// The folder that was checked. Entries are reached through it only.
+    /// The handle of the checked folder. Entries are only opened through it.
     handle: Dir,
     /// Its path, for the operator.
     path: PathBuf,
 }
 
-/// The largest compiled component, or definitions, that are read back.
+/// The maximum bytes of a compiled component or of definitions.
 const MAX_BYTES: u64 = 1 << 30;
 
-/// The largest index that is read back. One takes about as much on disk as in memory.
+/// The maximum bytes of an index. It takes about as much on disk as in memory.
 const MAX_INDEX_BYTES: u64 = 128 << 20;
 
-/// Bytes that are written at a time. Linux keeps in one piece what was written in one,
-/// and maps all of a piece at the first access. After each call it goes through the
-/// mapped pages of a guest's memory: with 17 more of them, a call takes 0.4 µs longer.
+/// The bytes per write. Linux keeps each write in one folio of the page cache, and maps a
+/// whole folio at the first access. After each call it walks the mapped pages of a guest's
+/// memory: 17 more of them cost a call 0.4 µs.
 const PAGE: usize = 4096;
 
-/// The age from which on an unfinished entry has nobody who finishes it.
+/// The age at which an unfinished entry counts as abandoned.
 const UNFINISHED: Duration = Duration::from_secs(60 * 60);
 
-/// The longest wait for another process that compiles. Guards against: one that was
-/// stopped.
+/// The longest wait for another compiling process. Guards against: a stopped process.
 const LOCK_TIME: Duration = Duration::from_secs(10 * 60);
 
-/// The pause between looks at a lock.
+/// The pause between attempts to take a lock.
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
-/// The time after which an entry that nothing has read is removed. Guards against: a disk
-/// that fills with each build of a component.
+/// The time after which an unread entry is removed. Guards against: a disk that fills with
+/// each build of a component.
 const UNUSED: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// The version of the entries' format. Entries of another format have other names.
+/// The version of the entries' format, which is part of their names.
 const FORMAT: u32 = 4;
 
 impl ComponentCache {
-    /// Opens the cache in `folder`, which is made if it is missing. New entries go into
-    /// the other folder, if there is one.
+    /// Opens the cache in `folder`, and creates it if it is missing. Writes new entries to
+    /// the other folder, if given.
     pub fn open(folder: &Path, new_entries: Option<&Path>, trust: &Trust) -> anyhow::Result<Self> {
         let folders = new_entries.into_iter().chain([folder]);
         let folders = folders.map(|folder| CacheFolder::open(folder, trust));
@@ -80,20 +79,20 @@ impl ComponentCache {
         Ok(Self { folders })
     }
 
-    /// Returns the compiled component if it is here and whole.
+    /// Returns the compiled component, if the cache has it intact.
     pub(crate) fn code(&self, engine: &EpochEngine, key: &CodeKey) -> Option<Component> {
         self.find(|folder| folder.map(engine, key))
     }
 
-    /// Checks whether there is a compiled component that looks whole.
+    /// Returns whether there is a compiled component that looks intact.
     pub(crate) fn has_code(&self, key: &CodeKey) -> bool {
         let mut folders = self.folders.iter();
         folders.any(|folder| folder.open_entry(&key.0, MAX_BYTES).is_ok())
     }
 
-    /// Waits while another process, or another thread, compiles a component into this
-    /// cache. Then keeps others from it until the lock is dropped. Returns `None` if there
-    /// is no lock to take: two processes may then compile the component.
+    /// Locks the compilation of a component against other processes and threads. Waits
+    /// while another one compiles it. Returns `None` if locking fails; then two processes
+    /// may compile the component.
     pub(crate) fn lock(&self, key: &CodeKey) -> Option<CompileLock<'_>> {
         let folder = &self.folders.first()?.handle;
         let name = format!("{}.lock", key.0);
@@ -120,7 +119,7 @@ impl ComponentCache {
         }
     }
 
-    /// Returns the stored definitions of a component if they are here and whole.
+    /// Returns the definitions of a component, if the cache has them intact.
     pub(crate) fn definitions(&self, key: &DefinitionsKey) -> Option<Vec<u8>> {
         self.find(|folder| folder.read(&key.0, MAX_BYTES))
     }
@@ -144,8 +143,7 @@ impl ComponentCache {
         self.put(&key.0, Ok(definitions));
     }
 
-    /// Writes an entry. An error is only logged: a cache that cannot be written
-    /// costs time and nothing else.
+    /// Writes an entry. Errors are only logged, because a failed write only costs time.
     fn put(&self, name: &str, bytes: io::Result<Vec<u8>>) {
         let Some(folder) = self.folders.first() else {
             return;
@@ -168,7 +166,7 @@ pub(crate) struct CompileLock<'a> {
 
 impl Drop for CompileLock<'_> {
     fn drop(&mut self) {
-        // Whoever waits for it has the file open, or makes another one.
+        // Waiting processes have the file open, or create another one.
         let _ = self.folder.remove_file(&self.name);
     }
 }
@@ -183,16 +181,16 @@ impl CacheFolder {
             handle,
             path: folder.to_owned(),
         };
-        // A cache that can only be read is one too.
+        // A read-only cache is fine.
         let _ = folder.remove_old();
         Ok(folder)
     }
 
-    /// Maps a compiled component from its file, so that only code that runs is read.
+    /// Maps a compiled component from its file, so that only executed code is read.
     fn map(&self, engine: &EpochEngine, key: &CodeKey) -> anyhow::Result<Component> {
         let (mut file, length) = self.open_entry(&key.0, MAX_BYTES)?;
         verify(&mut file, length)?;
-        // The file that was checked, even if its name now leads elsewhere.
+        // Uses the checked descriptor, because the name may lead elsewhere by now.
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         #[allow(
             unsafe_code,
@@ -205,8 +203,7 @@ impl CacheFolder {
         let Err(error) = component else {
             return Ok(component?);
         };
-        // On a mount without `exec`, code cannot be mapped, but its bytes can be
-        // read.
+        // On a `noexec` mount, code cannot be mapped, but its bytes can be read.
         tracing::debug!("cannot map a cache entry: {error:#}");
         file.rewind()?;
         let bytes = read_body(&mut file, length)?;
@@ -224,8 +221,8 @@ impl CacheFolder {
         read_body(&mut file, length)
     }
 
-    /// Opens an entry that this host can have written, and returns its length
-    /// without the checksum.
+    /// Opens an entry with the right owner and mode, and returns its length without the
+    /// checksum.
     fn open_entry(&self, name: &str, most: u64) -> anyhow::Result<(File, u64)> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&self.handle, name, flags, Mode::empty())?;
@@ -246,12 +243,12 @@ impl CacheFolder {
         static WRITTEN: AtomicU32 = AtomicU32::new(0);
         let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
         let unfinished = format!("{name}.{}.{number}.part", std::process::id());
-        // An earlier process with this id may have left one when it was killed.
+        // A killed process with the same id may have left one.
         let _ = self.handle.remove_file(&unfinished);
         let written = self.write_new(&unfinished, bytes);
         let written = written.and_then(|()| self.handle.rename(&unfinished, &self.handle, name));
         if written.is_err() {
-            // On a full disk it would take what room is left.
+            // On a full disk it would use up the remaining space.
             let _ = self.handle.remove_file(&unfinished);
         }
         written
@@ -267,9 +264,9 @@ impl CacheFolder {
         file.write_all(&checksum(bytes))
     }
 
-    /// Removes what processes that were killed have left, and what nothing has read for
-    /// long. The kernel notes once a day that a file is read, unless the mount says not to:
-    /// an entry is then made again in time.
+    /// Removes files of killed processes, and entries that were not read for long. The
+    /// kernel updates the access time once a day; on a `noatime` mount, entries in use are
+    /// removed too and created again.
     fn remove_old(&self) -> io::Result<()> {
         for entry in self.handle.entries()? {
             let entry = entry?;
@@ -289,8 +286,8 @@ impl CacheFolder {
     }
 }
 
-/// The name of a compiled component. It depends on the component's bytes and on
-/// the engine's version and settings.
+/// Returns the entry name of a compiled component. It depends on the component's bytes, and
+/// on the engine's version and settings.
 #[derive(Debug)]
 pub(crate) struct CodeKey(String);
 
@@ -306,15 +303,15 @@ impl CodeKey {
     }
 }
 
-/// The name of a component's definitions. They depend on its code and on the
-/// limits under which it was asked: the same limits refuse it again.
+/// Returns the entry name of a component's definitions. They depend on its code, and on the
+/// limits while it was asked.
 #[derive(Debug)]
 pub(crate) struct DefinitionsKey(String);
 
 impl DefinitionsKey {
     pub(crate) fn new(engine: &EpochEngine, digest: &str, limits: &Limits) -> Self {
         let mut hasher = DefaultHasher::new();
-        // A later version may check more about definitions.
+        // A later version may check definitions differently.
         (FORMAT, env!("CARGO_PKG_VERSION")).hash(&mut hasher);
         engine
             .engine
@@ -326,15 +323,15 @@ impl DefinitionsKey {
     }
 }
 
-/// The index of the skills in some folders. Its name only has to differ from those of other
-/// folders: the index compares each skill that it has read with the disk.
+/// The entry of an index for some folders. Its name only has to differ from those of other
+/// folders, because the index compares each skill with the disk.
 pub struct IndexEntry {
     cache: Arc<ComponentCache>,
     name: String,
 }
 
 impl IndexEntry {
-    /// Makes the entry for the skills in these folders.
+    /// Creates the entry for these folders.
     pub fn new(cache: Arc<ComponentCache>, roots: &[SkillsRoot]) -> Self {
         let mut hasher = DefaultHasher::new();
         for root in roots {
@@ -358,14 +355,13 @@ impl IndexStorage for IndexEntry {
 
 const CHECKSUM: usize = 8;
 
-/// A checksum against damage, not against an attacker: whoever can write here is
-/// trusted already. It runs over a component at its first call, so speed matters:
-/// it takes a tenth of the time of SHA-256. It detects every change of a single
-/// word, and holes.
+/// A checksum against damage, not against attackers: only trusted users can write here. It
+/// covers a component at its first call, so it must be fast: it takes a tenth of the time
+/// of SHA-256. It detects holes and every change of a single word.
 struct Checksum([u64; 4]);
 
 impl Checksum {
-    /// Bytes of a block. Only the last block may be shorter.
+    /// The bytes of a block. Only the last block may be shorter.
     const BLOCK: usize = 32;
 
     fn new() -> Self {
@@ -388,7 +384,7 @@ impl Checksum {
     fn take(&mut self, block: &[u8]) {
         let (words, _) = block.as_chunks::<8>();
         for (lane, word) in self.0.iter_mut().zip(words) {
-            // The factor is odd, so no two values of a lane collide.
+            // The factor is odd, so different values of a lane never collide.
             let mixed = (*lane ^ u64::from_le_bytes(*word)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             *lane = mixed.rotate_left(29);
         }
@@ -409,8 +405,8 @@ fn checksum(bytes: &[u8]) -> [u8; CHECKSUM] {
     sum.end(bytes.len() as u64)
 }
 
-/// Compares the checksum at a file's end with the bytes before it. After a power
-/// failure, a file can have the right length and holes in it.
+/// Verifies the checksum at a file's end. After a power failure, a file can have the right
+/// length and holes.
 fn verify(file: &mut File, length: u64) -> anyhow::Result<()> {
     let mut sum = Checksum::new();
     // Small enough to stay in the processor's cache, and a multiple of a block.

@@ -1,5 +1,5 @@
-//! Processes that read a stranger's component: one that keeps its reader busy without
-//! end, or makes it take all memory, costs that process and nothing else.
+//! Child processes that parse third-party components. A component that makes its parser run
+//! forever or use up memory only affects this process.
 
 use std::ffi::OsStr;
 use std::io::{self, Read as _, Write as _};
@@ -16,31 +16,31 @@ use rustix::process::{Resource, Rlimit, Signal};
 
 use skillhost_skills::delegate::{self, ChildHandle};
 
-/// The address space of such a process. Compiling an honest component made from Python
+/// The maximum address space of a child. Compiling an honest component made from Python
 /// takes a quarter of it.
 const MEMORY: u64 = 8 << 30;
 
-/// The most bytes of its error that are taken from a process.
+/// The maximum bytes of a child's error message.
 const MAX_MESSAGE: u64 = 4096;
 
-/// A process of the program with one task.
+/// A child process of this program with one task.
 pub struct ChildProcess<'a> {
     /// The program to start.
     pub program: &'a Path,
     /// The argument that names the task.
     pub argument: &'a str,
-    /// Its environment.
+    /// The environment variables.
     pub environment: Vec<(&'a str, &'a OsStr)>,
-    /// The task in messages, such as `compiling`.
+    /// The task's name in messages, such as `compiling`.
     pub purpose: &'a str,
-    /// The longest time that it may take.
+    /// The time limit.
     pub time: Duration,
-    /// The most bytes that are taken from it.
+    /// The maximum bytes of its output.
     pub max_output: u64,
 }
 
 impl ChildProcess<'_> {
-    /// Runs it on this input, and returns its output.
+    /// Runs the child with some input, and returns its output.
     pub fn run(&self, input: &[u8]) -> anyhow::Result<Vec<u8>> {
         let Self {
             program, purpose, ..
@@ -55,7 +55,7 @@ impl ChildProcess<'_> {
         let child = Arc::new(Mutex::new(child));
         let watchdog = Watchdog::start(Arc::clone(&child), self.time);
         let (answer, message) = thread::scope(|scope| {
-            // A process that gave up does not read. Its exit status says why.
+            // A failed child does not read its input. Its exit status shows the failure.
             scope.spawn(move || to_child.write_all(input));
             let message = scope.spawn(move || read_up_to(errors, MAX_MESSAGE));
             let answer = read_up_to(output, self.max_output.saturating_add(1));
@@ -68,7 +68,7 @@ impl ChildProcess<'_> {
         if watchdog.stop() {
             bail!("{purpose} it took longer than {:?}", self.time);
         }
-        // It may have ended well before it was killed.
+        // It may have succeeded before it was killed.
         if answer.len() as u64 > self.max_output {
             bail!(
                 "the {purpose} process wrote more than {} bytes",
@@ -82,7 +82,7 @@ impl ChildProcess<'_> {
         }
     }
 
-    /// Starts it here, or outside if this process is confined.
+    /// Starts the child directly, or through the broker if this process is confined.
     fn start(&self, streams: [OwnedFd; 3]) -> io::Result<Box<dyn ChildHandle>> {
         let environment = self.environment.iter();
         let Some(delegate) = delegate::get() else {
@@ -109,7 +109,7 @@ impl ChildProcess<'_> {
     }
 }
 
-/// Kills a process after a time, unless it has ended before.
+/// Kills a process at its time limit, unless it has ended.
 struct Watchdog {
     done: mpsc::Sender<()>,
     thread: thread::JoinHandle<bool>,
@@ -128,15 +128,15 @@ impl Watchdog {
         Self { done, thread }
     }
 
-    /// Stops watching. Returns whether the process was killed.
+    /// Stops the watchdog. Returns whether it killed the process.
     fn stop(self) -> bool {
         let _ = self.done.send(());
         self.thread.join().unwrap_or(true)
     }
 }
 
-/// Waits for a process that has closed its output. The lock is free meanwhile, so
-/// that the watchdog can still kill it: a process can close its output and go on.
+/// Waits for a process that has closed its output. Does not hold the lock, so that the
+/// watchdog can still kill a process that closes its output and continues.
 fn wait(child: &Mutex<Box<dyn ChildHandle>>) -> io::Result<ExitStatus> {
     loop {
         if let Some(status) = lock(child).try_wait()? {
@@ -157,13 +157,13 @@ fn lock(child: &Mutex<Box<dyn ChildHandle>>) -> MutexGuard<'_, Box<dyn ChildHand
 
 fn read_up_to(from: impl io::Read, limit: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
-    // The exit status shows whether the bytes are whole.
+    // The exit status shows whether the output is complete.
     let _ = from.take(limit).read_to_end(&mut bytes);
     bytes
 }
 
-/// Limits this process before it reads a byte of its input. `largest_file` is the most
-/// bytes of a file that it may write.
+/// Limits this process before it reads input. `largest_file` is the maximum bytes of a file
+/// that it may write.
 pub fn limit_this_process(largest_file: u64) -> anyhow::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     for (resource, limit) in [
@@ -171,7 +171,7 @@ pub fn limit_this_process(largest_file: u64) -> anyhow::Result<()> {
         (Resource::Core, 0),
         (Resource::Fsize, largest_file),
     ] {
-        // The limit that this process inherited may be lower already.
+        // The inherited limit may be lower already.
         let inherited = rustix::process::getrlimit(resource).maximum;
         let limit = Some(inherited.map_or(limit, |inherited| inherited.min(limit)));
         let limit = Rlimit {

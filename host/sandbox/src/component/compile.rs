@@ -1,4 +1,4 @@
-//! Compiling a stranger's component in a process of its own; see `child`.
+//! Compiling third-party components in a child process; see `child`.
 
 use std::ffi::OsStr;
 use std::io::{self, Read as _, Write as _};
@@ -15,39 +15,40 @@ use crate::component::functions::{self, FunctionStore};
 use crate::engine::{self, BoundsChecks, EpochEngine};
 use crate::typed;
 
-/// The argument that starts the program as a compiling process.
+/// The argument that starts the program as a compiler process.
 pub const COMPILE_ARGUMENT: &str = "--compile-component";
 
-/// The largest compiled component that is taken from the process.
+/// The maximum bytes of a compiled component.
 const MAX_COMPILED: u64 = 512 << 20;
 
-/// Set in the environment of the compiling process to ask for code with
-/// explicit checks of bounds.
+/// The environment variable that requests code with explicit bounds checks from the
+/// compiler process.
 pub const EXPLICIT_CHECKS: &str = "SKILLHOST_CHECKED_CODE";
 
-/// Names the file of compiled functions in the environment of the compiling process.
+/// The environment variable that names the file of compiled functions for the compiler
+/// process.
 const FUNCTIONS: &str = "SKILLHOST_COMPILED_FUNCTIONS";
 
 /// A callback that receives the name of a component around its compilation.
 pub type ProgressCallback = dyn Fn(&str, Compilation) + Send + Sync;
 
-/// The progress of a component that has to be compiled.
+/// The progress of a compilation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compilation {
-    /// It is being compiled.
+    /// The compilation has started.
     Started,
-    /// It is compiled, or cannot be.
+    /// The compilation has succeeded or failed.
     Ended,
 }
 
-/// Compiles strangers' components.
+/// The compiler of third-party components.
 #[derive(Debug, Clone)]
 pub struct Compiler {
     /// The program to start. `None` compiles in this process.
     pub program: Option<PathBuf>,
-    /// The longest time that a compilation may take.
+    /// The time limit of a compilation.
     pub time: Duration,
-    /// The file with the functions of a project's builds.
+    /// The file of compiled functions from earlier builds of a project.
     pub functions: Option<PathBuf>,
 }
 
@@ -79,7 +80,7 @@ impl Compiler {
             unsafe_code,
             reason = "the bytes come from our own compiler, run on this component a moment ago"
         )]
-        // SAFETY: as above, over a pipe that nobody else has.
+        // SAFETY: as above, through a pipe that no other process has.
         let component = unsafe { Component::deserialize(engine, &compiled) };
         component
             .map_err(anyhow::Error::from)
@@ -87,19 +88,20 @@ impl Compiler {
     }
 }
 
-/// Runs the compiling process: reads a component from stdin and writes it
-/// compiled to stdout. The error says why the component does not compile.
+/// Runs the compiler process: reads a component from stdin, and writes the compiled
+/// component to stdout. The error says why it does not compile.
 pub fn compile_component() -> anyhow::Result<()> {
     compile_component_confined(|| Ok(()))
 }
 
-/// Does the same. `confine` is called before a byte of the component is read, unless this
-/// process keeps compiled functions in a file.
+/// Runs the compiler process like [`compile_component`], and calls `confine` before it
+/// reads the component, unless it keeps compiled functions in a file.
 pub fn compile_component_confined(
     confine: impl FnOnce() -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let functions = std::env::var_os(FUNCTIONS);
-    // Only a build, which has run the project's code already, lets this process write.
+    // Only builds let this process write files, and they have run the project's code
+    // already.
     let largest_file = functions.as_ref().map_or(0, |_| functions::MAX_BYTES);
     limit_this_process(largest_file).context("cannot limit the compiling process")?;
     if functions.is_none() {
@@ -120,13 +122,13 @@ pub fn compile_component_confined(
     let compiled = compiled.map_err(|error| explain(error, &bytes))?;
     io::stdout().lock().write_all(&compiled)?;
     if let Some(functions) = functions {
-        // Costs the next build time, and nothing else.
+        // A failure only costs time in the next build.
         let _ = functions.write();
     }
     Ok(())
 }
 
-/// Names the function that the engine cannot run, if that is why a component does
+/// Adds the name of an unsupported function to the error, if that is why a component does
 /// not compile.
 fn explain(error: wasmtime::Error, component: &[u8]) -> anyhow::Error {
     match typed::find_unsupported(component) {

@@ -1,5 +1,5 @@
-//! The definitions of a component's tools: asked for in a sandbox, and checked,
-//! because they come from a guest. `json` is their form on disk.
+//! The definitions of a component's tools: requested in a sandbox, and checked, because
+//! they come from a guest. `json` is their form on disk.
 
 pub(crate) mod json;
 
@@ -16,11 +16,11 @@ use crate::tool::limits::{self, Limits};
 use crate::tool::{Definition, FolderRule, Form, Stop};
 use skillhost_skills::text::line::Line;
 
-/// The largest file of definitions beside a component. The escapes of JSON take a part.
+/// The maximum bytes of a file of definitions beside a component, including JSON escapes.
 const TOOLS_FILE_BYTES: u64 = 2 * limits::DEFINITIONS_BYTES as u64;
 
-/// Asks a component for its tools and checks their definitions. `bytes` are the
-/// component's.
+/// Asks a component for its tools and checks their definitions. `bytes` is the component's
+/// binary.
 pub(crate) async fn ask(
     sandbox: &Sandbox,
     origin: &str,
@@ -43,12 +43,13 @@ pub(crate) async fn ask(
     Ok(definitions)
 }
 
-/// Returns the path of the file that has the definitions of a component, beside it.
+/// Returns the path of the file of definitions beside a component.
 pub fn tools_file(component: &Path) -> PathBuf {
     component.with_extension("tools.json")
 }
 
-/// Reads the file beside a component, and checks it as the component's own answer.
+/// Reads the file of definitions beside a component, and checks it like the component's own
+/// answer.
 pub fn read_beside(component: &Path, digest: &str) -> anyhow::Result<Vec<Definition>> {
     let json = read_bounded(&tools_file(component), TOOLS_FILE_BYTES)?;
     let definitions = json::read_tools_file(&json, digest)?;
@@ -58,8 +59,8 @@ pub fn read_beside(component: &Path, digest: &str) -> anyhow::Result<Vec<Definit
     Ok(definitions)
 }
 
-/// Checks the schemas of all tools together, and compiles the input schema of each, as its
-/// first call would.
+/// Checks the schemas of all tools together, and compiles each input schema, which is
+/// otherwise done at the first call.
 pub(crate) fn check_schemas(definitions: &[Definition]) -> anyhow::Result<()> {
     let schemas = definitions.iter();
     let schemas =
@@ -118,7 +119,7 @@ fn size(raw: &RawDefinition) -> usize {
     texts.map(String::len).sum()
 }
 
-/// Reads one definition and checks it.
+/// Parses and checks a definition.
 fn definition(raw: RawDefinition) -> anyhow::Result<Definition> {
     let input_schema = object(&raw.input_schema).context("its input schema")?;
     let folder = raw.folder.map(|rule| FolderRule {
@@ -151,7 +152,7 @@ fn definition(raw: RawDefinition) -> anyhow::Result<Definition> {
     Ok(definition)
 }
 
-/// Checks one definition by itself.
+/// Checks a single definition.
 fn check(definition: &Definition) -> anyhow::Result<()> {
     if !is_tool_name(&definition.name) {
         bail!("a tool's name is 1 to 64 letters, digits, `_` or `-`");

@@ -1,17 +1,16 @@
-//! The components that come with the host. Their tools' definitions lie beside
-//! them, so that nothing has to be compiled or run to know them.
+//! The built-in components. Files beside them have their tools' definitions, so that
+//! listing them needs no compiler.
 
 use crate::component::{ComponentSource, definitions};
 use crate::tool::Definition;
 
-/// The name under which the operator disables and grants the reading of
-/// skills' files as resources.
+/// The name with which the operator disables or grants reading skills' files as resources.
 pub const SKILL_RESOURCES: &str = "skill_resources";
 
-/// The name of the tool that asks the host's index, which not every host has.
+/// The name of the search tool. It needs an index, which not every host has.
 pub const FIND_SKILLS: &str = "find_skills";
 
-/// A component that comes with the host.
+/// A built-in component.
 pub struct EmbeddedComponent {
     /// Its name in messages.
     pub name: &'static str,
@@ -41,12 +40,12 @@ pub const EMBEDDED: [EmbeddedComponent; 8] = [
     embedded!(SKILL_RESOURCES, "skill_resources"),
 ];
 
-/// Returns the names of the tools that come with the host.
+/// Returns the names of the built-in tools.
 pub fn names() -> impl Iterator<Item = &'static str> {
     EMBEDDED.iter().map(|embedded| embedded.name)
 }
 
-/// The digests of the components, as the tool that builds them writes them.
+/// The digests of the components, written by their build.
 const SUMS: &str = include_str!("../../components/SHA256SUMS");
 
 impl EmbeddedComponent {
@@ -59,7 +58,7 @@ impl EmbeddedComponent {
         listed.unwrap_or_default()
     }
 
-    /// Returns the component, to load it.
+    /// Returns the component for loading.
     pub fn source(&self) -> ComponentSource {
         ComponentSource::BuiltIn(self.bytes)
     }

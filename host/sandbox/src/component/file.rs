@@ -1,5 +1,4 @@
-//! A component file's bytes: read with a bound, refused by their first bytes,
-//! and identified by a digest.
+//! Reading component files: with a size limit, a check of the first bytes, and a digest.
 
 use std::io::{self, Read as _};
 use std::path::Path;
@@ -10,8 +9,8 @@ use cap_std::fs::Dir;
 
 use skillhost_skills::guard::{Folder, HardLinks};
 
-/// The largest component that is read. Guards against: a file that fills the
-/// memory before anything is known about it. One made from Python has 18 MB.
+/// The maximum bytes of a component. Guards against: a file that fills the memory before it
+/// is checked. A component made from Python has 18 MB.
 pub(crate) const MAX_COMPONENT: u64 = 64 << 20;
 
 /// Reads a component file if it is a regular file of a bounded size.
@@ -47,7 +46,7 @@ pub(crate) fn read_bounded(path: &Path, most: u64) -> anyhow::Result<Vec<u8>> {
         _ => Path::new("."),
     };
     let folder = Dir::open_ambient_dir(folder, ambient_authority())?;
-    // The operator decides how many names the file has.
+    // Hard links are fine: the operator controls the file.
     let folder = Folder::new(folder.into_std_file().into(), HardLinks::Allowed)?;
     let file = folder.open_file(Path::new(path.file_name().unwrap_or_default()))?;
     if file.metadata()?.len() > most {
@@ -58,8 +57,8 @@ pub(crate) fn read_bounded(path: &Path, most: u64) -> anyhow::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Refuses bytes that do not begin as a component does. The error tells a core
-/// module, which compilers make first, from what is not WebAssembly at all.
+/// Refuses bytes that do not start like a component. The error distinguishes core modules,
+/// an intermediate product of compilers, from other files.
 pub fn check_header(bytes: &[u8]) -> anyhow::Result<()> {
     if !bytes.starts_with(b"\0asm") {
         bail!(
@@ -139,7 +138,7 @@ mod tests {
             let file = path(&format!("below/{name}.wasm"));
             assert_eq!(why_not(&file), why);
         }
-        // Nobody may read it, not even root.
+        // Unreadable, also for root.
         let why = why_not(Path::new("/proc/sys/vm/drop_caches"));
         assert_eq!(why, "Permission denied (os error 13)");
     }

@@ -1,10 +1,9 @@
-//! Compiled functions of the component that a project was built into before: most of
-//! a component in Python or JavaScript is the language's runtime, which no edit
-//! changes. The compiler takes what it finds here, and the code is the same. Not here:
-//! whole compiled components, which `cache` keeps.
+//! A cache of compiled functions from a project's earlier builds. Most of a component in
+//! Python or JavaScript is the language's runtime, which edits do not change. `cache` keeps
+//! whole compiled components.
 //!
-//! One file holds them all. It lies in a folder that only its user can write, and only
-//! the compiling process of a build reads and writes it.
+//! All functions are in one file, in a folder that only its user can write. Only the
+//! compiler process of a build reads and writes it.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -22,10 +21,10 @@ use skillhost_skills::named_file;
 /// The start of a file, with the version of its format.
 const HEADER: &[u8] = b"skillhost functions 1\n";
 
-/// The most bytes of a file. Guards against: a component whose functions fill the disk.
+/// The maximum bytes of a file. Guards against: a component whose functions fill the disk.
 pub(super) const MAX_BYTES: u64 = 512 << 20;
 
-/// Places of functions in a file's bytes, by key, and whether each was used.
+/// The ranges of functions in a file's bytes by key, and whether each was used.
 type FunctionIndex = HashMap<Vec<u8>, (Range<usize>, AtomicBool)>;
 
 /// The functions of one project.
@@ -39,7 +38,7 @@ pub(super) struct FunctionStore {
 }
 
 impl FunctionStore {
-    /// Reads a file. One that is missing or not whole holds no functions.
+    /// Reads a file. A missing or damaged file has no functions.
     pub(super) fn read(file: &Path) -> Self {
         let bytes = named_file::read(file, MAX_BYTES).unwrap_or_default();
         Self {
@@ -50,7 +49,7 @@ impl FunctionStore {
         }
     }
 
-    /// Writes the functions that were used, unless the file has just these.
+    /// Writes the used functions, unless the file has exactly these.
     pub(super) fn write(&self) -> io::Result<()> {
         let new = self.new.lock().unwrap_or_else(PoisonError::into_inner);
         if new.is_empty() {
@@ -61,7 +60,7 @@ impl FunctionStore {
             is_used.then(|| (key, &self.bytes[range.clone()]))
         });
         let all = used.chain(new.iter().map(|(key, value)| (key, value.as_slice())));
-        // A reader must see a whole file.
+        // A reader must see a complete file.
         let whole = self.file.with_extension("new");
         let mut to = BufWriter::new(fs::File::create(&whole)?);
         to.write_all(HEADER)?;
@@ -82,7 +81,7 @@ impl FunctionStore {
     }
 }
 
-/// Finds the functions in a file's bytes. `None` if they are not whole.
+/// Finds the functions in a file's bytes. Returns `None` if the file is damaged.
 fn index(bytes: &[u8]) -> Option<FunctionIndex> {
     let mut at = bytes.starts_with(HEADER).then_some(HEADER.len())?;
     let mut stored = HashMap::new();

@@ -1,5 +1,5 @@
-//! Inspecting a component before it is trusted: its imports, its tools, the
-//! resources it starts with, and the reason for which it would be refused.
+//! Inspecting a component before it is trusted: its imports, tools, initial resources, and
+//! the reason why it would be refused.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,29 +26,28 @@ use skillhost_skills::trust::Trust;
 pub struct Inspection {
     /// SHA-256 of the file, in hex.
     pub digest: String,
-    /// Bytes of the file.
+    /// The size of the file in bytes.
     pub size: usize,
-    /// The interface through which it is called, with the version that it was
-    /// built with. `None` if its functions have types of their own, or if it
-    /// exports no tools.
+    /// The exported interface with its version. `None` if its tools are typed functions, or
+    /// if it exports no tools.
     pub interface: Option<String>,
-    /// Its imports, in its order.
+    /// Its imports, in the component's order.
     pub imports: Vec<Import>,
-    /// The memories and tables that it starts with.
+    /// Its initial memories and tables.
     pub start: Option<StartSize>,
-    /// What it says of itself.
+    /// Its metadata.
     pub metadata: ComponentMetadata,
-    /// The tools that it defines, or why it would not be loaded.
+    /// Its tools, or the reason why it would not be loaded.
     pub tools: Result<Vec<Definition>, String>,
 }
 
 impl Inspection {
-    /// Returns the content of the file `NAME.tools.json` beside the component `NAME.wasm`,
-    /// from which a host lists its tools while it compiles it.
+    /// Returns the content of a file `NAME.tools.json` beside the component `NAME.wasm`. A
+    /// host lists the tools in it while it compiles the component.
     ///
     /// # Errors
     ///
-    /// If the component would not be loaded.
+    /// Fails if the component would not be loaded.
     pub fn tools_file(&self) -> anyhow::Result<String> {
         let tools = self
             .tools
@@ -62,16 +61,16 @@ impl Inspection {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Import {
-    /// Its name, with the version.
+    /// The name with the version.
     pub name: String,
-    /// True if the host offers it to tools. If not, the component is refused.
+    /// True if the host offers the interface to tools. Otherwise the component is refused.
     pub granted: bool,
 }
 
 /// Bytes of a page of linear memory.
 const WASM_PAGE: u64 = 64 << 10;
 
-/// The memories and tables that a component starts with.
+/// The initial memories and tables of a component.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StartSize {
@@ -85,7 +84,7 @@ pub struct StartSize {
     pub largest_table: Option<u64>,
 }
 
-/// An inspection to run on a component file.
+/// A configurable inspection of a component file.
 pub struct Inspector {
     component: PathBuf,
     cache: Option<PathBuf>,
@@ -96,7 +95,7 @@ pub struct Inspector {
 }
 
 impl Inspector {
-    /// Makes an inspection of the component in this file.
+    /// Creates an inspection of a component file.
     pub fn of(component: impl Into<PathBuf>) -> Self {
         Self {
             component: component.into(),
@@ -120,16 +119,14 @@ impl Inspector {
         self
     }
 
-    /// Limits the compilation, as
-    /// `HostBuilder::compile_time`.
+    /// Limits the time of compilation, as `HostBuilder::compile_time`.
     pub fn compile_time(mut self, time: Duration) -> Self {
         self.compile_time = Some(time);
         self
     }
 
-    /// Keeps the component's compiled functions in this file, and takes those of an
-    /// earlier build from there. Only its user may be able to write it. Works with a
-    /// compiling program.
+    /// Keeps compiled functions in a file, and reuses those of an earlier build. Only its
+    /// user may have the right to write it. Needs a compiling program.
     pub fn functions(mut self, file: impl Into<PathBuf>) -> Self {
         self.functions = Some(file.into());
         self
@@ -145,9 +142,8 @@ impl Inspector {
         self
     }
 
-    /// Inspects the component. Its definitions are asked for in a sandbox without
-    /// a folder. The error says why there is nothing to inspect: the file cannot
-    /// be read, or is not a component.
+    /// Inspects the component, and asks it for its definitions in a sandbox without a
+    /// folder. Fails if the file cannot be read or is not a component.
     pub async fn run(self) -> anyhow::Result<Inspection> {
         let bytes = read(&self.component)?;
         let limits = Limits::default();
@@ -228,7 +224,7 @@ async fn tools(
 ) -> anyhow::Result<Vec<Definition>> {
     let sandbox = Sandbox::new(engine, component)?;
     let definitions = definitions::ask(&sandbox, "inspect", bytes, limits).await?;
-    // The checks that it would have to pass to be loaded.
+    // The same checks as for loading.
     definitions::check_schemas(&definitions)?;
     Ok(definitions)
 }

@@ -1,6 +1,6 @@
-//! Loading a component: its compiled code and its definitions come from the
-//! cache, or it is compiled, linked and asked for its tools. An error names the
-//! component; the others still load.
+//! Loading a component: takes compiled code and definitions from the cache, or compiles and
+//! links the component and asks it for its tools. Errors name the component; others still
+//! load.
 
 use std::sync::Arc;
 
@@ -16,27 +16,27 @@ use crate::engine::EpochEngine;
 use crate::tool::Definition;
 use crate::tool::limits::Limits;
 
-/// Loads components, for one engine and with one set of limits.
+/// A loader of components for one engine and one set of limits.
 pub struct Loader {
-    /// The engine that they run on.
+    /// The engine.
     pub engine: EpochEngine,
     /// The cache of compiled code, if there is one.
     pub cache: Option<Arc<ComponentCache>>,
-    /// The limits of a component that tells its definitions.
+    /// The limits for a component that is asked for its definitions.
     pub limits: Limits,
-    /// Compiles strangers' components. Built-in ones are compiled in this process.
+    /// The compiler of third-party components. Built-in components are compiled in this
+    /// process.
     pub compiler: Compiler,
-    /// Called around each compilation.
+    /// The callback around each compilation.
     pub progress: Option<Arc<ProgressCallback>>,
 }
 
 impl Loader {
-    /// Returns a component's definitions if a host with these limits has loaded
-    /// it before.
+    /// Returns a component's cached definitions, if a host with these limits has loaded it
+    /// before.
     pub fn cached_definitions(&self, digest: &str) -> Option<Vec<Definition>> {
         let cache = self.cache.as_ref()?;
-        // Definitions without code are not used: the component is loaded as if
-        // it were new.
+        // Without code, definitions are not used, and the component is loaded as new.
         if !self.has_code(digest) {
             return None;
         }
@@ -46,7 +46,7 @@ impl Loader {
             .ok()
     }
 
-    /// Returns a stranger's component, from the cache or compiled now.
+    /// Returns a third-party component from the cache, or compiles it.
     pub fn load_code(&self, origin: &str, bytes: &[u8], digest: &str) -> anyhow::Result<Component> {
         match self.cached_code(digest) {
             Some(component) => Ok(component),
@@ -54,8 +54,7 @@ impl Loader {
         }
     }
 
-    /// Links a stranger's component, asks for its tools, and caches their
-    /// definitions.
+    /// Links a third-party component, asks for its tools, and caches their definitions.
     pub async fn load_definitions(
         &self,
         origin: &str,
@@ -77,18 +76,18 @@ impl Loader {
         Ok((sandbox, definitions))
     }
 
-    /// Checks whether what is compiled is kept.
+    /// Returns whether there is a cache.
     pub fn has_cache(&self) -> bool {
         self.cache.is_some()
     }
 
-    /// Checks whether the cache has the compiled component.
+    /// Returns whether the cache has the compiled component.
     pub fn has_code(&self, digest: &str) -> bool {
         let cache = self.cache.as_ref();
         cache.is_some_and(|cache| cache.has_code(&CodeKey::new(&self.engine, digest)))
     }
 
-    /// Returns the compiled component if the cache has it.
+    /// Returns the compiled component, if the cache has it.
     pub(super) fn cached_code(&self, digest: &str) -> Option<Component> {
         let key = CodeKey::new(&self.engine, digest);
         self.cache.as_ref()?.code(&self.engine, &key)
@@ -108,8 +107,8 @@ impl Loader {
             }
         };
         report(Compilation::Started);
-        // A client that starts its server again and again must not have each of them, and
-        // of their successors, compile the same.
+        // If a client restarts its server repeatedly, only one of the processes may
+        // compile.
         let key = CodeKey::new(&self.engine, digest);
         let _lock = self.cache.as_ref().and_then(|cache| cache.lock(&key));
         let component = match self.cached_code(digest) {
@@ -131,8 +130,7 @@ impl Loader {
     }
 }
 
-/// Returns the beginning of the operator's message about a component that does
-/// not load.
+/// Returns the start of the message for a component that does not load.
 pub fn cannot_load(origin: &str) -> String {
     format!("cannot load the tool component `{origin}`")
 }

@@ -1,11 +1,10 @@
-//! What a component says of itself: name, version, authors, licence, source and
-//! description, in the custom sections that registries and other tools read. Nobody
-//! vouches for them, and nothing is decided by them. `skillhost build` writes them.
+//! A component's metadata: name, version, authors, licence, source and description, in the
+//! standard custom sections. Nothing depends on these unverified texts. `skillhost build`
+//! writes them.
 
 use wasmparser::{Chunk, ComponentName, KnownCustom, Parser, Payload};
 
-/// What a component says of itself. Each text is a stranger's: escape it before a
-/// person reads it.
+/// A component's metadata. The texts are untrusted: escape them before a person reads them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ComponentMetadata {
@@ -13,22 +12,22 @@ pub struct ComponentMetadata {
     pub name: Option<String>,
     /// Its version.
     pub version: Option<String>,
-    /// What it does.
+    /// Its description.
     pub description: Option<String>,
-    /// Those who made it.
+    /// Its authors.
     pub authors: Option<String>,
     /// Its licences, as an SPDX expression.
     pub licenses: Option<String>,
-    /// The address of its source.
+    /// The URL of its source.
     pub source: Option<String>,
 }
 
 impl ComponentMetadata {
-    /// The most bytes of each text; a longer one is left out. Guards against: a
-    /// section that fills the operator's terminal.
+    /// The maximum bytes of a text. Longer texts are omitted. Guards against: a section
+    /// that fills the operator's terminal.
     pub const MAX_BYTES: usize = 4 << 10;
 
-    /// Returns the texts in sections of their own, each with the section's name.
+    /// Returns the names of sections with their texts.
     pub fn sections(&self) -> [(&'static str, &Option<String>); 5] {
         [
             ("version", &self.version),
@@ -39,7 +38,7 @@ impl ComponentMetadata {
         ]
     }
 
-    /// Returns the text of the section of this name.
+    /// Returns the text of a section.
     fn text(&mut self, section: &str) -> Option<&mut Option<String>> {
         match section {
             "version" => Some(&mut self.version),
@@ -51,8 +50,8 @@ impl ComponentMetadata {
         }
     }
 
-    /// Reads a component's own sections, not those of what is in it. Of several with
-    /// one name, the last counts. A text that is too long or not UTF-8 is left out.
+    /// Reads the sections of the outermost component. If a name is repeated, the last
+    /// section counts. Omits texts that are too long or not UTF-8.
     pub(crate) fn read(component: &[u8]) -> Self {
         let mut metadata = Self::default();
         let (mut parser, mut rest) = (Parser::new(0), component);
@@ -97,7 +96,7 @@ fn bounded(text: &[u8]) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// Returns a component with these custom sections, and the same in a module of it.
+    /// Returns a component with custom sections, and a module in it with the same sections.
     fn component(sections: &[(&str, &[u8])]) -> Vec<u8> {
         let section = |id: u8, content: &[u8], bytes: &mut Vec<u8>| {
             bytes.push(id);
@@ -145,7 +144,7 @@ mod tests {
         };
         assert_eq!(ComponentMetadata::read(&bytes), expected);
         for end in 0..bytes.len() {
-            // A part of a component is read as far as it goes.
+            // A truncated component is parsed up to its end.
             ComponentMetadata::read(&bytes[..end]);
         }
     }

@@ -1,6 +1,5 @@
-//! A tool component that becomes ready at its first call: its compiled code is
-//! mapped from the cache, or it is compiled, and it is linked. That happens
-//! once, however many calls wait for it.
+//! A tool component that is prepared at its first call: its code is mapped from the cache
+//! or compiled, and linked. This happens once for all waiting calls.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -30,8 +29,7 @@ pub struct Tool {
 }
 
 impl Tool {
-    /// Makes a tool from a definition that was checked, here or by an earlier
-    /// process.
+    /// Creates a tool from a definition that this or an earlier process checked.
     pub fn new(definition: Definition, component: &Arc<ToolComponent>) -> Self {
         Self {
             name: definition.name.as_str().into(),
@@ -41,7 +39,7 @@ impl Tool {
         }
     }
 
-    /// Returns the schema that checks its arguments.
+    /// Returns the schema of its arguments.
     pub fn schema(&self) -> Result<&Schema, Stop> {
         let schema = self.schema.get_or_init(|| {
             Schema::checked(&self.definition.input_schema).map_err(|error| format!("{error:#}"))
@@ -50,7 +48,7 @@ impl Tool {
     }
 }
 
-/// A component whose definitions are known.
+/// A component with known definitions.
 pub struct ToolComponent {
     loader: Arc<Loader>,
     /// Its name in messages.
@@ -58,16 +56,16 @@ pub struct ToolComponent {
     /// SHA-256 of its bytes, in hex.
     pub digest: String,
     source: ComponentSource,
-    /// The result of making it ready. An error stays: callers must not be able
-    /// to have it compiled again and again.
+    /// The result of its preparation. Errors stay, so that callers cannot have it compiled
+    /// repeatedly.
     sandbox: OnceLock<Result<Sandbox, String>>,
-    /// Held by the call that makes it ready. Others wait without a thread.
+    /// Locked by the call that prepares it. Other calls wait without a thread.
     first_call: tokio::sync::Mutex<()>,
-    /// Held by the thread that compiles, which continues when its call is gone.
+    /// Locked by the compiling thread, which continues if its call is dropped.
     compiling: Mutex<()>,
 }
 
-/// The place of a component's bytes, in case they are needed again.
+/// The source of a component's bytes, in case they are needed again.
 pub enum ComponentSource {
     /// It comes with the host.
     BuiltIn(&'static [u8]),
@@ -76,7 +74,7 @@ pub enum ComponentSource {
 }
 
 impl ToolComponent {
-    /// Makes a component that becomes ready when it is called.
+    /// Creates a component that is prepared at its first call.
     pub fn new(
         loader: Arc<Loader>,
         origin: String,
@@ -94,14 +92,14 @@ impl ToolComponent {
         }
     }
 
-    /// Returns the same component, already linked.
+    /// Returns this component with its linked code.
     pub fn with_sandbox(mut self, sandbox: Sandbox) -> Self {
         self.sandbox = OnceLock::from(Ok(sandbox));
         self
     }
 
-    /// Returns the name that grants and pins use: its file's name, or its own if
-    /// it comes with the host.
+    /// Returns its name for grants and pins: the file name, or the tool's name if it is
+    /// built in.
     pub fn grant_name(&self) -> &str {
         match &self.source {
             ComponentSource::BuiltIn(_) => &self.origin,
@@ -109,18 +107,18 @@ impl ToolComponent {
         }
     }
 
-    /// Checks whether it could not be made ready. The reason may be gone since then: its
-    /// file was another one for a moment.
+    /// Returns whether its preparation failed. The reason may be gone by now, for example
+    /// if its file was replaced for a moment.
     pub fn is_broken(&self) -> bool {
         matches!(self.sandbox.get(), Some(Err(_)))
     }
 
-    /// Checks whether its first call would have to wait for the compiler.
+    /// Returns whether its first call has to wait for the compiler.
     pub fn needs_compiling(&self) -> bool {
         self.sandbox.get().is_none() && !self.loader.has_code(&self.digest)
     }
 
-    /// Returns the linked component, made ready if necessary.
+    /// Returns the linked component. Prepares it if necessary.
     pub async fn sandbox(self: &Arc<Self>) -> Result<&Sandbox, Stop> {
         if self.sandbox.get().is_none() {
             let _turn = self.first_call.lock().await;
@@ -146,7 +144,7 @@ impl ToolComponent {
             return Ok(());
         }
         if let Some(component) = self.loader.cached_code(&self.digest) {
-            // Mapping takes less time than starting a thread for it.
+            // Mapping is faster than starting a thread for it.
             self.sandbox.get_or_init(|| {
                 let linked = self.link(&component);
                 linked.map_err(|error| self.explain(&error))
@@ -170,7 +168,7 @@ impl ToolComponent {
         });
     }
 
-    /// Returns the bytes that were loaded.
+    /// Returns the loaded bytes.
     fn bytes(&self) -> anyhow::Result<Cow<'static, [u8]>> {
         match &self.source {
             ComponentSource::BuiltIn(bytes) => Ok(Cow::Borrowed(bytes)),
@@ -200,7 +198,7 @@ impl ToolComponent {
     }
 }
 
-/// Returns the last step of a path.
+/// Returns the last component of a path.
 fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }

@@ -1,21 +1,21 @@
-//! The memory that this process may have: the machine's, or the limit of its
-//! control group. And whether the kernel can move it to a disk.
+//! Properties of the machine: the memory available to this process (the machine's, or the
+//! limit of its control group), swap space, and processors.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::sync::OnceLock;
 use std::thread;
 
-/// The memory that is assumed if nothing states it.
+/// The assumed memory if it is unknown.
 const UNKNOWN: usize = 1 << 30;
 
-/// Returns the bytes that this process may have, as they were at the first question.
+/// Returns the bytes of memory available to this process. The first result is kept.
 pub(super) fn memory() -> usize {
     static MEMORY: OnceLock<usize> = OnceLock::new();
     *MEMORY.get_or_init(|| memory_below(Path::new("/")))
 }
 
-/// Returns the same, with `/proc` and `/sys` in this folder.
+/// Reads the available memory, with `/proc` and `/sys` in this folder.
 fn memory_below(root: &Path) -> usize {
     let machine = number(&root.join("proc/meminfo"), |text| {
         let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
@@ -38,9 +38,8 @@ fn memory_below(root: &Path) -> usize {
     limits.chain(machine).min().unwrap_or(UNKNOWN)
 }
 
-/// Returns the lowest limit of a group and of those that contain it. In a
-/// container the group may have its name on the machine, and only the mount's
-/// root exists.
+/// Returns the lowest limit of a group and its ancestors. In a container the group may have
+/// its name from outside, and only the root of the mount exists.
 fn limit(mount: &Path, group: &Path, file: &str) -> Option<usize> {
     let below = group.components().filter_map(|part| match part {
         Component::Normal(name) => Some(Path::new(name)),
@@ -51,25 +50,24 @@ fn limit(mount: &Path, group: &Path, file: &str) -> Option<usize> {
         .ancestors()
         .take_while(|group| group.starts_with(mount));
     groups
-        // "max" is not a number and means no limit.
+        // "max" is not a number, and means no limit.
         .filter_map(|group| number(&group.join(file), |text| text.trim().parse().ok()))
         .min()
 }
 
-/// Checks whether the machine has swap space, or may have, as it was at the first question.
+/// Returns whether the machine has or may have swap space. The first result is kept.
 pub(super) fn has_swap() -> bool {
     static SWAP: OnceLock<bool> = OnceLock::new();
     *SWAP.get_or_init(|| has_swap_below(Path::new("/")))
 }
 
-/// Returns the number of processors that this process may use, as it was at the first
-/// question.
+/// Returns the number of processors available to this process. The first result is kept.
 pub fn processors() -> usize {
     static PROCESSORS: OnceLock<usize> = OnceLock::new();
     *PROCESSORS.get_or_init(|| thread::available_parallelism().map_or(1, usize::from))
 }
 
-/// Checks the same, with `/proc` in this folder.
+/// Reads whether there is swap space, with `/proc` in this folder.
 fn has_swap_below(root: &Path) -> bool {
     match fs::read_to_string(root.join("proc/swaps")) {
         // The first line is a heading.

@@ -1,13 +1,13 @@
-//! The memory of one call: the linear memories of its guest, and what the host keeps
-//! for it.
+//! The memory of one call: linear memories of its guest, and memory that the host uses for
+//! it.
 
 use std::sync::Arc;
 
 use super::CallQuota;
 use crate::tool::Stop;
 
-/// The memory that a call has, against its own limit and the quota that calls share.
-/// It returns to the quota on drop.
+/// The memory of a call. It counts against the call's limit and the shared quota, and
+/// returns to the quota on drop.
 pub(crate) struct CallMemory {
     bytes: usize,
     limit: usize,
@@ -15,7 +15,7 @@ pub(crate) struct CallMemory {
 }
 
 impl CallMemory {
-    /// Starts counting at nothing.
+    /// Creates a count of zero.
     pub(crate) fn new(limit: usize, quota: &Arc<CallQuota>) -> Self {
         Self {
             bytes: 0,
@@ -24,7 +24,7 @@ impl CallMemory {
         }
     }
 
-    /// Takes more memory, or says which limit it met.
+    /// Takes more memory. The error is the limit that was reached.
     pub(crate) fn take(&mut self, more: usize) -> Result<(), Stop> {
         let bytes = self.bytes.saturating_add(more);
         if bytes > self.limit {
@@ -37,7 +37,7 @@ impl CallMemory {
         Ok(())
     }
 
-    /// Returns the bytes that the call has.
+    /// Returns the bytes in use.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }

@@ -1,7 +1,5 @@
-//! Quotas: the slots, places in the queue and linear memory that calls share, and
-//! the part of them that each group of calls may take. A call counts in every
-//! group that it belongs to: its tool's, the one of all strangers' tools, and the
-//! one of all tools.
+//! Quotas of slots, queue places and linear memory that calls share. A call counts in each
+//! group that it belongs to: its tool, all third-party tools, and all tools.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,16 +9,16 @@ use tokio::sync::Semaphore;
 
 use crate::tool::limits::Load;
 
-/// Slots, places and memory, divided by this, are for built-in tools alone. Guards
-/// against: strangers' tools that take everything, so that an agent cannot read a
-/// skill.
+/// This fraction (1 / `BUILT_IN_DIVISOR`) of slots, places and memory is reserved for
+/// built-in tools. Guards against: third-party tools that take everything, so that an agent
+/// cannot read a skill.
 const BUILT_IN_DIVISOR: u32 = 8;
 
-/// Slots, places and memory, divided by this, are for one tool by default. Guards
-/// against: a tool that keeps all others waiting.
+/// The default fraction (1 / `TOOL_DIVISOR`) of slots, places and memory for one tool.
+/// Guards against: a tool that keeps all others waiting.
 const TOOL_DIVISOR: u32 = 4;
 
-/// The most that a group may take.
+/// The limits of a group.
 #[derive(Debug, Clone, Copy)]
 struct QuotaSize {
     slots: u32,
@@ -33,7 +31,7 @@ struct QuotaSize {
 struct QuotaGroup {
     slots: Semaphore,
     places: Semaphore,
-    /// The bytes of linear memory in use, and the most.
+    /// The bytes of linear memory in use, and the maximum.
     memory: AtomicUsize,
     most_memory: AtomicUsize,
     size: QuotaSize,
@@ -49,11 +47,11 @@ pub(super) struct QuotaRegistry {
     tool: QuotaSize,
 }
 
-/// The groups that the calls of one tool belong to, the smallest first.
+/// The groups of one tool's calls, smallest first.
 #[derive(Debug)]
 pub struct CallQuota {
     groups: Vec<Arc<QuotaGroup>>,
-    /// True for a tool that comes with the host.
+    /// True for a built-in tool.
     pub is_built_in: bool,
 }
 
@@ -62,12 +60,12 @@ pub struct CallQuota {
 pub(super) struct Slots {
     quota: Arc<CallQuota>,
     weight: u32,
-    /// The number of groups whose slots are held so far.
+    /// The number of groups whose slots are held.
     groups: usize,
 }
 
 impl QuotaSize {
-    /// Returns a size with `slots` slots and the same proportion of all else.
+    /// Returns a size with `slots` slots and the same proportion of everything else.
     fn part(self, slots: u32) -> Self {
         let whole = u64::from(self.slots.max(1));
         let places = (u64::from(self.places) * u64::from(slots)).div_ceil(whole);
@@ -104,7 +102,7 @@ impl QuotaGroup {
 }
 
 impl QuotaRegistry {
-    /// Divides slots, places and memory among the groups. `memory` is that of all
+    /// Divides slots, places and memory among the groups. `memory` is the limit for all
     /// calls together.
     pub(super) fn new(load: &Load, memory: usize) -> Self {
         let all = QuotaSize {
@@ -122,7 +120,7 @@ impl QuotaRegistry {
         }
     }
 
-    /// Returns the most slots that a call of a stranger's tool can have.
+    /// Returns the maximum number of slots for a call of a third-party tool.
     pub(super) fn most_slots(&self) -> u32 {
         self.strangers.size.slots
     }
@@ -137,14 +135,14 @@ impl QuotaRegistry {
         self.tool.slots
     }
 
-    /// Returns the quota of the tool of this name, which all hosts that serve it
-    /// share. One call of it may have `limit` bytes of memory, whatever the quota.
+    /// Returns the quota of a tool, which is shared by all hosts with this tool. One call
+    /// may always have `limit` bytes of memory.
     pub(super) fn for_tool(&self, name: &str, is_built_in: bool, limit: usize) -> Arc<CallQuota> {
         let mut tools = self
             .tools
             .lock()
             .unwrap_or_else(|broken| broken.into_inner());
-        // Removes the groups of tools that are gone.
+        // Removes the groups of removed tools.
         tools.retain(|_, tool| Arc::strong_count(tool) > 1);
         let tool = tools.entry(name.to_owned());
         let tool = Arc::clone(tool.or_insert_with(|| QuotaGroup::new(self.tool)));
@@ -160,18 +158,18 @@ impl QuotaRegistry {
         })
     }
 
-    /// Returns the quota of the host's own work on strangers' components, such as
-    /// asking for their tools.
+    /// Returns the quota for the host's own work on third-party components, such as asking
+    /// for their tools.
     pub(super) fn for_host(&self) -> Arc<CallQuota> {
         Arc::new(CallQuota {
-            // Never the built-in tools' part: the component may take as long as it
-            // can.
+            // Never uses the share of built-in tools, because the component may run up to
+            // its time limit.
             groups: vec![Arc::clone(&self.strangers), Arc::clone(&self.all)],
             is_built_in: false,
         })
     }
 
-    /// Returns the number of calls that run and of those that wait.
+    /// Returns the numbers of running and waiting calls.
     pub(super) fn occupied(&self) -> (usize, usize) {
         let QuotaGroup {
             slots,
@@ -190,7 +188,7 @@ impl QuotaRegistry {
     }
 }
 
-/// Returns how many of so many slots only built-in tools use.
+/// Returns the number of slots that are reserved for built-in tools.
 fn built_in_slots(calls: u32) -> u32 {
     // A single slot is for any tool.
     (calls / BUILT_IN_DIVISOR)
@@ -199,7 +197,7 @@ fn built_in_slots(calls: u32) -> u32 {
 }
 
 impl CallQuota {
-    /// Waits for `weight` slots of each group if each has a free place to wait.
+    /// Waits for `weight` slots of each group, if each has a free place in its queue.
     pub(super) async fn enter(self: &Arc<Self>, weight: u32) -> Option<Slots> {
         let mut slots = Slots::new(self, weight);
         if slots.take_now() {
@@ -210,13 +208,13 @@ impl CallQuota {
         slots.take().await
     }
 
-    /// Waits for `weight` slots without a place to wait.
+    /// Waits for `weight` slots without a place in the queue.
     pub(super) async fn enter_unqueued(self: &Arc<Self>, weight: u32) -> Option<Slots> {
         Slots::new(self, weight).take().await
     }
 
-    /// Takes memory for a call if every group has as much left. The call has it
-    /// until it [gives it back](Self::give_memory_back).
+    /// Takes memory for a call, if every group has enough. Return it with
+    /// [`give_memory_back`](Self::give_memory_back).
     pub(crate) fn take_memory(&self, bytes: usize) -> bool {
         let full = self
             .groups
@@ -244,19 +242,19 @@ impl Slots {
         }
     }
 
-    /// Returns the next group's slots, and how many of them are wanted.
+    /// Returns the next group's slots, and the number to take.
     fn next(&self) -> Option<(&Semaphore, u32)> {
         let group = self.quota.groups.get(self.groups)?;
         Some((&group.slots, self.wanted_of(group)))
     }
 
-    /// Returns how many slots of a group this call takes. A small group has room
-    /// for one call of any weight.
+    /// Returns the number of slots of a group for this call. A small group always admits
+    /// one call of any weight.
     fn wanted_of(&self, group: &QuotaGroup) -> u32 {
         self.weight.min(group.size.slots)
     }
 
-    /// Takes the slots that are free now. Returns whether those are all.
+    /// Takes the slots that are free now. Returns whether the call has all its slots.
     fn take_now(&mut self) -> bool {
         while let Some((slots, wanted)) = self.next() {
             match slots.try_acquire_many(wanted) {
@@ -268,7 +266,7 @@ impl Slots {
         true
     }
 
-    /// Waits for the slots that are missing.
+    /// Waits for the missing slots.
     async fn take(mut self) -> Option<Self> {
         while let Some((slots, wanted)) = self.next() {
             slots.acquire_many(wanted).await.ok()?.forget();
@@ -304,7 +302,7 @@ mod tests {
         QuotaRegistry::new(&load, 6400)
     }
 
-    /// Enters as many calls of this weight as there are slots for.
+    /// Starts as many calls of this weight as there are slots.
     fn enter(quota: &Arc<CallQuota>, weight: u32) -> Vec<Slots> {
         let one = || {
             let mut slots = Slots::new(quota, weight);
@@ -368,7 +366,7 @@ mod tests {
     fn a_heavy_call_takes_several_slots_of_each_group() {
         let quotas = quotas(8, 0, Some(8));
         let heavy = quotas.for_tool("heavy", false, 0);
-        // Strangers' tools have seven.
+        // Third-party tools have seven.
         let calls = enter(&heavy, 3);
         assert_eq!((calls.len(), quotas.occupied().0), (2, 6));
         drop(calls);
@@ -410,7 +408,7 @@ mod tests {
     #[test]
     fn counts_memory_for_the_tool_for_strangers_and_for_all() {
         let quotas = quotas(64, 0, None);
-        // Of 6,400 bytes, a tool may have 1,600 and strangers' tools 5,600.
+        // Of 6,400 bytes, a tool may have 1,600 and third-party tools 5,600.
         let tool = |name: &str, built_in| quotas.for_tool(name, built_in, 0);
         let first = tool("a", false);
         assert!(first.take_memory(1600) && !first.take_memory(1));

@@ -1,7 +1,6 @@
-//! Turns bound the number of strangers' guests that compute at a time. Each runs
-//! until it waits for something, 10 ms at most, and then lets the next one run.
-//! The others are not in the runtime's queue, so a built-in tool's call is behind
-//! few of them and not behind all.
+//! Turns limit the number of third-party guests that compute at a time. A guest runs until
+//! it waits, for 10 ms at most, and then yields to the next one. Waiting guests are not in
+//! the runtime's queue, so a call of a built-in tool waits only for a few of them.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -12,8 +11,8 @@ use tokio::task::yield_now;
 
 use super::machine;
 
-/// Turns at a time: as many as there are processors. Guards against: guests that
-/// never stop computing, each of which takes 10 ms before a small call can run.
+/// The turns. There are as many as processors. Guards against: guests that compute forever,
+/// each of which would take 10 ms before a small call can run.
 #[derive(Debug)]
 pub(super) struct Turns(Semaphore);
 
@@ -44,7 +43,7 @@ impl Turns {
             if let Poll::Ready(done) = polled {
                 return done;
             }
-            // Waits until the guest can go on: it has this task's waker.
+            // Waits until the guest can continue: it has this task's waker.
             let mut woken = false;
             poll_fn(|_| {
                 if std::mem::replace(&mut woken, true) {
@@ -86,7 +85,7 @@ mod tests {
             })
             .collect();
         yield_now().await;
-        // Forty turns take 80 ms. A new task is behind two or three of them.
+        // Forty turns take 80 ms. A new task waits for two or three of them.
         let mut best = Duration::MAX;
         for _ in 0..10 {
             let start = Instant::now();

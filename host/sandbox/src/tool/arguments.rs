@@ -1,5 +1,4 @@
-//! Arguments: read, checked against the tool's schema, and put into the form
-//! in which a guest gets them.
+//! Arguments: parsed, checked against the tool's schema, and normalised for the guest.
 
 mod bounds;
 mod normalize;
@@ -22,33 +21,33 @@ use words::{in_words, short};
 pub(crate) use bounds::number_of_values;
 pub use bounds::{BoundedValidator, Misfit};
 
-/// The most bytes of arguments that are read. Guards against: a caller that floods
-/// the host. A model writes a few hundred.
+/// The maximum bytes of arguments. Guards against: a caller that floods the host. A model
+/// writes a few hundred.
 pub const MAX_ARGUMENTS: usize = 1 << 20;
 
-/// The most values in a call's arguments. Checking takes time in proportion to these
-/// times [`bounds::SCHEMA_VALUES`], and no call's time limit holds for it.
+/// The maximum number of values in a call's arguments. Checking takes time proportional to
+/// this times [`bounds::SCHEMA_VALUES`], and the call's time limit does not cover it.
 const ARGUMENT_VALUES: usize = 10_000;
 
 /// A tool's schema, ready to check arguments.
 pub struct Schema {
-    /// The schema, until arguments need it compiled. Compiling takes as long as all
-    /// else in a process that makes one call.
+    /// The schema, which is compiled when arguments need it. Compiling takes as long as
+    /// everything else in a process that makes one call.
     source: Value,
     size: SchemaSize,
     validator: OnceLock<BoundedValidator>,
     plain: Option<PlainProperties>,
     properties: Vec<String>,
     required: Vec<String>,
-    /// True if a property that the schema does not name is refused.
+    /// True if unknown properties are refused.
     closed: bool,
-    /// Properties that may be null. Any other optional null counts as absent.
+    /// The nullable properties. A null for any other optional property counts as absent.
     nullable: Vec<String>,
-    /// The schemas of the properties: their own properties may be null, too.
+    /// The schemas of the properties, for nulls inside of them.
     within: Map<String, Value>,
 }
 
-/// Reads the arguments of a call from JSON. No text counts as no arguments.
+/// Parses the arguments of a call. An empty text means no arguments.
 pub fn parse_arguments(json: &str) -> Result<Value, CallError> {
     if json.len() > MAX_ARGUMENTS {
         return Err(CallError::Arguments(format!(
@@ -62,7 +61,7 @@ pub fn parse_arguments(json: &str) -> Result<Value, CallError> {
         .map_err(|error| CallError::Arguments(format!("the arguments are not JSON: {error}")))
 }
 
-/// Checks arguments as a call of a tool with this schema would. The outer error says
+/// Checks arguments like a call of a tool with this schema. The outer error is the reason
 /// why a component with this schema is not loaded.
 pub fn check_arguments(
     schema: &Map<String, Value>,
@@ -79,18 +78,18 @@ impl Schema {
         Ok(schema)
     }
 
-    /// Compiles it, which its first call would do.
+    /// Compiles the schema now instead of at the first call.
     pub(crate) fn compile(&self) -> anyhow::Result<()> {
         self.compiled().map(drop)
     }
 
-    /// Returns the number of its patterns. Those within `anyOf` or `oneOf` count once more for
-    /// each such keyword around them.
+    /// Returns the number of its patterns. A pattern counts once more for each `anyOf` or
+    /// `oneOf` around it.
     pub(crate) fn patterns(&self) -> usize {
         self.size.patterns
     }
 
-    /// Takes a schema that was checked when its component was first loaded.
+    /// Creates a schema that was checked when its component was first loaded.
     pub(crate) fn checked(input_schema: &Map<String, Value>) -> anyhow::Result<Self> {
         let mut schema = input_schema.clone();
         let properties = schema
@@ -118,7 +117,7 @@ impl Schema {
             .map(|(name, _)| name.clone())
             .collect();
         let size = SchemaSize::of(&Value::Object(schema.clone()), "its input schema")?;
-        // Guards against: a schema that names itself something else.
+        // Guards against: a schema that claims to be of another kind.
         schema.insert("type".to_owned(), "object".into());
         Ok(Self {
             plain: PlainProperties::of(&schema),
@@ -141,7 +140,7 @@ impl Schema {
         Ok(self.validator.get_or_init(|| validator))
     }
 
-    /// Checks arguments and removes the nulls that stand for absent ones.
+    /// Checks arguments, and removes nulls that stand for absent properties.
     pub fn check(&self, arguments: Value) -> Result<Map<String, Value>, CallError> {
         let Value::Object(mut arguments) = arguments else {
             return Err(CallError::Arguments(
@@ -197,8 +196,8 @@ impl Schema {
         }
     }
 
-    /// Returns which required argument is missing, and which one is unknown. Both in
-    /// one message: the one is often a misspelling of the other.
+    /// Returns a message about missing and unknown arguments together, because one is often
+    /// a misspelling of the other.
     fn wrong_names(&self, arguments: &Map<String, Value>) -> Option<String> {
         let mut required = self.required.iter();
         let missing = required.find(|name| !arguments.contains_key(*name));

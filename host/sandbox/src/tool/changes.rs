@@ -1,5 +1,5 @@
-//! What a call changed in its copy-on-write view, as it is gathered: the paths that its
-//! answer can list, and the number of all.
+//! The changes of a call in its copy-on-write view: the paths that its answer can list, and
+//! the total numbers.
 
 use std::collections::BTreeMap;
 
@@ -7,24 +7,22 @@ use bytes::Bytes;
 
 use crate::tool::limits::PATH_BYTES;
 
-/// The changes of a call. Links and empty folders are not among them, nor is anything
-/// below `/tmp`.
+/// The changes of a call, without links, empty folders and anything below `/tmp`.
 #[derive(Debug)]
 pub struct Changes {
-    /// The files that are new or have other bytes than on the disk. The bytes count in
-    /// the quota of calls until the last copy is dropped.
+    /// The files that are new or differ from the disk. The bytes count against the quota of
+    /// calls until the last copy is dropped.
     pub(crate) files: FirstPaths<Bytes>,
-    /// The bytes of all these files.
+    /// The total bytes of these files.
     pub(crate) bytes: u64,
-    /// The files, links and folders of the disk that are not there any more. What lay
-    /// in such a folder is not among them.
+    /// The removed files, links and folders of the disk. The contents of removed folders
+    /// are not included.
     pub(crate) removed: FirstPaths<()>,
 }
 
-/// The first of many paths by their order, with what they lead to, and the number of
-/// all. Guards against: paths of 16 KB, which cost a guest a few bytes each, in the
-/// host's memory. So one of [`PATH_BYTES`], by which nobody can open a file, is only
-/// counted.
+/// The first of many sorted paths with their values, and the number of all. Guards against:
+/// filling the host's memory with paths of 16 KB, which cost a guest a few bytes each. So a
+/// path of [`PATH_BYTES`], which cannot be opened, is only counted.
 #[derive(Debug)]
 pub(crate) struct FirstPaths<T> {
     most: usize,
@@ -33,7 +31,7 @@ pub(crate) struct FirstPaths<T> {
 }
 
 impl Changes {
-    /// Makes changes that list so many paths of files, and of removed ones, at most.
+    /// Creates changes with a maximum number of listed files, and of listed removed ones.
     pub(crate) fn new(most: usize) -> Self {
         Self {
             files: FirstPaths::new(most),
@@ -42,7 +40,7 @@ impl Changes {
         }
     }
 
-    /// Adds a file, once.
+    /// Adds a file. Call this once per file.
     pub(crate) fn add_file(&mut self, path: &str, bytes: Bytes) {
         self.bytes += bytes.len() as u64;
         self.files.add(path, bytes);
@@ -58,7 +56,7 @@ impl<T> FirstPaths<T> {
         }
     }
 
-    /// Adds a path, once.
+    /// Adds a path. Call this once per path.
     pub(crate) fn add(&mut self, path: &str, target: T) {
         self.count += 1;
         if path.len() >= PATH_BYTES {

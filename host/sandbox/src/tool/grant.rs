@@ -1,5 +1,5 @@
-//! Grants: the skills, limits and powers that an operator allows a component.
-//! Nothing that an agent can call changes a grant.
+//! Grants: the skills, limits and powers that an operator allows a component. Agents cannot
+//! change them.
 
 mod pattern;
 mod scope;
@@ -14,9 +14,8 @@ use skillhost_skills::guard::HardLinks;
 pub use pattern::PatternError;
 pub use scope::Scope;
 
-/// The skills, limits and powers of a component's tools. A built-in tool may read every skill unless
-/// its grant says otherwise. The tools of any other component may read the
-/// skills that its grant names, and none without a grant.
+/// The skills, limits and powers of a component's tools. By default a built-in tool may
+/// read every skill, and third-party tools none.
 #[derive(Debug, Clone, Default)]
 pub struct Grant {
     #[doc(hidden)]
@@ -36,24 +35,24 @@ pub struct Grant {
 #[derive(Debug, Clone, Default)]
 pub struct Skills(Arc<[Pattern]>);
 
-/// A set of scripts, by their paths in a skill.
+/// A set of scripts, by path in a skill.
 #[derive(Debug, Clone, Default)]
 pub struct Scripts(Arc<[PathPattern]>);
 
-/// What a call may do in its folder. The disk is never written.
+/// The access of a call to its folder. The disk is never written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum FolderAccess {
-    /// It may read.
+    /// The call may read.
     #[default]
     ReadOnly,
-    /// It may write too, and has an empty `/tmp`. What it makes, changes or removes
-    /// lives in memory and ends with the call.
+    /// The call may also write, and has an empty `/tmp`. All changes are in memory and are
+    /// dropped after the call.
     CopyOnWrite,
 }
 
 impl FolderAccess {
-    /// Returns the word for it in a configuration.
+    /// Returns its name in a configuration.
     pub fn name(self) -> &'static str {
         match self {
             Self::ReadOnly => "read-only",
@@ -62,7 +61,7 @@ impl FolderAccess {
     }
 }
 
-/// A grant with every default filled in, as it holds for a tool.
+/// The effective grant of a tool, with all defaults filled in.
 #[derive(Debug, Clone)]
 pub struct Terms {
     /// The skills that the tool may read.
@@ -81,7 +80,7 @@ pub struct Terms {
     pub scripts: Scripts,
 }
 
-/// The terms of tools whose grant does not say.
+/// The defaults for tools whose grant does not decide.
 #[derive(Debug, Clone, Default)]
 pub struct Defaults {
     /// True if files with several hard links may be read.
@@ -91,13 +90,13 @@ pub struct Defaults {
 }
 
 impl Grant {
-    /// Creates a grant of the defaults.
+    /// Creates a grant with the defaults.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets the skills that the component may read, by name: `*` stands for any
-    /// characters, `?` for any one, and every other character for itself.
+    /// Sets the skills that the component may read, by name: `*` matches any characters,
+    /// `?` any single one.
     pub fn skills<S: AsRef<str>>(
         mut self,
         patterns: impl IntoIterator<Item = S>,
@@ -112,14 +111,14 @@ impl Grant {
         self
     }
 
-    /// Allows calls to read files with several hard links. One of their names may
-    /// lie outside the skill. Default: as the host.
+    /// Allows reading files with several hard links. One of the links may be outside of the
+    /// skill. Default: the host's setting.
     pub fn hard_links(mut self, allowed: bool) -> Self {
         self.hard_links = Some(allowed);
         self
     }
 
-    /// Sets what calls may do in their folder. Default: read.
+    /// Sets the access of calls to their folder. Default: read.
     pub fn view(mut self, access: FolderAccess) -> Self {
         self.view = access;
         self
@@ -131,21 +130,21 @@ impl Grant {
         self
     }
 
-    /// Sets where it is written, for messages. Default: the configuration.
+    /// Sets the place of the grant for messages. Default: "the configuration".
     pub fn source(mut self, name: &'static str) -> Self {
         self.source = Some(name);
         self
     }
 
-    /// Sets an environment variable that calls see.
+    /// Sets an environment variable for calls.
     pub fn environment(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.environment.push((name.into(), value.into()));
         self
     }
 
-    /// Sets the scripts that calls may run, by their paths in the skill that a call
-    /// names: `*` and `?` stand for characters other than `/`, and `**` for any number
-    /// of folders, as in `scripts/**/*.py`. Default: none.
+    /// Sets the scripts that calls may run, by path in the call's skill: `*` and `?` match
+    /// characters other than `/`, and `**` any number of folders, as in `scripts/**/*.py`.
+    /// Default: none.
     pub fn scripts<S: AsRef<str>>(
         mut self,
         patterns: impl IntoIterator<Item = S>,
@@ -156,8 +155,8 @@ impl Grant {
         Ok(self)
     }
 
-    /// Returns the terms of a component's tools. The host trusts its own with every
-    /// skill, and others with nothing.
+    /// Returns the effective grant of a component's tools. Built-in components may read
+    /// every skill by default, others none.
     pub fn terms(&self, own: bool, defaults: &Defaults) -> Terms {
         let skills = if own {
             Skills::all()
@@ -189,12 +188,12 @@ impl Skills {
         patterns.collect::<Result<_, _>>().map(Self)
     }
 
-    /// Returns the skills that are named in full.
+    /// Returns the skills that are named without wildcards.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter_map(Pattern::name)
     }
 
-    /// Checks that a skill of this name is in the set.
+    /// Returns whether a skill is in the set.
     pub fn allow(&self, name: &str) -> bool {
         self.0.iter().any(|pattern| pattern.matches(name))
     }
@@ -206,7 +205,7 @@ impl Scripts {
         self.0.is_empty()
     }
 
-    /// Checks a path in a skill, without steps `.` and `..`.
+    /// Returns whether a script may run. The path has no `.` and `..`.
     pub fn allow(&self, path: &str) -> bool {
         self.0.iter().any(|pattern| pattern.matches(path))
     }

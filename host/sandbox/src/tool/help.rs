@@ -1,23 +1,23 @@
-//! The help of a failed call, which is looked for when somebody asks for it: most
-//! programs never do. Not here: what help says (`host/help.rs`).
+//! Help for a failed call, which is computed on request, because most programs never ask.
+//! The host decides what it says (`host/help.rs`).
 
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
-/// The help of a failed call; see [`CallError::help`](crate::tool::CallError::help). Most
-/// errors have none. Clones share it. Two errors can be equal with other help.
+/// Help for a failed call; see [`CallError::help`](crate::tool::CallError::help). Most
+/// errors have none. Clones share it. It does not count in comparisons of errors.
 #[derive(Clone, Default)]
 pub struct Help(Option<Arc<LazyHelp>>);
 
 type LazyHelp = LazyLock<Option<String>, Box<dyn FnOnce() -> Option<String> + Send>>;
 
 impl Help {
-    /// Makes help of what looks for it.
+    /// Creates help from the function that computes it.
     pub fn new(look: impl FnOnce() -> Option<String> + Send + 'static) -> Self {
         Self(Some(Arc::new(LazyLock::new(Box::new(look)))))
     }
 
-    /// Returns the text. Looks for it the first time.
+    /// Returns the text. Computes it the first time.
     pub(crate) fn text(&self) -> Option<&str> {
         self.0.as_ref()?.as_deref()
     }

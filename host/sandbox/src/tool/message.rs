@@ -1,5 +1,5 @@
-//! The shapes in which calls travel: the contracts' tool message, their
-//! function definitions, and the lines that show a call to a person.
+//! The formats of calls in the contracts: the tool message, function definitions, and the
+//! lines that show a call to a person.
 
 use serde_json::{Value, json};
 
@@ -30,8 +30,8 @@ pub fn function(definition: &Definition) -> Value {
     })
 }
 
-/// Returns `[Tool Call] name(argument="value", …)`, for a person who watches. It
-/// escapes quotes in names, too: no name can pass for a value.
+/// Returns `[Tool Call] name(argument="value", …)`, for a person. Also escapes quotes in
+/// names, so that a name cannot look like a value.
 pub fn call_line(tool: &str, arguments: &Value) -> Line {
     let arguments: Vec<String> = match arguments {
         Value::Object(arguments) => arguments
@@ -47,8 +47,8 @@ pub fn call_line(tool: &str, arguments: &Value) -> Line {
     ))
 }
 
-/// Returns what the model reads as `[Tool Result] …`, for a person who watches.
-/// Further lines are indented, so that a text cannot pass for a line of ours.
+/// Returns `[Tool Result] …` with the model's text, for a person. Further lines are
+/// indented, so that a text cannot look like one of these lines.
 pub fn result_lines(model_text: &str) -> Vec<Line> {
     let text = format!("[Tool Result] {}", model_text.trim_end_matches('\n'));
     let mut lines = text.lines();
@@ -57,7 +57,7 @@ pub fn result_lines(model_text: &str) -> Vec<Line> {
     first.into_iter().chain(further).collect()
 }
 
-/// Returns what the model reads of a call's result.
+/// Returns the text of a call's result for a model.
 pub fn model_text(outcome: Result<Output, CallError>) -> String {
     match outcome {
         Ok(output) => output.into_model_text(),
@@ -65,7 +65,7 @@ pub fn model_text(outcome: Result<Output, CallError>) -> String {
     }
 }
 
-/// Returns what a program reads of a call's result, as JSON on one line.
+/// Returns a call's result for a program, as JSON on one line.
 pub fn program_text(outcome: &Result<Output, CallError>) -> String {
     match outcome {
         Ok(output) => output.record_json(),
@@ -73,7 +73,7 @@ pub fn program_text(outcome: &Result<Output, CallError>) -> String {
     }
 }
 
-/// Returns JSON on one line, in the contracts' spacing.
+/// Returns JSON on one line, with the contracts' spacing.
 pub fn to_json(value: &Value) -> String {
     record::to_string(value)
 }

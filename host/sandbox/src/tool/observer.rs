@@ -1,63 +1,59 @@
-//! Observers of calls: what counts calls, such as the server's metrics, learns how
-//! each one ended. It does not learn what was asked and answered: that is the audit
-//! log's to record. Only one for a tool's author gets traces of failed calls.
+//! Observers of calls, such as the server's metrics: they are told how each call ended, but
+//! not its arguments and answer, which are for the audit log. Only observers for a tool's
+//! author get traces of failed calls.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::tool::{CallError, CallOutcome, CallTrace, Output};
 
-/// Observes the calls of a host; see
-/// `HostBuilder::observer`. The host calls it on
-/// the call's own path, so it must not wait for anything.
+/// An observer of a host's calls; see `HostBuilder::observer`. It runs as part of each
+/// call, so it must not block.
 pub trait Observer: Send + Sync {
-    /// Takes note that a call has ended, in whatever way.
+    /// Called at the end of each call.
     fn ended(&self, call: &CallEnd<'_>);
 
-    /// Returns whether it wants the traces of failed calls. The host then keeps what
-    /// each guest prints until its call has ended.
+    /// Returns whether it wants traces of failed calls. The host then keeps each guest's
+    /// output until its call has ended.
     fn traces(&self) -> bool {
         false
     }
 
-    /// Takes the trace of a call that the tool failed or the host stopped, before
-    /// [`Observer::ended`].
+    /// Called with the trace of a failed or stopped call, before [`Observer::ended`].
     fn traced(&self, _trace: CallTrace) {}
 }
 
-/// The end of a call: its outcome and what it took.
+/// The end of a call: its outcome and cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CallEnd<'a> {
-    /// The tool that was called; none if no tool has the name. Callers may invent
-    /// names without end, and none of those is passed on.
+    /// The called tool. `None` if it does not exist, because callers may invent any number
+    /// of names.
     pub tool: Option<&'a str>,
     /// The outcome.
     pub outcome: CallOutcome,
-    /// The time from the call's arrival to its end, waiting for a slot included.
+    /// The time from the call's arrival to its end, including waiting for a slot.
     pub duration: Duration,
-    /// The most bytes of linear memory that the guest had; none if no guest ran
-    /// to its end.
+    /// The guest's peak linear memory in bytes. `None` if no guest ran to its end.
     pub memory: Option<usize>,
 }
 
-/// The calls and the memory of a host at one moment; see
-/// `Host::occupancy`.
+/// The current calls and memory of a host; see `Host::occupancy`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Occupancy {
-    /// Calls that run.
+    /// The running calls.
     pub running: usize,
-    /// Calls that wait for a slot.
+    /// The calls that wait for a slot.
     pub waiting: usize,
-    /// Bytes of linear memory of all sandboxes together.
+    /// The bytes of linear memory of all sandboxes.
     pub memory: usize,
-    /// Component files that are not served as they lie on disk: they could not
-    /// be loaded, or the operator's rules refuse them.
+    /// The component files that are not served, or not in their present version: they could
+    /// not be loaded, or the operator's rules refuse them.
     pub refused_components: usize,
 }
 
-/// The observation of one call. If the caller gives the call up, its outcome is
+/// The observation of one call. If the call is dropped, its outcome is
 /// [`CallOutcome::Cancelled`].
 pub struct Observation<'a> {
     observer: Arc<dyn Observer>,
@@ -67,7 +63,7 @@ pub struct Observation<'a> {
 }
 
 impl<'a> Observation<'a> {
-    /// Begins to observe a call of this tool.
+    /// Starts observing a call of a tool.
     pub fn begin(observer: &Arc<dyn Observer>, tool: Option<&'a str>) -> Self {
         Self {
             observer: Arc::clone(observer),
@@ -77,7 +73,7 @@ impl<'a> Observation<'a> {
         }
     }
 
-    /// Reports the end of the call, and the most memory that its guest had.
+    /// Reports the end of the call, and its guest's peak memory.
     pub fn end(mut self, result: &Result<Output, CallError>, memory: Option<usize>) {
         self.report(CallOutcome::of(result), memory);
     }

@@ -1,22 +1,22 @@
-//! What agents see of a host's tools: which of them are offered together, and in
-//! whose words. What a tool may do is in `grant.rs`.
+//! The offered tools and the wording of their descriptions. Powers of tools are in
+//! `grant.rs`.
 
 use std::collections::BTreeSet;
 
-/// The tools that are offered together.
+/// The set of offered tools.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum ToolSet {
     /// All tools.
     #[default]
     All,
-    /// The fewest built-in tools that together do every job, and the tools of all
-    /// other components.
+    /// The minimal set of built-in tools that covers every task, and the tools of all other
+    /// components.
     Compact,
-    /// The tools of these names, built in or not.
+    /// The tools with these names, built in or not.
     Named(BTreeSet<String>),
 }
 
-/// The built-in tools of [`ToolSet::Compact`], one for each job.
+/// The built-in tools of [`ToolSet::Compact`], one for each task.
 const COMPACT: [&str; 5] = [
     // List the skills, and find some of many.
     "list_skills",
@@ -28,18 +28,18 @@ const COMPACT: [&str; 5] = [
     "read_skill_file",
 ];
 
-/// The words that describe the built-in tools.
+/// The wording of the built-in tools' descriptions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Wording {
-    /// Those of the components, in English.
+    /// The components' own descriptions, in English.
     #[default]
     Plain,
-    /// Those of the contracts.
+    /// The contracts' descriptions.
     Contract,
 }
 
-/// The descriptions in the contracts, where a component has another one. That of
+/// The contracts' descriptions that differ from the components'. The one of
 /// `read_skill_file` is in Chinese, and names tools that do not exist here.
 const OF_CONTRACTS: [(&str, &str); 1] = [(
     "read_skill_file",
@@ -70,12 +70,12 @@ impl DescriptionSource {
     }
 }
 
-/// The most bytes of a description that an operator gives. Guards against: a page
-/// that is pasted into every request to a model.
+/// The maximum bytes of an operator's description. Guards against: a whole page in every
+/// request to a model.
 const DESCRIPTION_BYTES: usize = 8 << 10;
 
 impl ToolSet {
-    /// Checks that the set has a tool.
+    /// Returns whether the set has a tool.
     pub fn has(&self, tool: &str, is_built_in: bool) -> bool {
         match self {
             Self::All => true,
@@ -86,8 +86,7 @@ impl ToolSet {
 }
 
 impl Wording {
-    /// Returns the description of a built-in tool, if it is another than the
-    /// component's.
+    /// Returns the description of a built-in tool, if it differs from the component's.
     pub fn description(self, tool: &str) -> Option<&'static str> {
         let of_contract = OF_CONTRACTS.iter().find(|(name, _)| *name == tool);
         let of_contract = of_contract.map(|(_, description)| *description);
@@ -95,7 +94,7 @@ impl Wording {
     }
 }
 
-/// Checks a description that an operator gives.
+/// Checks an operator's description.
 pub fn check_description(text: &str) -> Result<(), String> {
     let is_control = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
     if text.trim().is_empty() {

@@ -1,5 +1,5 @@
-//! The ways in which a call can end: for the model, the program and the operator,
-//! and in the words of the audit log and the metrics.
+//! The outcomes of calls: their texts for models, programs and operators, and their names
+//! in the audit log and the metrics.
 
 use serde_json::Value;
 
@@ -25,8 +25,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// Creates an answer from its text, its record as JSON, and the form that the
-    /// model reads.
+    /// Creates an answer from its text, its record as JSON, and the form for models.
     pub fn new(text: impl Into<String>, details: Option<String>, model_reads: Form) -> Self {
         Self {
             text: text.into(),
@@ -37,30 +36,30 @@ impl Output {
         }
     }
 
-    /// Returns the files that the call made, changed and removed in its copy-on-write
-    /// view of the skill. `None` if its grant has no such view.
+    /// Returns the files that the call created, changed or removed in its copy-on-write
+    /// view. Returns `None` without such a view.
     pub fn files(&self) -> Option<&OutputFiles> {
         self.files.as_ref()
     }
 
-    /// Returns the record that the tool gave beside the text, as JSON.
+    /// Returns the tool's record beside the text, as JSON.
     pub fn details(&self) -> Option<&str> {
         self.details.as_deref()
     }
 
-    /// Returns the text. For most tools the model reads this.
+    /// Returns the text, which is what models read for most tools.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Returns the bytes that the answer takes in memory: its text, details and files.
+    /// Returns the size of the answer in memory: text, details and files.
     pub fn size(&self) -> usize {
         let details = self.details.as_ref().map_or(0, String::len);
         self.text.len() + details + self.files.as_ref().map_or(0, OutputFiles::size)
     }
 
-    /// Returns what the model reads. Changed files are in the record, or in a list
-    /// after the text.
+    /// Returns the text for models. Changed files are in the record, or in a list after the
+    /// text.
     pub fn into_model_text(self) -> String {
         if self.model_reads == Form::Record {
             return self.record_json();
@@ -77,10 +76,9 @@ impl Output {
         text
     }
 
-    /// Returns what a program reads: the tool's record with the text in it, or
-    /// `{"text": …}` for a tool without a record, and the changed files of a call with
-    /// a copy-on-write view. It can be many times larger in
-    /// memory than as JSON.
+    /// Returns the answer for programs: the tool's record with the text in it, or `{"text":
+    /// …}` for a tool without a record, and the changed files of a copy-on-write view. In
+    /// memory it can be many times larger than as JSON.
     pub fn record(&self) -> Value {
         serde_json::from_str(&self.record_json()).unwrap_or_default()
     }
@@ -99,24 +97,24 @@ impl Output {
     }
 }
 
-/// The kind of a failure, from which follows what the caller can do.
+/// The kind of a failure, which tells the caller what to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FailureKind {
     /// The caller can correct the arguments and call again.
     InvalidArguments,
-    /// The thing that the call named does not exist.
+    /// The named object does not exist.
     NotFound,
-    /// Nobody is allowed what the call asked for.
+    /// The request is not allowed for anybody.
     Refused,
-    /// The thing exists, and the tool cannot answer with it.
+    /// The object exists, but the tool cannot answer with it.
     Unreadable,
-    /// The tool could not do its work.
+    /// The tool itself failed.
     Failed,
 }
 
 impl FailureKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: &[Self] = &[
         Self::InvalidArguments,
         Self::NotFound,
@@ -143,22 +141,22 @@ impl FailureKind {
 pub struct Failure {
     /// The kind.
     pub kind: FailureKind,
-    /// The reason, in words.
+    /// The message.
     pub message: String,
-    /// The skill that the call named, if no skill has that name.
+    /// The skill that the call named, if it does not exist.
     pub unknown_skill: Option<String>,
     /// The tool's record, as JSON.
     pub details: Option<String>,
-    /// The limit that the tool met before it failed.
+    /// A limit that the tool reached before it failed.
     pub met: Option<Box<Stop>>,
-    /// The form that the model reads.
+    /// The form for models.
     pub model_reads: Form,
     /// Advice for the caller.
     pub help: Help,
 }
 
 impl Failure {
-    /// Creates a failure whose message the model reads.
+    /// Creates a failure with a message for models.
     pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
         Self {
             kind,
@@ -171,7 +169,7 @@ impl Failure {
         }
     }
 
-    /// Returns what a program reads: the tool's record, or `{"error": …}`.
+    /// Returns the failure for programs: the tool's record, or `{"error": …}`.
     pub fn record(&self) -> Value {
         serde_json::from_str(&self.record_json()).unwrap_or_default()
     }
@@ -182,38 +180,38 @@ impl Failure {
     }
 }
 
-/// The ways in which a call ends without output.
+/// The error of a call.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
-    /// No tool has this name. No sandbox was started.
+    /// The tool does not exist. No sandbox was started.
     #[error("unknown tool: '{name}'{}", did_you_mean(nearest, '\''))]
     UnknownTool {
-        /// The name asked for.
+        /// The requested name.
         name: String,
-        /// The tools with the most similar names, best first.
+        /// The most similar names of tools, best first.
         nearest: Vec<String>,
     },
-    /// The arguments do not fit the tool's schema. No sandbox was started.
+    /// The arguments do not match the tool's schema. No sandbox was started.
     #[error("{0}")]
     Arguments(String),
-    /// The tool answered that it has no output.
+    /// The tool answered with a failure.
     #[error("{}", .0.message)]
     Failed(Failure),
     /// The host stopped the tool.
     #[error("the tool '{tool}' was stopped: {stop}")]
     Stopped {
-        /// The tool that was stopped.
+        /// The stopped tool.
         tool: String,
         /// The reason.
         stop: Stop,
-        /// What to try; see [`CallError::help`].
+        /// The help; see [`CallError::help`].
         help: Help,
     },
 }
 
 impl CallError {
-    /// Returns the bytes of the texts that a caller or a guest chose, and of the record.
+    /// Returns the bytes of all texts from the caller or the guest, and of the record.
     pub fn size(&self) -> usize {
         match self {
             Self::Failed(failure) => {
@@ -226,7 +224,7 @@ impl CallError {
         }
     }
 
-    /// Returns what the model reads: why the call failed, and what to try.
+    /// Returns the text for models: why the call failed, and what to try.
     pub fn model_text(&self) -> String {
         match self {
             Self::Failed(failure) => match failure.model_reads {
@@ -237,13 +235,12 @@ impl CallError {
         }
     }
 
-    /// Returns what the host adds to a failure whose path or skill is wrong: what is
-    /// there, and how to ask for it. At most 1 KB in a few lines, in which names are
-    /// JSON strings without hidden characters. It stands beside what the model or a
-    /// program reads, and in neither; see `HostBuilder::help`.
+    /// Returns the host's help for a failure with a wrong path or skill: what exists, and
+    /// how to ask for it. It has at most 1 KB in a few lines, in which names are JSON
+    /// strings without hidden characters. It is separate from the texts for models and
+    /// programs; see `HostBuilder::help`.
     ///
-    /// The first time it reads folders, up to 10 ms long, and a caller that never asks
-    /// does not pay for it.
+    /// The first call of this method reads folders for up to 10 ms.
     pub fn help(&self) -> Option<&str> {
         match self {
             Self::Failed(Failure { help, .. }) | Self::Stopped { help, .. } => help.text(),
@@ -251,8 +248,8 @@ impl CallError {
         }
     }
 
-    /// Returns the help for a model that reads text. A model that reads a record as
-    /// JSON would find it beside the JSON, so there is none.
+    /// Returns the help for models that read text. Returns `None` for models that read a
+    /// record as JSON.
     pub fn model_help(&self) -> Option<&str> {
         match self {
             Self::Failed(failure) if failure.model_reads == Form::Record => None,
@@ -260,10 +257,9 @@ impl CallError {
         }
     }
 
-    /// Returns what the operator reads of a tool that was stopped: the whole
-    /// reason, and the key of the configuration that would change it. Do not show
-    /// it to the model. The text may hold what a guest wrote: escape it for a
-    /// terminal.
+    /// Returns the operator's text for a stopped tool: the whole reason, and the
+    /// configuration key that would change it. Do not show it to a model. The text may
+    /// contain text from a guest: escape it for a terminal.
     pub fn operator_text(&self) -> String {
         match self {
             Self::Stopped { tool, stop, .. } => {
@@ -277,9 +273,9 @@ impl CallError {
         }
     }
 
-    /// Returns the limit that a tool met before it failed by itself, such as after an
-    /// exception of Python for want of memory, and the key of the configuration that
-    /// would change it. For the operator, as [`CallError::operator_text`].
+    /// Returns the limit that a tool reached before it failed by itself, for example with
+    /// an exception of Python for lack of memory, and the configuration key that would
+    /// change it. It is for the operator, like [`CallError::operator_text`].
     pub fn met_limit(&self) -> Option<String> {
         let Self::Failed(Failure {
             met: Some(stop), ..
@@ -304,38 +300,38 @@ impl CallError {
     }
 }
 
-/// The outcome of a call, as the audit log, observers and the metrics have it:
-/// without names that a caller or a guest chose.
+/// The outcome of a call for the audit log, observers and metrics, without text from the
+/// caller or the guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CallOutcome {
     /// The tool answered.
     Output,
-    /// The tool answered that it has no output.
+    /// The tool answered with a failure.
     Failed(FailureKind),
     /// No sandbox was started.
     Refused(RefusalKind),
     /// The host stopped the tool.
     Stopped(StopKind),
-    /// The caller gave the call up.
+    /// The caller cancelled the call.
     Cancelled,
 }
 
-/// The reasons for which no sandbox is started.
+/// The reason why no sandbox was started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RefusalKind {
-    /// No tool has the name.
+    /// The tool does not exist.
     UnknownTool,
-    /// The arguments do not fit the tool's schema.
+    /// The arguments do not match the tool's schema.
     Arguments,
 }
 
 impl CallOutcome {
-    /// The words for outcomes in the audit log and the metrics.
+    /// The names of outcomes in the audit log and the metrics.
     pub const NAMES: [&str; 5] = ["output", "failed", "refused", "stopped", "cancelled"];
 
-    /// Returns the outcome of a call that ended with this result.
+    /// Returns the outcome of a call's result.
     pub fn of(result: &Result<Output, CallError>) -> Self {
         match result {
             Ok(_) => Self::Output,
@@ -346,7 +342,7 @@ impl CallOutcome {
         }
     }
 
-    /// Returns the word for it, one of [`NAMES`](CallOutcome::NAMES).
+    /// Returns its name, one of [`NAMES`](CallOutcome::NAMES).
     pub fn name(self) -> &'static str {
         let [output, failed, refused, stopped, cancelled] = Self::NAMES;
         match self {
@@ -358,8 +354,8 @@ impl CallOutcome {
         }
     }
 
-    /// Returns the word for the kind of failure, refusal or stop. There are a few
-    /// dozen at most.
+    /// Returns the name of the kind of failure, refusal or stop. There are a few dozen at
+    /// most.
     pub fn reason(self) -> Option<&'static str> {
         match self {
             Self::Output | Self::Cancelled => None,

@@ -1,6 +1,5 @@
-//! The files that a call made or changed in its copy-on-write view, as a part of its
-//! answer: carried for callers who keep them, and listed for models and programs.
-//! Nothing here writes a file.
+//! Created and changed files of a copy-on-write view as part of an answer: their bytes for
+//! callers who want them, and lists for models and programs. Nothing here writes a file.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -18,58 +17,55 @@ use skillhost_skills::text::digest::hex;
 use skillhost_skills::text::line::escape_json;
 use skillhost_skills::text::media_type;
 
-/// The largest text of a file that stands in a record. Guards against: a report that
-/// fills the context of a model that reads records.
+/// The maximum bytes of a file's text in a record. Guards against: a report that fills the
+/// context of a model that reads records.
 const TEXT_BYTES: usize = 16 << 10;
 
-/// Bytes of all such texts of a record together. Guards against: the same by many
-/// small files.
+/// The maximum bytes of all texts of files in a record.
 const TEXTS_BYTES: usize = 64 << 10;
 
-/// Bytes of the list that a model reads. Guards against: a script that fills the
+/// The maximum bytes of the list for models. Guards against: a script that fills the
 /// model's context with names.
 const LIST_BYTES: usize = 16 << 10;
 
-/// Bytes of a file that are digested between two looks at whether its call is over.
+/// The bytes to digest between two checks whether the call is over.
 const DIGEST_BYTES: usize = 1 << 20;
 
-/// The changes that a call made to its copy-on-write view of a skill. The skill on
-/// disk is as it was.
+/// The changes of a call in its copy-on-write view of a skill. The skill on disk is
+/// unchanged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OutputFiles {
-    /// The files that the call made or changed, in the order of their paths: the first
-    /// [`Limits::output_files`]. A path of [`PATH_BYTES`](crate::tool::limits::PATH_BYTES) or
-    /// more is not listed.
+    /// The created and changed files, sorted by path: the first [`Limits::output_files`].
+    /// Paths of [`PATH_BYTES`](crate::tool::limits::PATH_BYTES) or more are not listed.
     pub files: Vec<OutputFile>,
-    /// The paths of the skill's files that the call removed: the first in the same way.
+    /// The paths of removed files, with the same bounds.
     pub removed: Vec<String>,
-    /// The number of changed and removed files that are in neither list.
+    /// The number of changed and removed files that are not listed.
     pub left_out: usize,
-    /// The number of all files that the call made or changed.
+    /// The number of all created and changed files.
     pub total: usize,
-    /// The bytes of all files that the call made or changed.
+    /// The total bytes of all created and changed files.
     pub total_bytes: u64,
 }
 
-/// A file that a call made or changed.
+/// A created or changed file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OutputFile {
-    /// Its path inside the skill's folder, as the guest named it.
+    /// The path inside the skill's folder, as the guest named it.
     pub path: String,
-    /// Its size in bytes.
+    /// The size in bytes.
     pub size: u64,
-    /// Its media type, by its extension or its content.
+    /// The media type, by extension or content.
     pub media_type: &'static str,
     /// SHA-256 of its bytes, in hex.
     pub sha256: String,
-    /// Its bytes. `None` if the answer has no room for them:
-    /// [`Limits::output_file_bytes`].
+    /// The bytes. `None` if they exceed [`Limits::output_file_bytes`].
     pub bytes: Option<Bytes>,
 }
 
-/// A file as a record has it.
+/// A file in a record.
 #[derive(Serialize)]
 struct FileRecord<'a> {
     path: &'a str,
@@ -81,8 +77,8 @@ struct FileRecord<'a> {
 }
 
 impl OutputFiles {
-    /// Creates the answer's part of what a call changed. `None` if the call is over
-    /// before all is digested.
+    /// Creates the answer's part about changes. Returns `None` if the call is over before
+    /// everything is digested.
     pub fn new(changes: Changes, limits: &Limits, is_over: &dyn Fn() -> bool) -> Option<Self> {
         let (changed, removed) = (changes.files, changes.removed);
         let left_out = changed.count - changed.first.len() + removed.count - removed.first.len();
@@ -90,8 +86,8 @@ impl OutputFiles {
         let mut contents = HashMap::new();
         let mut files = Vec::with_capacity(changed.first.len());
         for (path, bytes) in changed.first {
-            // Guards against: a large file with a thousand names, digested for each. All
-            // names have the same bytes in memory.
+            // Guards against: digesting a large file for each of a thousand names. All
+            // names share the same bytes in memory.
             let content = match contents.entry((bytes.as_ptr(), bytes.len())) {
                 Entry::Occupied(known) => known.into_mut(),
                 Entry::Vacant(new) => new.insert(Content::of(&bytes, is_over)?),
@@ -115,14 +111,14 @@ impl OutputFiles {
         })
     }
 
-    /// Returns the bytes that they take in memory.
+    /// Returns their size in memory in bytes.
     pub(crate) fn size(&self) -> usize {
         let files = self.files.iter();
         let files = files.map(|file| file.path.len() + file.bytes.as_ref().map_or(0, Bytes::len));
         files.sum::<usize>() + self.removed.iter().map(String::len).sum::<usize>()
     }
 
-    /// Returns the fields that a record has of them, as JSON.
+    /// Returns their fields in a record, as JSON.
     pub(crate) fn fields(&self) -> Vec<(&'static str, String)> {
         let mut room = TEXTS_BYTES;
         let files: Vec<FileRecord<'_>> = self
@@ -150,8 +146,8 @@ impl OutputFiles {
         fields
     }
 
-    /// Returns the list that a model reads: one line for each file, in which names are
-    /// JSON strings without hidden characters. `None` if nothing changed.
+    /// Returns the list for models: one line per file, with names as JSON strings without
+    /// hidden characters. Returns `None` if nothing changed.
     pub fn list(&self) -> Option<String> {
         if self.files.is_empty() && self.removed.is_empty() {
             return None;
@@ -182,14 +178,14 @@ impl OutputFiles {
             }
         }
         if left_out > 0 {
-            // A `String` takes all.
+            // Writing to a `String` cannot fail.
             let _ = write!(list, "\nand {left_out} more");
         }
         Some(list)
     }
 }
 
-/// What is known of the bytes of a file.
+/// Properties of a file's bytes.
 struct Content {
     sha256: String,
     /// True if they are UTF-8.
@@ -197,7 +193,7 @@ struct Content {
 }
 
 impl Content {
-    /// Looks at bytes. `None` if the call is over before it is done.
+    /// Examines bytes. Returns `None` if the call is over first.
     fn of(bytes: &[u8], is_over: &dyn Fn() -> bool) -> Option<Self> {
         let mut digest = Sha256::new();
         for part in bytes.chunks(DIGEST_BYTES) {
@@ -214,7 +210,7 @@ impl Content {
 }
 
 impl OutputFile {
-    /// Returns its text if it is UTF-8 and small.
+    /// Returns its text, if it is UTF-8 and small.
     fn small_text(&self) -> Option<&str> {
         let bytes = self.bytes.as_ref()?;
         (bytes.len() <= TEXT_BYTES).then(|| std::str::from_utf8(bytes).ok())?
@@ -246,9 +242,8 @@ mod tests {
         OutputFiles::new(changes, limits, &|| false).unwrap()
     }
 
-    /// Takes one file of four parts with so many names into an answer, until it has
-    /// looked so often whether the call is over. Returns the answer, and how often it
-    /// looked.
+    /// Creates an answer from a file of four parts with a number of names. The call is over
+    /// after a number of checks. Returns the answer, and the number of checks.
     fn take_names(names: usize, most_looks: usize) -> (Option<OutputFiles>, usize) {
         let bytes = Bytes::from(vec![0; 4 * DIGEST_BYTES]);
         let mut changes = Changes::new(names);

@@ -1,5 +1,4 @@
-//! The program's form of an answer: the tool's own record with the text put
-//! back where it belongs, as JSON.
+//! The answer for programs: the tool's own record as JSON, with the text in its place.
 
 use std::io;
 
@@ -9,14 +8,14 @@ use serde_json::ser::Formatter;
 use skillhost_skills::text::json_string;
 use skillhost_skills::text::raw_json::RawJson;
 
-/// The most properties of a tool's own record. Guards against: millions of them, which take
-/// twenty times their size as pairs.
+/// The maximum number of properties of a tool's record. Guards against: millions of them,
+/// which take twenty times their size when parsed.
 const MAX_PROPERTIES: usize = 100_000;
 
 /// Returns the record of an output. `details` comes from a guest: if it is not a JSON
-/// object, or one of too many properties, it becomes a string beside the text. Values stay as they are written:
-/// taking them apart could take a hundred times their size. `fields` are the host's
-/// own, as JSON: they replace the tool's of the same name.
+/// object, or has too many properties, it becomes a string beside the text. Values stay
+/// verbatim, because parsing them could take a hundred times their size. `fields` are the
+/// host's own, as JSON; they replace the tool's fields of the same name.
 pub(crate) fn assemble(
     details: Option<&str>,
     text_property: Option<&str>,
@@ -30,15 +29,15 @@ pub(crate) fn assemble(
     };
     let property = text_property.or(details.is_none().then_some("text"));
     if let Some(property) = property {
-        // In its place, if the tool has one for it. Of several, readers would take the
-        // last, and a program would read another text than the model.
+        // In the tool's property for the text, if there is one. If it is repeated, parsers
+        // take the last one, and a program would read another text than the model.
         let mut text = Some(RecordPart::Text(text));
         pairs.retain_mut(|(key, value)| {
             key != property || text.take().map(|text| *value = text).is_some()
         });
         pairs.extend(text.map(|text| (property.to_owned(), text)));
     }
-    // Of all that the tool has by such a name, none can pass for the host's.
+    // The tool's own properties with such a name must not look like the host's.
     pairs.retain(|(key, _)| !fields.iter().any(|(own, _)| own == key));
     let fields = fields.iter();
     pairs.extend(fields.map(|(key, json)| ((*key).to_owned(), RecordPart::Json(json))));
@@ -55,14 +54,14 @@ pub(crate) fn assemble_failure(details: Option<&str>, message: &str) -> String {
 
 /// A value of a record.
 enum RecordPart<'a> {
-    /// JSON, as it is written.
+    /// Verbatim JSON.
     Json(&'a str),
-    /// A text, to be written as a string.
+    /// A text, which is written as a string.
     Text(&'a str),
 }
 
 impl RecordPart<'_> {
-    /// Returns about how many bytes it takes.
+    /// Returns the approximate size in bytes.
     fn room(&self) -> usize {
         match self {
             Self::Json(json) => json.len(),
@@ -71,7 +70,7 @@ impl RecordPart<'_> {
     }
 }
 
-/// Writes a JSON object. A text can be large, so it is written once, in its place.
+/// Writes a JSON object. Texts can be large, so they are written directly to their place.
 fn object(pairs: &[(String, RecordPart<'_>)]) -> String {
     let room = pairs.iter().map(|(key, part)| key.len() + part.room() + 8);
     let mut json = Vec::with_capacity(room.sum::<usize>() + 2);
@@ -91,8 +90,8 @@ fn object(pairs: &[(String, RecordPart<'_>)]) -> String {
     String::from_utf8(json).unwrap_or_default()
 }
 
-/// Returns the keys of a JSON object, and its values as they are written. `None` if the
-/// text is another value, or has too many properties.
+/// Returns the keys and verbatim values of a JSON object. Returns `None` if the text is
+/// another value, or has too many properties.
 fn pairs(json: &str) -> Option<Vec<(String, RecordPart<'_>)>> {
     let json = RawJson::new(json).ok().filter(|json| json.is_object())?;
     let members = json.members().take(MAX_PROPERTIES + 1);
@@ -101,18 +100,18 @@ fn pairs(json: &str) -> Option<Vec<(String, RecordPart<'_>)>> {
     (pairs.len() <= MAX_PROPERTIES).then_some(pairs)
 }
 
-/// Returns JSON on one line, with a space after each comma and colon, as in the
-/// contracts' examples.
+/// Returns JSON on one line, with a space after each comma and colon as in the contracts'
+/// examples.
 pub(crate) fn to_string(value: &impl Serialize) -> String {
     let mut bytes = Vec::with_capacity(128);
-    // A `Value` and our own structs always serialise, and a `Vec` takes all.
+    // Serialising a `Value` or our own structs to a `Vec` cannot fail.
     if write(&mut bytes, value).is_err() {
         return String::new();
     }
     String::from_utf8(bytes).unwrap_or_default()
 }
 
-/// Writes JSON as [`to_string`] does, to a writer that may not have room for all.
+/// Writes JSON like [`to_string`], to a writer that may fail.
 pub(crate) fn write(to: &mut impl io::Write, value: &impl Serialize) -> serde_json::Result<()> {
     value.serialize(&mut serde_json::Serializer::with_formatter(to, Spaced))
 }

@@ -1,5 +1,5 @@
-//! The script that a call runs, as the audit log has it. The sandbox notes it while
-//! the call runs, so the record has it however the call ends.
+//! The script of a call for the audit log. The sandbox notes it during the call, so the
+//! record has it regardless of the call's end.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -8,15 +8,16 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use skillhost_skills::text::digest::sha256_hex;
 
-/// The extensions of scripts and modules, by language. A module may have another one than
-/// the script that imports it.
+/// The extensions of scripts and modules, by language. A module may have another extension
+/// than its script.
 const LANGUAGES: [&[&str]; 2] = [&["py"], &["js", "mjs", "cjs"]];
 
-/// Modules of a script that one call may read, and files of code that it wrote and read.
-/// Guards against: a skill of a million modules, whose paths would fill the host's memory.
+/// The maximum number of modules per call, and of code files that the call wrote and read.
+/// Guards against: a skill with a million modules, whose paths would fill the host's
+/// memory.
 const MODULES: usize = 4096;
 
-/// The script that a call runs, shared by the sandbox and the call's audit record.
+/// The script of a call, shared by the sandbox and the call's audit record.
 #[derive(Debug, Clone, Default)]
 pub struct ScriptLog(Arc<Mutex<Option<ScriptRun>>>);
 
@@ -25,22 +26,22 @@ pub struct ScriptLog(Arc<Mutex<Option<ScriptRun>>>);
 struct ScriptRun {
     path: String,
     digest: String,
-    /// The modules that the guest read: path in the skill, and digest.
+    /// The paths and digests of the modules that the guest read.
     modules: BTreeSet<(Vec<u8>, String)>,
-    /// The digests of code that the call itself wrote, and that the guest then opened.
+    /// The digests of code that the call itself wrote and the guest then read.
     written: BTreeSet<String>,
     exit_code: Option<i32>,
 }
 
-/// A script as a record shows it.
+/// A script in an audit record.
 #[derive(Debug, PartialEq, Eq, serde::Serialize)]
 pub(crate) struct ScriptRecord {
     script: String,
-    /// SHA-256 of its bytes.
+    /// The SHA-256 of its bytes.
     script_sha256: String,
-    /// SHA-256 over what `sha256sum` prints for the modules, sorted by path.
+    /// The SHA-256 of the output of `sha256sum` for the modules, sorted by path.
     modules_sha256: Option<String>,
-    /// SHA-256 over the sorted digests of code that the call wrote itself, a line each.
+    /// The SHA-256 of the sorted digests of code that the call wrote itself, one per line.
     written_code_sha256: Option<String>,
     exit_code: Option<i32>,
 }
@@ -62,8 +63,8 @@ impl ScriptLog {
         self.lock().is_some()
     }
 
-    /// Returns whether a file has the extension of a module of the script that was
-    /// started: one of the script's language, or any if the script's name has none.
+    /// Returns whether a file has the extension of a module in the script's language. If
+    /// the script has no extension, any language counts.
     pub(crate) fn may_be_module(&self, path: &Path) -> bool {
         let run = self.lock();
         let (Some(run), Some(extension)) = (&*run, path.extension()) else {
@@ -86,8 +87,7 @@ impl ScriptLog {
         }
     }
 
-    /// Notes a module of the script. Returns `false` if the call has read as many as
-    /// it may.
+    /// Notes a module of the script. Returns `false` if the call has reached the maximum.
     pub(crate) fn add_module(&self, path: &[u8], bytes: &[u8]) -> bool {
         let mut run = self.lock();
         let Some(run) = &mut *run else { return true };
@@ -97,16 +97,16 @@ impl ScriptLog {
         is_script || add(&mut run.modules, (path.to_owned(), digest))
     }
 
-    /// Notes code that the call wrote itself. Returns `false` if the call has read as
-    /// many files of it as it may.
+    /// Notes code that the call wrote itself. Returns `false` if the call has reached the
+    /// maximum.
     pub(crate) fn add_written(&self, bytes: &[u8]) -> bool {
         let mut run = self.lock();
         let Some(run) = &mut *run else { return true };
         add(&mut run.written, sha256_hex(bytes))
     }
 
-    /// Returns what the record shows, if a script was started, with so many characters
-    /// of its path. The exit code counts only if the call ended in an answer.
+    /// Returns the script for the record, if one was started. `longest` is the maximum
+    /// characters of its path. The exit code only counts if the call ended in an answer.
     pub(crate) fn record(&self, longest: usize, is_answered: bool) -> Option<ScriptRecord> {
         let run = self.lock();
         let run = run.as_ref()?;
@@ -129,8 +129,8 @@ impl ScriptLog {
     }
 }
 
-/// Adds the line of a file as `sha256sum` prints it: with a backslash before it if its
-/// path has characters that are escaped.
+/// Adds a line in the format of `sha256sum`: it starts with a backslash if the path has
+/// escaped characters.
 fn add_line(listing: &mut Vec<u8>, digest: &str, path: &[u8]) {
     if path
         .iter()
@@ -151,7 +151,7 @@ fn add_line(listing: &mut Vec<u8>, digest: &str, path: &[u8]) {
     listing.push(b'\n');
 }
 
-/// Adds an entry if there is room. Returns whether it is there.
+/// Adds an entry, if the maximum is not reached. Returns whether the set has the entry.
 fn add<T: Ord>(entries: &mut BTreeSet<T>, entry: T) -> bool {
     if entries.len() < MODULES {
         entries.insert(entry);

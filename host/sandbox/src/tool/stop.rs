@@ -1,5 +1,5 @@
-//! The reasons for which the host ends a call. The table of limits has a row for
-//! each limit that can end one; the other reasons stand here.
+//! The reasons why the host stops a call. The table of limits has a row for each limit that
+//! can stop one; the other reasons are here.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::tool::limits::{self, LimitSet};
 use skillhost_skills::text::toml::toml_key;
 
-/// Declares the reasons from the table of limits.
+/// Declares the reasons by the table of limits.
 macro_rules! stops {
     ($(
         $(#[$attribute:meta])*
@@ -17,7 +17,7 @@ macro_rules! stops {
             against $threat:literal $(; $variant:ident $outcome:literal $sentence:literal)?
         )*}
     )*) => {
-        /// The reason for which the host ended a call.
+        /// The reason why the host stopped a call.
         #[derive(Debug, Clone, PartialEq, Eq)]
         #[non_exhaustive]
         pub enum Stop {
@@ -28,25 +28,25 @@ macro_rules! stops {
                 )]
                 $variant($type),
             )?)*)*
-            /// It was not started: its grant does not name this skill.
+            /// The grant does not include this skill. The call was not started.
             NotGranted {
                 /// The skill that the call named.
                 skill: String,
-                /// The component, as a grant names it.
+                /// The component's name in grants.
                 component: String,
             },
-            /// It was not started: as many calls wait as may.
+            /// The queue is full. The call was not started.
             Busy,
-            /// It wanted more memory than was left to it of what all calls have.
+            /// The call needed more memory than was left of the budget of all calls.
             HostMemory,
             /// The audit log could not be written, so the answer is withheld.
             NotRecorded,
-            /// It broke off: a panic, an answer that is not UTF-8. The text is the
-            /// chain of causes, for the operator.
+            /// The guest trapped, for example by a panic or an answer that is not UTF-8.
+            /// The text is the chain of causes for the operator.
             Trap(String),
         }
 
-        /// The kind of a [`Stop`], without what it says of the call.
+        /// The kind of a [`Stop`], without details of the call.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         #[allow(missing_docs, reason = "the variants are those of `Stop`")]
@@ -72,8 +72,7 @@ macro_rules! stops {
                 }
             }
 
-            /// Returns the key of the configuration that would change it, if one
-            /// would.
+            /// Returns the configuration key that would change it, if any.
             fn key(&self) -> Option<String> {
                 let key = match self {
                     $($($(Self::$variant(_) => {
@@ -92,7 +91,7 @@ macro_rules! stops {
         }
 
         impl StopKind {
-            /// All of them.
+            /// All kinds.
             pub const ALL: &[Self] = &[
                 $($($(Self::$variant,)?)*)*
                 Self::NotGranted,
@@ -102,7 +101,7 @@ macro_rules! stops {
                 Self::Trap,
             ];
 
-            /// Returns the word for it in the audit log and the metrics.
+            /// Returns its name in the audit log and the metrics.
             pub fn name(self) -> &'static str {
                 match self {
                     $($($(Self::$variant => $outcome,)?)*)*
@@ -135,7 +134,8 @@ macro_rules! stops {
 limits::of_calls!(stops);
 
 impl Stop {
-    /// Returns the setting that would change it, to stand after it. Empty if none would.
+    /// Returns a note on the setting that would change it. Returns an empty text if there
+    /// is none.
     pub(super) fn remedy(&self) -> String {
         self.key().map_or_else(String::new, |key| {
             format!("; `{key}` in skillhost.toml would change it")

@@ -1,5 +1,5 @@
-//! The result of a function as a tool's answer: a text for the model, and a record
-//! for programs.
+//! The result of a function as a tool's answer: a text for models, and a record for
+//! programs.
 
 use serde_json::{Map, Value, json};
 use wasmtime::component::Val;
@@ -8,7 +8,7 @@ use super::lift;
 use super::shape::Shape;
 use crate::tool::Stop;
 
-/// The property of a program's record that holds a result that is not a record.
+/// The property of the record for a result that is not itself a record.
 pub(super) const RESULT: &str = "result";
 
 /// The answer of a function, or its failure.
@@ -17,8 +17,8 @@ pub(crate) struct FunctionAnswer {
     pub(crate) details: Option<String>,
 }
 
-/// Converts a result. A string becomes the text, and everything else becomes JSON.
-/// Programs read a record as it is, and anything else as a property of a record.
+/// Converts a result. A string becomes the text, and everything else JSON. Programs get a
+/// record unchanged, and anything else as a property of a record.
 pub(super) fn success(
     shape: Option<&Shape>,
     value: Option<&Val>,
@@ -38,8 +38,7 @@ pub(super) fn success(
     Ok(FunctionAnswer { text, details })
 }
 
-/// Converts an error. A string becomes the message, and everything else becomes
-/// JSON.
+/// Converts an error. A string becomes the message, and everything else JSON.
 pub(super) fn failure(
     shape: Option<&Shape>,
     value: Option<&Val>,
@@ -56,8 +55,8 @@ pub(super) fn failure(
     Ok(FunctionAnswer { text, details })
 }
 
-/// Converts a value to JSON, and to a record that has it as this property. The limit is
-/// of both together.
+/// Converts a value to JSON, and to a record with this property. The limit applies to both
+/// together.
 fn text_and_record(
     property: &str,
     shape: &Shape,
@@ -73,7 +72,7 @@ fn text_and_record(
     }
 }
 
-/// Returns the schema of a record that has a value of this schema as its result.
+/// Returns the schema of a record whose result has this schema.
 pub(super) fn result_schema(schema: Value) -> Map<String, Value> {
     let field = json!({
         "type": "object",

@@ -1,6 +1,6 @@
-//! The comments on a component's types, for the descriptions in schemas. A function's type
-//! refers to others by their form, so a comment is found by the form of its type. Where
-//! types of one form have different comments, none of them is used.
+//! Comments on a component's types, for descriptions in schemas. Types are identified by
+//! their structure, so a comment is found by the structure of its type. If types with the
+//! same structure have different comments, none is used.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -13,25 +13,25 @@ use wasmtime::component::types::{ComponentInstance, ComponentItem, Type};
 use super::docs::{Docs, TypeDocs};
 use super::shape::{Label, Shape, ShapeBudget, ShapeReader};
 
-/// The most parts of all types that have names. Guards against: a component that gives a
-/// large type a name a hundred thousand times.
+/// The maximum number of parts of all named types. Guards against: a component that names a
+/// large type a hundred thousand times.
 const MAX_NAMED_PARTS: usize = 20_000;
 
 /// The comments on the types of a component.
 #[derive(Default)]
 pub(crate) struct TypeComments(HashMap<Shape, FormComments>);
 
-/// The comments on the types of one form.
+/// The comments on types with the same structure.
 struct FormComments {
-    /// The name of the only such type. An interface that uses another's type has it too,
-    /// under the same name, and without the comments.
+    /// The name of the only such type. An interface that uses another interface's type has
+    /// it too, with the same name and without comments.
     name: Option<String>,
     /// `None` if the types have different comments.
     docs: Option<Arc<TypeDocs>>,
 }
 
 impl TypeComments {
-    /// Reads the comments on the types that a component imports and exports.
+    /// Reads the comments on types that a component imports and exports.
     pub(crate) fn read(engine: &Engine, component: &Component, docs: &Docs) -> Self {
         let mut comments = Self::default();
         if !docs.has_types() {
@@ -59,7 +59,7 @@ impl TypeComments {
         comments
     }
 
-    /// Adds a type with a name. Returns false if there are too many.
+    /// Adds a named type. Returns `false` if there are too many.
     fn add(
         &mut self,
         name: &str,
@@ -71,12 +71,12 @@ impl TypeComments {
             ty,
             Type::Record(_) | Type::Variant(_) | Type::Enum(_) | Type::Flags(_)
         ) {
-            // Its form is that of many other types.
+            // Many other types have the same structure.
             return true;
         }
         match ShapeReader::new(budget, &|_| None).read(ty) {
             Ok(shape) => self.merge(name, shape, docs),
-            // It has no form in JSON, or is too large.
+            // It has no JSON form, or is too large.
             Err(_) => return !budget.is_spent(),
         }
         true
@@ -121,7 +121,7 @@ impl TypeComments {
     }
 }
 
-/// Returns a comment that says something.
+/// Returns a comment, unless it is empty.
 fn text(comment: Option<&str>) -> Option<&str> {
     comment.map(str::trim).filter(|text| !text.is_empty())
 }
@@ -225,7 +225,7 @@ mod tests {
         let comments = read(&[("shade", 3), ("other", 4)]);
         assert_eq!(comments.of_item(&shade, &first), Some("Dark."));
         assert_eq!(comments.of_item(&Shape::Enum(labels(4)), &first), None);
-        // A type of another name and the same form, which has no comment.
+        // A type with another name and the same structure, without a comment.
         let comments = read(&[("shade", 3), ("other", 3)]);
         assert_eq!(comments.of_item(&shade, &first), None);
         // One that is too large to be read, and those that are too many together.

@@ -1,6 +1,6 @@
-//! The documentation of a component's functions and types: the comments of its WIT, if
-//! the component carries them in a section `package-docs`, as wit-component writes it.
-//! Nobody vouches for a section, and one that cannot be read is ignored.
+//! Documentation of a component's functions and types: the comments of its WIT in a section
+//! `package-docs`, as written by wit-component. Sections are untrusted, and unreadable ones
+//! are ignored.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,15 +13,14 @@ use super::names::{FunctionPath, own_name};
 /// The section's name, in the component or in a core module of it.
 const SECTION: &str = "package-docs";
 
-/// The most bytes of a section that are read. Guards against: documentation that
-/// fills the memory before its length is known.
+/// The maximum bytes of a section. Guards against: documentation that fills the memory.
 const MAX_SECTION_BYTES: usize = 1 << 20;
 
-/// The most sections that are read. Guards against: as many as fit into a file.
+/// The maximum number of sections. Guards against: as many as fit into a file.
 const MAX_SECTIONS: usize = 8;
 
-/// The supported versions of the section's format, which is its first byte. In the
-/// first one, a function's documentation is a string, not an object.
+/// The supported versions of the section's format, its first byte. In the first version, a
+/// function's documentation is a string instead of an object.
 const VERSIONS: [u8; 2] = [0, 1];
 
 /// The documentation in a component.
@@ -35,7 +34,7 @@ struct PackageDocs {
     interfaces: BTreeMap<String, InterfaceDocs>,
 }
 
-/// The documentation of a world. Exports are among the imports unless an import has
+/// The documentation of a world. Exports are included in the imports unless an import has
 /// the same name.
 #[derive(Deserialize, Default)]
 #[serde(default)]
@@ -54,7 +53,7 @@ struct InterfaceDocs {
     types: BTreeMap<String, Arc<TypeDocs>>,
 }
 
-/// The comments on a type, and on its fields, cases or flags by their names in WIT.
+/// The comments on a type, and on its fields, cases or flags by WIT name.
 #[derive(Deserialize, Default, Debug, PartialEq, Eq)]
 #[serde(default)]
 pub(super) struct TypeDocs {
@@ -92,7 +91,7 @@ impl Docs {
         self.0.iter().find_map(|package| package.function(path))
     }
 
-    /// Checks whether a type has a comment.
+    /// Returns whether a type has a comment.
     pub(super) fn has_types(&self) -> bool {
         self.0.iter().any(|package| {
             let worlds = package.worlds.values();
@@ -103,8 +102,8 @@ impl Docs {
         })
     }
 
-    /// Returns the comments on a type of an interface, as the component spells it, or of
-    /// the world.
+    /// Returns the comments on a type of an interface or of the world. The component's
+    /// spelling of the interface counts.
     pub(super) fn type_docs(&self, interface: Option<&str>, name: &str) -> Option<&Arc<TypeDocs>> {
         let mut packages = self.0.iter();
         packages.find_map(|package| match interface {
@@ -132,7 +131,7 @@ fn package(section: &[u8]) -> Option<PackageDocs> {
 }
 
 impl WorldDocs {
-    /// Returns the interfaces that are written in the world itself.
+    /// Returns the inline interfaces of the world.
     fn all_interfaces(&self) -> impl Iterator<Item = &InterfaceDocs> {
         let exported = self.interface_exports.values();
         exported.chain(self.interfaces.values())
@@ -140,7 +139,7 @@ impl WorldDocs {
 }
 
 impl PackageDocs {
-    /// Returns the interface of this own name: the package's, or one of a world.
+    /// Returns an interface of the package or the world, by its own name.
     fn interface(&self, name: &str) -> Option<&InterfaceDocs> {
         let inline = || {
             self.worlds.values().find_map(|world| {
@@ -170,8 +169,8 @@ impl PackageDocs {
     }
 }
 
-/// Returns a comment with the lines of each paragraph joined: where they end is for readers
-/// of the WIT. Lines of lists, tables, titles and code stay.
+/// Returns a comment with the lines of each paragraph joined. Lines of lists, tables,
+/// titles and code stay.
 pub(super) fn joined(comment: &str) -> String {
     if comment.contains("```") {
         return comment.to_owned();

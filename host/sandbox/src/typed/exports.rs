@@ -1,4 +1,4 @@
-//! The exports of a component that could be tools, and their types.
+//! The exports of a component that can be tools, and their types.
 
 use anyhow::{Context as _, bail};
 use wasmtime::Engine;
@@ -12,27 +12,27 @@ use super::shape::{Label, Shape, ShapeBudget, ShapeReader};
 use crate::tool::limits;
 use skillhost_skills::text::line::Line;
 
-/// The parameter that names the skill whose folder a call may read.
+/// The parameter that names the call's skill.
 pub(super) const SKILL: &str = "skill-name";
 
 /// The type of a function's result.
 pub(super) struct ResultShape {
-    /// The type of its answer: that of a `result`'s `ok`, or of the whole.
+    /// The type of the answer: the `ok` of a `result`, or the whole type.
     pub(super) answer: Option<Shape>,
-    /// The payload of `err`, if it returns a `result`.
+    /// The type of `err`, if it returns a `result`.
     pub(super) failure: Option<Option<Shape>>,
 }
 
-/// Checks whether an exported interface is WASI's, such as the one that starts a
+/// Returns whether an exported interface belongs to WASI, such as the one that starts a
 /// program. Those are not tools.
 fn is_of_wasi(interface: &str) -> bool {
     interface.starts_with("wasi:")
 }
 
-/// Checks whether an exported interface is the one through which componentize-py
-/// prepares Python while it builds a component: its name, its only function, and that
-/// function's parameters. It stays among the exports, and a call of it would break
-/// the component. An author's interface of that name has other parameters.
+/// Returns whether an exported interface is the one that componentize-py uses during a
+/// build, by its name, its only function and its parameters. It stays in the exports, and
+/// calling it would break the component. An author's interface of that name has other
+/// parameters.
 fn is_of_componentize_py(engine: &Engine, name: &str, instance: &ComponentInstance) -> bool {
     let mut functions = instance.exports(engine).filter_map(|(name, export)| {
         let ComponentItem::ComponentFunc(ty) = export.ty else {
@@ -98,7 +98,7 @@ pub(super) fn exports(
     Ok(found)
 }
 
-/// Returns the types of a function. The error names one that has no form in JSON.
+/// Returns the types of a function. The error names a type without a JSON form.
 pub(super) fn signature(
     engine: &Engine,
     component: &Component,
@@ -144,7 +144,7 @@ pub(super) fn signature(
     Ok((parameters, result))
 }
 
-/// Returns a component's name of a resource that it imports or exports.
+/// Returns a component's name for a resource that it imports or exports.
 fn resource_name(engine: &Engine, component: &Component, ty: &ResourceType) -> Option<String> {
     let within = |name: &str, item: &ComponentItem| match item {
         ComponentItem::Resource(one) if one == ty => Some(name.to_owned()),

@@ -1,5 +1,5 @@
-//! Lifting: from a component's values to JSON. It is written as they are read, so
-//! that an answer is in memory once, and never past its limit.
+//! Lifting: converts a component's values to JSON. Writes while reading, so that an answer
+//! is in memory once and never exceeds its limit.
 
 use std::io;
 
@@ -14,7 +14,7 @@ use super::shape::{Label, Shape};
 use crate::tool::Stop;
 use crate::tool::record;
 
-/// Returns a value as JSON of at most `limit` bytes.
+/// Returns a value as JSON with at most `limit` bytes.
 pub(crate) fn to_json(shape: &Shape, value: &Val, limit: usize) -> Result<String, Stop> {
     let mut buffer = BoundedBuffer {
         bytes: Vec::new(),
@@ -51,7 +51,7 @@ impl io::Write for BoundedBuffer {
     }
 }
 
-/// A value with its type, which has the names that JSON uses.
+/// A value with its type, which has the names for JSON.
 struct ShapedValue<'a>(&'a Shape, &'a Val);
 
 impl Serialize for ShapedValue<'_> {
@@ -149,7 +149,7 @@ impl Serialize for ShapedValue<'_> {
     }
 }
 
-/// Writes a case: its name, or an object of one property.
+/// Writes a case as its name, or as an object with one property.
 fn case_of<S: Serializer>(
     to: S,
     name: &str,

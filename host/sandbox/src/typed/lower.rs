@@ -1,5 +1,5 @@
-//! Lowering: from JSON to a component's values. A value that does not fit is refused
-//! with its path and the type that is expected there.
+//! Lowering: converts JSON to a component's values. Errors name the path of a value and the
+//! expected type.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -9,17 +9,17 @@ use wasmtime::component::Val;
 use super::schema::{MAX_EXACT, NOT_FINITE};
 use super::shape::{Integer, Label, Shape};
 
-/// The most values in the arguments of a call; each byte of a `list<u8>` is one.
-/// Guards against: base64, each character of which takes 30 bytes of the host's
+/// The maximum number of values in the arguments of a call; each byte of a `list<u8>` is
+/// one. Guards against: base64, of which each character takes 30 bytes of the host's
 /// memory.
 const MAX_VALUES: usize = 1 << 18;
 
 /// The reason why arguments are refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Misfit {
-    /// A value is of another type.
+    /// A value has another type.
     Wrong {
-        /// Its path, from the inside out.
+        /// The path, innermost step first.
         path: Vec<String>,
         /// The expected type, with its article.
         expected: String,
@@ -68,7 +68,7 @@ pub(crate) fn arguments(
         .collect()
 }
 
-/// Lowers a property of an object. One that is an option may be missing.
+/// Lowers a property of an object. An option may be missing.
 fn field(
     label: &Label,
     shape: &Shape,
@@ -194,7 +194,7 @@ fn whole(number: &Number) -> Option<i128> {
     signed.or_else(|| number.as_u64().map(i128::from))
 }
 
-/// Parses an integer in decimal digits. It allows no `+`, unlike `parse`.
+/// Parses an integer in decimal digits. Unlike `parse`, refuses a `+`.
 fn parse_digits(text: &str) -> Option<i128> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let plain = (1..=20).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_digit());
@@ -331,7 +331,7 @@ fn lower_some(shape: &Shape, value: &Value, left: &mut usize) -> Result<Val, Mis
     }
 }
 
-/// Adds null to what is expected.
+/// Adds null to the expected types.
 fn or_null(misfit: Misfit) -> Misfit {
     match misfit {
         Misfit::Wrong { path, expected } if path.is_empty() => Misfit::Wrong {

@@ -1,5 +1,5 @@
-//! The names of tools that are functions: WIT's kebab case becomes the snake case
-//! that agents know. They are unique in the component.
+//! Names of typed functions as tools: WIT's kebab case becomes snake case. They are unique
+//! in the component.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,15 @@ use anyhow::{Context as _, bail};
 
 use skillhost_skills::text::line::Line;
 
-/// The length of the longest name of a tool.
+/// The maximum length of a tool's name.
 const MAX_NAME: usize = 64;
 
 /// The path of an exported function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FunctionPath {
-    /// The exported interface, as the component spells it. `None` is the world.
+    /// The exported interface in the component's spelling. `None` for the world.
     pub(crate) interface: Option<String>,
-    /// The function, as the component spells it.
+    /// The function in the component's spelling.
     pub(crate) function: String,
 }
 
@@ -44,14 +44,14 @@ pub(super) fn own_name(interface: &str) -> &str {
     name.rsplit_once('/').map_or(name, |(_, name)| name)
 }
 
-/// Returns a name of WIT in snake case. Names that differ in WIT differ here, too:
-/// WIT requires that they differ in more than case, and allows no `_`.
+/// Returns a WIT name in snake case. Different WIT names stay different: WIT requires that
+/// they differ in more than case, and forbids `_`.
 pub(crate) fn snake(kebab: &str) -> String {
     kebab.to_ascii_lowercase().replace('-', "_")
 }
 
-/// Returns the tools' names, in the order of the functions: a function's own name,
-/// with its interface's in front if several functions have the same.
+/// Returns the tools' names in the order of the functions: the function's own name,
+/// prefixed with its interface's name if several functions have the same.
 pub(crate) fn tool_names(paths: &[FunctionPath]) -> anyhow::Result<Vec<String>> {
     let mut own = BTreeMap::<_, usize>::new();
     for path in paths {

@@ -1,5 +1,5 @@
-//! The JSON Schema of a WIT type, with its comments as descriptions. Rules that a schema cannot express, such as that a
-//! string is base64, are checked when the value is made.
+//! JSON Schemas of WIT types, with comments as descriptions. Rules that a schema cannot
+//! express, such as that a string is base64, are checked when a value is lowered.
 
 use serde_json::{Map, Value, json};
 
@@ -7,21 +7,21 @@ use super::comments::TypeComments;
 use super::docs::joined;
 use super::shape::{Integer, Label, Shape};
 
-/// The largest integer that every reader of JSON reads exactly: many hold numbers as
-/// floats, which skip integers above it.
+/// The largest integer that every JSON parser represents exactly: many use floats, which
+/// skip integers above it.
 pub(crate) const MAX_EXACT: i128 = 9_007_199_254_740_991;
 
 /// The strings for floats that JSON cannot write as numbers.
 pub(crate) const NOT_FINITE: [&str; 3] = ["NaN", "Infinity", "-Infinity"];
 
-/// The most bytes of comments on types in the schemas of a component. Guards against: a
-/// comment that stands in a type of a thousand places.
+/// The maximum bytes of comments on types in the schemas of a component. Guards against: a
+/// comment on a type that is used a thousand times.
 const MAX_COMMENT_BYTES: usize = 64 << 10;
 
-/// Makes schemas, with the comments on types as descriptions.
+/// A generator of schemas with comments as descriptions.
 pub(crate) struct SchemaWriter<'a> {
     comments: &'a TypeComments,
-    /// Bytes of comments that may still be written.
+    /// The remaining bytes of comments.
     left: usize,
 }
 
@@ -85,13 +85,13 @@ impl<'a> SchemaWriter<'a> {
         }
     }
 
-    /// Returns the schema of an object with these properties and no others. An option
-    /// may be left out.
+    /// Returns the schema of an object with exactly these properties. Options may be
+    /// omitted.
     pub(crate) fn object(&mut self, fields: &[(Label, Shape)]) -> Map<String, Value> {
         self.properties(fields, |_| None)
     }
 
-    /// Returns the schema of a record of these fields.
+    /// Returns the schema of a record with these fields.
     pub(crate) fn record(
         &mut self,
         shape: &Shape,
@@ -131,8 +131,8 @@ impl<'a> SchemaWriter<'a> {
         schema
     }
 
-    /// Returns the schema of an option's value. A value that can be null itself is put
-    /// into an object.
+    /// Returns the schema of an option's value. A value that can be null itself is wrapped
+    /// in an object.
     fn some(&mut self, shape: &Shape) -> Value {
         match shape {
             Shape::Option(_) => single_property_schema("some", self.value(shape)),
@@ -140,8 +140,8 @@ impl<'a> SchemaWriter<'a> {
         }
     }
 
-    /// Returns the schema of cases, each with its comment. A case with a payload is an
-    /// object of one property; one without is its name.
+    /// Returns the schema of cases with their comments. A case with a payload is an object
+    /// with one property, any other is its name.
     fn cases<'c>(
         &mut self,
         cases: impl Iterator<Item = (&'c str, Option<&'c Shape>, Option<&'a str>)> + Clone,
@@ -168,7 +168,7 @@ impl<'a> SchemaWriter<'a> {
         }
     }
 
-    /// Adds the comments on a type of names, and on each of these.
+    /// Adds the comments on an enumeration or flags, and on each name.
     fn listed(&mut self, schema: Value, shape: &Shape, labels: &[Label]) -> Value {
         let comments = self.comments;
         let schema = self.described(schema, comments.of_type(shape));
@@ -190,7 +190,7 @@ impl<'a> SchemaWriter<'a> {
         schema
     }
 
-    /// Adds a comment to the description of a schema, if there is room.
+    /// Adds a comment to the description of a schema, if the budget allows it.
     fn describe(&mut self, schema: &mut Map<String, Value>, comment: Option<&str>) {
         let Some(comment) = comment else {
             return;
@@ -209,8 +209,8 @@ impl<'a> SchemaWriter<'a> {
     }
 }
 
-/// Returns the schema of an integer. One of 64 bits is a number up to [`MAX_EXACT`],
-/// and a string of its digits beyond.
+/// Returns the schema of an integer. An integer of 64 bits is a number up to [`MAX_EXACT`],
+/// and a string of digits beyond.
 fn integer_schema(integer: Integer) -> Value {
     let (least, most) = integer.range();
     let number = |least: i128, most: i128| {

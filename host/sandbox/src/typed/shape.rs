@@ -1,21 +1,21 @@
-//! The WIT types of a function, as far as they have a form in JSON: read from the
-//! component once, bounded, and independent of the runtime from then on.
+//! The WIT types of a function that have a JSON form: read from the component once,
+//! bounded, and independent of the runtime.
 
 use wasmtime::component::Type;
 use wasmtime::component::types::ResourceType;
 
 use crate::tool::limits::DEFINITIONS_BYTES;
 
-/// The most parts of a function's types together. Guards against: a type of a few
-/// bytes that names itself twice at each level, and has a million parts in full.
+/// The maximum number of parts of a function's types. Guards against: a type of a few bytes
+/// that refers to another one twice at each level, and so has a million parts.
 pub(super) const MAX_PARTS: usize = 2_000;
 
-/// The most parts of the types of all functions of a component. Guards against: a large
-/// type that hundreds of functions share.
+/// The maximum number of parts of the types of all functions of a component. Guards
+/// against: a large type that hundreds of functions share.
 const MAX_SHARED_PARTS: usize = 50_000;
 
-/// The most types within each other. Guards against: JSON that is nested more deeply
-/// than its readers go.
+/// The maximum nesting of types. Guards against: JSON that is nested too deeply for its
+/// parsers.
 const MAX_DEPTH: usize = 32;
 
 /// A WIT type.
@@ -36,7 +36,7 @@ pub(crate) enum Shape {
     Enum(Vec<Label>),
     Flags(Vec<Label>),
     Option(Box<Shape>),
-    /// The case `ok`, then the case `err`.
+    /// The cases `ok` and `err`.
     Result(Box<[Option<Shape>; 2]>),
 }
 
@@ -53,7 +53,7 @@ pub(crate) enum Integer {
 }
 
 impl Integer {
-    /// Returns the smallest and the largest value.
+    /// Returns the minimum and the maximum.
     pub(crate) fn range(self) -> (i128, i128) {
         match self {
             Self::S8 => (i8::MIN.into(), i8::MAX.into()),
@@ -68,12 +68,12 @@ impl Integer {
     }
 }
 
-/// A name of WIT.
+/// A WIT name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Label {
-    /// As the component spells it: `line-count`.
+    /// The component's spelling, such as `line-count`.
     pub(crate) wit: String,
-    /// As JSON spells it: `line_count`.
+    /// The spelling in JSON, such as `line_count`.
     pub(crate) json: String,
 }
 
@@ -86,16 +86,17 @@ impl Label {
     }
 }
 
-/// What may still be read of all types of a component.
+/// The remaining budget for all types of a component.
 pub(crate) struct ShapeBudget {
     parts: usize,
-    /// Bytes of names. Guards against: a long name that is in a type many times.
+    /// The remaining bytes of names. Guards against: a long name that is used many times in
+    /// a type.
     name_bytes: usize,
 }
 
 impl ShapeBudget {
-    /// Makes the budget of a component's functions. More bytes of names would not fit
-    /// in their definitions.
+    /// Creates the budget for a component's functions. More bytes of names would not fit
+    /// into their definitions.
     pub(super) fn of_functions() -> Self {
         Self::of_parts(MAX_SHARED_PARTS)
     }
@@ -107,15 +108,15 @@ impl ShapeBudget {
         }
     }
 
-    /// Returns true if the last type that was not read was too much for it.
+    /// Returns whether the last type exceeded the budget.
     pub(super) fn is_spent(&self) -> bool {
         self.parts == 0 || self.name_bytes == 0
     }
 }
 
-/// Reads a function's types within a bound.
+/// A bounded reader of a function's types.
 pub(crate) struct ShapeReader<'a> {
-    /// The number of parts that may still be read.
+    /// The remaining number of parts.
     parts: usize,
     budget: &'a mut ShapeBudget,
     /// Returns the name of a resource, if the component gives it one.
@@ -134,7 +135,7 @@ impl<'a> ShapeReader<'a> {
         }
     }
 
-    /// Reads a type. The error names the part that has no form in JSON.
+    /// Reads a type. The error names a part without a JSON form.
     pub(crate) fn read(&mut self, ty: &Type) -> Result<Shape, String> {
         self.shape(ty, 0)
     }
@@ -203,7 +204,7 @@ impl<'a> ShapeReader<'a> {
         self.shape(ty, depth + 1)
     }
 
-    /// Reads what a case holds. A case is a part also if it holds nothing.
+    /// Reads the payload of a case. A case without a payload is a part too.
     fn payload(&mut self, ty: Option<Type>, depth: usize) -> Result<Option<Shape>, String> {
         match ty {
             Some(ty) => self.within(&ty, depth).map(Some),
@@ -219,7 +220,7 @@ impl<'a> ShapeReader<'a> {
         names.map(label).collect()
     }
 
-    /// Charges a name.
+    /// Charges the budget for a name.
     fn label(&mut self, name: &str) -> Result<Label, String> {
         let left = &mut self.budget.name_bytes;
         take(left, name.len()).ok_or_else(|| {
@@ -236,7 +237,7 @@ impl<'a> ShapeReader<'a> {
     }
 }
 
-/// Takes from what is left. If it is not enough, nothing is left.
+/// Takes from a budget. If it is not enough, the budget becomes zero.
 fn take(left: &mut usize, amount: usize) -> Option<()> {
     let rest = left.checked_sub(amount);
     *left = rest.unwrap_or(0);

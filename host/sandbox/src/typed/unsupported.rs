@@ -1,5 +1,5 @@
-//! WIT types that no engine here runs. The compiler reports them by a position in the
-//! component's bytes. This module finds the function, for its author.
+//! WIT types that the engine does not support. The compiler reports them by a position in
+//! the binary; this module finds the function, for its author.
 
 use wasmparser::component_types::{
     ComponentDefinedType, ComponentEntityType, ComponentFuncTypeId, ComponentValType,
@@ -9,14 +9,14 @@ use wasmparser::{Parser, Payload, PrimitiveValType, ValidPayload, Validator, Was
 
 use super::names::FunctionPath;
 
-/// The most types that a search visits. Guards against: a type that names itself
+/// The maximum number of visited types. Guards against: a type that refers to another one
 /// twice at each level.
 const MAX_VISITED: usize = 10_000;
 
-/// Returns an error that names the first exported function with such a type.
-/// `None` if the compiler refused the component for another reason.
+/// Returns an error that names the first exported function with an unsupported type.
+/// Returns `None` if the compiler refused the component for another reason.
 pub(crate) fn find_unsupported(component: &[u8]) -> Option<String> {
-    // No code is compiled, and none is read.
+    // Neither compiles nor parses code.
     let mut validator = Validator::new_with_features(WasmFeatures::all());
     let mut depth = 0_usize;
     let mut exported = Vec::new();
@@ -44,7 +44,7 @@ pub(crate) fn find_unsupported(component: &[u8]) -> Option<String> {
     exported.into_iter().find_map(|name| search.export(name))
 }
 
-/// A search of types, with the number that it may still visit.
+/// A search of types with the remaining number of visits.
 struct TypeSearch<'a> {
     types: TypesRef<'a>,
     left: usize,
@@ -90,7 +90,7 @@ impl TypeSearch<'_> {
         ))
     }
 
-    /// Returns the first such type in a type.
+    /// Returns the first unsupported type in a type.
     fn value(&mut self, ty: ComponentValType) -> Option<&'static str> {
         let mut rest = vec![ty];
         while let Some(ty) = rest.pop() {

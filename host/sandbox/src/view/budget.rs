@@ -1,5 +1,5 @@
-//! The budget of a view: the bytes and the files that it may hold. Bytes also count
-//! against the memory that calls share.
+//! The budget of a view: its maximum bytes and files. Bytes also count against the memory
+//! that calls share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -9,15 +9,15 @@ use rustix::io::Errno;
 use crate::engine::CallQuota;
 use crate::tool::limits::Limits;
 
-/// The bytes that a file, folder or link counts as, beside its content. Guards
-/// against: a million empty files.
+/// The bytes charged for a file, folder or link besides its content. Guards against: a
+/// million empty files.
 const NODE_BYTES: usize = 512;
 
-/// The bytes that an entry of a folder counts as, beside its name. Guards against:
-/// names without end.
+/// The bytes charged for an entry of a folder besides its name. Guards against: any number
+/// of names.
 const ENTRY_BYTES: usize = 160;
 
-/// What a view may hold, and what it holds now.
+/// The limits of a view, and its present use.
 pub(super) struct ViewBudget {
     quota: Arc<CallQuota>,
     /// The tool's name, for the log.
@@ -26,12 +26,12 @@ pub(super) struct ViewBudget {
     most_bytes: usize,
     files: AtomicUsize,
     most_files: usize,
-    /// The deepest that a folder may lie.
+    /// The maximum depth of a folder.
     pub(super) most_depth: usize,
     is_reported: AtomicBool,
 }
 
-/// A part of a budget, which returns on drop.
+/// A lease on a part of the budget, which ends on drop.
 pub(super) struct BudgetCharge {
     budget: Arc<ViewBudget>,
     bytes: usize,
@@ -63,7 +63,7 @@ impl ViewBudget {
         Ok(charge)
     }
 
-    /// Returns a charge of nothing, for what every view has, or may come to have.
+    /// Returns an empty charge, for nodes that every view has.
     pub(super) fn nothing(self: &Arc<Self>) -> BudgetCharge {
         BudgetCharge {
             budget: Arc::clone(self),
@@ -84,7 +84,7 @@ impl ViewBudget {
         Ok(charge)
     }
 
-    /// Checks the depth of a folder: that of the skill's own is 0.
+    /// Checks the depth of a folder. The skill's own folder has depth 0.
     pub(super) fn check_depth(&self, depth: usize) -> Result<(), Errno> {
         if depth <= self.most_depth {
             Ok(())
@@ -93,7 +93,7 @@ impl ViewBudget {
         }
     }
 
-    /// Tells the operator once which limit the guest met: the guest has a number.
+    /// Logs the limit that the guest reached, once. The guest only gets an error number.
     fn refuse(&self, key: &str, error: Errno) -> Errno {
         if !self.is_reported.swap(true, Ordering::Relaxed) {
             tracing::info!(tool = &*self.tool, "its view met the limit `{key}`");

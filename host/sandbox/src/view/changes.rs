@@ -1,5 +1,5 @@
-//! What a view holds when its call ends: the files of the call's folder that differ
-//! from those of the disk.
+//! The changes of a view at the end of its call: files of the call's folder that differ
+//! from the disk.
 
 use std::io::Read as _;
 use std::iter;
@@ -14,21 +14,21 @@ use crate::tool::Changes;
 use skillhost_skills::entries::EntryCursor;
 use skillhost_skills::guard::PathTarget;
 
-/// A walk through a view that gathers what has changed. Its steps return `None` once
-/// the call is over. Guards against: a guest that ends after it made as much as its
-/// limits allow, so that others wait for work that no deadline ends.
+/// A walk through a view that collects changes. Its steps return `None` once the call is
+/// over. Guards against: a guest that creates as much as its limits allow, so that others
+/// wait for work without a deadline.
 struct ChangeWalk<'a> {
     view: &'a View,
     is_over: &'a dyn Fn() -> bool,
-    /// The path in the call's folder where it is.
+    /// The current path in the call's folder.
     path: String,
     changes: Changes,
 }
 
 impl View {
-    /// Returns what has changed, with `most` paths of files, and of removed ones, at
-    /// most. `None` if the call is over before all is known. The guest must have ended:
-    /// a later write to a changed file would fail.
+    /// Returns the changes, with at most `most` paths of files and of removed ones. Returns
+    /// `None` if the call is over first. The guest must have ended: later writes to changed
+    /// files would fail.
     pub(crate) fn changes(&self, most: usize, is_over: &dyn Fn() -> bool) -> Option<Changes> {
         let mut walk = ChangeWalk {
             view: self,
@@ -42,7 +42,7 @@ impl View {
 }
 
 impl ChangeWalk<'_> {
-    /// Does something where a name leads from here.
+    /// Runs a function in a subfolder or at a name.
     fn at(&mut self, name: &str, work: impl FnOnce(&mut Self) -> Option<()>) -> Option<()> {
         if (self.is_over)() {
             return None;
@@ -57,8 +57,8 @@ impl ChangeWalk<'_> {
         Some(())
     }
 
-    /// Adds the changes in the folder that is here. `is_on_disk` says whether the disk
-    /// has a folder here too.
+    /// Adds the changes in the current folder. `is_on_disk` says whether the disk has this
+    /// folder too.
     fn add_folder(&mut self, folder: &Arc<FolderNode>, is_on_disk: bool) -> Option<()> {
         if is_on_disk {
             self.add_removed(folder)?;
@@ -84,7 +84,7 @@ impl ChangeWalk<'_> {
         Some(())
     }
 
-    /// Adds what the disk's folder here has and the view's has not.
+    /// Adds entries of the disk's current folder that the view does not have.
     fn add_removed(&mut self, folder: &Arc<FolderNode>) -> Option<()> {
         if folder.disk_path().is_some() {
             let next = |name: &String| folder.hidden_after(name);
@@ -117,13 +117,13 @@ impl ChangeWalk<'_> {
         })
     }
 
-    /// Returns the kind of what the disk has here.
+    /// Returns the type of the disk's entry at the current path.
     fn kind_on_disk(&self) -> Option<FileType> {
         let status = self.view.disk_status(Path::new(&self.path));
         Some(status.ok()?.kind)
     }
 
-    /// Lists the disk's folder here, if it has one.
+    /// Lists the disk's folder at the current path, if it exists.
     fn entries_on_disk(&self) -> Option<EntryCursor> {
         match self.view.disk.lookup(Path::new(&self.path), false) {
             Ok(PathTarget::Folder(folder)) => EntryCursor::of(folder.handle()).ok(),
@@ -131,7 +131,7 @@ impl ChangeWalk<'_> {
         }
     }
 
-    /// Checks whether the disk has a file with these bytes here.
+    /// Returns whether the disk has a file with these bytes at the current path.
     fn is_on_disk(&self, bytes: &[u8]) -> Option<bool> {
         let Ok(PathTarget::File(seen)) = self.view.disk.lookup(Path::new(&self.path), false) else {
             return Some(false);

@@ -1,4 +1,4 @@
-//! A file of a view: on the disk until its first write, then in memory.
+//! Files of a view: on the disk until the first write, then in memory.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -24,15 +24,15 @@ pub(super) struct FileNode {
 
 struct FileState {
     content: FileContent,
-    /// True if the audit log has the bytes in memory, in case that they are code.
+    /// True if the audit log has noted the present bytes in memory as possible code.
     is_noted: bool,
     links: u64,
     times: Times,
 }
 
 enum FileContent {
-    /// The file of the disk at this path below the skill's folder. It is open while
-    /// a handle needs it.
+    /// The file of the disk at this path in the skill's folder. It is open while a handle
+    /// uses it.
     Disk {
         path: PathBuf,
         open: Weak<OpenFile>,
@@ -40,36 +40,36 @@ enum FileContent {
     Memory(Arc<FileBytes>),
 }
 
-/// The bytes of a file in memory. They count until the last user drops them.
+/// The bytes of a file in memory. They are charged until the last user drops them.
 struct FileBytes {
     bytes: Vec<u8>,
     charge: BudgetCharge,
 }
 
-/// The bytes of a file, shared.
+/// The shared bytes of a file.
 struct SharedBytes(Arc<FileBytes>);
 
 /// A handle of a file.
 #[derive(Clone)]
 pub(crate) struct FileHandle {
     pub(super) node: Arc<FileNode>,
-    /// The open file, if it was on the disk when the handle was made.
+    /// The open file, if it was on the disk when the handle was created.
     disk: Option<Arc<OpenFile>>,
     pub(crate) readable: bool,
     pub(crate) writable: bool,
     names: Option<HandleNames>,
 }
 
-/// The names by which a file was opened, for the note of code that the call wrote.
+/// The names with which a file was opened, for noting code that the call wrote.
 #[derive(Clone)]
 struct HandleNames {
     log: ScriptLog,
-    /// The path that was asked for, and the file's own name if symlinks led to it.
+    /// The requested path, and the file's own name if symlinks led to it.
     names: Arc<[String; 2]>,
 }
 
 impl FileNode {
-    /// Makes an empty file.
+    /// Creates an empty file.
     pub(super) fn empty(budget: &Arc<ViewBudget>) -> Result<Self, Errno> {
         let content = FileContent::Memory(Arc::new(FileBytes::empty(budget)));
         Ok(Self {
@@ -84,7 +84,7 @@ impl FileNode {
         })
     }
 
-    /// Makes the node of a file that lies on the disk.
+    /// Creates the node of a file on the disk.
     pub(super) fn on_disk(status: &FileStatus, path: PathBuf, charge: BudgetCharge) -> Self {
         let content = FileContent::Disk {
             path,
@@ -127,7 +127,7 @@ impl FileNode {
         })
     }
 
-    /// Returns the path on the disk, while its content is there.
+    /// Returns the path on the disk, as long as its content is there.
     pub(super) fn disk_path(&self) -> Option<PathBuf> {
         match &lock(&self.state).content {
             FileContent::Disk { path, .. } => Some(path.clone()),
@@ -135,7 +135,7 @@ impl FileNode {
         }
     }
 
-    /// Returns the bytes, if they are in memory. They are not copied.
+    /// Returns the bytes without a copy, if they are in memory.
     pub(super) fn bytes(&self) -> Option<Bytes> {
         match &lock(&self.state).content {
             FileContent::Disk { .. } => None,
@@ -143,7 +143,7 @@ impl FileNode {
         }
     }
 
-    /// Returns the status. `on_disk` is that of the disk's file, if the content is
+    /// Returns the status. `on_disk` reads the status of the disk's file, if the content is
     /// there.
     pub(super) fn status(
         &self,
@@ -175,7 +175,7 @@ impl FileNode {
         lock(&self.state).times.set(accessed, modified);
     }
 
-    /// Changes the number of names, and the times with it.
+    /// Changes the number of names and the times.
     pub(super) fn with_links(&self, change: impl FnOnce(&mut u64, &mut Times)) {
         let state = &mut *lock(&self.state);
         change(&mut state.links, &mut state.times);
@@ -192,8 +192,8 @@ impl FileHandle {
         }
     }
 
-    /// Notes in a log, from now on, what the call wrote to the file and reads from this
-    /// handle, if a name of the file may be that of a module.
+    /// Makes this handle note code in a log: bytes that the call wrote to the file and
+    /// reads from this handle, if a name of the file may be a module's.
     pub(super) fn noted_in(self, log: Option<&ScriptLog>, asked: &str, name: &str) -> Self {
         let names = log.map(|log| HandleNames {
             log: log.clone(),
@@ -202,7 +202,7 @@ impl FileHandle {
         Self { names, ..self }
     }
 
-    /// Returns the open file and its path in the call's folder, while the content is
+    /// Returns the open file and its path in the call's folder, as long as the content is
     /// on the disk.
     pub(crate) fn on_disk(&self) -> Option<(PathBuf, &OpenFile)> {
         Some((self.node.disk_path()?, self.disk.as_deref()?))
@@ -236,8 +236,7 @@ impl FileHandle {
         open.read_at(length, offset).map_err(|error| errno(&error))
     }
 
-    /// Writes bytes at a position, all of them or none. Past the end, zeroes fill
-    /// what lies between.
+    /// Writes all bytes at a position, or none. Fills a gap after the end with zeroes.
     pub(crate) fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), Errno> {
         if bytes.is_empty() && self.writable {
             return Ok(());
@@ -257,7 +256,7 @@ impl FileHandle {
         self.write_at(bytes, end)
     }
 
-    /// Cuts the file, or fills it with zeroes, to this size.
+    /// Truncates the file, or extends it with zeroes, to a size.
     pub(crate) fn set_size(&self, size: u64) -> Result<(), Errno> {
         if !self.writable {
             return Err(Errno::BADF);
@@ -269,7 +268,7 @@ impl FileHandle {
         self.change(|file| file.resize(size))
     }
 
-    /// Empties the file, without a look at what it was.
+    /// Truncates the file to zero without reading it.
     pub(super) fn clear(&self) -> Result<(), Errno> {
         let budget = self.node.charge.budget();
         let empty = FileBytes::empty(budget);
@@ -310,7 +309,7 @@ impl FileHandle {
         let FileContent::Memory(bytes) = &mut state.content else {
             return Err(Errno::BADF);
         };
-        // Nobody else has the bytes before the call has ended.
+        // The bytes are only shared after the call has ended.
         change(Arc::get_mut(bytes).ok_or(Errno::TXTBSY)?)?;
         state.is_noted = false;
         state.times.touch();
@@ -319,8 +318,8 @@ impl FileHandle {
 }
 
 impl HandleNames {
-    /// Notes bytes that the call wrote and reads. Returns whether they may be code. More
-    /// than a script may have, or one file too many, cannot be read.
+    /// Notes bytes that the call wrote and reads. Returns whether they may be code. Fails
+    /// if they are larger than a script may be, or if there are too many files.
     fn note(&self, bytes: &[u8]) -> Result<bool, Errno> {
         let may_be = |name: &String| self.log.may_be_module(Path::new(name));
         if !self.names.iter().any(may_be) {
@@ -329,7 +328,7 @@ impl HandleNames {
         if bytes.len() as u64 > SCRIPT_BYTES {
             return Err(Errno::FBIG);
         }
-        // One that was just made is empty, and no code.
+        // A new file is empty, and so not code.
         if bytes.is_empty() || self.log.add_written(bytes) {
             Ok(true)
         } else {
@@ -346,7 +345,7 @@ impl FileBytes {
         }
     }
 
-    /// Reads a file that had `size` bytes when it was looked at.
+    /// Reads a file that had `size` bytes when it was found.
     fn read(open: &OpenFile, size: u64, budget: &Arc<ViewBudget>) -> Result<Self, Errno> {
         let size = usize::try_from(size).map_err(|_| Errno::NOSPC)?;
         let mut charge = budget.bytes(size)?;
@@ -356,12 +355,12 @@ impl FileBytes {
         Ok(Self { bytes, charge })
     }
 
-    /// Cuts the bytes, or adds zeroes, to this size.
+    /// Truncates the bytes, or adds zeroes, to a size.
     fn resize(&mut self, size: usize) -> Result<(), Errno> {
         let capacity = self.bytes.capacity();
         if size > capacity {
-            // Twice as much, so that a thousand small writes are not a thousand
-            // copies; just enough, if there is no more.
+            // Doubles the capacity, so that a thousand small writes are not a thousand
+            // copies, or takes just enough if there is no more memory.
             let doubled = capacity.saturating_mul(2).max(size);
             let mut more = doubled - capacity;
             if self.charge.grow(more).is_err() {
@@ -391,8 +390,8 @@ impl AsRef<[u8]> for SharedBytes {
     }
 }
 
-/// Returns the number of an error of the file system. cap-std's own refusal has none: it is
-/// of a path that leads outside.
+/// Returns the number of a file system error. cap-std's own error for a path that leads out
+/// has none.
 pub(super) fn errno(error: &io::Error) -> Errno {
     Errno::from_io_error(error).unwrap_or(match error.kind() {
         io::ErrorKind::PermissionDenied => Errno::PERM,

@@ -1,5 +1,5 @@
-//! A folder of a view: its own entries over those of a folder of the disk, less
-//! those that were removed.
+//! Folders of a view: their own entries, merged with those of a folder of the disk that are
+//! not hidden.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -33,13 +33,12 @@ pub(crate) struct FolderNode {
 }
 
 struct FolderState {
-    /// The path below the skill's folder of the folder of the disk that lies under
-    /// this one, if any does.
+    /// The path in the skill's folder of the folder of the disk below this one, if any.
     disk: Option<PathBuf>,
     entries: BTreeMap<String, FolderEntry>,
-    /// Names of the disk that are not in the view, or stand for something else.
+    /// The names of the disk that are hidden: removed or replaced in the view.
     hidden: BTreeMap<String, BudgetCharge>,
-    /// The folder that this one lies in; none of the top ones and of removed ones.
+    /// The parent. `None` for roots and removed folders.
     parent: Weak<FolderNode>,
     is_removed: bool,
     times: Times,
@@ -47,13 +46,13 @@ struct FolderState {
 
 struct FolderEntry {
     node: Node,
-    /// True if the disk has it under this name.
+    /// True if the disk has the entry under this name.
     is_on_disk: bool,
     _charge: BudgetCharge,
 }
 
-/// The rest of a listing. A folder may change between two entries: what it has from
-/// the first to the last is listed once.
+/// A listing in progress. The folder may change during it; entries that exist the whole
+/// time are listed once.
 pub(crate) struct FolderListing {
     folder: Arc<FolderNode>,
     /// The last name of the view's own entries, until all are listed.
@@ -63,7 +62,7 @@ pub(crate) struct FolderListing {
 }
 
 impl Node {
-    /// Counts one name more or less.
+    /// Changes the number of names.
     pub(super) fn add_links(&self, more: i64) {
         let add = |links: &mut u64, times: &mut Times| {
             *links = links.saturating_add_signed(more);
@@ -86,12 +85,12 @@ impl Node {
 }
 
 impl FolderNode {
-    /// Makes an empty folder.
+    /// Creates an empty folder.
     pub(super) fn empty(charge: BudgetCharge) -> Arc<Self> {
         Self::new(NodeId::new(), None, Times::new(), charge)
     }
 
-    /// Makes the node of a folder of the disk.
+    /// Creates the node of a folder of the disk.
     pub(super) fn on_disk(status: &FileStatus, path: PathBuf, charge: BudgetCharge) -> Arc<Self> {
         Self::new(NodeId::of(status), Some(path), Times::default(), charge)
     }
@@ -115,12 +114,12 @@ impl FolderNode {
         self.charge.budget()
     }
 
-    /// Returns the path of the folder of the disk under this one.
+    /// Returns the path of the folder of the disk below this one.
     pub(super) fn disk_path(&self) -> Option<PathBuf> {
         lock(&self.state).disk.clone()
     }
 
-    /// Returns the path on the disk of what has a name there and is not hidden.
+    /// Returns the path on the disk of a name, unless it is hidden.
     pub(super) fn disk_path_of(&self, name: &str) -> Option<PathBuf> {
         let state = lock(&self.state);
         if state.hidden.contains_key(name) {
@@ -130,7 +129,7 @@ impl FolderNode {
         }
     }
 
-    /// Returns the entry that the view itself has under a name.
+    /// Returns the view's own entry of a name.
     pub(super) fn entry(&self, name: &str) -> Option<Node> {
         let state = lock(&self.state);
         Some(state.entries.get(name)?.node.clone())
@@ -144,28 +143,28 @@ impl FolderNode {
         entries.map(pair).collect()
     }
 
-    /// Returns the first of the view's own entries whose name is after this one.
+    /// Returns the view's own entry that follows a name.
     pub(super) fn entry_after(&self, name: &str) -> Option<(String, Node)> {
         let state = lock(&self.state);
         let (name, entry) = state.entries.range::<str, _>(after(name)).next()?;
         Some((name.clone(), entry.node.clone()))
     }
 
-    /// Returns the first name of the disk after this one that is hidden.
+    /// Returns the hidden name that follows a name.
     pub(super) fn hidden_after(&self, name: &str) -> Option<String> {
         let state = lock(&self.state);
         let (name, _) = state.hidden.range::<str, _>(after(name)).next()?;
         Some(name.clone())
     }
 
-    /// Puts the node of something on the disk under its name there.
+    /// Adds the node of an entry of the disk under its name.
     pub(super) fn intern(self: &Arc<Self>, name: &str, node: Node) -> Result<(), Errno> {
         let charge = self.budget().entry(name)?;
         self.put(name, node, true, charge);
         Ok(())
     }
 
-    /// Puts a node under a name that is free. The charge is of the entry.
+    /// Adds a node under a free name. `charge` is for the entry.
     pub(super) fn attach(self: &Arc<Self>, name: &str, node: Node, charge: BudgetCharge) {
         self.put(name, node, false, charge);
         self.touch();
@@ -183,8 +182,7 @@ impl FolderNode {
         lock(&self.state).entries.insert(name.to_owned(), entry);
     }
 
-    /// Takes a name out of the folder. The charge is of the note that what the disk
-    /// has under it is hidden.
+    /// Removes a name. `charge` is for hiding the disk's entry.
     pub(super) fn detach(&self, name: &str, charge: BudgetCharge) -> Option<Node> {
         let mut state = lock(&self.state);
         let entry = state.entries.remove(name);
@@ -196,7 +194,7 @@ impl FolderNode {
         entry.map(|entry| entry.node)
     }
 
-    /// Notes that the folder has no name any more. Nothing can be made in it then.
+    /// Marks the folder as removed. Nothing can be created in it any more.
     pub(super) fn remove(&self, status: &NodeStatus) {
         self.leave_disk(status);
         let mut state = lock(&self.state);
@@ -204,7 +202,7 @@ impl FolderNode {
         state.parent = Weak::new();
     }
 
-    /// Cuts the folder off from the disk: its entries are all that it has.
+    /// Detaches the folder from the disk. It then only has its own entries.
     pub(super) fn leave_disk(&self, status: &NodeStatus) {
         let mut state = lock(&self.state);
         state.disk = None;
@@ -216,18 +214,18 @@ impl FolderNode {
         lock(&self.state).is_removed
     }
 
-    /// Returns this folder and those that it lies in, the nearest first.
+    /// Returns this folder and its ancestors, nearest first.
     pub(super) fn ancestors(self: &Arc<Self>) -> impl Iterator<Item = Arc<Self>> + use<> {
         let parent = |folder: &Arc<Self>| lock(&folder.state).parent.upgrade();
         std::iter::successors(Some(Arc::clone(self)), parent)
     }
 
-    /// Returns how many folders this one lies in.
+    /// Returns the depth: the number of ancestors.
     pub(super) fn depth(self: &Arc<Self>) -> usize {
         self.ancestors().count() - 1
     }
 
-    /// Returns how many folders lie in one another below this one.
+    /// Returns the height: the maximum nesting of folders below this one.
     pub(super) fn height(&self) -> usize {
         let entries = self.entries().into_iter();
         let heights = entries.map(|(_, node)| match node {
@@ -249,7 +247,7 @@ impl FolderNode {
         lock(&self.state).times.set(accessed, modified);
     }
 
-    /// Returns the status. `on_disk` is that of the disk's folder.
+    /// Returns the status. `on_disk` reads the status of the disk's folder.
     pub(super) fn status(
         &self,
         on_disk: impl FnOnce(PathBuf) -> Result<FileStatus, Errno>,
@@ -315,7 +313,7 @@ impl FolderListing {
         Ok(Some(is_listed.then(|| (name, listed(entry.kind)))))
     }
 
-    /// Returns the next of the entries that the disk does not list.
+    /// Returns the next entry that the disk does not list.
     fn next_of_own(&mut self) -> Option<(String, FileType)> {
         let state = lock(&self.folder.state);
         let from = match &self.last {
@@ -336,7 +334,8 @@ fn after(name: &str) -> (Bound<&str>, Bound<&str>) {
     (Bound::Excluded(name), Bound::Unbounded)
 }
 
-/// Returns the kind of an entry of the disk: a guest learns no more of special files.
+/// Returns the type of an entry of the disk for guests, which do not see the types of
+/// special files.
 fn listed(kind: FileType) -> FileType {
     match kind {
         FileType::RegularFile | FileType::Directory | FileType::Symlink => kind,

@@ -1,4 +1,4 @@
-//! A symlink of a view.
+//! Symlinks of a view.
 
 use std::sync::Mutex;
 
@@ -12,8 +12,8 @@ use skillhost_skills::guard::FileStatus;
 /// A symlink.
 pub(super) struct LinkNode {
     id: NodeId,
-    /// A relative path. One of the disk may have another target, which a guest must
-    /// not learn: then this is the error of whoever asks.
+    /// The relative target, or the error for an absolute target on the disk, which guests
+    /// must not see.
     pub(super) target: Result<String, Errno>,
     size: u64,
     state: Mutex<LinkState>,
@@ -26,7 +26,7 @@ struct LinkState {
 }
 
 impl LinkNode {
-    /// Makes a link.
+    /// Creates a link.
     pub(super) fn new(target: String, charge: BudgetCharge) -> Self {
         Self {
             id: NodeId::new(),
@@ -40,7 +40,7 @@ impl LinkNode {
         }
     }
 
-    /// Makes the node of a link of the disk.
+    /// Creates the node of a link of the disk.
     pub(super) fn on_disk(
         status: FileStatus,
         target: Result<String, Errno>,
@@ -74,7 +74,7 @@ impl LinkNode {
         lock(&self.state).times.set(accessed, modified);
     }
 
-    /// Changes the number of names, and the times with it.
+    /// Changes the number of names and the times.
     pub(super) fn with_links(&self, change: impl FnOnce(&mut u64, &mut Times)) {
         let state = &mut *lock(&self.state);
         change(&mut state.links, &mut state.times);

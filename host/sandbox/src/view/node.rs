@@ -1,5 +1,5 @@
-//! What all nodes of a view have: an identity, which stays when they are written,
-//! renamed or removed, a status, and times.
+//! Common parts of a view's nodes: an identity, which does not change when they are
+//! written, renamed or removed, a status, and times.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -9,7 +9,7 @@ use rustix::fs::FileType;
 
 use skillhost_skills::guard::FileStatus;
 
-/// The identity of a file, folder or link in its call. No guest may learn it.
+/// The identity of a file, folder or link in its call. Guests must not see it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum NodeId {
     Disk((u32, u32), u64),
@@ -27,10 +27,10 @@ pub(crate) struct NodeStatus {
     pub(crate) changed: Timestamp,
 }
 
-/// Seconds since 1970, and nanoseconds.
+/// The seconds since 1970, and nanoseconds.
 pub(crate) type Timestamp = (i64, u32);
 
-/// The times that a view has set, over those of the disk.
+/// The times that a view has set, which override those of the disk.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Times {
     accessed: Option<Timestamp>,
@@ -39,7 +39,7 @@ pub(super) struct Times {
 }
 
 impl NodeId {
-    /// Returns an identity that no other node of this process has.
+    /// Returns a unique identity in this process.
     pub(super) fn new() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Self::Memory(NEXT.fetch_add(1, Ordering::Relaxed))
@@ -97,7 +97,7 @@ impl From<FileStatus> for NodeStatus {
 }
 
 impl Times {
-    /// Returns the times of something that is made now.
+    /// Returns the times of a new node.
     pub(super) fn new() -> Self {
         let now = Some(now());
         Self {
@@ -107,7 +107,7 @@ impl Times {
         }
     }
 
-    /// Returns the times that a status has.
+    /// Returns the times of a status.
     pub(super) fn of(status: &NodeStatus) -> Self {
         Self {
             accessed: Some(status.accessed),
@@ -116,13 +116,13 @@ impl Times {
         }
     }
 
-    /// Notes that the content changes now.
+    /// Sets the times for a change of the content now.
     pub(super) fn touch(&mut self) {
         let now = Some(now());
         (self.modified, self.changed) = (now, now);
     }
 
-    /// Notes that the status changes now.
+    /// Sets the time for a change of the status now.
     pub(super) fn touch_status(&mut self) {
         self.changed = Some(now());
     }
@@ -142,8 +142,7 @@ pub(crate) fn now() -> Timestamp {
     (seconds, since.subsec_nanos())
 }
 
-/// Locks a state. A call is one thread, and no lock is held while another is taken,
-/// so this never waits.
+/// Locks a state. A call uses one thread and never takes two locks, so this never waits.
 pub(super) fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
     state.lock().unwrap_or_else(|broken| broken.into_inner())
 }

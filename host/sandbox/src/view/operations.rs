@@ -1,4 +1,4 @@
-//! What a guest does by path, as Linux does it. Names that change, in `rename.rs`.
+//! Operations of a guest on paths, with the behaviour of Linux. Renaming is in `rename.rs`.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub(crate) enum ViewHandle {
     Folder(Arc<FolderNode>),
 }
 
-/// The way in which a file or folder is opened.
+/// The options for opening a file or folder.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct OpenMode {
     pub(crate) follow: bool,
@@ -34,12 +34,12 @@ pub(crate) struct OpenMode {
     pub(crate) write: bool,
 }
 
-/// Counts one more entry that is read of a folder, or returns an error once the call has
-/// read as many as it may.
+/// A function that counts an entry that is read from a folder. Fails once the call has read
+/// the maximum.
 pub(crate) type EntryCounter<'a> = dyn FnMut() -> Result<(), Errno> + 'a;
 
 impl ViewHandle {
-    /// Checks whether both are handles of one file or folder.
+    /// Returns whether both are handles of the same file or folder.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::File(one), Self::File(other)) => Arc::ptr_eq(&one.node, &other.node),
@@ -50,7 +50,7 @@ impl ViewHandle {
 }
 
 impl View {
-    /// Opens a file or folder, or makes a file.
+    /// Opens a file or folder, or creates a file.
     pub(crate) fn open(
         &self,
         base: &Arc<FolderNode>,
@@ -60,8 +60,8 @@ impl View {
         self.open_noted(base, path, mode, None)
     }
 
-    /// Opens a file or folder, or makes a file. The log notes code that the call wrote and
-    /// reads from the handle.
+    /// Opens a file or folder, or creates a file. The log notes code that the call wrote
+    /// and reads from the handle.
     pub(crate) fn open_noted(
         &self,
         base: &Arc<FolderNode>,
@@ -174,7 +174,7 @@ impl View {
         }
     }
 
-    /// Returns the status of what lies at a path.
+    /// Returns the status of a path.
     pub(crate) fn status_at(
         &self,
         base: &Arc<FolderNode>,
@@ -217,7 +217,7 @@ impl View {
         }
     }
 
-    /// Sets the times of what lies at a path.
+    /// Sets the times of a path.
     pub(crate) fn set_times_at(
         &self,
         base: &Arc<FolderNode>,
@@ -238,7 +238,7 @@ impl View {
         Ok(())
     }
 
-    /// Makes a folder.
+    /// Creates a folder.
     pub(crate) fn make_folder(&self, base: &Arc<FolderNode>, path: &str) -> Result<(), Errno> {
         let entry = match self.resolve(base, path, LastLink::Named)? {
             PathEnd::Folder(_) => return Err(Errno::EXIST),
@@ -253,7 +253,7 @@ impl View {
         self.make(&entry.parent, &entry.name, Node::Folder(folder))
     }
 
-    /// Makes a symlink. An absolute target is refused: it would lead out.
+    /// Creates a symlink. Refuses an absolute target, which would lead out.
     pub(crate) fn make_link(
         &self,
         base: &Arc<FolderNode>,
@@ -273,7 +273,7 @@ impl View {
         self.make(&entry.parent, &entry.name, Node::Link(Arc::new(link)))
     }
 
-    /// Gives a file or link a second name.
+    /// Creates a hard link to a file or link.
     pub(crate) fn add_name(
         &self,
         (base, path, follow): (&Arc<FolderNode>, &str, bool),
@@ -314,7 +314,8 @@ impl View {
         Ok(())
     }
 
-    /// Removes an empty folder. `count` counts the entries that are read to see that it is.
+    /// Removes an empty folder. `count` counts the entries that are read to check that it
+    /// is empty.
     pub(crate) fn remove_folder(
         &self,
         base: &Arc<FolderNode>,
@@ -342,7 +343,7 @@ impl View {
         Ok(())
     }
 
-    /// Checks that a folder has no entry but those that the view hides.
+    /// Checks that a folder only has hidden entries.
     pub(super) fn check_empty(
         &self,
         folder: &Arc<FolderNode>,
@@ -360,7 +361,7 @@ impl View {
         Ok(())
     }
 
-    /// Puts a new node under a free name.
+    /// Adds a new node under a free name.
     fn make(&self, parent: &Arc<FolderNode>, name: &str, node: Node) -> Result<(), Errno> {
         if parent.is_removed() {
             return Err(Errno::NOENT);
@@ -370,7 +371,7 @@ impl View {
         Ok(())
     }
 
-    /// Looks a path up: a folder without a name, or an entry.
+    /// Resolves a path to a folder without a name, or to an entry.
     #[allow(clippy::type_complexity, reason = "the parts are used at once")]
     fn look_up(
         &self,
@@ -395,7 +396,7 @@ impl View {
     }
 }
 
-/// Returns a name that is free for something other than a folder.
+/// Returns the free entry of a path, for anything but a folder.
 pub(super) fn free(end: PathEnd) -> Result<PathEntry, Errno> {
     match end {
         PathEnd::Folder(_) => Err(Errno::EXIST),

@@ -1,5 +1,5 @@
-//! Renaming in a view. What moves is copied into memory first, so that a file of the
-//! disk is only ever read under its own name.
+//! Renaming in a view. Moved nodes are copied into memory first, so that files of the disk
+//! are only read under their own names.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::resolve::{FoundEntry, LastLink, PathEnd, PathEntry};
 
 impl View {
     /// Renames a file, folder or link, and replaces the target. `count` counts the entries
-    /// of folders that are read for it.
+    /// that are read from folders.
     pub(crate) fn rename(
         &self,
         (base, path): (&Arc<FolderNode>, &str),
@@ -25,7 +25,7 @@ impl View {
         let (PathEnd::Entry(mut old), PathEnd::Entry(mut new)) = (old, new) else {
             return Err(Errno::BUSY);
         };
-        // The second path may have made nodes of what the first one found.
+        // Resolving the second path may have created nodes for entries of the first.
         old.found = self.find(&old.parent, &old.name)?;
         let node = old.found.take().ok_or(Errno::NOENT)?;
         if new.parent.is_removed() {
@@ -70,7 +70,7 @@ impl View {
         }
         let (hidden, covered) = (budget.entry(&old.name)?, budget.entry(&new.name)?);
         let charge = budget.entry(&new.name)?;
-        // From here on nothing fails.
+        // Nothing fails from here on.
         if let Some(file) = new.parent.detach(&new.name, covered)
             && replaced.is_none()
         {
@@ -117,12 +117,12 @@ impl View {
     }
 }
 
-/// Checks whether both are one name in one folder.
+/// Returns whether both are the same name in the same folder.
 fn is_same_name(one: &PathEntry, other: &PathEntry) -> bool {
     Arc::ptr_eq(&one.parent, &other.parent) && one.name == other.name
 }
 
-/// Checks whether a folder is a node, or lies in it.
+/// Returns whether a folder is a node or inside it.
 fn lies_in(folder: &Arc<FolderNode>, node: &Node) -> bool {
     match node {
         Node::Folder(node) => folder.ancestors().any(|folder| Arc::ptr_eq(&folder, node)),
@@ -130,7 +130,7 @@ fn lies_in(folder: &Arc<FolderNode>, node: &Node) -> bool {
     }
 }
 
-/// Checks whether a name stands for this very node.
+/// Returns whether an entry is exactly this node.
 fn is_node(found: &FoundEntry, node: &Node) -> bool {
     match (found, node) {
         (FoundEntry::Node(Node::File(one)), Node::File(other)) => Arc::ptr_eq(one, other),

@@ -1,5 +1,5 @@
-//! Paths in a view: each step is looked up in the merged folder, each symlink is
-//! followed where it lies, and none leads out of the folder that the path starts in.
+//! Resolution of paths in a view: each step is looked up in the merged folder, symlinks are
+//! followed, and no path leads out of the folder that it starts in.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,34 +13,33 @@ use super::folder::{FolderNode, Node};
 use super::link::LinkNode;
 use skillhost_skills::guard::FileStatus;
 
-/// The most symlinks of one path, as in Linux. Guards against: links that lead to
-/// one another.
+/// The maximum number of symlinks in a path, as in Linux. Guards against: loops of links.
 const MAX_LINKS: usize = 40;
 
-/// The most bytes of a name, as in Linux.
+/// The maximum bytes of a name, as in Linux.
 const MAX_NAME: usize = 255;
 
-/// What is done with a symlink at the end of a path.
+/// The treatment of a symlink at the end of a path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum LastLink {
-    /// The path names what lies in a folder: the link itself, with a slash too.
+    /// The path names an entry: the link itself, also before a slash.
     Named,
-    /// The path names what there is. It is the link itself unless a slash follows.
+    /// The path names an existing entry: the link itself, unless a slash follows.
     Kept,
     Followed,
-    /// The path names a file to be made if there is none. A link is followed if this
-    /// is true, unless a slash follows it.
+    /// The path names a file that is created if it is missing. If `true`, a link is
+    /// followed, unless a slash follows it.
     Made(bool),
 }
 
 /// The end of a path.
 pub(super) enum PathEnd {
-    /// A folder that the path gives no name: it ends in dots.
+    /// A folder without a name, because the path ends in `.` or `..`.
     Folder(Arc<FolderNode>),
     Entry(PathEntry),
 }
 
-/// A name in a folder, and what it has there.
+/// A name in a folder, and its entry.
 pub(super) struct PathEntry {
     pub(super) parent: Arc<FolderNode>,
     pub(super) name: String,
@@ -49,10 +48,10 @@ pub(super) struct PathEntry {
     pub(super) found: Option<FoundEntry>,
 }
 
-/// What lies under a name.
+/// The entry of a name.
 pub(super) enum FoundEntry {
     Node(Node),
-    /// Something on the disk that has no node yet.
+    /// An entry of the disk without a node.
     Disk(FileStatus),
 }
 
@@ -66,7 +65,7 @@ impl FoundEntry {
 }
 
 impl View {
-    /// Follows a path from a folder on.
+    /// Resolves a path from a folder.
     pub(super) fn resolve(
         &self,
         base: &Arc<FolderNode>,
@@ -152,7 +151,7 @@ impl View {
         }
     }
 
-    /// Returns the node of what lies under a name.
+    /// Returns the node of an entry. Creates it if necessary.
     pub(super) fn node(
         &self,
         parent: &Arc<FolderNode>,
@@ -217,15 +216,15 @@ impl View {
         }
     }
 
-    /// Returns the target of a link of the disk. The guard refuses an absolute one, and
-    /// what is no link.
+    /// Returns the target of a link of the disk. The guard refuses absolute targets, and
+    /// entries that are not links.
     fn disk_link(&self, path: &Path) -> Result<String, Errno> {
         let target = self.disk.read_link(path).map_err(|error| errno(&error))?;
         let target = target.into_os_string().into_string();
         target.map_err(|_| Errno::ILSEQ)
     }
 
-    /// Returns the status of something on the disk.
+    /// Returns the status of an entry of the disk.
     pub(super) fn disk_status(&self, path: &Path) -> Result<FileStatus, Errno> {
         let status = if path.as_os_str().is_empty() {
             self.disk.status()
@@ -236,8 +235,8 @@ impl View {
     }
 }
 
-/// Pushes the steps of a path, the first of them on top. Returns whether a slash
-/// ends it.
+/// Pushes the steps of a path, with the first on top. Returns whether the path ends in a
+/// slash.
 fn push_steps(steps: &mut Vec<String>, path: &str) -> Result<bool, Errno> {
     if path.starts_with('/') {
         return Err(Errno::PERM);

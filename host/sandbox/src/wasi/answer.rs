@@ -1,5 +1,5 @@
-//! `skillhost:tool/answer`: a file of the call's folder as the text of its answer.
-//! The guest names the file; the text stays in the host.
+//! `skillhost:tool/answer`: the guest names a file of the call's folder as the text of its
+//! answer, and the text stays in the host.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -14,7 +14,7 @@ use super::filesystem::{error_code, valid_path};
 use crate::view::View;
 use skillhost_skills::guard::PathTarget;
 
-/// The reason why a file cannot be the text, as `wit/` defines it.
+/// The reason why a file cannot be the text, as defined in `wit/`.
 #[derive(ComponentType, Lower, Clone, Copy)]
 #[component(enum)]
 #[repr(u8)]
@@ -48,7 +48,7 @@ pub(crate) enum UnusableFile {
 const BYTE_ORDER_MARK: &str = "\u{feff}";
 
 impl ImportState {
-    /// Holds a file's text for the answer, and returns its size.
+    /// Reads a file's text for the answer, and returns its size.
     pub(crate) fn text_from_file(&mut self, path: &str, limit: u64) -> Result<u64, UnusableFile> {
         self.text = None;
         let max = limit.min(self.max_text as u64);
@@ -57,7 +57,7 @@ impl ImportState {
         Ok(size)
     }
 
-    /// Returns the text that the guest has left to the host, if any.
+    /// Returns the text that the guest left to the host, if any.
     pub(crate) fn take_text(&mut self) -> Option<String> {
         self.text.take()
     }
@@ -78,7 +78,7 @@ impl ImportState {
         Ok((text, size))
     }
 
-    /// Reads a file of the disk, up to one byte past `max`.
+    /// Reads a file of the disk, up to `max` bytes and one more.
     fn read_from_disk(&mut self, path: &str, max: u64) -> Result<Vec<u8>, UnusableFile> {
         let path = valid_path(path)?;
         let (folder, _) = self.preopen.as_ref().ok_or(UnusableFile::NotFound)?;
@@ -95,7 +95,7 @@ impl ImportState {
         Ok(read(file, seen_size, max).map_err(error_code)?)
     }
 
-    /// Reads a file of the call's view, up to one byte past `max`.
+    /// Reads a file of the call's view, up to `max` bytes and one more.
     fn read_from_view(
         &mut self,
         view: &View,
@@ -104,7 +104,7 @@ impl ImportState {
     ) -> Result<Vec<u8>, UnusableFile> {
         valid_path(path)?;
         let read = view.file(path).and_then(|file| {
-            // A file of the disk may grow after the look.
+            // A file of the disk may have grown since.
             let size = file.status()?.size.min(max);
             file.read_at(size.saturating_add(1), 0)
         });
@@ -115,10 +115,9 @@ impl ImportState {
     }
 }
 
-/// Reads a file that had `size` bytes when it was looked at, up to one byte past
-/// `max`.
+/// Reads a file that had `size` bytes when it was found, up to `max` bytes and one more.
 pub(super) fn read(file: File, size: u64, max: u64) -> io::Result<Vec<u8>> {
-    // Room for one more byte shows whether it has grown since.
+    // One more byte shows whether the file has grown.
     let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default() + 1);
     retry_on_intr(|| rustix::io::read(&file, spare_capacity(&mut bytes)))?;
     let read = bytes.len() as u64;
@@ -129,14 +128,14 @@ pub(super) fn read(file: File, size: u64, max: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Tells what an error's code means for a file that a call names, in the words of one of
-/// `wit/`'s lists of reasons.
+/// Implements the conversion of an error code to one of the enumerations of reasons in
+/// `wit/`.
 macro_rules! reason_of_code {
     ($reason:ident, directory: $directory:ident, not_regular: $not_regular:ident) => {
         impl From<Code> for $reason {
             fn from(code: Code) -> Self {
                 match code {
-                    // A path through a file leads to nothing.
+                    // A path through a file does not exist.
                     Code::NoEntry | Code::NotDirectory => Self::NotFound,
                     Code::NotPermitted => Self::Outside,
                     Code::IsDirectory => Self::$directory,
@@ -177,7 +176,7 @@ mod tests {
             (0, 70_000, 70_000),
             (5, MAX, MAX),
             (MAX, MAX, MAX),
-            // This much is refused, so it need not be read to its end.
+            // The file is refused, so there is no need to read it to its end.
             (5, MAX + 1, MAX + 1),
             (5, 3 * MAX, MAX + 1),
             (MAX, 3 * MAX, MAX + 1),
@@ -208,7 +207,7 @@ mod tests {
                 assert_eq!(imports.take_text().as_deref(), Some(text));
             }
             for (path, limit) in [("large", 9), ("fits", 4)] {
-                // Nor is the text of a file before it the answer.
+                // The text of an earlier file must not become the answer.
                 assert!(imports.text_from_file("small", 9).is_ok());
                 let refused = imports.text_from_file(path, limit);
                 assert!(matches!(refused, Err(UnusableFile::TooLarge)), "{path}");

@@ -1,7 +1,6 @@
-//! `wasi:cli/environment`: the variables that the operator set for the tool. A guest
-//! sees none of the process's own variables and arguments. The variable
-//! `SOURCE_DATE_EPOCH` also sets the time that a guest is told. With a copy-on-write
-//! view, it starts in the call's folder.
+//! `wasi:cli/environment`: the variables that the operator set for the tool. A guest does
+//! not see the process's own variables and arguments. `SOURCE_DATE_EPOCH` also sets the
+//! guest's clock. With a copy-on-write view, a guest starts in the call's folder.
 
 use std::time::Duration;
 
@@ -25,15 +24,15 @@ impl environment::Host for &mut ImportState {
     }
 }
 
-/// The seconds since 1970 at which a guest's clock stands, as reproducible builds name
-/// them.
+/// The variable of reproducible builds for the seconds since 1970 at which a guest's clock
+/// stops.
 const FIXED_TIME: &str = "SOURCE_DATE_EPOCH";
 
-/// A clock that stands.
+/// A stopped clock.
 pub(super) struct FixedClock(Duration);
 
 impl FixedClock {
-    /// Returns the clock of these variables, if they set it.
+    /// Returns the clock that these variables set, if any.
     pub(super) fn of(environment: &[(String, String)]) -> Option<Self> {
         let (_, value) = environment.iter().find(|(name, _)| name == FIXED_TIME)?;
         value.parse().ok().map(Duration::from_secs).map(Self)

@@ -1,4 +1,4 @@
-//! A stream over a file that a guest has opened.
+//! A stream that reads a file of a guest.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use wasmtime_wasi_io::streams::{InputStream, StreamError, StreamResult};
 
 use crate::open_file::OpenFile;
 
-/// The most bytes that one read of a stream returns.
+/// The maximum bytes of one read of a stream.
 const CHUNK: usize = 64 << 10;
 
-/// A stream over a file from a position on. Regular files never make a reader
-/// wait, so it reads at once.
+/// A stream that reads a file from a position. Regular files never block, so it reads
+/// directly.
 pub(super) struct FileStream {
     open: Arc<OpenFile>,
     position: u64,

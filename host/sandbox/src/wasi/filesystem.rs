@@ -1,6 +1,6 @@
-//! `wasi:filesystem/types`, for reading only. A call that would change something
-//! fails with `read-only` before the file system is asked. `view_files.rs` is for
-//! calls that have a copy-on-write view.
+//! Read-only `wasi:filesystem/types`. Functions that would change something fail with
+//! `read-only` without asking the file system. `view_files.rs` is for calls with a
+//! copy-on-write view.
 
 use std::hash::{BuildHasher as _, Hash};
 use std::io;
@@ -35,22 +35,22 @@ use skillhost_skills::guard::{FileStatus, Folder, PathTarget};
 /// A handle of a guest.
 pub(super) enum Descriptor {
     File(Arc<OpenFile>),
-    /// The preopen has no permit: the host opened it.
+    /// The preopen has no permit, because the host opened it.
     Directory {
         folder: Arc<Folder>,
         _permit: Option<DescriptorPermit>,
     },
 }
 
-/// The rest of a directory listing. Entries are read when the guest asks for them,
-/// so the host holds none.
+/// A directory listing in progress. Entries are read when the guest asks for them, so the
+/// host stores none.
 struct ListingCursor {
     rest: EntryCursor,
     _permit: DescriptorPermit,
 }
 
-/// Returns the same handle under the type that the WASI bindings use. Both name an
-/// entry of the sandbox's table, which checks the real type.
+/// Returns the same handle with the type of the WASI bindings. Both refer to an entry of
+/// the sandbox's table, which checks the real type.
 pub(super) fn retyped<T: 'static, U: 'static>(handle: Resource<T>) -> Resource<U> {
     if handle.owned() {
         Resource::new_own(handle.rep())
@@ -98,8 +98,8 @@ impl ImportState {
             .map_err(error_code)?)
     }
 
-    /// Returns a hash that identifies a file without revealing the host's numbers
-    /// for it. The key is this call's own: with a known key, a guest could find the
+    /// Returns a hash that identifies a file without revealing the host's numbers for it.
+    /// The key is secret and specific to the call: with a known key, a guest could find the
     /// numbers by trial.
     pub(super) fn hash(&self, id: impl Hash) -> MetadataHashValue {
         let half = |half: u8| self.hash_key.hash_one((half, &id));
@@ -109,7 +109,7 @@ impl ImportState {
         }
     }
 
-    /// Counts one more entry of a directory that the guest lists.
+    /// Counts an entry of a directory listing.
     pub(super) fn count_entry(&mut self) -> Result<(), Code> {
         let (limit, left) = &mut self.directory_entries;
         let Some(less) = left.checked_sub(1) else {
@@ -120,7 +120,7 @@ impl ImportState {
         Ok(())
     }
 
-    /// Returns a permit to open one more thing.
+    /// Takes a permit to open a file or folder.
     pub(super) fn permit(&mut self) -> Result<DescriptorPermit, Code> {
         self.descriptors.take().ok_or_else(|| {
             self.stop = Some(Stop::Busy);
@@ -289,7 +289,7 @@ impl HostDescriptor for &mut ImportState {
         Ok(())
     }
 
-    // The functions from here on would change something.
+    // The following functions would change something.
 
     fn write_via_stream(
         &mut self,
@@ -411,7 +411,7 @@ impl HostDirectoryEntryStream for &mut ImportState {
     }
 }
 
-/// Returns a guest's path if the kernel would take it.
+/// Checks that the kernel would accept a guest's path.
 pub(super) fn valid_path(path: &str) -> Result<&Path, Code> {
     if path.len() >= limits::PATH_BYTES {
         Err(Code::NameTooLong)
@@ -422,7 +422,7 @@ pub(super) fn valid_path(path: &str) -> Result<&Path, Code> {
     }
 }
 
-/// Returns the code of an error of the guard. wasmtime-wasi does not map `XDEV`.
+/// Returns the WASI code of an error of the guard. wasmtime-wasi does not map `XDEV`.
 pub(super) fn error_code(error: io::Error) -> Code {
     match Errno::from_io_error(&error) {
         Some(Errno::XDEV) => Code::CrossDevice,
@@ -430,7 +430,7 @@ pub(super) fn error_code(error: io::Error) -> Code {
     }
 }
 
-/// Returns WASI's form of a status.
+/// Converts a status to WASI's type.
 pub(super) fn stat(status: &NodeStatus) -> DescriptorStat {
     DescriptorStat {
         type_: type_of(status.kind),
@@ -442,7 +442,7 @@ pub(super) fn stat(status: &NodeStatus) -> DescriptorStat {
     }
 }
 
-/// Returns WASI's word for a kind of file.
+/// Converts a file type to WASI's type.
 pub(super) fn type_of(kind: FileType) -> DescriptorType {
     match kind {
         FileType::RegularFile => DescriptorType::RegularFile,

@@ -1,4 +1,4 @@
-//! What a call without a guest imports, for tests.
+//! Imports without a guest, for tests.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ pub(crate) fn folder(path: &Path) -> Folder {
     Folder::new(folder.into_std_file().into(), HardLinks::Refused).unwrap()
 }
 
-/// Returns the imports of a call with these variables, and perhaps a folder at `/skill`.
+/// Returns the imports of a call with some variables, and optionally a folder at `/skill`.
 pub(crate) fn imports(
     path: Option<&Path>,
     environment: &[(String, String)],
@@ -39,7 +39,7 @@ pub(crate) fn imports(
     )
 }
 
-/// Makes the call's folder writable.
+/// Adds a copy-on-write view.
 pub(crate) fn make_view(imports: &mut ImportState, limits: &Limits) {
     let quota = engine().quota("t", false, 1 << 30);
     imports.make_view(limits, &quota).unwrap();

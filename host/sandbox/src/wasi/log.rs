@@ -1,6 +1,6 @@
-//! A guest's standard output and error: bounded, escaped, and written line by line
-//! to the operator's log. The process's own streams may carry a protocol and are
-//! never touched.
+//! A guest's standard output and error, which are bounded, escaped and written line by line
+//! to the operator's log. They never reach the process's own streams, which may carry a
+//! protocol.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,10 +13,10 @@ use wasmtime_wasi_io::streams::{OutputStream, StreamResult};
 
 use skillhost_skills::text::line::Line;
 
-/// The most bytes that a guest may write at once.
+/// The maximum bytes of one write.
 const MAX_WRITE: usize = 64 << 10;
 
-/// The longest line that is logged in one piece.
+/// The maximum bytes of a logged line. Longer lines are split.
 const MAX_LINE: usize = 1000;
 
 /// The log of one call. Clones write to the same log.
@@ -27,15 +27,15 @@ struct LogBuffer {
     /// The tool that writes.
     tool: Arc<str>,
     line: Vec<u8>,
-    /// All that was logged, if the call is traced.
+    /// All logged bytes, if the call is traced.
     kept: Option<Vec<u8>>,
-    /// Bytes that may still be logged. Later bytes are counted only.
+    /// The remaining bytes of the log. Further bytes are only counted.
     left: usize,
     dropped: usize,
 }
 
 impl GuestLog {
-    /// Makes a log of at most `limit` bytes. One that `keeps` them can give them back.
+    /// Creates a log of at most `limit` bytes. With `keeps`, it stores them.
     pub(super) fn new(tool: Arc<str>, limit: usize, keeps: bool) -> Self {
         Self(Arc::new(Mutex::new(LogBuffer {
             tool,
@@ -46,7 +46,7 @@ impl GuestLog {
         })))
     }
 
-    /// Returns what the guest has printed, if it is kept.
+    /// Returns the guest's output, if it is stored.
     pub(super) fn take(&self) -> String {
         let mut buffer = self.0.lock().unwrap_or_else(|broken| broken.into_inner());
         let kept = buffer.kept.take().unwrap_or_default();
@@ -54,7 +54,7 @@ impl GuestLog {
     }
 
     fn write(&self, bytes: &[u8]) {
-        // A panic elsewhere leaves no write here half done.
+        // A panic elsewhere cannot leave a partial write here.
         let mut buffer = self.0.lock().unwrap_or_else(|broken| broken.into_inner());
         buffer.append(bytes);
     }
@@ -111,7 +111,7 @@ impl StdoutStream for GuestLog {
     }
 
     fn async_stream(&self) -> Box<dyn AsyncWrite + Send + Sync> {
-        // Only WASI 0.3 asks for it, which is not linked.
+        // Only used by WASI 0.3, which is not linked.
         Box::new(tokio::io::sink())
     }
 }

@@ -1,6 +1,6 @@
-//! `skillhost:tool/scripts`: a script of the call's skill and its modules, as they are on
-//! disk, for a component whose grant allows the script's path; and the note of them for
-//! the audit log. Not here: what a record shows of them (`tool/script.rs`).
+//! `skillhost:tool/scripts`: gives a component a script of the call's skill and its modules
+//! from the disk, if the grant allows the script's path, and notes them for the audit log.
+//! `tool/script.rs` creates the record.
 
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt as _;
@@ -21,7 +21,7 @@ use crate::tool::limits::SCRIPT_BYTES;
 use crate::tool::script::ScriptLog;
 use skillhost_skills::guard::{Folder, PathTarget};
 
-/// The scripts of a skill that a call may start, and what it runs of them.
+/// The scripts that a call may start, and the script and modules that it uses.
 pub struct ScriptGate {
     allowed: Scripts,
     /// The script and its modules, for the audit record.
@@ -33,7 +33,7 @@ pub struct ScriptGate {
 }
 
 impl ScriptGate {
-    /// Makes the gate of a call that may start these scripts.
+    /// Creates the gate of a call that may start these scripts.
     pub fn new(allowed: Scripts) -> Self {
         Self {
             allowed,
@@ -43,7 +43,7 @@ impl ScriptGate {
     }
 }
 
-/// The reason why a script cannot be started, as `wit/` defines it.
+/// The reason why a script cannot be started, as defined in `wit/`.
 #[derive(ComponentType, Lower, Debug, Clone, Copy, PartialEq, Eq)]
 #[component(enum)]
 #[repr(u8)]
@@ -75,10 +75,9 @@ pub(crate) enum ScriptRefusal {
 }
 
 impl ImportState {
-    /// Returns the bytes of a script of the skill, from the disk, and notes that the
-    /// call runs it.
+    /// Starts a script: returns its bytes from the disk, and notes it.
     pub(crate) fn start_script(&mut self, path: &str) -> Result<Vec<u8>, ScriptRefusal> {
-        // Resolved as text, so that what is judged is what is opened.
+        // Resolved as text, so that the checked path is the opened path.
         let path = path_inside(path)?;
         let gate = self.scripts.as_ref();
         let gate = gate.filter(|gate| gate.allowed.allow(&path));
@@ -105,15 +104,15 @@ impl ImportState {
         Ok(bytes)
     }
 
-    /// Notes the exit code of the script that was started.
+    /// Notes the exit code of the script.
     pub(crate) fn finish_script(&mut self, exit_code: i32) {
         if let Some(gate) = &self.scripts {
             gate.log.finish(exit_code);
         }
     }
 
-    /// Returns the bytes of a module of the script that was started, and notes it. What
-    /// the call itself has written is no module.
+    /// Returns the bytes of a module of the started script, and notes it. Refuses files
+    /// that the call itself has written.
     pub(crate) fn load_module(&mut self, path: &str) -> Result<Vec<u8>, ScriptRefusal> {
         let gate = self.scripts.as_ref();
         if !gate.is_some_and(|gate| gate.log.is_started()) {
@@ -139,9 +138,9 @@ impl ImportState {
         Ok(self.keep_module(Some(at), &real_path, &open)?.to_vec())
     }
 
-    /// Notes a file of the disk that the guest opens, if it may be a module of the script
-    /// that runs. `base` is the folder that the guest's path starts from, unless the call
-    /// has a view; `real_path` finds the path without symlinks.
+    /// Notes a file of the disk that the guest opens, if it may be a module of the script.
+    /// `base` is the folder of the guest's path in a call without a view. `real_path`
+    /// returns the canonical path.
     pub(super) fn note_opened(
         &mut self,
         base: Option<&Arc<Folder>>,
@@ -165,9 +164,9 @@ impl ImportState {
         self.keep_module(asked, &real_path, file).map(drop)
     }
 
-    /// Returns the bytes of a module as this call first saw them, and makes the open file
-    /// read the same. Refuses a module that is larger than a script may be, and one too
-    /// many. `asked` is the guest's path from the skill's folder, in a call without a view.
+    /// Returns the bytes of a module at its first opening, and makes the open file return
+    /// the same. Fails if a module is larger than a script may be, or if there are too
+    /// many. `asked` is the guest's path in the skill's folder in a call without a view.
     fn keep_module(
         &mut self,
         asked: Option<&Path>,
@@ -220,7 +219,7 @@ impl ImportState {
     }
 }
 
-/// Returns a path in the skill without its steps `.` and `..`, as text.
+/// Returns a path in the skill with `.` and `..` resolved as text.
 fn path_inside(path: &str) -> Result<String, ScriptRefusal> {
     if valid_path(path)?.has_root() {
         return Err(ScriptRefusal::Outside);

@@ -1,8 +1,7 @@
-//! `wasi:sockets` without a network: no socket is ever made and no name is ever
-//! resolved. Components made from Python import these interfaces whether they use
-//! them or not, so they are linked, and every way in is closed. Functions on
-//! existing sockets are wasmtime-wasi's: no guest has a socket to call them with,
-//! and the context allows no protocol either.
+//! `wasi:sockets` without a network: no socket is created and no name is resolved.
+//! Components made from Python always import these interfaces, so they are linked, and all
+//! functions that create sockets are denied. Functions on existing sockets are
+//! wasmtime-wasi's: no guest has a socket, and the context allows no protocol either.
 
 use wasmtime::component::{HasData, Linker, Resource};
 use wasmtime_wasi::p2::bindings::sockets::ip_name_lookup::{self, HostResolveAddressStream};
@@ -17,7 +16,7 @@ use wasmtime_wasi_io::poll::DynPollable;
 
 use super::HasImportState;
 
-/// The functions that would make a socket or resolve a name. All are denied.
+/// The functions that create a socket or resolve a name. All are denied.
 pub(super) struct NoNetwork;
 
 impl HasData for NoNetwork {

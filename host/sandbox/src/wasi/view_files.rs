@@ -1,5 +1,5 @@
-//! `wasi:filesystem/types` for calls that have a copy-on-write view: `sandbox/view.rs`
-//! does the work. Nothing here runs for other calls, which have `filesystem.rs`.
+//! `wasi:filesystem/types` for calls with a copy-on-write view, which `view.rs` implements.
+//! Other calls use `filesystem.rs`.
 
 use std::sync::Arc;
 
@@ -118,7 +118,7 @@ impl ViewFiles<'_> {
 }
 
 impl ImportState {
-    /// Returns WASI's code of a view's error.
+    /// Returns the WASI code of a view's error.
     pub(super) fn refusal(&mut self, error: Errno) -> Code {
         if error == Errno::MFILE {
             self.stop = Some(Stop::Busy);
@@ -286,7 +286,7 @@ impl HostDescriptor for ViewFiles<'_> {
     }
 
     fn sync(&mut self, handle: Handle) -> FsResult<()> {
-        // What a guest wrote is where it stays.
+        // Written data is in memory; there is nothing to sync.
         self.get(handle)?;
         Ok(())
     }
@@ -415,7 +415,7 @@ fn follows(flags: PathFlags) -> bool {
     flags.contains(PathFlags::SYMLINK_FOLLOW)
 }
 
-/// Returns the time that a guest sets, if it sets one.
+/// Returns the new time, if the guest sets one.
 fn given(time: NewTimestamp) -> FsResult<Option<Timestamp>> {
     Ok(match time {
         NewTimestamp::NoChange => None,

@@ -1,4 +1,4 @@
-//! Streams over the files of a copy-on-write view. Nothing here ever waits.
+//! Streams of files in a copy-on-write view. They never block.
 
 use bytes::Bytes;
 use rustix::io::Errno;
@@ -8,10 +8,10 @@ use wasmtime_wasi_io::streams::{InputStream, OutputStream, StreamError, StreamRe
 
 use crate::view::FileHandle;
 
-/// The most bytes that one read of a stream returns, and one write takes.
+/// The maximum bytes of one read or write of a stream.
 const CHUNK: usize = 64 << 10;
 
-/// A stream that reads from a position on.
+/// A stream that reads from a position.
 pub(super) struct ViewInput {
     file: FileHandle,
     position: u64,
@@ -23,11 +23,11 @@ pub(super) struct ViewOutput {
     position: WritePosition,
 }
 
-/// The place of a write.
+/// The position of a write.
 #[derive(Clone, Copy)]
 pub(super) enum WritePosition {
     At(u64),
-    /// Wherever the file ends then.
+    /// At the file's end at that time.
     End,
 }
 
@@ -89,7 +89,7 @@ impl OutputStream for ViewOutput {
     }
 }
 
-/// Returns the error of a stream. The guest can ask for its code.
+/// Returns the error of a stream. The guest can query its code.
 fn failed(error: Errno) -> StreamError {
     StreamError::LastOperationFailed(std::io::Error::from(error).into())
 }

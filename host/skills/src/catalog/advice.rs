@@ -1,5 +1,5 @@
-//! Advice for an operator whose roots have no skills: the folder that was meant is often
-//! the one above or below. Nothing here is needed for a call.
+//! Advice for an operator whose roots have no skills: often a folder above or below was
+//! meant. Calls do not need this.
 
 use std::os::fd::AsFd as _;
 use std::path::Path;
@@ -10,18 +10,17 @@ use super::root_folder::MAX_DEPTH;
 use super::tree::{Search, SearchBounds};
 use crate::skill_md;
 
-/// How many folders deeper than its skills may lie a root is searched for those that
-/// were meant. Enough for `plugins/NAME/skills/SKILL`.
+/// The extra depth of the search for the folder that was meant. Enough for
+/// `plugins/NAME/skills/SKILL`.
 const DEEPER: usize = 4;
 
-/// Most folders that are searched. Guards against: a start that takes seconds because a
-/// home folder was named.
+/// The maximum number of folders to search. Guards against: a slow start because a home
+/// folder was named.
 const MAX_FOLDERS: usize = 5_000;
 
 impl Catalog {
-    /// Returns what is wrong with roots in which no folder has a SKILL.md, for the
-    /// operator: the folders below that have one, or that the root is a skill itself.
-    /// Costs next to nothing for a root that has skills.
+    /// Returns advice about roots without skills: folders below that have some, or that the
+    /// root itself is a skill. Cheap for roots with skills.
     pub fn advice(&self) -> Vec<String> {
         if self.roots.is_empty() {
             return vec![
@@ -33,7 +32,7 @@ impl Catalog {
         self.roots.iter().filter_map(Root::advice).collect()
     }
 
-    /// Returns whether a root has a folder with a SKILL.md.
+    /// Returns whether any folder of a root has a SKILL.md.
     pub fn has_skills(&self) -> bool {
         self.roots.iter().any(Root::has_skills)
     }
@@ -87,7 +86,7 @@ impl Root {
             1 => "1 folder below holds".to_owned(),
             many => format!("{many} folders below hold"),
         };
-        // The folder with most of them, the first of several.
+        // The first of the folders with the most skills.
         let above = |path: &str| {
             path.rsplit_once('/')
                 .map_or("", |(above, _)| above)

@@ -1,4 +1,4 @@
-//! Describing a skill for a listing: it reads the start of the SKILL.md.
+//! Describing a skill for a listing by the start of its SKILL.md.
 
 use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
@@ -10,11 +10,11 @@ use crate::guard::{Folder, HardLinks};
 use crate::paragraph;
 use crate::skill_md;
 
-/// Most bytes of a SKILL.md that a listing reads: the limit on frontmatter and some
-/// more.
+/// The maximum bytes of a SKILL.md that a listing reads: the limit on frontmatter and a
+/// margin.
 const FRONTMATTER_BYTES: u64 = frontmatter::MAX_FRONTMATTER_BYTES as u64 + 1024;
 
-/// Reads the skill of this name in an open folder, whose own name may be another.
+/// Describes the skill in an open folder. The skill's name may differ from the folder's.
 pub(super) fn describe(
     name: String,
     folder_name: &str,
@@ -66,7 +66,7 @@ pub(super) fn describe(
     skill
 }
 
-/// Reads the start of a folder's SKILL.md, as much as a listing needs.
+/// Reads the start of a folder's SKILL.md.
 fn read_start(folder: &Folder) -> io::Result<Option<(String, String)>> {
     let Some((name, file)) = skill_md::open(folder)? else {
         return Ok(None);

@@ -1,6 +1,5 @@
-//! Reading SKILL.md files for an index: their text up to a bound, and a stamp that tells
-//! whether a file has changed. Not here: what a call reads, which goes through the
-//! guest.
+//! Reading SKILL.md files for an index: their text up to a bound, and a stamp that shows
+//! changes. Calls do not use this; their guests read files themselves.
 
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -24,11 +23,11 @@ pub struct Document {
     pub stamp: DocumentStamp,
 }
 
-/// The time in which a file may change twice and keep its stamp: file systems count in ticks
-/// of the clock, some in seconds.
+/// The time in which two changes of a file may give it the same stamp, because file systems
+/// have coarse clocks, some of a second.
 const TICK: Duration = Duration::from_secs(2);
 
-/// The state of a file: another one means that the file may have another text.
+/// The state of a file. If it differs, the file's text may have changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DocumentStamp {
     size: u64,
@@ -38,7 +37,7 @@ pub struct DocumentStamp {
 }
 
 impl DocumentStamp {
-    /// The stamp of no file, for a text that may be older than the file.
+    /// A stamp that no file has, for a text that may be outdated.
     pub const UNKNOWN: Self = Self {
         size: 0,
         modified: (i64::MIN, 0),
@@ -58,8 +57,8 @@ impl DocumentStamp {
         })
     }
 
-    /// Returns whether every change of the file from now on gives it another stamp: its last
-    /// one was not just now.
+    /// Returns whether every later change of the file changes its stamp. This holds if the
+    /// last change was not just now.
     pub fn is_settled(&self, now: SystemTime) -> bool {
         let (seconds, _) = self.changed;
         let changed = u64::try_from(seconds).map(Duration::from_secs);
@@ -69,14 +68,14 @@ impl DocumentStamp {
 }
 
 impl Catalog {
-    /// Returns the stamp of a skill's SKILL.md. `None` if there is no such file.
+    /// Returns the stamp of a skill's SKILL.md. Returns `None` if there is no such file.
     pub fn document_stamp(&self, name: &str) -> io::Result<Option<DocumentStamp>> {
         let file = self.open_document(name)?;
         file.map(|file| DocumentStamp::of(&file)).transpose()
     }
 
-    /// Reads at most this many bytes of a skill's SKILL.md. `None` if there is no such
-    /// file.
+    /// Reads the start of a skill's SKILL.md, up to a number of bytes. Returns `None` if
+    /// there is no such file.
     pub fn document(&self, name: &str, most: u64) -> io::Result<Option<Document>> {
         let Some(file) = self.open_document(name)? else {
             return Ok(None);
@@ -145,7 +144,7 @@ mod tests {
         }
         let read = catalog.document("tea", 9).unwrap().unwrap();
         assert_eq!(first, Some(read.stamp));
-        // Another file of the same size takes its place.
+        // Another file of the same size replaces it.
         fs::write(skill.join("new"), "two").unwrap();
         fs::rename(skill.join("new"), skill.join("SKILL.md")).unwrap();
         assert_ne!(first, stamp());

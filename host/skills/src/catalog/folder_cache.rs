@@ -1,26 +1,26 @@
-//! A cache of open skill folders. Checking that a name still leads to a folder takes
-//! less time than opening it again. The caller makes that check.
+//! A cache of open skill folders. Checking that a name still leads to a folder is faster
+//! than opening it again. The caller does the check.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard};
 
 use crate::guard::Folder;
 
-/// Most folders in the cache. Each takes a file descriptor, and keeps a removed folder
-/// alive.
+/// The maximum number of cached folders. Each takes a file descriptor, and keeps a removed
+/// folder alive.
 const FOLDERS: usize = 8;
 
-/// The cache takes at most one in this number of the process's file descriptors.
+/// The cache takes at most this fraction (1 / `SHARE`) of the process's file descriptors.
 const SHARE: usize = 32;
 
-/// The folders that were used last, newest first.
+/// The cached folders, most recently used first.
 #[derive(Debug)]
 pub(super) struct FolderCache {
     most: usize,
     folders: Mutex<VecDeque<CachedFolder>>,
 }
 
-/// A folder, with its root and its name at the time of opening.
+/// A folder with its root and its name when it was opened.
 #[derive(Debug)]
 struct CachedFolder {
     root: usize,
@@ -35,7 +35,7 @@ impl CachedFolder {
 }
 
 impl FolderCache {
-    /// Makes a cache for a process that may have this number of file descriptors.
+    /// Creates a cache for a process with a limit of file descriptors.
     pub(super) fn new(descriptors: usize) -> Self {
         Self {
             most: FOLDERS.min(descriptors / SHARE),
@@ -43,7 +43,7 @@ impl FolderCache {
         }
     }
 
-    /// Returns the folder that had this name in this root when it was opened.
+    /// Returns the cached folder of this name in a root.
     pub(super) fn get(&self, root: usize, name: &str) -> Option<Folder> {
         let mut folders = self.folders();
         let at = folders.iter().position(|cached| cached.is(root, name))?;
@@ -53,8 +53,8 @@ impl FolderCache {
         Some(folder)
     }
 
-    /// Adds a folder. It replaces one of the same name, or the least recently used one
-    /// if the cache is full.
+    /// Adds a folder. Replaces the one of the same name, or the least recently used one if
+    /// the cache is full.
     pub(super) fn insert(&self, root: usize, name: &str, folder: Folder) {
         let Some(others) = self.most.checked_sub(1) else {
             return;

@@ -1,26 +1,27 @@
-//! How old the names of skills may be that are used again.
+//! The time for which cached names of skills stay valid.
 
 use std::time::Duration;
 
-/// The longest time that names are kept. Guards against: a file system that does not
-/// keep the times of folders.
+/// The longest time that names stay valid. Guards against: a file system that does not
+/// update the times of folders.
 pub(super) const MAX_AGE: Duration = Duration::from_secs(1);
 
-/// The part of the time in which the pages of a listing may list names again: one in
-/// this number. Guards against: a listing whose every page searches all folders.
+/// The pages of a listing may spend at most this fraction (1 / `LISTING_SHARE`) of the time
+/// on listing names. Guards against: a search of all folders for every page.
 const LISTING_SHARE: u32 = 10;
 
-/// The time of which names are.
+/// The required freshness of names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Freshness {
-    /// Now.
+    /// Names as of now.
     Now,
-    /// At most a second ago, and less in a small catalog: for the further pages of a
-    /// listing, and for help.
+    /// Names that are at most a second old, and less in a small catalog. Used for later
+    /// pages of a listing and for help.
     Recent,
 }
 
-/// Returns whether names may be used again that are this old and took so long to find.
+/// Returns whether cached names are still valid, given their age and the time that finding
+/// them took.
 pub(super) fn is_recent(age: Duration, took: Duration) -> bool {
     age < MAX_AGE.min(took * LISTING_SHARE)
 }

@@ -1,6 +1,6 @@
-//! The names of the skills. A root's are listed again when its folder has changed: to ask
-//! for the time of its last change takes less time than to read ten thousand entries.
-//! Not here: how a root is listed or searched.
+//! Cached names of skills. The names of a root are listed again when its folder has
+//! changed, because checking the time of a change is faster than reading ten thousand
+//! entries. Listing and searching a root is not here.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -9,10 +9,10 @@ use super::freshness::{Freshness, MAX_AGE, is_recent};
 use super::tree::TreeNames;
 use crate::guard::Folder;
 
-/// Most names that are kept. Guards against: a root of millions of folders.
+/// The maximum number of cached names. Guards against: a root with millions of folders.
 const MAX_KEPT: usize = 100_000;
 
-/// Seconds after a change of a folder in which a second one may get the same time.
+/// The seconds in which two changes of a folder may have the same time.
 const SAME_TIME: u64 = 2;
 
 /// The names of a root's skills.
@@ -39,7 +39,7 @@ impl RootNames {
     }
 }
 
-/// The names in a root's folder, as they were last listed.
+/// The names from the last listing of a root's folder.
 #[derive(Debug, Default)]
 pub(super) struct FolderNames(Mutex<Option<ListedNames>>);
 
@@ -47,7 +47,7 @@ pub(super) struct FolderNames(Mutex<Option<ListedNames>>);
 struct ListedNames {
     names: Arc<Vec<String>>,
     stamp: Stamp,
-    /// True if other names mean another stamp.
+    /// True if the names depend on the stamp alone.
     is_settled: bool,
     start: Instant,
     took: Duration,
@@ -69,7 +69,7 @@ impl Stamp {
         })
     }
 
-    /// Returns whether a change from `now` on leads to another stamp.
+    /// Returns whether every change after `now` changes the stamp.
     fn is_settled(self, now: SystemTime) -> bool {
         let now = now.duration_since(UNIX_EPOCH);
         let last = u64::try_from(self.modified.0.max(self.changed.0)).unwrap_or(u64::MAX);
@@ -78,8 +78,8 @@ impl Stamp {
 }
 
 impl FolderNames {
-    /// Returns the sorted names in a folder at this time. `list` lists them, and says
-    /// whether they depend on the folder alone.
+    /// Returns the sorted names in a folder. `list` returns them, and whether they depend
+    /// on the folder alone.
     pub(super) fn get(
         &self,
         folder: &Folder,
@@ -87,7 +87,7 @@ impl FolderNames {
         freshness: Freshness,
         list: impl FnOnce() -> (Vec<String>, bool),
     ) -> Arc<Vec<String>> {
-        // Before the listing: a change in between shows at the next one.
+        // Taken before the listing, so that the next call notices a change during it.
         let stamp = Stamp::of(folder);
         let start = Instant::now();
         if let (Some(kept), Some(stamp)) = (&*lock(&self.0), stamp)
@@ -118,7 +118,7 @@ impl FolderNames {
     }
 }
 
-/// The names of all roots together, as they were last asked for.
+/// The combined names of all roots, from the last request.
 #[derive(Debug, Default)]
 pub(super) struct CatalogNames(Mutex<Option<MergedNames>>);
 
@@ -129,7 +129,7 @@ struct MergedNames {
 }
 
 impl CatalogNames {
-    /// Returns the names of roots together, sorted.
+    /// Returns the combined names of roots, sorted.
     pub(super) fn merge(&self, roots: Vec<RootNames>) -> Arc<Vec<String>> {
         if let [RootNames::Listed(names)] = roots.as_slice() {
             return Arc::clone(names);
@@ -227,7 +227,7 @@ mod tests {
             });
             listed
         };
-        // The names took a second to list, and are so old.
+        // The listing took a second, and is a second old.
         let kept = |age: Duration| {
             let mut kept = lock(&names.0);
             let kept = kept.as_mut().unwrap();
@@ -238,7 +238,7 @@ mod tests {
         assert!(listed(now, Freshness::Now, true));
         kept(Duration::ZERO);
         assert!(!listed(now, Freshness::Recent, true));
-        // It was made just now: another change may have the same time.
+        // Created just now: another change may have the same time.
         assert!(listed(now, Freshness::Now, true));
         kept(Duration::ZERO);
         fs::create_dir(place.path().join("tea")).unwrap();
@@ -248,7 +248,7 @@ mod tests {
         kept(MAX_AGE);
         assert!(listed(later, Freshness::Recent, false));
         kept(Duration::ZERO);
-        // What links lead to may change, and the folder does not.
+        // The targets of links may change without a change of the folder.
         assert!(!listed(later, Freshness::Recent, false));
         assert!(listed(later, Freshness::Now, false));
         kept(MAX_AGE);

@@ -1,5 +1,4 @@
-//! A configured root and its skills by name. Not here: the order of several roots,
-//! which is the catalog's.
+//! A configured root and its skills by name. The catalog has the order of roots.
 
 use std::borrow::Cow;
 use std::io;
@@ -19,7 +18,7 @@ use super::{FolderError, Skill, SkillsRoot};
 use crate::entries::EntryCursor;
 
 impl SkillsRoot {
-    /// Creates a root whose skills are the folders in it. No symlink is one.
+    /// Creates a root whose skills are the folders in it. Symlinks are not followed.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self {
             path: path.into(),
@@ -33,11 +32,11 @@ impl SkillsRoot {
 #[derive(Debug)]
 pub(super) struct Root {
     pub(super) base: RootFolder,
-    /// The path without symlinks, to find a caller's absolute path in it.
+    /// The canonical path, for absolute paths of callers.
     real: PathBuf,
-    /// The skills by name, if they may lie deeper than in the root itself.
+    /// The skills by name, in a root with depth.
     tree: Option<SkillTree>,
-    /// The names of the skills in the root itself, if it has no tree.
+    /// The names of the skills, in a root without depth.
     listed: FolderNames,
 }
 
@@ -52,13 +51,13 @@ impl Root {
         })
     }
 
-    /// Returns the skills by name, if the root looks deeper than into itself.
+    /// Returns the skills by name, in a root with depth.
     pub(super) fn tree(&self) -> Option<&SkillTree> {
         self.tree.as_ref()
     }
 
-    /// Returns the path in this root of the skill of a name. In a root without depth
-    /// it is the name, whether the skill exists or not.
+    /// Returns the path of a skill in this root. In a root without depth this is the name,
+    /// whether the skill exists or not.
     pub(super) fn path_of<'n>(&self, name: &'n str) -> Option<SkillPath<'n>> {
         match &self.tree {
             None => Some(SkillPath::Name(name)),
@@ -74,13 +73,12 @@ impl Root {
 
     /// Returns whether the root has a skill of this name.
     pub(super) fn has(&self, name: &str) -> bool {
-        // One that cannot be opened is there, and hides those of later roots.
+        // A skill that cannot be opened exists, and hides those of later roots.
         let opened = self.open_skill(name).map_err(FolderError::from);
         !matches!(opened, Err(FolderError::Unknown))
     }
 
-    /// Returns the skill that an absolute path lies in, and the rest of the path in
-    /// it, if the path starts with this root's.
+    /// Returns the skill of an absolute path in this root, and the rest of the path.
     pub(super) fn skill_at<'p>(
         &self,
         path: &'p str,
@@ -110,7 +108,7 @@ impl Root {
         })
     }
 
-    /// Returns the rest of an absolute path that starts with this root's path.
+    /// Returns the rest of an absolute path in this root.
     pub(super) fn inside<'a>(&self, path: &'a str) -> Option<&'a str> {
         [&self.base.path, &self.real].into_iter().find_map(|root| {
             let rest = path.strip_prefix(root.to_str()?.trim_end_matches('/'))?;
@@ -121,7 +119,7 @@ impl Root {
         })
     }
 
-    /// Returns the names of the skills. Reads no skill.
+    /// Returns the names of the skills. Does not read the skills.
     pub(super) fn names(&self, freshness: Freshness) -> RootNames {
         match &self.tree {
             Some(tree) => RootNames::Searched(tree.names_as_of(&self.base, freshness)),
@@ -133,7 +131,7 @@ impl Root {
         }
     }
 
-    /// Lists the names in the folder, in no order. Returns whether they depend on that
+    /// Lists the names in the folder, unsorted. Also returns whether they depend on the
     /// folder alone.
     fn list(&self) -> (Vec<String>, bool) {
         let entries = EntryCursor::of(self.base.folder.handle());
@@ -144,7 +142,7 @@ impl Root {
             let is_skill = match entry.kind {
                 FileType::Directory => true,
                 FileType::RegularFile => false,
-                // A symlink, or a file system that does not say.
+                // A symlink, or a file system that does not report types.
                 _ => {
                     of_folder &= !self.base.follow_links;
                     self.has(&name)
@@ -161,7 +159,7 @@ impl Root {
 pub(super) enum SkillPath<'n> {
     /// The skill's name.
     Name(&'n str),
-    /// Several names with `/` between them.
+    /// The names of the folders, separated by `/`.
     Deep(Arc<str>),
 }
 
@@ -176,23 +174,23 @@ impl std::ops::Deref for SkillPath<'_> {
     }
 }
 
-/// A skill that an absolute path lies in.
+/// The skill of an absolute path.
 pub(super) struct SkillPlace<'p> {
     /// The skill's name in its root.
     pub(super) name: Cow<'p, str>,
     /// The skill's path in its root.
     pub(super) path: SkillPath<'p>,
-    /// The rest of the path, in the skill.
+    /// The path inside the skill.
     pub(super) rest: &'p str,
 }
 
-/// Removes doubled separators and `.` from an absolute path, but not `..`.
+/// Removes repeated separators and `.` from an absolute path, but not `..`.
 pub(super) fn without_dots(path: &str) -> String {
     let parts = path.split('/').filter(|part| !matches!(*part, "" | "."));
     parts.flat_map(|part| ["/", part]).collect()
 }
 
-/// Returns the error of a root that cannot be opened.
+/// Returns the error for a root that cannot be opened.
 pub(super) fn cannot_open(what: &str, path: &Path) -> String {
     format!("cannot open the {what} `{}`", path.display())
 }

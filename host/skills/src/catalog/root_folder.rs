@@ -1,5 +1,5 @@
-//! The folder of a configured root: what may be a skill in it, and opening a skill by
-//! its path, step by step. Not here: names, which are `root.rs`'s and `tree.rs`'s.
+//! The folder of a configured root: decides which entries may be skills, and opens a skill
+//! by its path, step by step. Names are in `root.rs` and `tree.rs`.
 
 use std::ffi::OsStr;
 use std::io;
@@ -15,8 +15,8 @@ use super::{Skill, SkillsRoot};
 use crate::entries::ListedEntry;
 use crate::guard::{Folder, HardLinks};
 
-/// The deepest that a root looks for skills. Guards against: a search of all folders
-/// of a machine.
+/// The maximum depth of skills below a root. Guards against: a search of all folders of a
+/// machine.
 pub const MAX_DEPTH: usize = 8;
 
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub(super) struct RootFolder {
 }
 
 impl RootFolder {
-    /// Opens the folder. The file system's ambient authority enters here.
+    /// Opens the folder. Ambient authority over the file system enters here.
     pub(super) fn open(root: &SkillsRoot) -> io::Result<Self> {
         let folder = Dir::open_ambient_dir(&root.path, ambient_authority())?;
         let folder = Folder::new(folder.into_std_file().into(), HardLinks::Refused)?;
@@ -49,16 +49,15 @@ impl RootFolder {
         })
     }
 
-    /// Opens a skill's folder by its path in the root. It follows a symlink only as
-    /// the last step, and only if the root's configuration says so.
+    /// Opens a skill's folder by its path in the root. Follows a symlink only as the last
+    /// step, and only if the root's configuration allows it.
     pub(super) fn open_path(&self, path: &str) -> Result<OwnedFd, Errno> {
         self.at_parent(path, |parent, name| {
             open_folder(parent, name, self.follow_links)
         })
     }
 
-    /// Returns whether a path in the root still leads to a folder that was opened by
-    /// it.
+    /// Returns whether a path in the root still leads to this open folder.
     pub(super) fn leads_to(&self, path: &str, folder: &Folder) -> bool {
         let is_unchanged = |parent: BorrowedFd<'_>, name: &str| {
             Ok(folder.is_unchanged(parent, name, self.follow_links))
@@ -66,7 +65,8 @@ impl RootFolder {
         self.at_parent(path, is_unchanged) == Ok(true)
     }
 
-    /// Looks up a path's last name in the folder before it, which no symlink leads to.
+    /// Opens the parent folder of a path without following symlinks, and returns the last
+    /// name.
     fn at_parent<T>(
         &self,
         path: &str,
@@ -84,9 +84,9 @@ impl RootFolder {
         look_up(parent.as_ref().map_or(root, |parent| parent.as_fd()), name)
     }
 
-    /// Returns the name of an entry that can be a skill, or the reason why an entry
-    /// that looks like a skill cannot be one. `folder` has the entry, and `above` is its
-    /// path in the root.
+    /// Returns the name of an entry that can be a skill, or the reason why an entry that
+    /// looks like a skill cannot be one. `folder` is the parent, and `above` its path in
+    /// the root.
     pub(super) fn name_of(
         &self,
         entry: &ListedEntry,
@@ -116,7 +116,7 @@ impl RootFolder {
     }
 }
 
-/// Returns whether a symlink leads to something that is no folder, and so no skill.
+/// Returns whether a symlink leads to something that is not a folder.
 fn leads_to_a_file(folder: &Dir, name: &OsStr) -> bool {
     let found = rustix::fs::statx(folder, name, AtFlags::empty(), StatxFlags::TYPE);
     found.is_ok_and(|found| {
@@ -133,7 +133,7 @@ fn open_folder(parent: BorrowedFd<'_>, name: &str, follow: bool) -> Result<Owned
     rustix::fs::openat(parent, name, flags, Mode::empty())
 }
 
-/// Returns a folder's name as the name of a skill. `None` for a hidden folder.
+/// Returns the name of a skill from its folder's name. Returns `None` for a hidden folder.
 pub(super) fn skill_name_of(name: &OsStr) -> Result<Option<String>, &'static str> {
     let Some(name) = name.to_str() else {
         return Err("its name is not UTF-8");

@@ -1,5 +1,5 @@
-//! A scan of the roots in steps of one directory entry or one skill. The caller may
-//! stop between steps, or let other tasks run.
+//! A scan of the roots in steps of one directory entry or one skill. Between steps the
+//! caller may stop or yield.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -18,7 +18,7 @@ use crate::entries::EntryCursor;
 pub enum ScanStep {
     /// An entry without a skill.
     Nothing,
-    /// A skill. The skills of a root come in the order of their names.
+    /// A skill. The skills of a root are sorted by name.
     Skill(Skill),
     /// An entry that cannot be a skill and the reason, for the operator.
     Problem(String),
@@ -27,14 +27,14 @@ pub enum ScanStep {
 /// A scan of the roots.
 pub struct Scan<'a, F> {
     catalog: &'a Catalog,
-    /// Selects the names of the skills to read.
+    /// The filter of names to read.
     wanted: F,
     /// The next root to list.
     next: usize,
     state: ScanState<'a>,
     /// The names of the skills so far.
     names: BTreeSet<String>,
-    /// Problems of a tree that are still to be returned.
+    /// Problems of a tree that have not been returned yet.
     problems: vec::IntoIter<String>,
 }
 
@@ -43,7 +43,7 @@ enum ScanState<'a> {
     BetweenRoots,
     /// Listing a root.
     Entries(&'a Root, EntryCursor, Vec<String>),
-    /// Searching a root with depth, since this moment.
+    /// Searching a root with depth, with the time of the start.
     Tree(&'a Root, &'a SkillTree, Box<Search<'a>>, Instant),
     /// Reading the listed skills in the order of their names.
     Skills(&'a Root, vec::IntoIter<String>),
@@ -61,7 +61,7 @@ impl<'a, F: Fn(&str) -> bool> Scan<'a, F> {
         }
     }
 
-    /// Makes one step. `None` at the end.
+    /// Makes one step. Returns `None` at the end.
     pub fn step(&mut self) -> Option<ScanStep> {
         if let Some(problem) = self.problems.next() {
             return Some(ScanStep::Problem(problem));
@@ -148,7 +148,7 @@ impl<'a, F: Fn(&str) -> bool> Scan<'a, F> {
             Err(Errno::NOTDIR | Errno::NOENT) => ScanStep::Nothing,
             Err(error) => {
                 let problem = format!("skipped `{}`: {}", shown(), io::Error::from(error));
-                // It hides those of later roots, as it does for calls.
+                // It hides skills of later roots, as for calls.
                 if FolderError::from(error) != FolderError::Unknown {
                     self.names.insert(name);
                 }

@@ -1,8 +1,8 @@
-//! The skills of a root with depth. Lives here: the names of its skills, which are kept
-//! between calls, and when they are looked for again. `tree/search.rs` is the search.
+//! The skills of a root with depth: a cache of their names and paths, and when to search
+//! again. `tree/search.rs` is the search.
 //!
-//! A name is never trusted: a call opens the path behind it step by step, through the
-//! root's handle. If the path leads nowhere, the tree is searched again.
+//! Cached names are not trusted: a call opens the path step by step through the root's
+//! handle. If the path does not exist, the tree is searched again.
 
 mod search;
 
@@ -15,21 +15,22 @@ use super::freshness::{Freshness, is_recent};
 use super::root_folder::RootFolder;
 pub(super) use search::{Search, SearchBounds};
 
-/// The part of the time in which calls of unknown names may search the tree: one in
-/// this number. Guards against: a search of all folders at every such call.
+/// Calls with unknown names may spend at most this fraction (1 / `SEARCH_SHARE`) of the
+/// time on searches. Guards against: a search of all folders for every such call.
 const SEARCH_SHARE: u32 = 10;
 
-/// The longest time that a search for a call runs before it lets others run.
+/// The longest time that a search for a call runs before it yields.
 const MAX_STRETCH: Duration = Duration::from_millis(1);
 
-/// Most collisions that are described. Guards against: 10,000 lines to the operator.
+/// The maximum number of reported collisions. Guards against: 10,000 lines for the
+/// operator.
 const MAX_COLLISIONS: usize = 100;
 
 /// The skills of a root with depth.
 #[derive(Debug)]
 pub(super) struct SkillTree {
     latest: Mutex<LatestSearch>,
-    /// Held by the call that searches.
+    /// Locked by the call that searches.
     searching: tokio::sync::Mutex<()>,
 }
 
@@ -44,7 +45,7 @@ struct LatestSearch {
 #[derive(Debug, Default)]
 pub(super) struct TreeNames {
     paths: BTreeMap<String, Arc<str>>,
-    /// What was found on the way, for the operator.
+    /// The problems found by the search, for the operator.
     pub(super) problems: Vec<String>,
 }
 
@@ -63,13 +64,12 @@ impl SkillTree {
         }
     }
 
-    /// Returns the names as of the last search.
+    /// Returns the names from the last search.
     pub(super) fn names(&self) -> Arc<TreeNames> {
         self.latest().names
     }
 
-    /// Returns the names. Searches the tree for them, unless that was just done and
-    /// names of some moments ago are enough.
+    /// Returns the names. Searches the tree, unless the last search is recent enough.
     pub(super) fn names_as_of(&self, root: &RootFolder, freshness: Freshness) -> Arc<TreeNames> {
         let latest = self.latest();
         if freshness == Freshness::Recent && is_recent(latest.ended.elapsed(), latest.took) {
@@ -80,7 +80,7 @@ impl SkillTree {
         self.keep(search.run(), start)
     }
 
-    /// Keeps the names that a search found.
+    /// Stores the names of a search.
     pub(super) fn keep(&self, search: Search<'_>, start: Instant) -> Arc<TreeNames> {
         let names = Arc::new(search.into_names());
         *self.lock() = LatestSearch {
@@ -91,8 +91,8 @@ impl SkillTree {
         names
     }
 
-    /// Searches the tree for a call whose skill was not found, unless that was just
-    /// done. Returns whether the names may be others now.
+    /// Searches the tree for a call that did not find its skill, unless a search just
+    /// ended. Returns whether the names may have changed.
     pub(super) async fn refresh(&self, root: &RootFolder) -> bool {
         let before = self.latest().ended;
         let _one = self.searching.lock().await;
@@ -128,13 +128,12 @@ impl SkillTree {
 }
 
 impl TreeNames {
-    /// Names the skills at these paths, which are in the order in which they win. The
-    /// first skill of a name has it. Another is named by its whole path, with dots in
-    /// place of slashes.
+    /// Assigns names to the skills at these paths, which are in order of priority. The
+    /// first skill of a name gets it. Others are named by their whole path with dots
+    /// instead of slashes.
     ///
-    /// The names of folders may have dots. Such a one never takes the name that another
-    /// skill has by its path: who may write one folder would choose what a grant of
-    /// `author.name` reads.
+    /// A folder name with dots never gets a name that another skill has by its path.
+    /// Otherwise the owner of one folder could choose what a grant for `author.name` reads.
     fn new(root: &RootFolder, paths: Vec<String>, mut problems: Vec<String>) -> Self {
         let mut names = Self::default();
         let mut hidden = Vec::new();
@@ -187,7 +186,7 @@ impl TreeNames {
         names
     }
 
-    /// Adds a skill, if no other has the name.
+    /// Adds a skill unless the name is taken.
     fn insert(&mut self, name: String, path: &str) -> bool {
         match self.paths.entry(name) {
             std::collections::btree_map::Entry::Occupied(_) => false,
@@ -203,12 +202,12 @@ impl TreeNames {
         self.paths.keys().map(String::as_str)
     }
 
-    /// Returns the path of the skill of a name.
+    /// Returns the path of a skill.
     pub(super) fn path_of(&self, name: &str) -> Option<Arc<str>> {
         self.paths.get(name).cloned()
     }
 
-    /// Returns the name of the skill at a path, and the path.
+    /// Returns the name and path of the skill at a path.
     pub(super) fn name_of(&self, path: &str) -> Option<(String, Arc<str>)> {
         let last = path.rsplit('/').next().unwrap_or_default().to_owned();
         [last, path.replace('/', ".")]

@@ -1,25 +1,25 @@
-//! Where the specification and its reference validator (`skills-ref`) disagree, and
-//! which of them decides.
+//! Rules on which the specification and its reference validator (`skills-ref`) disagree,
+//! and which of them decides.
 
 use super::{Finding, MAX_COMPATIBILITY_CHARS, MAX_DESCRIPTION_CHARS};
 use crate::frontmatter::{KEYS, Problem, ProblemKind, Reading, Split};
 
-/// Says that the specification decides where its reference validator accepts.
+/// The note on a rule of the specification that its reference validator does not check.
 pub(super) const BY_SPECIFICATION: &str =
     "(by the specification; its reference validator accepts it)";
 
-/// Says that the reference validator decides where the specification does not.
+/// The note on a rule of the reference validator that the specification does not have.
 pub(super) const BY_VALIDATOR: &str =
     "(by the reference validator; the specification does not say)";
 
-/// Returns which text decides that a problem is one, if only one of them says so.
+/// Returns the note on a problem, if only one of them has the rule.
 pub(super) fn decides(problem: &Problem) -> &'static str {
     // The validator checks no other types.
     let types = ["`name`", "`description`", "`compatibility`"];
     match problem.kind {
         ProblemKind::DuplicateKey | ProblemKind::Braces => BY_VALIDATOR,
         ProblemKind::NotText => BY_SPECIFICATION,
-        // The parser says so of text in quotes alone.
+        // The parser only reports this for quoted text.
         ProblemKind::NotYaml
             if problem
                 .message
@@ -37,9 +37,9 @@ pub(super) fn decides(problem: &Problem) -> &'static str {
     }
 }
 
-/// Returns the findings for what the reference validator reads in another way. It splits
-/// the file before it reads YAML: it wants `---` as the very first characters, and ends
-/// the frontmatter at the next `---`, wherever that is. Its YAML has fewer forms.
+/// Returns findings for text that the reference validator parses differently. It splits the
+/// file before parsing YAML: `---` must be the very first characters, and the next `---`
+/// anywhere ends the frontmatter. It also supports less of YAML.
 pub(super) fn findings(text: &str, reading: &Reading<'_>) -> Vec<Finding> {
     let split = &reading.split;
     let mut findings = Vec::new();
@@ -151,10 +151,10 @@ fn key_of(line: &str) -> Option<&str> {
     Some(line.split_once(':')?.0.trim())
 }
 
-/// Returns the first line with a tab before its text, or after a key of the format. Text
-/// in a block and in quotes may have tabs.
+/// Returns the first line with a tab before its text or after a known key. Block text and
+/// quoted text may contain tabs.
 fn tab_line(yaml: &str) -> Option<u32> {
-    // The indentation of the key whose block of text goes on, and the quote that is open.
+    // The indentation of the key of the current block of text, and the open quote.
     let (mut block, mut quote) = (None, None);
     for (line, number) in yaml.lines().zip(Split::YAML_LINE..) {
         let text = line.trim();
@@ -179,14 +179,14 @@ fn tab_line(yaml: &str) -> Option<u32> {
     None
 }
 
-/// Returns whether a line has a key of the format and a tab after it, outside of quotes.
+/// Returns whether a line has a known key and a tab after it outside of quotes.
 fn has_tab(line: &str) -> bool {
     line.split_once(':').is_some_and(|(key, value)| {
         KEYS.contains(&key) && value.contains('\t') && !value.trim_start().starts_with(['"', '\''])
     })
 }
 
-/// Returns the number of blanks around the text in the quotes of a line.
+/// Returns the number of blanks around the quoted text of a line.
 fn blanks_in_quotes(line: &str) -> usize {
     let value = line.split_once(':').map_or("", |(_, value)| value.trim());
     let quoted = ['"', '\''].iter().find_map(|quote| {

@@ -1,6 +1,6 @@
-//! Checking a skill in its folder: its SKILL.md, and whether the files exist that
-//! the body refers to. It reads everything through the folder's handle and the
-//! guard, because the skill may be a stranger's.
+//! Checks of a skill in its folder: its SKILL.md, and whether files that the body refers to
+//! exist. Reads everything through the folder's handle and the guard, because the skill may
+//! be hostile.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read as _};
@@ -15,20 +15,20 @@ use crate::frontmatter;
 use crate::guard::{Folder, HardLinks};
 use crate::skill_md;
 
-/// Most bytes of a SKILL.md that is checked. The tools' own limit is lower.
+/// The maximum bytes of a SKILL.md to check. The tools' own limit is lower.
 const MAX_BYTES: u64 = 16 << 20;
 
 /// Checks the skill in a folder. Returns an error if the folder is unreadable.
 pub fn check_folder(path: &Path) -> io::Result<Vec<Finding>> {
     let folder = Dir::open_ambient_dir(path, ambient_authority())?;
     let folder = Folder::new(folder.into_std_file().into(), HardLinks::Allowed)?;
-    // The path may be `.`, which has a name too.
+    // The path may be `.`, whose folder has a name too.
     let real = std::fs::canonicalize(path)?;
     let name = real.file_name().unwrap_or_default().to_string_lossy();
     check_open(&name, &folder)
 }
 
-/// Checks the skill of this name in an open folder.
+/// Checks the skill in an open folder.
 pub(crate) fn check_open(name: &str, folder: &Folder) -> io::Result<Vec<Finding>> {
     let (file_name, file) = match skill_md::open(folder) {
         Ok(Some(found)) => found,

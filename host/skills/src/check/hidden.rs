@@ -1,5 +1,5 @@
-//! Texts that a person reads in another way than a model or a search does: hidden
-//! characters, and descriptions that repeat a word.
+//! Text that people and programs read differently: hidden characters, and descriptions that
+//! repeat a word.
 
 use std::collections::HashMap;
 
@@ -8,14 +8,14 @@ use crate::frontmatter::{Field, Reading, quoted};
 use crate::paragraph;
 use crate::text::line::is_hidden;
 
-/// Most times that a description may have one word. In 1,353 public skills the most is
-/// 12.
+/// The maximum number of times that a description may repeat a word. The maximum in 1,353
+/// public skills is 12.
 const MAX_REPEATS: usize = 15;
 
-/// The fewest times of a word that a description may not consist of to a third.
+/// The number of repeats from which a word must not be a third of a description.
 const FEW_REPEATS: usize = 6;
 
-/// Adds the findings for a name, and for a description or what stands for it.
+/// Adds the findings for a name and a description.
 pub(super) fn findings(reading: &Reading<'_>, into: &mut Vec<Finding>) {
     let frontmatter = &reading.frontmatter;
     if let Some(name) = &frontmatter.name {
@@ -52,9 +52,9 @@ fn hidden_finding(what: &str, field: &Field<String>) -> Option<Finding> {
     Some(Finding::warning("text-hidden", Some(field.line), message))
 }
 
-/// Returns the hidden characters of a text. It omits those that writing needs: line
-/// breaks, the selector after an emoji, and the joiner between two letters of a script
-/// that joins them, or between two emoji.
+/// Returns the hidden characters of a text, except legitimate ones: line breaks, the
+/// selector after an emoji, and a joiner between two emoji or two letters of a script that
+/// uses joiners.
 fn hidden(text: &str) -> Vec<char> {
     let is_visible = |c: Option<char>| c.is_some_and(|c| !c.is_ascii() && !is_hidden(c));
     let mut found = Vec::new();
@@ -90,7 +90,7 @@ fn repeats_finding(what: &str, field: &Field<String>) -> Option<Finding> {
         *counts.entry(word).or_default() += 1;
         all += 1;
     }
-    // Of several, the same one in each run.
+    // If several words qualify, the choice is deterministic.
     let (word, count) = counts
         .into_iter()
         .max_by_key(|(word, count)| (*count, std::cmp::Reverse(*word)))?;

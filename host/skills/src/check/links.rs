@@ -1,44 +1,43 @@
-//! The files that a skill's body refers to: relative Markdown links, images, and link
+//! References to files in a skill's body: relative Markdown links, images, and link
 //! definitions.
 //!
-//! Not here: checking that a file exists, which needs the folder's handle. This is not a
-//! Markdown parser: it reads one line at a time, skips code, and rather misses a link
-//! than reports a false one.
+//! `check/folder.rs` checks that the files exist. This is not a Markdown parser: it reads
+//! line by line, skips code, and prefers missing a link to reporting a false one.
 
 use std::borrow::Cow;
 
 use super::Finding;
 use crate::frontmatter::{Split, quoted};
 
-/// Most bytes of a line that is searched. Guards against: a line of megabytes, because
-/// matching its backticks takes more than linear time.
+/// The maximum bytes of a searched line. Guards against: a line of megabytes, because
+/// matching backticks takes more than linear time.
 pub(super) const MAX_LINE_BYTES: usize = 16 * 1024;
 
-/// Most references of one body. Guards against: a body of links, each of which costs the
-/// caller a look-up and the operator a line to read.
+/// The maximum number of references of a body. Guards against: thousands of links, each
+/// with a look-up and a finding.
 pub(super) const MAX_REFERENCES: usize = 1000;
 
-/// A file of the skill that its body refers to.
+/// A reference to a file of the skill.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reference<'a> {
-    /// The 1-based line of the file.
+    /// The line of SKILL.md, from 1.
     pub line: u32,
-    /// The path, relative to the skill's folder, without a leading `./` and an anchor,
-    /// and with escapes such as `%20` resolved. No `..` in it leads out of the folder,
-    /// but a symlink still may.
+    /// The path relative to the skill's folder, without a leading `./` and an anchor, and
+    /// with escapes such as `%20` decoded. No `..` leads out of the folder, but a symlink
+    /// may.
     pub path: Cow<'a, str>,
 }
 
-/// Finds the files of the skill that `body` refers to. `body_line` is the line of the
-/// file on which `body` starts: [`Split::body_line`].
+/// Finds the references of a body. `body_line` is the line of the file on which the body
+/// starts: [`Split::body_line`].
 ///
-/// It omits URLs, anchors, absolute paths and anything in code. It also omits paths that
-/// lead out of the folder, which [`super::check`] reports.
+/// Omits URLs, anchors, absolute paths, code, and paths that lead out of the folder, which
+/// [`super::check`] reports.
 pub fn references(body: &str, body_line: u32) -> impl Iterator<Item = Reference<'_>> {
     relative_links(body, body_line).filter(|reference| depth(&reference.path).is_some())
 }
 
-/// Returns the findings about references that need no look at the files.
+/// Returns the findings for references that do not need the file system.
 pub(super) fn findings(split: &Split<'_>) -> impl Iterator<Item = Finding> {
     relative_links(split.body, split.body_line).filter_map(|Reference { line, path }| {
         let shown = quoted(&path);
@@ -59,7 +58,7 @@ pub(super) fn findings(split: &Split<'_>) -> impl Iterator<Item = Finding> {
     })
 }
 
-/// Returns the number of folders that a path goes down. `None` if it leads out on the way.
+/// Returns the depth of a path. Returns `None` if it leads out of the folder on the way.
 fn depth(path: &str) -> Option<usize> {
     let (folders, _) = path
         .trim_end_matches('/')
@@ -97,14 +96,14 @@ fn relative_links(body: &str, body_line: u32) -> impl Iterator<Item = Reference<
     found.take(MAX_REFERENCES)
 }
 
-/// A run of backticks or tildes that opened a code block.
+/// The opening fence of a code block: a run of backticks or tildes.
 #[derive(Clone, Copy)]
 pub(super) struct Fence {
     mark: u8,
     length: usize,
 }
 
-/// Moves past a line, and returns whether it is a fence or inside a code block.
+/// Processes a line. Returns whether it is a fence or inside a code block.
 pub(super) fn step(open: &mut Option<Fence>, line: &str) -> bool {
     let text = line.trim_start();
     let mark = text.bytes().next().unwrap_or(b' ');
@@ -119,7 +118,7 @@ pub(super) fn step(open: &mut Option<Fence>, line: &str) -> bool {
             }
             true
         }
-        // A backtick after the run makes it code within a line.
+        // A further backtick makes it inline code.
         None if is_fence && !(mark == b'`' && info.contains('`')) => {
             *open = Some(Fence { mark, length });
             true
@@ -128,7 +127,7 @@ pub(super) fn step(open: &mut Option<Fence>, line: &str) -> bool {
     }
 }
 
-/// Returns the destinations of a line's links, as they are written.
+/// Returns the verbatim destinations of a line's links.
 fn destinations(line: &str) -> Vec<&str> {
     let mut found = Vec::new();
     found.extend(definition(line));
@@ -141,7 +140,7 @@ fn destinations(line: &str) -> Vec<&str> {
             b']' if bytes.get(at + 1) == Some(&b'(') => {
                 let (destination, end) = destination(line, at + 2);
                 found.extend(destination);
-                // Never back: a line of `](` would otherwise take quadratic time.
+                // Never goes back, because a line of `](` would take quadratic time.
                 at = end;
             }
             _ => at += 1,
@@ -150,8 +149,8 @@ fn destinations(line: &str) -> Vec<&str> {
     found
 }
 
-/// Returns the end of the code that starts with the backticks at `at`: after the closing
-/// run of the same length, or after the opening run if it is not closed.
+/// Returns the end of the inline code whose backticks start at `at`: after the closing run
+/// of the same length, or after the opening run if it is not closed.
 pub(super) fn after_code(bytes: &[u8], at: usize) -> usize {
     let run = |at: usize| bytes[at..].iter().take_while(|&&byte| byte == b'`').count();
     let length = run(at);
@@ -166,7 +165,7 @@ pub(super) fn after_code(bytes: &[u8], at: usize) -> usize {
     at + length
 }
 
-/// Returns the destination of a line `[label]: destination`.
+/// Returns the destination of a link definition, `[label]: destination`.
 fn definition(line: &str) -> Option<&str> {
     let (label, rest) = line.trim_start().strip_prefix('[')?.split_once("]:")?;
     // A footnote is not a link.
@@ -203,8 +202,8 @@ fn destination(line: &str, start: usize) -> (Option<&str>, usize) {
     (None, line.len())
 }
 
-/// Returns a destination as a path in the skill's folder, if it is one. It resolves
-/// escapes first, because they can hide a scheme or a leading slash.
+/// Returns a destination as a path in the skill's folder, if it is one. Decodes escapes
+/// first, because they can hide a scheme or a leading slash.
 fn relative_path(destination: &str) -> Option<Cow<'_, str>> {
     let path = destination.split(['#', '?']).next().unwrap_or("");
     let mut path = path.trim();
@@ -214,8 +213,7 @@ fn relative_path(destination: &str) -> Option<Cow<'_, str>> {
     let path = decoded(path);
     let is_file = !path.is_empty() && path != ".";
     let is_absolute = path.starts_with(['/', '~']) || has_scheme(&path);
-    // The value of a template is unknown, and a backslash is a separator to some programs
-    // and a letter to others.
+    // The value of a template is unknown, and programs disagree about backslashes.
     let is_odd = |char: char| char.is_control() || "{}$*<>\\".contains(char);
     (is_file && !is_absolute && !path.contains(is_odd)).then_some(path)
 }
@@ -230,7 +228,8 @@ fn has_scheme(path: &str) -> bool {
     })
 }
 
-/// Resolves the percent escapes of a path. Returns the path unchanged if the result is not text.
+/// Decodes the percent escapes of a path. Returns the path unchanged if the result is not
+/// UTF-8.
 fn decoded(path: &str) -> Cow<'_, str> {
     if !path.contains('%') {
         return Cow::Borrowed(path);
@@ -249,7 +248,7 @@ fn decoded(path: &str) -> Cow<'_, str> {
     String::from_utf8(bytes).map_or(Cow::Borrowed(path), Cow::Owned)
 }
 
-/// Returns the byte of two hexadecimal digits at the start.
+/// Returns the byte of two leading hexadecimal digits.
 fn hex_byte(digits: &[u8]) -> Option<u8> {
     let digit = |at: usize| char::from(*digits.get(at)?).to_digit(16);
     u8::try_from(digit(0)? * 16 + digit(1)?).ok()

@@ -1,16 +1,15 @@
 //! The specification's rules for a skill's name.
 //!
-//! Not here: the names that a host accepts. It finds a skill by its folder's name,
-//! whatever these rules say.
+//! The host does not enforce these rules: it finds a skill by its folder's name.
 
 use super::Finding;
 use super::disputes::BY_SPECIFICATION;
 use crate::frontmatter::{Field, quoted};
 
-/// Most characters of a name, from the specification.
+/// The maximum characters of a name, from the specification.
 const MAX_NAME_CHARS: usize = 64;
 
-/// Adds a finding for each rule that a `name` breaks, so that one edit can fix them all.
+/// Adds a finding for each violated rule, so that one edit can fix them all.
 pub(super) fn findings(folder_name: &str, field: Option<&Field<String>>, into: &mut Vec<Finding>) {
     let Some(field) = field.filter(|field| !field.value.is_empty()) else {
         into.push(required(folder_name, field));
@@ -81,9 +80,9 @@ fn is_accent(char: char) -> bool {
     matches!(char, '\u{300}'..='\u{36f}')
 }
 
-/// Returns whether a name may contain a character: a hyphen, a digit, or a letter that
-/// is its own lowercase form. The specification mentions Unicode's lowercase letters
-/// and `a-z` in one sentence. Its validator accepts the former, so they are no error.
+/// Returns whether a name may contain a character: a hyphen, a digit, or a letter that is
+/// its own lowercase form. The specification mentions both Unicode lowercase letters and
+/// `a-z`; its validator accepts the former.
 fn is_allowed(char: char) -> bool {
     char == '-' || char.is_alphanumeric() && char.to_lowercase().eq([char])
 }

@@ -1,13 +1,12 @@
-//! From keys to fields: the keys that the format defines, the type of each value, and
-//! the reading of a value of another type.
+//! Turns keys into fields: the keys of the format, the type of each value, and the
+//! conversion of values of other types.
 //!
-//! Not here: the specification's limits on the text, such as the length of a name.
-//! `check` has those.
+//! `check` has the specification's limits on text, such as the length of a name.
 
 use super::entry::{YamlEntry, YamlValue};
 use super::{Field, Frontmatter, Pair, Problem, ProblemKind, quoted};
 
-/// Sorts entries into fields. If a key occurs twice, the first one counts.
+/// Sorts entries into fields. If a key is repeated, the first one counts.
 pub(super) fn assemble(entries: Vec<YamlEntry<'_>>, problems: &mut Vec<Problem>) -> Frontmatter {
     let mut found = Frontmatter::default();
     for entry in entries {
@@ -24,7 +23,7 @@ pub(super) fn assemble(entries: Vec<YamlEntry<'_>>, problems: &mut Vec<Problem>)
     found
 }
 
-/// Reads a field that must be text.
+/// Converts a field that must be text.
 fn text(slot: &mut Option<Field<String>>, entry: YamlEntry<'_>, problems: &mut Vec<Problem>) {
     if let Some(first) = slot {
         problems.push(duplicate(&entry.key, entry.line, first.line));
@@ -35,7 +34,7 @@ fn text(slot: &mut Option<Field<String>>, entry: YamlEntry<'_>, problems: &mut V
     *slot = Some(Field { value, line });
 }
 
-/// Reads `allowed-tools`: one text, or a list, which many skills have.
+/// Converts `allowed-tools`: one text, or a list, which many skills have.
 fn tools(slot: &mut Option<Field<String>>, entry: YamlEntry<'_>, problems: &mut Vec<Problem>) {
     let YamlValue::List { items, written } = &entry.value else {
         return text(slot, entry, problems);
@@ -61,7 +60,7 @@ fn tools(slot: &mut Option<Field<String>>, entry: YamlEntry<'_>, problems: &mut 
     *slot = Some(Field { value, line });
 }
 
-/// Reads `metadata`: a map of keys to text.
+/// Converts `metadata`, a map of keys to text.
 fn metadata(
     slot: &mut Option<Field<Vec<Pair>>>,
     entry: YamlEntry<'_>,
@@ -79,7 +78,7 @@ fn metadata(
             *slot = Some(Field { value, line });
             return;
         }
-        // Nothing after the colon: a map without entries.
+        // Nothing after the colon is an empty map.
         YamlValue::Plain(text) if text.is_empty() => {
             let value = Vec::new();
             *slot = Some(Field { value, line });
@@ -107,7 +106,7 @@ fn pairs(entries: Vec<YamlEntry<'_>>, problems: &mut Vec<Problem>) -> Vec<Pair> 
     pairs
 }
 
-/// Reads a key that the format does not define.
+/// Converts a key that the format does not define.
 fn unknown(pairs: &mut Vec<Pair>, entry: YamlEntry<'_>, problems: &mut Vec<Problem>) {
     if let Some(first) = pairs.iter().find(|pair| pair.key == entry.key) {
         problems.push(duplicate(&entry.key, entry.line, first.line));
@@ -124,7 +123,7 @@ fn unknown(pairs: &mut Vec<Pair>, entry: YamlEntry<'_>, problems: &mut Vec<Probl
     });
 }
 
-/// Returns a value as text, and adds a problem if it is something else.
+/// Returns a value as text, and adds a problem if it is not text.
 fn text_of(value: YamlValue<'_>, path: &str, line: u32, problems: &mut Vec<Problem>) -> String {
     let (kind, what, advice, text) = match value {
         YamlValue::Text(text) => return text.trim().to_owned(),
@@ -157,8 +156,8 @@ fn text_of(value: YamlValue<'_>, path: &str, line: u32, problems: &mut Vec<Probl
     text
 }
 
-/// The type of an unquoted scalar: by the core schema of YAML 1.2, with the booleans
-/// and dates of 1.1, because other hosts may read 1.1.
+/// Returns the type of an unquoted scalar by the core schema of YAML 1.2, with the booleans
+/// and dates of 1.1, because other hosts may use 1.1.
 enum ScalarType {
     Text,
     Null,
@@ -175,7 +174,7 @@ impl ScalarType {
             }
             _ if is_number(text) => Self::Other("a number"),
             _ if is_date(text) => Self::Other("a date"),
-            // A key without a value is empty text; `check` reports it.
+            // A key without a value is an empty text, which `check` reports.
             _ => Self::Text,
         }
     }
@@ -193,12 +192,12 @@ fn is_number(text: &str) -> bool {
         let digits: Option<&str> = text.strip_prefix(prefix);
         digits.is_some_and(|text| !text.is_empty() && text.chars().all(|char| char.is_digit(radix)))
     };
-    // Rust also parses words such as `infinity`, which are text here.
+    // Rust also parses words such as `infinity` as numbers.
     let starts_as_number = unsigned.starts_with(|char: char| char.is_ascii_digit() || char == '.');
     digits_of("0x", 16) || digits_of("0o", 8) || starts_as_number && unsigned.parse::<f64>().is_ok()
 }
 
-/// Returns whether text has the form `2024-01-31`.
+/// Returns whether a text has the form `2024-01-31`.
 fn is_date(text: &str) -> bool {
     text.len() == 10
         && text.bytes().enumerate().all(|(at, byte)| match at {

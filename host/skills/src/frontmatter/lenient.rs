@@ -1,28 +1,28 @@
-//! The lenient reader: it reads invalid YAML line by line.
+//! The lenient parser for invalid YAML.
 //!
-//! It cuts the text at the lines that start with a key at the outermost indentation,
-//! and reads each piece as YAML by itself. So one invalid value does not affect the
-//! others. Only a piece that is invalid even alone is read as text.
+//! It cuts the text at lines that start with a key at the outermost indentation, and parses
+//! each piece as YAML by itself, so that one invalid value does not affect the others. Only
+//! a piece that is invalid by itself is taken as text.
 //!
-//! Not here: the text of such a value ([`super::text`]), and the meaning of keys.
+//! [`super::text`] extracts the text of such a value. The meaning of keys is not here.
 
 use std::borrow::Cow;
 
 use super::entry::{YamlEntry, YamlValue};
 use super::{KEYS, text, yaml};
 
-/// Most keys of one frontmatter and of its `metadata`. Guards against: a text of tiny
-/// keys, each of which starts a YAML parser.
+/// The maximum number of keys of a frontmatter and of its `metadata`. Guards against: a
+/// text of tiny keys, each of which starts a YAML parser.
 const MAX_KEYS: usize = 128;
 
-/// The result of the lenient reader.
+/// The result of the lenient parser.
 pub(super) struct LenientReading<'a> {
     pub(super) entries: Vec<YamlEntry<'a>>,
-    /// The first key whose value is invalid YAML even by itself.
+    /// The first key whose value is invalid YAML by itself.
     pub(super) loose_key: Option<&'a str>,
 }
 
-/// Reads `yaml`, whose first line is `first_line` of the file.
+/// Parses `yaml`, which starts on `first_line` of the file.
 pub(super) fn entries(yaml: &str, first_line: u32) -> LenientReading<'_> {
     let mut loose_key = None;
     let entries = read(
@@ -33,8 +33,8 @@ pub(super) fn entries(yaml: &str, first_line: u32) -> LenientReading<'_> {
     LenientReading { entries, loose_key }
 }
 
-/// The level of a key. Only maps at the outermost level are read key by key, so that
-/// no text is read more than twice.
+/// The level of a key. Only maps at the outermost level are parsed key by key, so that no
+/// text is parsed more than twice.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum KeyLevel {
     Outermost,
@@ -60,7 +60,7 @@ fn read<'a>(
 struct Piece<'a> {
     key: &'a str,
     line: u32,
-    /// From the key on, without the indentation before it.
+    /// The text from the key on, without its indentation.
     source: &'a str,
     /// The start of the value in `source`.
     value_at: usize,
@@ -107,7 +107,7 @@ impl<'a> Piece<'a> {
     }
 }
 
-/// Reads lines that all start with a dash, as `allowed-tools` often has them.
+/// Parses lines that all start with a dash, which are common in `allowed-tools`.
 fn loose_list<'a>(first: &str, rest: &'a str) -> Option<YamlValue<'a>> {
     if !first.is_empty() {
         return None;
@@ -131,7 +131,7 @@ fn loose_list<'a>(first: &str, rest: &'a str) -> Option<YamlValue<'a>> {
 /// Cuts text at its keys. Lines before the first key are dropped.
 fn pieces(text: &str, first_line: u32) -> Vec<Piece<'_>> {
     let mut pieces = Vec::new();
-    // The unfinished piece, and its start in `text`.
+    // The current piece, and its start in `text`.
     let mut open: Option<(Piece<'_>, usize)> = None;
     let mut outermost = None;
     let mut at = 0;
@@ -168,9 +168,9 @@ fn closed<'a>((piece, start): (Piece<'a>, usize), text: &'a str, end: usize) -> 
     Piece { source, ..piece }
 }
 
-/// Returns whether a line at the outermost indentation without a key ends a value:
-/// `use when: …` is not a part of a name. But it is the next line of a description,
-/// which is prose, as a list item is the next line of a list.
+/// Returns whether a line without a key at the outermost indentation ends a value. `use
+/// when: …` is not part of a name, but it continues a description, which is prose, and a
+/// list item continues a list.
 fn ends(piece: &Piece<'_>, line: &str) -> bool {
     let line = line.trim_end();
     let goes_on = piece.key == "description" || line.starts_with(['-', '#']);
@@ -196,8 +196,8 @@ fn key(line: &str) -> Option<(&str, usize)> {
     }
     let rest = line[after..].trim_start_matches([' ', '\t']);
     let value = rest.strip_prefix(':')?;
-    // `name:value` is not a key in YAML. But if the format defines the key, no other
-    // reading makes sense. This does not hold for `https://…`.
+    // `name:value` is not a key in YAML, but nothing else makes sense if the format defines
+    // the key. This is not true for `https://…`.
     let is_key = value.is_empty() || value.starts_with(char::is_whitespace) || KEYS.contains(&key);
     is_key.then_some((key, line.len() - value.len()))
 }
@@ -206,7 +206,7 @@ fn key(line: &str) -> Option<(&str, usize)> {
 mod tests {
     use super::*;
 
-    /// Returns the keys, lines and values as one text.
+    /// Returns keys, lines and values as one text.
     fn shown(yaml: &str) -> String {
         let entries = entries(yaml, 2).entries;
         let shown = entries.iter().map(|entry| {

@@ -1,40 +1,38 @@
-//! Splitting a SKILL.md into frontmatter and body.
+//! Splits a SKILL.md into frontmatter and body.
 //!
-//! Lives here: the two fence lines, the byte order mark, the blank lines after the
-//! closing fence, and the line numbers. Not here: the contents of the frontmatter.
-//! Nothing here allocates, and nothing reads the body but its leading blank lines, so
-//! a long body costs nothing.
+//! Handles the two fence lines, the byte order mark, blank lines after the closing fence,
+//! and line numbers. It does not allocate, and only reads leading blank lines of the body,
+//! so a long body costs nothing.
 
-/// The two parts of a SKILL.md.
+/// The parts of a SKILL.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Split<'a> {
-    /// The text between the fence lines, with its last line end. `None` if the text
-    /// does not start with frontmatter or never closes it.
+    /// The text between the fence lines, with its last line end. `None` if there is no
+    /// frontmatter or no closing fence.
     pub yaml: Option<&'a str>,
-    /// The text after the frontmatter, from its first line that is not blank. Without
-    /// frontmatter: the whole text, without a byte order mark.
+    /// The text after the frontmatter, without leading blank lines. Without frontmatter,
+    /// the whole text without a byte order mark.
     pub body: &'a str,
-    /// The 1-based line of the file on which `body` starts.
+    /// The line of the file on which `body` starts, from 1.
     pub body_line: u32,
-    /// True if the text opens frontmatter and never closes it.
+    /// True if the frontmatter has no closing fence.
     pub unclosed: bool,
 }
 
 impl Split<'_> {
-    /// The 1-based line of the file on which `yaml` starts: the fence is line 1.
+    /// The line of the file on which `yaml` starts. The fence is line 1.
     pub const YAML_LINE: u32 = 2;
 }
 
-/// The line that opens frontmatter, and may close it.
+/// The line that opens frontmatter, and can close it.
 const FENCE: &str = "---";
-/// YAML's end of a document, which closes frontmatter too.
+/// The end of a YAML document, which also closes frontmatter.
 const DOCUMENT_END: &str = "...";
 
 /// Splits the text of a SKILL.md into frontmatter and body.
 ///
-/// Frontmatter starts on the first line, which is exactly `---`, and ends at the next
-/// line that is exactly `---` or `...`. Spaces and tabs may follow either. Lines end in
-/// LF or CRLF. A byte order mark is dropped.
+/// Frontmatter starts with a first line `---`, and ends at the next line `---` or `...`.
+/// Spaces and tabs may follow both. Lines end in LF or CRLF. A byte order mark is dropped.
 pub fn split(text: &str) -> Split<'_> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let first = text.split_inclusive('\n').next().unwrap_or("");
@@ -63,7 +61,7 @@ pub fn split(text: &str) -> Split<'_> {
     whole(text, true)
 }
 
-/// Returns a text without frontmatter: all of it is body.
+/// Returns the parts of a text without frontmatter.
 fn whole(text: &str, unclosed: bool) -> Split<'_> {
     Split {
         yaml: None,
@@ -73,12 +71,12 @@ fn whole(text: &str, unclosed: bool) -> Split<'_> {
     }
 }
 
-/// Returns a line without its end and the blanks before that.
+/// Returns a line without its end and trailing blanks.
 fn bare(line: &str) -> &str {
     line.trim_end_matches([' ', '\t', '\r', '\n'])
 }
 
-/// Drops the leading blank lines, and returns the number of their line ends.
+/// Drops leading blank lines, and returns their number.
 fn skip_blank_lines(body: &str) -> (&str, u32) {
     let mut rest = body;
     let mut dropped: u32 = 0;

@@ -1,11 +1,11 @@
-//! The lenient reader's rules for one value: blocks, quotes and plain text that are
-//! invalid YAML.
+//! The lenient parser's rules for a value: blocks, quotes and plain text that are invalid
+//! YAML.
 //!
-//! These rules keep the words: where YAML would stop, they take the text unchanged.
-//! Not here: the start and end of a value ([`super::lenient`]).
+//! The rules keep all words: where YAML would fail, they take the text unchanged.
+//! [`super::lenient`] finds the start and end of a value.
 
-/// Returns the text of a value: `first` follows the key's colon on the same line, and
-/// `rest` is the lines after that.
+/// Returns the text of a value. `first` is the rest of the key's line, and `rest` are the
+/// following lines.
 pub(super) fn value(first: &str, rest: &str) -> String {
     match block_style(first) {
         Some(style) => block(style, rest),
@@ -36,17 +36,16 @@ fn is_comment(text: &str) -> bool {
     text.is_empty() || text.starts_with('#')
 }
 
-/// Returns a block's text. The first line that is not blank sets the indentation, and
-/// trailing line ends are dropped, whatever the header says: no reader of a skill wants
-/// either.
+/// Returns a block's text. The first line that is not blank defines the indentation, and
+/// trailing line ends are dropped, regardless of the header.
 fn block(style: BlockStyle, rest: &str) -> String {
     let indent = rest
         .lines()
         .find(|line| !line.trim().is_empty())
         .map_or(0, |line| line.len() - line.trim_start().len());
     let mut text = String::new();
-    // The line ends to write before the next word, and whether a blank may join the last
-    // line to the next.
+    // The line ends before the next word, and whether a blank may join the last line to the
+    // next.
     let mut owed = 0;
     let mut joins = false;
     for line in rest.lines() {
@@ -75,8 +74,8 @@ fn outdented(line: &str, indent: usize) -> &str {
     &line[blanks.take(indent).count()..]
 }
 
-/// Joins lines as YAML joins plain text: a blank between lines, a line end for each
-/// empty line, no comment lines.
+/// Joins lines like plain text in YAML: with a blank between lines and a line end for each
+/// empty line, without comments.
 fn joined(first: &str, rest: &str) -> String {
     let mut text = first.trim().to_owned();
     let mut owed = 0;
@@ -99,8 +98,8 @@ fn joined(first: &str, rest: &str) -> String {
     text
 }
 
-/// Removes the quotes around a text. Quotes around a part of it stay, and a quote that
-/// is never closed is dropped.
+/// Removes the quotes around a text. Quotes around a part of it stay. An opening quote
+/// without a closing one is dropped.
 pub(super) fn unquoted(text: &str) -> String {
     let (quote, inner) = match text.as_bytes().first() {
         Some(b'"') => ('"', &text[1..]),
@@ -114,9 +113,8 @@ pub(super) fn unquoted(text: &str) -> String {
     }
 }
 
-/// Returns the text before the closing quote, with its escapes resolved, and the text
-/// after it, if there is one. An escape that YAML does not know, the usual reason for
-/// this reader, keeps its backslash.
+/// Returns the text before the closing quote, with escapes decoded, and the text after it,
+/// if any. An unknown escape, the usual reason for invalid YAML, keeps its backslash.
 fn until_quote(inner: &str, quote: char) -> (String, Option<&str>) {
     let mut content = String::with_capacity(inner.len());
     let mut chars = inner.chars();

@@ -1,16 +1,15 @@
-//! The strict reader: frontmatter as valid YAML.
+//! The strict parser for frontmatter in valid YAML.
 //!
-//! Only this file and `yaml/json.rs`, which reads the same events as JSON, use the YAML
-//! crate. The reader works on the parser's events and not through serde, which would
-//! lose three things: the line of each key, the source text of a value (`1.10` is not a
-//! number here), and the difference between a quoted and a plain scalar.
+//! Only this file and `yaml/json.rs`, which turns the same events into JSON, use the YAML
+//! crate. They use the parser's events instead of serde, which would lose three things: the
+//! line of each key, the source text of a value (`1.10` is not a number here), and the
+//! difference between quoted and plain scalars.
 //!
 //! Anchors, aliases and tags are refused. No skill needs them, the reference validator
-//! refuses them too, and authors mean `&this` and `!that` at the start of a description
-//! as text. Without them nobody can write a "billion laughs" expansion.
+//! refuses them too, and authors mean `&this` and `!that` at the start of a description as
+//! text. It also prevents a "billion laughs" expansion.
 //!
-//! Not here: the meaning of a key ([`super::fields`]), and invalid YAML
-//! ([`super::lenient`]).
+//! [`super::fields`] has the meaning of keys, and [`super::lenient`] parses invalid YAML.
 
 mod json;
 
@@ -22,28 +21,28 @@ use super::entry::{Items, YamlEntry, YamlValue};
 
 pub(super) use json::object;
 
-/// Most parser events of one frontmatter, two for each `key: value`. Guards against: a
-/// text of tiny keys, which takes many times its size in memory.
+/// The maximum number of parser events, two for each `key: value`. Guards against: a text
+/// of tiny keys, which takes many times its size in memory.
 const MAX_EVENTS: usize = 2048;
 
-/// Most nested lists and maps. Guards against: a text of opening brackets. A real skill
-/// nests two or three.
+/// The maximum nesting of lists and maps. Guards against: a text of opening brackets. Real
+/// skills nest two or three.
 const MAX_NESTING: usize = 32;
 
-/// The reason why a text is not valid frontmatter.
+/// The error of an invalid frontmatter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct YamlError {
     pub(super) line: u32,
     pub(super) message: String,
 }
 
-/// Reads `yaml`, whose first line is `first_line` of the file, as one map.
-/// Nothing but blanks and comments is an empty map.
+/// Parses `yaml`, which starts on `first_line` of the file, as one map. Blanks and comments
+/// alone are an empty map.
 pub(super) fn entries(yaml: &str, first_line: u32) -> Result<Vec<YamlEntry<'_>>, YamlError> {
     document(yaml, first_line, |events| Ok(events.mapping(0)?.0))
 }
 
-/// Reads a text as one document with one map.
+/// Parses a text as one document with one map.
 fn document<'a, T: Default>(
     yaml: &'a str,
     first_line: u32,
@@ -73,8 +72,8 @@ struct YamlEvents<'a> {
     source: &'a str,
     events_left: usize,
     first_line: u32,
-    /// A byte offset and its line. Events come in the order of the text, so counting
-    /// goes on from here and reads every byte once.
+    /// A byte offset and its line. Events are in the order of the text, so counting
+    /// continues from here and reads every byte once.
     counted: (usize, u32),
 }
 
@@ -116,8 +115,8 @@ impl<'a> YamlEvents<'a> {
         }
     }
 
-    /// Returns the entries of a map whose start has been read, and the offset of its end.
-    /// `depth` counts the maps around it.
+    /// Returns the entries of a map after its start event, and the offset of its end.
+    /// `depth` is the number of enclosing maps.
     fn mapping(&mut self, depth: usize) -> Result<(Vec<YamlEntry<'a>>, usize), YamlError> {
         let mut entries = Vec::new();
         loop {
@@ -146,7 +145,7 @@ impl<'a> YamlEvents<'a> {
             Event::MappingStart(..) => {
                 let (entries, map_end) = match depth {
                     0 => self.mapping(depth + 1)?,
-                    // Nothing needs the keys of a map in a map.
+                    // The keys of a nested map are not needed.
                     _ => (Vec::new(), self.skip()?),
                 };
                 let written = self.written(key_end, map_end);
@@ -156,8 +155,8 @@ impl<'a> YamlEvents<'a> {
         })
     }
 
-    /// Returns the items of a list whose start has been read, if they are all scalars,
-    /// and the offset of its end.
+    /// Returns the items of a list after its start event, if all are scalars, and the
+    /// offset of its end.
     fn list(&mut self) -> Result<(Items<'a>, usize), YamlError> {
         let mut items = Some(Vec::new());
         loop {
@@ -178,8 +177,8 @@ impl<'a> YamlEvents<'a> {
         }
     }
 
-    /// Skips the collection whose start has been read. It counts in a loop, so that deep
-    /// nesting costs no stack.
+    /// Skips a collection after its start event. Uses a loop, so that deep nesting needs no
+    /// stack.
     fn skip(&mut self) -> Result<usize, YamlError> {
         let mut open = 1;
         loop {

@@ -1,10 +1,10 @@
-//! The hidden characters. Not here: their escapes. This file uses nothing but the
-//! language: the guest `list-files-in-skill` includes it as well.
+//! Hidden characters. This file has no dependencies, because the guest
+//! `list-files-in-skill` includes it too.
 
-/// Returns whether a person cannot see a character, or sees something else in its
-/// place: control and format characters (bidirectional controls, joiners, tags),
-/// default ignorable characters (variation selectors, fillers), line and paragraph
-/// separators, private use, noncharacters, and the Braille blank.
+/// Returns whether a character is invisible or displayed as something else: control and
+/// format characters (bidirectional controls, joiners, tags), default ignorable characters
+/// (variation selectors, fillers), line and paragraph separators, private use,
+/// noncharacters, and the Braille blank.
 ///
 /// These are the general categories Cc, Cf, Zl, Zp and Co and the properties
 /// `Default_Ignorable_Code_Point` and `Noncharacter_Code_Point` of Unicode 16.

@@ -1,11 +1,11 @@
-//! Writes a text as a JSON string, byte for byte as serde_json does. A text can be a
-//! mebibyte, and to look at each byte takes longer than all else that the process does
-//! with it. This looks at blocks, in a way that compiles to a few instructions.
+//! Writes a text as a JSON string, byte for byte like serde_json, but faster: for a text of
+//! a mebibyte, looking at each byte takes longer than everything else that the process does
+//! with it. This code looks at blocks, and compiles to a few instructions.
 
-/// The bytes of a block: one for each bit of a word.
+/// The bytes of a block, one for each bit of a word.
 const BLOCK: usize = 64;
 
-/// The bytes for which room is made at a time.
+/// The bytes of a chunk, for which memory is reserved at a time.
 const CHUNK: usize = 64 * BLOCK;
 
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
@@ -54,8 +54,8 @@ const fn escapes() -> [EscapedByte; 256] {
     }
 }
 
-/// Returns the bytes to reserve for a text: one byte in sixteen is escaped, and the
-/// last block has room to spare.
+/// Returns the bytes to reserve for a text, assuming that one byte in sixteen is escaped,
+/// with a margin of a block.
 pub fn room(text: &str) -> usize {
     text.len() + text.len() / 16 + text.len().min(CHUNK) + BLOCK
 }
@@ -64,11 +64,11 @@ pub fn room(text: &str) -> usize {
 pub fn push(json: &mut Vec<u8>, text: &str) {
     json.push(b'"');
     let mut rest = text.as_bytes();
-    // A copy of a block's length starts anywhere in a block, so another one follows.
+    // A copy of a block's length may start anywhere in a block, so reserve one more block.
     let mut end = json.len();
     while rest.len() >= 2 * BLOCK {
         let length = (rest.len() - BLOCK).min(CHUNK) / BLOCK * BLOCK;
-        // The room that a chunk leaves is room for the next one.
+        // The next chunk uses the rest of the reserved memory.
         json.resize(json.len().max(end + 2 * length + BLOCK), 0);
         match write_blocks(&mut json[end..], rest, length) {
             Some(written) => end += written,
@@ -85,8 +85,8 @@ pub fn push(json: &mut Vec<u8>, text: &str) {
     json.push(b'"');
 }
 
-/// Writes the blocks in the first `length` bytes of a text, and returns how many bytes
-/// they take. None if a byte of them takes six.
+/// Writes the blocks in the first `length` bytes of a text, and returns the number of bytes
+/// written. Returns `None` if a byte needs an escape of six bytes.
 fn write_blocks(to: &mut [u8], text: &[u8], length: usize) -> Option<usize> {
     let mut at = 0;
     let mut long = false;
@@ -96,8 +96,7 @@ fn write_blocks(to: &mut [u8], text: &[u8], length: usize) -> Option<usize> {
         let mut escaped = escaped(block);
         let mut done = 0;
         loop {
-            // A whole block is copied faster than a part of one. The excess is
-            // overwritten.
+            // Copying a whole block is faster than a part of it. The excess is overwritten.
             let plain = text[done..].first_chunk::<BLOCK>()?;
             *to[at..].first_chunk_mut()? = *plain;
             if escaped == 0 {
@@ -117,7 +116,7 @@ fn write_blocks(to: &mut [u8], text: &[u8], length: usize) -> Option<usize> {
     (!long).then_some(at)
 }
 
-/// Returns a bit for each byte of a block that is escaped.
+/// Returns a bit mask of the bytes in a block that need an escape.
 fn escaped(block: &[u8; BLOCK]) -> u64 {
     let flags = block.map(|byte| u8::from((byte < 0x20) | (byte == b'"') | (byte == b'\\')));
     let (words, _) = flags.as_chunks::<8>();

@@ -1,18 +1,16 @@
-//! Text for people that may hold strings of a guest, a skill, a caller or a peer.
-//! Nothing in it moves a cursor, hides, turns the direction of a line or starts a
-//! new line.
+//! Text for people that may contain strings from a guest, a skill, a caller or a peer. It
+//! cannot move the cursor, hide text, change the direction of a line or start a new line.
 //!
-//! Lives here: [`Line`], which has no hidden characters. Not here: which these are
-//! (`hidden`), printing, and answers, which models and programs read unchanged.
+//! `hidden` defines the hidden characters. Answers for models and programs are not escaped.
 
 use std::fmt;
 
 pub use super::hidden::is_hidden;
 
-/// One line for a person: any text, with line breaks and [hidden
-/// characters](is_hidden) as escapes such as `\n` and `\u{200b}`.
+/// One line for a person: a text in which line breaks and [hidden characters](is_hidden)
+/// are escaped, such as `\n` and `\u{200b}`.
 ///
-/// Backslashes stay, so a line in a line is not escaped twice.
+/// Backslashes are not escaped, so escaping a line again does not change it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Line(String);
 
@@ -56,13 +54,12 @@ pub fn escape_document(text: &str) -> String {
     escape(text, |c| is_hidden(c) && c != '\n' && c != '\t')
 }
 
-/// Escapes the hidden characters in the strings of a JSON text. Its value stays the
-/// same.
+/// Escapes the hidden characters in the strings of a JSON text, without changing its value.
 pub fn escape_json(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
-            // In JSON these occur only between values.
+            // In JSON these only occur between values.
             '\n' | '\t' => escaped.push(c),
             '\r' => escaped.push(' '),
             c if is_hidden(c) => {

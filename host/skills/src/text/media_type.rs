@@ -1,6 +1,6 @@
-//! The media types of files that skills are made of, by extension. Without a known
-//! extension the content decides. `mime_guess` has others for YAML, TOML, Python
-//! and SQL, and over a thousand that no skill has.
+//! Media types of typical files in skills, by extension. Without a known extension the
+//! content decides. `mime_guess` has other types for YAML, TOML, Python and SQL, and over a
+//! thousand that skills do not have.
 
 /// Extensions in lower case, sorted, with their types.
 const TYPES: [(&str, &str); 44] = [
@@ -74,7 +74,7 @@ pub fn of_path(path: &str) -> Option<&'static str> {
     found.ok().map(|at| TYPES[at].1)
 }
 
-/// Returns the media type of a file whose content is text, or is not.
+/// Returns the media type of a file, given whether its content is text.
 pub fn of(path: &str, is_text: bool) -> &'static str {
     of_path(path).unwrap_or(if is_text {
         "text/plain"

@@ -1,23 +1,23 @@
-//! Parts of JSON, each as it is written.
+//! Verbatim parts of JSON.
 //!
-//! serde_json's `RawValue` does the same, but with its feature every reader of a `Value`
-//! takes an object with one secret key for JSON in a string, whoever has written it.
+//! serde_json's `RawValue` does the same. But its feature makes every parser of a `Value`
+//! treat an object with one magic key as JSON in a string, also in text from outside.
 
 use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-/// A JSON value as it is written, without white space around it.
+/// The verbatim text of a JSON value, without surrounding white space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RawJson<'j>(&'j str);
 
 impl<'j> RawJson<'j> {
-    /// Checks that a text is one JSON value.
+    /// Creates a value from its text.
     ///
     /// # Errors
     ///
-    /// If the text is not JSON.
+    /// Fails if the text is not one JSON value.
     pub fn new(text: &'j str) -> serde_json::Result<Self> {
         serde_json::from_str::<IgnoredAny>(text)?;
         Ok(Self(text.trim_matches(WHITE_SPACE)))
@@ -38,37 +38,36 @@ impl<'j> RawJson<'j> {
         self.0.starts_with('[')
     }
 
-    /// Reads a type from the value.
+    /// Deserialises the value.
     ///
     /// # Errors
     ///
-    /// If the value is of another type.
+    /// Fails if the value has another type.
     pub fn read<T: Deserialize<'j>>(self) -> serde_json::Result<T> {
         serde_json::from_str(self.0)
     }
 
-    /// Returns the members of an object in their order, also those that repeat a name;
-    /// none of any other value.
+    /// Returns the members of an object in order, including repeated names. Returns none
+    /// for any other value.
     pub fn members(self) -> impl Iterator<Item = (Cow<'j, str>, Self)> {
         let mut parts = Parts::of(self, self.is_object());
         std::iter::from_fn(move || Some((parts.next()?.name(), parts.next()?)))
     }
 
-    /// Returns the items of an array; none of any other value.
+    /// Returns the items of an array. Returns none for any other value.
     pub fn items(self) -> impl Iterator<Item = Self> {
         Parts::of(self, self.is_array())
     }
 
-    /// Returns the member of this name, if the value is an object that has it. A member
-    /// that is `null` counts as missing, as it does in an `Option`; of members that repeat
-    /// a name the last one counts, as in a `Value`.
+    /// Returns a member of an object. `null` counts as missing, as in an `Option`. If a
+    /// name is repeated, the last member counts, as in a `Value`.
     pub fn member(self, name: &str) -> Option<Self> {
         let members = self.members().filter(|(of, _)| of == name);
         let (_, value) = members.last()?;
         (value.0 != "null").then_some(value)
     }
 
-    /// Returns the text of a string; of one that has half a surrogate pair `\u{fffd}`.
+    /// Returns the text of a string. Returns `\u{fffd}` if it has half a surrogate pair.
     fn name(self) -> Cow<'j, str> {
         let plain = self.0.trim_matches('"');
         if plain.contains('\\') {
@@ -79,7 +78,7 @@ impl<'j> RawJson<'j> {
     }
 }
 
-/// The white space of JSON.
+/// The white space characters of JSON.
 const WHITE_SPACE: [char; 4] = [' ', '\t', '\r', '\n'];
 
 /// The keys and values of an object, or the items of an array.
@@ -104,8 +103,8 @@ impl<'j> Iterator for Parts<'j> {
     }
 }
 
-/// Returns the bytes of the value that JSON begins with. `None` at the end of what is
-/// around it.
+/// Returns the length of the value at the start of the text. Returns `None` at the end of
+/// the enclosing value.
 fn length(json: &[u8]) -> Option<usize> {
     let (mut depth, mut in_string, mut escaped) = (0, false, false);
     for (at, byte) in json.iter().enumerate() {
@@ -155,7 +154,7 @@ mod tests {
         let list = json.member("b").unwrap();
         let items: Vec<_> = list.items().map(RawJson::get).collect();
         assert_eq!(items, ["{\"c\":\"]}\\\\\"}", "\"x,\\\"\""]);
-        // The last one is null.
+        // The last member is null.
         assert_eq!(json.member("a"), None);
         assert_eq!(list.member("a"), None);
         assert_eq!((list.members().count(), json.items().count()), (0, 0));
@@ -172,7 +171,7 @@ mod tests {
     fn no_key_makes_a_string_json() {
         let json = r#"{"$serde_json::private::RawValue": "[1]"}"#;
         let value: Value = serde_json::from_str(json).unwrap();
-        // If this fails, a crate has switched on the feature `raw_value` of serde_json.
+        // If this fails, a crate has enabled the feature `raw_value` of serde_json.
         assert_eq!(value["$serde_json::private::RawValue"], "[1]");
     }
 

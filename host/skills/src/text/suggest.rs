@@ -1,16 +1,16 @@
-//! The known names that are most similar to an unknown one, for messages.
+//! Suggestions of known names for an unknown one, for messages.
 
 use std::fmt::Display;
 
-/// The number of names that a message offers.
+/// The maximum number of suggested names.
 const OFFERED: usize = 3;
-/// The least similarity of a name that a message offers, from 0 to 1.
+/// The minimum similarity of a suggested name, from 0 to 1.
 const SIMILAR: f64 = 0.7;
-/// Most bytes of a name that is compared. Guards against: a name from outside that
-/// takes long to compare, because the time is quadratic.
+/// The maximum bytes of a compared name. Guards against: comparing a long name from
+/// outside, which takes quadratic time.
 const LONGEST: usize = 128;
 
-/// Returns the names most similar to `wanted`, best first.
+/// Returns the names that are most similar to `wanted`, best first.
 pub fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Vec<String> {
     if wanted.len() > LONGEST {
         return Vec::new();
@@ -27,8 +27,8 @@ pub fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Vec<St
     names.map(|(_, name)| name.to_owned()).collect()
 }
 
-/// Returns `; did you mean 'a' or 'b'?` for names and their quotation mark, or
-/// nothing for no name.
+/// Returns `; did you mean 'a' or 'b'?` for some names in given quotation marks, or an
+/// empty text for none.
 pub fn did_you_mean(names: impl IntoIterator<Item = impl Display>, quote: char) -> String {
     let names = names.into_iter();
     let quoted: Vec<String> = names.map(|name| format!("{quote}{name}{quote}")).collect();

@@ -1,4 +1,4 @@
-//! The builder's settings of the audit log.
+//! The builder's settings for the audit log.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use super::HostBuilder;
 use skillhost_sandbox::tool::audit::{Audit, AuditMode, CheckpointSigner, STDERR};
 use skillhost_skills::trust::Trust;
 
-/// The audit log of a builder.
+/// The settings of the audit log.
 #[derive(Clone, Default)]
 pub(super) struct AuditSettings {
     pub(super) file: Option<(PathBuf, AuditMode)>,
@@ -21,16 +21,18 @@ pub(super) struct AuditSettings {
 }
 
 impl HostBuilder {
-    /// Records every call in this file: one line of JSON each, appended. A new file
-    /// is for its owner alone; an existing one must be empty or end in such a record.
-    /// `-` is standard error. Default: none.
+    /// Records every call in a file, one line of JSON each; `-` is standard error. Default:
+    /// none.
+    ///
+    /// A new file is readable by its owner only. An existing file must be empty or end in a
+    /// record.
     pub fn audit(mut self, file: impl Into<PathBuf>, mode: AuditMode) -> Self {
         self.audit.file = Some((file.into(), mode));
         self
     }
 
-    /// Sets what signs the checkpoints of the [audit](HostBuilder::audit) log. Default:
-    /// nothing, and there are none. A configuration that names a key needs it.
+    /// Sets the signer of checkpoints in the [audit](HostBuilder::audit) log. Default:
+    /// none, and no checkpoints. Required if the configuration names a key.
     pub fn audit_signer(mut self, signer: Arc<dyn CheckpointSigner>) -> Self {
         self.audit.signer = Some(signer);
         self
@@ -41,7 +43,7 @@ impl AuditSettings {
     /// Opens the log.
     pub(super) fn open(&self, trust: &Trust) -> anyhow::Result<Option<Arc<Audit>>> {
         let Some((path, mode)) = &self.file else {
-            // Who says how calls are recorded means that they are.
+            // Settings of a log without a log are a mistake.
             if let Some(place) = &self.place {
                 bail!("{place}: there is no audit log: name one by `audit_file` or `--audit`");
             }

@@ -1,5 +1,5 @@
-//! Checks for settings that cannot be meant: names that nothing has, and limits
-//! that contradict each other.
+//! Checks for settings that must be mistakes: unknown names, and limits that contradict
+//! each other.
 
 use std::cell::LazyCell;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use skillhost_skills::text::suggest;
 use skillhost_skills::text::toml::toml_key;
 
 impl HostBuilder {
-    /// Refuses a limit on a call's memory above what all calls have together.
+    /// Refuses a memory limit of a call above the limit of all calls together.
     pub(super) fn check_memory(&self, all: usize) -> anyhow::Result<()> {
         let grants = self.grants.iter().filter_map(|(component, grant)| {
             let limits = grant.limits.as_ref()?;
@@ -28,7 +28,7 @@ impl HostBuilder {
         });
         let of_all = ("limits.memory".to_owned(), self.defaults.limits.memory);
         for (key, limit) in std::iter::once(of_all).chain(grants) {
-            // A small machine has less than the default of both.
+            // A small machine may have less memory than both defaults.
             let by_default = limit == Limits::default().memory && self.load.calls_memory.is_none();
             if limit > all && !by_default {
                 let by_default = match self.load.calls_memory {
@@ -45,11 +45,11 @@ impl HostBuilder {
         Ok(())
     }
 
-    /// Refuses what is said of a tool under a wrong name: the tool would stay on, or
-    /// be left out, or keep its description.
+    /// Refuses settings for an unknown tool: the tool that was meant would stay enabled or
+    /// keep its description.
     pub(super) fn check_tools(&self, components: &[LoadedComponent]) -> anyhow::Result<()> {
         let tools = || tools_of(components).map(|tool| tool.definition.name.as_str());
-        // No agent sees the reader of resources.
+        // Agents do not see the reader of resources.
         let own = components.iter().any(LoadedComponent::is_own);
         let seen = || tools().filter(move |tool| !(own && *tool == SKILL_RESOURCES));
         let check = |verb: &str, named: &str, known: Vec<&str>| {
@@ -83,8 +83,8 @@ impl HostBuilder {
         Ok(())
     }
 
-    /// Refuses a grant or a pin of a file that does not exist: whatever comes under
-    /// that name would have the grant, and nothing would be pinned.
+    /// Refuses a grant or a pin for a file that does not exist: any later file of that name
+    /// would have the grant, and the pin would protect nothing.
     pub(super) fn check_files(
         &self,
         components: &[LoadedComponent],
@@ -116,7 +116,7 @@ impl HostBuilder {
                     "; the tool of that name is defined by `{}`, and a grant names that file",
                     tool.component.grant_name()
                 ),
-                // No file is meant by a built-in tool's name, and no such tool by a file's.
+                // Suggest tools for names of tools, and files for names of files.
                 None => {
                     let is_file = granted.ends_with(".wasm");
                     let alike = grantable
@@ -140,10 +140,10 @@ impl HostBuilder {
         Ok(())
     }
 
-    /// Returns the problems of grants that name skills which do not exist.
+    /// Returns the problems of grants for skills that do not exist.
     pub(super) fn missing_skills(&self, catalog: &Catalog) -> Vec<String> {
         let mut missing = Vec::new();
-        // Listed once, and only if a name is missing.
+        // Lists the skills once, and only if a name is missing.
         let there = LazyCell::new(|| catalog.names());
         for (component, grant) in &self.grants {
             let names = grant.skills.iter().flat_map(Skills::names);
@@ -170,7 +170,7 @@ impl HostBuilder {
     }
 }
 
-/// Returns a hint at the name that is most similar.
+/// Returns a hint with the most similar name.
 fn hint<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> String {
     let nearest = suggest::nearest(name, names);
     suggest::did_you_mean(nearest.first().map(|name| name.escape_debug()), '`')

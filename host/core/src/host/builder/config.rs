@@ -1,4 +1,4 @@
-//! A builder set up by a configuration.
+//! Creating a builder from a configuration.
 
 use super::HostBuilder;
 use super::audit::AuditSettings;
@@ -6,12 +6,12 @@ use crate::config::Config;
 use skillhost_sandbox::tool::grant::Defaults;
 
 impl HostBuilder {
-    /// Creates a builder with all that a configuration says of a host. Settings of
-    /// the builder's own, such as its [trust](HostBuilder::trust), cache and
-    /// compiler, are the defaults. A folder that the configuration names and that
-    /// does not exist is an error.
+    /// Creates a builder from a configuration. Fails if a configured folder does not exist.
+    ///
+    /// Settings that a configuration does not have, such as [trust](HostBuilder::trust),
+    /// cache and compiler, keep their defaults.
     pub fn from_config(config: &Config) -> anyhow::Result<Self> {
-        // All fields: the compiler tells of one that was forgotten.
+        // Names all fields, so that the compiler reports a forgotten one.
         let Config {
             file,
             skills: _,

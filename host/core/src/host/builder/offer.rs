@@ -1,4 +1,4 @@
-//! The builder's settings of what agents see of the tools.
+//! The builder's settings for offered tools and their descriptions.
 
 use super::HostBuilder;
 use crate::host::definitions::Description;
@@ -6,14 +6,14 @@ use skillhost_sandbox::component::embedded::SKILL_RESOURCES;
 use skillhost_sandbox::tool::offer::{DescriptionSource, ToolSet, Wording};
 
 impl HostBuilder {
-    /// Sets the tools that are offered together. The others cannot be called.
-    /// [Resources](crate::Host::skill_resources) are none of them. Default: all.
+    /// Sets the offered tools. Others cannot be called.
+    /// [Resources](crate::Host::skill_resources) are not affected. Default: all.
     pub fn offer(mut self, tools: ToolSet) -> Self {
         self.offer = tools;
         self
     }
 
-    /// Sets the words that describe the built-in tools. Default: plain English.
+    /// Sets the wording of the built-in tools' descriptions. Default: plain English.
     pub fn wording(mut self, wording: Wording) -> Self {
         self.wording = wording;
         self
@@ -25,14 +25,14 @@ impl HostBuilder {
         self
     }
 
-    /// Checks that a tool is served: by its name for agents, or for resources.
+    /// Returns whether a tool is served, to agents or for resources.
     pub(super) fn has_tool(&self, tool: &str, is_built_in: bool) -> bool {
         let is_offered =
             is_built_in && tool == SKILL_RESOURCES || self.offer.has(tool, is_built_in);
         is_offered && !self.disabled.contains(tool)
     }
 
-    /// Returns the description of a tool that stands in the place of its own.
+    /// Returns the operator's description of a tool, if it replaces the tool's own.
     pub(super) fn description(&self, tool: &str, is_built_in: bool) -> Option<Description> {
         let of_operator = self.descriptions.get(tool).map(|text| Description {
             text: text.clone(),

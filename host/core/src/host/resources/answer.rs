@@ -1,5 +1,5 @@
-//! What the guest answers, from its JSON to types. It is the host's own guest,
-//! and its answer is data all the same: what does not hold is no answer.
+//! Parsing of the guest's JSON answers. The guest is built in, but its answer is checked
+//! like any other guest's.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -63,13 +63,13 @@ struct RawLeftOut {
     reason: String,
 }
 
-/// Returns the word for why a call failed, if the guest gives one.
+/// Returns the guest's keyword for a failure, if it gave one.
 pub(super) fn reason(failure: &Failure) -> Option<String> {
     let reason: FailureReason = serde_json::from_str(failure.details.as_deref()?).ok()?;
     Some(reason.reason)
 }
 
-/// Reads an answer as a file.
+/// Parses an answer that is a file.
 pub(super) fn contents(output: Output) -> Result<Contents, ResourceError> {
     if output.details.is_none() {
         return Ok(Contents::Text(output.text));
@@ -82,7 +82,7 @@ pub(super) fn contents(output: Output) -> Result<Contents, ResourceError> {
     bytes.map(Contents::Binary).map_err(broken)
 }
 
-/// Reads an answer as a folder.
+/// Parses an answer that is a folder.
 pub(super) fn directory(output: Output) -> Result<Directory, ResourceError> {
     let RawDirectory {
         entries,
@@ -108,7 +108,7 @@ pub(super) fn directory(output: Output) -> Result<Directory, ResourceError> {
     })
 }
 
-/// Reads an answer as all files.
+/// Parses an answer that lists all files.
 pub(super) fn files(output: Output, digests: Digests) -> Result<SkillFiles, ResourceError> {
     let raw: RawManifest = parse(&output)?;
     if !raw.files.is_sorted_by(|one, next| one.path < next.path) {
@@ -146,8 +146,7 @@ pub(super) fn files(output: Output, digests: Digests) -> Result<SkillFiles, Reso
     })
 }
 
-/// Checks that this is one name of a path, with nothing in it that could make it two
-/// or another.
+/// Returns whether this is a single, unambiguous name of a path.
 fn is_name(name: &str) -> bool {
     !matches!(name, "" | "." | "..")
         && !name.contains(|c: char| c == '/' || c == '\\' || c.is_control())

@@ -1,5 +1,5 @@
-//! Memory and tables, counted as they grow against the limits of the call. Memory
-//! also counts against the quota that calls share.
+//! Counts memory and tables against the limits of a call as they grow. Memory also counts
+//! against the quota that calls share.
 
 use wasmtime::ResourceLimiter;
 
@@ -17,7 +17,7 @@ impl ResourceLimiter for StoreState {
         if is_above_maximum(desired, maximum) {
             return Ok(false);
         }
-        // The guest learns that there is no more, as on any machine.
+        // The guest sees a failed allocation.
         Ok(self.imports.take_memory(desired.saturating_sub(current)))
     }
 
@@ -27,7 +27,7 @@ impl ResourceLimiter for StoreState {
         desired: usize,
         maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
-        // The runtime's own is no less than the limit.
+        // The runtime's own maximum is at least the limit.
         let own = maximum.filter(|maximum| *maximum < self.limits.table_elements);
         if is_above_maximum(desired, own) {
             return Ok(false);
@@ -55,8 +55,8 @@ impl ResourceLimiter for StoreState {
     }
 }
 
-/// Checks whether the component's own maximum forbids it. Nothing is counted then:
-/// the runtime asks here before it checks the maximum itself.
+/// Returns whether the component's own maximum forbids the growth. Nothing is counted then,
+/// because the runtime asks here before it checks the maximum.
 fn is_above_maximum(desired: usize, maximum: Option<usize>) -> bool {
     maximum.is_some_and(|maximum| desired > maximum)
 }

@@ -1,5 +1,5 @@
-//! Definitions as JSON, beside compiled code in the cache and beside components.
-//! They come from a place that is trusted with code.
+//! Definitions as JSON, in the cache and beside components. Both places are trusted with
+//! code.
 
 use anyhow::{Context as _, ensure};
 use serde::{Deserialize, Serialize};
@@ -65,7 +65,7 @@ struct ToolsFile {
     tools: Vec<DefinitionEntry>,
 }
 
-/// Writes a file with the definitions of the component of this digest.
+/// Writes a file with the definitions of a component with this digest.
 pub(crate) fn write_tools_file(
     digest: &str,
     definitions: &[Definition],
@@ -75,7 +75,7 @@ pub(crate) fn write_tools_file(
     serde_json::to_string_pretty(&ToolsFile { component, tools }).map(|text| text + "\n")
 }
 
-/// Reads such a file, if it is about the component of this digest.
+/// Reads a file of definitions, if it is for a component with this digest.
 pub(crate) fn read_tools_file(json: &[u8], digest: &str) -> anyhow::Result<Vec<Definition>> {
     let file: ToolsFile = serde_json::from_slice(json)?;
     ensure!(

@@ -1,75 +1,76 @@
-//! The bounds of a schema, its compilation, and checks with it. A schema is a stranger's:
-//! whatever it says, checking with it must take neither long nor much memory.
+//! The bounds of schemas, their compilation, and checks with them. Schemas are untrusted:
+//! checks with any schema must be fast and need little memory.
 
 use anyhow::Context as _;
 use jsonschema::{PatternOptions, ValidationError, Validator};
 use serde_json::{Map, Value};
 
-/// The most values in a schema. Guards against: a schema that takes long to check
-/// with.
+/// The maximum number of values in a schema. Guards against: slow checks.
 pub(super) const SCHEMA_VALUES: usize = 2_000;
 
-/// The bytes of a pattern's automaton. Guards against: a short pattern that counts
-/// to thousands, which is slow on every character of a long text.
+/// The maximum bytes of a pattern's automaton. Guards against: a short pattern with large
+/// repetitions, which is slow for every character of a long text.
 const PATTERN_BYTES: usize = 16 << 10;
 
-/// Keywords by which a schema refers to others, itself among them. Guards against: a
-/// few lines that stand for a million.
+/// Keywords that refer to other schemas or the schema itself. Guards against: a few lines
+/// that expand to a million.
 const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
 
-/// Keywords that check what their neighbours have left out, for which these are evaluated
-/// again. Guards against: forty of them within each other, by which one value is checked
-/// a million times a million.
+/// Keywords that depend on the result of their neighbours, which are evaluated again for
+/// them. Guards against: forty nested ones, for which one value is checked a million times
+/// a million.
 const UNEVALUATED: [&str; 2] = ["unevaluatedProperties", "unevaluatedItems"];
 
-/// Keywords whose parts are tried once more for each such keyword around them, to say
-/// why none of them fits.
+/// Keywords whose alternatives are tried once more for each such keyword around them, to
+/// explain why none matches.
 const CHOICES: [&str; 2] = ["anyOf", "oneOf"];
 
-/// Keywords that say what a schema is. Below the root, they change what other keywords mean.
+/// Keywords that identify a schema. Below the root, they change the meaning of other
+/// keywords.
 const IDENTITIES: [&str; 2] = ["$id", "$schema"];
 
-/// The most bytes of a pattern, and the most classes such as `\d` in it. The library takes
-/// time in proportion to the square of these to read it.
+/// The maximum bytes of a pattern, and the maximum number of classes such as `\d` in it.
+/// Parsing takes time proportional to the square of these.
 const PATTERN_LENGTH: usize = 512;
 const PATTERN_CLASSES: usize = 32;
 
-/// The most bytes of the paths to all values of a schema. Compiled, each part keeps its own.
+/// The maximum bytes of the paths to all values of a schema. Each compiled part stores its
+/// path.
 const PATHS_BYTES: usize = 4 << 20;
 
-/// The most bytes of text that all patterns of a schema are tried on, together. The
-/// slowest pattern takes a second for a MiB.
+/// The maximum bytes of text that all patterns of a schema are matched against. The slowest
+/// pattern takes a second for a MiB.
 const PATTERN_TEXT: usize = 4 << 20;
 
-/// The most times that a value of a schema is tried on a value. The slowest, a fraction in
-/// `multipleOf` on a large number, takes two microseconds.
+/// The maximum number of single checks. The slowest one, a fraction in `multipleOf` with a
+/// large number, takes two microseconds.
 const MOST_CHECKS: usize = 4_000_000;
 
-/// The most pairs of values that `uniqueItems` compares: some numbers are alike for it until
-/// they are compared.
+/// The maximum number of pairs that `uniqueItems` compares. Some numbers have the same hash
+/// until they are compared.
 const MOST_PAIRS: usize = 10_000_000_000;
 
-/// The most bytes that a search for what does not fit may take. For each value of a
-/// schema it can copy each value that is checked, its path, and a text of the schema.
+/// The maximum bytes of errors. For each value of a schema, an error can copy each checked
+/// value, its path, and a text of the schema.
 const SEARCH_BYTES: usize = 64 << 20;
 
-/// The bytes that an error takes besides what it copies.
+/// The bytes of an error without its copies.
 const ERROR_BYTES: usize = 300;
 
-/// What decides how long checking with a schema takes.
+/// The cost of checks with a schema.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct SchemaSize {
     values: usize,
-    /// The times that values of the schema are tried, of all together.
+    /// The number of checks of all values of the schema.
     checks: usize,
-    /// Those of patterns, and those of `uniqueItems`.
+    /// The number of checks of patterns, and of `uniqueItems`.
     pub(super) patterns: usize,
     unique: usize,
-    /// The most bytes of the schema that an error copies.
+    /// The maximum bytes of the schema that an error copies.
     copied: usize,
 }
 
-/// What decides how long a value takes to be checked.
+/// The cost of checking a value.
 #[derive(Default)]
 struct ValueSize {
     values: usize,
@@ -78,36 +79,36 @@ struct ValueSize {
     longest_path: usize,
 }
 
-/// A stranger's schema, ready to check values.
+/// An untrusted schema, ready to check values.
 pub struct BoundedValidator {
     validator: Validator,
     size: SchemaSize,
 }
 
-/// Why a value does not pass.
+/// The reason why a value is refused.
 pub enum Misfit<'v> {
-    /// This does not fit.
+    /// This part does not match.
     At(ValidationError<'v>),
-    /// Something does not fit. To find it takes too much memory.
+    /// Some part does not match, but finding it takes too much memory.
     Somewhere,
-    /// The value has so many bytes of text that the schema's patterns take too long.
-    /// At most so many are checked.
+    /// The value has too many bytes of text for the schema's patterns.
+    /// The maximum bytes.
     TooMuchText(usize, usize),
-    /// The value has so many values that checking takes too long.
+    /// The value contains too many values.
     TooManyValues(usize),
 }
 
 impl BoundedValidator {
-    /// Checks and compiles a schema. `what` names it in the error.
+    /// Checks and compiles a schema. `what` is its name in errors.
     pub fn new(schema: &Value, what: &str) -> anyhow::Result<Self> {
         let size = SchemaSize::of(schema, what)?;
         Self::compile(schema, size, what)
     }
 
-    /// Compiles a schema that was checked.
+    /// Compiles a checked schema.
     pub(super) fn compile(schema: &Value, size: SchemaSize, what: &str) -> anyhow::Result<Self> {
         let validator = jsonschema::draft202012::options()
-            // Linear time: patterns come from strangers.
+            // A linear-time engine, because patterns are untrusted.
             .with_pattern_options(
                 PatternOptions::regex()
                     .size_limit(PATTERN_BYTES)
@@ -159,7 +160,7 @@ impl ValueSize {
                 Value::Array(array) => rest.extend(array.iter().map(|value| (value, path + INDEX))),
                 Value::Object(object) => {
                     size.text += object.keys().map(String::len).sum::<usize>();
-                    // A character may be written as two.
+                    // A character may be escaped as two.
                     let within = |key: &String| path + 1 + 2 * key.len();
                     rest.extend(object.iter().map(|(key, value)| (value, within(key))));
                 }
@@ -170,7 +171,7 @@ impl ValueSize {
     }
 }
 
-/// Returns the number of values in a value, with itself.
+/// Returns the number of values in a value, including itself.
 pub(crate) fn number_of_values(value: &Value) -> usize {
     ValueSize::of(value).values
 }
@@ -178,16 +179,16 @@ pub(crate) fn number_of_values(value: &Value) -> usize {
 /// A value of a schema.
 struct Part<'s> {
     value: &'s Value,
-    /// The bytes of the path to it.
+    /// The bytes of its path.
     path: usize,
-    /// How often it is tried on a value.
+    /// The number of times that it is checked for a value.
     times: usize,
-    /// True within a schema with a keyword of [`UNEVALUATED`].
+    /// True inside a schema with a keyword of [`UNEVALUATED`].
     is_within: bool,
 }
 
 impl SchemaSize {
-    /// Measures a schema, and refuses one that could take long to check with, or to read.
+    /// Measures a schema. Refuses it if parsing it or checks with it could be slow.
     pub(super) fn of(schema: &Value, what: &str) -> anyhow::Result<Self> {
         let mut size = Self::default();
         let mut paths = 0;
@@ -222,7 +223,7 @@ impl SchemaSize {
         Ok(size)
     }
 
-    /// Adds what a schema itself has.
+    /// Adds the cost of a schema itself.
     fn add(
         &mut self,
         schema: &Map<String, Value>,
@@ -248,8 +249,7 @@ impl SchemaSize {
             );
         }
         part.is_within |= unevaluated.is_some();
-        // Each schema within one with such a keyword is tried once more, to see what it leaves
-        // out.
+        // Each schema inside one with such a keyword is checked once more.
         part.times += usize::from(part.is_within);
         for pattern in patterns(schema) {
             anyhow::ensure!(
@@ -273,7 +273,7 @@ impl SchemaSize {
 }
 
 impl<'s> Part<'s> {
-    /// Adds the values within this one.
+    /// Adds the values inside this one.
     fn push_parts(&self, into: &mut Vec<Part<'s>>) {
         let within = |value, name: usize, is_choice| Part {
             value,
@@ -284,7 +284,7 @@ impl<'s> Part<'s> {
         match self.value {
             Value::Object(object) => into.extend(object.iter().map(|(key, value)| {
                 let is_choice = CHOICES.contains(&key.as_str());
-                // A character may be written as three.
+                // A character may be escaped as three.
                 within(value, 3 * key.len(), is_choice)
             })),
             Value::Array(array) => {
@@ -295,7 +295,7 @@ impl<'s> Part<'s> {
     }
 }
 
-/// Returns the patterns in a schema itself.
+/// Returns the patterns of a schema itself.
 fn patterns(schema: &Map<String, Value>) -> impl Iterator<Item = &str> {
     let own = schema.get("pattern").and_then(Value::as_str);
     let of_names = schema.get("patternProperties").and_then(Value::as_object);

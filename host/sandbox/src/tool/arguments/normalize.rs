@@ -1,10 +1,10 @@
-//! Arguments in the form in which guests get them: whole numbers are integers, and
-//! a null that stands for an absent property is absent.
+//! Normalising arguments for guests: whole numbers become integers, and nulls for absent
+//! properties are removed.
 
 use serde_json::Value;
 
-/// Makes whole numbers integers: `5.0` is one by JSON Schema, but no guest that reads
-/// integers takes it. Returns false if there are more values than `left`.
+/// Converts whole numbers to integers: `5.0` is one by JSON Schema, but guests that parse
+/// integers refuse it. Returns `false` if there are more values than `left`.
 pub(super) fn make_integers(value: &mut Value, left: &mut usize) -> bool {
     let Some(rest) = left.checked_sub(1) else {
         return false;
@@ -27,15 +27,15 @@ pub(super) fn make_integers(value: &mut Value, left: &mut usize) -> bool {
     }
 }
 
-/// Returns the integer that a float is, as long as floats count by ones.
+/// Returns a float as an integer, if it is one and floats of its size are exact.
 fn integer(number: f64) -> Option<i64> {
     const LARGEST: f64 = 9_007_199_254_740_992.0;
     #[allow(clippy::cast_possible_truncation, reason = "whole, and within 2^53")]
     (number.fract() == 0.0 && number.abs() <= LARGEST).then_some(number as i64)
 }
 
-/// Removes the nulls that stand for absent properties of objects within the
-/// arguments. Looks only at what the schema names: other keys are data.
+/// Removes nulls for absent properties of objects inside the arguments. Only looks at
+/// properties in the schema: other keys are data.
 pub(super) fn drop_absent(schema: &Value, value: &mut Value) {
     match value {
         Value::Array(values) => {
@@ -66,7 +66,7 @@ pub(super) fn drop_absent(schema: &Value, value: &mut Value) {
     }
 }
 
-/// Checks that a property's own schema takes null.
+/// Returns whether a property's own schema allows null.
 pub(super) fn takes_null(schema: &Value) -> bool {
     match schema.get("type") {
         Some(Value::String(kind)) => kind == "null",

@@ -1,10 +1,9 @@
-//! Properties for which a schema asks for a type and nothing else: arguments for
-//! them need no validator.
+//! Plain properties: those for which a schema only requires a type. Checking them needs no
+//! validator.
 
 use serde_json::{Map, Value};
 
-/// The plain properties of a schema that asks nothing more of the object than to
-/// have properties.
+/// The plain properties of a schema without further rules.
 pub(super) struct PlainProperties(Vec<(String, PlainType)>);
 
 /// A type that needs no validator.
@@ -15,15 +14,14 @@ enum PlainType {
     Boolean,
 }
 
-/// Keywords that ask for nothing.
+/// Keywords without rules.
 const NOTES: [&str; 5] = ["$schema", "title", "description", "default", "examples"];
 
 /// Keywords of an object that need no validator.
 const OF_OBJECTS: [&str; 4] = ["type", "properties", "required", "additionalProperties"];
 
 impl PlainProperties {
-    /// Returns the plain properties of a schema, if it has no keyword that could ask
-    /// for more, not even for an object without properties.
+    /// Returns the plain properties of a schema, if no keyword adds further rules.
     pub(super) fn of(schema: &Map<String, Value>) -> Option<Self> {
         if !has_only(schema, &OF_OBJECTS) {
             return None;
@@ -43,8 +41,8 @@ impl PlainProperties {
         Some(Self(plain.collect()))
     }
 
-    /// Checks that all arguments are plain properties of the right type. If not, the
-    /// validator has to decide.
+    /// Returns whether all arguments are plain properties with the right type. If not, the
+    /// validator decides.
     pub(super) fn fit(&self, arguments: &Map<String, Value>) -> bool {
         arguments.iter().all(|(name, value)| {
             let plain = self.0.iter().find(|(property, _)| property == name);
@@ -57,7 +55,7 @@ impl PlainProperties {
     }
 }
 
-/// Checks that a schema has no keywords but these and notes.
+/// Returns whether a schema only has these keywords and notes.
 fn has_only(schema: &Map<String, Value>, keywords: &[&str]) -> bool {
     let mut all = schema.keys().map(String::as_str);
     all.all(|keyword| NOTES.contains(&keyword) || keywords.contains(&keyword))

@@ -1,17 +1,15 @@
-//! The reasons why arguments do not fit a schema, in words for a model.
+//! Messages for a model about arguments that do not match a schema.
 
 use jsonschema::ValidationError;
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use serde_json::Value;
 
-/// The longest name or value that a message repeats, and the longest message, in
-/// characters. A schema is a stranger's: its names and nested choices have no end
-/// of their own.
+/// The maximum characters of a quoted name or value, and of a message. Names and nested
+/// alternatives of an untrusted schema have no limit of their own.
 const LONGEST_NAME: usize = 200;
 const LONGEST_MESSAGE: usize = 900;
 
-/// Returns what does not fit, in the words of the contracts, with the property's
-/// name.
+/// Returns the message for a mismatch in the contracts' words, with the property's name.
 pub(super) fn in_words(error: &ValidationError<'_>) -> String {
     cut(&words(error), LONGEST_MESSAGE)
 }
@@ -48,8 +46,8 @@ fn words(error: &ValidationError<'_>) -> String {
     }
 }
 
-/// Returns why none of several schemas takes a value. The caller meant the one that
-/// takes the value's top and not what is in it, if there is one.
+/// Returns the reason why no alternative matches a value. If one matches the value itself
+/// but not its contents, the caller meant that one.
 fn of_choices(
     error: &ValidationError<'_>,
     name: &str,
@@ -69,7 +67,7 @@ fn of_choices(
         .partition(|(_, described)| described.is_none());
     let mut described: Vec<String> = unlike.into_iter().filter_map(|(_, said)| said).collect();
     described.dedup();
-    // One that takes the type, and not this value of it.
+    // An alternative with the right type, but not for this value.
     let other = like.first().and_then(|(errors, _)| errors.first());
     match (other, described.split_last()) {
         (Some(other), None) => words(other),
@@ -84,8 +82,7 @@ fn of_choices(
     }
 }
 
-/// Returns what a schema takes if a value is nothing like it: the values, if the
-/// schema lists them, else their type.
+/// Returns the values that a schema allows, if it lists them, else their type.
 fn described(errors: &[ValidationError<'_>]) -> Option<String> {
     let exact = errors.iter().find_map(|error| match error.kind() {
         ValidationErrorKind::Enum { options } => {
@@ -123,7 +120,7 @@ fn expected(kind: &TypeKind) -> String {
     }
 }
 
-/// Returns a caller's string as it stands in a message: bounded.
+/// Returns a caller's string shortened for a message.
 pub(super) fn short(text: &str) -> String {
     cut(text, LONGEST_NAME)
 }

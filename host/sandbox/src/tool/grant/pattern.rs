@@ -1,23 +1,23 @@
-//! Patterns of skills' names and of paths in a skill, with few wildcards and nothing
-//! else: a pattern grants what it seems to grant.
+//! Patterns for names of skills and paths in a skill. There are few wildcards and nothing
+//! else, so that a pattern grants what it seems to grant.
 
 use std::fmt;
 
 use skillhost_skills::catalog::Skill;
 
-/// A name in which `*` stands for any characters and `?` for any one.
+/// A pattern for names in which `*` matches any characters, and `?` any single one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Pattern(String);
 
-/// A path in a skill, step by step, in which `**` stands for any number of folders, and
-/// every other step is a pattern of names: `*` and `?` do not cross a `/`.
+/// A pattern for paths in a skill. `**` matches any number of folders, and every other step
+/// is a pattern for names: `*` and `?` do not match a `/`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PathPattern(Vec<Pattern>);
 
-/// The step that stands for any number of steps.
+/// The step that matches any number of steps.
 const ANY_STEPS: &str = "**";
 
-/// A pattern that nothing fits.
+/// The error for a pattern that cannot match anything.
 #[derive(Debug, thiserror::Error)]
 #[error("`{}` {fault}", pattern.escape_debug())]
 pub struct PatternError {
@@ -25,7 +25,7 @@ pub struct PatternError {
     fault: PatternFault,
 }
 
-/// The reason why nothing fits a pattern.
+/// The reason why a pattern cannot match anything.
 #[derive(Debug, thiserror::Error)]
 enum PatternFault {
     #[error("is no name and no pattern of skills: no skill can have such a name")]
@@ -58,7 +58,7 @@ impl Pattern {
         }
     }
 
-    /// Returns a pattern of tools' names.
+    /// Creates a pattern for names of tools.
     pub(super) fn of_tools(text: &str) -> Result<Self, PatternError> {
         let is_of_pattern = |byte: u8| byte.is_ascii_alphanumeric() || b"_-*?".contains(&byte);
         if !text.is_empty() && text.bytes().all(is_of_pattern) {
@@ -71,17 +71,17 @@ impl Pattern {
         }
     }
 
-    /// Returns the pattern that every name fits.
+    /// Returns the pattern that matches every name.
     pub(super) fn all() -> Self {
         Self("*".to_owned())
     }
 
-    /// Returns the one name that fits, if there are no wildcards.
+    /// Returns the name, if there are no wildcards.
     pub(super) fn name(&self) -> Option<&str> {
         (!self.0.contains(['*', '?'])).then_some(&self.0)
     }
 
-    /// Checks that a name fits. The time is at most the product of both lengths.
+    /// Returns whether a name matches. Takes time of at most the product of both lengths.
     pub(super) fn matches(&self, name: &str) -> bool {
         if self.0 == "*" {
             return true;
@@ -108,7 +108,7 @@ impl PathPattern {
         steps.collect::<Result<_, _>>().map(Self)
     }
 
-    /// Checks that a path fits, which has no step `.` or `..`.
+    /// Returns whether a path matches. The path must not have `.` or `..`.
     pub(super) fn matches(&self, path: &str) -> bool {
         let any = Pattern(ANY_STEPS.to_owned());
         let steps = self.0.iter();
@@ -118,15 +118,15 @@ impl PathPattern {
     }
 }
 
-/// Checks that items fit a pattern in which `any` stands for any number of them, and
-/// `fits_one` compares every other. The time is at most the product of both lengths.
+/// Returns whether items match a pattern in which `any` matches any number of items, and
+/// `fits_one` compares every other. Takes time of at most the product of both lengths.
 fn fits<P: PartialEq + Copy, T: Copy>(
     mut pattern: impl Iterator<Item = P> + Clone,
     mut rest: impl Iterator<Item = T> + Clone,
     any: P,
     fits_one: impl Fn(P, T) -> bool,
 ) -> bool {
-    // The place to go on from when the last `any` has to stand for one more item.
+    // The position to continue from when the last `any` has to match one more item.
     let mut retry = None;
     loop {
         let before = rest.clone();

@@ -1,15 +1,15 @@
-//! Scopes: the tools and skills that a caller may use, of those that grants allow.
+//! Scopes: the tools and skills that a caller may use.
 
 use std::sync::Arc;
 
 use super::Skills;
 use super::pattern::{Pattern, PatternError};
 
-/// The tools and skills that a caller may use. A host that is
-/// seen in a scope (`Host::in_scope`) has no others. A scope never adds to a grant.
+/// The tools and skills that a caller may use. In `Host::in_scope` no others exist. A scope
+/// never extends a grant.
 #[derive(Debug, Clone, Default)]
 pub struct Scope {
-    /// Lists of patterns: a name is allowed if one of each fits.
+    /// Lists of patterns. A name is allowed if each list has a matching pattern.
     tools: Vec<Arc<[Pattern]>>,
     skills: Vec<Skills>,
 }
@@ -20,8 +20,8 @@ impl Scope {
         Self::default()
     }
 
-    /// Sets the tools, by name: `*` stands for any characters, and `?` for any one.
-    /// `SKILL_RESOURCES` stands for skills' files as resources.
+    /// Sets the tools, by name: `*` matches any characters, and `?` any single one.
+    /// `SKILL_RESOURCES` is the name for skills' files as resources.
     pub fn tools<S: AsRef<str>>(
         mut self,
         patterns: impl IntoIterator<Item = S>,
@@ -32,8 +32,9 @@ impl Scope {
         Ok(self)
     }
 
-    /// Sets the skills, by patterns as in [`Grant::skills`](crate::tool::grant::Grant::skills). Without
-    /// all of them, there is no home folder either: it may hold the others.
+    /// Sets the skills, by patterns as in
+    /// [`Grant::skills`](crate::tool::grant::Grant::skills). Unless all skills are allowed,
+    /// the home folder is not allowed either, because it may contain other skills.
     pub fn skills<S: AsRef<str>>(
         mut self,
         patterns: impl IntoIterator<Item = S>,
@@ -42,7 +43,7 @@ impl Scope {
         Ok(self)
     }
 
-    /// Returns the scope of what both have.
+    /// Returns the intersection of two scopes.
     pub fn and(&self, other: &Self) -> Self {
         Self {
             tools: [&*self.tools, &*other.tools].concat(),
@@ -50,30 +51,29 @@ impl Scope {
         }
     }
 
-    /// Checks that it leaves nothing out.
+    /// Returns whether the scope allows everything.
     pub fn is_everything(&self) -> bool {
         self.tools.is_empty() && self.skills.is_empty()
     }
 
-    /// Checks that it has a tool, if there is one of this name.
+    /// Returns whether the scope allows a tool.
     pub fn allows_tool(&self, name: &str) -> bool {
         let mut lists = self.tools.iter();
         lists.all(|tools| tools.iter().any(|pattern| pattern.matches(name)))
     }
 
-    /// Checks that it has a skill, if there is one of this name.
+    /// Returns whether the scope allows a skill.
     pub fn allows_skill(&self, name: &str) -> bool {
         self.skills.iter().all(|skills| skills.allow(name))
     }
 
-    /// Checks that the scope has every skill that there is or will be.
+    /// Returns whether the scope allows every possible skill.
     pub fn has_all_skills(&self) -> bool {
         let all = Pattern::all();
         self.skills.iter().all(|skills| skills.0.contains(&all))
     }
 
-    /// Returns the patterns that fit none of these tools and skills, each with the word
-    /// for its kind.
+    /// Returns the patterns that match none of these tools and skills, each with its kind.
     pub fn unmatched(&self, tools: &[&str], skills: &[String]) -> Vec<(&'static str, String)> {
         let tool_patterns = self.tools.iter().flat_map(|tools| tools.iter());
         let unmatched = tool_patterns.filter(|it| !tools.iter().any(|tool| it.matches(tool)));

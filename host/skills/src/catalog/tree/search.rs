@@ -1,5 +1,5 @@
-//! The search of a root's folders for skills, in steps of one directory entry, so that
-//! the caller may let other tasks run. It is bounded, and says where it stopped.
+//! The search of a root's folders for skills, in steps of one directory entry, so that the
+//! caller can yield. It is bounded, and reports where it stopped.
 
 use std::collections::VecDeque;
 use std::io;
@@ -13,25 +13,26 @@ use crate::catalog::root_folder::RootFolder;
 use crate::entries::{EntryCursor, open_to_list};
 use crate::skill_md;
 
-/// Most folders that a search looks into. Guards against: a tree of a million folders,
+/// The maximum number of searched folders. Guards against: a tree of a million folders,
 /// such as a home folder that was named by mistake.
 const MAX_FOLDERS: usize = 50_000;
 
-/// Most directory entries of a search. Guards against: a folder of millions of files.
+/// The maximum number of directory entries. Guards against: a folder with millions of
+/// files.
 const MAX_ENTRIES: usize = 1_000_000;
 
-/// Most problems of a search that are described. Guards against: a line for each of
-/// 50,000 symlinks.
+/// The maximum number of reported problems. Guards against: a line for each of 50,000
+/// symlinks.
 const MAX_PROBLEMS: usize = 100;
 
 /// The bounds of a search.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::catalog) struct SearchBounds {
-    /// The deepest that a skill may lie. The folders of the root have depth 1.
+    /// The maximum depth of a skill. Folders in the root have depth 1.
     pub(in crate::catalog) depth: usize,
-    /// Most folders to look into.
+    /// The maximum number of folders.
     pub(in crate::catalog) folders: usize,
-    /// Most directory entries to read.
+    /// The maximum number of directory entries.
     pub(in crate::catalog) entries: usize,
     /// True if hidden folders are searched.
     pub(in crate::catalog) hidden: bool,
@@ -48,18 +49,17 @@ impl SearchBounds {
     }
 }
 
-/// A search of a root. Folders near the root come first, those of one depth in the
-/// order of their paths. A skill is not searched for others, and a symlink is followed
-/// only if it leads to a skill itself.
+/// A search of a root, level by level, sorted by path within a level. Does not search
+/// inside skills. Follows a symlink only if its target itself is a skill.
 pub(in crate::catalog) struct Search<'a> {
     root: &'a RootFolder,
     bounds: SearchBounds,
-    /// The folders to list: their paths and depths.
+    /// The paths and depths of the folders to list.
     folders: VecDeque<(String, usize)>,
     state: SearchState,
     looked_into: usize,
     entries: usize,
-    /// The paths of the skills so far.
+    /// The paths of the skills found so far.
     pub(in crate::catalog) skills: Vec<String>,
     pub(in crate::catalog) problems: Vec<String>,
     more_problems: usize,
@@ -72,12 +72,12 @@ enum SearchState {
     Ended,
 }
 
-/// A folder that is being searched.
+/// A folder during its search.
 struct ListedFolder {
     path: String,
     depth: usize,
     handle: Dir,
-    /// The names of the folders in it.
+    /// The names of its subfolders.
     names: Vec<String>,
 }
 
@@ -96,13 +96,13 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Makes all steps.
+    /// Runs the search to its end.
     pub(in crate::catalog) fn run(mut self) -> Self {
         while self.step() {}
         self
     }
 
-    /// Returns the names of the skills that were found.
+    /// Returns the names of the found skills.
     pub(super) fn into_names(mut self) -> TreeNames {
         if self.more_problems > 0 {
             let more = format!(
@@ -115,7 +115,7 @@ impl<'a> Search<'a> {
         TreeNames::new(self.root, self.skills, self.problems)
     }
 
-    /// Makes one step. Returns false at the end.
+    /// Makes one step. Returns `false` at the end.
     pub(in crate::catalog) fn step(&mut self) -> bool {
         match std::mem::replace(&mut self.state, SearchState::Ended) {
             SearchState::BetweenFolders => {
@@ -137,7 +137,7 @@ impl<'a> Search<'a> {
                         return self.stop(&folder.path, self.bounds.entries, "files and folders");
                     }
                     if self.bounds.hidden {
-                        // A search for advice takes hidden folders too, and `.git` holds none.
+                        // A search for advice includes hidden folders, but skips `.git`.
                         let name = entry.name.to_str().unwrap_or_default();
                         let is_folder = entry.kind.is_dir();
                         if is_folder && name.starts_with('.') && name != ".git" {
@@ -199,7 +199,7 @@ impl<'a> Search<'a> {
         Ok((folder, entries))
     }
 
-    /// Looks whether a folder is a skill, or a folder to search.
+    /// Decides whether a folder is a skill or is to be searched.
     fn look_into(&mut self, folder: &ListedFolder, name: &str) {
         let path = if folder.path.is_empty() {
             name.to_owned()
@@ -211,7 +211,7 @@ impl<'a> Search<'a> {
             self.skills.push(path);
             return;
         }
-        // A symlink is followed no further than to a skill.
+        // Follows a symlink only to a skill.
         let Ok(handle) = open_to_list(parent, name) else {
             return;
         };
@@ -223,7 +223,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Ends the search at a bound. Always returns false.
+    /// Ends the search at a bound. Always returns `false`.
     fn stop(&mut self, path: &str, most: usize, of: &str) -> bool {
         let place = self.root.path.join(path);
         self.folders.clear();
@@ -361,7 +361,7 @@ mod tests {
         }
         let zoo = place.path().join("x/y/zoo");
         fs::create_dir(&zoo).unwrap();
-        // A spelling that only a look at all names finds.
+        // A spelling that is only found by listing the folder.
         fs::write(zoo.join("Skill.mD"), "x").unwrap();
         for (entries, found) in [(25, 1), (15, 0)] {
             let names = search_entries(place.path(), 100, entries);

@@ -235,10 +235,21 @@ def verdicts(base, session):
     codecs = {codec: "# coding: %s\nprint(1)\n" % codec for codec in ("rot13", "hex", "undefined", "idna", "utf-7", "nothing")}
     for codec, text in codecs.items():
         (skill / ("coding_%s.py" % codec)).write_text(text)
-    deep = {"brackets.py": "(" * 100_000 + ")" * 100_000, "signs.py": "-" * 5000 + "1", "nots.py": "not " * 5000 + "1"}
+    deep = {
+        "brackets.py": "(" * 100_000 + ")" * 100_000, "signs.py": "-" * 5000 + "1", "nots.py": "not " * 5000 + "1",
+        "sums.py": "1" + " + 1" * 5000, "attributes.py": "int" + ".real" * 5000, "calls.py": "int" + "()" * 5000,
+        "branches.py": "1\nif x == 0:\n    pass\n" + "elif x == 2:\n    pass\n" * 5000,
+    }
     for path, text in deep.items():
         (skill / path).write_text("x = %s\n" % text)
-    (skill / "nested.py").write_text("x = " + "[(" * 30 + "1" + ",)]" * 30 + "\n")
+    # As deep as a script may be.
+    nested = {
+        "nested.py": "[(" * 30 + "1" + ",)]" * 30, "signs_nested.py": "-" * 390 + "1", "sums_nested.py": "1" + " + 1" * 390,
+        "attributes_nested.py": "1" + " .real" * 390,
+        "branches_nested.py": "1\nif x == 0:\n    pass\n" + "elif x == 2:\n    pass\n" * 390,
+    }
+    for path, text in nested.items():
+        (skill / path).write_text("x = %s\n" % text)
     scripts = record(base, "check_skill_scripts", skill_name="judged")["scripts"]
     scripts = {found["script"]: found for found in scripts}
     for path in deep:
@@ -249,7 +260,8 @@ def verdicts(base, session):
         assert "coding_%s.py" % codec in scripts, codec
     (reason,) = scripts["coding_rot13.py"]["reasons"]
     assert (scripts["coding_rot13.py"]["verdict"], reason["needs"]) == ("cannot be told", "cannot be judged"), reason
-    assert scripts["nested.py"]["verdict"] == "will run", scripts["nested.py"]
+    for path in nested:
+        assert scripts[path]["verdict"] == "will run", scripts[path]
     for number, case in enumerate(cases):
         script = "case%02d/script.py" % number
         found = scripts[script]

@@ -72,7 +72,7 @@ def is_too_deep(text):
                     operators[-1] += 1
                 case tokenize.NAME, name if keyword.iskeyword(name):
                     operators[-1] += 1
-            if len(operators) > MOST_BRACKETS or sum(operators) + sum(branches) > MOST_LEVELS:
+            if len(operators) > MOST_BRACKETS + 1 or sum(operators) + sum(branches) > MOST_LEVELS:
                 return True
     except (SyntaxError, IndexError, tokenize.TokenError):
         # The parser finds it again, and says where.

@@ -1,7 +1,9 @@
 //! The skills that an asker may see, and the terms that they have. A search counts no other
 //! skills, so that its answer says nothing about them. Not here: who may see which skill.
 
-use crate::store::{Number, Postings, Store};
+use skillhost::Coverage;
+
+use crate::store::{Extent, Number, Postings, Store};
 
 /// The skills of a store that an asker may see.
 pub(crate) struct AllowedSkills<'a> {
@@ -9,19 +11,36 @@ pub(crate) struct AllowedSkills<'a> {
     /// By its number: true for a skill that the asker may see, false for a removed one.
     allowed: Vec<bool>,
     count: usize,
+    coverage: Coverage,
 }
 
 impl<'a> AllowedSkills<'a> {
     pub(crate) fn new(store: &'a Store, allowed: &dyn Fn(&str) -> bool) -> Self {
+        let mut coverage = Coverage::All;
         let numbers = 0..store.end() as Number;
-        let skills = numbers.map(|number| store.skill(number));
-        let allowed = skills.map(|skill| skill.is_some_and(|skill| allowed(&skill.name)));
+        let allowed = numbers.map(|number| {
+            // The host gives no skill without a SKILL.md.
+            let skill = store.skill(number).filter(|skill| skill.stamp.is_some());
+            let Some(skill) = skill.filter(|skill| allowed(&skill.name)) else {
+                return false;
+            };
+            if skill.extent == Extent::Pending {
+                coverage = Coverage::Descriptions;
+            }
+            true
+        });
         let allowed: Vec<bool> = allowed.collect();
         Self {
             count: allowed.iter().filter(|allowed| **allowed).count(),
             store,
             allowed,
+            coverage,
         }
+    }
+
+    /// Returns the part of these skills' text that the store has.
+    pub(crate) fn coverage(&self) -> Coverage {
+        self.coverage
     }
 
     /// Returns the store, which has other skills as well.

@@ -77,10 +77,11 @@ mod worker;
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
-use skillhost::{Catalog, Coverage, IndexStorage, SearchResult, SkillIndex};
+use skillhost::{Catalog, IndexStorage, SearchResult, SkillIndex};
 
 pub use report::{IndexReport, SkillNames};
 
+use allowed::AllowedSkills;
 use storage::Storage;
 use store::Store;
 use update::Room;
@@ -104,7 +105,8 @@ struct Shared {
 #[derive(Default)]
 struct Content {
     store: Store,
-    coverage: Coverage,
+    /// True once an update has read all names and descriptions.
+    has_descriptions: bool,
     report: IndexReport,
 }
 
@@ -161,13 +163,13 @@ impl SkillIndex for MemoryIndex {
 
     fn search(&self, query: &str, limit: usize, allowed: &dyn Fn(&str) -> bool) -> SearchResult {
         let content = self.shared.read();
-        let hits = match content.coverage {
-            Coverage::Nothing => Vec::new(),
-            _ => rank::search(&content.store, query, limit, allowed),
-        };
+        if !content.has_descriptions {
+            return SearchResult::default();
+        }
+        let skills = AllowedSkills::new(&content.store, allowed);
         SearchResult {
-            hits,
-            coverage: content.coverage,
+            hits: rank::search(&skills, query, limit),
+            coverage: skills.coverage(),
         }
     }
 }

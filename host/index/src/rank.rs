@@ -60,16 +60,11 @@ impl Eq for Candidate<'_> {}
 
 /// Returns the skills that fit a request best, best first. Skills that are not allowed
 /// change nothing in the answer.
-pub(crate) fn search(
-    store: &Store,
-    request: &str,
-    limit: usize,
-    allowed: &dyn Fn(&str) -> bool,
-) -> Vec<SearchHit> {
-    let skills = AllowedSkills::new(store, allowed);
-    let mut request = Request::read(request, &skills);
+pub(crate) fn search(skills: &AllowedSkills<'_>, request: &str, limit: usize) -> Vec<SearchHit> {
+    let store = skills.store();
+    let mut request = Request::read(request, skills);
     for wanted in request.parts.iter_mut().flatten() {
-        wanted.weight *= rarity(&skills, &wanted.term);
+        wanted.weight *= rarity(skills, &wanted.term);
     }
     let scored = scores(store, &request).into_iter().enumerate();
     let scored = scored.filter(|(_, score)| *score > 0.0);

@@ -7,7 +7,7 @@ const MAX_NAMES: usize = 10;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct IndexReport {
-    /// The number of skills that can be found.
+    /// The number of skills that the index has.
     pub skills: usize,
     /// The bytes of memory that the index takes, about.
     pub bytes: usize,
@@ -17,7 +17,7 @@ pub struct IndexReport {
     pub without_body: SkillNames,
     /// Skills that are not found, because the index is full.
     pub left_out: SkillNames,
-    /// Skills of which only the name is searched, because their SKILL.md cannot be read.
+    /// Skills that are not found, because their SKILL.md cannot be read.
     pub unreadable: SkillNames,
 }
 
@@ -67,7 +67,7 @@ impl IndexReport {
             (&self.left_out, "not found by searches: the index is full"),
             (
                 &self.unreadable,
-                "only the name is searched: SKILL.md cannot be read",
+                "not found by searches: SKILL.md cannot be read",
             ),
         ];
         for (names, reason) in reasons {

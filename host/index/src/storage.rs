@@ -152,6 +152,7 @@ mod tests {
 
     use super::*;
     use crate::MemoryIndex;
+    use crate::allowed::AllowedSkills;
     use crate::tests::{open, write_skill};
     use crate::update::update;
 
@@ -310,7 +311,8 @@ mod tests {
                     continue;
                 };
                 for request in ["tea", "samovars", "lief", "skill"] {
-                    let found = crate::rank::search(&store, request, 9, &|_| true);
+                    let skills = AllowedSkills::new(&store, &|_| true);
+                    let found = crate::rank::search(&skills, request, 9);
                     assert!(found.len() <= 3, "{at}: {value}");
                 }
             }

@@ -3,8 +3,8 @@
 //!
 //! A posting is the distance from the posting before it, as a number of seven bits a
 //! byte, and a byte of weight: two bytes for most. A changed skill gets a new number,
-//! and its old number has no skill any more. Old postings are removed when they are
-//! many.
+//! and its old number has no skill any more. Its old postings are dead text. The store
+//! removes dead text before it is larger than the rest.
 
 use std::collections::HashMap;
 
@@ -29,8 +29,13 @@ const SKILL_BYTES: usize = 160;
 pub(crate) struct Store {
     terms: HashMap<Box<str>, Postings, RandomState>,
     skills: Vec<Option<IndexedSkill>>,
+    /// By the number of a skill: the bytes that its terms added to the store. The bytes of a
+    /// term itself count for the first skill that has it.
+    text_bytes: Vec<u32>,
     numbers: HashMap<Box<str>, Number, RandomState>,
     bytes: usize,
+    /// The bytes that the terms of removed skills added.
+    dead_bytes: usize,
 }
 
 /// A skill of the index.
@@ -50,10 +55,12 @@ pub(crate) enum Extent {
     All,
     /// The start of its SKILL.md, which is longer than the index takes.
     Start,
-    /// Its name and its description.
+    /// Its name and its description: the index is full.
     Description,
     /// Its name. The SKILL.md cannot be read.
     Unreadable,
+    /// Its name and its description so far. The update reads its body next.
+    Pending,
 }
 
 impl IndexedSkill {
@@ -76,7 +83,7 @@ impl Store {
     pub(crate) fn insert(&mut self, skill: IndexedSkill, fields: &SkillFields<'_>) {
         self.remove(&skill.name);
         let number = self.skills.len() as Number;
-        self.bytes += skill.bytes();
+        let bytes_before = self.bytes;
         for (term, weight) in &fields.terms {
             let postings = match self.terms.get_mut(*term) {
                 Some(postings) => postings,
@@ -90,6 +97,8 @@ impl Store {
             postings.push(number, *weight);
             self.bytes += postings.bytes.capacity() - before;
         }
+        self.text_bytes.push((self.bytes - bytes_before) as u32);
+        self.bytes += skill.bytes();
         self.numbers.insert(skill.name.clone(), number);
         self.skills.push(Some(skill));
     }
@@ -111,8 +120,9 @@ impl Store {
             }
             store.skills.push(Some(skill));
         }
+        store.text_bytes = vec![0; store.skills.len()];
         for (term, bytes) in terms {
-            let postings = Postings::restore(bytes, letters_of(term), store.skills.len())?;
+            let postings = Postings::restore(bytes, term, &mut store.text_bytes)?;
             store.bytes += TERM_BYTES + term.len() + bytes.len();
             if store.bytes > most || store.terms.insert((*term).into(), postings).is_some() {
                 return None;
@@ -121,11 +131,25 @@ impl Store {
         Some(store)
     }
 
-    /// Removes the skill of a name. Its postings stay until [`Self::compact`].
+    /// Removes the skill of a name.
     pub(crate) fn remove(&mut self, name: &str) {
         if let Some(number) = self.numbers.remove(name) {
             let removed = self.skills[number as usize].take();
             self.bytes -= removed.map_or(0, |skill| skill.bytes());
+            self.dead_bytes += self.text_bytes[number as usize] as usize;
+            if self.is_mostly_dead() {
+                self.compact();
+            }
+        }
+    }
+
+    /// Notes that the index has no room for the body of a skill that is
+    /// [pending](Extent::Pending).
+    pub(crate) fn leave_out_body(&mut self, name: &str) {
+        let number = self.numbers.get(name);
+        let skill = number.and_then(|number| self.skills[*number as usize].as_mut());
+        if let Some(skill) = skill.filter(|skill| skill.extent == Extent::Pending) {
+            skill.extent = Extent::Description;
         }
     }
 
@@ -134,9 +158,10 @@ impl Store {
         self.skills.iter().flatten()
     }
 
-    /// Returns whether most postings may belong to no skill.
-    pub(crate) fn is_sparse(&self) -> bool {
-        self.skills.len() > 2 * self.len() + 100
+    /// Returns whether most of the text or most of the numbers belong to removed skills.
+    /// Guards against: an author who changes a skill again and again.
+    fn is_mostly_dead(&self) -> bool {
+        2 * self.dead_bytes > self.bytes || self.skills.len() > 2 * self.len() + 100
     }
 
     /// Removes the postings of removed skills and gives the others new numbers.
@@ -154,12 +179,14 @@ impl Store {
         self.skills.retain(Option::is_some);
         self.skills.shrink_to_fit();
         self.bytes = self.skills.iter().flatten().map(IndexedSkill::bytes).sum();
-        let bytes = &mut self.bytes;
+        self.dead_bytes = 0;
+        self.text_bytes = vec![0; self.skills.len()];
+        let (bytes, text_bytes) = (&mut self.bytes, &mut self.text_bytes);
         self.terms.retain(|term, postings| {
             let mut kept = Postings::new(postings.letters);
             for (number, weight) in postings.iter() {
                 if let Some(number) = renumbered[number as usize] {
-                    kept.push(number, weight);
+                    kept.push_counted(number, weight, term, text_bytes);
                 }
             }
             kept.bytes.shrink_to_fit();
@@ -206,6 +233,11 @@ impl Store {
         self.bytes
     }
 
+    /// Returns how many of these bytes belong to removed skills, at most.
+    pub(crate) fn dead_bytes(&self) -> usize {
+        self.dead_bytes
+    }
+
     /// Returns the postings of a term.
     pub(crate) fn postings(&self, term: &str) -> Option<&Postings> {
         self.terms.get(term)
@@ -228,9 +260,10 @@ impl Postings {
         }
     }
 
-    /// Makes postings of their bytes. `None` if they are not as [`Self::push`] writes them for
-    /// this many skills.
-    fn restore(bytes: &[u8], letters: u32, skills: usize) -> Option<Self> {
+    /// Makes postings of their bytes, and adds these to the bytes of the skills. `None` if
+    /// the bytes are not as [`Self::push`] writes them for these skills.
+    fn restore(bytes: &[u8], term: &str, text_bytes: &mut [u32]) -> Option<Self> {
+        let letters = letters_of(term);
         let stored = Self {
             bytes: bytes.to_vec(),
             ..Self::new(letters)
@@ -238,10 +271,10 @@ impl Postings {
         let mut postings = Self::new(letters);
         for (number, weight) in stored.iter() {
             let follows = postings.count == 0 || number > postings.last;
-            if !follows || number as usize >= skills {
+            if !follows || number as usize >= text_bytes.len() {
                 return None;
             }
-            postings.push(number, weight);
+            postings.push_counted(number, weight, term, text_bytes);
         }
         let is_same = postings.count > 0 && postings.bytes == bytes;
         // The bytes of this one have no room to spare.
@@ -276,6 +309,17 @@ impl Postings {
         self.bytes.push(weight);
         self.last = number;
         self.count += 1;
+    }
+
+    /// Adds a skill, and counts the bytes that this takes, for the skill.
+    fn push_counted(&mut self, number: Number, weight: u8, term: &str, text_bytes: &mut [u32]) {
+        let before = self.bytes.len();
+        self.push(number, weight);
+        let mut added = self.bytes.len() - before;
+        if self.count == 1 {
+            added += TERM_BYTES + term.len();
+        }
+        text_bytes[number as usize] += added as u32;
     }
 
     /// Returns the skills and weights in the order of their numbers, with removed ones.
@@ -339,7 +383,7 @@ mod tests {
         store.remove("901");
         let expected = [("0".to_owned(), 7), ("300".to_owned(), 9)];
         assert_eq!(found(&store, "rare"), expected);
-        assert!(!store.is_sparse());
+        assert_eq!(store.end(), 1002, "not compacted yet");
         let before = store.bytes();
         store.compact();
         assert_eq!(found(&store, "rare"), expected);
@@ -355,12 +399,35 @@ mod tests {
             let term = format!("term{number}");
             store.insert(skill("same"), &fields(&[(&term, 1)]));
         }
-        assert!(store.is_sparse());
         store.remove("same");
-        store.compact();
         assert_eq!(
             (store.len(), store.bytes(), store.terms().count()),
             (0, 0, 0)
         );
+    }
+
+    #[test]
+    fn dead_text_never_outweighs_live_text() {
+        let mut store = Store::default();
+        for number in 0..200 {
+            store.insert(skill(&number.to_string()), &fields(&[("common", 1)]));
+        }
+        let mut bytes = Vec::new();
+        for version in 0..100 {
+            let words: Vec<String> = (0..300).map(|word| format!("v{version}w{word}")).collect();
+            let terms: Vec<(&str, u8)> = words.iter().map(|word| (&**word, 1)).collect();
+            store.insert(skill("busy"), &fields(&terms));
+            bytes.push(store.bytes());
+            assert!(store.bytes() < 3 * bytes[0], "{version}: {bytes:?}");
+
+            let (mut live, mut dead) = (0, 0);
+            for (skill, text_bytes) in store.skills.iter().zip(&store.text_bytes) {
+                match skill {
+                    Some(skill) => live += skill.bytes() + *text_bytes as usize,
+                    None => dead += *text_bytes as usize,
+                }
+            }
+            assert_eq!((live + dead, dead), (store.bytes, store.dead_bytes));
+        }
     }
 }

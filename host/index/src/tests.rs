@@ -1,6 +1,6 @@
 //! The index as a whole, on skills in a temporary folder. Not here: tests of one part.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -114,12 +114,104 @@ fn continues_an_update_that_was_stopped_anywhere() {
         let asked = Cell::new(0);
         let is_stopped = || asked.replace(asked.get() + 1) == steps;
         while !update(&index.shared, &catalog, &is_stopped) {
-            assert_ne!(index.shared.read().coverage, Coverage::All, "{steps}");
+            let coverage = index.search("tea", 1, &|_| true).coverage;
+            assert_ne!(coverage, Coverage::All, "{steps}");
         }
         for request in ["tea", "samovar sourdough"] {
             let [found, expected] = [&index, &expected].map(|it| it.search(request, 5, &|_| true));
             assert_eq!(found, expected, "{steps}: {request}");
         }
+    }
+}
+
+/// Returns the coverages that an asker who may see one skill gets during an update.
+fn coverages(index: &MemoryIndex, catalog: &Catalog, allowed: &str) -> Vec<Coverage> {
+    let seen = RefCell::new(Vec::new());
+    let note = || {
+        let answer = index.search("tea", 1, &|name| name == allowed);
+        seen.borrow_mut().push(answer.coverage);
+        false
+    };
+    update(&index.shared, catalog, &note);
+    note();
+    let mut seen = seen.into_inner();
+    seen.dedup();
+    seen
+}
+
+#[test]
+fn coverage_counts_only_allowed_skills() {
+    let root = skills(&[("tea", "Brews tea.", "# Samovar\n")]);
+    let write_others = |body: &str| {
+        for number in 0..150 {
+            write_skill(root.path(), &format!("other-{number}"), "Bakes.", body);
+        }
+    };
+    write_others("");
+    let catalog = open(root.path());
+    let index = MemoryIndex::new();
+    let first = [Coverage::Nothing, Coverage::Descriptions, Coverage::All];
+    assert_eq!(coverages(&index, &catalog, "tea"), first);
+    let change = [Coverage::All, Coverage::Descriptions, Coverage::All];
+    write_others("one");
+    assert_eq!(coverages(&index, &catalog, "tea"), [Coverage::All]);
+    write_others("three");
+    assert_eq!(coverages(&index, &catalog, "other-7"), change);
+    write_skill(root.path(), "tea", "Brews tea.", "");
+    assert_eq!(coverages(&index, &catalog, "other-7"), [Coverage::All]);
+    // The same as with many changes: an asker who may see few must not learn of the others.
+    write_skill(root.path(), "tea", "Brews coffee.", "");
+    assert_eq!(coverages(&index, &catalog, "tea"), change);
+}
+
+#[test]
+fn rewritten_skills_leave_little_dead_text() {
+    let root = skills(&[]);
+    for number in 0..100 {
+        write_skill(root.path(), &format!("plain-{number}"), "Brews tea.", "");
+    }
+    let catalog = open(root.path());
+    // Without a cache, in which an index is saved and compacted.
+    let index = MemoryIndex::new();
+    let mut first = 0;
+    for round in 0..50 {
+        let body: String = (0..500).map(|word| format!("r{round}w{word}\n")).collect();
+        write_skill(root.path(), "busy", "Tea.", &body);
+        update(&index.shared, &catalog, &|| false);
+        let bytes = index.report().bytes;
+        first = if round == 0 { bytes } else { first };
+        assert!(bytes < 5 * first / 2, "{round}: {bytes}");
+        let hits = names(&index, &format!("r{round}w7"), 99);
+        assert!(hits.contains(&"busy".to_owned()), "{round}: {hits:?}");
+    }
+}
+
+#[test]
+fn dead_text_takes_no_room_of_bodies() {
+    let root = skills(&[]);
+    let write = |name: &str, round: usize| {
+        let body: String = (0..200)
+            .map(|word| format!("{name}r{round}w{word}\n"))
+            .collect();
+        write_skill(root.path(), name, "Tea.", &body);
+    };
+    for name in ["busy", "calm", "idle", "late", "mild"] {
+        write(name, 0);
+    }
+    let catalog = open(root.path());
+    let bytes = MemoryIndex::build_now(&catalog).report().bytes;
+    let shared = Shared {
+        room: Room {
+            bodies: bytes + bytes / 10,
+            skills: 2 * bytes,
+        },
+        ..Shared::default()
+    };
+    for round in 0..20 {
+        write("busy", round);
+        update(&shared, &catalog, &|| false);
+        let report = shared.read().report.clone();
+        assert_eq!(report.without_body.first, [] as [&str; 0], "{round}");
     }
 }
 
@@ -342,25 +434,30 @@ fn repetition_stuffing_and_hidden_characters_win_nothing() {
 }
 
 #[test]
-fn odd_files_are_found_by_what_can_be_read() {
+fn finds_odd_files_by_their_readable_text() {
     let root = skills(&[
         ("long", &"x".repeat(1 << 20), "# Otter\n"),
         ("control", &"\u{7}".repeat(100), "# Badger\n"),
+        ("linked", "Brews.", "# Heron\n"),
     ]);
+    let linked = root.path().join("linked/SKILL.md");
+    fs::hard_link(linked, root.path().join("link")).unwrap();
     fs::create_dir(root.path().join("empty-folder")).unwrap();
     let bytes = [0xff; 3000];
     fs::create_dir(root.path().join("binary")).unwrap();
     fs::write(root.path().join("binary/SKILL.md"), bytes).unwrap();
     let index = MemoryIndex::build_now(&open(root.path()));
     for (request, expected) in [
-        ("badger", "control"),
-        ("empty folder", "empty-folder"),
-        ("binary", "binary"),
-        ("long", "long"),
+        ("badger", &["control"][..]),
+        ("empty folder", &[]),
+        ("linked heron", &[]),
+        ("binary", &["binary"]),
+        ("long", &["long"]),
     ] {
-        assert_eq!(names(&index, request, 1), [expected]);
+        assert_eq!(names(&index, request, 1), expected, "{request}");
     }
-    assert_eq!(index.report().skills, 4);
+    let report = index.report();
+    assert_eq!((report.skills, report.unreadable.count), (5, 1));
 }
 
 #[test]

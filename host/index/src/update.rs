@@ -6,7 +6,7 @@ use std::sync::{PoisonError, RwLockReadGuard, RwLockWriteGuard};
 use std::time::SystemTime;
 
 use skillhost::frontmatter::MAX_FRONTMATTER_BYTES;
-use skillhost::{Catalog, Coverage, DocumentStamp};
+use skillhost::{Catalog, DocumentStamp};
 
 use crate::fields::{FieldReader, Part};
 use crate::report::IndexReport;
@@ -17,9 +17,9 @@ use crate::{Content, Shared};
 /// body. Guards against: files of gigabytes.
 const MAX_DOCUMENT: u64 = 128 * 1024;
 
-/// Updates with more changed skills read all names and descriptions before the first
-/// body.
-const FEW: usize = 100;
+/// A full index removes dead text if that is more than this part of it. Guards against: an
+/// index without room that is compacted again at every change.
+const DEAD_PART: usize = 8;
 
 /// The sizes at which an index takes no more. Guards against: a catalog that fills the
 /// memory.
@@ -38,6 +38,14 @@ impl Default for Room {
             skills: 72 << 20,
         }
     }
+}
+
+/// An update reads each changed skill twice: all names and descriptions come before the
+/// first body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pass {
+    Descriptions,
+    Bodies,
 }
 
 /// A skill to read.
@@ -65,20 +73,15 @@ pub(crate) fn update(shared: &Shared, catalog: &Catalog, stopped: &dyn Fn() -> b
     }
 
     let mut reader = FieldReader::new();
-    if changes.len() > FEW || shared.read().coverage == Coverage::Nothing {
+    // Also for few changes: how many there are must not show to an asker who may see few.
+    for pass in [Pass::Descriptions, Pass::Bodies] {
         for change in &changes {
             if stopped() {
                 return false;
             }
-            read_skill(shared, catalog, &mut reader, change, Part::Description);
+            read_skill(shared, catalog, &mut reader, change, pass);
         }
-        shared.write().coverage = Coverage::Descriptions;
-    }
-    for change in &changes {
-        if stopped() {
-            return false;
-        }
-        read_skill(shared, catalog, &mut reader, change, Part::All);
+        shared.write().has_descriptions = true;
     }
     end(shared, &names);
     shared.save(SystemTime::now());
@@ -105,9 +108,11 @@ fn remove_gone(shared: &Shared, names: &[String]) {
 fn is_change(shared: &Shared, change: &Change<'_>) -> bool {
     let content = shared.read();
     match content.store.get(change.name) {
-        Some(known) if known.stamp == change.stamp => {
-            known.extent == Extent::Description && content.store.bytes() < shared.room.bodies
-        }
+        Some(known) if known.stamp == change.stamp => match known.extent {
+            Extent::Pending => true,
+            Extent::Description => content.store.bytes() < shared.room.bodies,
+            Extent::All | Extent::Start | Extent::Unreadable => false,
+        },
         _ => true,
     }
 }
@@ -117,24 +122,29 @@ fn read_skill(
     catalog: &Catalog,
     reader: &mut FieldReader,
     change: &Change<'_>,
-    part: Part,
+    pass: Pass,
 ) {
     let name = change.name;
-    let mut part = part;
-    {
+    make_room(shared);
+    let (bytes, is_new, is_same) = {
         let content = shared.read();
-        let bytes = content.store.bytes();
         let known = content.store.get(name);
-        if bytes >= shared.room.bodies {
-            part = Part::Description;
+        let is_same = known.is_some_and(|known| known.stamp == change.stamp);
+        (content.store.bytes(), known.is_none(), is_same)
+    };
+    if is_new && bytes >= shared.room.skills {
+        return;
+    }
+    let part = if pass == Pass::Bodies && bytes < shared.room.bodies {
+        Part::All
+    } else {
+        Part::Description
+    };
+    if part == Part::Description && is_same {
+        if pass == Pass::Bodies {
+            shared.write().store.leave_out_body(name);
         }
-        let is_known = known.is_some_and(|known| known.stamp == change.stamp);
-        if part == Part::Description && is_known {
-            return;
-        }
-        if known.is_none() && bytes >= shared.room.skills {
-            return;
-        }
+        return;
     }
     let most = match part {
         Part::Description => MAX_FRONTMATTER_BYTES as u64 + 1024,
@@ -145,6 +155,7 @@ fn read_skill(
     let fields = reader.read(name, text.map_or("", |document| &document.text), part);
     let extent = match (&document, part) {
         (Err(_), _) => Extent::Unreadable,
+        (Ok(Some(_)), Part::Description) if pass == Pass::Descriptions => Extent::Pending,
         (Ok(Some(_)), Part::Description) => Extent::Description,
         (Ok(Some(document)), _) if fields.cut || document.size > most => Extent::Start,
         (Ok(_), _) => Extent::All,
@@ -159,6 +170,15 @@ fn read_skill(
     shared.note_read();
 }
 
+/// Removes the dead text of a full index, if that is much.
+fn make_room(shared: &Shared) {
+    let store = |content: &Content| (content.store.bytes(), content.store.dead_bytes());
+    let (bytes, dead_bytes) = store(&shared.read());
+    if bytes >= shared.room.bodies && dead_bytes * DEAD_PART > bytes {
+        shared.write().store.compact();
+    }
+}
+
 /// Ends an update: all names have been read.
 fn end(shared: &Shared, names: &[String]) {
     let mut report = IndexReport::default();
@@ -168,19 +188,15 @@ fn end(shared: &Shared, names: &[String]) {
             match content.store.get(name).map(|skill| skill.extent) {
                 Some(Extent::All) => {}
                 Some(Extent::Start) => report.cut.add(name),
-                Some(Extent::Description) => report.without_body.add(name),
+                Some(Extent::Description | Extent::Pending) => report.without_body.add(name),
                 Some(Extent::Unreadable) => report.unreadable.add(name),
                 None => report.left_out.add(name),
             }
         }
     }
     let mut content = shared.write();
-    if content.store.is_sparse() {
-        content.store.compact();
-    }
     report.skills = content.store.len();
     report.bytes = content.store.bytes();
-    content.coverage = Coverage::All;
     let before = std::mem::replace(&mut content.report, report.clone());
     drop(content);
     if !report.leaves_out_the_same(&before) {

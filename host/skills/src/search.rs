@@ -23,7 +23,7 @@ pub trait SkillIndex: Send + Sync {
 
     /// Returns the skills that fit best, best first: at most `limit`, and only those
     /// that `allowed` accepts. Other skills change nothing in the answer, not even which
-    /// words are rare or unknown. It does not wait for the disk.
+    /// words are rare or unknown, or the coverage. It does not wait for the disk.
     fn search(&self, query: &str, limit: usize, allowed: &dyn Fn(&str) -> bool) -> SearchResult;
 }
 

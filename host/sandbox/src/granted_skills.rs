@@ -1,5 +1,6 @@
 //! The skills that a guest may list and find: those that its grant names.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -20,6 +21,11 @@ const MAX_QUERY: usize = 16 * 1024;
 /// The most hits of a search. Guards against: a guest that makes the host read
 /// every skill.
 const MAX_HITS: usize = 100;
+
+/// The most times that the index is asked for one answer: once, and again for hits in
+/// place of those that the host drops. Guards against: an index or a catalog of which
+/// hardly any hit can be read.
+const MAX_SEARCHES: usize = 8;
 
 /// A catalog, filtered by a grant, and by the scope of a caller that has one.
 #[derive(Clone, Default)]
@@ -183,24 +189,46 @@ impl Inner {
             return Ok(FoundSkills::default());
         };
         let query = &query[..query.floor_char_boundary(MAX_QUERY)];
-        let allowed = |name: &str| self.allow(name);
-        let found = index.search(query, limit.min(MAX_HITS), &allowed);
-        let (mut hits, mut count) = (Vec::new(), Count::default());
-        for hit in found.hits.into_iter().take(limit.min(MAX_HITS)) {
-            // The index may be behind the disk, and is not asked what is granted.
-            let skill = match allowed(&hit.name) {
-                true => self.catalog.read(&hit.name),
-                false => None,
-            };
-            if let Some(skill) = skill.filter(|skill| skill.file.is_some()) {
-                count.add(&skill, limits)?;
-                hits.push((skill, hit.matches));
+        let limit = limit.min(MAX_HITS);
+        let mut dropped: HashSet<String> = HashSet::new();
+        let mut asked = limit;
+        let mut searches = 1;
+        loop {
+            let found = index.search(query, asked, &|name| {
+                self.allow(name) && !dropped.contains(name)
+            });
+            let is_last = searches == MAX_SEARCHES || found.hits.len() < asked;
+            let dropped_before = dropped.len();
+            let mut hits = Vec::new();
+            for hit in found.hits.into_iter().take(asked) {
+                if hits.len() == limit {
+                    break;
+                }
+                match self.read_hit(&hit.name) {
+                    Some(skill) => hits.push((skill, hit.matches)),
+                    None => drop(dropped.insert(hit.name)),
+                }
             }
+            if hits.len() == limit || is_last || dropped.len() == dropped_before {
+                let mut count = Count::default();
+                for (skill, _) in &hits {
+                    count.add(skill, limits)?;
+                }
+                return Ok(FoundSkills {
+                    hits,
+                    coverage: found.coverage,
+                });
+            }
+            asked = (2 * asked).min(MAX_HITS);
+            searches += 1;
         }
-        Ok(FoundSkills {
-            hits,
-            coverage: found.coverage,
-        })
+    }
+
+    /// Reads a skill that the index has found. `None` if it has no SKILL.md, or is not
+    /// allowed: the index may be behind the disk, and does not decide what is granted.
+    fn read_hit(&self, name: &str) -> Option<Skill> {
+        let skill = self.catalog.read(name).filter(|_| self.allow(name))?;
+        skill.file.is_some().then_some(skill)
     }
 }
 
@@ -281,7 +309,8 @@ mod tests {
         assert_eq!((last.total, last.next), (3, None));
     }
 
-    /// An index that finds all of its skills, and notes what it was asked.
+    /// An index that finds all of its skills that are allowed, in their order, and notes
+    /// what it was asked.
     #[derive(Default)]
     struct NotingIndex {
         names: Vec<String>,
@@ -291,14 +320,20 @@ mod tests {
     impl SkillIndex for NotingIndex {
         fn update(&self, _: &Arc<Catalog>) {}
 
-        fn search(&self, query: &str, limit: usize, _: &dyn Fn(&str) -> bool) -> SearchResult {
+        fn search(
+            &self,
+            query: &str,
+            limit: usize,
+            allowed: &dyn Fn(&str) -> bool,
+        ) -> SearchResult {
             self.asked.lock().unwrap().push((query.to_owned(), limit));
+            let names = self.names.iter().filter(|name| allowed(name));
             let hit = |name: &String| SearchHit {
                 name: name.clone(),
                 matches: Vec::new(),
             };
             SearchResult {
-                hits: self.names.iter().map(hit).collect(),
+                hits: names.take(limit).map(hit).collect(),
                 coverage: Coverage::All,
             }
         }
@@ -306,12 +341,19 @@ mod tests {
 
     /// Makes 150 skills, and an index that finds them all.
     fn found_by_all() -> (GrantedSkills, Arc<NotingIndex>, tempfile::TempDir) {
+        searched((0..150).map(|number| format!("s{number}")).collect())
+    }
+
+    /// Makes an index that finds these names, and a folder for each. A folder whose name
+    /// begins with `s` is a skill: it has a SKILL.md.
+    fn searched(names: Vec<String>) -> (GrantedSkills, Arc<NotingIndex>, tempfile::TempDir) {
         let root = tempfile::tempdir().unwrap();
-        let names: Vec<String> = (0..150).map(|number| format!("s{number}")).collect();
         for name in &names {
             let folder = root.path().join(name);
             std::fs::create_dir(&folder).unwrap();
-            std::fs::write(folder.join("SKILL.md"), "Text.").unwrap();
+            if name.starts_with('s') {
+                std::fs::write(folder.join("SKILL.md"), "Text.").unwrap();
+            }
         }
         let catalog = Catalog::open(&[SkillsRoot::new(root.path())], None).unwrap();
         let index = Arc::new(NotingIndex {
@@ -334,6 +376,30 @@ mod tests {
             let asked = index.asked.lock().unwrap().pop();
             assert_eq!(asked, Some(("tea".to_owned(), most)), "{limit}");
         }
+    }
+
+    #[tokio::test]
+    async fn folders_without_documents_take_no_place_of_a_hit() {
+        let mut names: Vec<String> = (0..60).map(|number| format!("empty{number}")).collect();
+        names.extend((0..7).map(|number| format!("s{number}")));
+        let (skills, _index, _root) = searched(names);
+        for (limit, expected) in [(1, 1), (5, 5), (20, 7)] {
+            let limits = Limits::default();
+            let found = skills.find("tea".to_owned(), limit, &limits).await;
+            let hits = found.unwrap().hits;
+            let hits: Vec<&str> = hits.iter().map(|(skill, _)| &*skill.name).collect();
+            assert_eq!(hits, ["s0", "s1", "s2", "s3", "s4", "s5", "s6"][..expected]);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_search_that_drops_all_hits_asks_the_index_8_times_at_most() {
+        let names = (0..300).map(|number| format!("empty{number}")).collect();
+        let (skills, index, _root) = searched(names);
+        let limits = Limits::default();
+        let found = skills.find("tea".to_owned(), 1, &limits).await;
+        assert_eq!(found.unwrap().hits.len(), 0);
+        assert_eq!(index.asked.lock().unwrap().len(), 8);
     }
 
     #[tokio::test]

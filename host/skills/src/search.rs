@@ -1,50 +1,56 @@
-//! The interface of an index of skills. Lives here: what an index is asked and what it
-//! answers. Not here: the index, which is a crate of its own, so that an embedder can
-//! leave it out or bring another.
+//! The interface of an index of skills: its queries and its answers.
+//!
+//! The index is a crate of its own, so that an embedder can leave it out or use another.
 
 use std::sync::Arc;
 
 use crate::catalog::Catalog;
 
-/// An index that finds the skills for a request in plain words.
+/// An index that finds the skills for a query in plain words.
 ///
-/// An index may be behind the disk. The host reads each skill again before it answers
-/// with it, and drops one that has gone.
+/// An index may be behind the disk. The host reads each skill again before it answers, and
+/// drops a skill that no longer exists.
 pub trait SkillIndex: Send + Sync {
-    /// Gives the index a place where it may keep itself for the next process. A host with a
-    /// cache does so before the first update. By default the index does not use it.
-    fn keep_in(&self, storage: Arc<dyn IndexStorage>) {
+    /// Sets the storage where the index may save itself for the next process.
+    ///
+    /// A host with a cache calls this before the first update. The default implementation
+    /// does not use the storage.
+    fn set_storage(&self, storage: Arc<dyn IndexStorage>) {
         let _ = storage;
     }
 
-    /// Reads the skills of this catalog, on a thread of the index's own: all at the
-    /// first call, and what has changed at later ones. Returns at once.
+    /// Reads the skills of this catalog on a thread of the index. Returns at once.
+    ///
+    /// The first call reads all skills, and later calls read those that have changed.
     fn update(&self, catalog: &Arc<Catalog>);
 
-    /// Returns the skills that fit best, best first: at most `limit`, and only those
-    /// that `allowed` accepts. Other skills change nothing in the answer, not even which
-    /// words are rare or unknown, or the coverage. It does not wait for the disk.
+    /// Returns the skills that fit best, best first. Does not wait for the disk.
+    ///
+    /// Returns at most `limit` skills, and only skills that `allowed` accepts. Other skills
+    /// must not affect the answer: not its coverage, and not the words that count as rare
+    /// or unknown.
     fn search(&self, query: &str, limit: usize, allowed: &dyn Fn(&str) -> bool) -> SearchResult;
 }
 
-/// A place where an index is kept from one process to the next.
+/// A storage that keeps an index from one process to the next.
 pub trait IndexStorage: Send + Sync {
-    /// Returns what was saved last, unless it is missing or damaged.
+    /// Returns the bytes that were saved last, or `None` if they are missing or damaged.
     fn load(&self) -> Option<Vec<u8>>;
 
-    /// Replaces what was saved. An error is only logged: the next process reads the skills.
+    /// Replaces the saved bytes. An error is only logged, because the next process can read
+    /// the skills again.
     fn save(&self, index: Vec<u8>);
 }
 
-/// When agents see `find_skills`.
+/// The condition for offering `find_skills` to agents.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum SearchOffer {
-    /// When the skills do not fit the budget of a prompt.
+    /// Offered when the skills do not fit the budget of a prompt.
     #[default]
     Auto,
-    /// Always.
+    /// Always offered.
     Always,
-    /// Never. The index is not used.
+    /// Never offered. The index is not used.
     Never,
 }
 
@@ -57,7 +63,7 @@ pub struct SearchResult {
     pub coverage: Coverage,
 }
 
-/// A skill that fits a request.
+/// A skill that fits a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchHit {
     /// The skill's name.
@@ -66,14 +72,14 @@ pub struct SearchHit {
     pub matches: Vec<String>,
 }
 
-/// The part of the skills' text that a search went through.
+/// The part of the skills' text that a search covers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Coverage {
-    /// No text yet: the index has not read the names.
+    /// No text, because the index has not read the descriptions yet.
     #[default]
     Nothing,
-    /// Names and descriptions. The bodies are still being read.
+    /// Names and descriptions, because the index has not read all bodies yet.
     Descriptions,
-    /// Names, descriptions and bodies, up to the index's bounds.
+    /// Names, descriptions and bodies, up to the limits of the index.
     All,
 }

@@ -236,12 +236,13 @@ fn find_skills_gives_each_skill_that_fits_in_one_line_as_it_is_on_disk() {
         found.record()["skills"][0]["matches"],
         json!(["bread", "How to bake"])
     );
-    assert_eq!(*index.asked.lock().unwrap(), [("bake".to_owned(), 5)]);
+    let asked = std::mem::take(&mut *index.asked.lock().unwrap());
+    assert_eq!(asked[0], ("bake".to_owned(), 5));
     // The description of this moment.
     folders.write("b/SKILL.md", skill("b", "Brews beer."));
     let text = model_text(&host, "find_skills", json!({"query": "bake", "limit": 999}));
     assert!(text.starts_with("b: Brews beer."), "{text}");
-    assert_eq!(index.asked.lock().unwrap()[1].1, 20);
+    assert_eq!(index.asked.lock().unwrap()[0].1, 20);
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Conformance runs: components that pass, the check that finds each fault, and
-//! the page that describes the checks.
+//! Conformance runs: components that pass, the check that finds each fault, and the
+//! page that describes the checks.
 
 // The cases of a tool's author, and the reports.
 mod cases;
@@ -15,12 +15,13 @@ use skillhost_conformance::{Check, Conformance, Outcome, Report, rules};
 use crate::support::program::{Program, run_in_repository};
 use crate::support::{block_on, cache, guests, repository};
 
-/// The component's own checks, `loads`, `has-tools` and `definitions-stable`, and `case`.
-const CHECKS_OF_NO_TOOL: usize = 4;
+/// The number of checks that are not about one tool: `loads`, `has-tools`,
+/// `definitions-stable` and `case`.
+const CHECKS_WITHOUT_TOOL: usize = 4;
 
 /// Prepares a run with the tests' cache.
 fn conformance(component: impl Into<PathBuf>) -> Conformance {
-    Conformance::of(component).cache(cache())
+    Conformance::new(component).cache(cache())
 }
 
 fn run(component: &Path) -> Report {
@@ -66,7 +67,7 @@ fn built_in_tools_pass() {
         assert_eq!(report.tools, [tool]);
         let failed: Vec<&Check> = report.failed().collect();
         assert_eq!(failed, [] as [&Check; 0]);
-        // Every rule ran but that of cases, and most applied.
+        // All rules ran except the one for cases, and most of them applied.
         assert_eq!(report.checks.len(), rules().len() - 1);
         assert!(report.counts().0 >= 20, "{tool}: {:?}", report.counts());
     }
@@ -123,11 +124,11 @@ fn each_check_finds_its_fault() {
     assert_eq!(faults(&report), expected);
     // Each tool of the guest has one fault.
     assert_eq!(report.tools.len(), expected.len());
-    // What a fault keeps from running is listed too.
+    // Checks that could not run because of a fault are listed too.
     for tool in &report.tools {
-        let of_tool = |check: &&Check| check.tool.as_deref() == Some(tool);
-        let listed = report.checks.iter().filter(of_tool).count();
-        let rules = rules().len() - CHECKS_OF_NO_TOOL;
+        let is_of_tool = |check: &&Check| check.tool.as_deref() == Some(tool);
+        let listed = report.checks.iter().filter(is_of_tool).count();
+        let rules = rules().len() - CHECKS_WITHOUT_TOOL;
         assert_eq!(listed, rules, "{tool}");
     }
     for check in report.failed() {
@@ -145,7 +146,7 @@ fn each_check_finds_its_fault() {
 }
 
 #[test]
-fn guests_that_attack_or_check_nothing_fail() {
+fn hostile_and_unchecked_guests_fail() {
     let mut limits = Limits::default();
     limits.time = Duration::from_millis(300);
     let quick = |guest: &str| {
@@ -172,9 +173,9 @@ fn guests_that_attack_or_check_nothing_fail() {
         assert_eq!(shown, is_panic, "{check:?}");
         assert!(check.trace.is_empty() || check.outcome != Outcome::Passed);
     }
-    // No path leads anywhere: the sandbox holds one folder.
+    // The sandbox holds one folder, so no path reveals a file outside it.
     for check in unchecked.failed() {
-        assert!(!why(check).contains("revealed a file there"), "{check:?}");
+        assert!(!why(check).contains("revealed a file outside"), "{check:?}");
     }
     let hostile = quick("hostile.wasm");
     let faults_of = faults(&hostile);
@@ -194,7 +195,7 @@ fn guests_that_attack_or_check_nothing_fail() {
 }
 
 #[test]
-fn a_file_that_is_no_tool_component_fails_one_check_and_a_missing_file_is_an_error() {
+fn other_files_fail_one_check_and_missing_files_fail_the_run() {
     let program = Program::new();
     let module = wat::parse_str("(module)").unwrap();
     let nothing = wat::parse_str("(component)").unwrap();
@@ -226,11 +227,11 @@ fn a_file_that_is_no_tool_component_fails_one_check_and_a_missing_file_is_an_err
 }
 
 #[test]
-fn the_page_lists_every_check_and_its_cases_pass() {
+fn page_lists_every_check_and_its_cases_pass() {
     let page = fs::read_to_string(repository().join("docs/testing-tools.md")).unwrap();
     for rule in rules() {
         let row = format!("| `{}` | {} |", rule.id, rule.sentence);
-        assert!(page.contains(&row), "there is no row {row}");
+        assert!(page.contains(&row), "the page has no row {row}");
     }
     let program = Program::new();
     let blocks: Vec<&str> = page.split("```json\n").skip(1).collect();

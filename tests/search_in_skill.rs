@@ -1,5 +1,5 @@
-//! The example `search_in_skill`: its conformance and its cases, hostile
-//! folders, and a call over MCP.
+//! The example `search_in_skill`: its conformance, its cases, hostile folders, and a
+//! call over MCP.
 
 use std::os::unix::fs::symlink;
 
@@ -13,20 +13,21 @@ use crate::support::{block_on, build, builder, cache, call, repository};
 
 const TOOL: &str = "search_in_skill";
 
-/// A host to be built with the example alone, which may read every skill.
-fn with_example() -> HostBuilder {
+/// Returns the builder of a host with only the example, which may read every skill.
+fn example_host() -> HostBuilder {
     builder()
         .without_embedded_tools()
         .tools(repository().join("guest-tools/examples/dist"))
         .grant("search_in_skill.wasm", Grant::new().skills(["*"]).unwrap())
 }
 
-fn found(host: &Host, arguments: Value) -> Value {
+/// Calls the example, and returns the record of its answer.
+fn search(host: &Host, arguments: Value) -> Value {
     call(host, TOOL, arguments).unwrap().record()
 }
 
-/// The file and the line of each match.
-fn places(record: &Value) -> Vec<(&str, u64)> {
+/// Returns the file and line of each match.
+fn locations(record: &Value) -> Vec<(&str, u64)> {
     let matches = record["matches"].as_array().unwrap().iter();
     matches
         .map(|found| {
@@ -39,9 +40,9 @@ fn places(record: &Value) -> Vec<(&str, u64)> {
 }
 
 #[test]
-fn it_conforms_and_its_cases_pass() {
+fn conforms_and_its_cases_pass() {
     let examples = repository().join("guest-tools/examples");
-    let run = Conformance::of(examples.join("dist/search_in_skill.wasm"))
+    let run = Conformance::new(examples.join("dist/search_in_skill.wasm"))
         .cache(cache())
         .cases(examples.join("search-in-skill/cases"))
         .skills_root(SkillsRoot::new(repository().join("skills")));
@@ -53,7 +54,7 @@ fn it_conforms_and_its_cases_pass() {
 }
 
 #[test]
-fn it_finds_the_same_in_the_same_order_and_passes_over_what_is_no_text_or_lies_outside() {
+fn finds_text_in_order_and_skips_binary_and_outside() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# Needle\nhay\nNEEDLE and hay\n");
     folders.write("a/b.txt", "hay\r\nneedle\r\n");
@@ -67,10 +68,10 @@ fn it_finds_the_same_in_the_same_order_and_passes_over_what_is_no_text_or_lies_o
     symlink("../../outside", skill.join("outside")).unwrap();
     symlink(".", skill.join("itself")).unwrap();
     symlink("b", skill.join("again")).unwrap();
-    let host = build(with_example().skills(&folders.root));
-    let record = found(&host, json!({"skill_name": "a", "query": "needle"}));
+    let host = build(example_host().skills(&folders.root));
+    let record = search(&host, json!({"skill_name": "a", "query": "needle"}));
     assert_eq!(
-        places(&record),
+        locations(&record),
         [
             ("SKILL.md", 1),
             ("SKILL.md", 3),
@@ -84,16 +85,16 @@ fn it_finds_the_same_in_the_same_order_and_passes_over_what_is_no_text_or_lies_o
     assert_eq!(record["truncated"], false);
     let long = record["matches"][5]["text"].as_str().unwrap();
     assert_eq!(long.chars().count(), 301);
-    // What lies outside is not searched, whatever the query is.
-    let record = found(&host, json!({"skill_name": "a", "query": CANARY}));
-    assert_eq!(places(&record), []);
+    // No query finds text of files outside.
+    let record = search(&host, json!({"skill_name": "a", "query": CANARY}));
+    assert_eq!(locations(&record), []);
     let exact = json!({"skill_name": "a", "query": "needle$", "regex": true});
-    let record = found(&host, exact);
+    let record = search(&host, exact);
     assert_eq!(record["matches"].as_array().unwrap().len(), 5);
 }
 
 #[test]
-fn what_is_too_much_ends_the_search_and_the_answer_says_so() {
+fn answer_says_when_the_search_was_cut() {
     let folders = Folders::new();
     folders.write("many/SKILL.md", "line\n".repeat(200));
     folders.write("huge/SKILL.md", "hay\n".repeat(2 << 20) + "needle\n");
@@ -102,24 +103,24 @@ fn what_is_too_much_ends_the_search_and_the_answer_says_so() {
         deep.push_str("/d");
     }
     folders.write(&format!("{deep}/SKILL.md"), "needle\n");
-    let host = build(with_example().skills(&folders.root));
-    for (skill, query, most, matches, truncated) in [
+    let host = build(example_host().skills(&folders.root));
+    for (skill, query, max_results, matches, truncated) in [
         ("many", "line", 100, 100, true),
         ("many", "needle", 100, 0, false),
-        // The needle stands behind what is read of one file.
+        // The needle comes after the part of the file that is read.
         ("huge", "needle", 1, 0, true),
         ("deep", "needle", 1, 0, true),
     ] {
-        let arguments = json!({"skill_name": skill, "query": query, "max_results": most});
-        let record = found(&host, arguments);
-        let seen = (places(&record).len(), &record["truncated"]);
+        let arguments = json!({"skill_name": skill, "query": query, "max_results": max_results});
+        let record = search(&host, arguments);
+        let seen = (locations(&record).len(), &record["truncated"]);
         assert_eq!(seen, (matches, &json!(truncated)), "{skill}");
     }
 }
 
 #[test]
-fn it_answers_over_mcp() {
-    let mut session = Session::open(with_example().skills(repository().join("skills")));
+fn answers_over_mcp() {
+    let mut session = Session::open(example_host().skills(repository().join("skills")));
     let listed = session.ask("tools/list", json!({})).unwrap();
     assert_eq!(listed["tools"][0]["name"], TOOL);
     let arguments = json!({"skill_name": "calculator", "query": "def subtract"});

@@ -1,4 +1,4 @@
-//! The index of a search, from one process to the next.
+//! The search index from one process to the next.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -8,8 +8,8 @@ use crate::support::program::{Program, Run, finish};
 
 const SKILLS: usize = 120;
 
-/// What the log says of an index that was kept.
-const FROM_CACHE: &str = "the index begins with those in the cache skills=120";
+/// The log message for an index that was loaded from the cache.
+const FROM_CACHE: &str = "loaded the index from the cache skills=120";
 
 fn search(program: &Program, query: &str) -> Run {
     let query = format!("query={query}");
@@ -21,15 +21,18 @@ fn search(program: &Program, query: &str) -> Run {
 }
 
 /// Returns the indexes in the cache of confined processes.
-fn kept(program: &Program) -> Vec<PathBuf> {
+fn cached_indexes(program: &Program) -> Vec<PathBuf> {
     let entries = fs::read_dir(program.folder.path().join("cache/confined")).unwrap();
     let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
-    paths.retain(|path| path.extension().is_some_and(|it| it == "index"));
+    paths.retain(|path| {
+        path.extension()
+            .is_some_and(|extension| extension == "index")
+    });
     paths
 }
 
 #[test]
-fn begins_with_what_an_earlier_process_has_read() {
+fn loads_the_index_of_an_earlier_process() {
     let program = Program::new();
     for number in 0..SKILLS {
         let text = format!("---\ndescription: Brews drink{number}.\n---\n# Samovar\n");
@@ -38,8 +41,8 @@ fn begins_with_what_an_earlier_process_has_read() {
     let first = search(&program, "drink7");
     assert!(first.stdout.starts_with("s7: Brews drink7."), "{first:?}");
     assert!(!first.stderr.contains(FROM_CACHE), "{}", first.stderr);
-    let [entry] = &kept(&program)[..] else {
-        panic!("{:?}", kept(&program));
+    let [entry] = &cached_indexes(&program)[..] else {
+        panic!("{:?}", cached_indexes(&program));
     };
     assert_eq!(fs::metadata(entry).unwrap().mode() & 0o777, 0o600);
 
@@ -58,7 +61,7 @@ fn begins_with_what_an_earlier_process_has_read() {
     );
     assert!(!search(&program, "drink7").stdout.contains("s7:"));
 
-    // As a power failure leaves it.
+    // A power failure may leave half a file.
     let whole = fs::read(entry).unwrap();
     fs::write(entry, &whole[..whole.len() / 2]).unwrap();
     let damaged = search(&program, "bread");

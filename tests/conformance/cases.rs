@@ -34,7 +34,7 @@ const TWO: &str = r#"{"tool": "count_lines", "arguments": {"skill_name": "a", "p
  "expect": {"text": "2 lines in two.txt of a"}}"#;
 
 #[test]
-fn a_case_passes_or_reports_the_difference() {
+fn case_passes_or_reports_the_difference() {
     let cases = format!(
         r#"[{TWO},
         {{"name": "wrong", "tool": "count_lines", "arguments": {{"skill_name": "a", "path": "two.txt"}},
@@ -90,7 +90,7 @@ fn a_case_passes_or_reports_the_difference() {
 }
 
 #[test]
-fn update_rewrites_only_the_cases_that_fail() {
+fn update_rewrites_only_failing_cases() {
     let program = project(&[
         ("right.json", TWO),
         (
@@ -173,12 +173,12 @@ fn a_case_with_a_random_answer_fails_and_is_not_rewritten() {
 }
 
 #[test]
-fn an_invalid_case_stops_the_run_before_it_begins() {
+fn invalid_case_stops_the_run_before_it_starts() {
     for (name, case, message) in [
         (
             "a.json",
             "{\"tool\": \"count_lines\",\n\"expct\": {}}",
-            "`cases/a.json`, line 2: a case has no key `expct`; did you mean `expect`?",
+            "`cases/a.json`, line 2: unknown key `expct` in a case; did you mean `expect`?",
         ),
         (
             "a.json",
@@ -191,9 +191,13 @@ fn an_invalid_case_stops_the_run_before_it_begins() {
             "{\"expect\": {\"text\": \"\"}, \"tool\": \"\\u001b[2J\"}",
             "the component has no tool `\\u{1b}[2J`; the known ones are `count_lines`",
         ),
-        ("a.json", "{", "`cases/a.json`, line 1, column 1: not JSON"),
-        ("a.json", "[]", "`cases` has no case"),
-        ("a.txt", TWO, "`cases` has no case"),
+        (
+            "a.json",
+            "{",
+            "`cases/a.json`, line 1, column 1: invalid JSON",
+        ),
+        ("a.json", "[]", "`cases` has no cases"),
+        ("a.txt", TWO, "`cases` has no cases"),
     ] {
         let run = run_cases(&project(&[(name, case)]), &[]);
         assert_eq!((run.code, &*run.stdout), (4, ""), "{run:?}");
@@ -236,7 +240,7 @@ fn prints_the_report_as_json_and_as_junit_xml() {
     let run = run_cases(&program, &["--output", "junit"]);
     assert_eq!((run.code, &*run.stderr), (1, ""), "{run:?}");
     program.write("report.xml", &run.stdout);
-    // Read by an independent parser.
+    // An independent parser reads the XML.
     let script = r#"
 import json, sys, xml.etree.ElementTree as tree
 root = tree.parse(sys.argv[1]).getroot()
@@ -278,7 +282,7 @@ print(json.dumps(suites))
 }
 
 #[test]
-fn a_case_cannot_forge_lines_of_the_report() {
+fn case_cannot_forge_report_lines() {
     let case = json!({"name": "x\n  pass  all\u{1b}[2J", "tool": "count_lines",
         "arguments": {"skill_name": "a", "path": "two.txt"}, "expect": {"text": "\n  pass  all"}});
     let program = project(&[("a.json", &case.to_string())]);
@@ -301,7 +305,7 @@ fn a_case_cannot_forge_lines_of_the_report() {
 }
 
 #[test]
-fn a_case_runs_under_the_limits_of_the_configuration() {
+fn case_runs_with_configured_limits() {
     let path = format!("{0}/{0}/two.txt", "folder".repeat(40));
     let case = json!({"tool": "count_lines", "arguments": {"skill_name": "a", "path": path},
         "expect": {"error": {"kind": "output"}}});

@@ -109,7 +109,7 @@ impl TestCommand {
 /// Prepares a run of the conformance checks on a component.
 fn conformance(options: &CommonOptions, component: &Path) -> anyhow::Result<Conformance> {
     let config = options.configured()?;
-    let mut run = Conformance::of(component).limits(config.limits.clone());
+    let mut run = Conformance::new(component).limits(config.limits.clone());
     for root in config.skills_roots()? {
         run = run.skills_root(root);
     }

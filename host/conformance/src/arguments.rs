@@ -1,12 +1,12 @@
-//! Arguments: valid ones, those that the schema must refuse, and null for an
+//! Checks of arguments: valid ones, ones that the schema must refuse, and null for an
 //! absent property.
 
 use serde_json::{Map, Value, json};
 
 use super::report::{Outcome, Recorder, Rule};
 use super::sample;
-use super::trial::{Trial, point_at_scratch};
-use super::wording::{TrialResult, describe, quoted};
+use super::trial::{Trial, use_scratch_skill};
+use super::wording::{CallResult, describe, quoted};
 use skillhost::internal::check_arguments;
 use skillhost::{CallError, Definition};
 
@@ -33,50 +33,52 @@ const NULL: Rule = Rule {
     sentence: "null for an optional property means that it is absent",
 };
 
-/// A property that no schema has.
+/// The name of a property that no schema defines.
 const UNKNOWN_PROPERTY: &str = "skillhost_test_unknown";
 
-/// Returns arguments for the scratch skill: those of an author's case that expects
-/// an answer, or arguments made from the schema.
-pub(super) async fn sample<'a>(
+/// Returns valid arguments for the scratch skill, and checks that there are some.
+///
+/// Takes the arguments of the author's first case that expects an answer, or else
+/// arguments made from the schema.
+pub(super) async fn find_sample<'a>(
     recorder: &mut Recorder,
     tool: &Definition,
     examples: impl Iterator<Item = &'a Map<String, Value>>,
 ) -> Option<Map<String, Value>> {
     let schema = &tool.input_schema;
-    let fits = |mut arguments: Map<String, Value>| {
-        point_at_scratch(tool.folder.as_ref(), &mut arguments);
+    let checked = |mut arguments: Map<String, Value>| {
+        use_scratch_skill(tool.folder.as_ref(), &mut arguments);
         match check_arguments(schema, arguments.clone().into()) {
             Ok(Ok(_)) => Ok(arguments),
             Ok(Err(error)) => Err(error.to_string()),
             Err(error) => Err(format!("{error:#}")),
         }
     };
-    let given = examples.cloned().find_map(|example| fits(example).ok());
-    let found = match given {
-        Some(given) => Ok(given),
-        None => fits(sample::arguments(schema)),
+    let from_case = examples.cloned().find_map(|example| checked(example).ok());
+    let sample = match from_case {
+        Some(arguments) => Ok(arguments),
+        None => checked(sample::arguments(schema)),
     };
-    let outcome = match (&found, undefined_property(schema)) {
+    let outcome = match (&sample, undefined_property(schema)) {
         (Ok(_), _) => Outcome::Passed,
         (Err(_), Some(name)) => Outcome::failed(
             format!(
-                "it requires the property {}, which `properties` does not have",
+                "it requires the property {}, which `properties` does not define",
                 quoted(name)
             ),
             "add it to `properties`, or remove it from `required`",
         ),
         (Err(error), None) => Outcome::skipped(
             format!("no valid arguments could be made: {error}"),
-            "write a case that expects an answer: the run then uses its arguments",
+            "write a case that expects an answer; the run then uses the case's arguments",
         ),
     };
     let name = Some(&*tool.name);
     recorder.check(&FIT, name, async { outcome }).await;
-    found.ok()
+    sample.ok()
 }
 
-/// Returns a required property that the schema does not define: no call can give it.
+/// Returns a required property that the schema does not define, so that no call is valid.
 fn undefined_property(schema: &Map<String, Value>) -> Option<&str> {
     let properties = schema.get("properties").and_then(Value::as_object);
     let required = schema.get("required").and_then(Value::as_array)?;
@@ -86,15 +88,19 @@ fn undefined_property(schema: &Map<String, Value>) -> Option<&str> {
 
 pub(super) async fn run(recorder: &mut Recorder, trial: &Trial<'_>) {
     let name = Some(trial.name());
-    recorder.check(&MISSING, name, missing(trial)).await;
+    recorder
+        .check(&MISSING, name, missing_property(trial))
+        .await;
     recorder.check(&TYPE, name, wrong_type(trial)).await;
-    recorder.check(&UNKNOWN, name, unknown(trial)).await;
-    recorder.check(&NULL, name, null(trial)).await;
+    recorder
+        .check(&UNKNOWN, name, unknown_property(trial))
+        .await;
+    recorder.check(&NULL, name, null_property(trial)).await;
 }
 
-async fn missing(trial: &Trial<'_>) -> Outcome {
+async fn missing_property(trial: &Trial<'_>) -> Outcome {
     let schema = &trial.tool.input_schema;
-    let required: Vec<&str> = names(schema, "required").collect();
+    let required: Vec<&str> = strings(schema, "required").collect();
     if required.is_empty() {
         return Outcome::skipped("it requires no property", "");
     }
@@ -115,7 +121,7 @@ async fn wrong_type(trial: &Trial<'_>) -> Outcome {
     if properties.is_empty() {
         return Outcome::skipped("it has no property", "");
     }
-    let mut tried = 0;
+    let mut checked = 0;
     for (name, schema) in properties {
         let Some(wrong) = value_of_wrong_type(schema) else {
             continue;
@@ -126,21 +132,23 @@ async fn wrong_type(trial: &Trial<'_>) -> Outcome {
         if let Some(failed) = wrongly_accepted(trial.call(arguments).await, &what) {
             return failed;
         }
-        tried += 1;
+        checked += 1;
     }
-    match tried {
-        0 => Outcome::skipped(
+    if checked == 0 {
+        return Outcome::skipped(
             "no property has a type",
-            "give each property a `type`: a model then knows what to write",
-        ),
-        _ => Outcome::Passed,
+            "give each property a `type`, so that a model knows what to write",
+        );
     }
+    Outcome::Passed
 }
 
-async fn unknown(trial: &Trial<'_>) -> Outcome {
+async fn unknown_property(trial: &Trial<'_>) -> Outcome {
     let schema = &trial.tool.input_schema;
-    let more = schema.get("additionalProperties");
-    if more.is_some_and(|more| more != false) || schema.contains_key("patternProperties") {
+    let additional = schema.get("additionalProperties");
+    if additional.is_some_and(|additional| additional != false)
+        || schema.contains_key("patternProperties")
+    {
         return Outcome::skipped("its schema allows unknown properties", "");
     }
     let mut arguments = trial.sample.clone();
@@ -149,12 +157,12 @@ async fn unknown(trial: &Trial<'_>) -> Outcome {
         .unwrap_or(Outcome::Passed)
 }
 
-async fn null(trial: &Trial<'_>) -> Outcome {
+async fn null_property(trial: &Trial<'_>) -> Outcome {
     let schema = &trial.tool.input_schema;
     let optional: Vec<&String> = properties(trial)
         .into_iter()
         .map(|(name, _)| name)
-        .filter(|name| names(schema, "required").all(|required| required != name.as_str()))
+        .filter(|name| strings(schema, "required").all(|required| required != name.as_str()))
         .collect();
     if optional.is_empty() {
         return Outcome::skipped("it has no optional property", "");
@@ -172,26 +180,26 @@ async fn null(trial: &Trial<'_>) -> Outcome {
                     describe(&absent),
                     describe(&null)
                 ),
-                "treat null as an absent property: models write either",
+                "treat null as an absent property, because models write either",
             );
         }
     }
     Outcome::Passed
 }
 
-/// Returns the outcome "failed" if the host accepted arguments that it must refuse.
-fn wrongly_accepted(result: TrialResult, context: &str) -> Option<Outcome> {
+/// Returns a failed outcome if the host accepted arguments that it must refuse.
+fn wrongly_accepted(result: CallResult, context: &str) -> Option<Outcome> {
     match result {
         Err(CallError::Arguments(_)) => None,
         result => Some(Outcome::failed(
             format!("{context}, {}", describe(&result)),
-            "make the schema say which arguments the tool accepts",
+            "let the schema define exactly the arguments that the tool accepts",
         )),
     }
 }
 
-/// Returns a value of a type that a schema does not allow. `None` if it names no
-/// type, or every type.
+/// Returns a value of a type that the schema does not allow, or `None` if it allows
+/// every type.
 fn value_of_wrong_type(schema: &Value) -> Option<Value> {
     let kinds: Vec<&str> = match schema.get("type")? {
         Value::String(kind) => vec![kind],
@@ -216,7 +224,7 @@ fn properties<'a>(trial: &'a Trial<'_>) -> Vec<(&'a String, &'a Value)> {
     properties.into_iter().flatten().collect()
 }
 
-fn names<'a>(schema: &'a Map<String, Value>, key: &str) -> impl Iterator<Item = &'a str> {
-    let names = schema.get(key).and_then(Value::as_array);
-    names.into_iter().flatten().filter_map(Value::as_str)
+fn strings<'a>(schema: &'a Map<String, Value>, key: &str) -> impl Iterator<Item = &'a str> {
+    let strings = schema.get(key).and_then(Value::as_array);
+    strings.into_iter().flatten().filter_map(Value::as_str)
 }

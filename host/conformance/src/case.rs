@@ -1,5 +1,7 @@
-//! The format of an author's cases, read strictly: an unknown key or a wrong type is
-//! an error with its file and line. `docs/testing-tools.md` describes the format.
+//! Parses the author's cases.
+//!
+//! Parsing is strict: an unknown key or a wrong type is an error with its file and
+//! line. `docs/testing-tools.md` describes the format.
 
 use anyhow::{Result, anyhow, bail};
 use serde::Deserialize;
@@ -8,21 +10,21 @@ use serde_json::{Map, Value};
 use skillhost::internal::{RawJson, nearest};
 use skillhost::{CallOutcome, FailureKind, Line, RefusalKind, StopKind};
 
-/// A call, and the result that the author expects.
+/// A call and its expected result.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Case {
     pub(super) name: String,
     pub(super) tool: String,
     /// The file and line that name the tool, for messages.
-    pub(super) place: String,
+    pub(super) location: String,
     pub(super) arguments: Map<String, Value>,
-    /// `None` if the author has not written it yet.
-    pub(super) expect: Option<Expect>,
+    /// The expected result, or `None` if the author has not written it yet.
+    pub(super) expect: Option<Expectation>,
 }
 
-/// The expected result. The run ignores a part that is `None` or empty.
+/// The expected result of a call. A part that is `None` or empty is not checked.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Expect {
+pub(super) enum Expectation {
     Answer {
         text: Option<String>,
         contains: Vec<String>,
@@ -35,111 +37,128 @@ pub(super) enum Expect {
     },
 }
 
-const CASE: [&str; 4] = ["name", "tool", "arguments", "expect"];
-const EXPECT: [&str; 4] = ["text", "contains", "record", "error"];
-/// What `record` is, for authors of functions whose answers are no objects.
-const RECORD: &str = "an object; that of an answer which is no object is `{\"result\": …}`";
-const ERROR: [&str; 3] = ["kind", "message", "contains"];
+const CASE_KEYS: [&str; 4] = ["name", "tool", "arguments", "expect"];
+const EXPECT_KEYS: [&str; 4] = ["text", "contains", "record", "error"];
+/// The type of `record`, with a hint for authors of functions that return other values.
+const RECORD_TYPE: &str =
+    "an object; if the tool answers with another value, write `{\"result\": …}`";
+const ERROR_KEYS: [&str; 3] = ["kind", "message", "contains"];
 
-/// Returns the kinds of calls without an answer: the tool's own failures, invalid
-/// arguments, and the reasons for which the host stops a tool.
-fn kinds() -> Vec<&'static str> {
+/// Returns the valid values of `kind`: the tool's own failures, invalid arguments, and
+/// the reasons for which the host stops a tool.
+fn error_kinds() -> Vec<&'static str> {
     let failures = FailureKind::ALL.iter().map(|kind| kind.name());
     let refused = CallOutcome::Refused(RefusalKind::Arguments).reason();
     let stops = StopKind::ALL.iter().map(|kind| kind.name());
     failures.chain(refused).chain(stops).collect()
 }
 
-/// Reads the cases of a file. `stem` names those without a name. With `unfinished`,
-/// a case may lack `expect`.
-pub(super) fn read(file: &str, stem: &str, text: &str, unfinished: bool) -> Result<Vec<Case>> {
-    let case_text = CaseText { file, text };
+/// Parses the cases in the text of a file.
+///
+/// Cases without a name are named after `stem`. With `allow_missing_expect`, a case
+/// needs no `expect`.
+pub(super) fn parse(
+    file: &str,
+    stem: &str,
+    text: &str,
+    allow_missing_expect: bool,
+) -> Result<Vec<Case>> {
+    let parser = CaseParser {
+        file,
+        text,
+        allow_missing_expect,
+    };
     let whole = RawJson::new(text).map_err(|error| {
-        // The message repeats the place at its end.
+        // The message repeats the location at its end.
         let message = error.to_string();
-        let what = message.split(" at line ").next().unwrap_or_default();
+        let cause = message.split(" at line ").next().unwrap_or_default();
         anyhow!(
-            "`{file}`, line {}, column {}: not JSON: {what}",
+            "`{file}`, line {}, column {}: invalid JSON: {cause}",
             error.line(),
             error.column()
         )
     })?;
-    let parts: Vec<&str> = match whole.is_array() {
-        true => whole.items().map(RawJson::get).collect(),
-        false => vec![whole.get()],
+    let parts: Vec<&str> = if whole.is_array() {
+        whole.items().map(RawJson::get).collect()
+    } else {
+        vec![whole.get()]
     };
-    let cases = parts.into_iter().enumerate();
-    let case = |(index, part)| {
-        let name = match index {
+    let cases = parts.into_iter().enumerate().map(|(index, part)| {
+        let default_name = match index {
             0 => stem.to_owned(),
             index => format!("{stem}#{}", index + 1),
         };
-        case_text.case(part, name, unfinished)
-    };
-    cases.map(case).collect()
+        parser.parse_case(part, default_name)
+    });
+    cases.collect()
 }
 
-/// A file's text. The parts of it are slices, so that their lines are known.
-struct CaseText<'a> {
+/// Parses the parts of a file's text.
+///
+/// Each part is a slice of `text`, so its line can be computed for messages.
+struct CaseParser<'a> {
     file: &'a str,
     text: &'a str,
+    allow_missing_expect: bool,
 }
 
-impl<'a> CaseText<'a> {
-    fn case(&self, part: &'a str, name: String, unfinished: bool) -> Result<Case> {
-        let members = self.object(part, "a case", &CASE)?;
-        let (mut case_name, mut tool) = (name, None);
+impl<'a> CaseParser<'a> {
+    fn parse_case(&self, part: &'a str, default_name: String) -> Result<Case> {
+        let members = self.parse_object(part, "a case", &CASE_KEYS)?;
+        let (mut case_name, mut tool) = (default_name, None);
         let (mut arguments, mut expect) = (Map::new(), None);
         for (key, value) in members {
             match &*key {
-                "name" => case_name = self.value(value, "`name`", "a text")?,
+                "name" => case_name = self.parse_value(value, "`name`", "a string")?,
                 "tool" => {
-                    tool = Some((self.value(value, "`tool`", "a text")?, self.place(value)));
+                    let name = self.parse_value(value, "`tool`", "a string")?;
+                    tool = Some((name, self.location(value)));
                 }
-                "arguments" => arguments = self.value(value, "`arguments`", "an object")?,
-                _ => expect = Some(self.expect(value)?),
+                "arguments" => arguments = self.parse_value(value, "`arguments`", "an object")?,
+                _ => expect = Some(self.parse_expect(value)?),
             }
         }
-        let Some((tool, place)) = tool else {
-            bail!("{}: the case has no `tool`", self.place(part));
+        let Some((tool, location)) = tool else {
+            bail!("{}: the case has no `tool`", self.location(part));
         };
-        if expect.is_none() && !unfinished {
+        if expect.is_none() && !self.allow_missing_expect {
             bail!(
                 "{}: the case has no `expect`: write one, or pass `--update`",
-                self.place(part)
+                self.location(part)
             );
         }
         Ok(Case {
             name: case_name,
             tool,
-            place,
+            location,
             arguments,
             expect,
         })
     }
 
-    fn expect(&self, part: &'a str) -> Result<Expect> {
-        let members = self.object(part, "`expect`", &EXPECT)?;
+    fn parse_expect(&self, part: &'a str) -> Result<Expectation> {
+        let members = self.parse_object(part, "`expect`", &EXPECT_KEYS)?;
         let (mut text, mut contains, mut record, mut error) = (None, Vec::new(), None, None);
         for (key, value) in &members {
             match &**key {
-                "text" => text = Some(self.value(value, "`text`", "a text")?),
-                "contains" => contains = self.texts(value)?,
+                "text" => text = Some(self.parse_value(value, "`text`", "a string")?),
+                "contains" => contains = self.parse_strings(value)?,
                 "record" => {
-                    let object: Map<String, Value> = self.value(value, "`record`", RECORD)?;
+                    let object: Map<String, Value> =
+                        self.parse_value(value, "`record`", RECORD_TYPE)?;
                     record = Some(object.into());
                 }
-                _ => error = Some(self.error(value)?),
+                _ => error = Some(self.parse_error(value)?),
             }
         }
         match (error, members.len()) {
             (Some(error), 1) => Ok(error),
             (Some(_), _) => bail!(
-                "{}: `error` excludes the other keys of `expect`",
-                self.place(part)
+                "{}: `expect` with `error` cannot have other keys",
+                self.location(part)
             ),
-            (None, 0) => bail!("{}: `expect` is empty", self.place(part)),
-            (None, _) => Ok(Expect::Answer {
+            (None, 0) => bail!("{}: `expect` is empty", self.location(part)),
+            (None, _) => Ok(Expectation::Answer {
                 text,
                 contains,
                 record,
@@ -147,43 +166,48 @@ impl<'a> CaseText<'a> {
         }
     }
 
-    fn error(&self, part: &'a str) -> Result<Expect> {
-        let members = self.object(part, "`error`", &ERROR)?;
+    fn parse_error(&self, part: &'a str) -> Result<Expectation> {
+        let members = self.parse_object(part, "`error`", &ERROR_KEYS)?;
         if members.is_empty() {
-            bail!("{}: `error` is empty", self.place(part));
+            bail!("{}: `error` is empty", self.location(part));
         }
         let (mut kind, mut message, mut contains) = (None, None, Vec::new());
         for (key, value) in members {
             match &*key {
                 "kind" => {
-                    let word: String = self.value(value, "`kind`", "a text")?;
-                    let kinds = kinds();
+                    let word: String = self.parse_value(value, "`kind`", "a string")?;
+                    let kinds = error_kinds();
                     if !kinds.contains(&&*word) {
                         bail!(
                             "{}: unknown kind `{}`{}",
-                            self.place(value),
+                            self.location(value),
                             Line::new(&word),
                             hint(&word, &kinds)
                         );
                     }
                     kind = Some(word);
                 }
-                "message" => message = Some(self.value(value, "`message`", "a text")?),
-                _ => contains = self.texts(value)?,
+                "message" => message = Some(self.parse_value(value, "`message`", "a string")?),
+                _ => contains = self.parse_strings(value)?,
             }
         }
-        Ok(Expect::Error {
+        Ok(Expectation::Error {
             kind,
             message,
             contains,
         })
     }
 
-    /// Returns the members of an object, which may have these keys only.
-    fn object(&self, part: &'a str, what: &str, keys: &[&str]) -> Result<Vec<(String, &'a str)>> {
+    /// Returns the members of an object. A key that is not in `keys` is an error.
+    fn parse_object(
+        &self,
+        part: &'a str,
+        what: &str,
+        keys: &[&str],
+    ) -> Result<Vec<(String, &'a str)>> {
         let object = RawJson::new(part).ok().filter(|part| part.is_object());
         let Some(object) = object else {
-            bail!("{}: {what} is not an object", self.place(part));
+            bail!("{}: {what} is not an object", self.location(part));
         };
         let members = object.members();
         let members: Vec<_> = members
@@ -192,45 +216,54 @@ impl<'a> CaseText<'a> {
         for (index, (key, value)) in members.iter().enumerate() {
             if !keys.contains(&&**key) {
                 bail!(
-                    "{}: {what} has no key `{}`{}",
-                    self.place(value),
+                    "{}: unknown key `{}` in {what}{}",
+                    self.location(value),
                     Line::new(key),
                     hint(key, keys)
                 );
             }
             if members[..index].iter().any(|(before, _)| before == key) {
-                bail!("{}: `{key}` occurs twice", self.place(value));
+                bail!("{}: `{key}` occurs twice", self.location(value));
             }
         }
         Ok(members)
     }
 
-    fn texts(&self, part: &'a str) -> Result<Vec<String>> {
-        let what = "`contains`";
-        let texts = match part.starts_with('[') {
-            true => self.value(part, what, "a text or an array of texts")?,
-            false => vec![self.value(part, what, "a text or an array of texts")?],
+    /// Parses the value of `contains`: a string, or an array of strings.
+    fn parse_strings(&self, part: &'a str) -> Result<Vec<String>> {
+        let expected = "a string or an array of strings";
+        let strings = if part.starts_with('[') {
+            self.parse_value(part, "`contains`", expected)?
+        } else {
+            vec![self.parse_value(part, "`contains`", expected)?]
         };
-        if texts.is_empty() {
-            bail!("{}: {what} is empty", self.place(part));
+        if strings.is_empty() {
+            bail!("{}: `contains` is empty", self.location(part));
         }
-        Ok(texts)
+        Ok(strings)
     }
 
-    fn value<T: Deserialize<'a>>(&self, part: &'a str, what: &str, kind: &str) -> Result<T> {
+    fn parse_value<T: Deserialize<'a>>(
+        &self,
+        part: &'a str,
+        what: &str,
+        expected: &str,
+    ) -> Result<T> {
         serde_json::from_str(part)
-            .map_err(|_| anyhow!("{}: {what} is not {kind}", self.place(part)))
+            .map_err(|_| anyhow!("{}: {what} is not {expected}", self.location(part)))
     }
 
     /// Returns the file and line of a part of the text.
-    fn place(&self, part: &str) -> String {
-        let at = (part.as_ptr() as usize).checked_sub(self.text.as_ptr() as usize);
-        let before = at.and_then(|at| self.text.get(..at)).unwrap_or_default();
+    fn location(&self, part: &str) -> String {
+        let start = (part.as_ptr() as usize).checked_sub(self.text.as_ptr() as usize);
+        let before = start
+            .and_then(|start| self.text.get(..start))
+            .unwrap_or_default();
         format!("`{}`, line {}", self.file, 1 + before.matches('\n').count())
     }
 }
 
-/// Offers the known word that is nearest to an unknown one, or else all of them.
+/// Returns a hint for an unknown word: the most similar known word, or all of them.
 pub(super) fn hint(word: &str, words: &[&str]) -> String {
     match nearest(word, words.iter().copied()).first() {
         Some(nearest) => format!("; did you mean `{nearest}`?"),
@@ -245,7 +278,7 @@ mod tests {
     use super::*;
 
     fn parsed(text: &str) -> Result<Vec<Case>> {
-        read("c.json", "c", text, false)
+        parse("c.json", "c", text, false)
     }
 
     #[test]
@@ -261,11 +294,11 @@ mod tests {
         let cases = parsed(&both).unwrap();
         let names: Vec<&str> = cases.iter().map(|case| &*case.name).collect();
         assert_eq!(names, ["c", "n", "c#3"]);
-        assert_eq!(cases[1].place, "`c.json`, line 3");
+        assert_eq!(cases[1].location, "`c.json`, line 3");
         assert_eq!(Value::from(cases[1].arguments.clone()), json!({"a": [1]}));
         assert_eq!(
             cases[1].expect,
-            Some(Expect::Error {
+            Some(Expectation::Error {
                 kind: Some("not-found".to_owned()),
                 message: None,
                 contains: vec!["a".to_owned(), "b".to_owned()],
@@ -273,18 +306,21 @@ mod tests {
         );
         assert_eq!(parsed("[]").unwrap(), []);
         assert_eq!(
-            read("c", "c", r#"{"tool": "t"}"#, true).unwrap()[0].expect,
+            parse("c", "c", r#"{"tool": "t"}"#, true).unwrap()[0].expect,
             None
         );
     }
 
     #[test]
-    fn an_error_has_its_line_and_the_nearest_known_word() {
+    fn errors_have_their_line_and_a_hint() {
         for (text, message) in [
-            ("", "line 1, column 0: not JSON: EOF while parsing a value"),
+            (
+                "",
+                "line 1, column 0: invalid JSON: EOF while parsing a value",
+            ),
             (
                 "{\n \"tool\": \"t\"\n \"expect\": 1}",
-                "line 3, column 2: not JSON: expected `,` or `}`",
+                "line 3, column 2: invalid JSON: expected `,` or `}`",
             ),
             ("7", "line 1: a case is not an object"),
             ("[\n7]", "line 2: a case is not an object"),
@@ -293,14 +329,14 @@ mod tests {
                 "{\"tool\": \"t\"}",
                 "line 1: the case has no `expect`: write one, or pass `--update`",
             ),
-            ("{\"tool\":\n 1}", "line 2: `tool` is not a text"),
+            ("{\"tool\":\n 1}", "line 2: `tool` is not a string"),
             (
                 "{\"tool\": \"t\",\n\"argumnets\": {}}",
-                "line 2: a case has no key `argumnets`; did you mean `arguments`?",
+                "line 2: unknown key `argumnets` in a case; did you mean `arguments`?",
             ),
             (
                 "{\"tool\": \"t\",\n\"\\u001b\": {}}",
-                "line 2: a case has no key `\\u{1b}`; the known ones are `name`, `tool`, `arguments`, `expect`",
+                "line 2: unknown key `\\u{1b}` in a case; the known ones are `name`, `tool`, `arguments`, `expect`",
             ),
             (
                 "{\"tool\": \"t\",\n\"tool\": \"t\"}",
@@ -320,7 +356,7 @@ mod tests {
             ),
             (
                 "{\"tool\": \"t\",\n\n\"expect\": {\n\"txt\": \"x\"}}",
-                "line 4: `expect` has no key `txt`; did you mean `text`?",
+                "line 4: unknown key `txt` in `expect`; did you mean `text`?",
             ),
             (
                 "{\"tool\": \"t\", \"expect\": {\"contains\": []}}",
@@ -328,16 +364,16 @@ mod tests {
             ),
             (
                 "{\"tool\": \"t\", \"expect\": {\"contains\": [1]}}",
-                "line 1: `contains` is not a text or an array of texts",
+                "line 1: `contains` is not a string or an array of strings",
             ),
             (
                 "{\"tool\": \"t\", \"expect\": {\"record\": 1}}",
-                "line 1: `record` is not an object; that of an answer which is no object is \
+                "line 1: `record` is not an object; if the tool answers with another value, write \
                  `{\"result\": …}`",
             ),
             (
                 "{\"tool\": \"t\", \"expect\": {\"text\": \"x\", \"error\": {\"kind\": \"time\"}}}",
-                "line 1: `error` excludes the other keys of `expect`",
+                "line 1: `expect` with `error` cannot have other keys",
             ),
             (
                 "{\"tool\": \"t\", \"expect\": {\"error\": {}}}",
@@ -349,7 +385,7 @@ mod tests {
             ),
             (
                 "{\"tool\": \"\\ud800\", \"expect\": {\"text\": \"\"}}",
-                "line 1: `tool` is not a text",
+                "line 1: `tool` is not a string",
             ),
         ] {
             let error = parsed(text).map_err(|error| error.to_string());

@@ -1,5 +1,5 @@
-//! The author's cases: reading them from their folder, running them, and rewriting
-//! their expectations.
+//! Reads the author's cases from their folder, runs them, and rewrites their
+//! expectations.
 
 use std::fs;
 use std::io::Write as _;
@@ -11,10 +11,10 @@ use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt as _};
 use serde_json::{Map, Value};
 use tempfile::NamedTempFile;
 
-use super::case::{self, Case, Expect, hint};
+use super::case::{self, Case, Expectation, hint};
 use super::component::TestedComponent;
 use super::report::{Outcome, Recorder, Rule};
-use super::trial::is_at_fault;
+use super::trial::is_tool_fault;
 use super::wording::describe;
 use skillhost::named_file;
 use skillhost::{CallError, Failure, Line};
@@ -26,10 +26,10 @@ const CASE: Rule = Rule {
     sentence: "the author's case ends as expected, the same way twice",
 };
 
-/// Most bytes of a case file. Guards against: a file that fills the memory.
-const FILE_BYTES: u64 = 16 << 20;
-/// Most case files in a folder. Guards against: the wrong folder.
-const FILES: usize = 10_000;
+/// The most bytes of a case file. Guards against: a file that fills the memory.
+const MAX_FILE_BYTES: u64 = 16 << 20;
+/// The most case files in a folder. Guards against: the wrong folder.
+const MAX_FILES: usize = 10_000;
 
 /// The case files of a folder.
 pub(super) struct CaseFiles(Vec<CaseFile>);
@@ -41,43 +41,46 @@ struct CaseFile {
 }
 
 impl CaseFiles {
-    /// Reads all cases of a folder. With `unfinished`, a case may lack `expect`.
-    pub(super) fn read(folder: &Path, unfinished: bool) -> Result<Self> {
-        let cannot = || format!("cannot read the cases in `{}`", folder.display());
-        let opened = Dir::open_ambient_dir(folder, ambient_authority()).with_context(cannot)?;
+    /// Reads all cases of a folder. With `allow_missing_expect`, a case needs no `expect`.
+    pub(super) fn read(folder: &Path, allow_missing_expect: bool) -> Result<Self> {
+        let context = || format!("cannot read the cases in `{}`", folder.display());
+        let dir = Dir::open_ambient_dir(folder, ambient_authority()).with_context(context)?;
         let mut names = Vec::new();
-        for entry in opened.entries().with_context(cannot)? {
-            let name = PathBuf::from(entry.with_context(cannot)?.file_name());
+        for entry in dir.entries().with_context(context)? {
+            let name = PathBuf::from(entry.with_context(context)?.file_name());
             if name
                 .extension()
                 .is_some_and(|extension| extension == "json")
             {
                 names.push(name);
             }
-            if names.len() > FILES {
-                bail!("`{}` has more than {FILES} case files", folder.display());
+            if names.len() > MAX_FILES {
+                bail!(
+                    "`{}` has more than {MAX_FILES} case files",
+                    folder.display()
+                );
             }
         }
         names.sort();
         let files = names.into_iter().map(|name| {
             let path = folder.join(&name);
-            let shown = path.display().to_string();
-            let text = text(&opened, &name).with_context(|| format!("cannot read `{shown}`"))?;
+            let file = path.display().to_string();
+            let text = read_text(&dir, &name).with_context(|| format!("cannot read `{file}`"))?;
             let stem = name.file_stem().unwrap_or_default().to_string_lossy();
-            let cases = case::read(&shown, &stem, &text, unfinished)?;
+            let cases = case::parse(&file, &stem, &text, allow_missing_expect)?;
             Ok(CaseFile { path, text, cases })
         });
         let files = files.collect::<Result<Vec<_>>>()?;
         if files.iter().all(|file| file.cases.is_empty()) {
             bail!(
-                "`{}` has no case: write one into a file whose name ends in `.json`",
+                "`{}` has no cases: write one in a `.json` file",
                 folder.display()
             );
         }
         Ok(Self(files))
     }
 
-    /// Refuses a case for a tool that the component does not have.
+    /// Returns an error if a case is for a tool that the component does not have.
     pub(super) fn check_tools(&self, component: &TestedComponent) -> Result<()> {
         let names = || component.tools().map(|tool| &*tool.name);
         for case in self.cases() {
@@ -85,7 +88,7 @@ impl CaseFiles {
                 let names: Vec<&str> = names().collect();
                 bail!(
                     "{}: the component has no tool `{}`{}",
-                    case.place,
+                    case.location,
                     Line::new(&case.tool),
                     hint(&case.tool, &names)
                 );
@@ -99,35 +102,36 @@ impl CaseFiles {
         &'a self,
         tool: &'a str,
     ) -> impl Iterator<Item = &'a Map<String, Value>> {
-        let of_tool = self.cases().filter(move |case| case.tool == tool);
-        of_tool
-            .filter(|case| matches!(case.expect, Some(Expect::Answer { .. })))
+        let tool_cases = self.cases().filter(move |case| case.tool == tool);
+        tool_cases
+            .filter(|case| matches!(case.expect, Some(Expectation::Answer { .. })))
             .map(|case| &case.arguments)
     }
 
-    /// Runs all cases. With `update`, rewrites the expectations that do not hold.
-    /// Returns the files that it rewrote.
+    /// Runs all cases, and returns the files that it rewrote.
+    ///
+    /// With `update`, rewrites each expectation that the result does not meet.
     pub(super) async fn run(
         &self,
         recorder: &mut Recorder,
         component: &TestedComponent,
         update: bool,
     ) -> Result<Vec<PathBuf>> {
-        let mut written = Vec::new();
+        let mut rewritten = Vec::new();
         for file in &self.0 {
             let mut changes = Vec::new();
             for (index, case) in file.cases.iter().enumerate() {
                 let mut change = None;
-                let outcome = run(case, component, update.then_some(&mut change));
+                let outcome = run_case(case, component, update.then_some(&mut change));
                 recorder.case(&CASE, &case.tool, &case.name, outcome).await;
                 changes.extend(change.map(|expect| (index, expect)));
             }
             if !changes.is_empty() {
                 file.rewrite(changes)?;
-                written.push(file.path.clone());
+                rewritten.push(file.path.clone());
             }
         }
-        Ok(written)
+        Ok(rewritten)
     }
 
     fn cases(&self) -> impl Iterator<Item = &Case> {
@@ -135,38 +139,39 @@ impl CaseFiles {
     }
 }
 
-/// Runs a case. If its expectation does not hold, puts a new one into `change`.
-async fn run(
+/// Runs a case. If the result does not meet its expectation, puts a new one into
+/// `change`.
+async fn run_case(
     case: &Case,
     component: &TestedComponent,
     change: Option<&mut Option<Value>>,
 ) -> Outcome {
     let call = || {
         let arguments = Value::Object(case.arguments.clone());
-        component.authors.call(&case.tool, arguments)
+        component.case_host.call(&case.tool, arguments)
     };
     let (first, second) = (call().await, call().await);
     if first != second {
         return Outcome::failed(
             format!("first {}, then {}", describe(&first), describe(&second)),
-            "answer from the arguments and the files alone, in a fixed order",
+            "let the answer depend only on the arguments and the files, in a fixed order",
         );
     }
-    let seen = match &case.expect {
+    let comparison = match &case.expect {
         Some(expect) => expect.check(&first),
         None => Err("it has no `expect`".to_owned()),
     };
-    match (seen, change) {
+    match (comparison, change) {
         (Ok(()), _) => Outcome::Passed,
-        // Written down, an uncaught exception would pass from now on.
-        (Err(why), Some(_)) if is_at_fault(&component.authors, &case.tool, &first).await => {
+        // If this were written, an uncaught exception would pass from now on.
+        (Err(why), Some(_)) if is_tool_fault(&component.case_host, &case.tool, &first).await => {
             Outcome::failed(
                 why,
-                "correct the tool; `--update` writes no failure of the kind `failed` into a case",
+                "correct the tool: `--update` never writes the kind `failed` into a case",
             )
         }
         (Err(_), Some(change)) => {
-            *change = Some(Expect::of(&first, case.expect.as_ref()));
+            *change = Some(Expectation::from_result(&first, case.expect.as_ref()));
             Outcome::Passed
         }
         (Err(why), None) => {
@@ -177,12 +182,11 @@ async fn run(
                 })) => format!(
                     "no folder of skills has `{}`: name one with `--skills`, or correct the case in {}",
                     Line::new(skill),
-                    case.place
+                    case.location
                 ),
                 _ => format!(
-                    "correct the tool, or the case in {}; `--update` writes the present result into \
-                     it",
-                    case.place
+                    "correct the tool, or the case in {}; `--update` writes this result into the case",
+                    case.location
                 ),
             };
             Outcome::failed(why, fix)
@@ -191,45 +195,46 @@ async fn run(
 }
 
 impl CaseFile {
-    /// Writes new expectations. The file is whole at any time, and an edit that was made
-    /// meanwhile stays.
+    /// Writes new expectations into the file.
+    ///
+    /// Replaces the file atomically. Fails if somebody has edited it since it was read.
     fn rewrite(&self, changes: Vec<(usize, Value)>) -> Result<()> {
-        let cannot = || format!("cannot write `{}`", self.path.display());
-        // A symlink stays one.
-        let path = fs::canonicalize(&self.path).with_context(cannot)?;
-        if named_file::read_text(&path, FILE_BYTES).with_context(cannot)? != self.text {
+        let context = || format!("cannot write `{}`", self.path.display());
+        // Replaces the target of a symlink, not the symlink.
+        let path = fs::canonicalize(&self.path).with_context(context)?;
+        if named_file::read_text(&path, MAX_FILE_BYTES).with_context(context)? != self.text {
             bail!(
                 "`{}` has changed while its cases ran; run them again",
                 self.path.display()
             );
         }
-        let mut whole: Value = serde_json::from_str(&self.text).with_context(cannot)?;
+        let mut content: Value = serde_json::from_str(&self.text).with_context(context)?;
         for (index, expect) in changes {
-            let case = match &mut whole {
+            let case = match &mut content {
                 Value::Array(cases) => cases.get_mut(index),
-                one => Some(one),
+                single => Some(single),
             };
             if let Some(Value::Object(case)) = case {
                 case.insert("expect".to_owned(), expect);
             }
         }
         let replace = || -> Result<()> {
-            let mut file = NamedTempFile::new_in(path.parent().context("it has no folder")?)?;
-            writeln!(file, "{whole:#}")?;
+            let mut file = NamedTempFile::new_in(path.parent().context("the path has no folder")?)?;
+            writeln!(file, "{content:#}")?;
             fs::set_permissions(file.path(), fs::metadata(&path)?.permissions())?;
             file.persist(&path)?;
             Ok(())
         };
-        replace().with_context(cannot)
+        replace().with_context(context)
     }
 }
 
-fn text(folder: &Dir, name: &Path) -> Result<String> {
+fn read_text(folder: &Dir, name: &Path) -> Result<String> {
     let flags = named_file::UNKNOWN_KIND.bits().cast_signed();
     let file = folder.open_with(name, OpenOptions::new().read(true).custom_flags(flags))?;
     let file = file.into_std();
     named_file::check_kind(&file.metadata()?)?;
-    named_file::read_all_text(file, FILE_BYTES)
+    named_file::read_all_text(file, MAX_FILE_BYTES)
 }
 
 #[cfg(test)]
@@ -252,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edit_that_was_made_while_the_cases_ran_stays() {
+    fn keeps_an_edit_made_while_cases_ran() {
         let folder = tempfile::tempdir().unwrap();
         let cases = read(folder.path());
         fs::write(&cases.path, "edited").unwrap();
@@ -262,12 +267,12 @@ mod tests {
     }
 
     #[test]
-    fn a_rewritten_file_keeps_its_mode_and_the_link_that_leads_to_it() {
+    fn rewriting_keeps_the_mode_and_the_symlink() {
         let folder = tempfile::tempdir().unwrap();
-        let (link, file) = (folder.path().join("a.json"), folder.path().join("kept"));
+        let (link, file) = (folder.path().join("a.json"), folder.path().join("target"));
         let cases = read(folder.path());
         fs::rename(&link, &file).unwrap();
-        symlink("kept", &link).unwrap();
+        symlink("target", &link).unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
         cases.rewrite(expectation()).unwrap();
         let written: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! The component under test, loaded once and run under several sets of limits.
+//! The component under test, which several hosts run with different limits.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,38 +22,40 @@ pub(super) struct LoadOptions {
     pub(super) tracer: Option<Arc<Tracer>>,
 }
 
-/// The component, and hosts that run it.
+/// The component under test, and the hosts that run it.
 pub(super) struct TestedComponent {
-    /// The host on the scratch skills, with the run's limits.
+    /// The host with the scratch skills and the limits of the run.
     pub(super) host: Host,
-    /// The same with one small limit each.
-    pub(super) limited: Vec<LimitedHost>,
-    /// The host on the skills of the author's cases.
-    pub(super) authors: Host,
+    /// Hosts with the scratch skills and one small limit each.
+    pub(super) limited_hosts: Vec<LimitedHost>,
+    /// The host with the skills of the author's cases.
+    pub(super) case_host: Host,
 }
 
 /// A host with one small limit.
 pub(super) struct LimitedHost {
-    /// The word for a call that this limit stops.
-    pub(super) stop: &'static str,
+    /// The name of the small limit, as in the audit log.
+    pub(super) limit: &'static str,
     pub(super) host: Host,
 }
 
-/// Sizes of memory to try: from less than a component starts with, upwards.
-const MEMORIES: [usize; 5] = [1 << 20, 2 << 20, 4 << 20, 8 << 20, 16 << 20];
+/// The small memory limits. The first is less than a component starts with.
+const SMALL_MEMORIES: [usize; 5] = [1 << 20, 2 << 20, 4 << 20, 8 << 20, 16 << 20];
 
 impl TestedComponent {
-    /// Loads the component. The inner error is the host's reason to refuse it.
+    /// Loads the component.
+    ///
+    /// The inner error is the host's reason to refuse the component.
     pub(super) async fn load(
         options: &LoadOptions,
         scratch: &Scratch,
     ) -> anyhow::Result<Result<Self, String>> {
-        // A file that cannot be read is an error of the run, not a failed check.
+        // An unreadable file is an error of the run, not a failed check.
         read_component(&options.component)?;
         let builder = |limits: Limits| {
             let mut builder = Host::builder()
                 .without_embedded_tools()
-                // The component has no power here, so anybody may change its file.
+                // The component has no special rights here, so anybody may change its file.
                 .trust(Trust::new().and(Principal::Everyone))
                 .component(&options.component)
                 .limits(limits);
@@ -77,26 +79,28 @@ impl TestedComponent {
         {
             return Ok(Err(problem.clone()));
         }
-        let file = options.component.file_name().unwrap_or_default();
-        let file = file.to_string_lossy();
-        let granted = |builder: HostBuilder| {
-            let all = Grant::new().skills(["*"]).unwrap_or_default();
-            builder.grant(file.as_ref(), all).rebuild(&loaded)
+        let file_name = options.component.file_name().unwrap_or_default();
+        let file_name = file_name.to_string_lossy();
+        let build_with_grant = |builder: HostBuilder| {
+            let all_skills = Grant::new().skills(["*"]).unwrap_or_default();
+            builder
+                .grant(file_name.as_ref(), all_skills)
+                .rebuild(&loaded)
         };
-        let on_scratch = |limits| granted(builder(limits).skills(scratch.skills()));
-        let mut limited = Vec::new();
-        for (stop, limits) in small_limits(&options.limits) {
-            let host = on_scratch(limits).await?;
-            limited.push(LimitedHost { stop, host });
+        let scratch_host = |limits| build_with_grant(builder(limits).skills(scratch.skills()));
+        let mut limited_hosts = Vec::new();
+        for (limit, limits) in small_limits(&options.limits) {
+            let host = scratch_host(limits).await?;
+            limited_hosts.push(LimitedHost { limit, host });
         }
-        let mut authors = builder(options.limits.clone());
+        let mut case_host = builder(options.limits.clone());
         for root in &options.skills {
-            authors = authors.skills_root(root.clone());
+            case_host = case_host.skills_root(root.clone());
         }
         Ok(Ok(Self {
-            host: on_scratch(options.limits.clone()).await?,
-            limited,
-            authors: granted(authors).await?,
+            host: scratch_host(options.limits.clone()).await?,
+            limited_hosts,
+            case_host: build_with_grant(case_host).await?,
         }))
     }
 
@@ -113,24 +117,24 @@ impl TestedComponent {
     }
 }
 
-/// Returns the run's limits, each time with one of them small.
+/// Returns copies of the run's limits with one small limit each, and that limit's name.
 fn small_limits(limits: &Limits) -> Vec<(&'static str, Limits)> {
-    let with = |change: &dyn Fn(&mut Limits)| {
+    let changed = |change: &dyn Fn(&mut Limits)| {
         let mut limits = limits.clone();
         change(&mut limits);
         limits
     };
-    let memories = MEMORIES.iter().map(|bytes| {
-        let memory = with(&|limits| limits.memory = limits.memory.min(*bytes));
+    let memories = SMALL_MEMORIES.iter().map(|bytes| {
+        let memory = changed(&|limits| limits.memory = limits.memory.min(*bytes));
         ("memory", memory)
     });
     let mut small = vec![
         (
             "time",
-            with(&|limits| limits.time = limits.time.min(Duration::from_millis(2))),
+            changed(&|limits| limits.time = limits.time.min(Duration::from_millis(2))),
         ),
-        ("output", with(&|limits| limits.output = 64)),
-        ("handles", with(&|limits| limits.handles = 2)),
+        ("output", changed(&|limits| limits.output = 64)),
+        ("handles", changed(&|limits| limits.handles = 2)),
     ];
     small.extend(memories);
     small

@@ -1,4 +1,4 @@
-//! Files with unusual contents: none, binary data, and far too much.
+//! Checks of files with unusual contents: empty, binary, and very large.
 
 use super::report::{Outcome, Recorder, Rule};
 use super::scratch::{BINARY, EMPTY, HUGE};
@@ -28,17 +28,18 @@ pub(super) async fn run(recorder: &mut Recorder, trial: &Trial<'_>) {
         (&HUGE_FILE, HUGE),
     ] {
         recorder
-            .check(rule, Some(trial.name()), content(trial, skill))
+            .check(rule, Some(trial.name()), read_document(trial, skill))
             .await;
     }
 }
 
-async fn content(trial: &Trial<'_>, skill: &str) -> Outcome {
+/// Checks a call for the SKILL.md of this skill.
+async fn read_document(trial: &Trial<'_>, skill: &str) -> Outcome {
     let Some(arguments) = trial.in_skill(skill) else {
         return Outcome::skipped("it reads no skill", "");
     };
     let result = trial.call(arguments).await;
-    // As good as a failure: the model reads this limit, and can ask for a part.
+    // The model is told about this limit and can ask for a part of the file.
     if let Err(CallError::Stopped {
         stop: Stop::Output(_),
         ..
@@ -46,12 +47,12 @@ async fn content(trial: &Trial<'_>, skill: &str) -> Outcome {
     {
         return Outcome::Passed;
     }
-    if trial.is_at_fault(&result).await {
+    if trial.is_tool_fault(&result).await {
         return Outcome::failed(
             describe(&result),
-            "`failed` is for a tool that could not do its work, and an uncaught exception ends like \
-             this. If the file is to blame, catch the exception and use another kind; `--log info` \
-             shows what the tool printed",
+            "`failed` means that the tool is at fault, and an uncaught exception ends like this. If \
+             the file is at fault, catch the exception and use another kind; `--log info` shows what \
+             the tool printed",
         );
     }
     answered_or_failed(&result, "for the file").into()

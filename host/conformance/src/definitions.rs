@@ -1,16 +1,16 @@
-//! A component's definitions: there is one, and they are the same each time.
+//! Checks of a component's definitions: there is at least one, and they never change.
 
 use super::component::TestedComponent;
 use super::report::{Outcome, Recorder, Rule};
 use skillhost::Definition;
 
-pub(super) const RULES: &[Rule] = &[LOADS, TOOLS, STABLE, DESCRIBED];
+pub(super) const RULES: &[Rule] = &[LOADS, HAS_TOOLS, STABLE, DESCRIBED];
 
 const LOADS: Rule = Rule {
     id: "loads",
     sentence: "the host loads the component: its imports are granted, and its definitions are valid",
 };
-const TOOLS: Rule = Rule {
+const HAS_TOOLS: Rule = Rule {
     id: "has-tools",
     sentence: "the component defines a tool",
 };
@@ -23,11 +23,11 @@ const DESCRIBED: Rule = Rule {
     sentence: "the tool has a description",
 };
 
-/// The number of times that the run asks for the definitions again.
+/// How many more times the run asks the component for its definitions.
 const REPEATS: usize = 2;
 
 /// Records that the host cannot load the component.
-pub(super) async fn not_loaded(recorder: &mut Recorder, why: String) {
+pub(super) async fn fail_to_load(recorder: &mut Recorder, why: String) {
     let fix = "`skillhost inspect` shows its kind, imports and definitions";
     let failed = Outcome::failed(why, fix);
     recorder.check(&LOADS, None, async { failed }).await;
@@ -37,7 +37,7 @@ pub(super) async fn run(recorder: &mut Recorder, component: &TestedComponent) {
     recorder
         .check(&LOADS, None, async { Outcome::Passed })
         .await;
-    let tools = async {
+    let has_tools = async {
         match component.tools().next() {
             Some(_) => Outcome::Passed,
             None => Outcome::failed(
@@ -46,12 +46,12 @@ pub(super) async fn run(recorder: &mut Recorder, component: &TestedComponent) {
             ),
         }
     };
-    recorder.check(&TOOLS, None, tools).await;
+    recorder.check(&HAS_TOOLS, None, has_tools).await;
     recorder.check(&STABLE, None, stable(component)).await;
 }
 
-/// Checks a tool's description.
-pub(super) async fn describe(recorder: &mut Recorder, definition: &Definition) {
+/// Checks that a tool has a description.
+pub(super) async fn check_description(recorder: &mut Recorder, definition: &Definition) {
     let described = async {
         match definition.description.trim() {
             "" => Outcome::failed(
@@ -72,8 +72,8 @@ async fn stable(component: &TestedComponent) -> Outcome {
             Ok(again) => again,
             Err(error) => {
                 return Outcome::failed(
-                    format!("the second time, it gave none: {error:#}"),
-                    "make the definitions the same way each time",
+                    format!("the component gave no definitions the second time: {error:#}"),
+                    "build the definitions the same way each time",
                 );
             }
         };
@@ -87,16 +87,17 @@ async fn stable(component: &TestedComponent) -> Outcome {
     Outcome::Passed
 }
 
+/// Describes the first difference between two lists of definitions.
 fn difference(before: &[&Definition], again: &[Definition]) -> Option<String> {
     if before.len() != again.len() {
         let (before, again) = (before.len(), again.len());
         return Some(format!(
-            "it defined {before} tools the first time, and then {again}"
+            "the component defined {before} tools the first time, and {again} later"
         ));
     }
     let mut pairs = before.iter().zip(again);
     let (before, again) = pairs.find(|(before, again)| ***before != **again)?;
-    let what = [
+    let parts = [
         ("name", before.name != again.name),
         ("title", before.title != again.title),
         ("description", before.description != again.description),
@@ -104,10 +105,10 @@ fn difference(before: &[&Definition], again: &[Definition]) -> Option<String> {
         ("output schema", before.output_schema != again.output_schema),
         ("folder rule", before.folder != again.folder),
     ];
-    let what = what.iter().find(|(_, differs)| *differs);
-    let what = what.map_or("form", |(what, _)| what);
+    let changed = parts.iter().find(|(_, differs)| *differs);
+    let part = changed.map_or("form", |(part, _)| part);
     Some(format!(
-        "the {what} of the tool `{}` changes from one sandbox to the next",
+        "the {part} of the tool `{}` changes from one sandbox to the next",
         before.name
     ))
 }

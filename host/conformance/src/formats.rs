@@ -1,6 +1,7 @@
-//! Definitions in the formats of models and of MCP. A check fails for what makes
-//! those interfaces refuse a whole request. It does not fail for parts of a schema
-//! that a format loses: the host still checks those.
+//! Checks of definitions in the formats of model APIs and of MCP.
+//!
+//! A check fails if the API would refuse the whole request because of the definition.
+//! It passes if a format only loses parts of the schema: the host still checks those.
 
 use serde_json::{Map, Value};
 
@@ -48,12 +49,12 @@ const MCP: Rule = Rule {
     sentence: "MCP clients accept the definition, with its output schema",
 };
 
-/// Most characters of a description, for older models of chat completions and for
+/// The most characters of a description for older models of chat completions and for
 /// compatible servers.
-const OPENAI_DESCRIPTION: usize = 1024;
+const MAX_OPENAI_DESCRIPTION: usize = 1024;
 
-/// Most characters of a property's name in Anthropic's Messages.
-const ANTHROPIC_PROPERTY: usize = 64;
+/// The most characters of a property's name in Anthropic's Messages.
+const MAX_ANTHROPIC_PROPERTY: usize = 64;
 
 type DefinitionCheck = fn(&Definition) -> Outcome;
 
@@ -65,7 +66,7 @@ pub(super) async fn run(recorder: &mut Recorder, definition: &Definition) {
             strict(Format::OpenAi, definition)
         }),
         (&RESPONSES, |definition| {
-            schema_of(Format::Responses, "/0/parameters", definition)
+            check_schema(Format::Responses, "/0/parameters", definition)
         }),
         (&RESPONSES_STRICT, |definition| {
             strict(Format::Responses, definition)
@@ -83,16 +84,16 @@ pub(super) async fn run(recorder: &mut Recorder, definition: &Definition) {
 
 fn openai(definition: &Definition) -> Outcome {
     let length = definition.description.chars().count();
-    if length > OPENAI_DESCRIPTION {
+    if length > MAX_OPENAI_DESCRIPTION {
         return Outcome::failed(
             format!("its description has {length} characters"),
             format!(
-                "shorten it to {OPENAI_DESCRIPTION}: older models and many servers refuse the \
+                "shorten it to {MAX_OPENAI_DESCRIPTION}: older models and many servers refuse the \
                  whole request if it is longer"
             ),
         );
     }
-    schema_of(Format::OpenAi, "/0/function/parameters", definition)
+    check_schema(Format::OpenAi, "/0/function/parameters", definition)
 }
 
 fn strict(format: Format, definition: &Definition) -> Outcome {
@@ -102,14 +103,14 @@ fn strict(format: Format, definition: &Definition) -> Outcome {
         None => Outcome::Passed,
         Some(reason) => Outcome::skipped(
             &*reason.reason,
-            "nothing to do: the host offers the tool without strict mode",
+            "nothing to fix: the host offers the tool without strict mode",
         ),
     }
 }
 
 fn anthropic(definition: &Definition) -> Outcome {
     let is_allowed = |name: &str| {
-        (1..=ANTHROPIC_PROPERTY).contains(&name.chars().count())
+        (1..=MAX_ANTHROPIC_PROPERTY).contains(&name.chars().count())
             && name
                 .chars()
                 .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-'))
@@ -118,11 +119,11 @@ fn anthropic(definition: &Definition) -> Outcome {
         Some(name) => Outcome::failed(
             format!("it has the property {}", quoted(name)),
             format!(
-                "use 1 to {ANTHROPIC_PROPERTY} letters, digits, `_`, `.` or `-`: Anthropic \
+                "use 1 to {MAX_ANTHROPIC_PROPERTY} letters, digits, `_`, `.` or `-`: Anthropic \
                  refuses the whole request otherwise"
             ),
         ),
-        None => schema_of(Format::Anthropic, "/0/input_schema", definition),
+        None => check_schema(Format::Anthropic, "/0/input_schema", definition),
     }
 }
 
@@ -134,12 +135,12 @@ fn gemini(definition: &Definition) -> Outcome {
             "begin it with a letter or `_`: Gemini refuses the whole request otherwise",
         );
     }
-    // Only some definitions carry their schema as JSON Schema.
+    // The host converts most schemas to Gemini's own form. Only others stay JSON Schema.
     match Format::Gemini
         .tools(std::slice::from_ref(definition))
         .pointer("/0/functionDeclarations/0/parametersJsonSchema")
     {
-        Some(schema) => valid(schema, "its schema"),
+        Some(schema) => check_json_schema(schema, "its schema"),
         None => Outcome::Passed,
     }
 }
@@ -148,9 +149,9 @@ fn mcp(definition: &Definition) -> Outcome {
     let tools = mcp_tools(std::slice::from_ref(definition));
     let input = tools.pointer("/0/inputSchema");
     let output = definition.output_schema.as_ref();
-    match input.map(|input| valid(input, "its schema")) {
+    match input.map(|input| check_json_schema(input, "its schema")) {
         Some(Outcome::Passed) => {}
-        Some(other) => return other,
+        Some(failed) => return failed,
         None => return Outcome::failed("it has no schema", "add a schema"),
     }
     match output {
@@ -162,31 +163,33 @@ fn mcp(definition: &Definition) -> Outcome {
                     "write `\"type\": \"object\"`: a record is always an object",
                 );
             }
-            valid(&output.clone().into(), "its output schema")
+            check_json_schema(&output.clone().into(), "its output schema")
         }
     }
 }
 
 /// Checks that the schema is still valid after the host's conversion to a format.
-fn schema_of(format: Format, place: &str, definition: &Definition) -> Outcome {
+///
+/// `pointer` is the schema's JSON pointer in the converted definition.
+fn check_schema(format: Format, pointer: &str, definition: &Definition) -> Outcome {
     let tools = format.tools(std::slice::from_ref(definition));
-    match tools.pointer(place) {
-        Some(schema) => valid(schema, "its schema"),
+    match tools.pointer(pointer) {
+        Some(schema) => check_json_schema(schema, "its schema"),
         None => Outcome::failed("it has no schema", "add a schema"),
     }
 }
 
-fn valid(schema: &Value, what: &str) -> Outcome {
+fn check_json_schema(schema: &Value, what: &str) -> Outcome {
     match jsonschema::draft202012::meta::validate(schema) {
         Ok(()) => Outcome::Passed,
         Err(error) => {
-            let place = error.instance_path().to_string();
+            let pointer = error.instance_path().to_string();
             Outcome::failed(
                 format!(
                     "{what} is not a valid JSON Schema at {}: {error}",
-                    quoted(&place)
+                    quoted(&pointer)
                 ),
-                "correct it: JSON Schema 2020-12 applies",
+                "correct it; the version is JSON Schema 2020-12",
             )
         }
     }

@@ -1,12 +1,14 @@
-//! Conformance runs: the checks that every tool component must pass, and the cases
-//! of its author. Each group of checks has its own file. Not here: printing a
-//! report.
+//! Tests a tool component: the checks that every component must pass, and the test
+//! cases of its author.
+//!
+//! Each group of checks has its own file. This crate prints nothing: a run returns a
+//! [`Report`].
 //!
 //! ```no_run
 //! # async fn example() -> anyhow::Result<()> {
 //! use skillhost_conformance::Conformance;
 //!
-//! let report = Conformance::of("count_lines.wasm").cases("cases").run().await?;
+//! let report = Conformance::new("count_lines.wasm").cases("cases").run().await?;
 //! for check in report.failed() {
 //!     println!("{}: {:?}", check.id, check.outcome);
 //! }
@@ -14,8 +16,8 @@
 //! # }
 //! ```
 
-// The layers, lowest first: a module uses those above it in this list, and no
-// other. `cargo xtask layers` checks it.
+// The layers, lowest first: a module uses only modules above it in this list.
+// `cargo xtask layers` checks it.
 
 mod tracer;
 
@@ -23,11 +25,11 @@ mod report;
 
 mod wording;
 
-mod record;
+mod record_check;
 
 mod case;
 
-mod expect;
+mod expectation;
 
 mod scratch;
 
@@ -71,7 +73,7 @@ use trial::Trial;
 pub use report::{Check, Outcome, Reason, Report, Rule};
 
 /// The rules of the checks that call a tool, in the order in which they run.
-const OF_CALLS: [&[Rule]; 6] = [
+const CALL_RULES: [&[Rule]; 6] = [
     arguments::RULES,
     answers::RULES,
     paths::RULES,
@@ -84,14 +86,14 @@ const OF_CALLS: [&[Rule]; 6] = [
 pub fn rules() -> Vec<Rule> {
     [
         &[definitions::RULES, formats::RULES][..],
-        &OF_CALLS,
+        &CALL_RULES,
         &[cases::RULES],
     ]
     .concat()
     .concat()
 }
 
-/// A conformance run of one component. See [`Conformance::of`].
+/// A conformance run of one component.
 pub struct Conformance {
     load: LoadOptions,
     cases: Option<PathBuf>,
@@ -100,8 +102,8 @@ pub struct Conformance {
 }
 
 impl Conformance {
-    /// Prepares a run for this component.
-    pub fn of(component: impl Into<PathBuf>) -> Self {
+    /// Prepares a run for the component in this file.
+    pub fn new(component: impl Into<PathBuf>) -> Self {
         Self {
             load: LoadOptions {
                 component: component.into(),
@@ -113,59 +115,63 @@ impl Conformance {
         }
     }
 
-    /// Adds the author's cases: every `.json` file of this folder.
+    /// Adds the author's cases: every `.json` file in this folder.
+    ///
     /// `docs/testing-tools.md` describes their format.
     pub fn cases(mut self, folder: impl Into<PathBuf>) -> Self {
         self.cases = Some(folder.into());
         self
     }
 
-    /// Adds a folder of skills for the author's cases. For all other calls the run
-    /// makes its own skills.
+    /// Adds a folder of skills for the author's cases.
+    ///
+    /// All other calls use skills that the run creates.
     pub fn skills_root(mut self, root: SkillsRoot) -> Self {
         self.load.skills.push(root);
         self
     }
 
-    /// Writes the result into each case that fails or has no `expect`.
+    /// Sets whether the run writes its result into each case that fails or has no `expect`.
     pub fn update(mut self, update: bool) -> Self {
         self.update = update;
         self
     }
 
-    /// Sets the limits of a call. Default: the host's limits.
+    /// Sets the limits of a call. The default is the host's limits.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.load.limits = limits;
         self
     }
 
-    /// Does the same as [`HostBuilder::cache`](skillhost::HostBuilder::cache).
+    /// Sets the cache folder, like [`HostBuilder::cache`](skillhost::HostBuilder::cache).
     pub fn cache(mut self, folder: impl Into<PathBuf>) -> Self {
         self.load.cache = Some(folder.into());
         self
     }
 
-    /// Does the same as [`HostBuilder::compile_time`](skillhost::HostBuilder::compile_time).
+    /// Limits the time for compiling, like
+    /// [`HostBuilder::compile_time`](skillhost::HostBuilder::compile_time).
     pub fn compile_time(mut self, time: Duration) -> Self {
         self.load.compile_time = Some(time);
         self
     }
 
-    /// Does the same as [`HostBuilder::compiler`](skillhost::HostBuilder::compiler).
+    /// Sets the program that compiles, like
+    /// [`HostBuilder::compiler`](skillhost::HostBuilder::compiler).
     pub fn compiler(mut self, program: impl Into<PathBuf>) -> Self {
         self.load.compiler = Some(program.into());
         self
     }
 
-    /// Sets a function that gets each check before it runs: its id, and its tool or
+    /// Sets a function to call before each check, with the check's id and its tool or
     /// case.
     pub fn progress(mut self, show: impl Fn(&str, Option<&str>) + Send + Sync + 'static) -> Self {
         self.progress = Some(Arc::new(show));
         self
     }
 
-    /// Sets a function that puts the trace of a failed call into lines for the
-    /// component's author, for [`Check::trace`].
+    /// Sets a function that turns the trace of a failed call into the lines of
+    /// [`Check::trace`].
     pub fn traces(
         mut self,
         explain: impl Fn(&CallTrace) -> Vec<String> + Send + Sync + 'static,
@@ -174,15 +180,16 @@ impl Conformance {
         self
     }
 
-    /// Runs all checks and cases. Returns an error if it cannot run any: the
-    /// component does not exist, or a case is invalid. A component that the host
-    /// cannot load is a failed check.
+    /// Runs all checks and cases.
+    ///
+    /// A component that the host cannot load is a failed check. Returns an error if no
+    /// check can run: the component does not exist, or a case is invalid.
     pub async fn run(self) -> anyhow::Result<Report> {
         let cases = self.cases.as_deref();
         let cases = cases.map(|folder| CaseFiles::read(folder, self.update));
         let cases = cases.transpose()?;
         let scratch = Scratch::new()?;
-        // Compiling can take longer than all checks.
+        // Compiling may take longer than all checks, so its progress is shown too.
         if let Some(progress) = &self.progress {
             progress("loads", None);
         }
@@ -190,7 +197,7 @@ impl Conformance {
         let component = match TestedComponent::load(&self.load, &scratch).await? {
             Ok(component) => component,
             Err(why) => {
-                definitions::not_loaded(&mut recorder, why).await;
+                definitions::fail_to_load(&mut recorder, why).await;
                 return Ok(recorder.report(&self.load.component, Vec::new()));
             }
         };
@@ -199,19 +206,19 @@ impl Conformance {
         }
         definitions::run(&mut recorder, &component).await;
         for tool in component.tools() {
-            definitions::describe(&mut recorder, tool).await;
+            definitions::check_description(&mut recorder, tool).await;
             formats::run(&mut recorder, tool).await;
             let examples = cases.iter().flat_map(|cases| cases.examples(&tool.name));
-            let Some(sample) = arguments::sample(&mut recorder, tool, examples).await else {
-                let why = "there are no arguments to try it with";
-                recorder.skip_rest(&OF_CALLS, &tool.name, why).await;
+            let Some(sample) = arguments::find_sample(&mut recorder, tool, examples).await else {
+                let why = "no valid arguments are known for this tool";
+                recorder.skip_rest(&CALL_RULES, &tool.name, why).await;
                 continue;
             };
             let trial = Trial::new(tool, &component, &scratch, sample);
-            // Nothing else can be tried on a tool that does not answer this.
+            // The other checks need a tool that answers.
             if !answers::answers(&mut recorder, &trial).await {
                 let why = "the tool does not answer a valid call";
-                recorder.skip_rest(&OF_CALLS, &tool.name, why).await;
+                recorder.skip_rest(&CALL_RULES, &tool.name, why).await;
                 continue;
             }
             arguments::run(&mut recorder, &trial).await;
@@ -221,12 +228,13 @@ impl Conformance {
             limits::run(&mut recorder, &trial).await;
             records::run(&mut recorder, &trial).await;
         }
+        let tools = component.tools().map(|tool| tool.name.clone());
+        let tools: Vec<String> = tools.collect();
         let written = match &cases {
             Some(cases) => cases.run(&mut recorder, &component, self.update).await?,
             None => Vec::new(),
         };
-        let tools = component.tools().map(|tool| tool.name.clone());
-        let mut report = recorder.report(&self.load.component, tools.collect());
+        let mut report = recorder.report(&self.load.component, tools);
         report.written = written;
         Ok(report)
     }

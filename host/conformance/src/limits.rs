@@ -1,9 +1,9 @@
-//! Small limits: a call answers, fails, or ends at a limit. It does not trap.
+//! Checks with small limits: a call answers, fails or reaches a limit, but never traps.
 
 use super::report::{Outcome, Recorder, Rule};
 use super::scratch::HUGE;
 use super::trial::Trial;
-use super::wording::{TrialResult, describe};
+use super::wording::{CallResult, describe};
 use skillhost::{CallError, Stop};
 
 pub(super) const RULES: &[Rule] = &[TIME, MEMORY, OUTPUT, HANDLES];
@@ -26,29 +26,30 @@ const HANDLES: Rule = Rule {
 };
 
 pub(super) async fn run(recorder: &mut Recorder, trial: &Trial<'_>) {
-    for (rule, stop) in [
+    for (rule, limit) in [
         (&TIME, "time"),
         (&MEMORY, "memory"),
         (&OUTPUT, "output"),
         (&HANDLES, "handles"),
     ] {
         recorder
-            .check(rule, Some(trial.name()), check_limit(trial, stop))
+            .check(rule, Some(trial.name()), check_limit(trial, limit))
             .await;
     }
 }
 
-async fn check_limit(trial: &Trial<'_>, stop: &str) -> Outcome {
+/// Calls the tool on each host with this small limit.
+async fn check_limit(trial: &Trial<'_>, limit: &str) -> Outcome {
     let mut calls = vec![trial.sample.clone()];
     calls.extend(trial.in_skill(HUGE));
-    let limited = trial.component.limited.iter();
-    for limited in limited.filter(|limited| limited.stop == stop) {
+    let hosts = trial.component.limited_hosts.iter();
+    for limited in hosts.filter(|limited| limited.limit == limit) {
         for arguments in &calls {
             let result = trial.call_limited(limited, arguments.clone()).await;
             if !is_allowed(&result) {
                 return Outcome::failed(
                     describe(&result),
-                    "return a failure if the host refuses something; do not abort",
+                    "return a failure if a host call fails; do not abort",
                 );
             }
         }
@@ -56,9 +57,10 @@ async fn check_limit(trial: &Trial<'_>, stop: &str) -> Outcome {
     Outcome::Passed
 }
 
-/// Returns whether a call under small limits may have this result. Any limit is
-/// allowed: the machine's load decides which one the call reaches first.
-fn is_allowed(result: &TrialResult) -> bool {
+/// Returns whether a call under small limits may have this result.
+///
+/// The call may reach any limit: the machine's load decides which one comes first.
+fn is_allowed(result: &CallResult) -> bool {
     match result {
         Ok(_) | Err(CallError::Failed(_)) => true,
         Err(CallError::Stopped { stop, .. }) => !matches!(stop, Stop::Trap(_)),
@@ -75,19 +77,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_under_a_small_limit_may_reach_any_limit_and_may_not_trap() {
+    fn allows_any_limit_but_no_trap() {
         let stopped = |stop| {
             let (tool, help) = ("tool".to_owned(), Help::default());
             Err(CallError::Stopped { tool, stop, help })
         };
-        for (result, may_be) in [
+        for (result, expected) in [
             (stopped(Stop::Time(Duration::from_millis(2))), true),
             (stopped(Stop::Memory(1 << 20)), true),
             (stopped(Stop::Handles(2)), true),
             (stopped(Stop::Trap("it panicked".to_owned())), false),
             (Err(CallError::Arguments("no path".to_owned())), false),
         ] {
-            assert_eq!(is_allowed(&result), may_be, "{result:?}");
+            assert_eq!(is_allowed(&result), expected, "{result:?}");
         }
     }
 }

@@ -1,11 +1,11 @@
-//! Paths and skill names that lead out of the one folder, and odd paths.
+//! Checks of paths and skill names that lead out of the skill's folder, and of odd paths.
 
 use serde_json::Value;
 
 use super::report::{Outcome, Reason, Recorder, Rule};
 use super::scratch::SKILL;
 use super::trial::Trial;
-use super::wording::{TrialResult, answered_or_failed, describe, quoted};
+use super::wording::{CallResult, answered_or_failed, describe, quoted};
 use skillhost::message::{model_text, program_text};
 
 pub(super) const RULES: &[Rule] = &[CONTAINED, ODD, SKILL_NAMES];
@@ -23,8 +23,9 @@ const SKILL_NAMES: Rule = Rule {
     sentence: "a skill name that is a path fails and reveals nothing",
 };
 
-/// Paths that lead out; `{secret}` is the absolute path of a file outside.
-const OUT: [&str; 12] = [
+/// Paths that lead out of the folder. `{secret}` stands for the absolute path of a file
+/// outside.
+const OUTSIDE_PATHS: [&str; 12] = [
     "../../outside/secret.txt",
     "../conformance-beside/SKILL.md",
     "docs/../../conformance-beside/SKILL.md",
@@ -39,8 +40,8 @@ const OUT: [&str; 12] = [
     "..\\conformance-beside\\SKILL.md",
 ];
 
-/// Paths in the place of a skill's name; `{outside}` is the absolute path of a folder.
-const NAMES: [&str; 8] = [
+/// Skill names that are paths. `{outside}` stands for the absolute path of a folder.
+const PATH_NAMES: [&str; 8] = [
     "..",
     ".",
     "../outside",
@@ -51,37 +52,37 @@ const NAMES: [&str; 8] = [
     "/",
 ];
 
-/// Longer than any file system allows for one part of a path.
-const LONG: usize = 5000;
+/// The length of a long name: longer than any file system allows.
+const LONG_NAME: usize = 5000;
 
 pub(super) async fn run(recorder: &mut Recorder, trial: &Trial<'_>) {
     let name = Some(trial.name());
-    recorder.check(&CONTAINED, name, contained(trial)).await;
-    recorder.check(&ODD, name, odd(trial)).await;
+    recorder.check(&CONTAINED, name, outside_paths(trial)).await;
+    recorder.check(&ODD, name, odd_paths(trial)).await;
     recorder.check(&SKILL_NAMES, name, skill_names(trial)).await;
 }
 
-async fn contained(trial: &Trial<'_>) -> Outcome {
+async fn outside_paths(trial: &Trial<'_>) -> Outcome {
     let Some(property) = path_property(trial) else {
-        return no_path();
+        return skipped_without_path();
     };
     let secret = trial.scratch.secret().display().to_string();
-    for path in OUT {
+    for path in OUTSIDE_PATHS {
         let path = path.replace("{secret}", &secret);
         let result = trial.call(trial.with(&[(property, &path)])).await;
-        if let Err(reason) = refused(trial, result, &format!("the path {}", quoted(&path))) {
+        if let Err(reason) = check_refused(trial, result, &format!("the path {}", quoted(&path))) {
             return Outcome::Failed(reason);
         }
     }
     Outcome::Passed
 }
 
-async fn odd(trial: &Trial<'_>) -> Outcome {
+async fn odd_paths(trial: &Trial<'_>) -> Outcome {
     let Some(property) = path_property(trial) else {
-        return no_path();
+        return skipped_without_path();
     };
-    let long = "a".repeat(LONG);
-    let deep = "a/".repeat(LONG);
+    let long = "a".repeat(LONG_NAME);
+    let deep = "a/".repeat(LONG_NAME);
     for path in [
         "",
         " ",
@@ -120,32 +121,35 @@ async fn skill_names(trial: &Trial<'_>) -> Outcome {
     let Some(rule) = trial.folder_rule() else {
         return Outcome::skipped("it reads no skill", "");
     };
-    let outside = trial.scratch.secret();
-    let outside = outside.parent().unwrap_or(&outside).display().to_string();
-    for name in NAMES {
+    let secret = trial.scratch.secret();
+    let outside = secret.parent().unwrap_or(&secret).display().to_string();
+    for name in PATH_NAMES {
         let name = name.replace("{outside}", &outside);
         let arguments = trial.with(&[(&rule.skill_property, &name)]);
         let result = trial.call(arguments).await;
-        if let Err(reason) = refused(trial, result, &format!("the skill {}", quoted(&name))) {
+        if let Err(reason) = check_refused(trial, result, &format!("the skill {}", quoted(&name))) {
             return Outcome::Failed(reason);
         }
     }
     Outcome::Passed
 }
 
-fn refused(trial: &Trial<'_>, result: TrialResult, what: &str) -> Result<(), Reason> {
+/// Returns an error if a call that must fail was answered or revealed a file.
+fn check_refused(trial: &Trial<'_>, result: CallResult, what: &str) -> Result<(), Reason> {
     answered_or_failed(&result, &format!("for {what}"))?;
     let described = describe(&result);
     let answered = result.is_ok();
     let text = program_text(&result) + &model_text(result);
-    let why = match (trial.scratch.is_revealed_in(&text), answered) {
-        (true, _) => format!("for {what}, which leads out, it revealed a file there"),
-        (false, true) => format!("for {what}, which leads out, {described}"),
-        (false, false) => return Ok(()),
+    let why = if trial.scratch.is_revealed_in(&text) {
+        format!("for {what}, which leads out of the folder, it revealed a file outside")
+    } else if answered {
+        format!("for {what}, which leads out of the folder, {described}")
+    } else {
+        return Ok(());
     };
     Err(Reason {
         why,
-        fix: "check the path and open the file before you answer; return a failure if either \
+        fix: "before you answer, check the path and open the file; return a failure if either \
               fails"
             .to_owned(),
     })
@@ -161,10 +165,10 @@ fn path_property<'a>(trial: &'a Trial<'_>) -> Option<&'a str> {
     (skill == Some(SKILL)).then_some(rule.path_property.as_deref()?)
 }
 
-fn no_path() -> Outcome {
+fn skipped_without_path() -> Outcome {
     Outcome::skipped(
-        "its definition names no property for a path, which a function with types of its own \
-         cannot do; a case with a path such as `../../etc/passwd` tries it",
+        "its definition names no property for a path, and a typed function cannot name one; to \
+         check it, write a case with a path such as `../../etc/passwd`",
         "",
     )
 }

@@ -1,4 +1,4 @@
-//! The check of all records that a tool returned in a run.
+//! The check that reports the first invalid record of a tool.
 
 use super::report::{Outcome, Recorder, Rule};
 use super::trial::Trial;
@@ -12,7 +12,7 @@ const RECORDS: Rule = Rule {
 
 pub(super) async fn run(recorder: &mut Recorder, trial: &Trial<'_>) {
     let outcome = async {
-        match trial.record_fault.take() {
+        match trial.record_error.take() {
             Some(reason) => Outcome::Failed(reason),
             None => Outcome::Passed,
         }

@@ -1,5 +1,4 @@
-//! The report of a run: its checks, their outcomes, and the recorder that
-//! collects them.
+//! The report of a run, and the recorder that collects the outcomes of its checks.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,17 +6,17 @@ use std::time::{Duration, Instant};
 
 use super::tracer::Tracer;
 
-/// A check: its id, and the property that it tests.
+/// The id of a check, and the property that it tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Rule {
-    /// The id, which does not change: `paths-contained`.
+    /// The id, such as `paths-contained`. It never changes.
     pub id: &'static str,
-    /// The property that holds if the check passes, in a sentence.
+    /// The property, in a sentence that is true if the check passes.
     pub sentence: &'static str,
 }
 
-/// A function that gets each check before it runs: the id, and the tool or case.
+/// A function to call before each check, with the check's id and its tool or case.
 pub(super) type CheckProgress = dyn Fn(&str, Option<&str>) + Send + Sync;
 
 /// The report of a run.
@@ -40,7 +39,7 @@ pub struct Report {
 pub struct Check {
     /// The rule's id.
     pub id: &'static str,
-    /// The property that holds if the check passes.
+    /// The property, in a sentence that is true if the check passes.
     pub sentence: &'static str,
     /// The tool, if the check is about one.
     pub tool: Option<String>,
@@ -48,8 +47,10 @@ pub struct Check {
     pub case: Option<String>,
     /// The outcome.
     pub outcome: Outcome,
-    /// The trace of the last call that failed, if the check did: what the tool printed,
-    /// and where it broke off, in lines. Escape them for a terminal.
+    /// The trace of the last failed call, in lines, if the check failed.
+    ///
+    /// It tells what the tool printed and where it trapped. Escape the lines for a
+    /// terminal.
     pub trace: Vec<String>,
     /// The time that the check took.
     pub time: Duration,
@@ -66,13 +67,14 @@ pub enum Outcome {
     Skipped(Reason),
 }
 
-/// The reason why a check did not pass. Both texts may hold what a component
-/// wrote: escape them for a terminal.
+/// The reason why a check did not pass.
+///
+/// Both texts may contain a component's output: escape them for a terminal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reason {
-    /// The observation.
+    /// The cause.
     pub why: String,
-    /// The advice to the component's author. May be empty.
+    /// The advice to the component's author. It may be empty.
     pub fix: String,
 }
 
@@ -85,9 +87,9 @@ impl Report {
 
     /// Returns the numbers of checks that passed, failed, and were skipped.
     pub fn counts(&self) -> (usize, usize, usize) {
-        let count = |is: fn(&Outcome) -> bool| {
+        let count = |matches: fn(&Outcome) -> bool| {
             let outcomes = self.checks.iter().map(|check| &check.outcome);
-            outcomes.filter(|outcome| is(outcome)).count()
+            outcomes.filter(|outcome| matches(outcome)).count()
         };
         (
             count(|outcome| *outcome == Outcome::Passed),
@@ -145,12 +147,12 @@ impl Recorder {
         self.record(rule, tool, None, outcome).await
     }
 
-    /// Records the rules of a tool that have not run as skipped.
+    /// Records all rules that have not run for this tool as skipped.
     pub(super) async fn skip_rest(&mut self, rules: &[&[Rule]], tool: &str, why: &str) {
         for rule in rules.iter().copied().flatten() {
-            let is_of_tool = |check: &Check| check.tool.as_deref() == Some(tool);
-            let mut ran = self.checks.iter().filter(|check| is_of_tool(check));
-            if ran.all(|check| check.id != rule.id) {
+            let is_same =
+                |check: &Check| check.id == rule.id && check.tool.as_deref() == Some(tool);
+            if !self.checks.iter().any(is_same) {
                 let outcome = Outcome::skipped(why, "");
                 self.check(rule, Some(tool), async { outcome }).await;
             }

@@ -1,30 +1,34 @@
-//! Arguments made from a schema: the least that it accepts, for common schemas. For
-//! any other, the author writes a case.
+//! Makes the smallest arguments that a schema accepts.
+//!
+//! This works for common schemas. For others, the author writes a case.
 
 use serde_json::{Map, Value};
 
 /// Makes arguments with the required properties.
 pub(super) fn arguments(schema: &Map<String, Value>) -> Map<String, Value> {
-    object(schema, MOST)
+    object(schema, MAX_SIZE)
 }
 
-/// Makes an object with the required properties, of which an array has so many items at
-/// most, with those of arrays within it.
-fn object(schema: &Map<String, Value>, most: usize) -> Map<String, Value> {
-    let none = Map::new();
-    let properties = object_at(schema, "properties").unwrap_or(&none);
+/// Makes an object with the required properties. An array in it gets at most `max_items`
+/// items, nested arrays included.
+fn object(schema: &Map<String, Value>, max_items: usize) -> Map<String, Value> {
+    let empty = Map::new();
+    let properties = object_at(schema, "properties").unwrap_or(&empty);
     let required = schema.get("required").and_then(Value::as_array);
     let names = required.into_iter().flatten().filter_map(Value::as_str);
-    let made = names.filter_map(|name| Some((name.to_owned(), value(properties.get(name)?, most))));
-    made.collect()
+    let members = names.filter_map(|name| {
+        let schema = properties.get(name)?;
+        Some((name.to_owned(), value(schema, max_items)))
+    });
+    members.collect()
 }
 
-/// Makes a value that a schema accepts, if it is a common one.
-fn value(schema: &Value, most: usize) -> Value {
+/// Makes a value that a common schema accepts.
+fn value(schema: &Value, max_items: usize) -> Value {
     let Value::Object(schema) = schema else {
         return text(&Map::new());
     };
-    let given = ["const", "default"]
+    let fixed = ["const", "default"]
         .into_iter()
         .find_map(|key| schema.get(key));
     let listed = ["enum", "examples"].into_iter().find_map(|key| {
@@ -34,7 +38,7 @@ fn value(schema: &Value, most: usize) -> Value {
             .iter()
             .find(|value| !value.is_null())
     });
-    if let Some(value) = given.or(listed) {
+    if let Some(value) = fixed.or(listed) {
         return value.clone();
     }
     let choices = ["anyOf", "oneOf"]
@@ -45,7 +49,7 @@ fn value(schema: &Value, most: usize) -> Value {
         return choices
             .iter()
             .find(|choice| !is_null(choice))
-            .map_or(Value::Null, |choice| value(choice, most));
+            .map_or(Value::Null, |choice| value(choice, max_items));
     }
     match kind(schema) {
         Some("integer" | "number") => number(schema),
@@ -53,22 +57,24 @@ fn value(schema: &Value, most: usize) -> Value {
         Some("null") => Value::Null,
         Some("array") => {
             let least = schema.get("minItems").and_then(Value::as_u64).unwrap_or(0);
-            let count = usize::try_from(least).unwrap_or(most).min(most);
-            let most = most / count.max(1);
-            let item = schema.get("items");
-            let item = item.map_or_else(|| text(schema), |item| value(item, most));
+            let count = usize::try_from(least).unwrap_or(max_items).min(max_items);
+            let nested_items = max_items / count.max(1);
+            let item = match schema.get("items") {
+                Some(item) => value(item, nested_items),
+                None => text(schema),
+            };
             vec![item; count].into()
         }
-        Some("object") => object(schema, most).into(),
-        None if schema.contains_key("properties") => object(schema, most).into(),
+        Some("object") => object(schema, max_items).into(),
+        None if schema.contains_key("properties") => object(schema, max_items).into(),
         _ => text(schema),
     }
 }
 
-/// Most items of an array, with those of arrays within it, and most characters of a text.
-const MOST: usize = 1000;
+/// The most items of an array, nested arrays included, and the most characters of a text.
+const MAX_SIZE: usize = 1000;
 
-/// Returns the first type of a schema that is not null.
+/// Returns the schema's type, or the first of its types that is not null.
 fn kind(schema: &Map<String, Value>) -> Option<&str> {
     match schema.get("type")? {
         Value::String(kind) => Some(kind),
@@ -82,23 +88,23 @@ fn kind(schema: &Map<String, Value>) -> Option<&str> {
 
 fn number(schema: &Map<String, Value>) -> Value {
     let bound = |key: &str| schema.get(key).and_then(Value::as_i64);
-    let least = bound("minimum").or_else(|| bound("exclusiveMinimum")?.checked_add(1));
-    let most = bound("maximum").or_else(|| bound("exclusiveMaximum")?.checked_sub(1));
-    let least = match bound("multipleOf") {
-        Some(step) if step > 0 => least.map(|least| least.div_euclid(step) * step + step),
-        _ => least,
+    let minimum = bound("minimum").or_else(|| bound("exclusiveMinimum")?.checked_add(1));
+    let maximum = bound("maximum").or_else(|| bound("exclusiveMaximum")?.checked_sub(1));
+    let smallest = match bound("multipleOf") {
+        Some(step) if step > 0 => minimum.map(|minimum| minimum.div_euclid(step) * step + step),
+        _ => minimum,
     };
-    least
-        .unwrap_or_else(|| most.map_or(1, |most| most.min(1)))
+    smallest
+        .unwrap_or_else(|| maximum.map_or(1, |maximum| maximum.min(1)))
         .into()
 }
 
 fn text(schema: &Map<String, Value>) -> Value {
-    let word = |key: &str| schema.get(key).and_then(Value::as_str);
-    if word("contentEncoding") == Some("base64") {
+    let keyword = |key: &str| schema.get(key).and_then(Value::as_str);
+    if keyword("contentEncoding") == Some("base64") {
         return "YQ==".into();
     }
-    let example = match word("format") {
+    let example = match keyword("format") {
         Some("date-time") => "2024-01-31T12:00:00Z",
         Some("date") => "2024-01-31",
         Some("time") => "12:00:00Z",
@@ -107,12 +113,12 @@ fn text(schema: &Map<String, Value>) -> Value {
         Some("uuid") => "00000000-0000-4000-8000-000000000000",
         _ => "a",
     };
-    let least = schema.get("minLength").and_then(Value::as_u64);
-    let least = least.map_or(1, |least| usize::try_from(least).unwrap_or(MOST).min(MOST));
-    match example {
-        "a" => "a".repeat(least.max(1)).into(),
-        example => example.into(),
+    if example != "a" {
+        return example.into();
     }
+    let length = schema.get("minLength").and_then(Value::as_u64).unwrap_or(1);
+    let length = usize::try_from(length).unwrap_or(MAX_SIZE);
+    "a".repeat(length.clamp(1, MAX_SIZE)).into()
 }
 
 fn object_at<'a>(schema: &'a Map<String, Value>, key: &str) -> Option<&'a Map<String, Value>> {
@@ -127,21 +133,21 @@ mod tests {
     use skillhost::internal::check_arguments;
 
     #[test]
-    fn arrays_within_each_other_are_small_together() {
+    fn nested_arrays_share_one_bound() {
         let mut nested = json!({"type": "integer"});
         for _ in 0..4 {
             nested = json!({"type": "array", "minItems": 10, "items": nested});
         }
         let schema = json!({"properties": {"a": nested}, "required": ["a"]});
-        let made = Value::from(arguments(schema.as_object().unwrap()));
-        assert_eq!(made.pointer("/a/9/9/9"), Some(&json!([1])));
-        assert_eq!(made.to_string().matches('1').count(), MOST);
+        let arguments = Value::from(arguments(schema.as_object().unwrap()));
+        assert_eq!(arguments.pointer("/a/9/9/9"), Some(&json!([1])));
+        assert_eq!(arguments.to_string().matches('1').count(), MAX_SIZE);
     }
 
     #[test]
     fn makes_arguments_that_the_schema_accepts() {
-        let of = |property: Value| json!({"properties": {"a": property, "b": {"type": "string"}}, "required": ["a"]});
-        for (property, made) in [
+        let schema_with = |property: Value| json!({"properties": {"a": property, "b": {"type": "string"}}, "required": ["a"]});
+        for (property, expected) in [
             (json!({"type": "string"}), json!("a")),
             (json!({"type": "string", "minLength": 3}), json!("aaa")),
             (
@@ -180,13 +186,13 @@ mod tests {
             ),
             (json!({}), json!("a")),
         ] {
-            let Value::Object(schema) = of(property.clone()) else {
+            let Value::Object(schema) = schema_with(property.clone()) else {
                 panic!("{property}")
             };
             let arguments = arguments(&schema);
             assert_eq!(
                 Value::from(arguments.clone()),
-                json!({"a": made}),
+                json!({"a": expected}),
                 "{property}"
             );
             let checked = check_arguments(&schema, arguments.into()).unwrap();

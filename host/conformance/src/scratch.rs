@@ -1,4 +1,4 @@
-//! The skills that a run makes for its calls, so that it touches nobody's files.
+//! The temporary skills of a run, so that its calls touch nobody's files.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write as _};
@@ -9,24 +9,24 @@ use anyhow::Context as _;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tempfile::TempDir;
 
-/// The skill that most calls name.
+/// The skill that most calls use.
 pub(super) const SKILL: &str = "conformance";
 /// A skill with an empty SKILL.md.
 pub(super) const EMPTY: &str = "conformance-empty";
 /// A skill with binary data in its SKILL.md.
 pub(super) const BINARY: &str = "conformance-binary";
-/// A skill whose SKILL.md is a text of [`HUGE_BYTES`].
+/// A skill whose SKILL.md has [`HUGE_BYTES`] of text.
 pub(super) const HUGE: &str = "conformance-huge";
-/// A name that no skill has.
+/// The name of a skill that does not exist.
 pub(super) const NO_SKILL: &str = "conformance-none";
-/// The file that each skill has.
+/// The file that every skill has.
 pub(super) const FILE: &str = "SKILL.md";
 
-/// Larger than the host's default limit on answers, and small enough that a
-/// call can hold it under the default limit on memory.
+/// The size of the huge file: above the default limit on answers, and small enough for the
+/// default limit on memory.
 const HUGE_BYTES: usize = 24 << 20;
 
-/// The start of the text in the files that no call may read.
+/// The start of the text in files that no call may read.
 const CANARY: &str = "canary";
 
 const SKILL_MD: &str = "\
@@ -51,16 +51,16 @@ One line.
 
 const ROWS: &str = "key,value\nfirst,1\nsecond,2\n";
 
-/// The folder of the skills, and files outside it. Dropping it removes both.
+/// A temporary folder of skills, and files outside it. Dropping it removes both.
 pub(super) struct Scratch {
     base: TempDir,
-    /// The text of every file that no call may read.
+    /// The text in every file that no call may read.
     canary: String,
 }
 
 impl Scratch {
     pub(super) fn new() -> anyhow::Result<Self> {
-        Self::create().context("cannot make skills to test on in the folder for temporary files")
+        Self::create().context("cannot create the test skills in the folder for temporary files")
     }
 
     fn create() -> io::Result<Self> {
@@ -103,12 +103,12 @@ impl Scratch {
         self.base.path().join("skills")
     }
 
-    /// Returns a file that no call may read.
+    /// Returns the path of a file that no call may read.
     pub(super) fn secret(&self) -> PathBuf {
         self.base.path().join("outside/secret.txt")
     }
 
-    /// Returns whether a text holds the canary.
+    /// Returns whether a text contains the canary.
     pub(super) fn is_revealed_in(&self, text: &str) -> bool {
         text.contains(&self.canary)
     }
@@ -122,7 +122,7 @@ impl Scratch {
     fn write_huge(&self) -> io::Result<()> {
         let folder = self.skills().join(HUGE);
         fs::create_dir(&folder)?;
-        let line = b"This line stands here again and again, until the file is huge.\n";
+        let line = b"This line is repeated until the file is huge.\n";
         let mut file = BufWriter::new(File::create(folder.join(FILE))?);
         for _ in 0..HUGE_BYTES / line.len() {
             file.write_all(line)?;

@@ -1,13 +1,13 @@
-//! The traces of the calls of a check: the last one explains why the check failed.
+//! Keeps the trace of the last failed call, to explain why a check failed.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use skillhost::{CallEnd, CallTrace, Observer};
 
-/// A function that puts a trace into lines for the tool's author.
+/// A function that turns a trace into lines for the tool's author.
 type Explain = dyn Fn(&CallTrace) -> Vec<String> + Send + Sync;
 
-/// Keeps the trace of the last call that failed.
+/// An observer that keeps the trace of the last failed call.
 pub(super) struct Tracer {
     explain: Box<Explain>,
     last: Mutex<Option<CallTrace>>,
@@ -23,22 +23,19 @@ impl Tracer {
         })
     }
 
-    /// Forgets the calls before a check.
+    /// Forgets the calls of the previous check.
     pub(super) fn clear(&self) {
-        self.put(None);
+        self.replace(None);
     }
 
-    /// Explains the last call that failed.
+    /// Returns the lines that explain the last failed call.
     pub(super) fn explain(&self) -> Vec<String> {
-        let trace = self.put(None).unwrap_or_default();
+        let trace = self.replace(None).unwrap_or_default();
         (self.explain)(&trace)
     }
 
-    fn put(&self, trace: Option<CallTrace>) -> Option<CallTrace> {
-        let mut last = self
-            .last
-            .lock()
-            .unwrap_or_else(|broken| broken.into_inner());
+    fn replace(&self, trace: Option<CallTrace>) -> Option<CallTrace> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::replace(&mut last, trace)
     }
 }
@@ -51,6 +48,6 @@ impl Observer for Tracer {
     }
 
     fn traced(&self, trace: CallTrace) {
-        self.put(Some(trace));
+        self.replace(Some(trace));
     }
 }

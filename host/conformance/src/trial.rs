@@ -1,25 +1,25 @@
-//! Calls of one tool on the scratch skills.
+//! Calls one tool on the scratch skills.
 
 use std::cell::RefCell;
 
 use serde_json::{Map, Value};
 
 use super::component::{LimitedHost, TestedComponent};
-use super::record::check_record;
+use super::record_check::check_record;
 use super::report::Reason;
 use super::scratch::{FILE, SKILL, Scratch};
-use super::wording::TrialResult;
+use super::wording::CallResult;
 use skillhost::{CallError, Definition, FailureKind, FolderRule, Host};
 
-/// A tool, and arguments that match its schema.
+/// A tool under test, with valid sample arguments.
 pub(super) struct Trial<'a> {
     pub(super) tool: &'a Definition,
     pub(super) component: &'a TestedComponent,
     pub(super) scratch: &'a Scratch,
-    /// Arguments for [`FILE`] of [`SKILL`].
+    /// Valid arguments that name [`FILE`] of [`SKILL`].
     pub(super) sample: Map<String, Value>,
-    /// The fault of the first record that did not match the output schema.
-    pub(super) record_fault: RefCell<Option<Reason>>,
+    /// The error of the first record that did not match the output schema.
+    pub(super) record_error: RefCell<Option<Reason>>,
 }
 
 impl<'a> Trial<'a> {
@@ -34,7 +34,7 @@ impl<'a> Trial<'a> {
             component,
             scratch,
             sample,
-            record_fault: RefCell::default(),
+            record_error: RefCell::default(),
         }
     }
 
@@ -46,7 +46,7 @@ impl<'a> Trial<'a> {
         self.tool.folder.as_ref()
     }
 
-    /// Returns the sample with other values.
+    /// Returns the sample arguments with other values for some properties.
     pub(super) fn with(&self, values: &[(&str, &str)]) -> Map<String, Value> {
         let mut arguments = self.sample.clone();
         for (property, value) in values {
@@ -55,7 +55,9 @@ impl<'a> Trial<'a> {
         arguments
     }
 
-    /// Returns the sample for [`FILE`] of another skill.
+    /// Returns the sample arguments for [`FILE`] of another skill.
+    ///
+    /// Returns `None` if the tool reads no skill.
     pub(super) fn in_skill(&self, skill: &str) -> Option<Map<String, Value>> {
         let rule = self.folder_rule()?;
         let mut values = vec![(&*rule.skill_property, skill)];
@@ -63,39 +65,40 @@ impl<'a> Trial<'a> {
         Some(self.with(&values))
     }
 
-    /// Does what [`is_at_fault`] does.
-    pub(super) async fn is_at_fault(&self, result: &TrialResult) -> bool {
-        is_at_fault(&self.component.host, self.name(), result).await
+    /// Calls [`is_tool_fault`] for this tool.
+    pub(super) async fn is_tool_fault(&self, result: &CallResult) -> bool {
+        is_tool_fault(&self.component.host, self.name(), result).await
     }
 
-    /// Calls the tool with the run's own limits, and checks the record of its
-    /// answer.
-    pub(super) async fn call(&self, arguments: Map<String, Value>) -> TrialResult {
+    /// Calls the tool with the limits of the run, and checks the record of its answer.
+    pub(super) async fn call(&self, arguments: Map<String, Value>) -> CallResult {
         let result = self.call_on(&self.component.host, arguments).await;
         if let Ok(output) = &result {
-            let fault = check_record(self.tool, output).err();
-            let mut first = self.record_fault.borrow_mut();
-            *first = first.take().or(fault);
+            let error = check_record(self.tool, output).err();
+            let mut first_error = self.record_error.borrow_mut();
+            *first_error = first_error.take().or(error);
         }
         result
     }
 
+    /// Calls the tool with one small limit.
     pub(super) async fn call_limited(
         &self,
         limited: &LimitedHost,
         arguments: Map<String, Value>,
-    ) -> TrialResult {
+    ) -> CallResult {
         self.call_on(&limited.host, arguments).await
     }
 
-    async fn call_on(&self, host: &Host, arguments: Map<String, Value>) -> TrialResult {
+    async fn call_on(&self, host: &Host, arguments: Map<String, Value>) -> CallResult {
         host.call(self.name(), Value::Object(arguments)).await
     }
 }
 
-/// Returns whether a tool failed, and says that it is to blame itself. An uncaught
-/// exception ends like this, too.
-pub(super) async fn is_at_fault(host: &Host, tool: &str, result: &TrialResult) -> bool {
+/// Returns whether a tool failed and says that the tool itself is at fault.
+///
+/// An uncaught exception also ends like this.
+pub(super) async fn is_tool_fault(host: &Host, tool: &str, result: &CallResult) -> bool {
     let Err(CallError::Failed(failure)) = result else {
         return false;
     };
@@ -103,8 +106,8 @@ pub(super) async fn is_at_fault(host: &Host, tool: &str, result: &TrialResult) -
     failure.kind == FailureKind::Failed && kinds.unwrap_or_default()
 }
 
-/// Makes arguments name the scratch skill, and its file if they hold a path.
-pub(super) fn point_at_scratch(rule: Option<&FolderRule>, arguments: &mut Map<String, Value>) {
+/// Changes arguments to name the scratch skill, and its file if the tool takes a path.
+pub(super) fn use_scratch_skill(rule: Option<&FolderRule>, arguments: &mut Map<String, Value>) {
     let Some(rule) = rule else { return };
     arguments.insert(rule.skill_property.clone(), SKILL.into());
     if let Some(path) = &rule.path_property {

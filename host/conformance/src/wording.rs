@@ -1,24 +1,24 @@
-//! The result of a call, in words for the component's author.
+//! Describes the results of calls for the component's author.
 
 use serde_json::Value;
 use skillhost::{CallError, Output, Stop};
 
 use super::report::Reason;
 
-/// The result of a call that a check made.
-pub(super) type TrialResult = Result<Output, CallError>;
+/// The result of a call.
+pub(super) type CallResult = Result<Output, CallError>;
 
-/// Most characters that a reason quotes from a component.
-const QUOTED: usize = 300;
+/// The most characters that a reason quotes from a component.
+const MAX_QUOTED: usize = 300;
 
 /// Describes a result.
-pub(super) fn describe(result: &TrialResult) -> String {
+pub(super) fn describe(result: &CallResult) -> String {
     match result {
         Ok(output) => format!("it answered {}", quoted(output.text())),
         Err(error @ CallError::Failed(failure)) => {
-            let met = error.met_limit();
-            let met = met.map_or_else(String::new, |met| format!(", and before that {met}"));
-            format!("it failed with {}{met}", quoted(&failure.message))
+            let limit = error.met_limit();
+            let limit = limit.map_or_else(String::new, |limit| format!("; before that, {limit}"));
+            format!("it failed with {}{limit}", quoted(&failure.message))
         }
         Err(CallError::Arguments(message)) => {
             format!("the host refused the arguments: {}", shortened(message))
@@ -35,26 +35,27 @@ pub(super) fn describe(result: &TrialResult) -> String {
 /// Returns advice for a tool that the host stopped.
 fn advice(stop: &Stop) -> &'static str {
     match stop {
-        Stop::Time(_) => "answer in time: stop after a number of files or bytes, and say so",
+        Stop::Time(_) => "stop after a number of files or bytes, and say so in the answer",
         Stop::Memory(_) => "read a bounded number of bytes, and fail for larger files",
-        Stop::Output(_) => "bound the size of the answer, and say that there is more",
+        Stop::Output(_) => "limit the size of the answer, and say in it that there is more",
         Stop::Trap(_) => {
-            "a panic, an uncaught exception and an exit end a call like this: return a failure; \
-             `--log info` shows what the tool printed before"
+            "do not panic, exit, or leave an exception uncaught: return a failure; `--log info` \
+             shows what the tool printed before"
         }
         Stop::Handles(_) => "close one file before you open the next",
-        Stop::DirectoryEntries(_) => "stop after a number of names, and say so",
-        _ => "use less of it",
+        Stop::DirectoryEntries(_) => "stop after a number of names, and say so in the answer",
+        _ => "use less of what the limit counts",
     }
 }
 
-/// Accepts an answer and the tool's own failure. Any other result is an error.
-/// `context` begins the reason.
-pub(super) fn answered_or_failed(result: &TrialResult, context: &str) -> Result<(), Reason> {
+/// Checks that a call ended in an answer or in the tool's own failure.
+///
+/// `context` is the start of the error's text.
+pub(super) fn answered_or_failed(result: &CallResult, context: &str) -> Result<(), Reason> {
     let fix = match result {
         Ok(_) | Err(CallError::Failed(_)) => return Ok(()),
         Err(CallError::Stopped { stop, .. }) => advice(stop),
-        Err(_) => "make the schema accept the arguments that the tool is for",
+        Err(_) => "let the schema accept the arguments that the tool needs",
     };
     Err(Reason {
         why: format!("{context}: {}", describe(result)),
@@ -62,14 +63,14 @@ pub(super) fn answered_or_failed(result: &TrialResult, context: &str) -> Result<
     })
 }
 
-/// Returns the start of a text as a JSON string.
+/// Returns the start of a text, quoted as a JSON string.
 pub(super) fn quoted(text: &str) -> String {
     Value::from(shortened(text)).to_string()
 }
 
-/// Returns the start of a text.
+/// Returns the start of a text, with an ellipsis if it is longer.
 pub(super) fn shortened(text: &str) -> String {
-    match text.char_indices().nth(QUOTED) {
+    match text.char_indices().nth(MAX_QUOTED) {
         None => text.to_owned(),
         Some((end, _)) => format!("{}…", &text[..end]),
     }

@@ -1,11 +1,11 @@
-//! Tries requests on the skills of a folder: which of them have a right skill among the
-//! first hits, and how long that takes.
+//! Measures how many queries find a right skill of a folder among the first hits, and how
+//! long the searches take.
 //!
-//! `cargo run --release -p skillhost-index --example requests -- SKILLS REQUESTS [--misses]`
+//! `cargo run --release -p skillhost-index --example requests -- SKILLS QUERIES [--misses]`
 //!
-//! `REQUESTS` is a file with a request a line: a label such as its language, the
-//! request and the names of the right skills, with tabs between them and blanks between
-//! names. A name may end in `*`.
+//! `QUERIES` is a file with one query to a line: a label such as its language, the query,
+//! and the names of the right skills. There are tabs between these columns, and blanks
+//! between names. A name may end in `*`.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 use skillhost::{Catalog, SkillIndex as _, SkillsRoot};
 use skillhost_index::MemoryIndex;
 
-/// A right skill among so many is found.
-const FIRST: usize = 5;
+/// The number of hits among which the right skill must be.
+const MAX_HITS: usize = 5;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [skills, requests, options @ ..] = arguments.as_slice() else {
-        return Err("give a folder of skills and a file of requests".into());
+    let [skills, queries, options @ ..] = arguments.as_slice() else {
+        return Err("give a folder of skills and a file of queries".into());
     };
     let root = SkillsRoot::new(skills);
     let catalog = Catalog::open(&[root], None)?;
@@ -29,36 +29,38 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let mut rates: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     let mut times: Vec<Duration> = Vec::new();
-    let text = std::fs::read_to_string(requests)?;
+    let text = std::fs::read_to_string(queries)?;
     for (number, line) in text.lines().enumerate() {
-        let [label, request, right] = line.split('\t').collect::<Vec<_>>()[..] else {
+        let [label, query, right_skills] = line.split('\t').collect::<Vec<_>>()[..] else {
             return Err(format!("line {}: not three columns", number + 1).into());
         };
         let start = Instant::now();
-        let found = index.search(request, FIRST, &|_| true);
+        let result = index.search(query, MAX_HITS, &|_| true);
         times.push(start.elapsed());
         let is_right = |name: &str| {
-            right.split(' ').any(|right| match right.strip_suffix('*') {
-                Some(start) => name.starts_with(start),
+            let mut right_skills = right_skills.split(' ');
+            right_skills.any(|right| match right.strip_suffix('*') {
+                Some(prefix) => name.starts_with(prefix),
                 None => name == right,
             })
         };
-        let good = found.hits.iter().any(|hit| is_right(&hit.name));
+        let is_found = result.hits.iter().any(|hit| is_right(&hit.name));
         let half = if number % 2 == 0 { "even" } else { "odd" };
         for key in ["all", half, label] {
-            let (hits, of) = rates.entry(key).or_default();
-            *hits += usize::from(good);
-            *of += 1;
+            let (found, all) = rates.entry(key).or_default();
+            *found += usize::from(is_found);
+            *all += 1;
         }
-        if !good && options.iter().any(|option| option == "--misses") {
-            println!("{half} {request} ({right})");
-            for hit in found.hits {
+        if !is_found && options.iter().any(|option| option == "--misses") {
+            println!("{half} {query} ({right_skills})");
+            for hit in result.hits {
                 println!("    {}: {}", hit.name, hit.matches.join(" · "));
             }
         }
     }
-    for (label, (hits, of)) in rates {
-        println!("{label}: {hits} of {of}, {:.3}", hits as f64 / of as f64);
+    for (label, (found, all)) in rates {
+        let rate = found as f64 / all as f64;
+        println!("{label}: {found} of {all}, {rate:.3}");
     }
     times.sort();
     println!(

@@ -1,5 +1,5 @@
-//! Prints the start, the searches, the updates and the memory of an index over generated
-//! skills.
+//! Measures an index of generated skills: the times of its start, of searches and of an
+//! update, and its memory.
 //!
 //! `cargo run --release -p skillhost-index --example scale -- 10000`
 
@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 use skillhost::{Catalog, SkillIndex as _, SkillsRoot};
 use skillhost_index::MemoryIndex;
 
-/// Lines of a body: about 8 KB, as the skills of public collections have.
+/// The lines of a body: about 8 KB, like the skills in public collections.
 const LINES: u64 = 110;
-/// Different words, of which the first are the most frequent.
+/// The number of different words. The first ones are the most frequent.
 const WORDS: u64 = 60_000;
-/// Searches that are timed.
+/// The number of searches to measure.
 const SEARCHES: u64 = 500;
 
-/// Numbers that are the same in every run.
+/// A generator of numbers that are the same in every run.
 struct Random(u64);
 
 impl Random {
@@ -30,10 +30,10 @@ impl Random {
         (self.0 >> 33) % below
     }
 
-    /// Returns a word: one in two is one of the first 250.
+    /// Returns a word. Every second word is one of the first 250.
     fn word(&mut self) -> String {
-        let most = WORDS >> self.next(16);
-        let mut number = self.next(most.max(1)) + 20;
+        let end = WORDS >> self.next(16);
+        let mut number = self.next(end.max(1)) + 20;
         let mut word = String::new();
         while number > 0 {
             word.push_str(["ba", "ke", "li", "mo", "nu", "ra", "se", "to"][(number % 8) as usize]);
@@ -94,7 +94,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     );
     println!("{:.1} MiB more, {:?}", memory()? - before, index.report());
 
-    for (what, typo) in [("words", ""), ("a mistyped word", "kebalimor ")] {
+    for (kind, typo) in [("words", ""), ("a mistyped word", "kebalimor ")] {
         let search = |_| {
             let query = random.words(8) + typo;
             let start = Instant::now();
@@ -103,11 +103,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         };
         let mut times: Vec<Duration> = (0..SEARCHES).map(search).collect();
         times.sort();
-        let at = |part: f64| times[(part * times.len() as f64) as usize];
+        let quantile = |part: f64| times[(part * times.len() as f64) as usize];
         println!(
-            "search with {what}: median {:.2?}, 99 % {:.2?}",
-            at(0.5),
-            at(0.99)
+            "search with {kind}: median {:.2?}, 99 % {:.2?}",
+            quantile(0.5),
+            quantile(0.99)
         );
     }
 
@@ -116,11 +116,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let start = Instant::now();
     index.update(&catalog);
     index.wait_until_ready(Duration::from_secs(600));
-    let found = index.search("xylophone", 1, &|_| true);
+    let result = index.search("xylophone", 1, &|_| true);
     println!(
         "a change shows after {:.2?}: {:?}",
         start.elapsed(),
-        found.hits
+        result.hits
     );
     Ok(())
 }

@@ -1,57 +1,79 @@
-//! The skills that an asker may see, and the terms that they have. A search counts no other
-//! skills, so that its answer says nothing about them. Not here: who may see which skill.
+//! The skills that a caller may see, and the terms in them.
+//!
+//! A search counts no other skills, so its answer tells nothing about them. The caller of
+//! the search decides who may see which skill.
 
-use crate::store::{Number, Postings, Store};
+use skillhost::Coverage;
 
-/// The skills of a store that an asker may see.
+use crate::store::{Extent, Postings, SkillNumber, Store};
+
+/// The skills of a store that a caller may see.
 pub(crate) struct AllowedSkills<'a> {
     store: &'a Store,
-    /// By its number: true for a skill that the asker may see, false for a removed one.
-    allowed: Vec<bool>,
+    /// Whether the caller may see each skill, by the skill's number.
+    is_allowed: Vec<bool>,
     count: usize,
+    coverage: Coverage,
 }
 
 impl<'a> AllowedSkills<'a> {
+    /// Finds the skills that `allowed` accepts. Skills without a SKILL.md are left out,
+    /// because the host never answers with one.
     pub(crate) fn new(store: &'a Store, allowed: &dyn Fn(&str) -> bool) -> Self {
-        let numbers = 0..store.end() as Number;
-        let skills = numbers.map(|number| store.skill(number));
-        let allowed = skills.map(|skill| skill.is_some_and(|skill| allowed(&skill.name)));
-        let allowed: Vec<bool> = allowed.collect();
+        let mut coverage = Coverage::All;
+        let numbers = 0..store.slot_count() as SkillNumber;
+        let is_allowed = numbers.map(|number| {
+            let skill = store.skill(number).filter(|skill| skill.stamp.is_some());
+            let Some(skill) = skill.filter(|skill| allowed(&skill.name)) else {
+                return false;
+            };
+            if skill.extent == Extent::Pending {
+                coverage = Coverage::Descriptions;
+            }
+            true
+        });
+        let is_allowed: Vec<bool> = is_allowed.collect();
         Self {
-            count: allowed.iter().filter(|allowed| **allowed).count(),
+            count: is_allowed.iter().filter(|allowed| **allowed).count(),
             store,
-            allowed,
+            is_allowed,
+            coverage,
         }
     }
 
-    /// Returns the store, which has other skills as well.
+    /// Returns the part of these skills' text that the store contains.
+    pub(crate) fn coverage(&self) -> Coverage {
+        self.coverage
+    }
+
+    /// Returns the store. It may also contain other skills.
     pub(crate) fn store(&self) -> &'a Store {
         self.store
     }
 
-    /// Returns the number of skills.
+    /// Returns the number of these skills.
     pub(crate) fn len(&self) -> usize {
         self.count
     }
 
-    /// Returns the number of skills that have a term.
-    pub(crate) fn count(&self, term: &str) -> u32 {
+    /// Returns the number of these skills with a term.
+    pub(crate) fn count_with(&self, term: &str) -> u32 {
         let postings = self.store.postings(term);
-        postings.map_or(0, |postings| self.count_of(postings))
+        postings.map_or(0, |postings| self.count_in(postings))
     }
 
-    /// Returns the number of skills in a term's postings.
-    pub(crate) fn count_of(&self, postings: &Postings) -> u32 {
-        // The common case: the asker may see everything, and nothing was removed.
-        if self.count == self.allowed.len() {
+    /// Returns the number of these skills in the postings of a term.
+    pub(crate) fn count_in(&self, postings: &Postings) -> u32 {
+        // The common case: the caller may see all skills, and none was removed.
+        if self.count == self.is_allowed.len() {
             return postings.count();
         }
-        let allowed = postings.iter().filter(|(number, _)| self.has(*number));
+        let allowed = postings.iter().filter(|(number, _)| self.contains(*number));
         allowed.map(|_| 1).sum()
     }
 
-    /// Returns whether the asker may see the skill of a number.
-    pub(crate) fn has(&self, number: Number) -> bool {
-        self.allowed[number as usize]
+    /// Returns whether the caller may see the skill with this number.
+    pub(crate) fn contains(&self, number: SkillNumber) -> bool {
+        self.is_allowed[number as usize]
     }
 }

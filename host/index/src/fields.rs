@@ -1,13 +1,14 @@
-//! The fields of a skill, and the weight of each of its terms. Not here: what a word
-//! is, and how terms are stored and searched.
+//! The fields of a skill, and the weight of each of its terms.
 //!
-//! The weight is BM25F: the occurrences of a term in each field, divided by the length
-//! of the field and multiplied by the weight of the field, are added, and the sum
-//! saturates. A word counts once in a line, and a line once in a skill, so that a
-//! thousand repetitions are as good as one.
+//! `text.rs` splits text into words, and `store.rs` stores the weights.
 //!
-//! The average lengths are constants. So a skill's weights depend on no other skill, and
-//! a change of one skill changes nothing of another. The figures are in bench/NOTES.md.
+//! The weights are BM25F. For each field, the occurrences of a term are divided by the
+//! field's length and multiplied by the field's weight. The sum of these saturates.
+//! Repeated words of a line count once, and so do repeated lines of a skill, so a thousand
+//! repetitions weigh no more than one.
+//!
+//! The usual lengths of fields are constants. So a skill's weights depend on no other skill,
+//! and a change of one skill does not affect another. bench/NOTES.md has measurements.
 
 use std::collections::HashSet;
 use std::hash::BuildHasher as _;
@@ -15,70 +16,71 @@ use std::hash::BuildHasher as _;
 use foldhash::fast::RandomState;
 use skillhost::frontmatter;
 
-use crate::text::{Analyzer, TermNumber, TokenKind, visible};
+use crate::text::{Analyzer, TermNumber, TokenKind, normalize};
 
-/// Most characters of a description that are searched: the specification's limit.
+/// The most characters of a description that are searched: the specification's limit.
 /// Guards against: a description that names every word.
 const MAX_DESCRIPTION_CHARS: usize = 1024;
 
-/// Most bytes of a line that are searched. Guards against: a file of one line that
-/// takes the memory of its length several times.
-const MAX_LINE: usize = 4096;
+/// The most bytes of a line that are searched. Guards against: a huge file of one line,
+/// of which several copies are in memory.
+const MAX_LINE_BYTES: usize = 4096;
 
-/// Most different terms of a skill. Guards against: one skill of random words that fills
-/// the index. One skill in a hundred has more than half as many.
+/// The most different terms of a skill. Guards against: one skill of random words that
+/// fills the index. In public collections, 99 of 100 skills have fewer than 1,500.
 const MAX_TERMS: usize = 3000;
 
-/// Most bytes of headings that are stored for the answer. Guards against: a skill of
+/// The most bytes of headings that are stored for answers. Guards against: a skill of
 /// nothing but headings.
-const MAX_HEADINGS: usize = 1024;
+const MAX_HEADING_BYTES: usize = 1024;
 
-/// Saturation: a sum of this size has half of the highest weight.
+/// The sum of a term's occurrences that gives half of the highest weight.
 const SATURATION: f32 = 4.0;
 
-/// The length from which on a shorter field weighs no more, as a part of the usual one.
-/// Guards against: a skill of one word that is found before those that explain it.
-const SHORTEST: f32 = 0.2;
+/// The smallest length of a field that counts, relative to the usual length. Guards
+/// against: a skill of one word that comes before skills that explain the word.
+const MIN_RELATIVE_LENGTH: f32 = 0.2;
 
-/// How a field counts.
+/// The parameters of a field.
 struct Field {
     weight: f32,
-    /// The part of the length that counts, from 0 to 1.
-    norm: f32,
+    /// The influence of the field's length, from 0 to 1.
+    length_influence: f32,
     /// The usual number of terms.
-    usual: f32,
-    /// Most occurrences that count. Guards against: many lines about one word.
-    most: u16,
+    usual_length: f32,
+    /// The most occurrences that count. Guards against: many lines about one word.
+    max_occurrences: u16,
 }
 
+/// The parameters of all fields. The constants below are indexes into this table.
 const FIELDS: [Field; 4] = [
     // The name.
     Field {
         weight: 5.0,
-        norm: 0.2,
-        usual: 2.6,
-        most: 1,
+        length_influence: 0.2,
+        usual_length: 2.6,
+        max_occurrences: 1,
     },
     // The description.
     Field {
         weight: 2.6,
-        norm: 0.6,
-        usual: 24.0,
-        most: 1,
+        length_influence: 0.6,
+        usual_length: 24.0,
+        max_occurrences: 1,
     },
     // The headings.
     Field {
         weight: 1.4,
-        norm: 0.65,
-        usual: 50.0,
-        most: 8,
+        length_influence: 0.65,
+        usual_length: 50.0,
+        max_occurrences: 8,
     },
     // The other lines of the body, without code.
     Field {
         weight: 0.4,
-        norm: 0.9,
-        usual: 520.0,
-        most: 16,
+        length_influence: 0.9,
+        usual_length: 520.0,
+        max_occurrences: 16,
     },
 ];
 const NAME: usize = 0;
@@ -86,57 +88,63 @@ const DESCRIPTION: usize = 1;
 const HEADINGS: usize = 2;
 const PROSE: usize = 3;
 
-/// A skill as the index takes it.
+/// The terms and texts of a skill for the index.
 #[derive(Debug, Default)]
 pub(crate) struct SkillFields<'a> {
-    /// The terms with their weights, in units of [`weight_of`].
+    /// The terms, each with its encoded weight. [`decode_weight`] decodes it.
     pub(crate) terms: Vec<(&'a str, u8)>,
-    /// The description and the headings, a line each.
-    pub(crate) shown: String,
-    /// True if it has more terms than [`MAX_TERMS`].
-    pub(crate) cut: bool,
+    /// The description and the headings, one to a line.
+    pub(crate) display_text: String,
+    /// Whether the skill has more terms than [`MAX_TERMS`].
+    pub(crate) is_cut: bool,
 }
 
-/// Returns the weight that a byte stands for.
-pub(crate) fn weight_of(byte: u8) -> f32 {
+/// Decodes a weight.
+pub(crate) fn decode_weight(byte: u8) -> f32 {
     f32::from(byte) * (SATURATION + 1.0) / 255.0
 }
 
-/// The part of a skill to read.
+/// The part of a SKILL.md to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum DocumentPart {
     Description,
     All,
 }
 
-/// Reads skills.
+/// Reads the fields of skills, one skill after another.
 pub(crate) struct FieldReader {
     analyzer: Analyzer,
     hasher: RandomState,
-    places: Places,
+    positions: TermPositions,
 }
 
-/// The places of the terms of a skill among its terms, by the numbers of the terms.
+/// The positions of terms in [`Occurrences::terms`] of the current skill.
+///
+/// Unlike a map, it needs no clearing for the next skill.
 #[derive(Default)]
-struct Places {
-    /// The skill, of all that were read, and the place in it.
-    places: Vec<(u32, u32)>,
+struct TermPositions {
+    /// For each term, by its number: the last skill that contained it, and its position there.
+    entries: Vec<(u32, u32)>,
+    /// The current skill.
     skill: u32,
 }
 
-/// The occurrences of the terms of a skill.
+/// The occurrences of terms in a skill.
 #[derive(Default)]
 struct Occurrences {
-    terms: Vec<Term>,
+    terms: Vec<TermOccurrences>,
+    /// The number of terms in each field.
     lengths: [usize; FIELDS.len()],
+    /// The number of lines that were read.
     line: u32,
-    cut: bool,
+    is_cut: bool,
 }
 
-struct Term {
+/// The occurrences of a term in each field of a skill.
+struct TermOccurrences {
     number: TermNumber,
     counts: [u16; FIELDS.len()],
-    /// The last line that has it.
+    /// The last line that contains the term.
     line: u32,
 }
 
@@ -145,85 +153,84 @@ impl FieldReader {
         Self {
             analyzer: Analyzer::new(),
             hasher: RandomState::default(),
-            places: Places::default(),
+            positions: TermPositions::default(),
         }
     }
 
     /// Returns the fields of a skill. `text` is the start of its SKILL.md.
-    pub(crate) fn read(&mut self, name: &str, text: &str, part: Part) -> SkillFields<'_> {
-        self.analyzer.forget();
-        self.places.begin();
-        let reading = frontmatter::read(text);
-        let front = reading.frontmatter;
-        let description = front.description.map(|field| field.value);
-        let description: String = description
-            .unwrap_or_default()
-            .chars()
-            .take(MAX_DESCRIPTION_CHARS)
-            .collect();
-        let description = visible(&description);
+    pub(crate) fn read(&mut self, name: &str, text: &str, part: DocumentPart) -> SkillFields<'_> {
+        self.analyzer.trim_cache();
+        self.positions.start_skill();
+        let document = frontmatter::read(text);
+        let frontmatter = document.frontmatter;
+        let description = frontmatter.description.map(|field| field.value);
+        let description = description.unwrap_or_default();
+        let start: String = description.chars().take(MAX_DESCRIPTION_CHARS).collect();
+        let description = normalize(&start);
 
-        let mut found = Occurrences::default();
-        self.line(&mut found, NAME, &visible(name));
-        self.line(&mut found, DESCRIPTION, &description);
-        let mut shown = description.split_whitespace().collect::<Vec<_>>().join(" ");
-        if part == Part::All {
-            // Some authors put words to be found by into keys of their own.
-            let metadata = front.metadata.map(|field| field.value).unwrap_or_default();
-            for pair in metadata.iter().chain(&front.unknown) {
-                self.line(&mut found, PROSE, &visible(&pair.value));
+        let mut occurrences = Occurrences::default();
+        self.count_line(&mut occurrences, NAME, &normalize(name));
+        self.count_line(&mut occurrences, DESCRIPTION, &description);
+        let mut display_text = description.split_whitespace().collect::<Vec<_>>().join(" ");
+        if part == DocumentPart::All {
+            // Some authors put search terms into keys of their own.
+            let metadata = frontmatter.metadata.map(|field| field.value);
+            let metadata = metadata.unwrap_or_default();
+            for pair in metadata.iter().chain(&frontmatter.unknown) {
+                self.count_line(&mut occurrences, PROSE, &normalize(&pair.value));
             }
-            self.body(&mut found, reading.split.body, &mut shown);
+            self.read_body(&mut occurrences, document.split.body, &mut display_text);
         }
-        let weights = found.weights().into_iter();
+        let weights = occurrences.weights().into_iter();
         let terms = weights.map(|(number, weight)| (self.analyzer.term(number), weight));
         SkillFields {
-            cut: found.cut,
-            shown,
+            is_cut: occurrences.is_cut,
+            display_text,
             terms: terms.collect(),
         }
     }
 
-    fn body(&mut self, found: &mut Occurrences, body: &str, shown: &mut String) {
-        let mut seen = HashSet::new();
-        let mut code = false;
-        let start = shown.len();
+    /// Counts the terms of a body without its code, and adds its headings to `display_text`.
+    fn read_body(&mut self, occurrences: &mut Occurrences, body: &str, display_text: &mut String) {
+        let mut seen_lines = HashSet::new();
+        let mut is_code = false;
+        let start = display_text.len();
         for line in body.lines() {
             let line = line.trim();
             if line.starts_with("```") || line.starts_with("~~~") {
-                code = !code;
+                is_code = !is_code;
                 continue;
             }
-            if code || line.is_empty() || !seen.insert(self.hasher.hash_one(line)) {
+            if is_code || line.is_empty() || !seen_lines.insert(self.hasher.hash_one(line)) {
                 continue;
             }
-            let line = visible(line);
+            let line = normalize(line);
             match heading(&line) {
                 Some(heading) => {
-                    self.line(found, HEADINGS, heading);
-                    if shown.len() - start + heading.len() < MAX_HEADINGS {
-                        shown.push('\n');
-                        shown.push_str(heading);
+                    self.count_line(occurrences, HEADINGS, heading);
+                    if display_text.len() - start + heading.len() < MAX_HEADING_BYTES {
+                        display_text.push('\n');
+                        display_text.push_str(heading);
                     }
                 }
-                None => self.line(found, PROSE, &line),
+                None => self.count_line(occurrences, PROSE, &line),
             }
         }
     }
 
     /// Counts the terms of a line.
-    fn line(&mut self, found: &mut Occurrences, field: usize, text: &str) {
-        found.line += 1;
-        let text = &text[..text.floor_char_boundary(MAX_LINE)];
+    fn count_line(&mut self, occurrences: &mut Occurrences, field: usize, text: &str) {
+        occurrences.line += 1;
+        let text = &text[..text.floor_char_boundary(MAX_LINE_BYTES)];
         self.analyzer.tokens(text, |token| {
             if token.kind != TokenKind::StopWord {
-                found.count(&mut self.places, token.number, field);
+                occurrences.count(&mut self.positions, token.number, field);
             }
         });
     }
 }
 
-/// Returns the text of a heading.
+/// Returns the text of a line that is a heading.
 fn heading(line: &str) -> Option<&str> {
     let text = line.trim_start_matches('#');
     let level = line.len() - text.len();
@@ -231,65 +238,68 @@ fn heading(line: &str) -> Option<&str> {
     heading.then(|| text.trim().trim_end_matches('#').trim_end())
 }
 
-impl Places {
-    /// Begins with another skill.
-    fn begin(&mut self) {
+impl TermPositions {
+    /// Starts the next skill.
+    fn start_skill(&mut self) {
         self.skill = self.skill.wrapping_add(1);
         if self.skill == 0 {
-            self.places.clear();
+            self.entries.clear();
             self.skill = 1;
         }
     }
 
-    /// Returns the place of a term, which is new if it has none yet.
-    fn of(&mut self, term: TermNumber, new: usize) -> usize {
-        let at = term as usize;
-        if at >= self.places.len() {
-            self.places.resize(at + 1, (0, 0));
+    /// Returns the position of a term. A term that is new in the skill gets the position `next`.
+    fn get_or_insert(&mut self, term: TermNumber, next: usize) -> usize {
+        let index = term as usize;
+        if index >= self.entries.len() {
+            self.entries.resize(index + 1, (0, 0));
         }
-        let (skill, place) = &mut self.places[at];
+        let (skill, position) = &mut self.entries[index];
         if *skill != self.skill {
-            (*skill, *place) = (self.skill, new as u32);
+            (*skill, *position) = (self.skill, next as u32);
         }
-        *place as usize
+        *position as usize
     }
 }
 
 impl Occurrences {
-    fn count(&mut self, places: &mut Places, term: TermNumber, field: usize) {
-        let place = places.of(term, self.terms.len());
-        if place == self.terms.len() {
-            if place == MAX_TERMS {
-                self.cut = true;
+    /// Counts a term of the current line.
+    fn count(&mut self, positions: &mut TermPositions, term: TermNumber, field: usize) {
+        let position = positions.get_or_insert(term, self.terms.len());
+        if position == self.terms.len() {
+            if position == MAX_TERMS {
+                self.is_cut = true;
                 return;
             }
-            self.terms.push(Term {
+            self.terms.push(TermOccurrences {
                 number: term,
                 counts: [0; FIELDS.len()],
                 line: 0,
             });
         }
-        let found = &mut self.terms[place];
-        if found.line == self.line {
+        let term = &mut self.terms[position];
+        if term.line == self.line {
             return;
         }
-        found.line = self.line;
-        found.counts[field] = found.counts[field].saturating_add(1);
+        term.line = self.line;
+        term.counts[field] = term.counts[field].saturating_add(1);
         self.lengths[field] += 1;
     }
 
+    /// Returns each term with its encoded weight.
     fn weights(&self) -> Vec<(TermNumber, u8)> {
         let mut scales = [0.0; FIELDS.len()];
         for ((scale, field), length) in scales.iter_mut().zip(&FIELDS).zip(self.lengths) {
-            let relative = (length as f32 / field.usual).max(SHORTEST);
-            *scale = field.weight / (1.0 - field.norm + field.norm * relative);
+            let relative_length = (length as f32 / field.usual_length).max(MIN_RELATIVE_LENGTH);
+            *scale = field.weight
+                / (1.0 - field.length_influence + field.length_influence * relative_length);
         }
-        let weight = |term: &Term| {
+        let weight = |term: &TermOccurrences| {
             let fields = FIELDS.iter().zip(scales).zip(term.counts);
             let sum: f32 = fields
-                .map(|((field, scale), count)| f32::from(count.min(field.most)) * scale)
+                .map(|((field, scale), count)| f32::from(count.min(field.max_occurrences)) * scale)
                 .sum();
-            // As in `weight_of`: the highest weight is 255.
+            // The inverse of `decode_weight`: the highest weight is 255.
             (255.0 * sum / (sum + SATURATION)).clamp(1.0, 255.0) as u8
         };
         let terms = self.terms.iter();
@@ -303,23 +313,23 @@ mod tests {
 
     use super::*;
 
-    /// Returns the weights of a skill's terms.
+    /// Returns the encoded weights of a skill's terms.
     fn weights(description: &str, body: &str) -> HashMap<String, u8> {
         let text = format!("---\nname: x\ndescription: {description}\n---\n{body}");
         let mut reader = FieldReader::new();
-        let terms = reader.read("x", &text, Part::All).terms.into_iter();
+        let terms = reader.read("x", &text, DocumentPart::All).terms.into_iter();
         terms.map(|(term, weight)| (term.into(), weight)).collect()
     }
 
     #[test]
-    fn weighs_the_description_over_headings_over_prose_and_leaves_code_out() {
-        let found = weights("apples", "# Pears\nplums\n```\ncherries\n```\n");
-        assert!(found["appl"] > found["pear"] && found["pear"] > found["plum"]);
-        assert!(!found.contains_key("cherri"));
+    fn weighs_descriptions_over_headings_over_prose_over_code() {
+        let weights = weights("apples", "# Pears\nplums\n```\ncherries\n```\n");
+        assert!(weights["appl"] > weights["pear"] && weights["pear"] > weights["plum"]);
+        assert!(!weights.contains_key("cherri"));
     }
 
     #[test]
-    fn a_thousand_repetitions_weigh_no_more_than_one() {
+    fn repetitions_weigh_no_more_than_one_occurrence() {
         let once = weights("apples", "# Pears\nplums");
         for (term, description, body) in [
             ("appl", "apples ".repeat(100), "# Pears\nplums".to_owned()),
@@ -339,38 +349,38 @@ mod tests {
                 "# Pears\n".to_owned() + &"plums\n".repeat(1000),
             ),
         ] {
-            let often = weights(description.trim(), &body);
-            assert!(often[term] <= once[term], "{term}");
+            let repeated = weights(description.trim(), &body);
+            assert!(repeated[term] <= once[term], "{term}");
         }
     }
 
     #[test]
-    fn a_word_among_many_weighs_less() {
+    fn word_in_a_longer_field_weighs_less() {
         let many: String = (0..100).map(|number| format!("w{number} ")).collect();
         let few = weights("apples", "")["appl"];
         assert!(weights(&format!("apples {many}"), "")["appl"] < few / 2);
     }
 
     #[test]
-    fn bounds_terms_headings_and_lines() {
+    fn limits_terms_headings_and_lines() {
         let words: String = (0..100_000)
             .map(|number| format!("# w{number}\n"))
             .collect();
         let mut reader = FieldReader::new();
-        let fields = reader.read("x", &words, Part::All);
-        assert!(fields.cut && fields.terms.len() == MAX_TERMS);
-        assert!(fields.shown.len() <= MAX_HEADINGS);
-        let line = "a ".repeat(MAX_LINE) + "apples";
+        let fields = reader.read("x", &words, DocumentPart::All);
+        assert!(fields.is_cut && fields.terms.len() == MAX_TERMS);
+        assert!(fields.display_text.len() <= MAX_HEADING_BYTES);
+        let line = "a ".repeat(MAX_LINE_BYTES) + "apples";
         assert!(!weights("x", &line).contains_key("appl"));
     }
 
     #[test]
-    fn keeps_descriptions_and_headings_as_a_person_sees_them() {
+    fn display_text_has_no_hidden_characters() {
         let text = "---\ndescription: Brews\u{200b} tea\n---\n# Fi\u{e0041}ne ##\n";
         let mut reader = FieldReader::new();
-        let fields = reader.read("tea", text, Part::All);
-        assert_eq!(fields.shown, "Brews tea\nFine");
-        let fields = reader.read("tea", text, Part::Description);
-        assert_eq!(fields.shown, "Brews tea");
+        let fields = reader.read("tea", text, DocumentPart::All);
+        assert_eq!(fields.display_text, "Brews tea\nFine");
+        let fields = reader.read("tea", text, DocumentPart::Description);
+        assert_eq!(fields.display_text, "Brews tea");
     }
 }

@@ -1,4 +1,4 @@
-//! An index of skills in memory. It finds the skills for a request in plain words.
+//! An index of skills in memory. It finds the skills for a query in plain words.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -10,45 +10,47 @@
 //! # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../skills");
 //! let catalog = Arc::new(Catalog::open(&[SkillsRoot::new(path)], None)?);
 //! let index = MemoryIndex::build_now(&catalog);
-//! let found = index.search("how much is a fifth of the price", 3, &|_| true);
-//! assert_eq!(found.hits[0].name, "calculator");
+//! let result = index.search("how much is a fifth of the price", 3, &|_| true);
+//! assert_eq!(result.hits[0].name, "calculator");
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! A server makes one with [`MemoryIndex::new`] and calls [`SkillIndex::update`] at its
-//! start and whenever a skill may have changed. The index reads names and descriptions
-//! first, then the bodies, and later only files that have changed.
+//! A server creates an index with [`MemoryIndex::new`]. It calls [`SkillIndex::update`] when
+//! it starts and whenever a skill may have changed. An update reads only files that have
+//! changed: first their names and descriptions, then their bodies.
 //!
 //! # Ranking
 //!
-//! BM25F over name, description, headings and prose, in this order of weight. Words of
-//! English are compared by their stems, text of scripts without blanks by pairs of
-//! characters, and all without case, diacritics and hidden characters. A word that no
-//! skill has stands for the most similar ones that some have. Only the skills that the
-//! asker may see count in all this: others change nothing in an answer. `thesaurus.txt` adds the
-//! terms of skills for the words of people, in English, Chinese, Japanese, German and a
-//! few of other languages. They count together with the word for which they stand.
+//! The ranking is BM25F over name, description, headings and prose, in this order of
+//! weight.
+//!
+//! - English words are compared by their stems, and text without blanks between words by
+//!   pairs of characters. Case, diacritics and hidden characters do not count.
+//! - A word that no skill contains stands for the most similar words that skills contain.
+//! - `thesaurus.txt` adds the terms that skills use for the words of a query, mainly in
+//!   English, Chinese, Japanese and German. A synonym and its word count as one.
+//! - Only skills that the caller may see count. Other skills do not affect an answer.
 //!
 //! # Between processes
 //!
-//! A host with a cache gives the index a place in it. An update that reads more than 100
-//! skills saves the index there, and the next process begins with it: it looks at each
-//! SKILL.md's size, times and inode, and reads those that differ.
+//! A host with a cache gives the index a storage. An update saves the index there after more
+//! than 100 changes. The next process loads it, compares the size, times and inode of
+//! each SKILL.md, and reads those that differ.
 //!
-//! # Bounds
+//! # Limits
 //!
-//! | what | bound | beyond it |
+//! | what | limit | beyond the limit |
 //! |---|---|---|
 //! | a SKILL.md | the first 128 KiB, 3,000 different terms | the rest is not searched |
 //! | a description | 1,024 characters | the rest is not searched |
 //! | the index | 56 MiB | the bodies of further skills are not searched |
 //! | | 72 MiB | further skills are not found |
-//! | a request | 4 KiB, 64 terms | the rest is not read |
+//! | a query | 4 KiB, 64 terms | the rest is not read |
 //! | an answer | 100 skills | |
 //!
-//! [`MemoryIndex::report`] names the skills to which a bound applies, and the log has
-//! their number.
+//! [`MemoryIndex::report`] names skills that exceed a limit, and the log shows their
+//! number.
 
 mod text;
 
@@ -62,7 +64,7 @@ mod store;
 
 mod allowed;
 
-mod request;
+mod query;
 
 mod rank;
 
@@ -77,13 +79,14 @@ mod worker;
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
-use skillhost::{Catalog, Coverage, IndexStorage, SearchResult, SkillIndex};
+use skillhost::{Catalog, IndexStorage, SearchResult, SkillIndex};
 
 pub use report::{IndexReport, SkillNames};
 
-use storage::Storage;
+use allowed::AllowedSkills;
+use storage::SavedIndex;
 use store::Store;
-use update::Room;
+use update::IndexLimits;
 use worker::Worker;
 
 /// An index of skills in memory.
@@ -92,24 +95,25 @@ pub struct MemoryIndex {
     worker: Worker,
 }
 
-/// What searches and the index's own thread share.
+/// The state that searches share with the thread of the index.
 #[derive(Default)]
 struct Shared {
     content: RwLock<Content>,
-    storage: Mutex<Storage>,
-    room: Room,
+    saved_index: Mutex<SavedIndex>,
+    limits: IndexLimits,
 }
 
-/// The content of the index.
+/// The content that searches read.
 #[derive(Default)]
 struct Content {
     store: Store,
-    coverage: Coverage,
+    /// Whether an update has read all names and descriptions.
+    has_descriptions: bool,
     report: IndexReport,
 }
 
 impl MemoryIndex {
-    /// Makes an empty index. Its thread starts with the first update.
+    /// Creates an empty index. Its thread starts with the first update.
     pub fn new() -> Self {
         Self {
             shared: Arc::default(),
@@ -117,22 +121,25 @@ impl MemoryIndex {
         }
     }
 
-    /// Makes an index and reads all skills of a catalog before it returns, for a process
-    /// that searches once.
+    /// Creates an index and reads all skills of a catalog before it returns.
+    ///
+    /// This suits a process that searches once.
     pub fn build_now(catalog: &Catalog) -> Self {
         let index = Self::new();
         update::update(&index.shared, catalog, &|| false);
         index
     }
 
-    /// Waits until the index has read the skills as they were at the last update, and
-    /// reads them on this thread: that of the index has a low priority. Returns false if
-    /// that takes longer than the timeout.
+    /// Waits until the index has read all skills as of the last call of
+    /// [`SkillIndex::update`]. Returns `false` after the timeout.
+    ///
+    /// Takes over the work on this thread, because the thread of the index has a low
+    /// priority.
     pub fn wait_until_ready(&self, timeout: Duration) -> bool {
         self.worker.wait_until_idle(&self.shared, timeout)
     }
 
-    /// Returns the number of skills, and what the bounds have left out.
+    /// Returns the size of the index, and the skills that its limits have left out.
     pub fn report(&self) -> IndexReport {
         self.shared.read().report.clone()
     }
@@ -151,8 +158,8 @@ impl std::fmt::Debug for MemoryIndex {
 }
 
 impl SkillIndex for MemoryIndex {
-    fn keep_in(&self, storage: Arc<dyn IndexStorage>) {
-        self.shared.storage().keep_in(storage);
+    fn set_storage(&self, storage: Arc<dyn IndexStorage>) {
+        self.shared.saved_index().set_storage(storage);
     }
 
     fn update(&self, catalog: &Arc<Catalog>) {
@@ -161,13 +168,13 @@ impl SkillIndex for MemoryIndex {
 
     fn search(&self, query: &str, limit: usize, allowed: &dyn Fn(&str) -> bool) -> SearchResult {
         let content = self.shared.read();
-        let hits = match content.coverage {
-            Coverage::Nothing => Vec::new(),
-            _ => rank::search(&content.store, query, limit, allowed),
-        };
+        if !content.has_descriptions {
+            return SearchResult::default();
+        }
+        let skills = AllowedSkills::new(&content.store, allowed);
         SearchResult {
-            hits,
-            coverage: content.coverage,
+            hits: rank::search(&skills, query, limit),
+            coverage: skills.coverage(),
         }
     }
 }

@@ -1,5 +1,6 @@
-//! The ranking: which skills fit a request best, and why. Not here: the weights of terms
-//! in skills, and what a request asks for.
+//! Ranks skills for a query, and gives the reasons for each hit.
+//!
+//! `fields.rs` weighs the terms of skills, and `query.rs` those of a query.
 
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, HashMap};
@@ -7,34 +8,37 @@ use std::collections::{BinaryHeap, HashMap};
 use skillhost::SearchHit;
 
 use crate::allowed::AllowedSkills;
-use crate::fields::weight_of;
-use crate::request::{Request, Wanted};
-use crate::store::{Number, Store};
+use crate::fields::decode_weight;
+use crate::query::{Query, QueryTerm};
+use crate::store::{SkillNumber, Store};
 use crate::text::{Analyzer, TokenKind};
 
-/// What the other terms of a part add to its best one. bench/NOTES.md has others.
-const OTHERS: f32 = 0.4;
+/// The factor for all terms of a part but its best one. bench/NOTES.md compares others.
+const OTHER_TERMS_FACTOR: f32 = 0.4;
 
-/// The power of a term's rarity. The words of a catalog are rare for two reasons: they name
-/// something, or people do not write them into skills ("hardly", "decade").
-const RARITY: f32 = 0.7;
+/// The exponent of a term's rarity.
+///
+/// It is below 1 because rarity alone says too little: a word may be rare because it names
+/// something, or because people do not write it into skills ("hardly", "decade").
+const RARITY_EXPONENT: f32 = 0.7;
 
-/// Most hits of an answer. Guards against: a limit of a model that asks for all skills.
+/// The most hits of an answer. Guards against: a limit of a model that asks for all skills.
 const MAX_HITS: usize = 100;
 
-/// Most words, and most headings, that say why a skill fits.
-const MAX_WORDS: usize = 6;
-const MAX_HEADINGS: usize = 2;
+/// The most words among the reasons for a hit.
+const MAX_REASON_WORDS: usize = 6;
 
-/// Most characters of a word or heading. Guards against: a skill that answers with a
-/// heading of a page.
-const MAX_MATCH_CHARS: usize = 80;
+/// The most headings among the reasons for a hit.
+const MAX_REASON_HEADINGS: usize = 2;
 
-/// A skill that may be a hit.
+/// The most characters of a reason. Guards against: a skill with a heading as long as a page.
+const MAX_REASON_CHARS: usize = 80;
+
+/// A skill with a score. Ordered by score, then by name.
 struct Candidate<'a> {
     score: f32,
     name: &'a str,
-    number: Number,
+    number: SkillNumber,
 }
 
 impl Ord for Candidate<'_> {
@@ -58,24 +62,17 @@ impl PartialEq for Candidate<'_> {
 
 impl Eq for Candidate<'_> {}
 
-/// Returns the skills that fit a request best, best first. Skills that are not allowed
-/// change nothing in the answer.
-pub(crate) fn search(
-    store: &Store,
-    request: &str,
-    limit: usize,
-    allowed: &dyn Fn(&str) -> bool,
-) -> Vec<SearchHit> {
-    let skills = AllowedSkills::new(store, allowed);
-    let mut request = Request::read(request, &skills);
-    for wanted in request.parts.iter_mut().flatten() {
-        wanted.weight *= rarity(&skills, &wanted.term);
+/// Returns the skills that fit a query best, best first.
+pub(crate) fn search(skills: &AllowedSkills<'_>, query: &str, limit: usize) -> Vec<SearchHit> {
+    let store = skills.store();
+    let mut query = Query::read(query, skills);
+    for term in query.parts.iter_mut().flatten() {
+        term.weight *= rarity(skills, &term.term);
     }
-    let scored = scores(store, &request).into_iter().enumerate();
-    let scored = scored.filter(|(_, score)| *score > 0.0);
-    let candidate = |(number, score): (usize, f32)| {
-        let number = number as Number;
-        if !skills.has(number) {
+    let scores = scores(store, &query).into_iter().enumerate();
+    let candidates = scores.filter_map(|(number, score)| {
+        let number = number as SkillNumber;
+        if score <= 0.0 || !skills.contains(number) {
             return None;
         }
         let name = &*store.skill(number)?.name;
@@ -84,142 +81,145 @@ pub(crate) fn search(
             name,
             number,
         })
-    };
-    let mut candidates: BinaryHeap<Candidate> = scored.filter_map(candidate).collect();
+    });
+    let mut candidates: BinaryHeap<Candidate> = candidates.collect();
     let mut best = Vec::new();
     while best.len() < limit.min(MAX_HITS)
         && let Some(candidate) = candidates.pop()
     {
         best.push(candidate.number);
     }
-    hits(store, &request, &best)
+    hits(store, &query, &best)
 }
 
-/// Returns how rare a term is among these skills: 0 for one that none has.
+/// Returns the rarity of a term among these skills, or 0 if none has the term.
 fn rarity(skills: &AllowedSkills<'_>, term: &str) -> f32 {
-    let (all, with) = (skills.len() as f32, skills.count(term) as f32);
-    if with == 0.0 {
+    let (all, with_term) = (skills.len() as f32, skills.count_with(term) as f32);
+    if with_term == 0.0 {
         return 0.0;
     }
-    let rarity = (1.0 + (all - with + 0.5) / (with + 0.5)).ln();
-    rarity.powf(RARITY)
+    let rarity = (1.0 + (all - with_term + 0.5) / (with_term + 0.5)).ln();
+    rarity.powf(RARITY_EXPONENT)
 }
 
-/// Returns the score of each skill, by its number.
-fn scores(store: &Store, request: &Request) -> Vec<f32> {
-    let mut scores = vec![0.0_f32; store.end()];
-    // Of each skill, the best term of a part and the sum of all. Skills without any of
-    // them are not in `found`.
-    let mut parts = vec![(0.0_f32, 0.0_f32); store.end()];
-    let mut found = Vec::new();
-    for part in &request.parts {
-        for wanted in part {
-            let Some(postings) = store.postings(&wanted.term) else {
+/// Returns the score of each skill, by the skill's number.
+fn scores(store: &Store, query: &Query) -> Vec<f32> {
+    let mut scores = vec![0.0_f32; store.slot_count()];
+    // The best score of a term in the current part, and the sum of all, for each skill.
+    let mut part_scores = vec![(0.0_f32, 0.0_f32); store.slot_count()];
+    let mut skills_of_part = Vec::new();
+    for part in &query.parts {
+        for term in part {
+            let Some(postings) = store.postings(&term.term) else {
                 continue;
             };
             for (number, weight) in postings.iter() {
-                let score = wanted.weight * weight_of(weight);
-                let (best, sum) = &mut parts[number as usize];
+                let score = term.weight * decode_weight(weight);
+                let (best, sum) = &mut part_scores[number as usize];
                 if *sum == 0.0 {
-                    found.push(number);
+                    skills_of_part.push(number);
                 }
                 *best = best.max(score);
                 *sum += score;
             }
         }
-        for number in found.drain(..) {
-            let (best, sum) = std::mem::take(&mut parts[number as usize]);
-            scores[number as usize] += best + OTHERS * (sum - best);
+        for number in skills_of_part.drain(..) {
+            let (best, sum) = std::mem::take(&mut part_scores[number as usize]);
+            scores[number as usize] += best + OTHER_TERMS_FACTOR * (sum - best);
         }
     }
     scores
 }
 
 /// Returns the hits with their reasons.
-fn hits(store: &Store, request: &Request, best: &[Number]) -> Vec<SearchHit> {
-    // A table, because a term may have as many postings as there are skills.
-    let mut places: Vec<Option<u8>> = vec![None; store.end()];
-    for (number, place) in best.iter().zip(0..) {
-        places[*number as usize] = Some(place);
+fn hits(store: &Store, query: &Query, best: &[SkillNumber]) -> Vec<SearchHit> {
+    // A table rather than a map, because a term may have as many postings as there are skills.
+    let mut ranks: Vec<Option<u8>> = vec![None; store.slot_count()];
+    for (number, rank) in best.iter().zip(0..) {
+        ranks[*number as usize] = Some(rank);
     }
-    let mut matched: Vec<Vec<(f32, &Wanted)>> = vec![Vec::new(); best.len()];
-    for wanted in request.parts.iter().flatten() {
-        let Some(postings) = store.postings(&wanted.term) else {
+    let mut terms_by_rank: Vec<Vec<(f32, &QueryTerm)>> = vec![Vec::new(); best.len()];
+    for term in query.parts.iter().flatten() {
+        let Some(postings) = store.postings(&term.term) else {
             continue;
         };
         for (number, weight) in postings.iter() {
-            if let Some(place) = places[number as usize] {
-                matched[usize::from(place)].push((wanted.weight * weight_of(weight), wanted));
+            if let Some(rank) = ranks[number as usize] {
+                let score = term.weight * decode_weight(weight);
+                terms_by_rank[usize::from(rank)].push((score, term));
             }
         }
     }
     let mut analyzer = Analyzer::new();
-    let skills = best
-        .iter()
-        .zip(matched)
-        .filter_map(|(number, mut matched)| {
-            let skill = store.skill(*number)?;
-            matched.sort_by(|one, other| other.0.total_cmp(&one.0));
-            let matched: Vec<&Wanted> = matched.into_iter().map(|(_, wanted)| wanted).collect();
-            Some(SearchHit {
-                name: skill.name.to_string(),
-                matches: reasons(&mut analyzer, &skill.name, &skill.shown, &matched),
-            })
-        });
-    skills.collect()
+    let hits = best.iter().zip(terms_by_rank);
+    let hits = hits.filter_map(|(number, mut terms)| {
+        let skill = store.skill(*number)?;
+        terms.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+        let terms: Vec<&QueryTerm> = terms.into_iter().map(|(_, term)| term).collect();
+        Some(SearchHit {
+            name: skill.name.to_string(),
+            matches: reasons(&mut analyzer, &skill.name, &skill.display_text, &terms),
+        })
+    });
+    hits.collect()
 }
 
-/// Returns the words of a skill for matched terms, best first, and then the headings
-/// with most of them.
-fn reasons(analyzer: &mut Analyzer, name: &str, shown: &str, matched: &[&Wanted]) -> Vec<String> {
-    let places: HashMap<&str, usize> = matched
+/// Returns the skill's own words for the matched terms, best first, and then the headings
+/// with the most matches.
+fn reasons(
+    analyzer: &mut Analyzer,
+    name: &str,
+    display_text: &str,
+    terms: &[&QueryTerm],
+) -> Vec<String> {
+    let position_of_term: HashMap<&str, usize> = terms
         .iter()
-        .map(|wanted| wanted.term.as_str())
+        .map(|term| term.term.as_str())
         .zip(0..)
         .collect();
-    let mut words: Vec<Option<String>> = vec![None; matched.len()];
+    let mut words: Vec<Option<String>> = vec![None; terms.len()];
     let mut headings = Vec::new();
-    let lines = std::iter::once(name).chain(shown.lines());
+    let lines = std::iter::once(name).chain(display_text.lines());
     for (line_number, line) in lines.enumerate() {
-        let mut count = 0;
+        let mut matches = 0;
         analyzer.tokens(line, |token| {
             if token.kind != TokenKind::StopWord
-                && let Some(place) = places.get(token.term)
+                && let Some(position) = position_of_term.get(token.term)
             {
-                count += 1;
-                words[*place].get_or_insert_with(|| token.written.to_owned());
+                matches += 1;
+                words[*position].get_or_insert_with(|| token.written.to_owned());
             }
         });
-        // The first line is the name, the second the description.
-        if line_number > 1 && count > 0 {
-            headings.push((count, line));
+        // The first line is the name, and the second the description.
+        if line_number > 1 && matches > 0 {
+            headings.push((matches, line));
         }
     }
-    let written = |(word, wanted): (Option<String>, &&Wanted)| {
-        word.or_else(|| Some(wanted.written.clone()).filter(|word| !word.is_empty()))
+    let word_or_query_word = |(word, term): (Option<String>, &&QueryTerm)| {
+        word.or_else(|| Some(term.written.clone()).filter(|word| !word.is_empty()))
+    };
+    let contains = |reasons: &[String], text: &str| {
+        let lower = text.to_lowercase();
+        reasons.iter().any(|reason| reason.to_lowercase() == lower)
     };
     let mut reasons: Vec<String> = Vec::new();
-    for word in words.into_iter().zip(matched).filter_map(written) {
-        let lower = word.to_lowercase();
-        if reasons.len() < MAX_WORDS && !reasons.iter().any(|known| known.to_lowercase() == lower) {
-            reasons.push(cut(&word));
+    for word in words.into_iter().zip(terms).filter_map(word_or_query_word) {
+        if reasons.len() < MAX_REASON_WORDS && !contains(&reasons, &word) {
+            reasons.push(shortened(&word));
         }
     }
-    // A heading of one word says no more than the word.
-    let is_known = |heading: &str| {
-        let lower = heading.to_lowercase();
-        reasons.iter().any(|word| word.to_lowercase() == lower)
-    };
-    headings.retain(|(_, heading)| !is_known(heading));
-    headings.sort_by_key(|(count, _)| usize::MAX - count);
-    let headings = headings.into_iter().take(MAX_HEADINGS);
-    reasons.extend(headings.map(|(_, heading)| cut(heading)));
+    // A heading of one word tells nothing more than the word.
+    headings.retain(|(_, heading)| !contains(&reasons, heading));
+    headings.sort_by_key(|(matches, _)| usize::MAX - matches);
+    let headings = headings.into_iter().take(MAX_REASON_HEADINGS);
+    reasons.extend(headings.map(|(_, heading)| shortened(heading)));
     reasons
 }
 
-fn cut(text: &str) -> String {
+/// Returns the start of a text, with an ellipsis if it is longer.
+fn shortened(text: &str) -> String {
     let mut chars = text.chars();
-    let start: String = chars.by_ref().take(MAX_MATCH_CHARS).collect();
+    let start: String = chars.by_ref().take(MAX_REASON_CHARS).collect();
     match chars.next() {
         Some(_) => start + "…",
         None => start,

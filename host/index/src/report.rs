@@ -1,33 +1,33 @@
-//! What an index has left out, for the operator.
+//! The report on an index for the operator: its size, and the skills that it leaves out.
 
-/// Most names of skills that a report has for a reason.
+/// The most names of skills that a report lists for one reason.
 const MAX_NAMES: usize = 10;
 
-/// The size of an index, and what its bounds have left out.
+/// The size of an index, and the skills that its limits have left out.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct IndexReport {
-    /// The number of skills that can be found.
+    /// The number of skills that the index has.
     pub skills: usize,
-    /// The bytes of memory that the index takes, about.
+    /// The approximate memory of the index in bytes.
     pub bytes: usize,
-    /// Skills of whose SKILL.md only the start is searched.
-    pub cut: SkillNames,
-    /// Skills whose body is not searched, because the index is full.
+    /// Skills with a SKILL.md that is too long, so only its start is searched.
+    pub truncated: SkillNames,
+    /// Skills whose body is not searched because the index is full.
     pub without_body: SkillNames,
-    /// Skills that are not found, because the index is full.
+    /// Skills that are not found because the index is full.
     pub left_out: SkillNames,
-    /// Skills of which only the name is searched, because their SKILL.md cannot be read.
+    /// Skills that are not found because their SKILL.md cannot be read.
     pub unreadable: SkillNames,
 }
 
-/// A number of skills, and the names of some.
+/// A number of skills, and the first of their names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SkillNames {
     /// The number of skills.
     pub count: usize,
-    /// The names of the first ones.
+    /// The first names, ten at most.
     pub first: Vec<String>,
 }
 
@@ -41,33 +41,37 @@ impl SkillNames {
 }
 
 impl IndexReport {
-    /// Returns whether the bounds have left out as much at another time.
-    pub(crate) fn leaves_out_the_same(&self, other: &Self) -> bool {
-        self.cut == other.cut
+    /// Returns whether another report leaves out the same skills.
+    pub(crate) fn has_same_omissions(&self, other: &Self) -> bool {
+        self.truncated == other.truncated
             && self.without_body == other.without_body
             && self.left_out == other.left_out
             && self.unreadable == other.unreadable
     }
 
-    /// Writes what was left out to the log, a line for each reason. That a skill is long
-    /// is its author's choice, and no fault of the moment.
+    /// Logs the skills that are left out, one line for each reason.
+    ///
+    /// A long skill is only worth an `info` line, because it is its author's choice.
     pub(crate) fn log(&self) {
-        if self.cut.count > 0 {
+        if self.truncated.count > 0 {
             tracing::info!(
-                skills = self.cut.count,
-                first = ?self.cut.first,
-                "only the start of SKILL.md is searched: it is longer than an index takes"
+                skills = self.truncated.count,
+                first = ?self.truncated.first,
+                "searching only the start of SKILL.md: it is too long"
             );
         }
         let reasons = [
             (
                 &self.without_body,
-                "only name and description are searched: the index is full",
+                "searching only name and description: the index is full",
             ),
-            (&self.left_out, "not found by searches: the index is full"),
+            (
+                &self.left_out,
+                "searches do not find these skills: the index is full",
+            ),
             (
                 &self.unreadable,
-                "only the name is searched: SKILL.md cannot be read",
+                "searches do not find these skills: SKILL.md cannot be read",
             ),
         ];
         for (names, reason) in reasons {

@@ -1,5 +1,6 @@
-//! The index as bytes, for the next process. Not here: where they are kept, which is the
-//! host's.
+//! Saves the index for the next process, and loads it.
+//!
+//! The host decides where the bytes are stored.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -9,16 +10,18 @@ use serde::{Deserialize, Serialize};
 use skillhost::{DocumentStamp, IndexStorage};
 
 use crate::Shared;
-use crate::fields::{FieldReader, Part};
+use crate::fields::{DocumentPart, FieldReader};
 use crate::store::{IndexedSkill, Store};
 
-/// The version of the bytes' format.
-const FORMAT: u32 = 1;
+/// The version of the format.
+const FORMAT_VERSION: u32 = 1;
 
-/// The changed skills that are worth saving: with fewer, the next process is as fast.
-const MANY: usize = 100;
+/// The changed skills that the next process may have to read again. More are worth
+/// saving.
+const MAX_UNSAVED: usize = 100;
 
-/// A skill with each kind of text, to notice another reading of skills.
+/// A skill with each kind of text. Its terms show whether this program reads skills like
+/// the program that saved an index.
 const SAMPLE: &str = "---
 description: Draws Straßen, 道路 and 길; see running_cars.
 kind: maps
@@ -28,92 +31,101 @@ kind: maps
 Prose on `maps` in the evenings.
 ";
 
-/// The place where the index is kept, and what is to do there.
+/// The storage of the index, if it has one, and its state.
 #[derive(Default)]
-pub(crate) struct Storage {
-    place: Option<Arc<dyn IndexStorage>>,
+pub(crate) struct SavedIndex {
+    storage: Option<Arc<dyn IndexStorage>>,
     is_loaded: bool,
-    /// The skills that were read since the index was saved.
+    /// The number of skills that were read since the index was saved.
     unsaved: usize,
 }
 
-/// An index as it is saved.
+/// The saved form of an index.
 #[derive(Serialize, Deserialize)]
-struct Stored<'a> {
-    reading: u64,
+struct SerializedIndex<'a> {
+    reader: u64,
     skills: Vec<IndexedSkill>,
-    /// The terms with the bytes of their postings.
+    /// The terms, each with the bytes of its postings.
     #[serde(borrow)]
     terms: Vec<(&'a str, &'a [u8])>,
 }
 
-impl Storage {
-    pub(crate) fn keep_in(&mut self, place: Arc<dyn IndexStorage>) {
-        self.place = Some(place);
+impl SavedIndex {
+    pub(crate) fn set_storage(&mut self, storage: Arc<dyn IndexStorage>) {
+        self.storage = Some(storage);
     }
 }
 
 impl Shared {
-    pub(crate) fn storage(&self) -> MutexGuard<'_, Storage> {
-        self.storage.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn saved_index(&self) -> MutexGuard<'_, SavedIndex> {
+        let saved_index = self.saved_index.lock();
+        saved_index.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins with the skills that an earlier process has read, once. They may have changed.
+    /// Loads the skills that an earlier process has saved, at the first call only. The skills
+    /// may have changed since.
     pub(crate) fn load(&self) {
-        let mut storage = self.storage();
-        if std::mem::replace(&mut storage.is_loaded, true) {
+        let mut saved_index = self.saved_index();
+        if std::mem::replace(&mut saved_index.is_loaded, true) {
             return;
         }
-        let bytes = storage.place.as_ref().and_then(|place| place.load());
-        let Some(bytes) = bytes else { return };
-        match read(&bytes, self.room.skills) {
-            Some(store) => {
-                tracing::debug!(
-                    skills = store.len(),
-                    "the index begins with those in the cache"
-                );
-                self.write().store = store;
-            }
-            None => tracing::debug!("the index in the cache is of another version, or damaged"),
-        }
-    }
-
-    /// Notes that a skill was read.
-    pub(crate) fn note_read(&self) {
-        self.storage().unsaved += 1;
-    }
-
-    /// Saves the index if that spares the next process much reading.
-    pub(crate) fn save(&self, now: SystemTime) {
-        let mut storage = self.storage();
-        let Some(place) = storage.place.clone() else {
+        let storage = saved_index.storage.as_ref();
+        let Some(bytes) = storage.and_then(|storage| storage.load()) else {
             return;
         };
-        if storage.unsaved <= MANY {
+        match deserialize(&bytes, self.limits.skills) {
+            Some(store) => {
+                tracing::debug!(skills = store.len(), "loaded the index from the cache");
+                self.write().store = store;
+            }
+            None => tracing::debug!(
+                "ignoring the index in the cache: it is damaged or of another version"
+            ),
+        }
+    }
+
+    /// Counts a skill that was read and not saved yet.
+    pub(crate) fn count_unsaved(&self) {
+        self.saved_index().unsaved += 1;
+    }
+
+    /// Saves the index if the next process would have to read many skills otherwise.
+    pub(crate) fn save(&self, now: SystemTime) {
+        let mut saved_index = self.saved_index();
+        let Some(storage) = saved_index.storage.clone() else {
+            return;
+        };
+        if saved_index.unsaved <= MAX_UNSAVED {
             return;
         }
-        storage.unsaved = 0;
-        drop(storage);
+        saved_index.unsaved = 0;
+        drop(saved_index);
         self.write().store.compact();
-        let bytes = write(&self.read().store, now);
+        let bytes = serialize(&self.read().store, now);
         match bytes {
-            Ok(bytes) => place.save(bytes),
+            Ok(bytes) => storage.save(bytes),
             Err(error) => tracing::warn!("cannot save the index: {error}"),
         }
     }
 }
 
-/// Returns the bytes of a store that has just been compacted.
-fn write(store: &Store, now: SystemTime) -> postcard::Result<Vec<u8>> {
+/// Serializes a store that has just been compacted.
+///
+/// A skill that changed a moment before `now` gets no valid stamp, so that the next process
+/// reads it again.
+fn serialize(store: &Store, now: SystemTime) -> postcard::Result<Vec<u8>> {
     let skills = store.skills().cloned().map(|skill| IndexedSkill {
-        stamp: skill.stamp.map(|stamp| match stamp.is_settled(now) {
-            true => stamp,
-            false => DocumentStamp::UNKNOWN,
+        stamp: skill.stamp.map(|stamp| {
+            if stamp.is_settled(now) {
+                stamp
+            } else {
+                DocumentStamp::UNKNOWN
+            }
         }),
         ..skill
     });
-    postcard::to_stdvec(&Stored {
-        reading: reading(),
+    postcard::to_stdvec(&SerializedIndex {
+        reader: reader_fingerprint(),
         skills: skills.collect(),
         terms: store
             .terms()
@@ -122,23 +134,25 @@ fn write(store: &Store, now: SystemTime) -> postcard::Result<Vec<u8>> {
     })
 }
 
-/// Returns the store of which these are the bytes. `None` if [`write()`] did not make them, or
-/// this program reads skills in another way.
-fn read(bytes: &[u8], most: usize) -> Option<Store> {
-    let (stored, rest) = postcard::take_from_bytes::<Stored<'_>>(bytes).ok()?;
-    if stored.reading != reading() || !rest.is_empty() {
+/// Reads a store from the bytes of [`serialize`].
+///
+/// Returns `None` if the bytes are damaged, if a program that reads skills differently has
+/// saved them, or if the store takes more than `max_bytes`.
+fn deserialize(bytes: &[u8], max_bytes: usize) -> Option<Store> {
+    let (index, rest) = postcard::take_from_bytes::<SerializedIndex<'_>>(bytes).ok()?;
+    if index.reader != reader_fingerprint() || !rest.is_empty() {
         return None;
     }
-    Store::restore(stored.skills, &stored.terms, most)
+    Store::restore(index.skills, &index.terms, max_bytes)
 }
 
-/// Returns a number for the way in which this program reads skills.
-fn reading() -> u64 {
+/// Returns a hash that changes when this program reads skills differently.
+fn reader_fingerprint() -> u64 {
     let mut hasher = DefaultHasher::new();
-    (FORMAT, env!("CARGO_PKG_VERSION")).hash(&mut hasher);
+    (FORMAT_VERSION, env!("CARGO_PKG_VERSION")).hash(&mut hasher);
     let mut reader = FieldReader::new();
-    let fields = reader.read("sample-skill", SAMPLE, Part::All);
-    (fields.shown, fields.terms).hash(&mut hasher);
+    let fields = reader.read("sample-skill", SAMPLE, DocumentPart::All);
+    (fields.display_text, fields.terms).hash(&mut hasher);
     hasher.finish()
 }
 
@@ -152,15 +166,17 @@ mod tests {
 
     use super::*;
     use crate::MemoryIndex;
+    use crate::allowed::AllowedSkills;
     use crate::tests::{open, write_skill};
     use crate::update::update;
 
-    const SKILLS: usize = MANY + 20;
+    const SKILLS: usize = MAX_UNSAVED + 20;
 
+    /// A storage in memory.
     #[derive(Default)]
-    struct Place(Mutex<Option<Vec<u8>>>);
+    struct MemoryStorage(Mutex<Option<Vec<u8>>>);
 
-    impl IndexStorage for Place {
+    impl IndexStorage for MemoryStorage {
         fn load(&self) -> Option<Vec<u8>> {
             self.0.lock().unwrap().clone()
         }
@@ -186,10 +202,10 @@ mod tests {
         SystemTime::now() + Duration::from_secs(60)
     }
 
-    /// Returns an index that has loaded what is in a place, but has not looked at the disk.
-    fn loaded(place: &Arc<Place>) -> MemoryIndex {
+    /// Returns an index that is loaded from a storage, and has not read the disk yet.
+    fn loaded(storage: &Arc<MemoryStorage>) -> MemoryIndex {
         let index = MemoryIndex::new();
-        index.keep_in(Arc::clone(place) as _);
+        index.set_storage(Arc::clone(storage) as _);
         index.shared.load();
         index
     }
@@ -197,26 +213,27 @@ mod tests {
     /// Returns the names of the skills that an update would read.
     fn changed(index: &MemoryIndex, catalog: &Catalog) -> Vec<String> {
         let content = index.shared.read();
-        let is_same = |name: &String| {
+        let is_current = |name: &String| {
             let stamp = catalog.document_stamp(name).unwrap();
-            content.store.get(name).is_some_and(|it| it.stamp == stamp)
+            let skill = content.store.get(name);
+            skill.is_some_and(|skill| skill.stamp == stamp)
         };
         let mut names = catalog.names();
-        names.retain(|name| !is_same(name));
+        names.retain(|name| !is_current(name));
         names
     }
 
     #[test]
-    fn reads_only_skills_that_changed_since_another_process() {
+    fn reads_only_skills_changed_since_the_last_process() {
         let root = tempfile::tempdir().unwrap();
         write_many(root.path());
         let catalog = open(root.path());
-        let place = Arc::<Place>::default();
+        let storage = Arc::<MemoryStorage>::default();
         let first = MemoryIndex::build_now(&catalog);
-        first.keep_in(Arc::clone(&place) as _);
+        first.set_storage(Arc::clone(&storage) as _);
         first.shared.save(one_minute_later());
 
-        let second = loaded(&place);
+        let second = loaded(&storage);
         assert_eq!(changed(&second, &catalog), [] as [&str; 0]);
         write_skill(root.path(), &name(5), "Bakes bread.", "");
         write_skill(root.path(), "newest", "Cooks soup.", "");
@@ -225,48 +242,52 @@ mod tests {
 
         assert!(update(&second.shared, &catalog, &|| false));
         let expected = MemoryIndex::build_now(&catalog);
-        for request in [
+        for query in [
             "bread", "soup", "drink5", "drink6", "drinc7", "samovars", "hot", "leaf",
         ] {
-            let [found, expected] =
-                [&second, &expected].map(|it| it.search(request, 99, &|_| true));
-            assert_eq!(found, expected, "{request}");
+            let [result, expected] =
+                [&second, &expected].map(|index| index.search(query, 99, &|_| true));
+            assert_eq!(result, expected, "{query}");
         }
         assert_eq!(second.report().skills, SKILLS);
     }
 
     #[test]
-    fn reads_skills_again_that_had_just_changed() {
+    fn reads_just_changed_skills_again() {
         let root = tempfile::tempdir().unwrap();
         write_many(root.path());
         let catalog = open(root.path());
-        let place = Arc::<Place>::default();
+        let storage = Arc::<MemoryStorage>::default();
         let index = MemoryIndex::new();
-        index.keep_in(Arc::clone(&place) as _);
+        index.set_storage(Arc::clone(&storage) as _);
         assert!(update(&index.shared, &catalog, &|| false));
-        assert_eq!(changed(&loaded(&place), &catalog).len(), SKILLS);
-        // A skill whose SKILL.md was removed or became unreadable is read again too.
+        assert_eq!(changed(&loaded(&storage), &catalog).len(), SKILLS);
+        // A skill is also read again if its SKILL.md was removed or became unreadable.
         let file = |number: usize| root.path().join(name(number)).join("SKILL.md");
         std::fs::remove_file(file(3)).unwrap();
         std::fs::hard_link(file(4), root.path().join("link")).unwrap();
-        let second = loaded(&place);
+        let second = loaded(&storage);
         assert!(update(&second.shared, &catalog, &|| false));
-        for request in ["drink3", "drink4", "drink5"] {
-            let found = second.search(request, 9, &|_| true);
-            let expected = MemoryIndex::build_now(&catalog).search(request, 9, &|_| true);
-            assert_eq!(found, expected, "{request}");
+        for query in ["drink3", "drink4", "drink5"] {
+            let result = second.search(query, 9, &|_| true);
+            let expected = MemoryIndex::build_now(&catalog).search(query, 9, &|_| true);
+            assert_eq!(result, expected, "{query}");
         }
     }
 
     #[test]
-    fn saves_only_what_spares_much_reading() {
+    fn saves_only_after_many_changes() {
         let root = tempfile::tempdir().unwrap();
         write_many(root.path());
         let catalog = open(root.path());
-        let place = Arc::<Place>::default();
+        let storage = Arc::<MemoryStorage>::default();
         let index = MemoryIndex::new();
-        index.keep_in(Arc::clone(&place) as _);
-        for (changes, is_saved) in [(SKILLS, true), (MANY / 2, false), (MANY / 2 + 1, true)] {
+        index.set_storage(Arc::clone(&storage) as _);
+        for (changes, is_saved) in [
+            (SKILLS, true),
+            (MAX_UNSAVED / 2, false),
+            (MAX_UNSAVED / 2 + 1, true),
+        ] {
             for number in 0..changes {
                 write_skill(
                     root.path(),
@@ -276,13 +297,13 @@ mod tests {
                 );
             }
             assert!(update(&index.shared, &catalog, &|| false));
-            let saved = place.0.lock().unwrap().take();
+            let saved = storage.0.lock().unwrap().take();
             assert_eq!(saved.is_some(), is_saved, "{changes}");
         }
     }
 
     #[test]
-    fn damaged_bytes_are_refused_or_another_index() {
+    fn damaged_bytes_never_panic() {
         let root = tempfile::tempdir().unwrap();
         for number in 0..3 {
             write_skill(
@@ -294,24 +315,28 @@ mod tests {
         }
         let index = MemoryIndex::build_now(&open(root.path()));
         index.shared.write().store.compact();
-        let bytes = write(&index.shared.read().store, one_minute_later()).unwrap();
-        let most = index.shared.room.skills;
-        assert!(read(&bytes, most).is_some());
-        assert!(read(&bytes, 100).is_none(), "more memory than there is");
-        assert!(read(&[&bytes[..], &[0]].concat(), most).is_none());
+        let bytes = serialize(&index.shared.read().store, one_minute_later()).unwrap();
+        let max_bytes = index.shared.limits.skills;
+        assert!(deserialize(&bytes, max_bytes).is_some());
+        assert!(deserialize(&bytes, 100).is_none(), "too large");
+        assert!(deserialize(&[&bytes[..], &[0]].concat(), max_bytes).is_none());
         for length in 0..bytes.len() {
-            assert!(read(&bytes[..length], most).is_none(), "{length}");
+            assert!(
+                deserialize(&bytes[..length], max_bytes).is_none(),
+                "{length}"
+            );
         }
-        for at in 0..bytes.len() {
+        for position in 0..bytes.len() {
             for value in [0, 1, 0x7f, 0x80, 0xff] {
                 let mut damaged = bytes.clone();
-                damaged[at] = value;
-                let Some(store) = read(&damaged, most) else {
+                damaged[position] = value;
+                let Some(store) = deserialize(&damaged, max_bytes) else {
                     continue;
                 };
-                for request in ["tea", "samovars", "lief", "skill"] {
-                    let found = crate::rank::search(&store, request, 9, &|_| true);
-                    assert!(found.len() <= 3, "{at}: {value}");
+                let skills = AllowedSkills::new(&store, &|_| true);
+                for query in ["tea", "samovars", "lief", "skill"] {
+                    let hits = crate::rank::search(&skills, query, 9);
+                    assert!(hits.len() <= 3, "{position}: {value}");
                 }
             }
         }

@@ -1,10 +1,12 @@
-//! The inverted index: for each term the skills that have it, with the term's weight.
-//! Not here: what terms and weights are, and how requests are answered.
+//! The inverted index: the skills that contain each term, with the term's weight.
 //!
-//! A posting is the distance from the posting before it, as a number of seven bits a
-//! byte, and a byte of weight: two bytes for most. A changed skill gets a new number,
-//! and its old number has no skill any more. Old postings are removed when they are
-//! many.
+//! `fields.rs` finds the terms and weights of a skill, and `rank.rs` searches.
+//!
+//! A posting is a skill's number and the weight of a term in it. The number is stored as
+//! the distance from the previous posting, seven bits to a byte, and the weight as one
+//! byte, so most postings take two bytes. A skill that changes gets a new number. The
+//! postings of its old number are dead text. The store removes dead text before it
+//! outweighs the rest.
 
 use std::collections::HashMap;
 
@@ -13,15 +15,15 @@ use serde::{Deserialize, Serialize};
 use skillhost::DocumentStamp;
 
 use crate::fields::SkillFields;
-use crate::typo::letters_of;
+use crate::typo::letter_set;
 
-/// The number of a skill in the index.
-pub(crate) type Number = u32;
+/// The number of a skill in a store.
+pub(crate) type SkillNumber = u32;
 
-/// The bytes that a term takes besides its text and its postings: its place in the table
-/// and what the allocator adds.
+/// The approximate overhead of a term in bytes: its entry in the table, and the
+/// allocator's part.
 const TERM_BYTES: usize = 96;
-/// The same for a skill.
+/// The approximate overhead of a skill in bytes.
 const SKILL_BYTES: usize = 160;
 
 /// The skills and their terms.
@@ -29,17 +31,22 @@ const SKILL_BYTES: usize = 160;
 pub(crate) struct Store {
     terms: HashMap<Box<str>, Postings, RandomState>,
     skills: Vec<Option<IndexedSkill>>,
-    numbers: HashMap<Box<str>, Number, RandomState>,
+    /// The bytes that the terms of each skill added to the store, by the skill's number. A
+    /// new term counts for the first skill that contains it.
+    text_bytes: Vec<u32>,
+    numbers: HashMap<Box<str>, SkillNumber, RandomState>,
     bytes: usize,
+    /// The part of `bytes` that the terms of removed skills added.
+    dead_bytes: usize,
 }
 
 /// A skill of the index.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct IndexedSkill {
     pub(crate) name: Box<str>,
-    /// Its description and its headings, a line each.
-    pub(crate) shown: Box<str>,
-    /// The file as it was read. `None` if there was none.
+    /// The description and the headings, one to a line.
+    pub(crate) display_text: Box<str>,
+    /// The stamp of the SKILL.md when it was read, or `None` if it could not be read.
     pub(crate) stamp: Option<DocumentStamp>,
     pub(crate) extent: Extent,
 }
@@ -47,42 +54,45 @@ pub(crate) struct IndexedSkill {
 /// The part of a skill that is in the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Extent {
+    /// The whole SKILL.md.
     All,
-    /// The start of its SKILL.md, which is longer than the index takes.
+    /// The start of the SKILL.md, because it is longer than the limit.
     Start,
-    /// Its name and its description.
+    /// The name and the description, because the index is full.
     Description,
-    /// Its name. The SKILL.md cannot be read.
+    /// The name, because the SKILL.md cannot be read.
     Unreadable,
+    /// The name and the description, until the update reads the body.
+    Pending,
 }
 
 impl IndexedSkill {
     fn bytes(&self) -> usize {
-        SKILL_BYTES + 2 * self.name.len() + self.shown.len()
+        SKILL_BYTES + 2 * self.name.len() + self.display_text.len()
     }
 }
 
-/// The skills that have a term.
+/// The skills that contain a term.
 pub(crate) struct Postings {
     bytes: Vec<u8>,
-    last: Number,
+    last: SkillNumber,
     count: u32,
-    /// The [`letters_of`] the term.
+    /// The [`letter_set`] of the term.
     letters: u32,
 }
 
 impl Store {
-    /// Adds a skill, in place of the one of the same name.
+    /// Adds a skill, or replaces the skill of the same name.
     pub(crate) fn insert(&mut self, skill: IndexedSkill, fields: &SkillFields<'_>) {
         self.remove(&skill.name);
-        let number = self.skills.len() as Number;
-        self.bytes += skill.bytes();
+        let number = self.skills.len() as SkillNumber;
+        let bytes_before = self.bytes;
         for (term, weight) in &fields.terms {
             let postings = match self.terms.get_mut(*term) {
                 Some(postings) => postings,
                 None => {
                     self.bytes += TERM_BYTES + term.len();
-                    let postings = Postings::new(letters_of(term));
+                    let postings = Postings::new(letter_set(term));
                     self.terms.entry((*term).into()).or_insert(postings)
                 }
             };
@@ -90,59 +100,78 @@ impl Store {
             postings.push(number, *weight);
             self.bytes += postings.bytes.capacity() - before;
         }
+        self.text_bytes.push((self.bytes - bytes_before) as u32);
+        self.bytes += skill.bytes();
         self.numbers.insert(skill.name.clone(), number);
         self.skills.push(Some(skill));
     }
 
-    /// Makes a store of skills and of terms with the bytes of their postings, in the order of
-    /// the skills. `None` if another store did not have them so, or if they take more memory
-    /// than `most`.
+    /// Makes a store from the skills and the terms of a saved store. Each term comes with
+    /// [the bytes of its postings](Postings::bytes).
+    ///
+    /// Returns `None` if they are damaged, or if they take more than `max_bytes` of memory.
     pub(crate) fn restore(
         skills: Vec<IndexedSkill>,
         terms: &[(&str, &[u8])],
-        most: usize,
+        max_bytes: usize,
     ) -> Option<Self> {
         let mut store = Self::default();
         for skill in skills {
-            let number = store.skills.len() as Number;
+            let number = store.skills.len() as SkillNumber;
             store.bytes += skill.bytes();
             if store.numbers.insert(skill.name.clone(), number).is_some() {
                 return None;
             }
             store.skills.push(Some(skill));
         }
+        store.text_bytes = vec![0; store.skills.len()];
         for (term, bytes) in terms {
-            let postings = Postings::restore(bytes, letters_of(term), store.skills.len())?;
+            let postings = Postings::restore(bytes, term, &mut store.text_bytes)?;
             store.bytes += TERM_BYTES + term.len() + bytes.len();
-            if store.bytes > most || store.terms.insert((*term).into(), postings).is_some() {
+            if store.bytes > max_bytes || store.terms.insert((*term).into(), postings).is_some() {
                 return None;
             }
         }
         Some(store)
     }
 
-    /// Removes the skill of a name. Its postings stay until [`Self::compact`].
+    /// Removes the skill with this name.
     pub(crate) fn remove(&mut self, name: &str) {
         if let Some(number) = self.numbers.remove(name) {
             let removed = self.skills[number as usize].take();
             self.bytes -= removed.map_or(0, |skill| skill.bytes());
+            self.dead_bytes += self.text_bytes[number as usize] as usize;
+            if self.is_mostly_dead() {
+                self.compact();
+            }
         }
     }
 
-    /// Returns the skills in the order of their numbers, without removed ones.
+    /// Marks a [pending](Extent::Pending) skill as one whose body does not fit into the
+    /// index.
+    pub(crate) fn leave_out_body(&mut self, name: &str) {
+        let number = self.numbers.get(name);
+        let skill = number.and_then(|number| self.skills[*number as usize].as_mut());
+        if let Some(skill) = skill.filter(|skill| skill.extent == Extent::Pending) {
+            skill.extent = Extent::Description;
+        }
+    }
+
+    /// Returns the skills in the order of their numbers.
     pub(crate) fn skills(&self) -> impl Iterator<Item = &IndexedSkill> {
         self.skills.iter().flatten()
     }
 
-    /// Returns whether most postings may belong to no skill.
-    pub(crate) fn is_sparse(&self) -> bool {
-        self.skills.len() > 2 * self.len() + 100
+    /// Returns whether removed skills have most of the text, or most of the numbers. Guards
+    /// against: an author who changes a skill again and again.
+    fn is_mostly_dead(&self) -> bool {
+        2 * self.dead_bytes > self.bytes || self.skills.len() > 2 * self.len() + 100
     }
 
-    /// Removes the postings of removed skills and gives the others new numbers.
+    /// Removes the postings of removed skills, and numbers the other skills anew.
     pub(crate) fn compact(&mut self) {
         let mut next = 0;
-        let renumbered: Vec<Option<Number>> = self
+        let renumbered: Vec<Option<SkillNumber>> = self
             .skills
             .iter()
             .map(|skill| {
@@ -154,12 +183,14 @@ impl Store {
         self.skills.retain(Option::is_some);
         self.skills.shrink_to_fit();
         self.bytes = self.skills.iter().flatten().map(IndexedSkill::bytes).sum();
-        let bytes = &mut self.bytes;
+        self.dead_bytes = 0;
+        self.text_bytes = vec![0; self.skills.len()];
+        let (bytes, text_bytes) = (&mut self.bytes, &mut self.text_bytes);
         self.terms.retain(|term, postings| {
             let mut kept = Postings::new(postings.letters);
             for (number, weight) in postings.iter() {
                 if let Some(number) = renumbered[number as usize] {
-                    kept.push(number, weight);
+                    kept.push_counted(number, weight, term, text_bytes);
                 }
             }
             kept.bytes.shrink_to_fit();
@@ -176,17 +207,17 @@ impl Store {
         }
     }
 
-    /// Returns the skill of a name.
+    /// Returns the skill with this name.
     pub(crate) fn get(&self, name: &str) -> Option<&IndexedSkill> {
         self.skill(*self.numbers.get(name)?)
     }
 
-    /// Returns the skill of a number.
-    pub(crate) fn skill(&self, number: Number) -> Option<&IndexedSkill> {
+    /// Returns the skill with this number.
+    pub(crate) fn skill(&self, number: SkillNumber) -> Option<&IndexedSkill> {
         self.skills.get(number as usize)?.as_ref()
     }
 
-    /// Returns the names of the skills, in no order.
+    /// Returns the names of the skills in arbitrary order.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.numbers.keys().map(|name| &**name)
     }
@@ -196,14 +227,19 @@ impl Store {
         self.numbers.len()
     }
 
-    /// Returns one more than the highest number of a skill.
-    pub(crate) fn end(&self) -> usize {
+    /// Returns one more than the highest skill number, including removed skills.
+    pub(crate) fn slot_count(&self) -> usize {
         self.skills.len()
     }
 
-    /// Returns the bytes of memory that the skills take, about.
+    /// Returns the approximate memory of the store in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Returns an upper bound of the bytes that removed skills take.
+    pub(crate) fn dead_bytes(&self) -> usize {
+        self.dead_bytes
     }
 
     /// Returns the postings of a term.
@@ -228,45 +264,48 @@ impl Postings {
         }
     }
 
-    /// Makes postings of their bytes. `None` if they are not as [`Self::push`] writes them for
-    /// this many skills.
-    fn restore(bytes: &[u8], letters: u32, skills: usize) -> Option<Self> {
+    /// Reads the postings of a term from [their bytes](Self::bytes), and counts the bytes
+    /// for each skill.
+    ///
+    /// Returns `None` if [`Self::push`] cannot have written these bytes for these skills.
+    fn restore(bytes: &[u8], term: &str, text_bytes: &mut [u32]) -> Option<Self> {
+        let letters = letter_set(term);
         let stored = Self {
             bytes: bytes.to_vec(),
             ..Self::new(letters)
         };
         let mut postings = Self::new(letters);
         for (number, weight) in stored.iter() {
-            let follows = postings.count == 0 || number > postings.last;
-            if !follows || number as usize >= skills {
+            let is_ascending = postings.count == 0 || number > postings.last;
+            if !is_ascending || number as usize >= text_bytes.len() {
                 return None;
             }
-            postings.push(number, weight);
+            postings.push_counted(number, weight, term, text_bytes);
         }
         let is_same = postings.count > 0 && postings.bytes == bytes;
-        // The bytes of this one have no room to spare.
+        // Takes the bytes of `stored`, because their capacity is exact.
         is_same.then_some(Self {
             bytes: stored.bytes,
             ..postings
         })
     }
 
-    /// Returns their bytes.
+    /// Returns the encoded postings.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Returns the [`letters_of`] the term.
+    /// Returns the [`letter_set`] of the term.
     pub(crate) fn letters(&self) -> u32 {
         self.letters
     }
 
-    /// Returns the number of skills, with removed ones.
+    /// Returns the number of skills, including removed ones.
     pub(crate) fn count(&self) -> u32 {
         self.count
     }
 
-    fn push(&mut self, number: Number, weight: u8) {
+    fn push(&mut self, number: SkillNumber, weight: u8) {
         let mut distance = number - self.last;
         while distance >= 0x80 {
             self.bytes.push(distance as u8 | 0x80);
@@ -278,16 +317,34 @@ impl Postings {
         self.count += 1;
     }
 
-    /// Returns the skills and weights in the order of their numbers, with removed ones.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Number, u8)> {
+    /// Adds a skill, and adds the bytes that this takes to the skill's bytes.
+    fn push_counted(
+        &mut self,
+        number: SkillNumber,
+        weight: u8,
+        term: &str,
+        text_bytes: &mut [u32],
+    ) {
+        let before = self.bytes.len();
+        self.push(number, weight);
+        let mut added = self.bytes.len() - before;
+        if self.count == 1 {
+            added += TERM_BYTES + term.len();
+        }
+        text_bytes[number as usize] += added as u32;
+    }
+
+    /// Returns the skills, including removed ones, and the weights, in the order of their
+    /// numbers.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (SkillNumber, u8)> {
         let mut bytes = self.bytes.iter().copied();
-        let mut number: Number = 0;
+        let mut number: SkillNumber = 0;
         std::iter::from_fn(move || {
             let mut shift: u32 = 0;
             loop {
                 let byte = bytes.next()?;
-                // Only bytes that are still to be checked can wrap.
-                number = number.wrapping_add(Number::from(byte & 0x7f).wrapping_shl(shift));
+                // These only wrap for bytes that `restore` has not checked yet.
+                number = number.wrapping_add(SkillNumber::from(byte & 0x7f).wrapping_shl(shift));
                 shift = shift.wrapping_add(7);
                 if byte < 0x80 {
                     break;
@@ -305,7 +362,7 @@ mod tests {
     fn skill(name: &str) -> IndexedSkill {
         IndexedSkill {
             name: name.into(),
-            shown: "".into(),
+            display_text: "".into(),
             stamp: None,
             extent: Extent::All,
         }
@@ -318,8 +375,8 @@ mod tests {
         }
     }
 
-    /// Returns the names of the skills with a term, and its weights.
-    fn found(store: &Store, term: &str) -> Vec<(String, u8)> {
+    /// Returns the names of the skills with a term, and the term's weights.
+    fn skills_with(store: &Store, term: &str) -> Vec<(String, u8)> {
         let postings = store.postings(term).into_iter().flat_map(Postings::iter);
         postings
             .filter_map(|(number, weight)| Some((store.skill(number)?.name.to_string(), weight)))
@@ -327,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_what_was_inserted_last_before_and_after_compacting() {
+    fn finds_the_last_version_before_and_after_compaction() {
         let mut store = Store::default();
         for number in 0..1000 {
             let rare = if number % 300 == 0 { "rare" } else { "common" };
@@ -338,29 +395,52 @@ mod tests {
         store.remove("900");
         store.remove("901");
         let expected = [("0".to_owned(), 7), ("300".to_owned(), 9)];
-        assert_eq!(found(&store, "rare"), expected);
-        assert!(!store.is_sparse());
+        assert_eq!(skills_with(&store, "rare"), expected);
+        assert_eq!(store.slot_count(), 1002, "not compacted yet");
         let before = store.bytes();
         store.compact();
-        assert_eq!(found(&store, "rare"), expected);
-        assert_eq!(found(&store, "common").len(), 996);
-        assert_eq!((store.len(), store.end()), (998, 998));
+        assert_eq!(skills_with(&store, "rare"), expected);
+        assert_eq!(skills_with(&store, "common").len(), 996);
+        assert_eq!((store.len(), store.slot_count()), (998, 998));
         assert!(store.bytes() < before);
     }
 
     #[test]
-    fn a_store_that_loses_all_its_skills_loses_their_memory() {
+    fn removing_all_skills_frees_their_memory() {
         let mut store = Store::default();
         for number in 0..1000 {
             let term = format!("term{number}");
             store.insert(skill("same"), &fields(&[(&term, 1)]));
         }
-        assert!(store.is_sparse());
         store.remove("same");
-        store.compact();
         assert_eq!(
             (store.len(), store.bytes(), store.terms().count()),
             (0, 0, 0)
         );
+    }
+
+    #[test]
+    fn dead_text_never_outweighs_live_text() {
+        let mut store = Store::default();
+        for number in 0..200 {
+            store.insert(skill(&number.to_string()), &fields(&[("common", 1)]));
+        }
+        let mut bytes = Vec::new();
+        for version in 0..100 {
+            let words: Vec<String> = (0..300).map(|word| format!("v{version}w{word}")).collect();
+            let terms: Vec<(&str, u8)> = words.iter().map(|word| (&**word, 1)).collect();
+            store.insert(skill("busy"), &fields(&terms));
+            bytes.push(store.bytes());
+            assert!(store.bytes() < 3 * bytes[0], "{version}: {bytes:?}");
+
+            let (mut live, mut dead) = (0, 0);
+            for (skill, text_bytes) in store.skills.iter().zip(&store.text_bytes) {
+                match skill {
+                    Some(skill) => live += skill.bytes() + *text_bytes as usize,
+                    None => dead += *text_bytes as usize,
+                }
+            }
+            assert_eq!((live + dead, dead), (store.bytes, store.dead_bytes));
+        }
     }
 }

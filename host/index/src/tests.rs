@@ -1,6 +1,6 @@
-//! The index as a whole, on skills in a temporary folder. Not here: tests of one part.
+//! Tests of the whole index, on skills in a temporary folder.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use serde_json::Value;
 use skillhost::{Catalog, Coverage, SkillIndex as _, SkillsRoot};
 use tempfile::TempDir;
 
-use crate::update::{Room, update};
+use crate::update::{IndexLimits, update};
 use crate::{MemoryIndex, Shared};
 
-/// Longest time that a test waits for an index.
-const LONG: Duration = Duration::from_secs(60);
+/// The longest time that a test waits for an index.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Part of the committed requests that must have their skill among the first three.
-const FLOOR: f64 = 0.95;
+/// The part of the committed queries that must find their skill among the first three.
+const MIN_HIT_RATE: f64 = 0.95;
 
 pub(crate) fn write_skill(root: &Path, name: &str, description: &str, body: &str) {
     let folder = root.join(name);
@@ -40,13 +40,13 @@ pub(crate) fn open(root: &Path) -> Arc<Catalog> {
     Arc::new(Catalog::open(&[root], None).unwrap())
 }
 
-fn names(index: &MemoryIndex, request: &str, limit: usize) -> Vec<String> {
-    let found = index.search(request, limit, &|_| true);
-    found.hits.into_iter().map(|hit| hit.name).collect()
+fn names(index: &MemoryIndex, query: &str, limit: usize) -> Vec<String> {
+    let result = index.search(query, limit, &|_| true);
+    result.hits.into_iter().map(|hit| hit.name).collect()
 }
 
 #[test]
-fn finds_the_right_skill_for_requests_in_plain_words() {
+fn finds_the_right_skill_for_plain_words() {
     let data: Value =
         serde_json::from_str(include_str!("../../../tests/vectors/search.json")).unwrap();
     let root = tempfile::tempdir().unwrap();
@@ -55,21 +55,21 @@ fn finds_the_right_skill_for_requests_in_plain_words() {
         write_skill(root.path(), text("name"), text("description"), text("body"));
     }
     let index = MemoryIndex::build_now(&open(root.path()));
-    let requests = data["requests"].as_array().unwrap();
+    let queries = data["requests"].as_array().unwrap();
     let mut missed = Vec::new();
-    for request in requests {
-        let (text, skill) = (request["request"].as_str(), request["skill"].as_str());
-        let found = names(&index, text.unwrap(), 3);
-        if !found.iter().any(|name| Some(name.as_str()) == skill) {
-            missed.push(format!("{request}: {found:?}"));
+    for query in queries {
+        let (text, skill) = (query["request"].as_str(), query["skill"].as_str());
+        let hits = names(&index, text.unwrap(), 3);
+        if !hits.iter().any(|name| Some(name.as_str()) == skill) {
+            missed.push(format!("{query}: {hits:?}"));
         }
     }
-    let rate = 1.0 - missed.len() as f64 / requests.len() as f64;
-    assert!(rate >= FLOOR, "{rate:.2}:\n{}", missed.join("\n"));
+    let rate = 1.0 - missed.len() as f64 / queries.len() as f64;
+    assert!(rate >= MIN_HIT_RATE, "{rate:.2}:\n{}", missed.join("\n"));
 }
 
 #[test]
-fn answers_from_descriptions_to_bodies_and_forgets_what_has_gone() {
+fn finds_changed_skills_and_no_removed_ones() {
     let root = skills(&[
         ("tea", "Brews tea.", "# Samovar\n"),
         ("bread", "Bakes bread.", "# Sourdough\n"),
@@ -82,7 +82,7 @@ fn answers_from_descriptions_to_bodies_and_forgets_what_has_gone() {
         (0, Coverage::Nothing)
     );
     index.update(&catalog);
-    assert!(index.wait_until_ready(LONG));
+    assert!(index.wait_until_ready(TIMEOUT));
     assert_eq!(index.search("tea", 5, &|_| true).coverage, Coverage::All);
     assert_eq!(names(&index, "samovar", 5), ["tea"]);
 
@@ -90,14 +90,14 @@ fn answers_from_descriptions_to_bodies_and_forgets_what_has_gone() {
     write_skill(root.path(), "soup", "Cooks soup.", "");
     fs::remove_dir_all(root.path().join("bread")).unwrap();
     index.update(&catalog);
-    assert!(index.wait_until_ready(LONG));
-    for (request, expected) in [
+    assert!(index.wait_until_ready(TIMEOUT));
+    for (query, expected) in [
         ("samovar", &[][..]),
         ("percolator", &["tea"]),
         ("sourdough", &[]),
         ("soup", &["soup"]),
     ] {
-        assert_eq!(names(&index, request, 5), expected, "{request}");
+        assert_eq!(names(&index, query, 5), expected, "{query}");
     }
 }
 
@@ -111,42 +111,135 @@ fn continues_an_update_that_was_stopped_anywhere() {
     let expected = MemoryIndex::build_now(&catalog);
     for steps in 0..10 {
         let index = MemoryIndex::new();
-        let asked = Cell::new(0);
-        let is_stopped = || asked.replace(asked.get() + 1) == steps;
+        let step = Cell::new(0);
+        let is_stopped = || step.replace(step.get() + 1) == steps;
         while !update(&index.shared, &catalog, &is_stopped) {
-            assert_ne!(index.shared.read().coverage, Coverage::All, "{steps}");
+            let coverage = index.search("tea", 1, &|_| true).coverage;
+            assert_ne!(coverage, Coverage::All, "{steps}");
         }
-        for request in ["tea", "samovar sourdough"] {
-            let [found, expected] = [&index, &expected].map(|it| it.search(request, 5, &|_| true));
-            assert_eq!(found, expected, "{steps}: {request}");
+        for query in ["tea", "samovar sourdough"] {
+            let [result, expected] =
+                [&index, &expected].map(|index| index.search(query, 5, &|_| true));
+            assert_eq!(result, expected, "{steps}: {query}");
         }
     }
 }
 
+/// Returns the coverages that a caller who may see one skill gets during an update.
+fn coverages(index: &MemoryIndex, catalog: &Catalog, allowed: &str) -> Vec<Coverage> {
+    let seen = RefCell::new(Vec::new());
+    let record_coverage = || {
+        let result = index.search("tea", 1, &|name| name == allowed);
+        seen.borrow_mut().push(result.coverage);
+        false
+    };
+    update(&index.shared, catalog, &record_coverage);
+    record_coverage();
+    let mut seen = seen.into_inner();
+    seen.dedup();
+    seen
+}
+
 #[test]
-fn says_why_a_skill_fits_in_its_own_words() {
+fn coverage_counts_only_allowed_skills() {
+    let root = skills(&[("tea", "Brews tea.", "# Samovar\n")]);
+    let write_others = |body: &str| {
+        for number in 0..150 {
+            write_skill(root.path(), &format!("other-{number}"), "Bakes.", body);
+        }
+    };
+    write_others("");
+    let catalog = open(root.path());
+    let index = MemoryIndex::new();
+    let first = [Coverage::Nothing, Coverage::Descriptions, Coverage::All];
+    assert_eq!(coverages(&index, &catalog, "tea"), first);
+    let change = [Coverage::All, Coverage::Descriptions, Coverage::All];
+    write_others("one");
+    assert_eq!(coverages(&index, &catalog, "tea"), [Coverage::All]);
+    write_others("three");
+    assert_eq!(coverages(&index, &catalog, "other-7"), change);
+    write_skill(root.path(), "tea", "Brews tea.", "");
+    assert_eq!(coverages(&index, &catalog, "other-7"), [Coverage::All]);
+    // One change looks like many, so a caller learns nothing about changes of hidden skills.
+    write_skill(root.path(), "tea", "Brews coffee.", "");
+    assert_eq!(coverages(&index, &catalog, "tea"), change);
+}
+
+#[test]
+fn rewritten_skills_leave_little_dead_text() {
+    let root = skills(&[]);
+    for number in 0..100 {
+        write_skill(root.path(), &format!("plain-{number}"), "Brews tea.", "");
+    }
+    let catalog = open(root.path());
+    // Without a storage, so that no save compacts the index.
+    let index = MemoryIndex::new();
+    let mut first = 0;
+    for round in 0..50 {
+        let body: String = (0..500).map(|word| format!("r{round}w{word}\n")).collect();
+        write_skill(root.path(), "busy", "Tea.", &body);
+        update(&index.shared, &catalog, &|| false);
+        let bytes = index.report().bytes;
+        first = if round == 0 { bytes } else { first };
+        assert!(bytes < 5 * first / 2, "{round}: {bytes}");
+        let hits = names(&index, &format!("r{round}w7"), 99);
+        assert!(hits.contains(&"busy".to_owned()), "{round}: {hits:?}");
+    }
+}
+
+#[test]
+fn dead_text_displaces_no_bodies() {
+    let root = skills(&[]);
+    let write_version = |name: &str, round: usize| {
+        let body: String = (0..200)
+            .map(|word| format!("{name}r{round}w{word}\n"))
+            .collect();
+        write_skill(root.path(), name, "Tea.", &body);
+    };
+    for name in ["busy", "calm", "idle", "late", "mild"] {
+        write_version(name, 0);
+    }
+    let catalog = open(root.path());
+    let bytes = MemoryIndex::build_now(&catalog).report().bytes;
+    let shared = Shared {
+        limits: IndexLimits {
+            bodies: bytes + bytes / 10,
+            skills: 2 * bytes,
+        },
+        ..Shared::default()
+    };
+    for round in 0..20 {
+        write_version("busy", round);
+        update(&shared, &catalog, &|| false);
+        let report = shared.read().report.clone();
+        assert_eq!(report.without_body.first, [] as [&str; 0], "{round}");
+    }
+}
+
+#[test]
+fn gives_reasons_in_the_words_of_the_skill() {
     let root = skills(&[(
         "images",
         "Compresses\u{200b} JPEG pictures.",
         "# Choosing a Quality\n\nStart with eighty.\n",
     )]);
     let index = MemoryIndex::build_now(&open(root.path()));
-    let found = index.search("compress with good quality", 5, &|_| true);
-    let matches = &found.hits[0].matches;
+    let result = index.search("compress with good quality", 5, &|_| true);
+    let matches = &result.hits[0].matches;
     assert!(matches.contains(&"Compresses".to_owned()), "{matches:?}");
     assert!(
         matches.contains(&"Choosing a Quality".to_owned()),
         "{matches:?}"
     );
-    // A heading that is the word says nothing more.
+    // A heading that equals the word is no further reason.
     let root = skills(&[("tea", "Brews.", "# Tea\n\n## Green tea\n")]);
     let index = MemoryIndex::build_now(&open(root.path()));
-    let found = index.search("tea", 5, &|_| true);
-    assert_eq!(found.hits[0].matches, ["tea", "Green tea"]);
+    let result = index.search("tea", 5, &|_| true);
+    assert_eq!(result.hits[0].matches, ["tea", "Green tea"]);
 }
 
 #[test]
-fn a_word_and_its_synonyms_count_as_one_and_function_words_of_other_languages_not_at_all() {
+fn synonyms_count_as_one_word_and_function_words_not() {
     let root = skills(&[
         (
             "slides",
@@ -167,12 +260,12 @@ fn a_word_and_its_synonyms_count_as_one_and_function_words_of_other_languages_no
         ["brand-slides"]
     );
     assert_eq!(names(&index, "para una noche de jazz", 5), ["jazz"]);
-    // One such word may be a name.
+    // A single function word may be a name.
     assert_eq!(names(&index, "el jazz", 5), ["jazz", "tables"]);
 }
 
 #[test]
-fn searches_only_allowed_skills_up_to_the_limit() {
+fn finds_only_allowed_skills_up_to_the_limit() {
     let root = skills(&[
         ("one", "Tea.", ""),
         ("two", "Tea.", ""),
@@ -180,17 +273,17 @@ fn searches_only_allowed_skills_up_to_the_limit() {
     ]);
     let index = MemoryIndex::build_now(&open(root.path()));
     assert_eq!(names(&index, "tea", 2), ["one", "three"]);
-    let found = index.search("tea", 5, &|name| name != "one");
-    let found: Vec<String> = found.hits.into_iter().map(|hit| hit.name).collect();
-    assert_eq!(found, ["three", "two"]);
-    // Those that are not allowed take no place of a hit.
-    let found = index.search("tea", 2, &|name| name == "two");
-    let found: Vec<String> = found.hits.into_iter().map(|hit| hit.name).collect();
-    assert_eq!(found, ["two"]);
+    let result = index.search("tea", 5, &|name| name != "one");
+    let hits: Vec<String> = result.hits.into_iter().map(|hit| hit.name).collect();
+    assert_eq!(hits, ["three", "two"]);
+    // Other skills do not take the place of allowed ones.
+    let result = index.search("tea", 2, &|name| name == "two");
+    let hits: Vec<String> = result.hits.into_iter().map(|hit| hit.name).collect();
+    assert_eq!(hits, ["two"]);
     assert!(names(&index, "tea", 0).is_empty());
 }
 
-/// Numbers that are the same in every run.
+/// A generator of numbers that are the same in every run.
 struct Random(u64);
 
 impl Random {
@@ -202,8 +295,8 @@ impl Random {
         (self.0 >> 33) as usize % end
     }
 
-    /// Returns a word, now and then with a letter in the place of another, so that some are
-    /// similar to others and some are those of the thesaurus.
+    /// Returns a word, sometimes with a typo. Some words are similar, and some are in the
+    /// thesaurus.
     fn word(&mut self) -> String {
         const WORDS: [&str; 16] = [
             "docker",
@@ -225,15 +318,15 @@ impl Random {
         ];
         let mut word = WORDS[self.below(WORDS.len())].to_owned();
         if word.is_ascii() && self.below(4) == 0 {
-            let place = self.below(word.len());
+            let position = self.below(word.len());
             let letter = ["x", "o", "e", ""][self.below(4)];
-            word.replace_range(place..=place, letter);
+            word.replace_range(position..=position, letter);
         }
         word
     }
 
-    fn words(&mut self, most: usize) -> String {
-        let words: Vec<String> = (0..=self.below(most)).map(|_| self.word()).collect();
+    fn words(&mut self, max_count: usize) -> String {
+        let words: Vec<String> = (0..=self.below(max_count)).map(|_| self.word()).collect();
         words.join(" ")
     }
 
@@ -248,11 +341,11 @@ impl Random {
 
 #[test]
 fn answers_as_if_hidden_skills_did_not_exist() {
-    let mut found = 0;
+    let mut hits = 0;
     for seed in 0..50 {
         let mut random = Random(seed);
-        let (all, seen) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let both = [all.path(), seen.path()];
+        let (all, visible) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let both = [all.path(), visible.path()];
         let count = 2 + random.below(14);
         for number in 0..count {
             let word = random.word();
@@ -264,30 +357,30 @@ fn answers_as_if_hidden_skills_did_not_exist() {
         }
         let catalog = open(all.path());
         let index = MemoryIndex::build_now(&catalog);
-        // What was in skills once does not count either.
+        // Former text of skills does not count either.
         for number in 0..random.below(count) {
             random.write_skill(&both[..1], &format!("hidden-{number}"));
             random.write_skill(&both, &format!("changed-{number}"));
         }
         update(&index.shared, &catalog, &|| false);
-        let only_seen = MemoryIndex::build_now(&open(seen.path()));
+        let visible_index = MemoryIndex::build_now(&open(visible.path()));
         for _ in 0..40 {
-            let (request, limit) = (random.words(4), 1 + random.below(5));
-            let answer = index.search(&request, limit, &|name| !name.starts_with("hidden-"));
-            let expected = only_seen.search(&request, limit, &|_| true);
-            assert_eq!(answer, expected, "{seed}: {request}");
-            found += answer.hits.len();
+            let (query, limit) = (random.words(4), 1 + random.below(5));
+            let result = index.search(&query, limit, &|name| !name.starts_with("hidden-"));
+            let expected = visible_index.search(&query, limit, &|_| true);
+            assert_eq!(result, expected, "{seed}: {query}");
+            hits += result.hits.len();
         }
     }
-    assert!(found > 2000, "{found}");
+    assert!(hits > 2000, "{hits}");
 }
 
 #[test]
-fn every_request_has_an_answer_in_bounded_time() {
+fn answers_odd_and_long_queries_in_time() {
     let root = skills(&[("tea", "Brews tea.", ""), ("bread", "Bakes bread.", "")]);
     let index = MemoryIndex::build_now(&open(root.path()));
     let random: String = (0..10_000).map(|number| format!("qx{number}zz ")).collect();
-    for (request, expected) in [
+    for (query, expected) in [
         ("", 0),
         (" \n\0\u{200b}", 0),
         ("the of and", 0),
@@ -297,34 +390,34 @@ fn every_request_has_an_answer_in_bounded_time() {
         (&random, 0),
     ] {
         let start = Instant::now();
-        assert_eq!(names(&index, request, 5).len(), expected);
+        assert_eq!(names(&index, query, 5).len(), expected);
         assert!(start.elapsed() < Duration::from_secs(2));
     }
 }
 
 #[test]
-fn a_request_in_any_script_has_an_answer() {
+fn answers_queries_in_every_script() {
     let root = skills(&[("tea", "Brews tea.", "茶 чай")]);
     let index = MemoryIndex::build_now(&open(root.path()));
-    // The planes of alphabets, and hidden tags. What follows is Han, private or not assigned.
+    // The planes with alphabets, and hidden tags. All other planes are Han, private or unassigned.
     let all = (0..0x2_0100).chain(0xe_0000..0xe_0200);
     let all: Vec<char> = all.filter_map(char::from_u32).collect();
     for chars in all.chunks(1000) {
-        // As one word, and each alone.
+        // The characters as one word, and each as a word of its own.
         let word: String = chars.iter().collect();
         let words: String = chars.iter().flat_map(|c| [*c, ' ']).collect();
-        for request in [word, words] {
-            let hits = index.search(&request, 5, &|_| true).hits;
+        for query in [word, words] {
+            let hits = index.search(&query, 5, &|_| true).hits;
             assert!(hits.len() <= 1, "{:?}", &chars[..1]);
         }
     }
-    for (request, count) in [("ЧАЙ", 1), ("茶", 1), ("مرحبا", 0), ("𝔱𝔢𝔞", 1)] {
-        assert_eq!(names(&index, request, 5).len(), count, "{request}");
+    for (query, count) in [("ЧАЙ", 1), ("茶", 1), ("مرحبا", 0), ("𝔱𝔢𝔞", 1)] {
+        assert_eq!(names(&index, query, 5).len(), count, "{query}");
     }
 }
 
 #[test]
-fn repetition_stuffing_and_hidden_characters_win_nothing() {
+fn repetition_and_hidden_characters_do_not_help() {
     let words: String = (0..150).map(|number| format!("word{number} ")).collect();
     let root = skills(&[
         (
@@ -342,80 +435,85 @@ fn repetition_stuffing_and_hidden_characters_win_nothing() {
 }
 
 #[test]
-fn odd_files_are_found_by_what_can_be_read() {
+fn finds_odd_files_by_their_readable_text() {
     let root = skills(&[
         ("long", &"x".repeat(1 << 20), "# Otter\n"),
         ("control", &"\u{7}".repeat(100), "# Badger\n"),
+        ("linked", "Brews.", "# Heron\n"),
     ]);
+    let linked = root.path().join("linked/SKILL.md");
+    fs::hard_link(linked, root.path().join("link")).unwrap();
     fs::create_dir(root.path().join("empty-folder")).unwrap();
     let bytes = [0xff; 3000];
     fs::create_dir(root.path().join("binary")).unwrap();
     fs::write(root.path().join("binary/SKILL.md"), bytes).unwrap();
     let index = MemoryIndex::build_now(&open(root.path()));
-    for (request, expected) in [
-        ("badger", "control"),
-        ("empty folder", "empty-folder"),
-        ("binary", "binary"),
-        ("long", "long"),
+    for (query, expected) in [
+        ("badger", &["control"][..]),
+        ("empty folder", &[]),
+        ("linked heron", &[]),
+        ("binary", &["binary"]),
+        ("long", &["long"]),
     ] {
-        assert_eq!(names(&index, request, 1), [expected]);
+        assert_eq!(names(&index, query, 1), expected, "{query}");
     }
-    assert_eq!(index.report().skills, 4);
+    let report = index.report();
+    assert_eq!((report.skills, report.unreadable.count), (5, 1));
 }
 
 #[test]
-fn a_full_index_names_what_it_leaves_out() {
+fn full_index_reports_what_it_leaves_out() {
     let root = tempfile::tempdir().unwrap();
     for number in 0..300 {
         let body: String = (0..50).map(|word| format!("w{number}x{word}\n")).collect();
         write_skill(root.path(), &format!("skill-{number:03}"), "Tea.", &body);
     }
     let catalog = open(root.path());
-    let build = |room: Room| {
+    let build = |limits: IndexLimits| {
         let shared = Arc::new(Shared {
-            room,
+            limits,
             ..Shared::default()
         });
         update(&shared, &catalog, &|| false);
         shared.read().report.clone()
     };
-    let all = build(Room::default());
-    assert_eq!((all.skills, all.without_body.count), (300, 0));
-    let some = build(Room {
+    let complete = build(IndexLimits::default());
+    assert_eq!((complete.skills, complete.without_body.count), (300, 0));
+    let without_bodies = build(IndexLimits {
         bodies: 100_000,
         skills: 1 << 20,
     });
-    assert_eq!(some.skills, 300);
-    assert!(some.without_body.count > 0 && some.bytes < 200_000);
-    assert_eq!(some.without_body.first.len(), 10);
-    let few = build(Room {
+    assert_eq!(without_bodies.skills, 300);
+    assert!(without_bodies.without_body.count > 0 && without_bodies.bytes < 200_000);
+    assert_eq!(without_bodies.without_body.first.len(), 10);
+    let without_skills = build(IndexLimits {
         bodies: 0,
         skills: 20_000,
     });
-    assert!(few.left_out.count > 0 && few.skills < 300);
-    assert_eq!(few.left_out.count + few.skills, 300);
+    assert!(without_skills.left_out.count > 0);
+    assert_eq!(without_skills.left_out.count + without_skills.skills, 300);
 }
 
 #[test]
-fn the_sample_skills_are_found_by_everyday_requests() {
+fn finds_the_sample_skills_for_everyday_queries() {
     let samples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../skills");
     let catalog = Catalog::open(&[SkillsRoot::new(samples)], None).unwrap();
     let index = MemoryIndex::build_now(&catalog);
-    for (request, skill) in [
+    for (query, skill) in [
         ("add numbers", "calculator"),
         ("multiply two prices", "calculator"),
         ("rain tomorrow", "weather"),
         ("find trends in my csv", "data_analysis"),
         ("demo users for my database", "test_data_factory"),
     ] {
-        let found = index.search(request, 1, &|_| true);
-        assert_eq!(found.hits[0].name, skill, "{request}");
+        let result = index.search(query, 1, &|_| true);
+        assert_eq!(result.hits[0].name, skill, "{query}");
     }
 }
 
 #[test]
-fn of_a_long_document_the_start_is_searched_and_the_report_says_so() {
-    // Nothing else cuts it: blank lines are no words.
+fn searches_and_reports_the_start_of_long_documents() {
+    // The blank lines exceed only the limit on bytes.
     let body = format!("# Otter\n{}# Badger\n", "\n".repeat(1 << 20));
     let root = skills(&[("long", "Tea.", &body), ("short", "Tea.", "# Heron\n")]);
     let index = MemoryIndex::build_now(&open(root.path()));
@@ -423,7 +521,7 @@ fn of_a_long_document_the_start_is_searched_and_the_report_says_so() {
     assert!(names(&index, "badger", 5).is_empty());
     let report = index.report();
     assert_eq!(
-        (report.cut.count, report.cut.first),
+        (report.truncated.count, report.truncated.first),
         (1, vec!["long".to_owned()])
     );
 }

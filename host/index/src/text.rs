@@ -1,5 +1,6 @@
-//! Text to terms: folding, words, stems, n-grams, and the stop words of English. The
-//! same is done to skills and to requests. Not here: fields and their weights.
+//! Splits text into terms: words, their stems, and pairs of characters.
+//!
+//! Skills and queries are split in the same way. `fields.rs` weighs the terms.
 
 use std::collections::HashMap;
 
@@ -8,15 +9,15 @@ use rust_stemmers::{Algorithm, Stemmer};
 use skillhost::line::is_hidden;
 use unicode_normalization::UnicodeNormalization as _;
 
-/// Longest word in bytes. Guards against: hashes and encoded files that fill the index
-/// with terms that nobody asks for.
-const MAX_WORD: usize = 40;
+/// The bytes of the longest word. Guards against: hashes and encoded files that fill the
+/// index with terms that nobody searches for.
+const MAX_WORD_BYTES: usize = 40;
 
-/// Most words and terms that are remembered, and those of one text more. Guards against:
-/// text of ever new words that fills the memory.
-const MAX_REMEMBERED: usize = 100_000;
+/// The most cached words and terms at the start of a text. Guards against: text with ever
+/// new words that fills the memory.
+const MAX_CACHED: usize = 100_000;
 
-/// Words that say nothing about a skill.
+/// English words that tell nothing about a skill.
 const STOP_WORDS: &str = "a about above after again against all also am an and any are as at be \
     because been before being below between both but by can cannot could d did do does doing don \
     down during each few for from further get give had has have having he help her here hers him \
@@ -35,8 +36,8 @@ pub(crate) enum TokenKind {
     StopWord,
     /// A part of a word such as `GitHub`.
     Part,
-    /// Two characters of a script that has no blanks between words, or one that stands
-    /// alone.
+    /// Two neighbouring characters of a script without blanks between words, or a single
+    /// character without neighbours.
     Gram,
 }
 
@@ -44,14 +45,14 @@ pub(crate) enum TokenKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Token<'a> {
     pub(crate) kind: TokenKind,
-    /// As it was written, without hidden characters.
+    /// The text as it was written, without hidden characters.
     pub(crate) written: &'a str,
-    /// In lower case and without diacritics. Empty for a [`TokenKind::Part`].
+    /// The text in lower case and without diacritics. Empty for a [`TokenKind::Part`].
     pub(crate) folded: &'a str,
-    /// The term by which it is found.
+    /// The term to search for.
     pub(crate) term: &'a str,
-    /// The number of the term, until the analyzer [forgets](Analyzer::forget). That of a
-    /// stop word is no term's.
+    /// The number of the term, valid until the next [`Analyzer::trim_cache`]. A stop word has
+    /// no number: this is [`TermNumber::MAX`].
     pub(crate) number: TermNumber,
 }
 
@@ -61,13 +62,13 @@ pub(crate) type TermNumber = u32;
 /// Splits text into tokens.
 pub(crate) struct Analyzer {
     stemmer: Stemmer,
-    /// The terms of folded words, or nothing for stop words.
+    /// The number of each folded word's term, or `None` for a stop word.
     words: HashMap<Box<str>, Option<TermNumber>, RandomState>,
     terms: Terms,
     folded: String,
 }
 
-/// Terms with numbers.
+/// A table of terms and their numbers.
 struct Terms {
     numbers: HashMap<Box<str>, TermNumber, RandomState>,
     /// The terms by their numbers.
@@ -75,6 +76,7 @@ struct Terms {
 }
 
 impl Terms {
+    /// Returns the number of a term, and gives a new term the next number.
     fn number(&mut self, term: &str) -> TermNumber {
         match self.numbers.get(term) {
             Some(number) => *number,
@@ -102,46 +104,46 @@ impl Analyzer {
         }
     }
 
-    /// Forgets words and the numbers of terms, if they are many.
-    pub(crate) fn forget(&mut self) {
-        if self.words.len() + self.terms.texts.len() > MAX_REMEMBERED {
+    /// Forgets all cached words and the numbers of all terms, if they are too many.
+    pub(crate) fn trim_cache(&mut self) {
+        if self.words.len() + self.terms.texts.len() > MAX_CACHED {
             self.words.retain(|_, term| term.is_none());
             self.terms.numbers.clear();
             self.terms.texts.clear();
         }
     }
 
-    /// Returns a term by its number.
+    /// Returns the term with this number.
     pub(crate) fn term(&self, number: TermNumber) -> &str {
         &self.terms.texts[number as usize]
     }
 
-    /// Calls `each` with the tokens of a text that [`visible`] has returned, in their
-    /// order.
+    /// Calls `each` with each token of a [normalized](normalize) text, in order.
     pub(crate) fn tokens(&mut self, text: &str, mut each: impl FnMut(Token<'_>)) {
         let mut rest = text;
-        while let Some(start) = rest.find(|c: char| Script::of(c) != Script::None) {
+        while let Some(start) = rest.find(|c: char| Script::from_char(c) != Script::None) {
             rest = &rest[start..];
-            let script = rest.chars().next().map_or(Script::None, Script::of);
-            let end = rest.find(|c: char| !script.goes_on(c));
+            let script = rest.chars().next().map_or(Script::None, Script::from_char);
+            let end = rest.find(|c: char| !script.contains(c));
             let (run, after) = rest.split_at(end.unwrap_or(rest.len()));
             match script {
                 Script::Spaced => {
-                    let sign = sign_of(run, after);
-                    let word = &rest[..run.len() + sign];
+                    let sign_length = sign_length(run, after);
+                    let word = &rest[..run.len() + sign_length];
                     rest = &rest[word.len()..];
-                    self.word(word, &mut each);
+                    self.word_tokens(word, &mut each);
                 }
                 script => {
                     rest = after;
-                    grams(run, script, &mut self.terms, &mut each);
+                    for_each_gram(run, script, &mut self.terms, &mut each);
                 }
             }
         }
     }
 
-    fn word(&mut self, written: &str, each: &mut impl FnMut(Token<'_>)) {
-        if written.len() > MAX_WORD {
+    /// Calls `each` with a word, and then with its parts.
+    fn word_tokens(&mut self, written: &str, each: &mut impl FnMut(Token<'_>)) {
+        if written.len() > MAX_WORD_BYTES {
             return;
         }
         let mut folded = std::mem::take(&mut self.folded);
@@ -179,7 +181,7 @@ impl Analyzer {
         self.folded = folded;
     }
 
-    /// Returns the stem of a folded word and its number. `None` for a stop word.
+    /// Returns the stem of a folded word and the stem's number, or `None` for a stop word.
     fn stem(&mut self, folded: &str) -> Option<(TermNumber, &str)> {
         let number = match self.words.get(folded) {
             Some(number) => (*number)?,
@@ -193,23 +195,26 @@ impl Analyzer {
     }
 }
 
-/// Returns a text in its compatible form (full-width letters become letters), without
-/// hidden characters. Line breaks and other controls stay: they separate words.
-pub(crate) fn visible(text: &str) -> String {
+/// Returns a text in Unicode's compatible form (NFKC), without hidden characters.
+///
+/// Full-width letters become plain letters. Line breaks and other control characters stay,
+/// because they separate words.
+pub(crate) fn normalize(text: &str) -> String {
     if text.is_ascii() {
         return text.to_owned();
     }
-    let shown = text.chars().filter(|c| c.is_control() || !is_hidden(*c));
-    shown.nfkc().collect()
+    let visible = text.chars().filter(|c| c.is_control() || !is_hidden(*c));
+    visible.nfkc().collect()
 }
 
-/// Returns a text that [`visible`] has returned in lower case and without diacritics.
+/// Returns a [normalized](normalize) text in lower case and without diacritics.
 pub(crate) fn fold(text: &str) -> String {
     let mut folded = String::new();
     fold_into(text, &mut folded);
     folded
 }
 
+/// Replaces `folded` by the folded text.
 fn fold_into(text: &str, folded: &mut String) {
     folded.clear();
     for c in text.chars() {
@@ -217,8 +222,8 @@ fn fold_into(text: &str, folded: &mut String) {
             'A'..='Z' => folded.push(c.to_ascii_lowercase()),
             '\0'..='\x7f' => folded.push(c),
             'ß' | 'ẞ' => folded.push_str("ss"),
-            // Their marks are parts of the letter.
-            c if !matches!(Script::of(c), Script::Spaced) => folded.push(c),
+            // The marks of these scripts belong to the letter.
+            c if !matches!(Script::from_char(c), Script::Spaced) => folded.push(c),
             c => {
                 let letters = c.to_lowercase().nfd();
                 folded.extend(letters.filter(|c| !is_diacritic(*c)));
@@ -227,18 +232,18 @@ fn fold_into(text: &str, folded: &mut String) {
     }
 }
 
-/// Returns whether a character is a mark that people leave out: accents, and the vowel
-/// signs of Hebrew and Arabic.
+/// Returns whether a character is a mark that people often leave out: an accent, or a
+/// vowel sign of Hebrew or Arabic.
 fn is_diacritic(c: char) -> bool {
     matches!(c, '\u{300}'..='\u{36f}' | '\u{591}'..='\u{5bd}' | '\u{64b}'..='\u{65f}' | '\u{670}')
 }
 
-/// The way in which a script marks words.
+/// A script, or a group of scripts, that marks words in its own way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Script {
-    /// No part of a word.
+    /// Characters that belong to no word.
     None,
-    /// Blanks between words.
+    /// Scripts with blanks between words.
     Spaced,
     Han,
     Hiragana,
@@ -249,7 +254,7 @@ enum Script {
 }
 
 impl Script {
-    fn of(c: char) -> Self {
+    fn from_char(c: char) -> Self {
         match c {
             'a'..='z' | 'A'..='Z' | '0'..='9' => Self::Spaced,
             '\0'..='\x7f' => Self::None,
@@ -268,23 +273,25 @@ impl Script {
         }
     }
 
-    fn goes_on(self, c: char) -> bool {
-        Self::of(c) == self
+    fn contains(self, c: char) -> bool {
+        Self::from_char(c) == self
     }
 }
 
-/// Returns the length of the sign that belongs to a short name: C++, C#, F#.
-fn sign_of(word: &str, after: &str) -> usize {
-    let sign = after.find(|c| c != '+' && c != '#').unwrap_or(after.len());
-    match word.len() <= 2 && sign <= 2 {
-        true => sign,
-        false => 0,
+/// Returns the length of the signs at the end of a short name such as C++, C# or F#.
+fn sign_length(word: &str, after: &str) -> usize {
+    let signs = after.find(|c| c != '+' && c != '#').unwrap_or(after.len());
+    if word.len() <= 2 && signs <= 2 {
+        signs
+    } else {
+        0
     }
 }
 
-/// Calls `each` with each pair of neighbours in a run of characters. A character that
-/// stands alone counts in Chinese and Korean. In the others it is a particle.
-fn grams(run: &str, script: Script, terms: &mut Terms, each: &mut impl FnMut(Token<'_>)) {
+/// Calls `each` with each pair of neighbours in a run of characters.
+///
+/// A single character counts in Chinese and Korean. In other scripts it is a particle.
+fn for_each_gram(run: &str, script: Script, terms: &mut Terms, each: &mut impl FnMut(Token<'_>)) {
     let mut gram = |gram| Token {
         kind: TokenKind::Gram,
         written: gram,
@@ -292,7 +299,7 @@ fn grams(run: &str, script: Script, terms: &mut Terms, each: &mut impl FnMut(Tok
         term: gram,
         number: terms.number(gram),
     };
-    let ends = run.char_indices().map(|(at, c)| at + c.len_utf8());
+    let ends = run.char_indices().map(|(start, c)| start + c.len_utf8());
     let mut previous = None;
     let mut start = 0;
     for end in ends {
@@ -305,17 +312,18 @@ fn grams(run: &str, script: Script, terms: &mut Terms, each: &mut impl FnMut(Tok
     }
 }
 
-/// Calls `each` with the parts of a word such as `GitHub`, `XMLParser` or `html5`, if
-/// it has several.
+/// Calls `each` with the parts of a word such as `GitHub`, `XMLParser` or `html5`.
+///
+/// Does not call `each` for a word that is a single part.
 fn for_each_part(word: &str, mut each: impl FnMut(&str)) {
-    // Most words.
+    // The common case.
     if word.bytes().all(|byte| byte.is_ascii_lowercase()) {
         return;
     }
     let kind = |c: char| match c {
         c if c.is_uppercase() => 'A',
         c if c.is_numeric() => '0',
-        // With marks, which belong to the letter before them.
+        // Also marks, which belong to the letter before them.
         _ => 'a',
     };
     let mut part = |part: &str| {
@@ -325,23 +333,23 @@ fn for_each_part(word: &str, mut each: impl FnMut(&str)) {
     };
     let mut start = 0;
     let mut previous = None;
-    for (at, c) in word.char_indices() {
-        let now = kind(c);
-        let mut after = word[at + c.len_utf8()..].chars().map(kind);
-        let begins = match (previous, now) {
+    for (position, c) in word.char_indices() {
+        let current = kind(c);
+        let mut following = word[position + c.len_utf8()..].chars().map(kind);
+        let starts_part = match (previous, current) {
             (None, _) => false,
             // `xP` in `pdfParser`.
             (Some('a'), 'A') => true,
             // `LP` in `XMLParser`, but not `Fs` in `PDFs`.
-            (Some('A'), 'A') => after.next() == Some('a') && after.next() == Some('a'),
+            (Some('A'), 'A') => following.next() == Some('a') && following.next() == Some('a'),
             (Some('A'), 'a') => false,
-            (Some(before), now) => before != now,
+            (Some(previous), current) => previous != current,
         };
-        if begins {
-            part(&word[start..at]);
-            start = at;
+        if starts_part {
+            part(&word[start..position]);
+            start = position;
         }
-        previous = Some(now);
+        previous = Some(current);
     }
     part(&word[start..]);
 }
@@ -353,7 +361,7 @@ mod tests {
     /// Returns the terms of a text.
     fn terms(text: &str) -> Vec<String> {
         let mut terms = Vec::new();
-        Analyzer::new().tokens(&visible(text), |token| {
+        Analyzer::new().tokens(&normalize(text), |token| {
             if token.kind != TokenKind::StopWord {
                 terms.push(token.term.to_owned());
             }
@@ -394,22 +402,22 @@ mod tests {
             ("pdf\u{e0070}\u{e0064}", "pdf"),
             ("\u{202e}pdf", "pdf"),
             ("pdf\0docx\u{1b}x", "pdf docx x"),
-            (&"a".repeat(MAX_WORD + 1), ""),
+            (&"a".repeat(MAX_WORD_BYTES + 1), ""),
         ] {
             assert_eq!(terms(text).join(" "), expected, "{text:?}");
         }
     }
 
     #[test]
-    fn remembers_a_bounded_number_of_words() {
+    fn caches_a_limited_number_of_words() {
         let mut analyzer = Analyzer::new();
-        for number in 0..MAX_REMEMBERED + 10 {
-            analyzer.forget();
+        for number in 0..MAX_CACHED + 10 {
+            analyzer.trim_cache();
             analyzer.tokens(&format!("w{number}"), |token| {
-                assert!((token.number as usize) < MAX_REMEMBERED);
+                assert!((token.number as usize) < MAX_CACHED);
             });
         }
-        assert!(analyzer.words.len() + analyzer.terms.texts.len() <= MAX_REMEMBERED + 2);
+        assert!(analyzer.words.len() + analyzer.terms.texts.len() <= MAX_CACHED + 2);
         assert_eq!(analyzer.stem("the"), None);
         let (number, _) = analyzer.stem("walking").unwrap();
         assert_eq!(analyzer.stem("walks"), Some((number, "walk")));

@@ -1,53 +1,55 @@
-//! The thesaurus: other words for what a request asks, in several languages. The words
-//! are in `thesaurus.txt`. Not here: how much another word counts.
+//! The thesaurus: other words for the words of a query, in several languages.
+//!
+//! The words are in `thesaurus.txt`. `query.rs` weighs them.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use crate::text::{Analyzer, Token, TokenKind, fold, visible};
+use crate::text::{Analyzer, Token, TokenKind, fold, normalize};
 
-/// The thesaurus of this crate.
+/// The thesaurus in `thesaurus.txt`.
 pub(crate) static THESAURUS: LazyLock<Thesaurus> =
     LazyLock::new(|| Thesaurus::parse(include_str!("thesaurus.txt")));
 
-/// Groups of words that mean the same.
+/// Groups of words with the same meaning.
 pub(crate) struct Thesaurus {
-    /// The terms that a group adds to a request.
-    groups: Vec<Vec<GroupTerm>>,
-    phrases: Vec<Phrase>,
-    /// Words of scripts without blanks, and their groups.
-    runs: Vec<(String, usize)>,
+    /// The phrases that each group adds to a query.
+    groups: Vec<Vec<PhraseTerms>>,
+    triggers: Vec<Trigger>,
+    /// Words of scripts without blanks, and the group that each triggers.
+    unspaced_triggers: Vec<(String, usize)>,
 }
 
-/// A term that a group adds: one or several that belong together.
-pub(crate) type GroupTerm = Vec<String>;
+/// The terms of a phrase. A single word is a phrase of one term.
+pub(crate) type PhraseTerms = Vec<String>;
 
-/// Words that stand for a group.
-struct Phrase {
-    words: Vec<PhraseWord>,
+/// Successive words of a query that add a group.
+struct Trigger {
+    words: Vec<WordPattern>,
     group: usize,
 }
 
-enum PhraseWord {
-    /// A word of this stem.
+/// A pattern for one word.
+enum WordPattern {
+    /// Words with this stem.
     Stem(String),
-    /// A word that starts so.
-    Start(String),
+    /// Words that start with this text.
+    Prefix(String),
 }
 
-/// A word of a request.
+/// A word of a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Word {
     pub(crate) folded: String,
-    /// Its stem, or itself if it is a stop word.
+    /// The stem, or the word itself if it is a stop word.
     pub(crate) stem: String,
 }
 
-impl PhraseWord {
-    fn is(&self, word: &Word) -> bool {
+impl WordPattern {
+    fn matches(&self, word: &Word) -> bool {
         match self {
             Self::Stem(stem) => *stem == word.stem,
-            Self::Start(start) => word.folded.starts_with(start),
+            Self::Prefix(prefix) => word.folded.starts_with(prefix),
         }
     }
 }
@@ -56,8 +58,8 @@ impl Thesaurus {
     fn parse(text: &str) -> Self {
         let mut thesaurus = Self {
             groups: Vec::new(),
-            phrases: Vec::new(),
-            runs: Vec::new(),
+            triggers: Vec::new(),
+            unspaced_triggers: Vec::new(),
         };
         let mut analyzer = Analyzer::new();
         let lines = text.lines().filter(|line| !line.starts_with('#'));
@@ -65,59 +67,66 @@ impl Thesaurus {
             let group = thesaurus.groups.len();
             let terms: Vec<&str> = terms.split(", ").collect();
             for phrase in terms.iter().copied().chain(words.split(", ")) {
-                thesaurus.add(&mut analyzer, phrase, group);
+                thesaurus.add_trigger(&mut analyzer, phrase, group);
             }
-            let terms = terms.into_iter().map(|term| terms_of(&mut analyzer, term));
-            thesaurus.groups.push(terms.collect());
+            let phrases = terms.into_iter();
+            let phrases = phrases.map(|phrase| phrase_terms(&mut analyzer, phrase));
+            thesaurus.groups.push(phrases.collect());
         }
         thesaurus
     }
 
-    fn add(&mut self, analyzer: &mut Analyzer, phrase: &str, group: usize) {
+    /// Lets a phrase trigger a group.
+    fn add_trigger(&mut self, analyzer: &mut Analyzer, phrase: &str, group: usize) {
         let mut words = Vec::new();
-        let mut run = false;
-        analyzer.tokens(&visible(phrase), |token| match token.kind {
-            TokenKind::Gram => run = true,
+        let mut is_unspaced = false;
+        analyzer.tokens(&normalize(phrase), |token| match token.kind {
+            TokenKind::Gram => is_unspaced = true,
             TokenKind::Part => {}
             TokenKind::Word | TokenKind::StopWord => words.push(Word::from(token)),
         });
-        if run {
-            self.runs.push((fold(&visible(phrase)), group));
+        if is_unspaced {
+            self.unspaced_triggers
+                .push((fold(&normalize(phrase)), group));
             return;
         }
-        let last = words.len();
-        let word = |(at, word): (usize, Word)| match phrase.ends_with('*') && at + 1 == last {
-            true => PhraseWord::Start(word.folded),
-            false => PhraseWord::Stem(word.stem),
-        };
-        let words = words.into_iter().enumerate().map(word).collect();
-        self.phrases.push(Phrase { words, group });
+        let prefix = phrase.ends_with('*').then(|| words.pop()).flatten();
+        let stems = words.into_iter().map(|word| WordPattern::Stem(word.stem));
+        let prefix = prefix.map(|word| WordPattern::Prefix(word.folded));
+        self.triggers.push(Trigger {
+            words: stems.chain(prefix).collect(),
+            group,
+        });
     }
 
-    /// Returns whether a word alone stands for a group.
-    pub(crate) fn has(&self, word: &Word) -> bool {
-        let mut phrases = self.phrases.iter();
-        phrases.any(|phrase| matches!(phrase.words.as_slice(), [only] if only.is(word)))
+    /// Returns whether a word alone triggers a group.
+    pub(crate) fn contains(&self, word: &Word) -> bool {
+        let mut triggers = self.triggers.iter();
+        triggers.any(|trigger| matches!(trigger.words.as_slice(), [only] if only.matches(word)))
     }
 
-    /// Returns the terms of the groups for which a request has words, and the place of the
-    /// word where one word alone stands for the group. `text` is the folded request.
-    pub(crate) fn groups(&self, words: &[Word], text: &str) -> Vec<(&[GroupTerm], Option<usize>)> {
+    /// Returns the groups that a query triggers. If one word alone triggers a group, the
+    /// group comes with the index of the word.
+    pub(crate) fn groups(
+        &self,
+        words: &[Word],
+        folded_text: &str,
+    ) -> Vec<(&[PhraseTerms], Option<usize>)> {
         let mut groups: BTreeMap<usize, Option<usize>> = BTreeMap::new();
-        for phrase in &self.phrases {
-            let mut places = words.windows(phrase.words.len().max(1));
-            let place = places.position(|place| {
-                let mut pairs = phrase.words.iter().zip(place);
-                pairs.all(|(one, word)| one.is(word))
+        for trigger in &self.triggers {
+            let mut windows = words.windows(trigger.words.len().max(1));
+            let position = windows.position(|window| {
+                let mut pairs = trigger.words.iter().zip(window);
+                pairs.all(|(pattern, word)| pattern.matches(word))
             });
-            if let Some(place) = place {
-                let alone = (phrase.words.len() == 1).then_some(place);
-                let known = groups.entry(phrase.group).or_insert(alone);
-                *known = known.or(alone);
+            if let Some(position) = position {
+                let single_word = (trigger.words.len() == 1).then_some(position);
+                let known_word = groups.entry(trigger.group).or_insert(single_word);
+                *known_word = known_word.or(single_word);
             }
         }
-        for (run, group) in &self.runs {
-            if text.contains(run.as_str()) {
+        for (word, group) in &self.unspaced_triggers {
+            if folded_text.contains(word.as_str()) {
                 groups.entry(*group).or_insert(None);
             }
         }
@@ -137,9 +146,10 @@ impl From<Token<'_>> for Word {
     }
 }
 
-fn terms_of(analyzer: &mut Analyzer, text: &str) -> GroupTerm {
+/// Returns the terms of a phrase, without stop words.
+fn phrase_terms(analyzer: &mut Analyzer, phrase: &str) -> PhraseTerms {
     let mut terms = Vec::new();
-    analyzer.tokens(text, |token| {
+    analyzer.tokens(phrase, |token| {
         if matches!(token.kind, TokenKind::Word) {
             terms.push(token.term.to_owned());
         }
@@ -151,26 +161,27 @@ fn terms_of(analyzer: &mut Analyzer, text: &str) -> GroupTerm {
 mod tests {
     use super::*;
 
-    fn groups(thesaurus: &Thesaurus, request: &str) -> Vec<String> {
+    /// Returns the groups that a query triggers, with the terms of each.
+    fn groups(thesaurus: &Thesaurus, query: &str) -> Vec<String> {
         let mut words = Vec::new();
-        Analyzer::new().tokens(request, |token| {
+        Analyzer::new().tokens(query, |token| {
             if matches!(token.kind, TokenKind::Word | TokenKind::StopWord) {
                 words.push(Word::from(token));
             }
         });
-        let found = thesaurus.groups(&words, &fold(request));
-        let joined = |(group, _): (&[GroupTerm], Option<usize>)| {
+        let groups = thesaurus.groups(&words, &fold(query)).into_iter();
+        let joined = |(group, _): (&[PhraseTerms], Option<usize>)| {
             let terms: Vec<String> = group.iter().map(|term| term.join(" ")).collect();
             terms.join(",")
         };
-        found.into_iter().map(joined).collect()
+        groups.map(joined).collect()
     }
 
     #[test]
-    fn finds_words_phrases_starts_and_runs() {
+    fn finds_words_phrases_prefixes_and_unspaced_words() {
         let text = "# Test\nxlsx, excel: sheet*, 表格\nlogin, sign on: log in\n";
         let thesaurus = Thesaurus::parse(text);
-        for (request, expected) in [
+        for (query, expected) in [
             ("an Excel file", "xlsx,excel"),
             ("spreadsheets", ""),
             ("my sheetlets", "xlsx,excel"),
@@ -180,23 +191,19 @@ mod tests {
             ("sign on, sheet", "xlsx,excel|login,sign"),
             ("", ""),
         ] {
-            assert_eq!(groups(&thesaurus, request).join("|"), expected, "{request}");
+            assert_eq!(groups(&thesaurus, query).join("|"), expected, "{query}");
         }
     }
 
     #[test]
-    fn every_line_of_the_thesaurus_is_read() {
+    fn reads_every_line_of_the_file() {
         let lines = include_str!("thesaurus.txt").lines();
-        let wanted = lines.filter(|line| !line.starts_with('#') && !line.is_empty());
-        assert_eq!(THESAURUS.groups.len(), wanted.count());
+        let groups = lines.filter(|line| !line.starts_with('#') && !line.is_empty());
+        assert_eq!(THESAURUS.groups.len(), groups.count());
         for group in &THESAURUS.groups {
-            assert!(group.iter().all(|term| !term.is_empty()), "{group:?}");
+            assert!(group.iter().all(|phrase| !phrase.is_empty()), "{group:?}");
         }
-        assert!(
-            THESAURUS
-                .phrases
-                .iter()
-                .all(|phrase| !phrase.words.is_empty())
-        );
+        let mut triggers = THESAURUS.triggers.iter();
+        assert!(triggers.all(|trigger| !trigger.words.is_empty()));
     }
 }

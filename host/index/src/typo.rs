@@ -1,51 +1,55 @@
-//! Words that differ in a few letters. A request's unknown word is compared with all
-//! terms of an index, so that a comparison must take nanoseconds.
+//! Compares words that differ in a few letters.
+//!
+//! An unknown word of a query is compared with all terms of an index, so a comparison
+//! must take nanoseconds.
 
-/// Longest word that can be compared: a bit for each letter.
-const MAX_WORD: usize = 64;
+/// The longest word that can be compared: one bit for each letter.
+const MAX_WORD_LENGTH: usize = 64;
 
-/// A word to compare others with.
+/// A word to compare with others.
 pub(crate) struct MistypedWord {
-    /// For each letter a bit for each of its places in the word.
-    places: [u64; 128],
+    /// The positions of each letter in the word, as bits.
+    positions: [u64; 128],
     letters: u32,
     length: usize,
 }
 
 impl MistypedWord {
-    /// Reads a word. `None` if it is empty, too long or not ASCII.
+    /// Reads a word. Returns `None` if it is empty, too long or not ASCII.
     pub(crate) fn new(word: &str) -> Option<Self> {
-        if !(1..=MAX_WORD).contains(&word.len()) || !word.is_ascii() {
+        if !(1..=MAX_WORD_LENGTH).contains(&word.len()) || !word.is_ascii() {
             return None;
         }
-        let mut places = [0; 128];
-        for (place, letter) in word.bytes().enumerate() {
-            places[usize::from(letter)] |= 1 << place;
+        let mut positions = [0; 128];
+        for (position, letter) in word.bytes().enumerate() {
+            positions[usize::from(letter)] |= 1 << position;
         }
         Some(Self {
-            places,
-            letters: letters_of(word),
+            positions,
+            letters: letter_set(word),
             length: word.len(),
         })
     }
 
-    /// Returns whether a word of this length with these [letters](letters_of) may differ
-    /// in this many letters or fewer.
-    pub(crate) fn may_be(&self, length: usize, letters: u32, most: usize) -> bool {
-        // A letter that is changed takes one away and adds one.
-        length.abs_diff(self.length) <= most
-            && (self.letters ^ letters).count_ones() as usize <= 2 * most
+    /// Returns whether the distance to a word with this length and
+    /// [letter set](letter_set) may be at most `max_distance`. Never misses one.
+    pub(crate) fn may_be_within(&self, max_distance: usize, length: usize, letters: u32) -> bool {
+        // A changed letter removes one letter of the set and adds another.
+        length.abs_diff(self.length) <= max_distance
+            && (self.letters ^ letters).count_ones() as usize <= 2 * max_distance
     }
 
-    /// Returns the letters that must be added, taken away, changed or swapped with their
-    /// neighbour to make another word: the optimal string alignment, a column at a time
-    /// (Hyyrö 2003). `None` if the other is not ASCII.
+    /// Returns the number of letters to add, remove, change or swap with their neighbour
+    /// to get another word. Returns `None` if the other word is not ASCII.
+    ///
+    /// This is the optimal string alignment distance, computed a column at a time (Hyyrö
+    /// 2003).
     pub(crate) fn distance(&self, other: &str) -> Option<usize> {
         let last = 1 << (self.length - 1);
         let (mut up, mut down, mut diagonal, mut before) = (u64::MAX, 0, 0_u64, 0);
         let mut distance = self.length;
         for letter in other.bytes() {
-            let here = *self.places.get(usize::from(letter))?;
+            let here = *self.positions.get(usize::from(letter))?;
             let swapped = ((!diagonal & here) << 1) & before;
             diagonal = ((here & up).wrapping_add(up) ^ up) | here | down | swapped;
             let right = down | !(diagonal | up);
@@ -61,8 +65,8 @@ impl MistypedWord {
     }
 }
 
-/// Returns a bit for each letter that occurs in a word.
-pub(crate) fn letters_of(word: &str) -> u32 {
+/// Returns the set of letters in a word, as bits. Different letters may share a bit.
+pub(crate) fn letter_set(word: &str) -> u32 {
     let bits = word.bytes().map(|byte| 1 << (byte % 32));
     bits.fold(0, |letters, bit| letters | bit)
 }
@@ -72,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_what_must_be_changed() {
+    fn counts_edits() {
         for (word, other, distance) in [
             ("docker", "docker", 0),
             ("docker", "dokcer", 1),
@@ -82,17 +86,17 @@ mod tests {
             ("docker", "", 6),
             ("ca", "abc", 3),
         ] {
-            let found = MistypedWord::new(word).unwrap().distance(other);
-            assert_eq!(found, Some(distance), "{word} {other}");
+            let counted = MistypedWord::new(word).unwrap().distance(other);
+            assert_eq!(counted, Some(distance), "{word} {other}");
         }
         assert_eq!(MistypedWord::new("doker").unwrap().distance("döker"), None);
-        for word in ["", "döker", &"a".repeat(MAX_WORD + 1)] {
+        for word in ["", "döker", &"a".repeat(MAX_WORD_LENGTH + 1)] {
             assert!(MistypedWord::new(word).is_none(), "{word}");
         }
     }
 
     #[test]
-    fn agrees_with_a_table_of_all_distances() {
+    fn agrees_with_another_implementation() {
         let words: Vec<String> = (0..400_u64)
             .map(|number| {
                 let mut bits = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -109,8 +113,9 @@ mod tests {
             for other in &words {
                 let distance = strsim::osa_distance(word, other);
                 assert_eq!(mistyped.distance(other), Some(distance), "{word} {other}");
-                for most in distance..3 {
-                    assert!(mistyped.may_be(other.len(), letters_of(other), most));
+                for max_distance in distance..3 {
+                    let letters = letter_set(other);
+                    assert!(mistyped.may_be_within(max_distance, other.len(), letters));
                 }
             }
         }

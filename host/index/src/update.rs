@@ -1,37 +1,38 @@
-//! An update: the index reads what has changed in a catalog. Not here: the thread that
-//! does it.
+//! Updates the index: reads the skills that have changed in a catalog.
+//!
+//! The thread that runs updates is in `worker.rs`.
 
 use std::collections::HashSet;
 use std::sync::{PoisonError, RwLockReadGuard, RwLockWriteGuard};
 use std::time::SystemTime;
 
 use skillhost::frontmatter::MAX_FRONTMATTER_BYTES;
-use skillhost::{Catalog, Coverage, DocumentStamp};
+use skillhost::{Catalog, DocumentStamp};
 
-use crate::fields::{FieldReader, Part};
+use crate::fields::{DocumentPart, FieldReader};
 use crate::report::IndexReport;
 use crate::store::{Extent, IndexedSkill};
 use crate::{Content, Shared};
 
-/// Most bytes of a SKILL.md that are read: the most of a frontmatter, and as much of the
+/// The most bytes of a SKILL.md that are read: the largest frontmatter, and as much of the
 /// body. Guards against: files of gigabytes.
-const MAX_DOCUMENT: u64 = 128 * 1024;
+const MAX_DOCUMENT_BYTES: u64 = 128 * 1024;
 
-/// Updates with more changed skills read all names and descriptions before the first
-/// body.
-const FEW: usize = 100;
+/// A full index removes dead text if it is more than this part of all bytes. Guards
+/// against: compacting a full index again at each change.
+const MAX_DEAD_PART: usize = 8;
 
-/// The sizes at which an index takes no more. Guards against: a catalog that fills the
-/// memory.
+/// The sizes at which an index is full. Guards against: a catalog that fills the memory.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Room {
-    /// The bytes at which it takes no more bodies. Names and descriptions take the rest.
+pub(crate) struct IndexLimits {
+    /// The bytes at which the index takes no more bodies. Names and descriptions may
+    /// take the rest.
     pub(crate) bodies: usize,
-    /// The bytes at which it takes no more skills.
+    /// The bytes at which the index takes no more skills.
     pub(crate) skills: usize,
 }
 
-impl Default for Room {
+impl Default for IndexLimits {
     fn default() -> Self {
         Self {
             bodies: 56 << 20,
@@ -40,150 +41,171 @@ impl Default for Room {
     }
 }
 
+/// A pass of an update over all changed skills. Names and descriptions come before the
+/// first body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pass {
+    Descriptions,
+    Bodies,
+}
+
 /// A skill to read.
 struct Change<'a> {
     name: &'a str,
     stamp: Option<DocumentStamp>,
 }
 
-/// Reads what has changed. Returns false if `stopped` ended it early: another update reads
-/// the rest.
-pub(crate) fn update(shared: &Shared, catalog: &Catalog, stopped: &dyn Fn() -> bool) -> bool {
+/// Reads the skills that have changed. Returns `false` if `is_stopped` ended the update
+/// early: the next update reads the rest.
+pub(crate) fn update(shared: &Shared, catalog: &Catalog, is_stopped: &dyn Fn() -> bool) -> bool {
     shared.load();
     let names = catalog.names();
-    remove_gone(shared, &names);
+    remove_missing(shared, &names);
     let mut changes = Vec::new();
     for name in &names {
-        if stopped() {
+        if is_stopped() {
             return false;
         }
         let stamp = catalog.document_stamp(name).unwrap_or(None);
         let change = Change { name, stamp };
-        if is_change(shared, &change) {
+        if must_read(shared, &change) {
             changes.push(change);
         }
     }
 
     let mut reader = FieldReader::new();
-    if changes.len() > FEW || shared.read().coverage == Coverage::Nothing {
+    // Also for few changes: a caller who may see few skills must not learn how many others
+    // have changed.
+    for pass in [Pass::Descriptions, Pass::Bodies] {
         for change in &changes {
-            if stopped() {
+            if is_stopped() {
                 return false;
             }
-            read_skill(shared, catalog, &mut reader, change, Part::Description);
+            read_skill(shared, catalog, &mut reader, change, pass);
         }
-        shared.write().coverage = Coverage::Descriptions;
+        shared.write().has_descriptions = true;
     }
-    for change in &changes {
-        if stopped() {
-            return false;
-        }
-        read_skill(shared, catalog, &mut reader, change, Part::All);
-    }
-    end(shared, &names);
+    finish(shared, &names);
     shared.save(SystemTime::now());
     true
 }
 
-fn remove_gone(shared: &Shared, names: &[String]) {
+/// Removes the skills that are no longer in the catalog.
+fn remove_missing(shared: &Shared, names: &[String]) {
     let present: HashSet<&str> = names.iter().map(String::as_str).collect();
-    let gone: Vec<String> = {
+    let missing: Vec<String> = {
         let content = shared.read();
-        let gone = content.store.names().filter(|name| !present.contains(name));
-        gone.map(str::to_owned).collect()
+        let names = content.store.names();
+        let missing = names.filter(|name| !present.contains(name));
+        missing.map(str::to_owned).collect()
     };
-    if !gone.is_empty() {
+    if !missing.is_empty() {
         let mut content = shared.write();
-        for name in gone {
+        for name in missing {
             content.store.remove(&name);
         }
     }
 }
 
-/// Returns whether a skill must be read: it is new, it has changed, or there is room for
+/// Returns whether a skill must be read: it is new, it has changed, or the index can take
 /// its body now.
-fn is_change(shared: &Shared, change: &Change<'_>) -> bool {
+fn must_read(shared: &Shared, change: &Change<'_>) -> bool {
     let content = shared.read();
     match content.store.get(change.name) {
-        Some(known) if known.stamp == change.stamp => {
-            known.extent == Extent::Description && content.store.bytes() < shared.room.bodies
-        }
+        Some(indexed) if indexed.stamp == change.stamp => match indexed.extent {
+            Extent::Pending => true,
+            Extent::Description => content.store.bytes() < shared.limits.bodies,
+            Extent::All | Extent::Start | Extent::Unreadable => false,
+        },
         _ => true,
     }
 }
 
+/// Reads a skill, as far as the pass and the limits allow, and puts it into the index.
 fn read_skill(
     shared: &Shared,
     catalog: &Catalog,
     reader: &mut FieldReader,
     change: &Change<'_>,
-    part: Part,
+    pass: Pass,
 ) {
     let name = change.name;
-    let mut part = part;
-    {
+    remove_dead_text_if_full(shared);
+    let (bytes, is_new, is_current) = {
         let content = shared.read();
-        let bytes = content.store.bytes();
-        let known = content.store.get(name);
-        if bytes >= shared.room.bodies {
-            part = Part::Description;
-        }
-        let is_known = known.is_some_and(|known| known.stamp == change.stamp);
-        if part == Part::Description && is_known {
-            return;
-        }
-        if known.is_none() && bytes >= shared.room.skills {
-            return;
-        }
-    }
-    let most = match part {
-        Part::Description => MAX_FRONTMATTER_BYTES as u64 + 1024,
-        Part::All => MAX_DOCUMENT,
+        let indexed = content.store.get(name);
+        let is_current = indexed.is_some_and(|indexed| indexed.stamp == change.stamp);
+        (content.store.bytes(), indexed.is_none(), is_current)
     };
-    let document = catalog.document(name, most);
-    let text = document.as_ref().ok().and_then(Option::as_ref);
-    let fields = reader.read(name, text.map_or("", |document| &document.text), part);
-    let extent = match (&document, part) {
+    if is_new && bytes >= shared.limits.skills {
+        return;
+    }
+    let part = if pass == Pass::Bodies && bytes < shared.limits.bodies {
+        DocumentPart::All
+    } else {
+        DocumentPart::Description
+    };
+    if part == DocumentPart::Description && is_current {
+        if pass == Pass::Bodies {
+            shared.write().store.leave_out_body(name);
+        }
+        return;
+    }
+    let max_bytes = match part {
+        DocumentPart::Description => MAX_FRONTMATTER_BYTES as u64 + 1024,
+        DocumentPart::All => MAX_DOCUMENT_BYTES,
+    };
+    let result = catalog.document(name, max_bytes);
+    let document = result.as_ref().ok().and_then(Option::as_ref);
+    let text = document.map_or("", |document| &document.text);
+    let fields = reader.read(name, text, part);
+    let extent = match (&result, part) {
         (Err(_), _) => Extent::Unreadable,
-        (Ok(Some(_)), Part::Description) => Extent::Description,
-        (Ok(Some(document)), _) if fields.cut || document.size > most => Extent::Start,
+        (Ok(Some(_)), DocumentPart::Description) if pass == Pass::Descriptions => Extent::Pending,
+        (Ok(Some(_)), DocumentPart::Description) => Extent::Description,
+        (Ok(Some(document)), _) if fields.is_cut || document.size > max_bytes => Extent::Start,
         (Ok(_), _) => Extent::All,
     };
     let skill = IndexedSkill {
         name: name.into(),
-        shown: fields.shown.as_str().into(),
-        stamp: text.map(|document| document.stamp),
+        display_text: fields.display_text.as_str().into(),
+        stamp: document.map(|document| document.stamp),
         extent,
     };
     shared.write().store.insert(skill, &fields);
-    shared.note_read();
+    shared.count_unsaved();
 }
 
-/// Ends an update: all names have been read.
-fn end(shared: &Shared, names: &[String]) {
+/// Removes the dead text of a full index, unless it is little.
+fn remove_dead_text_if_full(shared: &Shared) {
+    let (bytes, dead_bytes) = {
+        let content = shared.read();
+        (content.store.bytes(), content.store.dead_bytes())
+    };
+    if bytes >= shared.limits.bodies && dead_bytes * MAX_DEAD_PART > bytes {
+        shared.write().store.compact();
+    }
+}
+
+/// Finishes an update that has read all skills: makes its report, and logs a new one.
+fn finish(shared: &Shared, names: &[String]) {
     let mut report = IndexReport::default();
     {
         let content = shared.read();
         for name in names {
             match content.store.get(name).map(|skill| skill.extent) {
                 Some(Extent::All) => {}
-                Some(Extent::Start) => report.cut.add(name),
-                Some(Extent::Description) => report.without_body.add(name),
+                Some(Extent::Start) => report.truncated.add(name),
+                Some(Extent::Description | Extent::Pending) => report.without_body.add(name),
                 Some(Extent::Unreadable) => report.unreadable.add(name),
                 None => report.left_out.add(name),
             }
         }
+        report.skills = content.store.len();
+        report.bytes = content.store.bytes();
     }
-    let mut content = shared.write();
-    if content.store.is_sparse() {
-        content.store.compact();
-    }
-    report.skills = content.store.len();
-    report.bytes = content.store.bytes();
-    content.coverage = Coverage::All;
-    let before = std::mem::replace(&mut content.report, report.clone());
-    drop(content);
-    if !report.leaves_out_the_same(&before) {
+    let previous = std::mem::replace(&mut shared.write().report, report.clone());
+    if !report.has_same_omissions(&previous) {
         report.log();
     }
 }

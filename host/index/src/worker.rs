@@ -1,6 +1,7 @@
-//! The index's own thread: it updates the index, one update after another. It has a low
-//! priority, which it cannot raise again. So whoever waits for the index does the rest of
-//! the work on the waiting thread. Not here: an update.
+//! The thread that updates the index, one update after another.
+//!
+//! The thread has a low priority, which it cannot raise again. So a thread that waits for
+//! the index takes over its work. `update.rs` does a single update.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -12,14 +13,14 @@ use crate::Shared;
 use crate::update::update;
 
 /// The niceness of the thread: calls go first.
-const NICE: i32 = 5;
+const THREAD_NICENESS: i32 = 5;
 
-/// Longest pause after an update, which otherwise lasts twice as long as the update.
+/// The longest pause after an update. A shorter pause lasts twice as long as the update.
 /// Guards against: a catalog that changes all the time and keeps a processor busy. A
 /// change shows within a second.
 const MAX_PAUSE: Duration = Duration::from_millis(400);
 
-/// The thread, which starts when it is needed.
+/// The thread of an index. It starts with the first update.
 #[derive(Default)]
 pub(crate) struct Worker {
     state: Arc<WorkerState>,
@@ -34,27 +35,26 @@ struct WorkerState {
 
 #[derive(Default)]
 struct Tasks {
-    /// The catalog of the next update. A later one replaces it.
+    /// The catalog of the next update. A later catalog replaces it.
     next: Option<Arc<Catalog>>,
-    /// True while an update runs.
-    updating: bool,
-    /// The number of threads that wait for the index. The index's own leaves its work to
-    /// them.
+    /// Whether an update is running.
+    is_updating: bool,
+    /// The number of threads that wait for the index. They take over the work of its thread.
     waiting: usize,
-    /// True if there is a thread.
-    started: bool,
+    /// Whether the thread has started.
+    has_thread: bool,
 }
 
 impl Worker {
-    /// Updates the index from this catalog as soon as the present update has ended.
+    /// Updates the index from this catalog as soon as the current update has ended.
     pub(crate) fn update(&self, shared: &Arc<Shared>, catalog: &Arc<Catalog>) {
         let mut tasks = self.state.tasks();
         tasks.next = Some(Arc::clone(catalog));
-        if !tasks.started {
+        if !tasks.has_thread {
             let (state, shared) = (Arc::clone(&self.state), Arc::clone(shared));
             let thread = std::thread::Builder::new().name("skill-index".to_owned());
             match thread.spawn(move || run(&state, &shared)) {
-                Ok(_) => tasks.started = true,
+                Ok(_) => tasks.has_thread = true,
                 Err(error) => tracing::error!("cannot start the thread of the index: {error}"),
             }
         }
@@ -62,27 +62,28 @@ impl Worker {
         self.state.changed.notify_all();
     }
 
-    /// Updates the index until nothing is left to update. Returns false after the timeout.
+    /// Updates the index on this thread until no update is left. Returns `false` after the
+    /// timeout.
     pub(crate) fn wait_until_idle(&self, shared: &Shared, timeout: Duration) -> bool {
         let state = &*self.state;
         let start = Instant::now();
         let is_late = || start.elapsed() >= timeout;
         let mut tasks = state.tasks();
         tasks.waiting += 1;
-        while !is_late() && (tasks.updating || tasks.next.is_some()) {
-            if tasks.updating {
-                let left = timeout.saturating_sub(start.elapsed());
-                let wait = state.changed.wait_timeout(tasks, left);
+        while !is_late() && (tasks.is_updating || tasks.next.is_some()) {
+            if tasks.is_updating {
+                let remaining = timeout.saturating_sub(start.elapsed());
+                let wait = state.changed.wait_timeout(tasks, remaining);
                 tasks = wait.unwrap_or_else(PoisonError::into_inner).0;
-            } else if let Some(catalog) = tasks.take() {
+            } else if let Some(catalog) = tasks.start_next() {
                 drop(tasks);
                 let is_done = update(shared, &catalog, &is_late);
-                state.end(catalog, is_done);
+                state.end_update(catalog, is_done);
                 tasks = state.tasks();
             }
         }
         tasks.waiting -= 1;
-        let is_idle = !tasks.updating && tasks.next.is_none();
+        let is_idle = !tasks.is_updating && tasks.next.is_none();
         drop(tasks);
         state.changed.notify_all();
         is_idle
@@ -92,7 +93,7 @@ impl Worker {
 impl Drop for Worker {
     fn drop(&mut self) {
         self.state.stopped.store(true, Ordering::Relaxed);
-        // With the lock, so that the thread does not miss it between looking and waiting.
+        // The lock ensures that the thread is not between its check and its wait.
         let _tasks = self.state.tasks();
         self.state.changed.notify_all();
     }
@@ -107,24 +108,25 @@ impl WorkerState {
         self.stopped.load(Ordering::Relaxed)
     }
 
-    /// Waits for the next update that no other thread does. `None` at the end of the index.
-    fn next(&self) -> Option<Arc<Catalog>> {
-        let waits = |tasks: &mut Tasks| {
-            let is_free = tasks.next.is_some() && !tasks.updating && tasks.waiting == 0;
+    /// Waits for an update that no other thread runs, and starts it. Returns `None` once
+    /// the index is dropped.
+    fn wait_for_update(&self) -> Option<Arc<Catalog>> {
+        let must_wait = |tasks: &mut Tasks| {
+            let is_free = tasks.next.is_some() && !tasks.is_updating && tasks.waiting == 0;
             !is_free && !self.is_stopped()
         };
-        let tasks = self.changed.wait_while(self.tasks(), waits);
+        let tasks = self.changed.wait_while(self.tasks(), must_wait);
         let mut tasks = tasks.unwrap_or_else(PoisonError::into_inner);
         if self.is_stopped() {
             return None;
         }
-        tasks.take()
+        tasks.start_next()
     }
 
-    /// Ends an update. One that was not done is the next one, unless there is a later one.
-    fn end(&self, catalog: Arc<Catalog>, is_done: bool) {
+    /// Ends an update. An update that is not done runs again, unless there is a later catalog.
+    fn end_update(&self, catalog: Arc<Catalog>, is_done: bool) {
         let mut tasks = self.tasks();
-        tasks.updating = false;
+        tasks.is_updating = false;
         if !is_done && tasks.next.is_none() {
             tasks.next = Some(catalog);
         }
@@ -132,38 +134,46 @@ impl WorkerState {
         self.changed.notify_all();
     }
 
-    /// Runs the next update on the index's own thread. Returns how long it took, or `None`
-    /// at the end of the index.
-    fn step(&self, update: impl FnOnce(&Catalog, &dyn Fn() -> bool) -> bool) -> Option<Duration> {
-        let catalog = self.next()?;
+    /// Runs the next update on the index's thread, and returns how long it took. Returns
+    /// `None` once the index is dropped.
+    fn run_next_update(
+        &self,
+        update: impl FnOnce(&Catalog, &dyn Fn() -> bool) -> bool,
+    ) -> Option<Duration> {
+        let catalog = self.wait_for_update()?;
         let start = Instant::now();
         let is_done = update(&catalog, &|| self.is_stopped() || self.tasks().waiting > 0);
-        // A pause must not keep the roots of a replaced catalog open.
-        self.end(catalog, is_done);
+        // Ends before the pause, so that a replaced catalog does not stay open.
+        self.end_update(catalog, is_done);
         Some(start.elapsed())
     }
 
     fn pause(&self, time: Duration) {
-        let waits = |_: &mut Tasks| !self.is_stopped();
-        let _ = self.changed.wait_timeout_while(self.tasks(), time, waits);
+        let must_wait = |_: &mut Tasks| !self.is_stopped();
+        let _ = self
+            .changed
+            .wait_timeout_while(self.tasks(), time, must_wait);
     }
 }
 
 impl Tasks {
-    /// Begins the next update.
-    fn take(&mut self) -> Option<Arc<Catalog>> {
+    /// Starts the next update, and returns its catalog.
+    fn start_next(&mut self) -> Option<Arc<Catalog>> {
         let next = self.next.take();
-        self.updating = next.is_some();
+        self.is_updating = next.is_some();
         next
     }
 }
 
+/// Runs updates until the index is dropped.
 fn run(state: &WorkerState, shared: &Shared) {
-    // On Linux this is the niceness of the thread alone.
-    if let Err(error) = rustix::process::setpriority_process(None, NICE) {
-        tracing::debug!("the index's thread keeps its priority: {error}");
+    // On Linux this sets the niceness of this thread only.
+    if let Err(error) = rustix::process::setpriority_process(None, THREAD_NICENESS) {
+        tracing::debug!("cannot lower the priority of the index's thread: {error}");
     }
-    while let Some(time) = state.step(|catalog, stopped| update(shared, catalog, stopped)) {
+    while let Some(time) =
+        state.run_next_update(|catalog, is_stopped| update(shared, catalog, is_stopped))
+    {
         state.pause(MAX_PAUSE.min(time * 2));
     }
 }
@@ -174,57 +184,57 @@ mod tests {
 
     use super::*;
 
-    /// Longest time that a test waits.
-    const LONG: Duration = Duration::from_secs(20);
+    /// The longest time that a test waits.
+    const TIMEOUT: Duration = Duration::from_secs(20);
 
-    /// Returns a worker whose thread gets no processor, with an update to do.
+    /// Returns a worker that has an update to do and no thread.
     fn starved_worker() -> (Worker, Arc<Shared>, tempfile::TempDir) {
         let root = tempfile::tempdir().unwrap();
         std::fs::create_dir(root.path().join("tea")).unwrap();
         std::fs::write(root.path().join("tea/SKILL.md"), "Brews tea.").unwrap();
         let catalog = Catalog::open(&[SkillsRoot::new(root.path())], None).unwrap();
         let (worker, shared) = (Worker::default(), Arc::default());
-        worker.state.tasks().started = true;
+        worker.state.tasks().has_thread = true;
         worker.update(&shared, &Arc::new(catalog));
         (worker, shared, root)
     }
 
     #[test]
-    fn reads_skills_on_the_thread_that_waits() {
+    fn updates_on_the_waiting_thread() {
         let (worker, shared, _root) = starved_worker();
-        assert!(worker.wait_until_idle(&shared, LONG));
+        assert!(worker.wait_until_idle(&shared, TIMEOUT));
         assert_eq!(shared.read().report.skills, 1);
     }
 
     #[test]
-    fn leaves_a_begun_update_to_who_waits() {
+    fn hands_running_update_to_the_waiting_thread() {
         let (worker, shared, _root) = starved_worker();
         let start = Instant::now();
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                // An update that gets no further.
-                worker.state.step(|_, stopped| {
-                    while !stopped() && start.elapsed() < LONG {
+                // An update that makes no progress.
+                worker.state.run_next_update(|_, is_stopped| {
+                    while !is_stopped() && start.elapsed() < TIMEOUT {
                         std::thread::yield_now();
                     }
                     false
                 })
             });
-            while !worker.state.tasks().updating {
+            while !worker.state.tasks().is_updating {
                 std::thread::yield_now();
             }
-            assert!(worker.wait_until_idle(&shared, LONG / 2));
+            assert!(worker.wait_until_idle(&shared, TIMEOUT / 2));
         });
         assert_eq!(shared.read().report.skills, 1);
     }
 
     #[test]
-    fn leaves_the_rest_to_its_thread_after_a_timeout() {
+    fn leaves_the_update_to_its_thread_after_timeout() {
         let (worker, shared, _root) = starved_worker();
         assert!(!worker.wait_until_idle(&shared, Duration::ZERO));
         let done = worker
             .state
-            .step(|catalog, stopped| update(&shared, catalog, stopped));
+            .run_next_update(|catalog, is_stopped| update(&shared, catalog, is_stopped));
         assert!(done.is_some());
         assert_eq!(shared.read().report.skills, 1);
     }

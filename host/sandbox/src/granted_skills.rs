@@ -1,5 +1,6 @@
-//! The skills that a guest may list and find: those that its grant names.
+//! The skills that a guest may list and find, according to its grant.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,19 +10,22 @@ use crate::tool::limits::Limits;
 use skillhost_skills::catalog::{Catalog, Freshness, ScanStep, Skill};
 use skillhost_skills::search::{Coverage, SkillIndex};
 
-/// The longest time that a scan runs before it lets others run. Guards against: a
+/// The longest time that a scan runs before it yields to other tasks. Guards against: a
 /// catalog of a million folders, and a call that is past its deadline.
-const MAX_STRETCH: Duration = Duration::from_millis(1);
+const MAX_SCAN_TIME: Duration = Duration::from_millis(1);
 
-/// The most bytes of a request that are searched for. Guards against: a guest that
-/// makes the index take apart all its memory.
-const MAX_QUERY: usize = 16 * 1024;
+/// The most bytes of a query. Guards against: a guest whose query is as long as its memory.
+const MAX_QUERY_BYTES: usize = 16 * 1024;
 
-/// The most hits of a search. Guards against: a guest that makes the host read
-/// every skill.
+/// The most hits of a search. Guards against: a guest that makes the host read every
+/// skill.
 const MAX_HITS: usize = 100;
 
-/// A catalog, filtered by a grant, and by the scope of a caller that has one.
+/// The most searches of the index for one answer. Each search after the first replaces
+/// hits that cannot be read. Guards against: a catalog with hardly any readable hit.
+const MAX_SEARCHES: usize = 8;
+
+/// A catalog, filtered by a grant and by the caller's scope.
 #[derive(Clone, Default)]
 pub struct GrantedSkills(Option<Arc<Inner>>);
 
@@ -32,32 +36,32 @@ struct Inner {
     scope: Option<Arc<Scope>>,
 }
 
-/// Some of the skills, in the order of their names.
+/// A page of skills, in the order of their names.
 #[derive(Default)]
 pub(crate) struct SkillPage {
     pub(crate) skills: Vec<Skill>,
-    /// The number of all.
+    /// The number of skills on all pages.
     pub(crate) total: usize,
-    /// The name that the next page starts from.
+    /// The first name of the next page, if there is one.
     pub(crate) next: Option<String>,
 }
 
-/// The answer to a search: skills, each with the reasons, best first.
+/// The answer to a search: skills with the reasons for each, best first.
 #[derive(Default)]
 pub(crate) struct FoundSkills {
     pub(crate) hits: Vec<(Skill, Vec<String>)>,
     pub(crate) coverage: Coverage,
 }
 
-/// What a call has listed so far, against its limits.
+/// The skills and bytes that a call has listed so far.
 #[derive(Default)]
-struct Count {
+struct ListedSkills {
     skills: usize,
     bytes: usize,
 }
 
 impl GrantedSkills {
-    /// Makes the list of the skills of a catalog that a grant allows.
+    /// Filters a catalog by a grant.
     pub fn new(catalog: Arc<Catalog>, index: Option<Arc<dyn SkillIndex>>, granted: Skills) -> Self {
         Self(Some(Arc::new(Inner {
             catalog,
@@ -67,7 +71,7 @@ impl GrantedSkills {
         })))
     }
 
-    /// Returns the same skills as a caller with this scope sees them.
+    /// Filters the skills by a caller's scope as well.
     pub fn within(&self, scope: Option<&Arc<Scope>>) -> Self {
         let (Some(inner), Some(scope)) = (&self.0, scope) else {
             return self.clone();
@@ -80,31 +84,29 @@ impl GrantedSkills {
         })))
     }
 
-    /// Lists the skills as they are now. They count towards the limits of the call
-    /// that asks.
+    /// Lists the current skills. They count towards the limits of the call.
     pub(crate) async fn list(&self, limits: &Limits) -> Result<Vec<Skill>, Stop> {
         let Some(inner) = self.0.as_deref() else {
             return Ok(Vec::new());
         };
         let mut scan = inner.catalog.scan(|name| inner.allow(name));
-        let (mut skills, mut count) = (Vec::new(), Count::default());
-        let mut since = Instant::now();
+        let (mut skills, mut listed) = (Vec::new(), ListedSkills::default());
+        let mut last_yield = Instant::now();
         while let Some(step) = scan.step() {
             if let ScanStep::Skill(skill) = step {
-                count.add(&skill, limits)?;
+                listed.add(&skill, limits)?;
                 skills.push(skill);
             }
-            if since.elapsed() >= MAX_STRETCH {
+            if last_yield.elapsed() >= MAX_SCAN_TIME {
                 tokio::task::yield_now().await;
-                since = Instant::now();
+                last_yield = Instant::now();
             }
         }
         skills.sort_by(|one, other| one.name.cmp(&other.name));
         Ok(skills)
     }
 
-    /// Reads some of the skills as they are now: at most `limit`, from the first
-    /// whose name is not before `from`.
+    /// Reads a page of the current skills: at most `limit`, starting at the name `from`.
     pub(crate) async fn page(
         &self,
         from: Option<String>,
@@ -112,11 +114,11 @@ impl GrantedSkills {
         limits: &Limits,
     ) -> Result<SkillPage, Stop> {
         let limits = limits.clone();
-        self.with(move |inner| inner.page(from.as_deref(), limit, &limits))
+        self.run_blocking(move |inner| inner.page(from.as_deref(), limit, &limits))
             .await
     }
 
-    /// Searches for the skills that fit a request, and reads them as they are now.
+    /// Finds the skills that fit a query, and reads their current descriptions.
     pub(crate) async fn find(
         &self,
         query: String,
@@ -124,20 +126,20 @@ impl GrantedSkills {
         limits: &Limits,
     ) -> Result<FoundSkills, Stop> {
         let limits = limits.clone();
-        self.with(move |inner| inner.find(&query, limit, &limits))
+        self.run_blocking(move |inner| inner.find(&query, limit, &limits))
             .await
     }
 
-    /// Runs work that reads files on a thread where it holds up no other call.
-    async fn with<T: Default + Send + 'static>(
+    /// Runs work that reads files on a thread where it delays no other call.
+    async fn run_blocking<T: Default + Send + 'static>(
         &self,
         work: impl FnOnce(&Inner) -> Result<T, Stop> + Send + 'static,
     ) -> Result<T, Stop> {
         let Some(inner) = self.0.clone() else {
             return Ok(T::default());
         };
-        let done = tokio::task::spawn_blocking(move || work(&inner)).await;
-        done.unwrap_or_else(|error| Err(Stop::Trap(format!("cannot read the skills: {error}"))))
+        let result = tokio::task::spawn_blocking(move || work(&inner)).await;
+        result.unwrap_or_else(|error| Err(Stop::Trap(format!("cannot read the skills: {error}"))))
     }
 }
 
@@ -160,15 +162,15 @@ impl Inner {
         }
         let start = from.map_or(0, |from| names.partition_point(|name| name.as_str() < from));
         let mut names = names[start..].iter().filter(is_granted);
-        let (mut skills, mut count) = (Vec::new(), Count::default());
+        let (mut skills, mut listed) = (Vec::new(), ListedSkills::default());
         while skills.len() < limit
             && let Some(name) = names.next()
         {
-            // One that has gone since takes no place.
+            // A skill that was removed meanwhile does not count.
             let Some(skill) = self.catalog.read(name) else {
                 continue;
             };
-            count.add(&skill, limits)?;
+            listed.add(&skill, limits)?;
             skills.push(skill);
         }
         Ok(SkillPage {
@@ -182,30 +184,54 @@ impl Inner {
         let Some(index) = &self.index else {
             return Ok(FoundSkills::default());
         };
-        let query = &query[..query.floor_char_boundary(MAX_QUERY)];
-        let allowed = |name: &str| self.allow(name);
-        let found = index.search(query, limit.min(MAX_HITS), &allowed);
-        let (mut hits, mut count) = (Vec::new(), Count::default());
-        for hit in found.hits.into_iter().take(limit.min(MAX_HITS)) {
-            // The index may be behind the disk, and is not asked what is granted.
-            let skill = if allowed(&hit.name) {
-                self.catalog.read(&hit.name)
-            } else {
-                None
-            };
-            if let Some(skill) = skill.filter(|skill| skill.file.is_some()) {
-                count.add(&skill, limits)?;
-                hits.push((skill, hit.matches));
+        let query = &query[..query.floor_char_boundary(MAX_QUERY_BYTES)];
+        let limit = limit.min(MAX_HITS);
+        let mut dropped: HashSet<String> = HashSet::new();
+        let mut search_limit = limit;
+        let mut searches = 1;
+        loop {
+            let result = index.search(query, search_limit, &|name| {
+                self.allow(name) && !dropped.contains(name)
+            });
+            let is_last = searches == MAX_SEARCHES || result.hits.len() < search_limit;
+            let dropped_before = dropped.len();
+            let mut hits = Vec::new();
+            for hit in result.hits.into_iter().take(search_limit) {
+                if hits.len() == limit {
+                    break;
+                }
+                match self.read_hit(&hit.name) {
+                    Some(skill) => hits.push((skill, hit.matches)),
+                    None => drop(dropped.insert(hit.name)),
+                }
             }
+            if hits.len() == limit || is_last || dropped.len() == dropped_before {
+                let mut listed = ListedSkills::default();
+                for (skill, _) in &hits {
+                    listed.add(skill, limits)?;
+                }
+                return Ok(FoundSkills {
+                    hits,
+                    coverage: result.coverage,
+                });
+            }
+            search_limit = (2 * search_limit).min(MAX_HITS);
+            searches += 1;
         }
-        Ok(FoundSkills {
-            hits,
-            coverage: found.coverage,
-        })
+    }
+
+    /// Reads a skill that the index has found. Returns `None` if the skill has no readable
+    /// SKILL.md or is not granted.
+    ///
+    /// The index may be behind the disk, and it does not enforce grants.
+    fn read_hit(&self, name: &str) -> Option<Skill> {
+        let skill = self.catalog.read(name).filter(|_| self.allow(name))?;
+        skill.file.is_some().then_some(skill)
     }
 }
 
-impl Count {
+impl ListedSkills {
+    /// Counts a skill. Returns an error if the call exceeds a limit.
     fn add(&mut self, skill: &Skill, limits: &Limits) -> Result<(), Stop> {
         self.bytes += skill.name.len() + skill.description.len();
         if self.bytes > limits.memory {
@@ -228,8 +254,8 @@ mod tests {
     use skillhost_skills::catalog::SkillsRoot;
     use skillhost_skills::search::{SearchHit, SearchResult};
 
-    /// Returns three skills of a catalog of four, each with 10 bytes of name and
-    /// description, and the folder that they are in.
+    /// Returns three granted skills of a catalog of four, and the catalog's folder. Each skill
+    /// has 10 bytes of name and description.
     fn granted() -> (GrantedSkills, tempfile::TempDir) {
         let root = tempfile::tempdir().unwrap();
         for name in ["a1", "b1", "c1", "hidden"] {
@@ -249,7 +275,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn lists_what_is_granted_up_to_the_limits_of_the_call() {
+    async fn lists_granted_skills_up_to_the_limits() {
         let (skills, _root) = granted();
         let mut limits = Limits::default();
         for (entries, memory, expected) in [
@@ -271,7 +297,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_page_goes_on_where_the_one_before_ended() {
+    async fn next_page_continues_after_the_last() {
         let (skills, _root) = granted();
         let limits = Limits::default();
         let first = skills.page(None, 2, &limits).await.unwrap();
@@ -282,77 +308,117 @@ mod tests {
         assert_eq!((last.total, last.next), (3, None));
     }
 
-    /// An index that finds all of its skills, and notes what it was asked.
+    /// An index that finds all allowed names of a list in their order, and records its
+    /// queries and limits.
     #[derive(Default)]
-    struct NotingIndex {
+    struct RecordingIndex {
         names: Vec<String>,
-        asked: Mutex<Vec<(String, usize)>>,
+        queries: Mutex<Vec<(String, usize)>>,
     }
 
-    impl SkillIndex for NotingIndex {
+    impl SkillIndex for RecordingIndex {
         fn update(&self, _: &Arc<Catalog>) {}
 
-        fn search(&self, query: &str, limit: usize, _: &dyn Fn(&str) -> bool) -> SearchResult {
-            self.asked.lock().unwrap().push((query.to_owned(), limit));
+        fn search(
+            &self,
+            query: &str,
+            limit: usize,
+            allowed: &dyn Fn(&str) -> bool,
+        ) -> SearchResult {
+            self.queries.lock().unwrap().push((query.to_owned(), limit));
+            let names = self.names.iter().filter(|name| allowed(name));
             let hit = |name: &String| SearchHit {
                 name: name.clone(),
                 matches: Vec::new(),
             };
             SearchResult {
-                hits: self.names.iter().map(hit).collect(),
+                hits: names.take(limit).map(hit).collect(),
                 coverage: Coverage::All,
             }
         }
     }
 
-    /// Makes 150 skills, and an index that finds them all.
-    fn found_by_all() -> (GrantedSkills, Arc<NotingIndex>, tempfile::TempDir) {
+    /// Returns 150 skills, and an index that finds them all.
+    fn many_skills() -> (GrantedSkills, Arc<RecordingIndex>, tempfile::TempDir) {
+        indexed_folders((0..150).map(|number| format!("s{number}")).collect())
+    }
+
+    /// Creates a folder for each name, and an index that finds all names. A folder whose name
+    /// starts with `s` has a SKILL.md.
+    fn indexed_folders(
+        names: Vec<String>,
+    ) -> (GrantedSkills, Arc<RecordingIndex>, tempfile::TempDir) {
         let root = tempfile::tempdir().unwrap();
-        let names: Vec<String> = (0..150).map(|number| format!("s{number}")).collect();
         for name in &names {
             let folder = root.path().join(name);
             std::fs::create_dir(&folder).unwrap();
-            std::fs::write(folder.join("SKILL.md"), "Text.").unwrap();
+            if name.starts_with('s') {
+                std::fs::write(folder.join("SKILL.md"), "Text.").unwrap();
+            }
         }
         let catalog = Catalog::open(&[SkillsRoot::new(root.path())], None).unwrap();
-        let index = Arc::new(NotingIndex {
+        let index = Arc::new(RecordingIndex {
             names,
-            ..NotingIndex::default()
+            ..RecordingIndex::default()
         });
-        let noting: Arc<dyn SkillIndex> = Arc::clone(&index) as _;
-        let skills = GrantedSkills::new(Arc::new(catalog), Some(noting), Skills::all());
+        let dyn_index: Arc<dyn SkillIndex> = Arc::clone(&index) as _;
+        let skills = GrantedSkills::new(Arc::new(catalog), Some(dyn_index), Skills::all());
         (skills, index, root)
     }
 
     #[tokio::test]
-    async fn a_search_has_100_hits_at_most() {
-        let (skills, index, _root) = found_by_all();
-        for (limit, most) in [(7, 7), (100, 100), (101, 100), (usize::MAX, 100)] {
+    async fn search_returns_at_most_100_hits() {
+        let (skills, index, _root) = many_skills();
+        for (limit, hits) in [(7, 7), (100, 100), (101, 100), (usize::MAX, 100)] {
             let found = skills
                 .find("tea".to_owned(), limit, &Limits::default())
                 .await;
-            assert_eq!(found.unwrap().hits.len(), most, "{limit}");
-            let asked = index.asked.lock().unwrap().pop();
-            assert_eq!(asked, Some(("tea".to_owned(), most)), "{limit}");
+            assert_eq!(found.unwrap().hits.len(), hits, "{limit}");
+            let query = index.queries.lock().unwrap().pop();
+            assert_eq!(query, Some(("tea".to_owned(), hits)), "{limit}");
         }
     }
 
     #[tokio::test]
-    async fn a_search_takes_16_kib_of_a_request_at_most_and_cuts_no_character() {
-        const MOST: usize = 16 * 1024;
-        let (skills, index, _root) = found_by_all();
+    async fn folders_without_documents_take_no_place_of_a_hit() {
+        let mut names: Vec<String> = (0..60).map(|number| format!("empty{number}")).collect();
+        names.extend((0..7).map(|number| format!("s{number}")));
+        let (skills, _index, _root) = indexed_folders(names);
+        for (limit, expected) in [(1, 1), (5, 5), (20, 7)] {
+            let limits = Limits::default();
+            let found = skills.find("tea".to_owned(), limit, &limits).await;
+            let hits = found.unwrap().hits;
+            let hits: Vec<&str> = hits.iter().map(|(skill, _)| &*skill.name).collect();
+            assert_eq!(hits, ["s0", "s1", "s2", "s3", "s4", "s5", "s6"][..expected]);
+        }
+    }
+
+    #[tokio::test]
+    async fn unreadable_hits_cause_at_most_8_searches() {
+        let names = (0..300).map(|number| format!("empty{number}")).collect();
+        let (skills, index, _root) = indexed_folders(names);
+        let limits = Limits::default();
+        let found = skills.find("tea".to_owned(), 1, &limits).await;
+        assert_eq!(found.unwrap().hits.len(), 0);
+        assert_eq!(index.queries.lock().unwrap().len(), 8);
+    }
+
+    #[tokio::test]
+    async fn search_cuts_queries_at_16_kib_between_characters() {
+        const MAX: usize = 16 * 1024;
+        let (skills, index, _root) = many_skills();
         for (start, more, bytes) in [
             ("", 0, 0),
-            ("", 8_192, MOST),
-            ("", 8_193, MOST),
-            ("x", 500_000, MOST - 1),
+            ("", 8_192, MAX),
+            ("", 8_193, MAX),
+            ("x", 500_000, MAX - 1),
         ] {
             let query = format!("{start}{}", "ä".repeat(more));
             let found = skills.find(query.clone(), 1, &Limits::default()).await;
             assert_eq!(found.unwrap().hits.len(), 1);
-            let (asked, _) = index.asked.lock().unwrap().pop().unwrap();
-            assert_eq!(asked.len(), bytes, "{start}{more}");
-            assert!(query.starts_with(&asked));
+            let (cut_query, _) = index.queries.lock().unwrap().pop().unwrap();
+            assert_eq!(cut_query.len(), bytes, "{start}{more}");
+            assert!(query.starts_with(&cut_query));
         }
     }
 }

@@ -1,79 +1,85 @@
-//! The interface of an index of skills. The index itself is the crate `skillhost-index`, so
-//! that an embedder can omit it or use another.
+//! The interface of an index of skills: its queries and its answers.
+//!
+//! The index is a crate of its own, so that an embedder can leave it out or use another.
 
 use std::sync::Arc;
 
 use crate::catalog::Catalog;
 
-/// An index that finds skills for a request in plain words.
+/// An index that finds the skills for a query in plain words.
 ///
-/// An index may be outdated. The host reads each skill that it finds again, and drops
-/// removed ones.
+/// An index may be behind the disk. The host reads each skill again before it answers, and
+/// drops a skill that no longer exists.
 pub trait SkillIndex: Send + Sync {
-    /// Sets a storage where the index may save itself for the next process. A host with a
-    /// cache calls this before the first update. The default implementation ignores it.
-    fn keep_in(&self, storage: Arc<dyn IndexStorage>) {
+    /// Sets the storage where the index may save itself for the next process.
+    ///
+    /// A host with a cache calls this before the first update. The default implementation
+    /// does not use the storage.
+    fn set_storage(&self, storage: Arc<dyn IndexStorage>) {
         let _ = storage;
     }
 
-    /// Starts reading the skills of a catalog on the index's own thread: all skills at the
-    /// first call, changed ones later. Returns at once.
+    /// Reads the skills of this catalog on a thread of the index. Returns at once.
+    ///
+    /// The first call reads all skills, and later calls read those that have changed.
     fn update(&self, catalog: &Arc<Catalog>);
 
-    /// Returns the best matching skills, best first: at most `limit`, and only those that
-    /// `allowed` accepts. Other skills must not influence the answer, not even by which
-    /// words are rare or unknown. Does not wait for the disk.
+    /// Returns the skills that fit best, best first. Does not wait for the disk.
+    ///
+    /// Returns at most `limit` skills, and only skills that `allowed` accepts. Other skills
+    /// must not affect the answer: not its coverage, and not the words that count as rare
+    /// or unknown.
     fn search(&self, query: &str, limit: usize, allowed: &dyn Fn(&str) -> bool) -> SearchResult;
 }
 
-/// A storage for an index between processes.
+/// A storage that keeps an index from one process to the next.
 pub trait IndexStorage: Send + Sync {
-    /// Returns the last saved index, unless it is missing or damaged.
+    /// Returns the bytes that were saved last, or `None` if they are missing or damaged.
     fn load(&self) -> Option<Vec<u8>>;
 
-    /// Replaces the saved index. Errors are only logged, because the next process can read
-    /// the skills.
+    /// Replaces the saved bytes. An error is only logged, because the next process can read
+    /// the skills again.
     fn save(&self, index: Vec<u8>);
 }
 
-/// The condition for offering `find_skills`.
+/// The condition for offering `find_skills` to agents.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum SearchOffer {
-    /// If the skills exceed the budget of a prompt.
+    /// Offered when the skills do not fit the budget of a prompt.
     #[default]
     Auto,
-    /// Always.
+    /// Always offered.
     Always,
-    /// Never; the index is not used.
+    /// Never offered. The index is not used.
     Never,
 }
 
 /// The answer to a search.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SearchResult {
-    /// The matching skills, best first.
+    /// The skills that fit, best first.
     pub hits: Vec<SearchHit>,
     /// The part of the skills' text that was searched.
     pub coverage: Coverage,
 }
 
-/// A skill that matches a request.
+/// A skill that fits a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchHit {
     /// The skill's name.
     pub name: String,
-    /// The matching words and headings of the skill, best first.
+    /// The reasons: words and headings of the skill that match, best first.
     pub matches: Vec<String>,
 }
 
-/// The part of the skills' text that a search covered.
+/// The part of the skills' text that a search covers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Coverage {
-    /// Nothing, because the index has not read the names yet.
+    /// No text, because the index has not read the descriptions yet.
     #[default]
     Nothing,
-    /// Names and descriptions, while the bodies are still being read.
+    /// Names and descriptions, because the index has not read all bodies yet.
     Descriptions,
-    /// Names, descriptions and bodies, up to the index's bounds.
+    /// Names, descriptions and bodies, up to the limits of the index.
     All,
 }

@@ -355,7 +355,7 @@ impl HostBuilder {
         let index = self.index.clone();
         let index = index.filter(|_| self.search_offer != SearchOffer::Never);
         if let (Some(index), Some(cache)) = (&index, &cache) {
-            index.keep_in(Arc::new(IndexEntry::new(Arc::clone(cache), &self.skills)));
+            index.set_storage(Arc::new(IndexEntry::new(Arc::clone(cache), &self.skills)));
         }
         let compiler = Compiler {
             program: self.compiler.clone(),

@@ -1,4 +1,4 @@
-//! The check of one record: the program's form of an answer.
+//! The check of one record. A record is the form of an answer for programs.
 
 use serde_json::{Map, Value};
 
@@ -27,7 +27,7 @@ pub(super) fn check_record(definition: &Definition, output: &Output) -> Result<(
         }
         None if definition.model_reads == Form::Record => {
             return Err(reason(
-                "the model reads the details, but an answer had none".to_owned(),
+                "the model reads the details, but an answer had no details".to_owned(),
                 "return `details`, or let the model read the text",
             ));
         }
@@ -36,7 +36,7 @@ pub(super) fn check_record(definition: &Definition, output: &Output) -> Result<(
     let Some(schema) = &definition.output_schema else {
         return Ok(());
     };
-    // `format-mcp` reports a fault of the schema itself.
+    // The check `format-mcp` reports an invalid schema.
     let Ok(validator) = BoundedValidator::new(&schema.clone().into(), "its output schema") else {
         return Ok(());
     };
@@ -44,22 +44,22 @@ pub(super) fn check_record(definition: &Definition, output: &Output) -> Result<(
     validator.check(&record).map_err(|misfit| {
         let why = match misfit {
             Misfit::At(error) => {
-                let place = error.instance_path().to_string();
-                let said = shortened(&error.to_string());
+                let pointer = error.instance_path().to_string();
+                let cause = shortened(&error.to_string());
                 format!(
-                    "a record does not match the output schema at {}: {said}",
-                    quoted(&place)
+                    "a record does not match the output schema at {}: {cause}",
+                    quoted(&pointer)
                 )
             }
-            Misfit::Somewhere => "a record does not match the output schema, and is too large to \
+            Misfit::Somewhere => "a record does not match the output schema; it is too large to \
                  say where"
                 .to_owned(),
             Misfit::TooMuchText(bytes, most) => format!(
-                "a record has {bytes} bytes of text: for the patterns of the output schema it is \
-                 {most} at most"
+                "a record has {bytes} bytes of text, but the patterns of the output schema allow \
+                 at most {most}"
             ),
             Misfit::TooManyValues(values) => {
-                format!("a record has {values} values: too many to check with the output schema")
+                format!("a record has {values} values: too many to check against the output schema")
             }
         };
         reason(why, "correct the record or the schema")

@@ -1,21 +1,21 @@
-//! Comparing a case's expectation with the result of its call, and writing an
-//! expectation from a result.
+//! Compares a case's expectation with the result of its call, and makes an expectation
+//! from a result.
 
 use serde_json::{Map, Value, json};
 
-use super::case::Expect;
-use super::wording::{TrialResult, quoted, shortened};
+use super::case::Expectation;
+use super::wording::{CallResult, quoted, shortened};
 use skillhost::message::model_text;
 use skillhost::{CallOutcome, Line};
 
-/// Most characters of two texts that a message shows whole.
-const SHOWN: usize = 200;
+/// The most characters of two texts that a message shows in full.
+const MAX_SHOWN: usize = 200;
 
-impl Expect {
+impl Expectation {
     /// Compares a result with the expectation. The error describes the difference.
-    pub(super) fn check(&self, ended: &TrialResult) -> Result<(), String> {
-        let read = model_text(ended.clone());
-        match (self, ended) {
+    pub(super) fn check(&self, result: &CallResult) -> Result<(), String> {
+        let model_text = model_text(result.clone());
+        match (self, result) {
             (
                 Self::Answer {
                     text,
@@ -24,19 +24,22 @@ impl Expect {
                 },
                 Ok(output),
             ) => {
-                check_equal(text.as_deref(), &read)?;
-                check_contains(contains, &read)?;
+                check_equal(text.as_deref(), &model_text)?;
+                check_contains(contains, &model_text)?;
                 record.as_ref().map_or(Ok(()), |part| {
                     check_part(part, &output.record(), "record".to_owned())
                 })
             }
             (Self::Answer { .. }, Err(_)) => Err(format!(
                 "expected an answer, but the call ended with `{}`: {}",
-                kind(ended),
-                quoted(&read)
+                kind(result),
+                quoted(&model_text)
             )),
             (Self::Error { .. }, Ok(_)) => {
-                Err(format!("expected no answer, but it was {}", quoted(&read)))
+                let answer = quoted(&model_text);
+                Err(format!(
+                    "expected an error, but the call was answered: {answer}"
+                ))
             }
             (
                 Self::Error {
@@ -46,25 +49,27 @@ impl Expect {
                 },
                 Err(_),
             ) => {
-                let seen = kind(ended);
-                if expected.as_deref().is_some_and(|kind| kind != seen) {
+                let actual = kind(result);
+                if expected.as_deref().is_some_and(|kind| kind != actual) {
                     let expected = expected.as_deref().unwrap_or_default();
                     return Err(format!(
-                        "expected `{expected}`, but the call ended with `{seen}`: {}",
-                        quoted(&read)
+                        "expected `{expected}`, but the call ended with `{actual}`: {}",
+                        quoted(&model_text)
                     ));
                 }
-                check_equal(message.as_deref(), &read)?;
-                check_contains(contains, &read)
+                check_equal(message.as_deref(), &model_text)?;
+                check_contains(contains, &model_text)
             }
         }
     }
 
-    /// Returns an expectation that this result meets.
-    pub(super) fn of(ended: &TrialResult, before: Option<&Self>) -> Value {
-        let read = model_text(ended.clone());
-        match (ended, before) {
-            (Err(_), _) => json!({"error": {"kind": kind(ended), "message": read}}),
+    /// Makes an expectation that this result meets, as JSON.
+    ///
+    /// If the result is an answer, keeps the keys of the previous expectation.
+    pub(super) fn from_result(result: &CallResult, previous: Option<&Self>) -> Value {
+        let model_text = model_text(result.clone());
+        match (result, previous) {
+            (Err(_), _) => json!({"error": {"kind": kind(result), "message": model_text}}),
             (
                 Ok(output),
                 Some(Self::Answer {
@@ -74,86 +79,87 @@ impl Expect {
                 }),
             ) => {
                 let mut expect = Map::new();
-                // What the model reads stays a part of the case.
-                let contained = contains.iter().all(|part| read.contains(part));
-                if contained && !contains.is_empty() {
+                // The case still checks the text that the model reads.
+                let contains_all = contains.iter().all(|part| model_text.contains(part));
+                if contains_all && !contains.is_empty() {
                     expect.insert("contains".to_owned(), json!(contains));
                 }
-                if text.is_some() || !contained {
-                    expect.insert("text".to_owned(), read.into());
+                if text.is_some() || !contains_all {
+                    expect.insert("text".to_owned(), model_text.into());
                 }
                 let part = restricted_to(part, output.record());
                 expect.insert("record".to_owned(), part);
                 expect.into()
             }
-            (Ok(_), _) => json!({"text": read}),
+            (Ok(_), _) => json!({"text": model_text}),
         }
     }
 }
 
-/// Returns the word for how a call ended.
-fn kind(ended: &TrialResult) -> &'static str {
-    let outcome = CallOutcome::of(ended);
+/// Returns the word for the outcome of a call, as in `kind` of a case.
+fn kind(result: &CallResult) -> &'static str {
+    let outcome = CallOutcome::of(result);
     outcome.reason().unwrap_or(outcome.name())
 }
 
-fn check_equal(expected: Option<&str>, seen: &str) -> Result<(), String> {
-    let Some(expected) = expected.filter(|expected| *expected != seen) else {
+/// Checks that a text is the expected one. The error shows the first different line.
+fn check_equal(expected: Option<&str>, actual: &str) -> Result<(), String> {
+    let Some(expected) = expected.filter(|expected| *expected != actual) else {
         return Ok(());
     };
-    if expected.chars().count() + seen.chars().count() <= SHOWN {
-        let (expected, seen) = (quoted(expected), quoted(seen));
-        return Err(format!("expected {expected}, but it was {seen}"));
+    if expected.chars().count() + actual.chars().count() <= MAX_SHOWN {
+        let (expected, actual) = (quoted(expected), quoted(actual));
+        return Err(format!("expected {expected}, but it was {actual}"));
     }
-    let (mut expected, mut seen) = (expected.split('\n'), seen.split('\n'));
+    let (mut expected, mut actual) = (expected.split('\n'), actual.split('\n'));
     let mut number = 0;
     loop {
         number += 1;
-        match (expected.next(), seen.next()) {
-            (Some(expected), Some(seen)) if expected == seen => {}
+        match (expected.next(), actual.next()) {
+            (Some(expected), Some(actual)) if expected == actual => {}
             (None, None) => return Ok(()),
-            (expected, seen) => {
-                let line = |line: Option<&str>| line.map_or("the end".to_owned(), quoted);
+            (expected, actual) => {
+                let quoted_line = |line: Option<&str>| line.map_or("the end".to_owned(), quoted);
                 return Err(format!(
                     "in line {number}, expected {}, but it was {}",
-                    line(expected),
-                    line(seen)
+                    quoted_line(expected),
+                    quoted_line(actual)
                 ));
             }
         }
     }
 }
 
-fn check_contains(texts: &[String], seen: &str) -> Result<(), String> {
-    match texts.iter().find(|text| !seen.contains(*text)) {
+fn check_contains(texts: &[String], actual: &str) -> Result<(), String> {
+    match texts.iter().find(|text| !actual.contains(*text)) {
         None => Ok(()),
         Some(text) => Err(format!(
             "expected {} in the text, but it was {}",
             quoted(text),
-            quoted(seen)
+            quoted(actual)
         )),
     }
 }
 
-/// Checks that a value is a part of another. The error names the place.
-fn check_part(part: &Value, whole: &Value, place: String) -> Result<(), String> {
+/// Checks that `whole` contains `part`. The error names the path of the difference.
+fn check_part(part: &Value, whole: &Value, path: String) -> Result<(), String> {
     match (part, whole) {
         (Value::Object(part), Value::Object(whole)) => part.iter().try_for_each(|(key, part)| {
-            let place = format!("{place}.{key}");
+            let path = format!("{path}.{key}");
             match whole.get(key) {
-                Some(value) => check_part(part, value, place),
-                None => Err(format!("`{}` is missing", Line::new(place))),
+                Some(value) => check_part(part, value, path),
+                None => Err(format!("`{}` is missing", Line::new(path))),
             }
         }),
         (Value::Array(part), Value::Array(whole)) if part.len() == whole.len() => {
             let mut pairs = part.iter().zip(whole).enumerate();
             pairs.try_for_each(|(index, (part, value))| {
-                check_part(part, value, format!("{place}[{index}]"))
+                check_part(part, value, format!("{path}[{index}]"))
             })
         }
         (Value::Array(part), Value::Array(whole)) => Err(format!(
             "`{}` has {} values, but {} were expected",
-            Line::new(place),
+            Line::new(path),
             whole.len(),
             part.len()
         )),
@@ -165,21 +171,21 @@ fn check_part(part: &Value, whole: &Value, place: String) -> Result<(), String> 
         (part, whole) if part == whole => Ok(()),
         (part, whole) => Err(format!(
             "`{}` is {}, but {} was expected",
-            Line::new(place),
-            shown(whole),
-            shown(part)
+            Line::new(path),
+            quoted_value(whole),
+            quoted_value(part)
         )),
     }
 }
 
-fn shown(value: &Value) -> String {
+fn quoted_value(value: &Value) -> String {
     match value {
         Value::String(text) => quoted(text),
         other => shortened(&other.to_string()),
     }
 }
 
-/// Returns the part of `whole` at the keys of `part`.
+/// Returns `whole` with only the keys that `part` has.
 fn restricted_to(part: &Value, whole: Value) -> Value {
     match (part, whole) {
         (Value::Object(part), Value::Object(mut whole)) => {
@@ -204,22 +210,22 @@ mod tests {
     use super::*;
     use skillhost::{CallError, Failure, FailureKind, Form, Help, Output, Stop};
 
-    fn answer(text: &str, details: Option<&str>) -> TrialResult {
+    fn answer(text: &str, details: Option<&str>) -> CallResult {
         Ok(Output::new(text, details.map(str::to_owned), Form::Text))
     }
 
-    fn failure(kind: FailureKind, message: &str) -> TrialResult {
+    fn failure(kind: FailureKind, message: &str) -> CallResult {
         Err(CallError::Failed(Failure::new(kind, message)))
     }
 
-    fn expect(json: Value) -> Expect {
+    fn expect(json: Value) -> Expectation {
         let case = json!({"tool": "t", "expect": json}).to_string();
-        let mut cases = super::super::case::read("c", "c", &case, false).unwrap();
+        let mut cases = super::super::case::parse("c", "c", &case, false).unwrap();
         cases.remove(0).expect.unwrap()
     }
 
     #[test]
-    fn reports_how_a_result_differs_from_the_expectation() {
+    fn describes_the_first_difference() {
         let details = r#"{"a": 1, "b": {"c": [1, {"d": 2, "e": 3}]}, "f": 1.0}"#;
         let trap = Err(CallError::Stopped {
             tool: "t".to_owned(),
@@ -227,7 +233,7 @@ mod tests {
             help: Help::default(),
         });
         let long = |line: &str| format!("{}\n{line}\nend", "check_equal\n".repeat(100));
-        for (expected, ended, otherwise) in [
+        for (expected, result, error) in [
             (json!({"text": "a"}), answer("a", None), None),
             (
                 json!({"text": "a"}),
@@ -290,7 +296,7 @@ mod tests {
             (
                 json!({"error": {"message": "m"}}),
                 answer("m", None),
-                Some(r#"expected no answer, but it was "m""#),
+                Some(r#"expected an error, but the call was answered: "m""#),
             ),
             (
                 json!({"text": "m"}),
@@ -304,13 +310,13 @@ mod tests {
                 None,
             ),
         ] {
-            let seen = expect(expected.clone()).check(&ended);
-            assert_eq!(seen.err().as_deref(), otherwise, "{expected}");
+            let checked = expect(expected.clone()).check(&result);
+            assert_eq!(checked.err().as_deref(), error, "{expected}");
         }
     }
 
     #[test]
-    fn reads_again_what_it_writes_of_every_stop() {
+    fn every_stop_meets_its_own_expectation() {
         let not_granted = Stop::NotGranted {
             skill: "a".to_owned(),
             component: "c.wasm".to_owned(),
@@ -324,19 +330,20 @@ mod tests {
             not_granted,
             trap,
         ] {
-            let ended = Err(CallError::Stopped {
+            let result = Err(CallError::Stopped {
                 tool: "t".to_owned(),
                 stop,
                 help: Help::default(),
             });
-            assert_eq!(expect(Expect::of(&ended, None)).check(&ended), Ok(()));
+            let expected = expect(Expectation::from_result(&result, None));
+            assert_eq!(expected.check(&result), Ok(()));
         }
     }
 
     #[test]
-    fn writes_an_expectation_that_the_result_meets() {
+    fn makes_expectations_that_the_result_meets() {
         let details = r#"{"a": 1, "b": [{"c": 2, "d": 3}]}"#;
-        for (ended, before, written) in [
+        for (result, previous, expected) in [
             (answer("x", None), None, json!({"text": "x"})),
             (
                 answer("x", None),
@@ -369,10 +376,10 @@ mod tests {
                 json!({"error": {"kind": "refused", "message": "m"}}),
             ),
         ] {
-            let before = before.map(expect);
-            let new = Expect::of(&ended, before.as_ref());
-            assert_eq!(new, written);
-            assert_eq!(expect(new).check(&ended), Ok(()));
+            let previous = previous.map(expect);
+            let new = Expectation::from_result(&result, previous.as_ref());
+            assert_eq!(new, expected);
+            assert_eq!(expect(new).check(&result), Ok(()));
         }
     }
 }

@@ -1,0 +1,218 @@
+//! Reads a query in plain words.
+//!
+//! A query has the terms that it contains, the terms that the thesaurus adds, and
+//! corrections of unknown words. Ranking is in `rank.rs`.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::allowed::AllowedSkills;
+use crate::text::{Analyzer, TokenKind, fold, normalize};
+use crate::thesaurus::{THESAURUS, Word};
+use crate::typo::MistypedWord;
+
+/// The most bytes of a query that are read. Guards against: a query of megabytes.
+const MAX_QUERY_BYTES: usize = 4096;
+
+/// The most terms of a query. Guards against: a query with all words, for which all
+/// postings would be read.
+const MAX_TERMS: usize = 64;
+
+/// The most unknown words that are compared with all terms. Guards against: a query of
+/// random words, each of which takes longer than a known one.
+const MAX_UNKNOWN_WORDS: usize = 6;
+
+/// The bytes of the shortest word that is corrected. Shorter words resemble too many others.
+const MIN_TYPO_BYTES: usize = 4;
+
+/// The most corrections of an unknown word.
+const MAX_CORRECTIONS: usize = 5;
+
+/// The weight of a term that the thesaurus adds. bench/NOTES.md compares others.
+const SYNONYM_WEIGHT: f32 = 0.5;
+
+/// The weight of a correction that differs from the unknown word in one letter, and in two.
+const CORRECTION_WEIGHTS: [f32; 2] = [0.8, 0.6];
+
+/// Words of other languages that tell nothing about a skill and that are not English words.
+const FUNCTION_WORDS: [&str; 3] = [
+    "aber auf aus bei bitte das dass dem den der ein eine einem einen einer eines fur ich ihr im ist \
+     kann man mein meine meinem meinen meiner mich mir mit nach nicht oder ohne sich sie sind soll \
+     uber und uns unser unsere vom von wie wir zu zum zur",
+    "au aux avec ce ces cette comment dans de des du elle est et il je la le les leur ma mes moi mon \
+     ne nos notre nous ou pas pour quel quelle que qui sa ses sur ton tous tout toute un une vous",
+    "al como con cual cuando de del donde el ella en es esta este hay la las lo los me mi mis mucho \
+     muy necesito nos o para pero por puedo que quiero se ser sin sobre su sus un una unos y",
+];
+
+/// The function words that a query must contain before it counts as one in their language.
+const MIN_FUNCTION_WORDS: usize = 2;
+
+/// The terms of a query, in parts.
+///
+/// The terms of a part stand for the same word, such as a word and its synonyms.
+pub(crate) struct Query {
+    pub(crate) parts: Vec<Vec<QueryTerm>>,
+}
+
+/// A term of a query, and its weight.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct QueryTerm {
+    pub(crate) term: String,
+    pub(crate) weight: f32,
+    /// The word as it was written. Empty for a synonym or a correction.
+    pub(crate) written: String,
+}
+
+/// A word of a query, and the index of its part. Stop words have no part.
+type QueryWord = (Word, Option<usize>);
+
+impl Query {
+    /// Reads the query of a caller who may see these skills.
+    pub(crate) fn read(text: &str, skills: &AllowedSkills<'_>) -> Self {
+        let text = normalize(&text[..text.floor_char_boundary(MAX_QUERY_BYTES)]);
+        let mut query = Self { parts: Vec::new() };
+        let mut words = query.add_words(&text);
+        words.truncate(MAX_TERMS);
+        query.add_corrections(&mut words, skills);
+        query.add_synonyms(words, &fold(&text));
+        query
+    }
+
+    /// Adds a part for each different word of the text, and returns the words.
+    fn add_words(&mut self, text: &str) -> Vec<QueryWord> {
+        let mut words: Vec<QueryWord> = Vec::new();
+        let mut part_of_term: HashMap<String, usize> = HashMap::new();
+        let function_words = function_words(text);
+        Analyzer::new().tokens(text, |token| {
+            let is_stop =
+                token.kind == TokenKind::StopWord || function_words.contains(&token.folded);
+            let part = match part_of_term.get(token.term) {
+                _ if is_stop => None,
+                Some(part) => Some(*part),
+                None if self.parts.len() == MAX_TERMS => None,
+                None => {
+                    part_of_term.insert(token.term.to_owned(), self.parts.len());
+                    self.parts.push(vec![QueryTerm {
+                        term: token.term.to_owned(),
+                        weight: 1.0,
+                        written: token.written.to_owned(),
+                    }]);
+                    Some(self.parts.len() - 1)
+                }
+            };
+            if matches!(token.kind, TokenKind::Word | TokenKind::StopWord) {
+                words.push((Word::from(token), part));
+            }
+        });
+        words
+    }
+
+    /// Adds corrections of words that no skill contains, and replaces these words by their
+    /// best correction.
+    fn add_corrections(&mut self, words: &mut [QueryWord], skills: &AllowedSkills<'_>) {
+        let mut unknown_words = 0;
+        for (word, part) in words {
+            let is_unknown = word.stem.len() >= MIN_TYPO_BYTES
+                && word.stem.is_ascii()
+                && skills.count_with(&word.stem) == 0
+                && !THESAURUS.contains(word);
+            if let Some(part) = *part
+                && is_unknown
+                && unknown_words < MAX_UNKNOWN_WORDS
+            {
+                unknown_words += 1;
+                let corrections = corrections(&word.stem, skills);
+                self.parts[part].extend(corrections.iter().cloned());
+                if let Some(best) = corrections.into_iter().next() {
+                    word.folded.clone_from(&best.term);
+                    word.stem = best.term;
+                }
+            }
+        }
+    }
+
+    /// Adds the terms of the thesaurus for these words.
+    fn add_synonyms(&mut self, words: Vec<QueryWord>, folded_text: &str) {
+        let known_terms: HashSet<String> = self
+            .parts
+            .iter()
+            .flatten()
+            .map(|term| term.term.clone())
+            .collect();
+        let (words, parts): (Vec<Word>, Vec<Option<usize>>) = words.into_iter().unzip();
+        for (group, word) in THESAURUS.groups(&words, folded_text) {
+            let mut synonyms = Vec::new();
+            for phrase in group {
+                let weight = SYNONYM_WEIGHT / (phrase.len() as f32).sqrt();
+                let new_terms = phrase.iter().filter(|term| !known_terms.contains(*term));
+                synonyms.extend(new_terms.map(|term| QueryTerm {
+                    term: term.clone(),
+                    weight,
+                    written: String::new(),
+                }));
+            }
+            // Synonyms of a single word count together with the word.
+            match word.and_then(|word| parts[word]) {
+                Some(part) => self.parts[part].extend(synonyms),
+                None => self.parts.push(synonyms),
+            }
+        }
+    }
+}
+
+/// Returns the words that are left out because of the query's language.
+fn function_words(text: &str) -> HashSet<&'static str> {
+    let folded = fold(text);
+    let words: HashSet<&str> = folded.split(|c: char| !c.is_alphanumeric()).collect();
+    let contained_words = FUNCTION_WORDS.iter().map(|language| {
+        let language = language.split_ascii_whitespace();
+        language.filter(|word| words.contains(word)).collect()
+    });
+    contained_words
+        .filter(|found: &HashSet<&str>| found.len() >= MIN_FUNCTION_WORDS)
+        .max_by_key(HashSet::len)
+        .unwrap_or_default()
+}
+
+/// Returns terms of these skills that a mistyped word may stand for, best first.
+///
+/// All of them differ from the word in the same number of letters, the smallest that occurs.
+/// Terms with the word's first letter come before others, and frequent terms before rare ones.
+fn corrections(word: &str, skills: &AllowedSkills<'_>) -> Vec<QueryTerm> {
+    let max_distance = if word.len() <= 5 { 1 } else { 2 };
+    let Some(mistyped) = MistypedWord::new(word) else {
+        return Vec::new();
+    };
+    let mut similar: Vec<(usize, bool, u32, &str)> = skills
+        .store()
+        .terms()
+        .filter(|(term, postings)| {
+            term.len() >= MIN_TYPO_BYTES
+                && mistyped.may_be_within(max_distance, term.len(), postings.letters())
+        })
+        .filter_map(|(term, postings)| {
+            let distance = mistyped
+                .distance(term)
+                .filter(|distance| *distance <= max_distance)?;
+            let count = Some(skills.count_in(postings)).filter(|count| *count > 0)?;
+            let other_first_letter = word.as_bytes().first() != term.as_bytes().first();
+            Some((distance, other_first_letter, u32::MAX - count, term))
+        })
+        .collect();
+    similar.sort_unstable();
+    let best = similar
+        .first()
+        .map(|(distance, other_first_letter, ..)| (*distance, *other_first_letter));
+    similar
+        .into_iter()
+        .take_while(|(distance, other_first_letter, ..)| {
+            Some((*distance, *other_first_letter)) == best
+        })
+        .take(MAX_CORRECTIONS)
+        .map(|(distance, _, _, term)| QueryTerm {
+            term: term.to_owned(),
+            weight: CORRECTION_WEIGHTS[distance.saturating_sub(1).min(1)],
+            written: String::new(),
+        })
+        .collect()
+}

@@ -4,12 +4,17 @@ use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
+use skillhost::Trust;
 use skillhost_server::{HttpOptions, Server, Token};
 
 use super::{TOKEN, options, read, serve};
 use crate::support::folders::Folders;
 use crate::support::http::{Client, Request};
 use crate::support::program::{NOBODY, run_unprivileged};
+
+fn read_token(file: &Path) -> anyhow::Result<Token> {
+    Token::read(file, &Trust::new())
+}
 
 #[test]
 fn tools_and_metrics_need_the_token() {
@@ -171,22 +176,22 @@ fn a_token_file_must_be_its_owners_alone() {
         (false, 0o620),
     ] {
         mode(bits);
-        assert_eq!(Token::read(&file).is_ok(), allowed, "{bits:o}");
+        assert_eq!(read_token(&file).is_ok(), allowed, "{bits:o}");
     }
     mode(0o600);
     let longest = "x".repeat(4096);
     fs::write(&file, format!("{longest}\n")).unwrap();
-    let server = serve(options(|options| options.token = Token::read(&file).ok()));
+    let server = serve(options(|options| options.token = read_token(&file).ok()));
     let status = |token: &str| {
         let request = read(1).with("Authorization", &format!("Bearer {token}"));
         Client::once(server.address, &request).status
     };
     assert_eq!((status(&longest), status(&longest[1..])), (200, 401));
     fs::write(&file, "short").unwrap();
-    let error = Token::read(&file).unwrap_err();
+    let error = read_token(&file).unwrap_err();
     assert!(format!("{error:#}").contains("16"), "{error:#}");
     fs::write(&file, [b'x'; 1 << 20]).unwrap();
-    assert!(Token::read(&file).is_err());
+    assert!(read_token(&file).is_err());
     let fifo = folders.outside.join("fifo");
     let kind = rustix::fs::FileType::Fifo;
     rustix::fs::mknodat(rustix::fs::CWD, &fifo, kind, rustix::fs::Mode::RUSR, 0).unwrap();
@@ -196,7 +201,7 @@ fn a_token_file_must_be_its_owners_alone() {
         &folders.outside.join("none"),
         Path::new("/dev/zero"),
     ] {
-        assert!(Token::read(path).is_err(), "{path:?}");
+        assert!(read_token(path).is_err(), "{path:?}");
     }
 }
 
@@ -213,14 +218,14 @@ fn a_token_file_belongs_to_the_user_of_the_server_or_to_root() {
     let file = folders.outside.join("token");
     fs::write(&file, TOKEN).unwrap();
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
-    assert!(Token::read(&file).is_ok());
+    assert!(read_token(&file).is_ok());
     chown(
         &file,
         Some(Uid::from_raw(NOBODY)),
         Some(Gid::from_raw(NOBODY)),
     )
     .unwrap();
-    let error = format!("{:#}", Token::read(&file).unwrap_err());
+    let error = format!("{:#}", read_token(&file).unwrap_err());
     assert!(error.contains("belongs to another user"), "{error}");
     // Its own user reads it: what is wrong is the token.
     fs::write(&file, "short").unwrap();

@@ -38,7 +38,7 @@ fn clients_with(tables: &[(&str, &str)], change: impl FnOnce(&mut Config)) -> Ht
     let mut config = Config::parse(&text, "skillhost.toml", Path::new("/")).unwrap();
     change(&mut config);
     options(|options| {
-        options.clients = Clients::read(&config.clients).unwrap();
+        options.clients = Clients::read(&config.clients, &skillhost::Trust::new()).unwrap();
         options.token = Token::new(TOKEN).ok();
     })
 }

@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use ring::signature::KeyPair as _;
 use serde_json::{Value, json};
-use skillhost::Config;
+use skillhost::{Config, Trust};
 
 use crate::access_token::{LEEWAY, MOST_BYTES, TokenError};
 use crate::clients::Clients;

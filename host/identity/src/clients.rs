@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use anyhow::{Context as _, ensure};
+use skillhost::Trust;
 use skillhost::config::{ClientConfig, ClientLimits, IssuerConfig};
 use skillhost::internal::is_own_user;
 
@@ -42,13 +43,13 @@ impl Clients {
     ///
     /// If a file cannot be read, others have access to it, or its text is not a token;
     /// or if two clients have the same token.
-    pub fn read(configured: &[ClientConfig]) -> anyhow::Result<Self> {
+    pub fn read(configured: &[ClientConfig], trust: &Trust) -> anyhow::Result<Self> {
         let mut clients = Self::default();
         for config in configured {
             let client = Arc::new(Client::new(config));
             for file in &config.token_files {
                 let place = &file.place;
-                let token = Token::read(&file.path)
+                let token = Token::read(&file.path, trust)
                     .with_context(|| format!("{place}: `token_file` of `{}`", config.table()))?;
                 clients.add_token(token, &client, place)?;
             }
@@ -107,9 +108,10 @@ impl Clients {
         issuers: &[IssuerConfig],
         resource: &str,
         program: &Path,
+        trust: &Trust,
     ) -> anyhow::Result<Self> {
         let clients = configured.iter().zip(&self.clients);
-        let oauth = OAuth::new(clients, issuers, resource, program)?;
+        let oauth = OAuth::new(clients, issuers, resource, program, trust)?;
         self.oauth = oauth.map(Arc::new);
         Ok(self)
     }

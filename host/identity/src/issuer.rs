@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context as _, ensure};
 use jsonwebtoken::Algorithm;
 use skillhost::config::{IssuerConfig, KeySource};
-use skillhost::named_file;
+use skillhost::{Trust, named_file};
 use tokio::sync::Semaphore;
 
 use crate::access_token::{Claims, TokenError, UncheckedToken};
@@ -57,6 +57,8 @@ pub(crate) enum IssuerKeySource {
     /// A file.
     File {
         path: PathBuf,
+        /// The users who may change the path.
+        trust: Trust,
         /// The place and the setting, for messages.
         setting: String,
     },
@@ -125,14 +127,21 @@ impl Issuer {
         config: &IssuerConfig,
         resource: &str,
         program: &Path,
+        trust: &Trust,
     ) -> anyhow::Result<Self> {
         let (source, keys) = match &config.keys {
             KeySource::File(file) => {
                 let path = file.path.clone();
                 let setting = format!("{}: `jwks_file` `{}`", file.place, path.display());
-                let keys = read_file(&path).context(setting.clone())?;
+                let keys = read_file(&path, trust).context(setting.clone())?;
                 ensure!(!keys.is_empty(), "{setting}: {NO_KEY}");
-                (IssuerKeySource::File { path, setting }, keys)
+                let trust = trust.clone();
+                let source = IssuerKeySource::File {
+                    path,
+                    trust,
+                    setting,
+                };
+                (source, keys)
             }
             KeySource::Address(address) => {
                 let fetcher = KeyFetcher::start(program, address)?;
@@ -208,9 +217,13 @@ impl Issuer {
                 let fetched = fetcher.fetch().await;
                 fetched.and_then(|bytes| KeySet::read(&bytes))
             }
-            IssuerKeySource::File { path, setting } => {
-                let path = path.clone();
-                let read = tokio::task::spawn_blocking(move || read_file(&path)).await;
+            IssuerKeySource::File {
+                path,
+                trust,
+                setting,
+            } => {
+                let (path, trust) = (path.clone(), trust.clone());
+                let read = tokio::task::spawn_blocking(move || read_file(&path, &trust)).await;
                 let read = read.context("the server is ending").flatten();
                 read.with_context(|| setting.clone())
             }
@@ -247,8 +260,8 @@ impl Issuer {
 }
 
 /// Reads a file of keys.
-fn read_file(path: &Path) -> anyhow::Result<KeySet> {
-    let file = named_file::open_public(path)?;
+fn read_file(path: &Path, trust: &Trust) -> anyhow::Result<KeySet> {
+    let file = named_file::open_public(path, trust)?;
     KeySet::read(&named_file::read_all(file, MOST_BYTES as u64)?)
 }
 
@@ -262,8 +275,11 @@ mod tests {
     use crate::fetch::tests::{fetcher_by_hand, send_keys};
 
     fn issuer_of_file(path: PathBuf) -> Arc<Issuer> {
-        let setting = "`jwks_file`".to_owned();
-        issuer_of(IssuerKeySource::File { path, setting })
+        issuer_of(IssuerKeySource::File {
+            path,
+            trust: Trust::new(),
+            setting: "`jwks_file`".to_owned(),
+        })
     }
 
     fn issuer(fetcher: KeyFetcher) -> Arc<Issuer> {
@@ -275,7 +291,8 @@ mod tests {
                     issuer = \"https://a.example\"\njwks_url = \"https://a.example/keys\"\n";
         let config = Config::parse(text, "skillhost.toml", Path::new("/")).unwrap();
         let program = Path::new("/bin/true");
-        let mut issuer = Issuer::new(&config.issuers[0], "https://mcp.example", program).unwrap();
+        let (config, trust) = (&config.issuers[0], Trust::new());
+        let mut issuer = Issuer::new(config, "https://mcp.example", program, &trust).unwrap();
         issuer.source = source;
         Arc::new(issuer)
     }

@@ -8,6 +8,7 @@ use std::time::SystemTime;
 
 use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
+use skillhost::Trust;
 use skillhost::config::{ClientConfig, IssuerConfig};
 use tokio::task::JoinSet;
 
@@ -56,6 +57,7 @@ impl OAuth {
         issuers: &[IssuerConfig],
         resource: &str,
         program: &Path,
+        trust: &Trust,
     ) -> anyhow::Result<Option<Self>> {
         let mut rules = Vec::new();
         for (config, client) in clients.filter(|(config, _)| !config.claims.is_empty()) {
@@ -95,7 +97,7 @@ impl OAuth {
                 config.place,
                 config.name
             );
-            read.push(Arc::new(Issuer::new(config, resource, program)?));
+            read.push(Arc::new(Issuer::new(config, resource, program, trust)?));
         }
         Ok(Some(Self {
             metadata: ResourceMetadata::new(resource, issuers, &rules)?,

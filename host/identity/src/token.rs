@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, ensure};
 use sha2::{Digest as _, Sha256};
-use skillhost::named_file;
+use skillhost::{Trust, named_file};
 
 /// The length of a token in characters. Guards against: a token that can be
 /// guessed, and a file that is something else.
@@ -41,22 +41,22 @@ impl Token {
         })
     }
 
-    /// Reads a token from a file. The file must belong to the user of this
-    /// process or to root, and nobody else may read or write it.
+    /// Reads a token from a file. The file must belong to the user of this process or to root,
+    /// nobody else may read or write it, and only users in `trust` may change its path.
     ///
     /// # Errors
     ///
-    /// If the file cannot be read, others have access to it, or its text is not a
-    /// token.
-    pub fn read(path: &Path) -> anyhow::Result<Self> {
-        Self::read_checked(path)
+    /// If the file cannot be read, others have access to it or to its path, or its text is not
+    /// a token.
+    pub fn read(path: &Path, trust: &Trust) -> anyhow::Result<Self> {
+        Self::read_checked(path, trust)
             .with_context(|| format!("cannot use the token file `{}`", path.display()))
     }
 
-    fn read_checked(path: &Path) -> anyhow::Result<Self> {
+    fn read_checked(path: &Path, trust: &Trust) -> anyhow::Result<Self> {
         // Some white space may surround it.
         let most = *LENGTH.end() as u64 + 64;
-        let file = named_file::open_private(path)?;
+        let file = named_file::open_private(path, trust)?;
         Self::new(&named_file::read_all_text(file, most)?)
     }
 

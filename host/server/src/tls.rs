@@ -15,7 +15,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::{RootCertStore, ServerConfig};
-use skillhost::named_file;
+use skillhost::{Trust, named_file};
 use skillhost_identity::CertificateNames;
 use tokio_rustls::TlsAcceptor;
 use webpki::{EndEntityCert, KeyUsage};
@@ -40,6 +40,8 @@ pub struct TlsFiles {
 /// The TLS of a server.
 pub struct Tls {
     files: TlsFiles,
+    /// The users who may change the paths of the files.
+    trust: Trust,
     /// Their state before they were first read.
     first: Stamp,
     current: RwLock<Arc<ServerConfig>>,
@@ -73,14 +75,14 @@ impl TlsFiles {
     }
 
     /// Reads the files into settings of TLS 1.2 and 1.3.
-    fn read(&self) -> anyhow::Result<ServerConfig> {
+    fn read(&self, trust: &Trust) -> anyhow::Result<ServerConfig> {
         let shown = |path: &Path| format!("`{}`", path.display());
         let certificate = || format!("cannot use the certificate {}", shown(&self.certificate));
-        let chain = read_certificates(&self.certificate).with_context(certificate)?;
+        let chain = read_certificates(&self.certificate, trust).with_context(certificate)?;
         for one in &chain {
             check_time(one).with_context(certificate)?;
         }
-        let key = read_key(&self.key);
+        let key = read_key(&self.key, trust);
         let key = key.with_context(|| format!("cannot use the key {}", shown(&self.key)))?;
         let provider = Arc::new(default_provider());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
@@ -90,7 +92,7 @@ impl TlsFiles {
             Some(file) => {
                 let cannot = || format!("cannot use the authorities {}", shown(file));
                 let mut roots = RootCertStore::empty();
-                for authority in read_certificates(file).with_context(cannot)? {
+                for authority in read_certificates(file, trust).with_context(cannot)? {
                     check_authority(&authority).with_context(cannot)?;
                     roots.add(authority).with_context(cannot)?;
                 }
@@ -129,12 +131,14 @@ impl Tls {
     /// # Errors
     ///
     /// If one cannot be read or holds something else, if the certificate's time has not
-    /// come or has passed, if the key is not its, or if others may read the key.
-    pub fn read(files: TlsFiles) -> anyhow::Result<Self> {
+    /// come or has passed, if the key is not its, if others may read the key, or if users
+    /// other than those in `trust` may change a file or its path.
+    pub fn read(files: TlsFiles, trust: &Trust) -> anyhow::Result<Self> {
         let first = files.stamp();
-        let config = files.read()?;
+        let config = files.read(trust)?;
         Ok(Self {
             files,
+            trust: trust.clone(),
             first,
             current: RwLock::new(Arc::new(config)),
         })
@@ -174,7 +178,7 @@ impl Tls {
     }
 
     fn read_again(&self) -> anyhow::Result<()> {
-        let config = self.files.read()?;
+        let config = self.files.read(&self.trust)?;
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         *current = Arc::new(config);
         tracing::info!("the certificate was read again");
@@ -229,16 +233,16 @@ fn read_bytes(file: File) -> anyhow::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn read_certificates(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
-    let bytes = read_bytes(named_file::open_public(path)?)?;
+fn read_certificates(path: &Path, trust: &Trust) -> anyhow::Result<Vec<CertificateDer<'static>>> {
+    let bytes = read_bytes(named_file::open_public(path, trust)?)?;
     let found = CertificateDer::pem_slice_iter(&bytes).collect::<Result<Vec<_>, _>>();
     let found = found.context("it is not in PEM")?;
     ensure!(!found.is_empty(), "it holds no certificate in PEM");
     Ok(found)
 }
 
-fn read_key(path: &Path) -> anyhow::Result<PrivateKeyDer<'static>> {
-    let bytes = read_bytes(named_file::open_private(path)?)?;
+fn read_key(path: &Path, trust: &Trust) -> anyhow::Result<PrivateKeyDer<'static>> {
+    let bytes = read_bytes(named_file::open_private(path, trust)?)?;
     let is_encrypted = bytes.windows(9).any(|part| part == b"ENCRYPTED");
     ensure!(
         !is_encrypted,
@@ -321,7 +325,7 @@ mod tests {
             key: folder.join("key"),
             client_ca: None,
         };
-        Arc::new(Tls::read(files).unwrap())
+        Arc::new(Tls::read(files, &Trust::new()).unwrap())
     }
 
     /// Follows the files, changes them, and waits until another certificate is served.

@@ -71,9 +71,15 @@ fn refuses_issuers_and_claims_that_cannot_be_meant() {
     ] {
         let text = format!("[http]\nresource = \"{RESOURCE}\"\n{text}");
         let config = Config::parse(&text, "skillhost.toml", folder).unwrap();
-        let clients = Clients::read(&config.clients).unwrap();
+        let clients = Clients::read(&config.clients, &Trust::new()).unwrap();
         let program = Path::new("/bin/true");
-        let error = clients.and_issuers(&config.clients, &config.issuers, RESOURCE, program);
+        let error = clients.and_issuers(
+            &config.clients,
+            &config.issuers,
+            RESOURCE,
+            program,
+            &Trust::new(),
+        );
         let error = format!("{:#}", error.err().unwrap());
         assert!(error.contains(reason), "{text}: {error}");
     }

@@ -14,7 +14,7 @@ use ring::signature::{
     RSA_PKCS1_SHA384, RSA_PKCS1_SHA512, RSA_PSS_SHA256, RSA_PSS_SHA384, RSA_PSS_SHA512, RsaKeyPair,
 };
 use serde_json::{Value, json};
-use skillhost::Config;
+use skillhost::{Config, Trust};
 
 use crate::clients::Clients;
 use crate::refusal::Refusal;
@@ -200,10 +200,16 @@ pub(super) fn clients_with(line: &str, keys: &Value, tables: &str) -> Clients {
          jwks_file = \"keys.json\"\n{line}\n{tables}"
     );
     let config = Config::parse(&text, "skillhost.toml", folder.path()).unwrap();
-    let clients = Clients::read(&config.clients).unwrap();
+    let clients = Clients::read(&config.clients, &Trust::new()).unwrap();
     let program = Path::new("/bin/true");
     clients
-        .and_issuers(&config.clients, &config.issuers, RESOURCE, program)
+        .and_issuers(
+            &config.clients,
+            &config.issuers,
+            RESOURCE,
+            program,
+            &Trust::new(),
+        )
         .unwrap()
 }
 

@@ -5,7 +5,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
 use serde_json::json;
-use skillhost::Config;
+use skillhost::{Config, Trust};
 
 use super::*;
 use crate::TokenError;
@@ -16,7 +16,7 @@ const TOKEN: &str = "0123456789abcdef";
 /// Returns clients by a configuration in a folder.
 fn read(folder: &Path, text: &str) -> Result<Clients, String> {
     let config = Config::parse(text, "skillhost.toml", folder).unwrap();
-    Clients::read(&config.clients).map_err(|error| format!("{error:#}"))
+    Clients::read(&config.clients, &Trust::new()).map_err(|error| format!("{error:#}"))
 }
 
 fn write(folder: &Path, name: &str, text: &str, mode: u32) {
@@ -127,7 +127,7 @@ fn refuses_a_client_whose_time_has_passed_and_warns_of_it() {
         |expires: &str| format!("[clients.a]\ntoken_sha256 = \"{digest}\"\nexpires = {expires}\n");
     for (expires, is_expired) in [("2001-01-01", true), ("2901-01-01", false)] {
         let config = Config::parse(&text(expires), "s.toml", Path::new("/")).unwrap();
-        let clients = Clients::read(&config.clients).unwrap();
+        let clients = Clients::read(&config.clients, &Trust::new()).unwrap();
         let shown = identify(&clients, &[&format!("Bearer {TOKEN}")]);
         match is_expired {
             true => assert_eq!(shown, Err(Refusal::Expired("a".into()))),
@@ -302,15 +302,22 @@ async fn a_key_is_known_after_a_look_at_all_keys_or_at_those_of_its_issuer() {
                 [clients.c]\nclaims = { iss = \"https://b.example\" }\n";
     let config = Config::parse(text, "skillhost.toml", folder.path()).unwrap();
     for all in [true, false] {
-        let clients = Clients::read(&config.clients).unwrap();
+        let clients = Clients::read(&config.clients, &Trust::new()).unwrap();
         let program = Path::new("/bin/true");
-        let clients = clients.and_issuers(&config.clients, &config.issuers, "https://x", program);
+        let clients = clients.and_issuers(
+            &config.clients,
+            &config.issuers,
+            "https://x",
+            program,
+            &Trust::new(),
+        );
         let mut clients = clients.unwrap();
         let oauth = Arc::get_mut(clients.oauth.as_mut().unwrap()).unwrap();
         for (issuer, file) in oauth.issuers.iter_mut().zip(["none", "keys"]) {
             let issuer = Arc::get_mut(issuer).unwrap();
             issuer.source = IssuerKeySource::File {
                 path: folder.path().join(file),
+                trust: Trust::new(),
                 setting: "`jwks_file`".to_owned(),
             };
         }
@@ -365,9 +372,15 @@ async fn a_token_that_held_is_refused_once_its_issuer_has_withdrawn_the_key() {
          [clients.c]\nclaims = {{ iss = \"https://a.example\" }}\n"
     );
     let config = Config::parse(&text, "skillhost.toml", folder).unwrap();
-    let clients = Clients::read(&config.clients).unwrap();
+    let clients = Clients::read(&config.clients, &Trust::new()).unwrap();
     let program = Path::new("/bin/true");
-    let clients = clients.and_issuers(&config.clients, &config.issuers, resource, program);
+    let clients = clients.and_issuers(
+        &config.clients,
+        &config.issuers,
+        resource,
+        program,
+        &Trust::new(),
+    );
     let clients = clients.unwrap();
     let (old, new) = (shown("old"), shown("new"));
     // It is checked, and then remembered.

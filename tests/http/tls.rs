@@ -226,6 +226,18 @@ fn replace_certificate(spoil: impl Fn(&Path)) -> String {
 }
 
 #[test]
+fn refuses_pages_that_came_without_tls() {
+    let authority = Authority::new();
+    let server = TlsServer::with_options(program(&authority, ""));
+    let port = server.address.port();
+    for (scheme, status) in [("https", 200), ("http", 403)] {
+        let origin = format!("{scheme}://localhost:{port}");
+        let asked = json!({"path": "/metrics", "headers": {"Origin": origin}});
+        assert_eq!(server.ask(asked)["status"], status, "{scheme}");
+    }
+}
+
+#[test]
 fn files_that_cannot_be_used_are_refused_by_name() {
     let authority = Authority::new();
     let program = program(&authority, "");

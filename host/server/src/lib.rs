@@ -138,7 +138,7 @@ impl Server {
             cannot()
         );
         let (hosts, origins) = (&options.allowed_hosts, &options.allowed_origins);
-        Peers::new(hosts, origins, address).with_context(cannot)?;
+        Peers::new(hosts, origins, address, options.tls.is_some()).with_context(cannot)?;
         let clients = options.clients.len() + usize::from(options.token.is_some());
         let limits = &options.limits;
         for (most, key) in [(limits.requests, "requests"), (limits.streams, "streams")] {
@@ -182,7 +182,8 @@ impl Server {
             options.clients = options.clients.and_unnamed(token)?;
         }
         let (hosts, origins) = (&options.allowed_hosts, &options.allowed_origins);
-        let peers = Peers::new(hosts, origins, checked).with_context(cannot)?;
+        let peers = Peers::new(hosts, origins, checked, options.tls.is_some());
+        let peers = peers.with_context(cannot)?;
         let connections = places::affordable(options.limits.connections);
         let clients = options.clients.len();
         let places = Places::new(connections, clients, &options.trusted_proxies);

@@ -13,6 +13,8 @@ use axum::http::{HeaderMap, HeaderValue};
 pub(crate) struct Peers {
     hosts: Vec<Name>,
     origins: Vec<Origin>,
+    /// The schemes of the server's own pages.
+    own_schemes: &'static [&'static str],
 }
 
 /// A host, with a port or for every port.
@@ -48,6 +50,7 @@ impl Peers {
         hosts: &[String],
         origins: &[String],
         address: SocketAddr,
+        has_tls: bool,
     ) -> anyhow::Result<Self> {
         let ip = address.ip().to_canonical();
         ensure!(
@@ -78,6 +81,12 @@ impl Peers {
         Ok(Self {
             hosts: hosts.collect::<anyhow::Result<_>>()?,
             origins: origins.collect::<anyhow::Result<_>>()?,
+            own_schemes: if has_tls {
+                &["https"]
+            } else {
+                // A balancer in front may speak TLS.
+                &["http", "https"]
+            },
         })
     }
 
@@ -107,7 +116,7 @@ impl Peers {
             Some(Some(value)) => {
                 let origin = text(value).and_then(Origin::parse);
                 let origin = origin.ok_or(PeerError::Origin)?;
-                if origin.name == host {
+                if self.is_own(&origin, &host) {
                     return Ok(None);
                 }
                 let allowed = self.origins.iter().any(|allowed| allowed.covers(&origin));
@@ -117,6 +126,19 @@ impl Peers {
                 }
             }
         }
+    }
+}
+
+impl Peers {
+    /// Returns whether a page is one of this server, which the request calls `host`.
+    fn is_own(&self, origin: &Origin, host: &Name) -> bool {
+        self.own_schemes.iter().any(|scheme| {
+            let own = Origin {
+                scheme: (*scheme).to_owned(),
+                name: host.clone(),
+            };
+            own.covers(origin)
+        })
     }
 }
 
@@ -211,7 +233,8 @@ mod tests {
                 .map(|name| (*name).to_owned())
                 .collect::<Vec<_>>()
         };
-        Peers::new(&owned(hosts), &owned(origins), address.parse().unwrap())
+        let address = address.parse().unwrap();
+        Peers::new(&owned(hosts), &owned(origins), address, false)
     }
 
     fn check(
@@ -308,6 +331,37 @@ mod tests {
             check(&peers, "/", &[("host", "localhost")]),
             Err(PeerError::Host)
         );
+    }
+
+    #[test]
+    fn own_origin_has_scheme_host_and_port_of_the_server() {
+        let hosts = ["h.example".to_owned()];
+        let address = "10.0.0.1:443".parse().unwrap();
+        let [plain, tls] = [false, true].map(|tls| Peers::new(&hosts, &[], address, tls).unwrap());
+        for (host, origin, is_own_of_plain, is_own_of_tls) in [
+            ("h.example", "https://h.example", true, true),
+            ("h.example", "https://h.example:443", true, true),
+            ("h.example:443", "https://h.example", true, true),
+            ("h.example:8443", "https://h.example:8443", true, true),
+            // The page came without TLS, so anybody on the way may have written it.
+            ("h.example", "http://h.example", true, false),
+            ("h.example:443", "http://h.example:443", true, false),
+            ("h.example:8443", "http://h.example:8443", true, false),
+            ("h.example:443", "http://h.example", false, false),
+            ("h.example", "https://h.example:8443", false, false),
+            ("h.example:8443", "https://h.example", false, false),
+            ("h.example", "https://h.example.evil.example", false, false),
+        ] {
+            let headers = [("host", host), ("origin", origin)];
+            for (peers, is_own) in [(&plain, is_own_of_plain), (&tls, is_own_of_tls)] {
+                let expected = if is_own {
+                    Ok(false)
+                } else {
+                    Err(PeerError::Origin)
+                };
+                assert_eq!(check(peers, "/", &headers), expected, "{host} {origin}");
+            }
+        }
     }
 
     #[test]

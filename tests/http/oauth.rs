@@ -153,7 +153,7 @@ fn a_stream_ends_with_the_time_of_its_access_token() {
 fn keys_that_change_are_taken_from_an_address_and_from_a_file() {
     // A file that others may write leaves the keys as they were.
     let refusal = [
-        "`[issuers.test]`: its keys cannot be used: `c.toml`, line 6: `jwks_file`",
+        "cannot use the keys of `[issuers.test]`: `c.toml`, line 6: `jwks_file`",
         "users other than its owner may write it; set its mode to 0644",
     ];
     // Each waits for the time between two looks.

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, ensure};
 use skillhost::Trust;
@@ -125,6 +125,15 @@ impl Clients {
     pub async fn look_for_all_keys(&self) {
         if let Some(oauth) = &self.oauth {
             oauth.look_for_all_keys().await;
+        }
+    }
+
+    /// Reads the keys of all issuers again and again, with this pause. So a key that its issuer
+    /// has withdrawn is noticed without a token that needs another.
+    pub async fn poll_keys(&self, pause: Duration) {
+        loop {
+            self.look_for_all_keys().await;
+            tokio::time::sleep(pause).await;
         }
     }
 

@@ -24,6 +24,10 @@ const NO_KEY: &str = "it has no key for signatures with an id (`kid`)";
 /// makes the server ask an issuer again and again, by tokens with invented keys.
 const PAUSE: Duration = Duration::from_secs(10);
 
+/// The age at which keys are dropped if they cannot be read again. Guards against: an issuer
+/// that has withdrawn a key, while its key set cannot be read.
+const MAX_KEY_AGE: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// The most requests that wait for an issuer's keys. Guards against: the same peer, whose
 /// requests would all wait for an issuer that does not answer.
 const MOST_WAITING: usize = 16;
@@ -43,7 +47,8 @@ pub(crate) struct Issuer {
     pub(crate) source: IssuerKeySource,
     keys: RwLock<Arc<IssuerKeys>>,
     /// The last look at the keys, held during a look.
-    looked: Arc<tokio::sync::Mutex<Option<Instant>>>,
+    pub(crate) looked: Arc<tokio::sync::Mutex<Option<Instant>>>,
+    max_key_age: Duration,
     waiting: Semaphore,
     /// The last problem that was logged.
     problem: Mutex<String>,
@@ -66,9 +71,11 @@ pub(crate) enum IssuerKeySource {
 
 /// The keys of an issuer, and the tokens that held by them, which are forgotten with them:
 /// a key that is gone was perhaps stolen, and its tokens may say that they never expire.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct IssuerKeys {
     set: KeySet,
+    /// The time at which the set was read.
+    read: Instant,
     /// By digest.
     remembered: Mutex<HashMap<[u8; 32], RememberedToken>>,
 }
@@ -93,6 +100,7 @@ impl IssuerKeys {
     fn new(set: KeySet) -> Arc<Self> {
         Arc::new(Self {
             set,
+            read: Instant::now(),
             remembered: Mutex::default(),
         })
     }
@@ -162,6 +170,7 @@ impl Issuer {
             source,
             keys: RwLock::new(IssuerKeys::new(keys)),
             looked: Arc::default(),
+            max_key_age: MAX_KEY_AGE,
             waiting: Semaphore::new(MOST_WAITING),
             problem: Mutex::default(),
         })
@@ -232,14 +241,20 @@ impl Issuer {
             Ok(keys) => {
                 // An issuer may withdraw its only key.
                 let problem = if keys.is_empty() { NO_KEY } else { "" };
-                let mut known = self
-                    .keys
-                    .write()
-                    .unwrap_or_else(|broken| broken.into_inner());
-                *known = IssuerKeys::new(keys);
+                self.replace_keys(keys);
                 problem.to_owned()
             }
-            Err(error) => format!("{error:#}"),
+            Err(error) => {
+                if self.keys().read.elapsed() >= self.max_key_age {
+                    self.replace_keys(KeySet::default());
+                }
+                let consequence = if self.keys().set.is_empty() {
+                    "refusing all tokens of the issuer"
+                } else {
+                    "still using the keys that were read before"
+                };
+                format!("{error:#}; {consequence}")
+            }
         };
         let mut logged = self
             .problem
@@ -248,14 +263,27 @@ impl Issuer {
         if *logged != problem {
             match problem.is_empty() {
                 true => tracing::info!("`{}`: its keys can be used again", self.table),
-                false => tracing::warn!(
-                    "`{}`: its keys cannot be used: {}",
+                false => tracing::error!(
+                    "cannot use the keys of `{}`: {}",
                     self.table,
                     skillhost::Line::new(&problem)
                 ),
             }
             *logged = problem;
         }
+    }
+}
+
+impl Issuer {
+    #[cfg(test)]
+    pub(crate) fn has_key(&self, id: &str) -> bool {
+        self.keys().set.find(id, Algorithm::EdDSA).is_ok()
+    }
+
+    fn replace_keys(&self, keys: KeySet) {
+        let known = self.keys.write();
+        let mut known = known.unwrap_or_else(|broken| broken.into_inner());
+        *known = IssuerKeys::new(keys);
     }
 }
 
@@ -269,6 +297,7 @@ fn read_file(path: &Path, trust: &Trust) -> anyhow::Result<KeySet> {
 mod tests {
     use std::io::Read as _;
 
+    use serde_json::json;
     use skillhost::Config;
 
     use super::*;
@@ -310,7 +339,7 @@ mod tests {
 
     #[test]
     fn a_token_that_held_is_remembered_by_its_digest_until_it_expires() {
-        let keys = IssuerKeys::default();
+        let keys = IssuerKeys::new(KeySet::default());
         let now = SystemTime::now();
         let later = now + Duration::from_secs(600);
         keys.remember([1; 32], token_until(later));
@@ -352,11 +381,7 @@ mod tests {
         let file = folder.path().join("keys");
         let write = |id: &str| std::fs::write(&file, set(id)).unwrap();
         let issuer = issuer_of_file(file.clone());
-        let known = || {
-            let known = issuer.keys();
-            let known = |id| known.set.find(id, Algorithm::EdDSA).is_ok();
-            (known("old"), known("new"))
-        };
+        let known = || (issuer.has_key("old"), issuer.has_key("new"));
         write("old");
         assert_eq!(known(), (false, false));
         assert!(issuer.look().await);
@@ -388,6 +413,30 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn drops_old_keys_that_cannot_be_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("keys");
+        let too_many = json!({"keys": vec![json!({}); 65]}).to_string();
+        for text in ["no keys", &too_many] {
+            for (max_age, is_kept) in [(MAX_KEY_AGE, true), (Duration::ZERO, false)] {
+                let mut issuer = issuer_of_file(file.clone());
+                Arc::get_mut(&mut issuer).unwrap().max_key_age = max_age;
+                std::fs::write(&file, set("old")).unwrap();
+                assert!(issuer.look().await);
+                let later = SystemTime::now() + Duration::from_secs(600);
+                issuer.keys().remember([1; 32], token_until(later));
+                std::fs::write(&file, text).unwrap();
+                *issuer.looked.lock().await = None;
+                assert!(issuer.look().await);
+                let keys = issuer.keys();
+                let is_known = issuer.has_key("old");
+                let is_remembered = keys.remembered(&[1; 32], SystemTime::now()).is_some();
+                assert_eq!((is_known, is_remembered), (is_kept, is_kept), "{text}");
+            }
+        }
+    }
+
+    #[tokio::test]
     async fn a_look_goes_on_when_the_peer_that_asked_is_gone() {
         let (fetcher, mut asked, answers) = fetcher_by_hand();
         let issuer = issuer(fetcher);
@@ -406,7 +455,7 @@ mod tests {
         let second = look();
         send_keys(answers, &set("new"));
         assert!(second.await.unwrap());
-        assert!(issuer.keys().set.find("new", Algorithm::EdDSA).is_ok());
+        assert!(issuer.has_key("new"));
         // It was asked once.
         drop(issuer);
         assert_eq!(asked.read(&mut [0]).unwrap(), 0);

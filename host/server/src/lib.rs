@@ -84,6 +84,9 @@ const LOCAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 /// ended.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
+/// The pause between two scans of the keys of all issuers.
+const KEY_PAUSE: Duration = Duration::from_secs(60 * 60);
+
 /// Returns the occupancy of the host. None until the host is loaded.
 type OccupancySource = Arc<dyn Fn() -> Option<Occupancy> + Send + Sync>;
 
@@ -286,8 +289,9 @@ impl Server {
             &broken_off,
         ));
         let metadata = options.clients.resource_metadata().cloned();
-        let looking = options.clients.clone();
-        tokio::spawn(async move { looking.look_for_all_keys().await });
+        let polling = options.clients.clone();
+        let polling = async move { polling.poll_keys(KEY_PAUSE).await };
+        let _polling = AbortOnDropHandle::new(tokio::spawn(polling));
         let gate = Arc::new(Gate {
             peers,
             clients: options.clients,

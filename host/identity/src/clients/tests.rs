@@ -346,6 +346,53 @@ async fn a_key_is_known_after_a_look_at_all_keys_or_at_those_of_its_issuer() {
 }
 
 #[tokio::test]
+async fn notices_a_withdrawn_key_without_a_token_that_needs_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let keys = |id: &str| {
+        let key = json!({"kty": "OKP", "crv": "Ed25519", "kid": id, "x": "AAAA"});
+        write(
+            folder.path(),
+            "keys",
+            &json!({"keys": [key]}).to_string(),
+            0o600,
+        );
+    };
+    keys("old");
+    let text = "[http]\nresource = \"https://mcp.example\"\n\
+                [issuers.a]\nissuer = \"https://a.example\"\njwks_file = \"keys\"\n\
+                [clients.c]\nclaims = { iss = \"https://a.example\" }\n";
+    let config = Config::parse(text, "skillhost.toml", folder.path()).unwrap();
+    let clients = Clients::read(&config.clients, &Trust::new()).unwrap();
+    let program = Path::new("/bin/true");
+    let clients = clients
+        .and_issuers(
+            &config.clients,
+            &config.issuers,
+            "https://x",
+            program,
+            &Trust::new(),
+        )
+        .unwrap();
+    let issuer = Arc::clone(&clients.oauth.as_ref().unwrap().issuers[0]);
+    let polling = tokio::spawn(async move { clients.poll_keys(Duration::from_millis(1)).await });
+    for id in ["new", "newer"] {
+        assert!(!issuer.has_key(id));
+        keys(id);
+        let replaced = async {
+            while !issuer.has_key(id) {
+                // The shortest time between two reads is over.
+                *issuer.looked.lock().await = None;
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let replaced = tokio::time::timeout(Duration::from_secs(20), replaced).await;
+        replaced.expect("the keys are not read again");
+        assert!(!issuer.has_key("old"));
+    }
+    polling.abort();
+}
+
+#[tokio::test]
 async fn a_token_that_held_is_refused_once_its_issuer_has_withdrawn_the_key() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();

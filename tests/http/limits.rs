@@ -7,7 +7,9 @@ use serde_json::json;
 use skillhost_server::HttpOptions;
 
 use super::{endless, read, serve, serve_guests, wait_until, with_limits};
-use crate::support::http::{Client, Request, meta};
+use crate::support::builder_with_guests;
+use crate::support::folders::Folders;
+use crate::support::http::{Client, Request, TestServer, meta};
 
 #[test]
 fn a_body_that_is_too_large_is_refused_in_every_encoding() {
@@ -212,6 +214,64 @@ fn a_client_that_disconnects_stops_its_call_within_100_ms() {
             assert_eq!(host.occupancy().memory, 0);
         }
     }
+}
+
+#[test]
+fn answers_peers_that_closed_their_sending_side() {
+    let short = {
+        let mut limits = skillhost::Limits::default();
+        limits.time = Duration::from_millis(300);
+        limits
+    };
+    let grant = skillhost::Grant::new().limits(short);
+    let grant = grant.skills(["*"]).unwrap();
+    let folders = Folders::new();
+    folders.write("a/SKILL.md", "# A\n");
+    let builder = builder_with_guests().skills(&folders.root);
+    let builder = builder.grant("unchecked.wasm", grant);
+    let server = TestServer::start(builder, HttpOptions::default());
+    let call = |id, tool| Request::call(id, tool, json!({"skill_name": "a", "path": "p"}));
+    let read = |id| Request::call(id, "read_skill", json!({"skill_name": "a"}));
+    for (requests, expected) in [
+        (vec![read(1)], vec!["# A"]),
+        // Its answer comes long after the end of what the peer sends.
+        (vec![call(1, "raw_sleep")], vec!["300ms"]),
+        (vec![call(1, "raw_sleep"), read(2)], vec!["300ms", "# A"]),
+    ] {
+        for is_old in [false, true] {
+            let mut client = Client::connect(server.address);
+            for request in &requests {
+                let mut request = request.clone();
+                if is_old {
+                    request.line = request.line.replace("HTTP/1.1", "HTTP/1.0");
+                    request = request.with("Connection", "keep-alive");
+                }
+                client.send(&request.bytes());
+            }
+            client.close_sending();
+            for text in &expected {
+                let mut answer = client.answer().unwrap();
+                while answer.status == 100 && !is_old {
+                    answer = client.answer().unwrap();
+                }
+                assert_eq!(answer.status, 200, "{is_old}: {answer:?}");
+                assert!(answer.text().contains(text), "{is_old}: {answer:?}");
+            }
+            assert!(client.is_closed());
+        }
+    }
+    // A stream has nothing to send for long, so its peer counts as gone.
+    let listen = Request::get("/mcp").with("Accept", "text/event-stream");
+    let mut client = Client::connect(server.address);
+    client.send(&listen.bytes());
+    assert!(client.head().unwrap().starts_with("HTTP/1.1 200 "));
+    client.close_sending();
+    let start = Instant::now();
+    while !matches!(client.chunk(), Ok(None) | Err(_)) {}
+    assert!(
+        start.elapsed() < Duration::from_secs(10),
+        "the stream is open"
+    );
 }
 
 #[test]

@@ -3,12 +3,14 @@
 //! the thread that accepted it. If its first request is a probe, that thread
 //! answers and closes it; otherwise it moves to the protocol's runtime.
 
+use std::convert::Infallible;
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::HttpBody as _;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
@@ -16,6 +18,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::runtime::Handle;
+use tokio::sync::watch::Sender;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, timeout, timeout_at};
@@ -30,6 +33,7 @@ use skillhost_identity::CertificateNames;
 use crate::HttpLimits;
 use crate::listeners::Listeners;
 use crate::metrics::Metrics;
+use crate::peer_watch::{AnswerState, PeerWatch};
 use crate::places::{ConnectionPlace, Places};
 use crate::reply::{BUSY, RETRY_AFTER_SECONDS};
 use crate::stream::Stream;
@@ -199,7 +203,7 @@ impl HttpConnection {
     async fn serve(self, stream: Stream, tls: Option<Handshake>, keep_alive: bool) {
         // Answers are small.
         stream.send_at_once();
-        let watch = match stream.watch() {
+        let (watch, answers) = match PeerWatch::new(&stream, tls.is_some()) {
             Ok(watch) => watch,
             Err(error) => {
                 tracing::error!("cannot watch a connection: {error}");
@@ -213,17 +217,24 @@ impl HttpConnection {
         );
         let served = async {
             match tls {
-                None => self.answer(stream, None, keep_alive).await,
-                Some(handshake) => self.answer_over_tls(stream, handshake).await,
+                None => self.answer(stream, None, answers, keep_alive).await,
+                Some(handshake) => self.answer_over_tls(stream, handshake, answers).await,
             }
         };
         tokio::select! {
+            // Before an answer that begins now.
+            biased;
+            () = watch.gone() => {}
             () = served => {}
-            () = watch.hung_up() => {}
         }
     }
 
-    async fn answer_over_tls(self, stream: WriteTimeout<Stream>, handshake: Handshake) {
+    async fn answer_over_tls(
+        self,
+        stream: WriteTimeout<Stream>,
+        handshake: Handshake,
+        answers: Sender<AnswerState>,
+    ) {
         let accepting = handshake.acceptor.accept(stream);
         let accepted = tokio::select! {
             accepted = timeout_at(handshake.deadline, accepting) => accepted,
@@ -232,7 +243,7 @@ impl HttpConnection {
         match accepted {
             Ok(Ok(stream)) => {
                 let names = tls::names(stream.get_ref().1.peer_certificates());
-                self.answer(stream, names, true).await;
+                self.answer(stream, names, answers, true).await;
             }
             Ok(Err(error)) => tracing::info!("the connection ended in its handshake: {error}"),
             Err(_) => tracing::info!("the connection ended: its handshake took too long"),
@@ -240,8 +251,13 @@ impl HttpConnection {
     }
 
     /// Answers the requests on a stream, whose peer may have shown a certificate.
-    async fn answer<S>(self, stream: S, names: Option<CertificateNames>, keep_alive: bool)
-    where
+    async fn answer<S>(
+        self,
+        stream: S,
+        names: Option<CertificateNames>,
+        answers: Sender<AnswerState>,
+        keep_alive: bool,
+    ) where
         S: AsyncRead + AsyncWrite + Send + Unpin,
     {
         let Self {
@@ -259,11 +275,25 @@ impl HttpConnection {
             if let Some(names) = &names {
                 request.extensions_mut().insert(names.clone());
             }
-            router.call(request)
+            answers.send_replace(AnswerState::Awaited(request.version()));
+            let answers = answers.clone();
+            let answering = router.call(request);
+            async move {
+                let answer = answering.await?;
+                let is_complete = answer.body().size_hint().exact().is_some();
+                answers.send_replace(if is_complete {
+                    AnswerState::Known
+                } else {
+                    AnswerState::Streamed
+                });
+                Ok::<_, Infallible>(answer)
+            }
         });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .keep_alive(keep_alive)
+            // `PeerWatch` notices a peer that is gone.
+            .half_close(true)
             .header_read_timeout(limits.header_time)
             .max_header_size(HEADER_BYTES)
             .max_buf_size(BUFFER_BYTES)

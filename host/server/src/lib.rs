@@ -27,6 +27,7 @@ mod peers;
 mod gate;
 mod write_timeout;
 mod stream;
+mod peer_watch;
 mod unix_socket;
 mod listeners;
 mod connection;

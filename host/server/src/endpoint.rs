@@ -14,7 +14,7 @@ use rmcp::transport::streamable_http_server::session::never::NeverSessionManager
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use skillhost::internal::RawJson;
-use skillhost_identity::{Client, Expiry, ShareError};
+use skillhost_identity::{BudgetError, Client, Expiry};
 use tokio::sync::watch::Receiver;
 use tokio_util::sync::CancellationToken;
 
@@ -158,7 +158,7 @@ impl<S: ServerHandler> Endpoint<S> {
         };
         let expiry = request.extensions().get::<Expiry>().copied();
         let (mut parts, body) = request.into_parts();
-        if let Some(why) = parts.extensions.remove::<ShareError>() {
+        if let Some(why) = parts.extensions.remove::<BudgetError>() {
             return self.refuse_message(&why, &parts.headers, body).await;
         }
         let body = match read(body, &parts.headers, &self.limits).await {
@@ -230,7 +230,7 @@ impl<S: ServerHandler> Endpoint<S> {
 impl<S> Endpoint<S> {
     /// Refuses a message past its client's minute, under its id if it has one. A
     /// cancellation is heard all the same.
-    async fn refuse_message(&self, why: &ShareError, headers: &HeaderMap, body: Body) -> Response {
+    async fn refuse_message(&self, why: &BudgetError, headers: &HeaderMap, body: Body) -> Response {
         let mut limits = self.limits.clone();
         limits.body = limits.body.min(REFUSED_BODY);
         let Ok(body) = read(body, headers, &limits).await else {
@@ -239,7 +239,7 @@ impl<S> Endpoint<S> {
         self.sessions.classify(headers, &body, None);
         match request_id(&body) {
             Some(id) => {
-                let data = json!({"retryAfter": why.seconds()});
+                let data = json!({"retryAfter": why.retry_after()});
                 let error = json!({"code": TRY_LATER, "message": why.to_string(), "data": data});
                 error_answer(StatusCode::OK, Some(id), error)
             }

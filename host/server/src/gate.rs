@@ -16,7 +16,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use http_body_util::BodyExt as _;
 use skillhost::Peer;
-use skillhost_identity::{CertificateNames, Client, Clients, Identified, Refusal};
+use skillhost_identity::{CertificateNames, Client, Clients, Identity, Refusal};
 
 use crate::client;
 use crate::headers::SESSION_ID;
@@ -73,13 +73,13 @@ impl Gate {
         }
         let mut identified = self.identify(&request);
         if let Err(Refusal::UnknownKey(issuer)) = identified {
-            identified = match self.clients.look_for_keys(issuer).await {
+            identified = match self.clients.refresh_keys(issuer).await {
                 Ok(()) => self.identify(&request),
                 Err(refusal) => Err(refusal),
             };
         }
         let refusal = match identified {
-            Ok(Identified { client, expiry }) => {
+            Ok(Identity { client, expiry }) => {
                 let connection = request.extensions().get::<Arc<ConnectionPlace>>();
                 let count = byte_counter(&client, connection);
                 let key = client::key(&client);
@@ -123,20 +123,20 @@ impl Gate {
     fn refuse(&self, refusal: &Refusal) -> Response {
         let metadata = self.clients.resource_metadata();
         let (status, error, scopes) = match refusal {
-            Refusal::Missing
-            | Refusal::User(_)
-            | Refusal::Certificate(_)
-            | Refusal::CertificateOfSeveral(_) => (
+            Refusal::NoToken
+            | Refusal::UnknownUser(_)
+            | Refusal::UnknownCertificate(_)
+            | Refusal::AmbiguousCertificate(_) => (
                 StatusCode::UNAUTHORIZED,
                 None,
                 metadata.map(|it| &it.scopes),
             ),
             // A peer throws away a token that is called wrong, and this one may be right.
             Refusal::TooManyWaiting => return busy(),
-            Refusal::NoClient | Refusal::SeveralClients => {
+            Refusal::NoClient | Refusal::AmbiguousClient => {
                 return forbidden("the token is nobody's here\n");
             }
-            Refusal::Scopes(scopes) => (
+            Refusal::MissingScopes(scopes) => (
                 StatusCode::FORBIDDEN,
                 Some("insufficient_scope"),
                 Some(scopes),
@@ -167,15 +167,15 @@ impl Gate {
 
     /// Returns the client that a request shows by its token, or without one by its
     /// connection.
-    fn identify(&self, request: &Request) -> Result<Identified, Refusal> {
+    fn identify(&self, request: &Request) -> Result<Identity, Refusal> {
         let shown = request.headers().get_all(AUTHORIZATION).iter();
         match self.clients.identify(shown.map(HeaderValue::as_bytes)) {
-            Err(Refusal::Missing) => {
+            Err(Refusal::NoToken) => {
                 let shown = request.extensions();
                 match (shown.get::<Peer>(), shown.get::<CertificateNames>()) {
                     (Some(Peer::Process { user, .. }), _) => self.clients.identify_user(*user),
                     (_, Some(names)) => self.clients.identify_certificate(names),
-                    _ => Err(Refusal::Missing),
+                    _ => Err(Refusal::NoToken),
                 }
             }
             identified => identified,

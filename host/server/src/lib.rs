@@ -183,7 +183,7 @@ impl Server {
             None => Self::check(checked, &options)?,
         }
         if let Some(token) = options.token.take() {
-            options.clients = options.clients.and_unnamed(token)?;
+            options.clients = options.clients.with_unnamed(token)?;
         }
         let (hosts, origins) = (&options.allowed_hosts, &options.allowed_origins);
         let peers = Peers::new(hosts, origins, checked, options.tls.is_some());

@@ -3,7 +3,7 @@
 use axum::http::StatusCode;
 use axum::http::header::{CONNECTION, HeaderValue, RETRY_AFTER};
 use axum::response::{IntoResponse as _, Response};
-use skillhost_identity::ShareError;
+use skillhost_identity::BudgetError;
 
 /// The text for a request or connection too many.
 pub(crate) const BUSY: &str = "the server is busy, try again\n";
@@ -23,8 +23,8 @@ pub(crate) fn busy() -> Response {
 }
 
 /// Returns the refusal of a request past its client's minute.
-pub(crate) fn used_up(why: &ShareError) -> Response {
-    let headers = [(RETRY_AFTER, why.seconds().to_string())];
+pub(crate) fn used_up(why: &BudgetError) -> Response {
+    let headers = [(RETRY_AFTER, why.retry_after().to_string())];
     (StatusCode::TOO_MANY_REQUESTS, headers, format!("{why}\n")).into_response()
 }
 

@@ -111,7 +111,7 @@ impl HttpArguments {
         let resource = config.http.resource.as_deref().unwrap_or_default();
         let clients = Clients::read(&config.clients, trust)?;
         let issuers = &config.issuers;
-        let clients = clients.and_issuers(&config.clients, issuers, resource, &program, trust)?;
+        let clients = clients.with_issuers(&config.clients, issuers, resource, &program, trust)?;
         for warning in Clients::warnings(&config.clients) {
             terminal::complain(warning);
         }

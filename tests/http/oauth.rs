@@ -116,7 +116,7 @@ fn a_peer_is_told_where_tokens_come_from_and_nothing_else() {
     let nobody = read(&server, "a", &key.sign(&nobody));
     assert_eq!(
         (nobody.status, &*nobody.body),
-        (403, "the token is nobody's here\n")
+        (403, "the token belongs to no client\n")
     );
     assert_eq!(nobody.header("www-authenticate"), None);
 }

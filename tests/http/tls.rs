@@ -314,11 +314,7 @@ fn files_that_cannot_be_used_are_refused_by_name() {
             "expired.key",
             "`expired.crt`: it has expired",
         ),
-        (
-            "early.crt",
-            "early.key",
-            "`early.crt`: its time has not come yet",
-        ),
+        ("early.crt", "early.key", "`early.crt`: it is not valid yet"),
         (
             "chain.crt",
             "other.key",

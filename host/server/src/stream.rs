@@ -16,30 +16,30 @@ pub(crate) enum Stream {
 }
 
 impl Stream {
-    /// Waits for the first bytes, and looks at them without reading them.
+    /// Waits for the first bytes, and copies them without consuming them.
     pub(crate) async fn peek(&self, start: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Tcp(stream) => stream.peek(start).await,
             Self::Unix(stream) => {
-                let look = || {
+                let peek = || {
                     let (_, count) = rustix::net::recv(stream, &mut *start, RecvFlags::PEEK)?;
                     Ok(count)
                 };
-                stream.async_io(Interest::READABLE, look).await
+                stream.async_io(Interest::READABLE, peek).await
             }
         }
     }
 
     /// Registers the stream with the current runtime.
-    pub(crate) fn move_here(self) -> io::Result<Self> {
+    pub(crate) fn register_here(self) -> io::Result<Self> {
         Ok(match self {
             Self::Tcp(stream) => Self::Tcp(TcpStream::from_std(stream.into_std()?)?),
             Self::Unix(stream) => Self::Unix(UnixStream::from_std(stream.into_std()?)?),
         })
     }
 
-    /// Sends each write at once.
-    pub(crate) fn send_at_once(&self) {
+    /// Disables the delay of small writes.
+    pub(crate) fn set_no_delay(&self) {
         if let Self::Tcp(stream) = self {
             let _ = stream.set_nodelay(true);
         }

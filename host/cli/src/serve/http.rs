@@ -264,7 +264,7 @@ impl ReadyHttp {
             shown,
             ..
         } = self;
-        let server = Server::on(sockets, options).await?;
+        let server = Server::from_sockets(sockets, options).await?;
         memory::give_back_large_blocks();
         tokio::spawn(memory::give_back_when_quiet(server.quiet()));
         let live = Arc::new(LiveHost::new(builder));

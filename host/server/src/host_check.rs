@@ -1,6 +1,6 @@
-//! Checks of `Host` and `Origin`: the name that a request has for the server, and
-//! the web page that sent it. Guards against: a page that makes a browser call a
-//! server which only its user can reach.
+//! Checks of `Host` and `Origin`: the server's name in a request, and the web page that sent the
+//! request. Guards against: a page that makes a browser call a server which only its user can
+//! reach.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -10,14 +10,14 @@ use axum::http::uri::{Authority, Uri};
 use axum::http::{HeaderMap, HeaderValue};
 
 /// The allowed hosts and origins.
-pub(crate) struct Peers {
+pub(crate) struct HostCheck {
     hosts: Vec<Name>,
     origins: Vec<Origin>,
     /// The schemes of the server's own pages.
     own_schemes: &'static [&'static str],
 }
 
-/// A host, with a port or for every port.
+/// A host with a port, or a host with any port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Name {
     host: String,
@@ -33,19 +33,23 @@ struct Origin {
 
 /// The reason why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PeerError {
-    /// It does not name exactly one host, as HTTP demands.
+pub(crate) enum HostCheckError {
+    /// The request does not name exactly one host, as HTTP requires.
     NoHost,
-    /// It names a host that is not allowed.
+    /// The request names a host that is not allowed.
     Host,
-    /// It comes from a page that is not allowed.
+    /// The request comes from a page that is not allowed.
     Origin,
 }
 
-impl Peers {
-    /// Returns the allowed hosts and origins. The address itself and, on loopback,
-    /// the names of this machine are allowed too. A server that listens on every
-    /// address needs at least one host.
+impl HostCheck {
+    /// Returns the allowed hosts and origins. The address itself is allowed too, and so are the
+    /// names of this machine on loopback.
+    ///
+    /// # Errors
+    ///
+    /// If a host or an origin is not valid, or if the server listens on every address and has no
+    /// host.
     pub(crate) fn new(
         hosts: &[String],
         origins: &[String],
@@ -57,16 +61,17 @@ impl Peers {
             !(ip.is_unspecified() && hosts.is_empty()),
             "a server that listens on every address needs its names in `allowed_hosts`"
         );
-        let own: &[&str] = match ip {
-            ip if ip.is_loopback() => &["localhost", "127.0.0.1", "::1"],
-            _ => &[],
+        let own: &[&str] = if ip.is_loopback() {
+            &["localhost", "127.0.0.1", "::1"]
+        } else {
+            &[]
         };
         let own = own.iter().map(|name| (*name).to_owned());
         let own = own.chain((!ip.is_unspecified()).then(|| ip.to_string()));
         let hosts = hosts.iter().cloned().chain(own).map(|host| {
             Name::parse(&host).ok_or_else(|| {
                 anyhow::anyhow!(
-                    "`{}` is not an allowed host: a name or an address, with a port or without",
+                    "`{}` is not a valid host: expected a name or an address, with or without a port",
                     host.escape_debug()
                 )
             })
@@ -74,7 +79,8 @@ impl Peers {
         let origins = origins.iter().map(|origin| match Origin::parse(origin) {
             Some(parsed) => Ok(parsed),
             None => bail!(
-                "`{}` is not an allowed origin: a scheme and a host, such as `https://app.example.com`",
+                "`{}` is not a valid origin: expected a scheme and a host, such as \
+                 `https://app.example.com`",
                 origin.escape_debug()
             ),
         });
@@ -90,47 +96,44 @@ impl Peers {
         })
     }
 
-    /// Checks a request. Returns its origin if that is another server's and is
-    /// allowed: the browser needs CORS headers then.
+    /// Checks a request. Returns its origin if that is allowed and not the server's own: the browser
+    /// needs CORS headers then.
     pub(crate) fn check<'a>(
         &self,
         uri: &Uri,
         headers: &'a HeaderMap,
-    ) -> Result<Option<&'a HeaderValue>, PeerError> {
-        let host = one(headers, HOST.as_str()).ok_or(PeerError::NoHost)?;
+    ) -> Result<Option<&'a HeaderValue>, HostCheckError> {
+        let host = at_most_one(headers, HOST.as_str()).ok_or(HostCheckError::NoHost)?;
         let host = host.and_then(text).and_then(Name::parse);
-        let host = host.ok_or(PeerError::NoHost)?;
-        // A host in the request line counts too.
-        let in_line = uri.authority().map(Name::of);
+        let host = host.ok_or(HostCheckError::NoHost)?;
+        // The request line may have a host too.
+        let in_line = uri.authority().map(Name::from_authority);
         for name in in_line.iter().chain([&host]) {
             if !self.hosts.iter().any(|allowed| allowed.covers(name)) {
-                return Err(PeerError::Host);
+                return Err(HostCheckError::Host);
             }
         }
-        match one(headers, ORIGIN.as_str()) {
-            Some(None) => match is_cross_site(headers) {
-                false => Ok(None),
-                true => Err(PeerError::Origin),
-            },
-            None => Err(PeerError::Origin),
+        match at_most_one(headers, ORIGIN.as_str()) {
+            None => Err(HostCheckError::Origin),
+            Some(None) if is_cross_site(headers) => Err(HostCheckError::Origin),
+            Some(None) => Ok(None),
             Some(Some(value)) => {
                 let origin = text(value).and_then(Origin::parse);
-                let origin = origin.ok_or(PeerError::Origin)?;
+                let origin = origin.ok_or(HostCheckError::Origin)?;
                 if self.is_own(&origin, &host) {
                     return Ok(None);
                 }
-                let allowed = self.origins.iter().any(|allowed| allowed.covers(&origin));
-                match allowed {
-                    true => Ok(Some(value)),
-                    false => Err(PeerError::Origin),
+                let mut allowed = self.origins.iter();
+                if allowed.any(|allowed| allowed.covers(&origin)) {
+                    Ok(Some(value))
+                } else {
+                    Err(HostCheckError::Origin)
                 }
             }
         }
     }
-}
 
-impl Peers {
-    /// Returns whether a page is one of this server, which the request calls `host`.
+    /// Returns whether an origin is the server's own, if the server's name is `host`.
     fn is_own(&self, origin: &Origin, host: &Name) -> bool {
         self.own_schemes.iter().any(|scheme| {
             let own = Origin {
@@ -142,16 +145,15 @@ impl Peers {
     }
 }
 
-/// Returns whether a browser says that a page of another site may have sent the
-/// request. It leaves `Origin` out if the page does not see the answer.
+/// Returns whether a browser says that a page of another site may have sent the request. Browsers
+/// omit `Origin` if the page cannot see the answer.
 fn is_cross_site(headers: &HeaderMap) -> bool {
     let mut sites = headers.get_all("sec-fetch-site").iter();
     !sites.all(|site| matches!(site.as_bytes(), b"same-origin" | b"none"))
 }
 
-/// Returns the value of a header that may be there once. None if it is there
-/// twice.
-fn one<'a>(headers: &'a HeaderMap, name: &str) -> Option<Option<&'a HeaderValue>> {
+/// Returns the value of a header that may occur once. Returns `None` if it occurs twice.
+fn at_most_one<'a>(headers: &'a HeaderMap, name: &str) -> Option<Option<&'a HeaderValue>> {
     let mut values = headers.get_all(name).iter();
     let value = values.next();
     values.next().is_none().then_some(value)
@@ -170,25 +172,24 @@ impl Name {
             });
         }
         let authority: Authority = text.parse().ok()?;
-        let name = Self::of(&authority);
+        let name = Self::from_authority(&authority);
         let is_name = |host: &str| {
-            let of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
-            !host.is_empty() && host.bytes().all(of_name)
+            let is_name_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+            !host.is_empty() && host.bytes().all(is_name_byte)
         };
-        // An authority may begin with a user's name, which can make one host look
-        // like another.
+        // An authority may begin with a user name, which can make one host look like another.
         let is_host = is_name(&name.host) || name.host.parse::<Ipv6Addr>().is_ok();
         let has_port = authority.as_str().len() > authority.host().len();
         (is_host && has_port == name.port.is_some()).then_some(name)
     }
 
-    fn of(authority: &Authority) -> Self {
+    fn from_authority(authority: &Authority) -> Self {
         let host = authority.host();
-        let bare = host
+        let without_brackets = host
             .strip_prefix('[')
             .and_then(|host| host.strip_suffix(']'));
         Self {
-            host: bare.unwrap_or(host).to_ascii_lowercase(),
+            host: without_brackets.unwrap_or(host).to_ascii_lowercase(),
             port: authority.port_u16(),
         }
     }
@@ -207,7 +208,7 @@ impl Origin {
         Some(Self { scheme, name })
     }
 
-    /// Returns the port. A browser leaves the default port of the scheme out.
+    /// Returns the port. A browser omits the default port of the scheme.
     fn port(&self) -> u16 {
         self.name.port.unwrap_or(match &*self.scheme {
             "https" => 443,
@@ -226,7 +227,7 @@ impl Origin {
 mod tests {
     use super::*;
 
-    fn peers(hosts: &[&str], origins: &[&str], address: &str) -> anyhow::Result<Peers> {
+    fn host_check(hosts: &[&str], origins: &[&str], address: &str) -> anyhow::Result<HostCheck> {
         let owned = |names: &[&str]| {
             names
                 .iter()
@@ -234,26 +235,26 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         let address = address.parse().unwrap();
-        Peers::new(&owned(hosts), &owned(origins), address, false)
+        HostCheck::new(&owned(hosts), &owned(origins), address, false)
     }
 
     fn check(
-        peers: &Peers,
+        host_check: &HostCheck,
         uri: &str,
         headers: &[(&'static str, &str)],
-    ) -> Result<bool, PeerError> {
+    ) -> Result<bool, HostCheckError> {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             map.append(*name, HeaderValue::from_str(value).unwrap());
         }
-        peers
+        host_check
             .check(&uri.parse().unwrap(), &map)
-            .map(|foreign| foreign.is_some())
+            .map(|cross_origin| cross_origin.is_some())
     }
 
     #[test]
-    fn on_loopback_only_the_names_of_this_machine_are_allowed() {
-        let peers = peers(&[], &[], "127.0.0.1:80").unwrap();
+    fn allows_only_names_of_this_machine_on_loopback() {
+        let host_check = host_check(&[], &[], "127.0.0.1:80").unwrap();
         for host in [
             "localhost",
             "LOCALHOST:9",
@@ -261,7 +262,11 @@ mod tests {
             "[::1]:80",
             "[::1]",
         ] {
-            assert_eq!(check(&peers, "/", &[("host", host)]), Ok(false), "{host}");
+            assert_eq!(
+                check(&host_check, "/", &[("host", host)]),
+                Ok(false),
+                "{host}"
+            );
         }
         for host in [
             "evil.example",
@@ -269,8 +274,8 @@ mod tests {
             "127.0.0.2",
             "localhost.",
         ] {
-            let refused = check(&peers, "/", &[("host", host)]);
-            assert_eq!(refused, Err(PeerError::Host), "{host}");
+            let refused = check(&host_check, "/", &[("host", host)]);
+            assert_eq!(refused, Err(HostCheckError::Host), "{host}");
         }
         for host in [
             "",
@@ -280,25 +285,35 @@ mod tests {
             "localhost:",
             "localhost:x",
         ] {
-            let refused = check(&peers, "/", &[("host", host)]);
-            assert_eq!(refused, Err(PeerError::NoHost), "{host}");
+            let refused = check(&host_check, "/", &[("host", host)]);
+            assert_eq!(refused, Err(HostCheckError::NoHost), "{host}");
         }
-        assert_eq!(check(&peers, "/", &[]), Err(PeerError::NoHost));
+        assert_eq!(check(&host_check, "/", &[]), Err(HostCheckError::NoHost));
         let two = [("host", "localhost"), ("host", "localhost")];
-        assert_eq!(check(&peers, "/", &two), Err(PeerError::NoHost));
-        let in_line = check(&peers, "http://evil.example/mcp", &[("host", "localhost")]);
-        assert_eq!(in_line, Err(PeerError::Host));
+        assert_eq!(check(&host_check, "/", &two), Err(HostCheckError::NoHost));
+        let in_line = check(
+            &host_check,
+            "http://evil.example/mcp",
+            &[("host", "localhost")],
+        );
+        assert_eq!(in_line, Err(HostCheckError::Host));
     }
 
     #[test]
-    fn pages_of_the_own_and_of_allowed_origins_pass() {
-        let peers = peers(
+    fn allows_pages_of_own_and_allowed_origins() {
+        let host_check = host_check(
             &["h.example"],
             &["https://app.example", "http://b.example:81"],
             "10.0.0.1:80",
         );
-        let peers = peers.unwrap();
-        let from = |origin: &str| check(&peers, "/", &[("host", "h.example"), ("origin", origin)]);
+        let host_check = host_check.unwrap();
+        let from = |origin: &str| {
+            check(
+                &host_check,
+                "/",
+                &[("host", "h.example"), ("origin", origin)],
+            )
+        };
         assert_eq!(from("https://h.example"), Ok(false));
         for origin in [
             "https://app.example",
@@ -318,18 +333,21 @@ mod tests {
             "file://h.example",
             "https://",
         ] {
-            assert_eq!(from(origin), Err(PeerError::Origin), "{origin}");
+            assert_eq!(from(origin), Err(HostCheckError::Origin), "{origin}");
         }
         let twice = [
             ("host", "h.example"),
             ("origin", "https://h.example"),
             ("origin", "x"),
         ];
-        assert_eq!(check(&peers, "/", &twice), Err(PeerError::Origin));
-        assert_eq!(check(&peers, "/", &[("host", "10.0.0.1:80")]), Ok(false));
+        assert_eq!(check(&host_check, "/", &twice), Err(HostCheckError::Origin));
         assert_eq!(
-            check(&peers, "/", &[("host", "localhost")]),
-            Err(PeerError::Host)
+            check(&host_check, "/", &[("host", "10.0.0.1:80")]),
+            Ok(false)
+        );
+        assert_eq!(
+            check(&host_check, "/", &[("host", "localhost")]),
+            Err(HostCheckError::Host)
         );
     }
 
@@ -337,7 +355,8 @@ mod tests {
     fn own_origin_has_scheme_host_and_port_of_the_server() {
         let hosts = ["h.example".to_owned()];
         let address = "10.0.0.1:443".parse().unwrap();
-        let [plain, tls] = [false, true].map(|tls| Peers::new(&hosts, &[], address, tls).unwrap());
+        let [plain, tls] =
+            [false, true].map(|tls| HostCheck::new(&hosts, &[], address, tls).unwrap());
         for (host, origin, is_own_of_plain, is_own_of_tls) in [
             ("h.example", "https://h.example", true, true),
             ("h.example", "https://h.example:443", true, true),
@@ -353,31 +372,38 @@ mod tests {
             ("h.example", "https://h.example.evil.example", false, false),
         ] {
             let headers = [("host", host), ("origin", origin)];
-            for (peers, is_own) in [(&plain, is_own_of_plain), (&tls, is_own_of_tls)] {
+            for (host_check, is_own) in [(&plain, is_own_of_plain), (&tls, is_own_of_tls)] {
                 let expected = if is_own {
                     Ok(false)
                 } else {
-                    Err(PeerError::Origin)
+                    Err(HostCheckError::Origin)
                 };
-                assert_eq!(check(peers, "/", &headers), expected, "{host} {origin}");
+                assert_eq!(
+                    check(host_check, "/", &headers),
+                    expected,
+                    "{host} {origin}"
+                );
             }
         }
     }
 
     #[test]
-    fn a_host_with_a_port_covers_that_port_only() {
-        let peers = peers(&["h.example:8443"], &[], "0.0.0.0:80").unwrap();
-        assert_eq!(check(&peers, "/", &[("host", "h.example:8443")]), Ok(false));
+    fn host_with_port_covers_only_that_port() {
+        let host_check = host_check(&["h.example:8443"], &[], "0.0.0.0:80").unwrap();
         assert_eq!(
-            check(&peers, "/", &[("host", "h.example")]),
-            Err(PeerError::Host)
+            check(&host_check, "/", &[("host", "h.example:8443")]),
+            Ok(false)
+        );
+        assert_eq!(
+            check(&host_check, "/", &[("host", "h.example")]),
+            Err(HostCheckError::Host)
         );
     }
 
     #[test]
-    fn refuses_hosts_and_origins_that_match_nothing() {
+    fn refuses_invalid_hosts_and_origins() {
         for host in ["", "a b", "http://h.example", "h.example/x", "*"] {
-            assert!(peers(&[host], &[], "127.0.0.1:80").is_err(), "{host}");
+            assert!(host_check(&[host], &[], "127.0.0.1:80").is_err(), "{host}");
         }
         for origin in [
             "",
@@ -386,9 +412,12 @@ mod tests {
             "https://app.example/x",
             "ftp://a.example",
         ] {
-            assert!(peers(&[], &[origin], "127.0.0.1:80").is_err(), "{origin}");
+            assert!(
+                host_check(&[], &[origin], "127.0.0.1:80").is_err(),
+                "{origin}"
+            );
         }
-        assert!(peers(&[], &[], "0.0.0.0:80").is_err());
-        assert!(peers(&[], &[], "[::]:80").is_err());
+        assert!(host_check(&[], &[], "0.0.0.0:80").is_err());
+        assert!(host_check(&[], &[], "[::]:80").is_err());
     }
 }

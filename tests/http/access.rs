@@ -55,7 +55,7 @@ fn tools_and_metrics_need_the_token() {
 }
 
 #[test]
-fn hosts_and_origins_that_are_not_allowed_are_refused() {
+fn refuses_other_hosts_and_origins() {
     let server = serve(HttpOptions::default());
     let port = server.address.port();
     for request in [read(1), Request::get("/metrics")] {
@@ -91,7 +91,7 @@ fn hosts_and_origins_that_are_not_allowed_are_refused() {
 }
 
 #[test]
-fn an_allowed_page_gets_cors_headers_and_still_needs_the_token() {
+fn allowed_page_gets_cors_headers_and_needs_token() {
     let page = "https://app.example";
     let server = serve(options(|options| {
         options.token = Some(Token::new(TOKEN).unwrap());
@@ -133,7 +133,7 @@ fn an_allowed_page_gets_cors_headers_and_still_needs_the_token() {
 }
 
 #[test]
-fn a_server_off_loopback_needs_a_token_and_its_names() {
+fn server_off_loopback_needs_token_and_names() {
     let bind = |address: &str, options: HttpOptions| {
         let address: SocketAddr = address.parse().unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -161,7 +161,7 @@ fn a_server_off_loopback_needs_a_token_and_its_names() {
 }
 
 #[test]
-fn a_token_file_must_be_its_owners_alone() {
+fn refuses_token_file_that_others_read() {
     use std::fs;
 
     let folders = Folders::new();
@@ -206,7 +206,7 @@ fn a_token_file_must_be_its_owners_alone() {
 }
 
 #[test]
-fn a_token_file_belongs_to_the_user_of_the_server_or_to_root() {
+fn token_file_belongs_to_server_user_or_root() {
     use rustix::fs::{Gid, Uid, chown};
     use std::fs;
 

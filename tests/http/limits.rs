@@ -12,7 +12,7 @@ use crate::support::folders::Folders;
 use crate::support::http::{Client, Request, TestServer, meta};
 
 #[test]
-fn a_body_that_is_too_large_is_refused_in_every_encoding() {
+fn refuses_too_large_body_in_every_encoding() {
     let server = serve(with_limits(|limits| limits.body = 1000));
     let mut client = Client::connect(server.address);
     // With a length: refused before a byte of it is sent.
@@ -144,7 +144,7 @@ fn requests_and_connections_past_the_bound_get_503() {
 }
 
 #[test]
-fn subscriptions_leave_room_for_calls_and_are_answered_at_the_end() {
+fn subscriptions_leave_requests_to_calls() {
     let server = serve(with_limits(|limits| {
         limits.requests = 1;
         limits.streams = 1;
@@ -181,7 +181,7 @@ fn subscriptions_leave_room_for_calls_and_are_answered_at_the_end() {
 }
 
 #[test]
-fn a_request_that_takes_too_long_gets_504_and_its_call_is_stopped() {
+fn slow_request_gets_504_and_stops() {
     let options = with_limits(|limits| limits.request_time = Duration::from_millis(200));
     let (server, _folders) = serve_guests(options);
     let host = &server.host;
@@ -192,7 +192,7 @@ fn a_request_that_takes_too_long_gets_504_and_its_call_is_stopped() {
 }
 
 #[test]
-fn a_client_that_disconnects_stops_its_call_within_100_ms() {
+fn disconnecting_client_stops_its_call() {
     let (server, _folders) = serve_guests(HttpOptions::default());
     let host = &server.host;
     let arguments = json!({"skill_name": "a", "path": "p"});
@@ -275,7 +275,7 @@ fn answers_peers_that_closed_their_sending_side() {
 }
 
 #[test]
-fn a_busy_server_says_so_before_it_reads_a_body() {
+fn busy_server_answers_before_reading_body() {
     let options = with_limits(|limits| {
         limits.requests = 1;
         limits.body_time = Duration::from_secs(2);
@@ -292,7 +292,7 @@ fn a_busy_server_says_so_before_it_reads_a_body() {
 }
 
 #[test]
-fn a_call_that_reports_its_progress_ends_with_the_time_of_its_request() {
+fn call_with_progress_ends_in_time() {
     // The first report, after a second, begins the answer, and the time counts from there.
     let options = with_limits(|limits| limits.request_time = Duration::from_millis(1600));
     let (server, _folders) = serve_guests(options);
@@ -319,7 +319,7 @@ fn a_call_that_reports_its_progress_ends_with_the_time_of_its_request() {
 }
 
 #[test]
-fn connections_past_the_bound_that_do_not_read_are_closed_for_others() {
+fn closes_refused_connections_that_do_not_read() {
     let server = serve(with_limits(|limits| limits.connections = 3));
     let listen = Request::get("/mcp").with("Accept", "text/event-stream");
     let _protected = [(); 3].map(|()| {

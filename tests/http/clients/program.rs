@@ -8,7 +8,7 @@ use crate::support::http::{Client, Request};
 use crate::support::program::Program;
 
 #[test]
-fn the_program_names_the_setting_of_a_client_that_cannot_be_meant() {
+fn names_setting_of_invalid_client() {
     use std::os::unix::fs::PermissionsExt as _;
 
     let program = Program::new();
@@ -59,7 +59,7 @@ fn the_program_names_the_setting_of_a_client_that_cannot_be_meant() {
 }
 
 #[test]
-fn the_program_warns_of_scopes_that_fit_nothing_and_of_clients_past_their_time() {
+fn warns_of_unused_scopes_and_expired_clients() {
     use std::os::unix::fs::PermissionsExt as _;
 
     let program = Program::new();

@@ -1,7 +1,8 @@
 //! Files and folders that an operator names: a FIFO, a device, a folder in a file's place and a
 //! file beyond the bound are errors with the path, at once.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use rustix::fs::{CWD, FileType, Mode};
 
@@ -191,6 +192,40 @@ fn every_configured_file_is_regular_and_bounded() {
             check(&program, *named, &words, path);
         }
     }
+}
+
+/// The rows of [`KEYS`] whose files identify the server or its clients.
+fn identity_files() -> impl Iterator<Item = &'static str> {
+    let files = KEYS.iter().map(|(_, text)| *text);
+    files.filter(|text| !text.starts_with("audit_file = \"PATH\""))
+}
+
+#[test]
+fn refuses_identity_files_that_others_can_replace() {
+    let program = program();
+    let at = |name: &str| program.folder.path().join(name);
+    fs::create_dir(at("shared")).unwrap();
+    symlink("../folder", at("shared/link")).unwrap();
+    let mut tried = 0;
+    for text in identity_files() {
+        for path in ["shared/file", "shared/link/file"] {
+            fs::write(at(path), "text").unwrap();
+            fs::set_permissions(at(path), Permissions::from_mode(0o600)).unwrap();
+            program.write("c.toml", format!("{}\n", text.replace(PATH, path)));
+            let unsafe_folder = at("shared").canonicalize().unwrap();
+            let problem = format!("every user can change `{}`", unsafe_folder.display());
+            // Others may add files to a sticky folder, and replace none.
+            for (mode, is_refused) in [(0o777, true), (0o1777, false), (0o755, false)] {
+                fs::set_permissions(at("shared"), Permissions::from_mode(mode)).unwrap();
+                let run = program.run(&["serve", "--http", "127.0.0.1:0", "--config", "c.toml"]);
+                assert_eq!(run.code, 4, "{text}: {run:?}");
+                let says = run.stderr.contains(&problem);
+                assert_eq!(says, is_refused, "{text} {mode:o}: {run:?}");
+            }
+            tried += 1;
+        }
+    }
+    assert_eq!(tried, 14);
 }
 
 #[test]

@@ -4,12 +4,17 @@ use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
+use skillhost::Trust;
 use skillhost_server::{HttpOptions, Server, Token};
 
 use super::{TOKEN, options, read, serve};
 use crate::support::folders::Folders;
 use crate::support::http::{Client, Request};
 use crate::support::program::{NOBODY, run_unprivileged};
+
+fn read_token(file: &Path) -> anyhow::Result<Token> {
+    Token::read(file, &Trust::new())
+}
 
 #[test]
 fn tools_and_metrics_need_the_token() {
@@ -50,7 +55,7 @@ fn tools_and_metrics_need_the_token() {
 }
 
 #[test]
-fn hosts_and_origins_that_are_not_allowed_are_refused() {
+fn refuses_other_hosts_and_origins() {
     let server = serve(HttpOptions::default());
     let port = server.address.port();
     for request in [read(1), Request::get("/metrics")] {
@@ -86,7 +91,7 @@ fn hosts_and_origins_that_are_not_allowed_are_refused() {
 }
 
 #[test]
-fn an_allowed_page_gets_cors_headers_and_still_needs_the_token() {
+fn allowed_page_gets_cors_headers_and_needs_token() {
     let page = "https://app.example";
     let server = serve(options(|options| {
         options.token = Some(Token::new(TOKEN).unwrap());
@@ -128,7 +133,7 @@ fn an_allowed_page_gets_cors_headers_and_still_needs_the_token() {
 }
 
 #[test]
-fn a_server_off_loopback_needs_a_token_and_its_names() {
+fn server_off_loopback_needs_token_and_names() {
     let bind = |address: &str, options: HttpOptions| {
         let address: SocketAddr = address.parse().unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -156,7 +161,7 @@ fn a_server_off_loopback_needs_a_token_and_its_names() {
 }
 
 #[test]
-fn a_token_file_must_be_its_owners_alone() {
+fn refuses_token_file_that_others_read() {
     use std::fs;
 
     let folders = Folders::new();
@@ -171,22 +176,22 @@ fn a_token_file_must_be_its_owners_alone() {
         (false, 0o620),
     ] {
         mode(bits);
-        assert_eq!(Token::read(&file).is_ok(), allowed, "{bits:o}");
+        assert_eq!(read_token(&file).is_ok(), allowed, "{bits:o}");
     }
     mode(0o600);
     let longest = "x".repeat(4096);
     fs::write(&file, format!("{longest}\n")).unwrap();
-    let server = serve(options(|options| options.token = Token::read(&file).ok()));
+    let server = serve(options(|options| options.token = read_token(&file).ok()));
     let status = |token: &str| {
         let request = read(1).with("Authorization", &format!("Bearer {token}"));
         Client::once(server.address, &request).status
     };
     assert_eq!((status(&longest), status(&longest[1..])), (200, 401));
     fs::write(&file, "short").unwrap();
-    let error = Token::read(&file).unwrap_err();
+    let error = read_token(&file).unwrap_err();
     assert!(format!("{error:#}").contains("16"), "{error:#}");
     fs::write(&file, [b'x'; 1 << 20]).unwrap();
-    assert!(Token::read(&file).is_err());
+    assert!(read_token(&file).is_err());
     let fifo = folders.outside.join("fifo");
     let kind = rustix::fs::FileType::Fifo;
     rustix::fs::mknodat(rustix::fs::CWD, &fifo, kind, rustix::fs::Mode::RUSR, 0).unwrap();
@@ -196,12 +201,12 @@ fn a_token_file_must_be_its_owners_alone() {
         &folders.outside.join("none"),
         Path::new("/dev/zero"),
     ] {
-        assert!(Token::read(path).is_err(), "{path:?}");
+        assert!(read_token(path).is_err(), "{path:?}");
     }
 }
 
 #[test]
-fn a_token_file_belongs_to_the_user_of_the_server_or_to_root() {
+fn token_file_belongs_to_server_user_or_root() {
     use rustix::fs::{Gid, Uid, chown};
     use std::fs;
 
@@ -213,14 +218,14 @@ fn a_token_file_belongs_to_the_user_of_the_server_or_to_root() {
     let file = folders.outside.join("token");
     fs::write(&file, TOKEN).unwrap();
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
-    assert!(Token::read(&file).is_ok());
+    assert!(read_token(&file).is_ok());
     chown(
         &file,
         Some(Uid::from_raw(NOBODY)),
         Some(Gid::from_raw(NOBODY)),
     )
     .unwrap();
-    let error = format!("{:#}", Token::read(&file).unwrap_err());
+    let error = format!("{:#}", read_token(&file).unwrap_err());
     assert!(error.contains("belongs to another user"), "{error}");
     // Its own user reads it: what is wrong is the token.
     fs::write(&file, "short").unwrap();

@@ -46,7 +46,7 @@ fn assert_busy(answer: &Answer) {
 }
 
 #[test]
-fn a_request_keeps_its_place_until_its_answer_is_read() {
+fn request_counts_until_its_answer_is_read() {
     let (server, folders) = serve_guests(options(|options| {
         options.limits.requests = 2;
         // One address may have both places.
@@ -79,7 +79,7 @@ fn a_request_keeps_its_place_until_its_answer_is_read() {
 }
 
 #[test]
-fn unread_answers_are_bounded_and_the_next_gets_503() {
+fn unread_answers_are_limited() {
     let (server, folders) = serve_guests(with_limits(|limits| limits.answers = 20 * MIB));
     folders.write("a/large.txt", "x".repeat(8 * MIB));
     let mut readers = [(); 2].map(|()| Client::connect(server.address));
@@ -108,7 +108,7 @@ const PEERS: usize = 60;
 const LARGE: usize = 15_000_000;
 
 #[test]
-fn unread_answers_leave_no_memory_and_delay_no_probe() {
+fn unread_answers_leave_no_memory_behind() {
     let program = Program::new();
     program.write("skills/a/SKILL.md", "# A\n");
     program.write(

@@ -38,7 +38,7 @@ fn clients_with(tables: &[(&str, &str)], change: impl FnOnce(&mut Config)) -> Ht
     let mut config = Config::parse(&text, "skillhost.toml", Path::new("/")).unwrap();
     change(&mut config);
     options(|options| {
-        options.clients = Clients::read(&config.clients).unwrap();
+        options.clients = Clients::read(&config.clients, &skillhost::Trust::new()).unwrap();
         options.token = Token::new(TOKEN).ok();
     })
 }
@@ -91,7 +91,7 @@ fn call(server: &TestServer, client: Option<&str>, tool: &str, arguments: Value)
 }
 
 #[test]
-fn a_client_sees_its_skills_and_no_others_by_any_way() {
+fn client_sees_only_its_skills() {
     let scope = "skills = [\"public-*\"]";
     let (server, _folders) = serve_teams(clients(&[("guest", scope)]), |builder| builder);
     let secret = ["secret", "volcano"];
@@ -158,7 +158,7 @@ fn a_client_sees_its_skills_and_no_others_by_any_way() {
 }
 
 #[test]
-fn a_skill_out_of_scope_answers_as_one_that_does_not_exist() {
+fn skill_out_of_scope_is_unknown() {
     let scope = "skills = [\"public-*\"]";
     let (server, folders) = serve_teams(clients(&[("guest", scope)]), |builder| builder);
     let root = folders.root.display().to_string();
@@ -262,7 +262,7 @@ fn a_client_sees_its_tools_and_no_others() {
 }
 
 #[test]
-fn a_client_without_all_skills_has_no_home_folder() {
+fn client_with_scope_has_no_home_folder() {
     let tables = [
         ("guest", "skills = [\"public-*\"]"),
         ("all", "tools = [\"read_*\"]"),
@@ -279,7 +279,7 @@ fn a_client_without_all_skills_has_no_home_folder() {
 }
 
 #[test]
-fn a_session_belongs_to_the_client_that_opened_it() {
+fn session_belongs_to_its_client() {
     let (server, _folders) = serve_teams(clients(&[("one", ""), ("other", "")]), |builder| builder);
     let params = json!({
         "protocolVersion": "2025-11-25",
@@ -328,7 +328,7 @@ fn a_session_belongs_to_the_client_that_opened_it() {
 }
 
 #[test]
-fn the_audit_log_names_the_client_of_each_call() {
+fn audit_log_names_client_of_each_call() {
     let folders = teams();
     let log = folders.outside.join("audit.jsonl");
     let builder = builder().skills(&folders.root);
@@ -366,7 +366,7 @@ fn only_a_client_that_may_reads_the_metrics() {
 }
 
 #[test]
-fn a_client_past_its_minute_is_told_when_to_try_again() {
+fn client_over_budget_learns_when_to_retry() {
     let tables = [
         ("few", "calls_per_minute = 3"),
         ("small", "bytes_per_minute = \"2KiB\""),
@@ -398,7 +398,7 @@ fn a_client_past_its_minute_is_told_when_to_try_again() {
 }
 
 #[test]
-fn requests_past_those_at_a_time_wait_and_can_be_cancelled() {
+fn waiting_requests_can_be_cancelled() {
     let tables = [("narrow", "calls = 1"), ("other", "")];
     let (server, _folders) = serve_teams(clients(&tables), |builder| builder);
     let endless = |id| {
@@ -422,7 +422,7 @@ fn requests_past_those_at_a_time_wait_and_can_be_cancelled() {
 }
 
 #[test]
-fn a_client_that_takes_every_place_leaves_others_theirs() {
+fn greedy_client_leaves_requests_to_others() {
     let mut options = clients(&[("greedy", ""), ("other", "")]);
     options.token = None;
     options.limits.requests = 8;
@@ -452,7 +452,7 @@ fn a_client_that_takes_every_place_leaves_others_theirs() {
 }
 
 #[test]
-fn whatever_a_client_asks_for_of_its_skills_waits_for_its_turn() {
+fn every_request_for_skills_waits_its_turn() {
     let tables = [("narrow", "calls = 1"), ("other", "")];
     let (server, _folders) = serve_teams(clients(&tables), |builder| builder);
     let endless = json!({"name": "raw_sleep", "arguments":

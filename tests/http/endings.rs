@@ -10,7 +10,7 @@ use crate::support::folders::Folders;
 use crate::support::http::{Client, Request, TestServer};
 
 #[test]
-fn the_end_waits_for_calls_in_flight_and_accepts_no_more() {
+fn shutdown_waits_for_calls_in_flight() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
     let limits = {
@@ -47,7 +47,7 @@ fn the_end_waits_for_calls_in_flight_and_accepts_no_more() {
 }
 
 #[test]
-fn a_call_that_does_not_end_is_stopped_at_the_end() {
+fn shutdown_stops_endless_call() {
     for hurried in [false, true] {
         let time = Duration::from_millis(if hurried { 60_000 } else { 200 });
         let (server, _folders) = serve_guests(with_limits(|limits| limits.shutdown_time = time));

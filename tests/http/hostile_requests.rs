@@ -48,7 +48,7 @@ fn a_cross_site_request_without_origin_is_refused() {
 }
 
 #[test]
-fn a_cross_site_request_of_an_allowed_origin_is_answered() {
+fn answers_cross_site_request_of_allowed_origin() {
     let page = "https://app.example";
     let server = serve(options(|options| {
         options.allowed_origins = vec![page.into()];
@@ -150,7 +150,7 @@ fn ambiguous_framing_is_refused_or_ends_the_connection() {
 }
 
 #[test]
-fn ids_and_progress_tokens_have_at_most_a_kibibyte() {
+fn limits_ids_and_progress_tokens() {
     let server = serve(HttpOptions::default());
     let call = |id: &str, token: &str| {
         let params = json!({"_meta": {"progressToken": token}});

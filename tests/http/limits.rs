@@ -7,10 +7,12 @@ use serde_json::json;
 use skillhost_server::HttpOptions;
 
 use super::{endless, read, serve, serve_guests, wait_until, with_limits};
-use crate::support::http::{Client, Request, meta};
+use crate::support::builder_with_guests;
+use crate::support::folders::Folders;
+use crate::support::http::{Client, Request, TestServer, meta};
 
 #[test]
-fn a_body_that_is_too_large_is_refused_in_every_encoding() {
+fn refuses_too_large_body_in_every_encoding() {
     let server = serve(with_limits(|limits| limits.body = 1000));
     let mut client = Client::connect(server.address);
     // With a length: refused before a byte of it is sent.
@@ -142,7 +144,7 @@ fn requests_and_connections_past_the_bound_get_503() {
 }
 
 #[test]
-fn subscriptions_leave_room_for_calls_and_are_answered_at_the_end() {
+fn subscriptions_leave_requests_to_calls() {
     let server = serve(with_limits(|limits| {
         limits.requests = 1;
         limits.streams = 1;
@@ -179,7 +181,7 @@ fn subscriptions_leave_room_for_calls_and_are_answered_at_the_end() {
 }
 
 #[test]
-fn a_request_that_takes_too_long_gets_504_and_its_call_is_stopped() {
+fn slow_request_gets_504_and_stops() {
     let options = with_limits(|limits| limits.request_time = Duration::from_millis(200));
     let (server, _folders) = serve_guests(options);
     let host = &server.host;
@@ -190,7 +192,7 @@ fn a_request_that_takes_too_long_gets_504_and_its_call_is_stopped() {
 }
 
 #[test]
-fn a_client_that_disconnects_stops_its_call_within_100_ms() {
+fn disconnecting_client_stops_its_call() {
     let (server, _folders) = serve_guests(HttpOptions::default());
     let host = &server.host;
     let arguments = json!({"skill_name": "a", "path": "p"});
@@ -215,7 +217,65 @@ fn a_client_that_disconnects_stops_its_call_within_100_ms() {
 }
 
 #[test]
-fn a_busy_server_says_so_before_it_reads_a_body() {
+fn answers_peers_that_closed_their_sending_side() {
+    let short = {
+        let mut limits = skillhost::Limits::default();
+        limits.time = Duration::from_millis(300);
+        limits
+    };
+    let grant = skillhost::Grant::new().limits(short);
+    let grant = grant.skills(["*"]).unwrap();
+    let folders = Folders::new();
+    folders.write("a/SKILL.md", "# A\n");
+    let builder = builder_with_guests().skills(&folders.root);
+    let builder = builder.grant("unchecked.wasm", grant);
+    let server = TestServer::start(builder, HttpOptions::default());
+    let call = |id, tool| Request::call(id, tool, json!({"skill_name": "a", "path": "p"}));
+    let read = |id| Request::call(id, "read_skill", json!({"skill_name": "a"}));
+    for (requests, expected) in [
+        (vec![read(1)], vec!["# A"]),
+        // Its answer comes long after the end of what the peer sends.
+        (vec![call(1, "raw_sleep")], vec!["300ms"]),
+        (vec![call(1, "raw_sleep"), read(2)], vec!["300ms", "# A"]),
+    ] {
+        for is_old in [false, true] {
+            let mut client = Client::connect(server.address);
+            for request in &requests {
+                let mut request = request.clone();
+                if is_old {
+                    request.line = request.line.replace("HTTP/1.1", "HTTP/1.0");
+                    request = request.with("Connection", "keep-alive");
+                }
+                client.send(&request.bytes());
+            }
+            client.close_sending();
+            for text in &expected {
+                let mut answer = client.answer().unwrap();
+                while answer.status == 100 && !is_old {
+                    answer = client.answer().unwrap();
+                }
+                assert_eq!(answer.status, 200, "{is_old}: {answer:?}");
+                assert!(answer.text().contains(text), "{is_old}: {answer:?}");
+            }
+            assert!(client.is_closed());
+        }
+    }
+    // A stream has nothing to send for long, so its peer counts as gone.
+    let listen = Request::get("/mcp").with("Accept", "text/event-stream");
+    let mut client = Client::connect(server.address);
+    client.send(&listen.bytes());
+    assert!(client.head().unwrap().starts_with("HTTP/1.1 200 "));
+    client.close_sending();
+    let start = Instant::now();
+    while !matches!(client.chunk(), Ok(None) | Err(_)) {}
+    assert!(
+        start.elapsed() < Duration::from_secs(10),
+        "the stream is open"
+    );
+}
+
+#[test]
+fn busy_server_answers_before_reading_body() {
     let options = with_limits(|limits| {
         limits.requests = 1;
         limits.body_time = Duration::from_secs(2);
@@ -232,7 +292,7 @@ fn a_busy_server_says_so_before_it_reads_a_body() {
 }
 
 #[test]
-fn a_call_that_reports_its_progress_ends_with_the_time_of_its_request() {
+fn call_with_progress_ends_in_time() {
     // The first report, after a second, begins the answer, and the time counts from there.
     let options = with_limits(|limits| limits.request_time = Duration::from_millis(1600));
     let (server, _folders) = serve_guests(options);
@@ -259,7 +319,7 @@ fn a_call_that_reports_its_progress_ends_with_the_time_of_its_request() {
 }
 
 #[test]
-fn connections_past_the_bound_that_do_not_read_are_closed_for_others() {
+fn closes_refused_connections_that_do_not_read() {
     let server = serve(with_limits(|limits| limits.connections = 3));
     let listen = Request::get("/mcp").with("Accept", "text/event-stream");
     let _protected = [(); 3].map(|()| {

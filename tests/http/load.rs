@@ -15,13 +15,10 @@ use crate::support::{again, is_again, model_text};
 const CLIENTS: u64 = 50;
 
 #[test]
-fn fifty_clients_and_ten_thousand_calls_leave_nothing_behind() {
+fn ten_thousand_calls_leave_nothing_behind() {
     // Memory and descriptors belong to a process.
     if !is_again() {
-        again(
-            "http::load::fifty_clients_and_ten_thousand_calls_leave_nothing_behind",
-            "",
-        );
+        again("http::load::ten_thousand_calls_leave_nothing_behind", "");
         return;
     }
     let token = Token::new(TOKEN).unwrap();

@@ -13,7 +13,7 @@ use crate::support::program::Program;
 use crate::support::repository;
 
 #[test]
-fn metrics_count_calls_and_requests_without_names_from_peers() {
+fn metrics_have_no_names_from_peers() {
     let (server, _folders) = serve_guests(HttpOptions::default());
     let mut client = Client::connect(server.address);
     let read = |path: &str| json!({"skill_name": "a", "file_path": path});
@@ -102,7 +102,7 @@ fn the_page_about_serving_has_the_default_limits() {
 }
 
 #[test]
-fn the_page_about_serving_lists_every_metric_as_it_is_served() {
+fn docs_list_every_metric() {
     let server = serve(HttpOptions::default());
     let mut client = Client::connect(server.address);
     client.ask(&read(1));

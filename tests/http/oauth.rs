@@ -63,7 +63,7 @@ fn read(server: &ServerProcess, skill: &str, token: &str) -> Answer {
 }
 
 #[test]
-fn a_peer_is_told_where_tokens_come_from_and_nothing_else() {
+fn challenge_tells_only_where_tokens_come_from() {
     let key = SigningKey::new("one");
     let program = Program::new();
     program.write("keys.json", keys(&[&key]));
@@ -116,13 +116,13 @@ fn a_peer_is_told_where_tokens_come_from_and_nothing_else() {
     let nobody = read(&server, "a", &key.sign(&nobody));
     assert_eq!(
         (nobody.status, &*nobody.body),
-        (403, "the token is nobody's here\n")
+        (403, "the token belongs to no client\n")
     );
     assert_eq!(nobody.header("www-authenticate"), None);
 }
 
 #[test]
-fn a_stream_ends_with_the_time_of_its_access_token() {
+fn stream_ends_when_access_token_expires() {
     let key = SigningKey::new("one");
     let program = Program::new();
     program.write("keys.json", keys(&[&key]));
@@ -150,10 +150,10 @@ fn a_stream_ends_with_the_time_of_its_access_token() {
 }
 
 #[test]
-fn keys_that_change_are_taken_from_an_address_and_from_a_file() {
+fn follows_changed_keys_of_address_and_file() {
     // A file that others may write leaves the keys as they were.
     let refusal = [
-        "`[issuers.test]`: its keys cannot be used: `c.toml`, line 6: `jwks_file`",
+        "cannot use the keys of `[issuers.test]`: `c.toml`, line 6: `jwks_file`",
         "users other than its owner may write it; set its mode to 0644",
     ];
     // Each waits for the time between two looks.
@@ -240,7 +240,7 @@ fn replace_keys_in_a_file(mode: u32, statuses: (u16, u16)) -> String {
 }
 
 #[test]
-fn an_issuer_that_answers_badly_costs_only_its_own_tokens_and_few_wait_for_it() {
+fn bad_issuer_costs_only_its_own_tokens() {
     let elsewhere = TestIssuer::start(Reply::Keys(keys(&[&SigningKey::new("a")])));
     let large = format!("{{\"keys\": [], \"x\": \"{}\"}}", "x".repeat(1 << 20));
     let replies = [
@@ -319,7 +319,7 @@ fn wait_for_a_silent_issuer() {
 }
 
 #[test]
-fn tokens_of_an_issuer_do_not_wait_for_another_that_is_silent() {
+fn issuers_do_not_wait_for_each_other() {
     let key = SigningKey::new("one");
     let silent = TestIssuer::start(Reply::Silent);
     let after = Reply::KeysAfter(Arc::clone(&silent.asked), keys(&[&key]));
@@ -347,7 +347,7 @@ fn tokens_of_an_issuer_do_not_wait_for_another_that_is_silent() {
 }
 
 #[test]
-fn no_token_that_a_request_shows_gets_into_the_log() {
+fn tokens_never_appear_in_the_log() {
     let key = SigningKey::new("one");
     let program = Program::new();
     program.write("keys.json", keys(&[&key]));
@@ -416,7 +416,7 @@ fn fetching(server: &ServerProcess) -> Vec<u32> {
 }
 
 #[test]
-fn the_process_that_fetches_keys_knows_nothing_of_the_environment() {
+fn key_fetcher_gets_no_environment() {
     let issuer = TestIssuer::start(Reply::Silent);
     let program = Program::new();
     let line = format!("jwks_url = \"{}/keys\"", issuer.url());

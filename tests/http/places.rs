@@ -96,7 +96,7 @@ fn silent_connections_shut_nobody_out() {
 }
 
 #[test]
-fn connections_with_the_token_stay_and_others_are_closed() {
+fn evicts_only_connections_without_token() {
     let server = serve(with_token(|options| options.limits.connections = 8));
     let connect = |request: &Request, status| {
         let mut client = Client::connect(server.address);
@@ -133,7 +133,7 @@ fn connections_with_the_token_stay_and_others_are_closed() {
 }
 
 #[test]
-fn a_probe_is_the_one_request_of_its_connection() {
+fn probe_is_the_only_request_of_its_connection() {
     let server = serve(HttpOptions::default());
     for path in ["/healthz", "/readyz"] {
         let mut client = Client::connect(server.address);
@@ -154,7 +154,7 @@ fn a_probe_is_the_one_request_of_its_connection() {
 }
 
 #[test]
-fn some_places_are_left_for_probes_beside_peers_with_the_token() {
+fn leaves_slots_for_probes() {
     let server = serve(with_token(|options| options.limits.connections = 8));
     let connect = || Client::connect(server.address);
     let own = [(); 6].map(|()| {
@@ -181,7 +181,7 @@ fn some_places_are_left_for_probes_beside_peers_with_the_token() {
 }
 
 #[test]
-fn an_address_has_a_share_of_connections_but_not_a_trusted_proxy() {
+fn limits_connections_of_address_except_trusted_proxy() {
     for trusted in [&[][..], &["127.0.0.3"], &["10.0.0.0/8", "127.0.0.2/31"]] {
         let server = serve(with_token(|options| {
             options.limits.connections = 9;
@@ -201,7 +201,7 @@ fn an_address_has_a_share_of_connections_but_not_a_trusted_proxy() {
 }
 
 #[test]
-fn without_a_token_a_call_protects_its_connection_and_an_address_has_a_share() {
+fn without_token_calls_protect_connections() {
     for trusted in [false, true] {
         let (server, _folders) = serve_guests(options(|options| {
             options.limits.connections = 8;
@@ -277,7 +277,7 @@ fn without_a_token_a_stream_protects_its_connection() {
 }
 
 #[test]
-fn a_trusted_proxy_that_is_no_address_is_refused() {
+fn refuses_invalid_trusted_proxy() {
     let bound = skillhost_server::Server::bind(
         SocketAddr::from(([127, 0, 0, 1], 0)),
         options(|options| options.trusted_proxies = vec!["balancer.example".into()]),

@@ -50,7 +50,7 @@ fn any_instance_answers_any_request() {
 }
 
 #[test]
-fn malformed_requests_are_refused_and_the_next_client_is_served() {
+fn refuses_malformed_requests_and_continues() {
     let server = serve(with_limits(|limits| limits.body = 10_000));
     let ask = |request: &Request| Client::once(server.address, request);
     let error = |body: &str, code: i64, id: Value| {
@@ -195,7 +195,7 @@ fn malformed_requests_are_refused_and_the_next_client_is_served() {
 }
 
 #[test]
-fn headers_of_2026_07_28_must_agree_with_the_body() {
+fn refuses_headers_that_contradict_the_body() {
     let server = serve(HttpOptions::default());
     let arguments = json!({"skill_name": "calculator", "file_path": "examples/basic.py"});
     let request = Request::call_2026(1, "read_file_in_skill", arguments);

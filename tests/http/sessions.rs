@@ -10,7 +10,7 @@ use super::{serve_guests, wait_until, with_limits};
 use crate::support::http::{Client, Request};
 
 #[test]
-fn a_client_with_a_session_is_notified_of_changes() {
+fn notifies_sessions_of_changes() {
     let (server, folders) = serve_guests(with_limits(|limits| limits.streams = 1));
     let listen = Request::get("/mcp").with("Accept", "text/event-stream");
     let mut listening = Client::connect(server.address);
@@ -40,7 +40,7 @@ fn a_client_with_a_session_is_notified_of_changes() {
 }
 
 #[test]
-fn a_client_with_a_session_cancels_only_its_own_call() {
+fn session_cancels_only_its_own_call() {
     let (server, _folders) = serve_guests(HttpOptions::default());
     let host = &server.host;
     let label = || {

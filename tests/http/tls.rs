@@ -127,7 +127,7 @@ fn read() -> Request {
 }
 
 #[test]
-fn real_clients_speak_tls_1_2_and_1_3() {
+fn serves_tls_1_2_and_1_3() {
     let server = TlsServer::with_options(program(&Authority::new(), ""));
     for (version, name) in [("TLSv1_2", "TLSv1.2"), ("TLSv1_3", "TLSv1.3")] {
         let answer = server.ask(json!({"path": "/metrics", "version": version, "again": true}));
@@ -171,7 +171,7 @@ fn real_clients_speak_tls_1_2_and_1_3() {
 }
 
 #[test]
-fn a_certificate_that_changes_is_served_without_a_restart_and_a_bad_one_is_not() {
+fn serves_changed_certificate_unless_it_is_bad() {
     let put_another_key_beside = |folder: &Path| {
         fs::copy(folder.join("other/tls.crt"), folder.join("first/tls.crt")).unwrap();
     };
@@ -226,7 +226,19 @@ fn replace_certificate(spoil: impl Fn(&Path)) -> String {
 }
 
 #[test]
-fn files_that_cannot_be_used_are_refused_by_name() {
+fn refuses_pages_that_came_without_tls() {
+    let authority = Authority::new();
+    let server = TlsServer::with_options(program(&authority, ""));
+    let port = server.address.port();
+    for (scheme, status) in [("https", 200), ("http", 403)] {
+        let origin = format!("{scheme}://localhost:{port}");
+        let asked = json!({"path": "/metrics", "headers": {"Origin": origin}});
+        assert_eq!(server.ask(asked)["status"], status, "{scheme}");
+    }
+}
+
+#[test]
+fn names_files_that_cannot_be_used() {
     let authority = Authority::new();
     let program = program(&authority, "");
     let other = authority.of_server();
@@ -302,11 +314,7 @@ fn files_that_cannot_be_used_are_refused_by_name() {
             "expired.key",
             "`expired.crt`: it has expired",
         ),
-        (
-            "early.crt",
-            "early.key",
-            "`early.crt`: its time has not come yet",
-        ),
+        ("early.crt", "early.key", "`early.crt`: it is not valid yet"),
         (
             "chain.crt",
             "other.key",
@@ -387,7 +395,7 @@ fn files_that_cannot_be_used_are_refused_by_name() {
 }
 
 #[test]
-fn a_peer_that_does_not_end_its_handshake_holds_no_place() {
+fn evicts_peer_with_unfinished_handshake() {
     let config = "[http]\nheader_time = \"1s\"\nconnections = 8\n";
     let server = TlsServer::with_options(program(&Authority::new(), config));
     let begin = |bytes: &[u8]| {
@@ -427,7 +435,7 @@ fn a_peer_that_does_not_end_its_handshake_holds_no_place() {
 }
 
 #[test]
-fn a_certificate_makes_a_peer_a_client_with_a_name() {
+fn certificate_identifies_client() {
     let authority = Authority::new();
     let token = "token-of-the-client-b";
     let digest = skillhost::internal::sha256_hex(token.as_bytes());
@@ -507,7 +515,7 @@ fn a_certificate_makes_a_peer_a_client_with_a_name() {
 }
 
 #[test]
-fn the_program_says_that_no_certificate_is_asked_for() {
+fn warns_that_certificates_are_not_requested() {
     let authority = Authority::new();
     let config = "[clients.a]\ncertificate_names = [\"a.example\"]\n";
     let log = TlsServer::with_options(program(&authority, config)).end();

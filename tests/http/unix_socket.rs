@@ -125,7 +125,7 @@ fn a_unix_socket_is_its_users_own() {
 }
 
 #[test]
-fn another_user_who_can_open_the_socket_may_not_ask() {
+fn refuses_other_user_at_open_socket() {
     let config = "[http]\nsocket_mode = \"0666\"\n";
     let server = UnixServer::start(program(config), &[]);
     let mode = server.path.metadata().unwrap().mode();
@@ -146,7 +146,7 @@ fn another_user_who_can_open_the_socket_may_not_ask() {
 }
 
 #[test]
-fn a_user_is_a_client_with_a_name_unless_it_shows_a_token() {
+fn user_identifies_client_without_token() {
     let digest = skillhost::internal::sha256_hex(b"token-of-the-client-b");
     let config = format!(
         "[http]\nsocket_mode = \"0666\"\n\

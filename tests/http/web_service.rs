@@ -38,7 +38,7 @@ impl WebService {
 }
 
 #[test]
-fn the_example_of_a_web_service_serves_tools_and_mcp() {
+fn web_service_example_serves_tools_and_mcp() {
     let program = Program::new();
     program.write("skills/a/SKILL.md", "# A\n");
     program.write("private/b/SKILL.md", "# B\n");

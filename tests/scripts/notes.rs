@@ -91,7 +91,7 @@ fn a_call_for_a_note_is_recorded_with_the_client_that_gets_it() {
     let client = format!("[clients.ci]\ntoken_sha256 = \"{}\"\n", sha256(token));
     let config = Config::parse(&client, "skillhost.toml", Path::new("/")).unwrap();
     let mut options = HttpOptions::default();
-    options.clients = Clients::read(&config.clients).unwrap();
+    options.clients = Clients::read(&config.clients, &skillhost::Trust::new()).unwrap();
     let server = TestServer::start(builder, options);
     let read = Request::call(7, "read_skill", json!({"skill_name": "tools"}));
     let read = read.with("Authorization", &format!("Bearer {token}"));

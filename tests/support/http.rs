@@ -2,7 +2,7 @@
 //! a test.
 
 use std::io::{self, Read as _, Write as _};
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{self, IpAddr, SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -278,6 +278,11 @@ impl Client {
     /// Sends bytes to a server that may have closed the connection.
     pub(crate) fn try_send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.stream.write_all(bytes)
+    }
+
+    /// Closes the sending side alone.
+    pub(crate) fn close_sending(&self) {
+        self.stream.shutdown(net::Shutdown::Write).unwrap();
     }
 
     /// Reads the next answer. Returns an error if the connection ends before.

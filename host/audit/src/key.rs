@@ -17,7 +17,7 @@ use ed25519_dalek::{Signature, Signer as _, SigningKey, VerifyingKey};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::{Digest as _, Sha256};
 use skillhost::internal::hex;
-use skillhost::named_file;
+use skillhost::{Trust, named_file};
 
 /// The most bytes of a key's file. Guards against: a file that is something else.
 const FILE_BYTES: u64 = 16 << 10;
@@ -55,7 +55,8 @@ impl PrivateKey {
     }
 
     fn read_checked(path: &Path) -> anyhow::Result<Self> {
-        let text = named_file::read_all_text(named_file::open_private(path)?, FILE_BYTES)?;
+        let file = named_file::open_private(path, &Trust::new())?;
+        let text = named_file::read_all_text(file, FILE_BYTES)?;
         let key = SigningKey::from_pkcs8_pem(&text).ok();
         key.map(Self).context(
             "it is no private key of Ed25519 in PEM (PKCS#8); `skillhost audit new-key FILE` makes \

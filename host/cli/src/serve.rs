@@ -53,7 +53,7 @@ impl ServeCommand {
         }
         let builder = options.builder(&config)?;
         let http = match self.http.address.take() {
-            Some(address) => Some(self.http.prepare(address, &config)?),
+            Some(address) => Some(self.http.prepare(address, &config, &options.trusted())?),
             None => None,
         };
         let needs = Needs {

@@ -1,5 +1,5 @@
-//! OAuth access tokens in the form of JWTs: each check, from the bytes to the claims. What
-//! they say is trusted only at the end.
+//! OAuth access tokens that are JWTs: all checks, from the bytes to the claims. Nothing in a
+//! token is trusted before the last check.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -10,26 +10,26 @@ use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode};
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
-use crate::keys::MOST_ID_CHARACTERS;
-use crate::strict;
+use crate::keys::MAX_ID_CHARS;
+use crate::strict_json;
 
 /// The most bytes of an access token. Guards against: a peer that makes the server decode
 /// and check megabytes.
-pub(crate) const MOST_BYTES: usize = 16 << 10;
+pub(crate) const MAX_BYTES: usize = 16 << 10;
 
-/// The seconds by which an issuer's clock may differ.
+/// The number of seconds by which an issuer's clock may differ.
 pub(crate) const LEEWAY: u64 = 30;
 
-/// The types that an access token may have. Guards against: a token of the same issuer
-/// that is for another use, such as a logout.
+/// The types (`typ`) that an access token may have. Guards against: a token of the same issuer
+/// for another use, such as a logout.
 const TYPES: [&str; 3] = ["jwt", "at+jwt", "application/at+jwt"];
 
-/// Members of a header that name a key or more rules. The key comes from the operator's
-/// issuer alone, and there are no more rules here. Guards against: a peer that brings a key
-/// of its own, or the address of one.
-const REFUSED_MEMBERS: [&str; 8] = ["crit", "b64", "jku", "jwk", "x5u", "x5c", "cty", "zip"];
+/// The header parameters that name a key or further rules. Only the issuer's own keys count, and
+/// further rules are unsupported. Guards against: a peer that brings a key of its own, or the
+/// address of one.
+const FORBIDDEN_PARAMETERS: [&str; 8] = ["crit", "b64", "jku", "jwk", "x5u", "x5c", "cty", "zip"];
 
-/// A token whose parts were read, and of which nothing was checked.
+/// A token that is parsed and not yet checked.
 pub(crate) struct UncheckedToken<'t> {
     text: &'t str,
     pub(crate) key_id: String,
@@ -38,74 +38,74 @@ pub(crate) struct UncheckedToken<'t> {
     claims: Map<String, Value>,
 }
 
-/// The claims of a token that was checked.
+/// The claims of a checked token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Claims {
     claims: Map<String, Value>,
-    /// The time at which they end.
+    /// When the token expires, with the leeway for clocks.
     pub(crate) expires: SystemTime,
 }
 
-/// The reason why a token is refused.
+/// The reason why an access token is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokenError {
-    /// It has too many bytes.
-    #[error("it has more than {MOST_BYTES} bytes")]
+    /// The token has too many bytes.
+    #[error("it has more than {MAX_BYTES} bytes")]
     TooLarge,
-    /// It is not three parts of base64, the first two JSON objects with each name once.
-    #[error("it is not a JWT, or a name stands twice in it")]
+    /// The token is not three parts of base64, or one of its objects repeats a key.
+    #[error("it is not a JWT, or it has a duplicate key")]
     Malformed,
-    /// Its type is not that of an access token.
+    /// The type is not that of an access token.
     #[error("its type (`typ`) is not that of an access token")]
-    Type,
-    /// Its header names a key or rules of its own.
-    #[error("its header has `{0}`, which is refused")]
-    Member(&'static str),
-    /// Its header does not say which key it is signed with.
-    #[error("its header has no id of a key (`kid`)")]
+    WrongType,
+    /// The header names a key or rules of its own.
+    #[error("its header parameter `{0}` is forbidden")]
+    ForbiddenParameter(&'static str),
+    /// The header does not name the key.
+    #[error("its header has no key id (`kid`)")]
     NoKeyId,
-    /// Its algorithm is unknown, none, or symmetric.
-    #[error("its algorithm (`alg`) is none that is allowed")]
-    Algorithm,
-    /// It does not say who issued it.
+    /// The algorithm is unknown, `none`, symmetric, or not configured.
+    #[error("its algorithm (`alg`) is not allowed")]
+    UnsupportedAlgorithm,
+    /// The token does not name its issuer.
     #[error("it has no issuer (`iss`)")]
     NoIssuer,
-    /// No configured issuer issued it.
+    /// The issuer is not configured.
     #[error("its issuer is not configured")]
-    Issuer,
+    UnknownIssuer,
     /// The issuer has no such key.
     #[error("its issuer has no key with its `kid`")]
-    Key,
+    UnknownKey,
     /// The key is for another algorithm.
     #[error("the key with its `kid` is for another algorithm")]
-    KeyType,
-    /// The signature does not fit.
+    WrongKeyAlgorithm,
+    /// The signature does not match.
     #[error("its signature is wrong")]
-    Signature,
-    /// It is for another server.
-    #[error("its audience (`aud`) is another")]
-    Audience,
-    /// Its time has passed.
-    #[error("its time (`exp`) has passed")]
+    InvalidSignature,
+    /// The token is for another server.
+    #[error("its audience (`aud`) is another server")]
+    WrongAudience,
+    /// The token has expired.
+    #[error("it has expired (`exp`)")]
     Expired,
-    /// Its time has not come.
-    #[error("its time (`nbf`) has not come")]
-    Early,
+    /// The token is not valid yet.
+    #[error("it is not valid yet (`nbf`)")]
+    NotYetValid,
     /// A claim is missing or has another type.
-    #[error("a claim of `iss`, `aud`, `exp` and `nbf` is missing or has another type")]
-    Claims,
+    #[error("`iss`, `aud`, `exp` or `nbf` is missing or has the wrong type")]
+    InvalidClaims,
 }
 
-/// Returns whether a token may be a JWT: others are looked up and never read.
-pub(crate) fn may_be(token: &[u8]) -> bool {
+/// Returns whether a token looks like a JWT. Any other token is never parsed.
+pub(crate) fn looks_like_jwt(token: &[u8]) -> bool {
     token.starts_with(b"ey") && token.iter().filter(|byte| **byte == b'.').count() >= 2
 }
 
 impl<'t> UncheckedToken<'t> {
-    /// Reads the parts of a token.
-    pub(crate) fn read(token: &'t [u8]) -> Result<Self, TokenError> {
-        if token.len() > MOST_BYTES {
+    /// Parses the parts of a token.
+    pub(crate) fn parse(token: &'t [u8]) -> Result<Self, TokenError> {
+        if token.len() > MAX_BYTES {
             return Err(TokenError::TooLarge);
         }
         let text = str::from_utf8(token).map_err(|_| TokenError::Malformed)?;
@@ -113,20 +113,20 @@ impl<'t> UncheckedToken<'t> {
         let [header, claims, _] = parts[..] else {
             return Err(TokenError::Malformed);
         };
-        let object = |part: &str| {
+        let parse_part = |part: &str| {
             let bytes = BASE64_URL_SAFE_NO_PAD.decode(part).ok()?;
-            strict::object(&bytes)
+            strict_json::parse_object(&bytes)
         };
-        let header = object(header).ok_or(TokenError::Malformed)?;
-        let claims = object(claims).ok_or(TokenError::Malformed)?;
-        let refused = REFUSED_MEMBERS.into_iter();
-        if let Some(member) = refused.clone().find(|member| header.contains_key(*member)) {
-            return Err(TokenError::Member(member));
+        let header = parse_part(header).ok_or(TokenError::Malformed)?;
+        let claims = parse_part(claims).ok_or(TokenError::Malformed)?;
+        let mut forbidden = FORBIDDEN_PARAMETERS.into_iter();
+        if let Some(name) = forbidden.find(|name| header.contains_key(*name)) {
+            return Err(TokenError::ForbiddenParameter(name));
         }
         match header.get("typ") {
             None => {}
-            Some(Value::String(of)) if TYPES.contains(&&*of.to_ascii_lowercase()) => {}
-            Some(_) => return Err(TokenError::Type),
+            Some(Value::String(name)) if TYPES.contains(&&*name.to_ascii_lowercase()) => {}
+            Some(_) => return Err(TokenError::WrongType),
         }
         let algorithm = header.get("alg").and_then(Value::as_str);
         let algorithm = algorithm.and_then(|name| name.parse().ok());
@@ -134,9 +134,9 @@ impl<'t> UncheckedToken<'t> {
         let issuer = claims.get("iss").and_then(Value::as_str);
         Ok(Self {
             text,
-            algorithm: algorithm.ok_or(TokenError::Algorithm)?,
+            algorithm: algorithm.ok_or(TokenError::UnsupportedAlgorithm)?,
             key_id: key_id
-                .filter(|id| !id.is_empty() && id.chars().count() <= MOST_ID_CHARACTERS)
+                .filter(|id| !id.is_empty() && id.chars().count() <= MAX_ID_CHARS)
                 .ok_or(TokenError::NoKeyId)?
                 .to_owned(),
             issuer: issuer.ok_or(TokenError::NoIssuer)?.to_owned(),
@@ -144,7 +144,7 @@ impl<'t> UncheckedToken<'t> {
         })
     }
 
-    /// Checks the token with its issuer's key.
+    /// Checks the token with a key of its issuer.
     pub(crate) fn check(
         self,
         key: &DecodingKey,
@@ -158,20 +158,20 @@ impl<'t> UncheckedToken<'t> {
         rules.set_audience(audiences);
         rules.set_required_spec_claims(&["exp", "iss", "aud"]);
         decode::<IgnoredAny>(self.text, key, &rules).map_err(|error| match error.kind() {
-            ErrorKind::InvalidSignature => TokenError::Signature,
-            ErrorKind::InvalidAudience => TokenError::Audience,
+            ErrorKind::InvalidSignature => TokenError::InvalidSignature,
+            ErrorKind::InvalidAudience => TokenError::WrongAudience,
             ErrorKind::ExpiredSignature => TokenError::Expired,
-            ErrorKind::ImmatureSignature => TokenError::Early,
+            ErrorKind::ImmatureSignature => TokenError::NotYetValid,
             ErrorKind::MissingRequiredClaim(_) | ErrorKind::InvalidClaimFormat(_) => {
-                TokenError::Claims
+                TokenError::InvalidClaims
             }
             _ => TokenError::Malformed,
         })?;
-        let seconds = self.claims.get("exp").and_then(Value::as_f64);
-        let seconds = seconds.filter(|it| (0.0..1e11).contains(it));
-        let seconds = seconds.ok_or(TokenError::Claims)? as u64;
+        let expires = self.claims.get("exp").and_then(Value::as_f64);
+        let seconds = expires.filter(|seconds| (0.0..1e11).contains(seconds));
+        let seconds = seconds.ok_or(TokenError::InvalidClaims)? as u64;
         let expires = UNIX_EPOCH + Duration::from_secs(seconds + LEEWAY);
-        // `decode` takes it for another second, in which a stream would end at once.
+        // `decode` accepts the token for one second more. A stream would end at once then.
         if expires <= SystemTime::now() {
             return Err(TokenError::Expired);
         }
@@ -183,23 +183,23 @@ impl<'t> UncheckedToken<'t> {
 }
 
 impl Claims {
-    /// Checks that a claim has a value: the text itself, or one of a list of texts. Of
-    /// `scope` and `scp`, one of the words of a text.
-    pub(crate) fn have(&self, name: &str, value: &str) -> bool {
+    /// Returns whether a claim has a value, by itself or in a list. In `scope` and `scp`, each
+    /// word of a text counts as a value.
+    pub(crate) fn has(&self, name: &str, value: &str) -> bool {
         match self.claims.get(name) {
             Some(Value::String(text)) if ["scope", "scp"].contains(&name) => {
                 text.split(' ').any(|word| word == value)
             }
             Some(Value::String(text)) => text == value,
             Some(Value::Array(list)) => list.iter().any(|item| item.as_str() == Some(value)),
-            Some(Value::Bool(yes)) => yes.to_string() == value,
+            Some(Value::Bool(flag)) => flag.to_string() == value,
             Some(Value::Number(number)) => number.to_string() == value,
             _ => false,
         }
     }
 
-    /// Checks that the token has an OAuth scope.
-    pub(crate) fn have_scope(&self, scope: &str) -> bool {
-        self.have("scope", scope) || self.have("scp", scope)
+    /// Returns whether the token has an OAuth scope.
+    pub(crate) fn has_scope(&self, scope: &str) -> bool {
+        self.has("scope", scope) || self.has("scp", scope)
     }
 }

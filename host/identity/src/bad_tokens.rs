@@ -1,4 +1,4 @@
-//! Access tokens that are refused, each with its reason, beside those that hold.
+//! Tests of access tokens: invalid ones with the reason of their refusal, and valid ones.
 
 mod configured;
 mod support;
@@ -9,9 +9,9 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use ring::signature::KeyPair as _;
 use serde_json::{Value, json};
-use skillhost::Config;
+use skillhost::{Config, Trust};
 
-use crate::access_token::{LEEWAY, MOST_BYTES, TokenError};
+use crate::access_token::{LEEWAY, MAX_BYTES, TokenError};
 use crate::clients::Clients;
 use crate::refusal::Refusal;
 use support::{
@@ -21,7 +21,7 @@ use support::{
 const CI: &str = "[clients.ci]\nclaims = { client_id = \"ci\" }\n";
 
 #[test]
-fn accepts_a_token_of_each_kind_of_key_and_remembers_it() {
+fn accepts_token_of_each_key_type() {
     let keys = TestKeys::new();
     let default = clients(&keys.set(), CI);
     let all = "algorithms = [\"RS384\", \"RS512\", \"PS384\", \"PS512\", \"ES384\"]";
@@ -66,13 +66,13 @@ fn accepts_a_token_of_each_kind_of_key_and_remembers_it() {
         let token = keys.token(&header, &claims().to_string(), "ec");
         assert!(identify(&default, &token).is_ok(), "{header}");
     }
-    // As large as a token may be.
-    let token = keys.token_of_length(MOST_BYTES);
+    // The largest token that is allowed.
+    let token = keys.token_of_length(MAX_BYTES);
     assert!(identify(&default, &token).is_ok());
 }
 
 #[test]
-fn a_token_that_held_is_refused_once_it_has_expired() {
+fn refuses_remembered_token_after_expiry() {
     let keys = TestKeys::new();
     let clients = clients(&keys.set(), CI);
     let end = now() + 2;
@@ -82,12 +82,12 @@ fn a_token_that_held_is_refused_once_it_has_expired() {
     while now() < end {
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
-    let found = identify(&clients, &token);
-    assert_eq!(found, Err(Refusal::Token(TokenError::Expired)));
+    let identified = identify(&clients, &token);
+    assert_eq!(identified, Err(Refusal::InvalidToken(TokenError::Expired)));
 }
 
 #[test]
-fn refuses_every_token_that_does_not_hold() {
+fn refuses_every_invalid_token() {
     use TokenError as E;
 
     let keys = TestKeys::new();
@@ -99,51 +99,107 @@ fn refuses_every_token_that_does_not_hold() {
     let expires = now() + 600;
     let header_with = |change| with(header(), change);
     let claims_with = |change| with(claims(), change);
-    // Headers, with claims that hold.
+    // Invalid headers, with valid claims.
     let headers: Vec<(String, &str, E)> = vec![
-        (header_with(json!({"alg": "none"})), "none", E::Algorithm),
-        (header_with(json!({"alg": "None"})), "none", E::Algorithm),
-        (header_with(json!({"alg": "nOnE"})), "none", E::Algorithm),
-        (header_with(json!({"alg": ""})), "none", E::Algorithm),
-        (header_with(json!({"alg": null})), "ec", E::Algorithm),
-        (header_with(json!({"alg": 256})), "ec", E::Algorithm),
-        (header_with(json!({"alg": ["ES256"]})), "ec", E::Algorithm),
-        (header_with(json!({"alg": "es256"})), "ec", E::Algorithm),
-        (header_with(json!({"alg": "ES256K"})), "ec", E::Algorithm),
-        (header_with(json!({"alg": "ES384"})), "ec", E::Algorithm),
+        (
+            header_with(json!({"alg": "none"})),
+            "none",
+            E::UnsupportedAlgorithm,
+        ),
+        (
+            header_with(json!({"alg": "None"})),
+            "none",
+            E::UnsupportedAlgorithm,
+        ),
+        (
+            header_with(json!({"alg": "nOnE"})),
+            "none",
+            E::UnsupportedAlgorithm,
+        ),
+        (
+            header_with(json!({"alg": ""})),
+            "none",
+            E::UnsupportedAlgorithm,
+        ),
+        (
+            header_with(json!({"alg": null})),
+            "ec",
+            E::UnsupportedAlgorithm,
+        ),
+        (
+            header_with(json!({"alg": 256})),
+            "ec",
+            E::UnsupportedAlgorithm,
+        ),
+        (
+            header_with(json!({"alg": ["ES256"]})),
+            "ec",
+            E::UnsupportedAlgorithm,
+        ),
+        (
+            header_with(json!({"alg": "es256"})),
+            "ec",
+            E::UnsupportedAlgorithm,
+        ),
+        (
+            header_with(json!({"alg": "ES256K"})),
+            "ec",
+            E::UnsupportedAlgorithm,
+        ),
+        (
+            header_with(json!({"alg": "ES384"})),
+            "ec",
+            E::UnsupportedAlgorithm,
+        ),
         (
             header_with(json!({"alg": "HS256", "kid": "rsa"})),
             "rsa-as-secret",
-            E::Algorithm,
+            E::UnsupportedAlgorithm,
         ),
         (
             header_with(json!({"alg": "HS256"})),
             "ec-as-secret",
-            E::Algorithm,
+            E::UnsupportedAlgorithm,
         ),
         (
             header_with(json!({"alg": "HS256", "kid": "shared"})),
             "shared",
-            E::Algorithm,
+            E::UnsupportedAlgorithm,
         ),
         (
             header_with(json!({"alg": "HS512", "kid": "shared"})),
             "shared",
-            E::Algorithm,
+            E::UnsupportedAlgorithm,
         ),
-        (header_with(json!({"alg": "RS256"})), "rsa", E::KeyType),
-        (header_with(json!({"kid": "rsa"})), "ec", E::KeyType),
-        (header_with(json!({"kid": "ed"})), "ec", E::KeyType),
-        (header_with(json!({"alg": "EdDSA"})), "ed", E::KeyType),
+        (
+            header_with(json!({"alg": "RS256"})),
+            "rsa",
+            E::WrongKeyAlgorithm,
+        ),
+        (
+            header_with(json!({"kid": "rsa"})),
+            "ec",
+            E::WrongKeyAlgorithm,
+        ),
+        (
+            header_with(json!({"kid": "ed"})),
+            "ec",
+            E::WrongKeyAlgorithm,
+        ),
+        (
+            header_with(json!({"alg": "EdDSA"})),
+            "ed",
+            E::WrongKeyAlgorithm,
+        ),
         (
             header_with(json!({"alg": "RS256", "kid": "rsa"})),
             "pss",
-            E::Signature,
+            E::InvalidSignature,
         ),
         (
             header_with(json!({"alg": "PS256", "kid": "only RS256"})),
             "pss",
-            E::KeyType,
+            E::WrongKeyAlgorithm,
         ),
         (header_with(json!({"kid": null})), "ec", E::NoKeyId),
         (header_with(json!({"kid": 1})), "ec", E::NoKeyId),
@@ -152,30 +208,50 @@ fn refuses_every_token_that_does_not_hold() {
         (
             header_with(json!({"crit": ["exp"]})),
             "ec",
-            E::Member("crit"),
+            E::ForbiddenParameter("crit"),
         ),
-        (header_with(json!({"b64": false})), "ec", E::Member("b64")),
+        (
+            header_with(json!({"b64": false})),
+            "ec",
+            E::ForbiddenParameter("b64"),
+        ),
         (
             header_with(json!({"jku": "https://evil.example"})),
             "ec",
-            E::Member("jku"),
+            E::ForbiddenParameter("jku"),
         ),
         (
             header_with(json!({"jwk": own_key})),
-            "stranger",
-            E::Member("jwk"),
+            "foreign",
+            E::ForbiddenParameter("jwk"),
         ),
         (
             header_with(json!({"x5u": "https://evil.example"})),
             "ec",
-            E::Member("x5u"),
+            E::ForbiddenParameter("x5u"),
         ),
-        (header_with(json!({"x5c": ["AA"]})), "ec", E::Member("x5c")),
-        (header_with(json!({"cty": "JWT"})), "ec", E::Member("cty")),
-        (header_with(json!({"zip": "DEF"})), "ec", E::Member("zip")),
-        (header_with(json!({"typ": "logout+jwt"})), "ec", E::Type),
-        (header_with(json!({"typ": "JWE"})), "ec", E::Type),
-        (header_with(json!({"typ": 1})), "ec", E::Type),
+        (
+            header_with(json!({"x5c": ["AA"]})),
+            "ec",
+            E::ForbiddenParameter("x5c"),
+        ),
+        (
+            header_with(json!({"cty": "JWT"})),
+            "ec",
+            E::ForbiddenParameter("cty"),
+        ),
+        (
+            header_with(json!({"zip": "DEF"})),
+            "ec",
+            E::ForbiddenParameter("zip"),
+        ),
+        (
+            header_with(json!({"typ": "logout+jwt"})),
+            "ec",
+            E::WrongType,
+        ),
+        (header_with(json!({"typ": "JWE"})), "ec", E::WrongType),
+        (header_with(json!({"typ": 1})), "ec", E::WrongType),
         (
             r#"{"alg":"none","alg":"ES256","kid":"ec"}"#.into(),
             "ec",
@@ -188,52 +264,55 @@ fn refuses_every_token_that_does_not_hold() {
         ),
         (r#"{"alg":"ES256","kid":"ec"}]"#.into(), "ec", E::Malformed),
         (r#"{"alg":"ES256","kid":"#.into(), "ec", E::Malformed),
-        (header().to_string(), "stranger", E::Signature),
-        (header().to_string(), "asn1", E::Signature),
-        (header().to_string(), "zero", E::Signature),
-        (header().to_string(), "none", E::Signature),
+        (header().to_string(), "foreign", E::InvalidSignature),
+        (header().to_string(), "asn1", E::InvalidSignature),
+        (header().to_string(), "zero", E::InvalidSignature),
+        (header().to_string(), "none", E::InvalidSignature),
     ];
-    // Claims, under a header that holds.
+    // Invalid claims, with a valid header.
     let bodies: Vec<(String, E)> = vec![
         (
             claims_with(json!({"aud": "https://other.example"})),
-            E::Audience,
+            E::WrongAudience,
         ),
         (
             claims_with(json!({"aud": ["https://other.example", "x"]})),
-            E::Audience,
+            E::WrongAudience,
         ),
-        (claims_with(json!({"aud": []})), E::Audience),
+        (claims_with(json!({"aud": []})), E::WrongAudience),
         (
             claims_with(json!({"aud": format!("{RESOURCE}/x")})),
-            E::Audience,
+            E::WrongAudience,
         ),
         (
             claims_with(json!({"aud": RESOURCE.to_uppercase()})),
-            E::Audience,
+            E::WrongAudience,
         ),
-        (claims_with(json!({"aud": "ci"})), E::Audience),
-        (claims_with(json!({"aud": null})), E::Claims),
-        (claims_with(json!({"aud": 1})), E::Claims),
-        (claims_with(json!({"aud": {RESOURCE: 1}})), E::Claims),
+        (claims_with(json!({"aud": "ci"})), E::WrongAudience),
+        (claims_with(json!({"aud": null})), E::InvalidClaims),
+        (claims_with(json!({"aud": 1})), E::InvalidClaims),
+        (claims_with(json!({"aud": {RESOURCE: 1}})), E::InvalidClaims),
         (claims_with(json!({"exp": now() - 60})), E::Expired),
         (claims_with(json!({"exp": now() - LEEWAY})), E::Expired),
         (claims_with(json!({"exp": 0})), E::Expired),
-        (claims_with(json!({"exp": null})), E::Claims),
-        (claims_with(json!({"exp": "2099-01-01"})), E::Claims),
-        (claims_with(json!({"exp": -1})), E::Claims),
-        (claims_with(json!({"exp": 1e30})), E::Claims),
+        (claims_with(json!({"exp": null})), E::InvalidClaims),
+        (claims_with(json!({"exp": "2099-01-01"})), E::InvalidClaims),
+        (claims_with(json!({"exp": -1})), E::InvalidClaims),
+        (claims_with(json!({"exp": 1e30})), E::InvalidClaims),
         (claims_with(json!({"exp": [expires]})), E::Malformed),
-        (claims_with(json!({"nbf": now() + 60})), E::Early),
-        (claims_with(json!({"nbf": "soon"})), E::Claims),
+        (claims_with(json!({"nbf": now() + 60})), E::NotYetValid),
+        (claims_with(json!({"nbf": "soon"})), E::InvalidClaims),
         (
             claims_with(json!({"iss": "https://evil.example"})),
-            E::Issuer,
+            E::UnknownIssuer,
         ),
-        (claims_with(json!({"iss": format!("{ISSUER}/")})), E::Issuer),
+        (
+            claims_with(json!({"iss": format!("{ISSUER}/")})),
+            E::UnknownIssuer,
+        ),
         (
             claims_with(json!({"iss": ISSUER.to_uppercase()})),
-            E::Issuer,
+            E::UnknownIssuer,
         ),
         (claims_with(json!({"iss": null})), E::NoIssuer),
         (claims_with(json!({"iss": [ISSUER]})), E::NoIssuer),
@@ -258,8 +337,8 @@ fn refuses_every_token_that_does_not_hold() {
     ];
     let mut rows = headers.len() + bodies.len();
     let refused = |token: &str, expected: E, about: &str| {
-        let found = identify(&clients, token);
-        assert_eq!(found, Err(Refusal::Token(expected)), "{about}");
+        let identified = identify(&clients, token);
+        assert_eq!(identified, Err(Refusal::InvalidToken(expected)), "{about}");
     };
     for (header, key, expected) in headers {
         refused(
@@ -275,7 +354,7 @@ fn refuses_every_token_that_does_not_hold() {
             &claims,
         );
     }
-    // Bytes of a token that holds, changed.
+    // A valid token with changed bytes.
     let token = keys.token(&header().to_string(), &good, "ec");
     let parts: Vec<&str> = token.split('.').collect();
     let [head, body, signature] = parts[..] else {
@@ -286,11 +365,14 @@ fn refuses_every_token_that_does_not_hold() {
     flipped[63] ^= 1;
     let large = claims_with(json!({"x": "x".repeat(1 << 20)}));
     let changed = [
-        (format!("{head}.{other}.{signature}"), E::Signature),
-        (format!("{head}.{body}.{}", base64(&flipped)), E::Signature),
+        (format!("{head}.{other}.{signature}"), E::InvalidSignature),
+        (
+            format!("{head}.{body}.{}", base64(&flipped)),
+            E::InvalidSignature,
+        ),
         (
             format!("{head}.{body}.{}", base64(&flipped[..63])),
-            E::Signature,
+            E::InvalidSignature,
         ),
         (
             format!("{head}.{body}.{signature}.{signature}"),
@@ -306,7 +388,7 @@ fn refuses_every_token_that_does_not_hold() {
             E::Malformed,
         ),
         (keys.token(&header().to_string(), &large, "ec"), E::TooLarge),
-        (format!("ey{}.a.b", "x".repeat(MOST_BYTES)), E::TooLarge),
+        (format!("ey{}.a.b", "x".repeat(MAX_BYTES)), E::TooLarge),
     ];
     rows += changed.len();
     for (token, expected) in changed {
@@ -314,9 +396,13 @@ fn refuses_every_token_that_does_not_hold() {
         refused(&token, expected, &about);
     }
     assert!(rows >= 80, "{rows}");
-    // What looks like no JWT is never read.
+    // A token that does not look like a JWT is never parsed.
     for token in ["x", "ey", "eyJhbGciOiJub25lIn0", "eyA.eyB", "ab.cd.ef"] {
-        assert_eq!(identify(&clients, token), Err(Refusal::Unknown), "{token}");
+        assert_eq!(
+            identify(&clients, token),
+            Err(Refusal::UnknownToken),
+            "{token}"
+        );
     }
     for id in [
         "unknown",
@@ -327,17 +413,17 @@ fn refuses_every_token_that_does_not_hold() {
         "EC",
     ] {
         let token = keys.token(&header_with(json!({"kid": id})), &good, "ec");
-        let found = identify(&clients, &token);
+        let identified = identify(&clients, &token);
         assert!(
-            matches!(found, Err(Refusal::UnknownKey(_))),
-            "{id}: {found:?}"
+            matches!(identified, Err(Refusal::UnknownKey(_))),
+            "{id}: {identified:?}"
         );
     }
     assert_eq!(identify(&clients, &token).unwrap().as_deref(), Some("ci"));
 }
 
 #[test]
-fn claims_map_to_the_client_whose_table_says_most() {
+fn client_with_most_matching_claims_wins() {
     let keys = TestKeys::new();
     let clients = clients(
         &keys.set(),
@@ -350,13 +436,13 @@ fn claims_map_to_the_client_whose_table_says_most() {
              [clients.third]\nclaims = {{ iss = \"{ISSUER}\", level = \"3\" }}\n"
         ),
     );
-    let of = |change: Value| {
+    let identify_with = |change: Value| {
         let token = keys.token(&header().to_string(), &with(claims(), change), "ec");
         identify(&clients, &token)
     };
     let named = |name: &str| Ok(Some(name.into()));
     let scopes = |scopes: &[&str]| {
-        Err(Refusal::Scopes(
+        Err(Refusal::MissingScopes(
             scopes.iter().map(|it| (*it).into()).collect(),
         ))
     };
@@ -378,7 +464,7 @@ fn claims_map_to_the_client_whose_table_says_most() {
         (json!({"groups": "staff admin"}), named("anybody")),
         (
             json!({"groups": ["staff", "admin"]}),
-            Err(Refusal::SeveralClients),
+            Err(Refusal::AmbiguousClient),
         ),
         (
             json!({"groups": "admin"}),
@@ -389,7 +475,7 @@ fn claims_map_to_the_client_whose_table_says_most() {
             named("admin"),
         ),
     ] {
-        assert_eq!(of(change.clone()), expected, "{change}");
+        assert_eq!(identify_with(change.clone()), expected, "{change}");
     }
     let metadata = clients.resource_metadata().unwrap();
     assert_eq!(
@@ -410,7 +496,7 @@ fn claims_map_to_the_client_whose_table_says_most() {
 }
 
 #[test]
-fn scopes_are_the_words_of_a_text_or_a_list_under_either_name() {
+fn accepts_scopes_as_words_or_list() {
     let keys = TestKeys::new();
     let needed = "oauth_scopes = [\"skills:read\", \"files:read\"]\n";
     let clients = clients(&keys.set(), &format!("{CI}{needed}"));
@@ -433,7 +519,7 @@ fn scopes_are_the_words_of_a_text_or_a_list_under_either_name() {
 }
 
 #[test]
-fn a_token_that_is_nobodys_is_refused() {
+fn refuses_valid_token_without_client() {
     let keys = TestKeys::new();
     let clients = clients(
         &keys.set(),
@@ -444,15 +530,15 @@ fn a_token_that_is_nobodys_is_refused() {
 }
 
 #[test]
-fn no_token_is_that_of_a_client_whose_time_has_passed() {
+fn refuses_valid_token_of_expired_client() {
     let keys = TestKeys::new();
     let token = keys.token(&header().to_string(), &claims().to_string(), "ec");
     for (expires, expected) in [
-        ("2001-01-01", Err(Refusal::Expired("ci".into()))),
+        ("2001-01-01", Err(Refusal::ClientExpired("ci".into()))),
         ("2901-01-01", Ok(Some("ci".into()))),
     ] {
         let clients = clients(&keys.set(), &format!("{CI}expires = {expires}\n"));
-        // It is checked, and then remembered.
+        // The first time it is checked, the second time it is remembered.
         for _ in 0..2 {
             assert_eq!(identify(&clients, &token), expected, "{expires}");
         }
@@ -460,10 +546,10 @@ fn no_token_is_that_of_a_client_whose_time_has_passed() {
 }
 
 #[test]
-fn an_audience_stands_in_the_place_of_the_resource() {
+fn audience_replaces_resource() {
     let keys = TestKeys::new();
     let clients = clients_with("audience = [\"x\", \"y\"]", &keys.set(), CI);
-    for (audience, holds) in [
+    for (audience, is_valid) in [
         (json!("x"), true),
         (json!("y"), true),
         (json!(["z", "y"]), true),
@@ -474,9 +560,10 @@ fn an_audience_stands_in_the_place_of_the_resource() {
     ] {
         let body = with(claims(), json!({"aud": audience}));
         let token = keys.token(&header().to_string(), &body, "ec");
-        let expected = match holds {
-            true => Ok(Some("ci".into())),
-            false => Err(Refusal::Token(TokenError::Audience)),
+        let expected = if is_valid {
+            Ok(Some("ci".into()))
+        } else {
+            Err(Refusal::InvalidToken(TokenError::WrongAudience))
         };
         assert_eq!(identify(&clients, &token), expected, "{audience}");
     }

@@ -1,4 +1,4 @@
-//! One client of a server: its name, what it may use, and its share.
+//! One client of a server: its name, its scope and its budget.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -6,21 +6,21 @@ use std::time::{Duration, SystemTime};
 use skillhost::Scope;
 use skillhost::config::ClientConfig;
 
-use crate::shares::{Share, ShareError, Shares};
+use crate::budget::{BudgetError, ClientBudget, RequestLease};
 
-/// The longest time between two looks at the clock, which may be set meanwhile.
-const LOOK: Duration = Duration::from_secs(60);
+/// The longest time between two reads of the clock, which may be set in between.
+const MAX_CLOCK_PAUSE: Duration = Duration::from_secs(60);
 
-/// A client that has shown who it is.
+/// The client that a request comes from, as its credential says.
 #[derive(Debug)]
-pub struct Identified {
+pub struct Identity {
     /// The client.
     pub client: Arc<Client>,
-    /// Until when what it has shown counts.
+    /// When the credential or the client expires.
     pub expiry: Expiry,
 }
 
-/// The time from which on what was shown no longer counts, if there is one.
+/// When a credential or a client expires, if it does.
 #[derive(Debug, Clone, Copy)]
 pub struct Expiry(Option<SystemTime>);
 
@@ -29,8 +29,8 @@ impl Expiry {
         Self(Some(time))
     }
 
-    /// Returns the earlier one.
-    pub(crate) fn or(self, other: Self) -> Self {
+    /// Returns the earlier of two times.
+    pub(crate) fn min(self, other: Self) -> Self {
         Self(self.0.into_iter().chain(other.0).min())
     }
 
@@ -38,7 +38,7 @@ impl Expiry {
         self.0.is_some_and(|time| time <= SystemTime::now())
     }
 
-    /// Waits until it has passed.
+    /// Waits until the time has passed.
     pub async fn passed(self) {
         let Self(Some(time)) = self else {
             return std::future::pending().await;
@@ -46,32 +46,32 @@ impl Expiry {
         while let Ok(left) = time.duration_since(SystemTime::now())
             && !left.is_zero()
         {
-            tokio::time::sleep(left.min(LOOK)).await;
+            tokio::time::sleep(left.min(MAX_CLOCK_PAUSE)).await;
         }
     }
 }
 
-/// One that may ask: its name, what it may use, and its share.
+/// A client of a server.
 #[derive(Debug)]
 pub struct Client {
     name: Option<Arc<str>>,
-    /// None: everything.
+    /// `None` allows everything.
     scope: Option<Arc<Scope>>,
     reads_metrics: bool,
     expires: Option<SystemTime>,
-    shares: Option<Shares>,
+    budget: Option<ClientBudget>,
 }
 
 impl Client {
-    /// Returns the client without a name, who has the server's one token. It may use
-    /// everything, and has these shares.
-    pub(crate) fn unnamed(shares: Option<Shares>) -> Self {
+    /// Returns the client without a name, whose token is that of the server itself. It may use
+    /// everything.
+    pub(crate) fn unnamed(budget: Option<ClientBudget>) -> Self {
         Self {
             name: None,
             scope: None,
             reads_metrics: true,
             expires: None,
-            shares,
+            budget,
         }
     }
 
@@ -82,21 +82,21 @@ impl Client {
             scope: scope.cloned(),
             reads_metrics: config.metrics,
             expires: config.expires,
-            shares: Some(Shares::new(&config.limits)),
+            budget: Some(ClientBudget::new(&config.limits)),
         }
     }
 
-    /// Returns the name by which the operator knows the client.
+    /// Returns the name that the operator gave the client.
     pub fn name(&self) -> Option<&Arc<str>> {
         self.name.as_ref()
     }
 
-    /// Returns the tools and skills that it may use. None: everything.
+    /// Returns the tools and skills that the client may use. `None` allows everything.
     pub fn scope(&self) -> Option<&Arc<Scope>> {
         self.scope.as_ref()
     }
 
-    /// Checks that it may read the metrics, which tell of all clients.
+    /// Returns whether the client may read the metrics, which cover all clients.
     pub fn reads_metrics(&self) -> bool {
         self.reads_metrics
     }
@@ -105,28 +105,28 @@ impl Client {
         Expiry(self.expires)
     }
 
-    /// Counts a request against the client's share.
+    /// Counts a request against the client's budget.
     ///
     /// # Errors
     ///
-    /// If the client has used up its share of this minute.
-    pub fn count_request(&self) -> Result<(), ShareError> {
-        let shares = self.shares.as_ref();
-        shares.map_or(Ok(()), Shares::count_request)
+    /// If the client has used up its budget for this minute.
+    pub fn count_request(&self) -> Result<(), BudgetError> {
+        let budget = self.budget.as_ref();
+        budget.map_or(Ok(()), ClientBudget::count_request)
     }
 
-    /// Waits until a request of the client may be worked on.
-    pub async fn enter(&self) -> Share {
-        match &self.shares {
-            Some(shares) => shares.enter().await,
-            None => Share::unbounded(),
+    /// Waits until one more request of the client may run.
+    pub async fn acquire(&self) -> RequestLease {
+        match &self.budget {
+            Some(budget) => budget.acquire().await,
+            None => RequestLease::unlimited(),
         }
     }
 
-    /// Counts bytes of a request or an answer against the client's share.
+    /// Counts bytes of a request or an answer against the client's budget.
     pub fn count_bytes(&self, bytes: usize) {
-        if let Some(shares) = &self.shares {
-            shares.count_bytes(bytes);
+        if let Some(budget) = &self.budget {
+            budget.count_bytes(bytes);
         }
     }
 }
@@ -136,9 +136,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_two_ends_the_earlier_one_counts() {
+    fn min_is_the_earlier_expiry() {
+        const MINUTE: Duration = Duration::from_secs(60);
         let now = SystemTime::now();
-        let (past, later) = (now.checked_sub(LOOK), now.checked_add(LOOK));
+        let (past, later) = (now.checked_sub(MINUTE), now.checked_add(MINUTE));
         for (one, other, has_passed) in [
             (None, None, false),
             (None, later, false),
@@ -148,8 +149,8 @@ mod tests {
             (past, past, true),
         ] {
             for (one, other) in [(one, other), (other, one)] {
-                let both = Expiry(one).or(Expiry(other));
-                assert_eq!(both.has_passed(), has_passed, "{one:?} {other:?}");
+                let earlier = Expiry(one).min(Expiry(other));
+                assert_eq!(earlier.has_passed(), has_passed, "{one:?} {other:?}");
             }
         }
     }

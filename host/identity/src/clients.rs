@@ -1,59 +1,60 @@
-//! The clients of a server, and the check of what a request shows. A refusal tells the
-//! operator why; the peer learns nothing of that.
+//! The clients of a server, and the checks of a request's credentials. A refusal tells the
+//! operator the reason; the peer does not learn it.
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, ensure};
+use skillhost::Trust;
 use skillhost::config::{ClientConfig, ClientLimits, IssuerConfig};
 use skillhost::internal::is_own_user;
 
 use crate::access_token;
-use crate::client::{Client, Identified};
+use crate::budget::ClientBudget;
+use crate::client::{Client, Identity};
 use crate::connections::{CertificateNames, ConnectionClients};
-use crate::oauth::{OAuth, ResourceMetadata};
-use crate::refusal::{IssuerNumber, Refusal};
-use crate::shares::Shares;
+use crate::oauth::{OAuthClients, ResourceMetadata};
+use crate::refusal::{IssuerIndex, Refusal};
 use crate::token::{Token, digest};
 
-/// The clients of a server. Without any, everybody may ask.
+/// The clients of a server. Without any, everybody may send requests.
 #[derive(Debug, Clone, Default)]
 pub struct Clients {
     clients: Vec<Arc<Client>>,
     tokens: Vec<ClientToken>,
-    oauth: Option<Arc<OAuth>>,
-    pub(crate) connections: ConnectionClients,
+    oauth: Option<Arc<OAuthClients>>,
+    connections: ConnectionClients,
 }
 
-/// A token, and the client that shows it.
+/// A token and its client.
 #[derive(Debug, Clone)]
 struct ClientToken {
     token: Token,
     client: Arc<Client>,
-    /// The place where it was configured, for messages.
+    /// Where the token is configured, for messages.
     place: String,
 }
 
 impl Clients {
-    /// Reads the tokens of configured clients.
+    /// Returns the configured clients, with the tokens in their files.
     ///
     /// # Errors
     ///
-    /// If a file cannot be read, others have access to it, or its text is not a token;
-    /// or if two clients have the same token.
-    pub fn read(configured: &[ClientConfig]) -> anyhow::Result<Self> {
+    /// If a token file cannot be read, users other than those in `trust` have access to it or to
+    /// its path, or its text is not a token; or if two clients have the same credential.
+    pub fn read(configured: &[ClientConfig], trust: &Trust) -> anyhow::Result<Self> {
         let mut clients = Self::default();
         for config in configured {
             let client = Arc::new(Client::new(config));
             for file in &config.token_files {
                 let place = &file.place;
-                let token = Token::read(&file.path)
+                let token = Token::read(&file.path, trust)
                     .with_context(|| format!("{place}: `token_file` of `{}`", config.table()))?;
                 clients.add_token(token, &client, place)?;
             }
             for digest in &config.token_digests {
-                clients.add_token(Token::of_digest(*digest), &client, &config.place)?;
+                clients.add_token(Token::from_digest(*digest), &client, &config.place)?;
             }
             clients.connections.add(config, &client)?;
             clients.clients.push(client);
@@ -66,11 +67,11 @@ impl Clients {
     /// # Errors
     ///
     /// If a client with a name has the same token.
-    pub fn and_unnamed(mut self, token: Token) -> anyhow::Result<Self> {
-        // Alone it has the whole server.
+    pub fn with_unnamed(mut self, token: Token) -> anyhow::Result<Self> {
+        // As the only client it needs no budget.
         let has_others = !self.clients.is_empty() || self.oauth.is_some();
-        let shares = has_others.then(|| Shares::new(&ClientLimits::default()));
-        let client = Arc::new(Client::unnamed(shares));
+        let budget = has_others.then(|| ClientBudget::new(&ClientLimits::default()));
+        let client = Arc::new(Client::unnamed(budget));
         self.add_token(token, &client, "the token of `[http]`")?;
         self.clients.push(client);
         Ok(self)
@@ -81,8 +82,8 @@ impl Clients {
         if let Some(same) = same {
             ensure!(
                 Arc::ptr_eq(&same.client, client),
-                "{place}: this token is also that of {} ({}); each client needs a token of its own",
-                described(&same.client),
+                "{place}: {} has the same token ({}); give each client a token of its own",
+                table_of(&same.client),
                 same.place
             );
             return Ok(());
@@ -95,50 +96,65 @@ impl Clients {
         Ok(())
     }
 
-    /// Takes access tokens of these issuers, for this server's address. `program` is
-    /// started to fetch the keys of each, which has to be before the process confines itself.
+    /// Adds the issuers whose access tokens this server accepts. `resource` is the server's
+    /// address.
+    ///
+    /// Starts `program` once for each address of keys, so call this before the process confines
+    /// itself.
     ///
     /// # Errors
     ///
     /// If keys in a file cannot be read, or a process cannot be started.
-    pub fn and_issuers(
+    pub fn with_issuers(
         mut self,
         configured: &[ClientConfig],
         issuers: &[IssuerConfig],
         resource: &str,
         program: &Path,
+        trust: &Trust,
     ) -> anyhow::Result<Self> {
         let clients = configured.iter().zip(&self.clients);
-        let oauth = OAuth::new(clients, issuers, resource, program)?;
+        let oauth = OAuthClients::new(clients, issuers, resource, program, trust)?;
         self.oauth = oauth.map(Arc::new);
         Ok(self)
     }
 
-    /// Returns what tells peers how to get an access token, if they can.
+    /// Returns the metadata that tells peers how to get an access token, if issuers are
+    /// configured.
     pub fn resource_metadata(&self) -> Option<&ResourceMetadata> {
         self.oauth.as_ref().map(|oauth| &oauth.metadata)
     }
 
-    /// Looks at the keys of all issuers, so that the first tokens find them.
-    pub async fn look_for_all_keys(&self) {
-        if let Some(oauth) = &self.oauth {
-            oauth.look_for_all_keys().await;
+    /// Reads the keys of all issuers again and again, with this pause.
+    ///
+    /// The first tokens find the keys then, and a key that its issuer has withdrawn is noticed
+    /// even if no token needs another key.
+    pub async fn poll_keys(&self, pause: Duration) {
+        loop {
+            self.refresh_all_keys().await;
+            tokio::time::sleep(pause).await;
         }
     }
 
-    /// Looks at the keys of an issuer again, unless somebody just did.
+    async fn refresh_all_keys(&self) {
+        if let Some(oauth) = &self.oauth {
+            oauth.refresh_all_keys().await;
+        }
+    }
+
+    /// Reads the keys of an issuer again, unless they were read a moment ago.
     ///
     /// # Errors
     ///
-    /// If too many requests wait for that.
-    pub async fn look_for_keys(&self, issuer: IssuerNumber) -> Result<(), Refusal> {
+    /// If too many requests wait for the keys.
+    pub async fn refresh_keys(&self, issuer: IssuerIndex) -> Result<(), Refusal> {
         match &self.oauth {
-            Some(oauth) => oauth.look_for_keys(issuer).await,
+            Some(oauth) => oauth.refresh_keys(issuer).await,
             None => Ok(()),
         }
     }
 
-    /// Checks that there are none, and everybody may ask.
+    /// Returns whether there are no clients, so that everybody may send requests.
     pub fn is_empty(&self) -> bool {
         self.clients.is_empty() && self.oauth.is_none()
     }
@@ -148,32 +164,39 @@ impl Clients {
         self.clients.len()
     }
 
-    /// Returns the client that a request shows by its `Authorization` headers. Every
-    /// token is compared, so that the time tells nothing.
+    /// Returns the client whose token is in the `Authorization` headers of a request.
+    ///
+    /// # Errors
+    ///
+    /// If there is not exactly one bearer token, if it belongs to no client or is not valid, or
+    /// if the client has expired.
     pub fn identify<'h>(
         &self,
         mut authorization: impl Iterator<Item = &'h [u8]>,
-    ) -> Result<Identified, Refusal> {
-        let credentials = authorization.next().ok_or(Refusal::Missing)?;
+    ) -> Result<Identity, Refusal> {
+        let credentials = authorization.next().ok_or(Refusal::NoToken)?;
         let scheme = b"bearer ";
         let is_bearer = credentials
             .get(..scheme.len())
             .is_some_and(|start| start.eq_ignore_ascii_case(scheme));
         if authorization.next().is_some() || !is_bearer {
-            return Err(Refusal::Malformed);
+            return Err(Refusal::MalformedAuthorization);
         }
         let token = credentials[scheme.len()..].trim_ascii();
-        let shown = digest(token);
-        let mut found = None;
+        let digest = digest(token);
+        // Compares with every token, so that the time tells nothing.
+        let mut client = None;
         for known in &self.tokens {
-            if known.token.is(&shown) {
-                found = Some(&known.client);
+            if known.token.has_digest(&digest) {
+                client = Some(&known.client);
             }
         }
-        in_time(match (found, &self.oauth) {
-            (Some(client), _) => of_itself(client),
-            (None, Some(oauth)) if access_token::may_be(token) => oauth.identify(token, shown)?,
-            (None, _) => return Err(Refusal::Unknown),
+        check_expiry(match (client, &self.oauth) {
+            (Some(client), _) => with_own_expiry(client),
+            (None, Some(oauth)) if access_token::looks_like_jwt(token) => {
+                oauth.identify(token, digest)?
+            }
+            (None, _) => return Err(Refusal::UnknownToken),
         })
     }
 
@@ -181,42 +204,41 @@ impl Clients {
     ///
     /// # Errors
     ///
-    /// If no client has the user, or the client's time has passed.
-    pub fn identify_user(&self, user: u32) -> Result<Identified, Refusal> {
-        let client = self.connections.with_user(user);
-        in_time(of_itself(client.ok_or(Refusal::User(user))?))
+    /// If no client has the user, or the client has expired.
+    pub fn identify_user(&self, user: u32) -> Result<Identity, Refusal> {
+        let client = self.connections.find_by_user(user);
+        check_expiry(with_own_expiry(client.ok_or(Refusal::UnknownUser(user))?))
     }
 
-    /// Returns the client whose certificate a connection has shown.
+    /// Returns the client that has a name of a connection's certificate.
     ///
     /// # Errors
     ///
-    /// If no client has one of its names, several have, or the client's time has passed.
-    pub fn identify_certificate(&self, names: &CertificateNames) -> Result<Identified, Refusal> {
-        let mut clients = self.connections.with_names(names);
-        let refused = || Refusal::Certificate(names.clone());
-        let client = clients.next().ok_or_else(refused)?;
-        match clients.all(|other| Arc::ptr_eq(other, client)) {
-            true => in_time(of_itself(client)),
-            false => Err(Refusal::CertificateOfSeveral(names.clone())),
+    /// If no client or several clients have one of the names, or the client has expired.
+    pub fn identify_certificate(&self, names: &CertificateNames) -> Result<Identity, Refusal> {
+        let mut clients = self.connections.find_by_names(names);
+        let unknown = || Refusal::UnknownCertificate(names.clone());
+        let client = clients.next().ok_or_else(unknown)?;
+        if !clients.all(|other| Arc::ptr_eq(other, client)) {
+            return Err(Refusal::AmbiguousCertificate(names.clone()));
         }
+        check_expiry(with_own_expiry(client))
     }
 
-    /// Checks a user who connects to the Unix socket of a server without clients: only
-    /// the server's own and root may ask.
+    /// Checks the user who connects to the Unix socket of a server without clients.
     ///
     /// # Errors
     ///
-    /// If it is another one.
+    /// If the user is neither the server's own nor root.
     pub fn check_own_user(user: u32) -> Result<(), Refusal> {
-        match user == 0 || is_own_user(user) {
-            true => Ok(()),
-            false => Err(Refusal::User(user)),
+        if user == 0 || is_own_user(user) {
+            Ok(())
+        } else {
+            Err(Refusal::UnknownUser(user))
         }
     }
 
-    /// Returns what the operator should know of configured clients: those whose time has
-    /// passed.
+    /// Returns a warning for each configured client that has expired.
     pub fn warnings(configured: &[ClientConfig]) -> Vec<String> {
         let now = SystemTime::now();
         let expired = configured
@@ -234,25 +256,26 @@ impl Clients {
     }
 }
 
-/// Identifies a client by what counts as long as the client itself.
-fn of_itself(client: &Arc<Client>) -> Identified {
-    Identified {
+/// Returns a client whose credential does not expire by itself.
+fn with_own_expiry(client: &Arc<Client>) -> Identity {
+    Identity {
         client: Arc::clone(client),
         expiry: client.expiry(),
     }
 }
 
-/// Returns a client whose time has not passed.
-fn in_time(identified: Identified) -> Result<Identified, Refusal> {
-    match identified.client.name() {
-        Some(name) if identified.client.expiry().has_passed() => {
-            Err(Refusal::Expired(Arc::clone(name)))
+/// Refuses a client that has expired.
+fn check_expiry(identity: Identity) -> Result<Identity, Refusal> {
+    match identity.client.name() {
+        Some(name) if identity.client.expiry().has_passed() => {
+            Err(Refusal::ClientExpired(Arc::clone(name)))
         }
-        _ => Ok(identified),
+        _ => Ok(identity),
     }
 }
 
-fn described(client: &Client) -> String {
+/// Returns the table of the configuration that a client has.
+fn table_of(client: &Client) -> String {
     match client.name() {
         Some(name) => format!("`[clients.{name}]`"),
         None => "`[http]`".to_owned(),

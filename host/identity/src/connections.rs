@@ -1,5 +1,5 @@
-//! What a connection shows of its peer by itself, before any request: the user of the
-//! process at a Unix socket, or the names of a certificate over TLS. A request that shows a token is told apart by that alone.
+//! Clients identified by their connection: by the user at a Unix socket, or by the names of a TLS
+//! certificate. Only requests without a token are identified this way.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,24 +9,24 @@ use skillhost::config::ClientConfig;
 
 use crate::client::Client;
 
-/// The clients that a connection can show.
+/// The clients that a connection can identify.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ConnectionClients {
     users: Vec<(u32, Arc<Client>)>,
     names: Vec<(String, Arc<Client>)>,
 }
 
-/// The names of a certificate that an authority of the operator has signed.
+/// The names of a certificate that a configured authority has signed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CertificateNames(Vec<String>);
 
 impl CertificateNames {
-    /// Returns the names: those of hosts, and URIs.
+    /// Returns the names of a certificate: its hosts and its URIs.
     pub fn new<'n>(
         hosts: impl Iterator<Item = &'n str>,
         uris: impl Iterator<Item = &'n str>,
     ) -> Self {
-        // A host cannot pass for a URI, nor the other way round.
+        // A host cannot pass for a URI, nor a URI for a host.
         let hosts = hosts.filter(|host| !host.contains(':'));
         let uris = uris.filter(|uri| uri.contains(':'));
         let hosts = hosts.map(str::to_ascii_lowercase);
@@ -41,59 +41,65 @@ impl fmt::Display for CertificateNames {
 }
 
 impl ConnectionClients {
-    /// Adds what a configured client's connections show.
+    /// Adds the users and certificate names of a configured client.
     ///
     /// # Errors
     ///
-    /// If another client's show the same.
+    /// If another client has one of them.
     pub(crate) fn add(
         &mut self,
         config: &ClientConfig,
         client: &Arc<Client>,
     ) -> anyhow::Result<()> {
         for user in &config.unix_users {
-            let other = self.users.iter().find(|(known, _)| known == user);
-            let other = other.and_then(|(_, other)| other.name());
-            ensure!(
-                other.is_none_or(|other| **other == *config.name),
-                "{}: `unix_users` of `{}`: the user {user} is `[clients.{}]` already",
-                config.place,
-                config.table(),
-                other.map_or("", |name| &**name)
-            );
-            self.users.push((*user, Arc::clone(client)));
+            let what = format!("`unix_users` of `{}`: the user {user}", config.table());
+            add_unique(&mut self.users, *user, client, config, &what)?;
         }
         for name in &config.certificate_names {
-            let other = self.names.iter().find(|(known, _)| known == name);
-            let other = other.and_then(|(_, other)| other.name());
-            ensure!(
-                other.is_none_or(|other| **other == *config.name),
-                "{}: `certificate_names` of `{}`: `{name}` is `[clients.{}]` already",
-                config.place,
-                config.table(),
-                other.map_or("", |name| &**name)
-            );
-            self.names.push((name.clone(), Arc::clone(client)));
+            let what = format!("`certificate_names` of `{}`: `{name}`", config.table());
+            add_unique(&mut self.names, name.clone(), client, config, &what)?;
         }
         Ok(())
     }
 
-    /// Returns the client whose processes are this user's.
-    pub(crate) fn with_user(&self, user: u32) -> Option<&Arc<Client>> {
+    /// Returns the client with this user.
+    pub(crate) fn find_by_user(&self, user: u32) -> Option<&Arc<Client>> {
         let mut users = self.users.iter();
-        let found = users.find(|(known, _)| *known == user);
-        found.map(|(_, client)| client)
+        let entry = users.find(|(known, _)| *known == user);
+        entry.map(|(_, client)| client)
     }
 
-    /// Returns the clients that a certificate with these names can be.
-    pub(crate) fn with_names<'c>(
+    /// Returns the clients with a name of a certificate.
+    pub(crate) fn find_by_names<'c>(
         &'c self,
         names: &CertificateNames,
     ) -> impl Iterator<Item = &'c Arc<Client>> {
-        let known = self.names.iter();
-        let of_names = known.filter(|(name, _)| names.0.contains(name));
-        of_names.map(|(_, client)| client)
+        let entries = self.names.iter();
+        let entries = entries.filter(|(name, _)| names.0.contains(name));
+        entries.map(|(_, client)| client)
     }
+}
+
+/// Adds a key for a client, unless another client has it.
+fn add_unique<K: PartialEq>(
+    entries: &mut Vec<(K, Arc<Client>)>,
+    key: K,
+    client: &Arc<Client>,
+    config: &ClientConfig,
+    what: &str,
+) -> anyhow::Result<()> {
+    let entry = entries.iter().find(|(known, _)| *known == key);
+    let owner = entry.map(|(_, owner)| owner);
+    ensure!(
+        owner.is_none_or(|owner| Arc::ptr_eq(owner, client)),
+        "{}: {what} already belongs to `[clients.{}]`",
+        config.place,
+        owner
+            .and_then(|owner| owner.name())
+            .map_or("", |name| &**name)
+    );
+    entries.push((key, Arc::clone(client)));
+    Ok(())
 }
 
 #[cfg(test)]
@@ -101,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shows_the_names_that_count() {
+    fn hosts_and_uris_do_not_pass_for_each_other() {
         let hosts = ["A.example", "spiffe://x/a"].into_iter();
         let names = CertificateNames::new(hosts, ["spiffe://x/b", "b.example"].into_iter());
         assert_eq!(names.to_string(), r#"["a.example", "spiffe://x/b"]"#);

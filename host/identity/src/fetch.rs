@@ -1,7 +1,9 @@
-//! Processes that fetch the keys of issuers from their addresses, so that the server itself
-//! opens no connection. There is one for each issuer, so that none waits for another. It is
-//! started before the server confines itself, confines itself too, knows the issuer's address
-//! alone, and is asked over a pipe.
+//! Key fetchers: processes that fetch the keys of issuers from their addresses, so that the server
+//! itself opens no connection.
+//!
+//! There is one process for each issuer, so that no issuer waits for another. It is started before
+//! the server confines itself, confines itself too, knows only the issuer's address, and answers
+//! over a pipe.
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::unix::process::CommandExt as _;
@@ -13,34 +15,37 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::keys::MOST_BYTES;
+use crate::keys::MAX_BYTES;
 
-/// The first argument of the process; the source follows it. It is no verb for people.
+/// The first argument of the process. The address of the keys follows. Not a verb for people.
 pub const FETCH_ARGUMENT: &str = "fetch-keys";
 
-/// The longest time of one fetch, from the name's resolution to the last byte. Guards
-/// against: an issuer that answers slowly or never.
-const FETCH_TIME: Duration = Duration::from_secs(10);
+/// The longest time of one fetch, from name resolution to the last byte. Guards against: an
+/// issuer that answers slowly or never.
+const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The longest wait for the process, which ends a fetch by itself.
-const ANSWER_TIME: Duration = Duration::from_secs(15);
+/// The longest wait for the process. Longer than [`FETCH_TIMEOUT`], which the process keeps
+/// itself.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// The most bytes of an error in words. Guards against: an issuer that fills the log.
-const ERROR_BYTES: usize = 512;
+/// The most bytes of an error message. Guards against: an issuer that fills the log.
+const MAX_ERROR_BYTES: usize = 512;
 
-/// The byte that asks the process.
+/// The byte that requests a fetch.
 const REQUEST: u8 = 0;
 
-/// The kinds of an answer.
+/// The first byte of an answer with keys.
 const KEYS: u8 = 0;
+
+/// The first byte of an answer with an error message.
 const FAILED: u8 = 1;
 
-/// The process, for those who ask it.
+/// A handle of the process for all who need the issuer's keys.
 #[derive(Debug, Clone)]
 pub(crate) struct KeyFetcher(Arc<Mutex<FetchProcess>>);
 
-/// The pipes to the process. None if it has failed: a confined server starts no other.
-/// The process ends when they are closed.
+/// The pipes to the process, which ends when they are closed. `None` after a failure: a confined
+/// server cannot start the process again.
 #[derive(Debug)]
 struct FetchProcess(Option<Pipes>);
 
@@ -51,31 +56,31 @@ struct Pipes {
 }
 
 impl KeyFetcher {
-    /// Starts the process, which is this program with [`FETCH_ARGUMENT`] and the source, an
-    /// address of `http` or `https`.
-    pub(crate) fn start(program: &Path, source: &str) -> anyhow::Result<Self> {
-        let (asked, requests) = io::pipe()?;
-        let (answers, answered) = io::pipe()?;
+    /// Starts `program` with [`FETCH_ARGUMENT`] and the address, which begins with `http` or
+    /// `https`.
+    pub(crate) fn start(program: &Path, address: &str) -> anyhow::Result<Self> {
+        let (child_stdin, requests) = io::pipe()?;
+        let (answers, child_stdout) = io::pipe()?;
         Command::new(program)
             .arg(FETCH_ARGUMENT)
-            .arg(source)
+            .arg(address)
             .env_clear()
             .current_dir("/")
-            .stdin(asked)
-            .stdout(answered)
+            .stdin(child_stdin)
+            .stdout(child_stdout)
             .stderr(Stdio::null())
             // A terminal's Ctrl-C is for the server, which may have calls to finish.
             .process_group(0)
             .spawn()
-            .context("cannot start the process that fetches keys")?;
-        Ok(Self::with(Pipes { requests, answers }))
+            .context("cannot start the key fetcher")?;
+        Ok(Self::new(Pipes { requests, answers }))
     }
 
-    fn with(pipes: Pipes) -> Self {
+    fn new(pipes: Pipes) -> Self {
         Self(Arc::new(Mutex::new(FetchProcess(Some(pipes)))))
     }
 
-    /// Fetches what is at the source.
+    /// Fetches the keys.
     pub(crate) async fn fetch(&self) -> anyhow::Result<Vec<u8>> {
         let process = Arc::clone(&self.0);
         let fetched = tokio::task::spawn_blocking(move || {
@@ -88,12 +93,11 @@ impl KeyFetcher {
 
 impl FetchProcess {
     fn fetch(&mut self) -> anyhow::Result<Vec<u8>> {
-        // A late answer would be taken for that of the next request, so pipes that fail
-        // are closed.
-        let ended = "the process that fetches keys has ended; start the server anew";
+        let ended = "the key fetcher has ended; restart the server";
+        // Pipes that fail stay closed. Otherwise a late answer would count for the next request.
         let mut pipes = self.0.take().context(ended)?;
-        let deadline = Instant::now() + ANSWER_TIME;
-        let (kind, bytes) = pipes.ask(deadline).context(ended)?;
+        let deadline = Instant::now() + ANSWER_TIMEOUT;
+        let (kind, bytes) = pipes.request(deadline).context(ended)?;
         self.0 = Some(pipes);
         match kind {
             KEYS => Ok(bytes),
@@ -103,57 +107,58 @@ impl FetchProcess {
 }
 
 impl Pipes {
-    fn ask(&mut self, deadline: Instant) -> io::Result<(u8, Vec<u8>)> {
+    /// Requests a fetch, and returns the kind and the bytes of the answer.
+    fn request(&mut self, deadline: Instant) -> io::Result<(u8, Vec<u8>)> {
         self.requests.write_all(&[REQUEST])?;
         let mut head = [0; 5];
-        self.read(&mut head, deadline)?;
+        self.read_exact(&mut head, deadline)?;
         let [kind, length @ ..] = head;
         let length = u32::from_le_bytes(length) as usize;
-        if length > MOST_BYTES {
+        if length > MAX_BYTES {
             return Err(io::ErrorKind::InvalidData.into());
         }
         let mut bytes = vec![0; length];
-        self.read(&mut bytes, deadline)?;
+        self.read_exact(&mut bytes, deadline)?;
         Ok((kind, bytes))
     }
 
-    fn read(&mut self, mut into: &mut [u8], deadline: Instant) -> io::Result<()> {
-        while !into.is_empty() {
+    fn read_exact(&mut self, mut buffer: &mut [u8], deadline: Instant) -> io::Result<()> {
+        while !buffer.is_empty() {
             let left = deadline.saturating_duration_since(Instant::now());
             let left = Timespec::try_from(left).map_err(io::Error::other)?;
             let mut ready = [PollFd::new(&self.answers, PollFlags::IN)];
             if poll(&mut ready, Some(&left))? == 0 {
                 return Err(io::ErrorKind::TimedOut.into());
             }
-            match self.answers.read(into)? {
+            match self.answers.read(buffer)? {
                 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-                count => into = &mut into[count..],
+                count => buffer = &mut buffer[count..],
             }
         }
         Ok(())
     }
 }
 
-/// Fetches keys for the server that started this process, until that ends.
+/// Runs a key fetcher, until the server that started it ends.
 pub fn fetch_keys() -> anyhow::Result<()> {
-    let source = std::env::args().nth(2).unwrap_or_default();
-    answer(io::stdin().lock(), io::stdout().lock(), &source)
+    let address = std::env::args().nth(2).unwrap_or_default();
+    serve(io::stdin().lock(), io::stdout().lock(), &address)
 }
 
-/// Answers requests until there are no more.
-fn answer(mut requests: impl Read, mut answers: impl Write, source: &str) -> anyhow::Result<()> {
+/// Answers requests to their end.
+fn serve(mut requests: impl Read, mut answers: impl Write, address: &str) -> anyhow::Result<()> {
     let agent = ureq::Agent::config_builder()
-        .timeout_global(Some(FETCH_TIME))
+        .timeout_global(Some(FETCH_TIMEOUT))
         .max_redirects(0)
         .proxy(None)
         .user_agent("skillhost")
         .build()
         .new_agent();
     while requests.read(&mut [REQUEST])? == 1 {
-        let (kind, bytes) = match fetch(&agent, source) {
+        let (kind, bytes) = match fetch(&agent, address) {
             Ok(bytes) => (KEYS, bytes),
             Err(mut error) => {
-                error.truncate(error.floor_char_boundary(ERROR_BYTES));
+                error.truncate(error.floor_char_boundary(MAX_ERROR_BYTES));
                 (FAILED, error.into_bytes())
             }
         };
@@ -164,14 +169,17 @@ fn answer(mut requests: impl Read, mut answers: impl Write, source: &str) -> any
     Ok(())
 }
 
-fn fetch(agent: &ureq::Agent, source: &str) -> Result<Vec<u8>, String> {
-    let request = agent.get(source).header("Accept", "application/json");
+fn fetch(agent: &ureq::Agent, address: &str) -> Result<Vec<u8>, String> {
+    let request = agent.get(address).header("Accept", "application/json");
     let mut answer = request.call().map_err(|error| error.to_string())?;
     if answer.status() != 200 {
-        return Err(format!("it answers {}", answer.status()));
+        return Err(format!(
+            "the issuer answered with status {}",
+            answer.status()
+        ));
     }
-    // A body that takes the whole limit is too large already.
-    let body = answer.body_mut().with_config().limit(MOST_BYTES as u64 + 1);
+    // `limit` also refuses a body of exactly so many bytes.
+    let body = answer.body_mut().with_config().limit(MAX_BYTES as u64 + 1);
     body.read_to_vec().map_err(|error| error.to_string())
 }
 
@@ -182,30 +190,29 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// Returns a fetcher whose process is a thread of this one.
-    fn fetcher(source: String) -> KeyFetcher {
-        let (fetcher, asked, answered) = fetcher_by_hand();
-        thread::spawn(move || answer(asked, answered, &source).unwrap());
+    /// Returns a fetcher that has a thread in place of a process.
+    fn fetcher(address: String) -> KeyFetcher {
+        let (fetcher, requests, answers) = fetcher_with_pipes();
+        thread::spawn(move || serve(requests, answers, &address).unwrap());
         fetcher
     }
 
-    /// Returns a fetcher, and the ends of the pipes that its process would have.
-    pub(crate) fn fetcher_by_hand() -> (KeyFetcher, PipeReader, PipeWriter) {
-        let (asked, requests) = io::pipe().unwrap();
-        let (answers, answered) = io::pipe().unwrap();
-        let fetcher = KeyFetcher::with(Pipes { requests, answers });
-        (fetcher, asked, answered)
+    /// Returns a fetcher, and the pipe ends that its process would have.
+    pub(crate) fn fetcher_with_pipes() -> (KeyFetcher, PipeReader, PipeWriter) {
+        let (child_stdin, requests) = io::pipe().unwrap();
+        let (answers, child_stdout) = io::pipe().unwrap();
+        let fetcher = KeyFetcher::new(Pipes { requests, answers });
+        (fetcher, child_stdin, child_stdout)
     }
 
-    /// Answers as the process does, with these keys.
-    pub(crate) fn send_keys(mut to: impl Write, keys: &str) {
+    /// Sends keys as the process does.
+    pub(crate) fn send_keys(mut answers: impl Write, keys: &str) {
         let length = u32::try_from(keys.len()).unwrap().to_le_bytes();
         let answer = [&[KEYS][..], &length, keys.as_bytes()].concat();
-        to.write_all(&answer).unwrap();
+        answers.write_all(&answer).unwrap();
     }
 
-    /// Returns the address of an issuer that answers so often, each time with a status and a
-    /// body.
+    /// Returns the address of an issuer that gives these answers, each a status and a body.
     fn issuer(answers: &[(u16, &[u8])]) -> String {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let address = format!("http://{}/keys", listener.local_addr().unwrap());
@@ -221,7 +228,7 @@ pub(crate) mod tests {
             for answer in answers {
                 let (mut stream, _) = listener.accept().unwrap();
                 let _ = stream.read(&mut [0; 4096]);
-                // A peer may have enough of it before its end.
+                // The fetcher may stop reading before the end.
                 let _ = stream.write_all(&answer);
             }
         });
@@ -229,15 +236,15 @@ pub(crate) mod tests {
     }
 
     #[tokio::test]
-    async fn fetches_what_is_at_an_address_or_says_why_not() {
-        let most = "x".repeat(MOST_BYTES);
-        let long = "x".repeat(MOST_BYTES + 1);
+    async fn fetches_keys_or_reports_the_error() {
+        let largest = "x".repeat(MAX_BYTES);
+        let too_large = "x".repeat(MAX_BYTES + 1);
         for (status, body, expected) in [
             (200, "keys of an issuer", Ok("keys of an issuer")),
-            (200, &*most, Ok(&*most)),
-            (200, &*long, Err("limit")),
+            (200, &*largest, Ok(&*largest)),
+            (200, &*too_large, Err("limit")),
             (500, "no keys", Err("status: 500")),
-            (203, "no keys", Err("it answers 203")),
+            (203, "no keys", Err("the issuer answered with status 203")),
         ] {
             let fetcher = fetcher(issuer(&[(status, body.as_bytes()), (200, b"keys")]));
             match (fetcher.fetch().await, expected) {
@@ -248,42 +255,43 @@ pub(crate) mod tests {
                 }
                 (fetched, _) => panic!("{status}: {} bytes", fetched.unwrap().len()),
             }
-            // What failed before changes nothing.
+            // A failure does not affect the next fetch.
             assert_eq!(fetcher.fetch().await.unwrap(), b"keys");
         }
     }
 
     #[test]
-    fn a_process_that_answers_wrongly_is_asked_no_more() {
+    fn closes_pipes_after_invalid_answer() {
         let answer = |length: usize, bytes: usize| {
             let length = u32::try_from(length).unwrap().to_le_bytes();
             [&[KEYS][..], &length, &vec![b'x'; bytes]].concat()
         };
-        for (sent, is_right) in [
+        for (sent, is_valid) in [
             (answer(3, 3), true),
             (answer(0, 0), true),
-            (answer(MOST_BYTES, MOST_BYTES), true),
-            (answer(MOST_BYTES + 1, MOST_BYTES + 1), false),
+            (answer(MAX_BYTES, MAX_BYTES), true),
+            (answer(MAX_BYTES + 1, MAX_BYTES + 1), false),
             (answer(3, 2), false),
             (vec![KEYS, 3], false),
             (Vec::new(), false),
         ] {
-            let (_asked, requests) = io::pipe().unwrap();
-            let (answers, mut answered) = io::pipe().unwrap();
-            let about = sent.len();
-            // A second answer would be right.
-            let second: &[u8] = if is_right { &[KEYS, 0, 0, 0, 0] } else { &[] };
+            let (_child_stdin, requests) = io::pipe().unwrap();
+            let (answers, mut child_stdout) = io::pipe().unwrap();
+            let length = sent.len();
+            // A second answer would be valid.
+            let second: &[u8] = if is_valid { &[KEYS, 0, 0, 0, 0] } else { &[] };
             let all = [&*sent, second].concat();
-            // A reader may have enough of it before its end.
-            let sender = thread::spawn(move || answered.write_all(&all));
+            // The reader may stop before the end.
+            let sender = thread::spawn(move || child_stdout.write_all(&all));
             let mut process = FetchProcess(Some(Pipes { requests, answers }));
-            assert_eq!(process.fetch().is_ok(), is_right, "{about}");
+            assert_eq!(process.fetch().is_ok(), is_valid, "{length}");
             let second = process.fetch();
             drop(process);
             let _ = sender.join();
-            match is_right {
-                true => assert!(second.unwrap().is_empty()),
-                false => assert!(second.unwrap_err().to_string().contains("has ended")),
+            if is_valid {
+                assert!(second.unwrap().is_empty());
+            } else {
+                assert!(second.unwrap_err().to_string().contains("has ended"));
             }
         }
     }

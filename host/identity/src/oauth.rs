@@ -1,5 +1,5 @@
-//! Clients that show an OAuth access token: which issuer's it is, whether it holds, and
-//! which client it is. What held once is remembered until it ends.
+//! Clients identified by OAuth access tokens: finds the issuer of a token, checks it, and finds
+//! the client whose claims it has. A valid token is remembered until it expires.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,26 +8,27 @@ use std::time::SystemTime;
 
 use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
+use skillhost::Trust;
 use skillhost::config::{ClientConfig, IssuerConfig};
 use tokio::task::JoinSet;
 
 use crate::access_token::{Claims, TokenError, UncheckedToken};
-use crate::client::{Client, Identified};
-use crate::issuer::{Issuer, RememberedToken};
-use crate::refusal::{IssuerNumber, Refusal};
+use crate::client::{Client, Identity};
+use crate::issuer::{Issuer, VerifiedToken};
+use crate::refusal::{IssuerIndex, Refusal};
 
-/// The start of the path of the metadata, before the path of the resource.
+/// The start of the metadata's path. The path of the resource follows.
 const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 
-/// What a server needs to take access tokens.
+/// The issuers of access tokens, and the clients that have them.
 #[derive(Debug)]
-pub(crate) struct OAuth {
+pub(crate) struct OAuthClients {
     pub(crate) issuers: Vec<Arc<Issuer>>,
     rules: Vec<ClientRule>,
     pub(crate) metadata: ResourceMetadata,
 }
 
-/// The tokens that are one client's.
+/// The claims and OAuth scopes of one client's tokens.
 #[derive(Debug)]
 struct ClientRule {
     client: Arc<Client>,
@@ -35,27 +36,28 @@ struct ClientRule {
     scopes: Vec<String>,
 }
 
-/// What tells peers how to get an access token: RFC 9728.
+/// The protected resource metadata (RFC 9728): tells peers how to get an access token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ResourceMetadata {
     /// The paths at which the document is served.
     pub paths: Vec<String>,
-    /// Its address.
+    /// The address of the document.
     pub address: String,
     /// The document.
     pub document: Value,
-    /// The scopes that clients need, which a challenge names.
+    /// The OAuth scopes that clients need, for challenges.
     pub scopes: Vec<String>,
 }
 
-impl OAuth {
-    /// Sets up issuers and clients. None without issuers.
+impl OAuthClients {
+    /// Sets up issuers and clients. Returns `None` without issuers.
     pub(crate) fn new<'c>(
         clients: impl Iterator<Item = (&'c ClientConfig, &'c Arc<Client>)>,
         issuers: &[IssuerConfig],
         resource: &str,
         program: &Path,
+        trust: &Trust,
     ) -> anyhow::Result<Option<Self>> {
         let mut rules = Vec::new();
         for (config, client) in clients.filter(|(config, _)| !config.claims.is_empty()) {
@@ -63,8 +65,7 @@ impl OAuth {
             let table = config.table();
             ensure!(
                 !issuers.is_empty(),
-                "{place}: `claims` of `{table}` are of access tokens, and there is no \
-                 `[issuers.NAME]`"
+                "{place}: `claims` of `{table}` need an `[issuers.NAME]` table, and there is none"
             );
             let issuer = config.claims.get("iss");
             ensure!(
@@ -86,82 +87,84 @@ impl OAuth {
         if issuers.is_empty() {
             return Ok(None);
         }
-        let mut read = Vec::new();
+        let mut opened = Vec::new();
         for (index, config) in issuers.iter().enumerate() {
             let mut earlier = issuers[..index].iter();
             ensure!(
                 earlier.all(|earlier| earlier.issuer != config.issuer),
-                "{}: `issuer` of `[issuers.{}]` is that of another table too",
+                "{}: another table has the same `issuer` as `[issuers.{}]`",
                 config.place,
                 config.name
             );
-            read.push(Arc::new(Issuer::new(config, resource, program)?));
+            opened.push(Arc::new(Issuer::new(config, resource, program, trust)?));
         }
         Ok(Some(Self {
             metadata: ResourceMetadata::new(resource, issuers, &rules)?,
-            issuers: read,
+            issuers: opened,
             rules,
         }))
     }
 
-    /// Returns the client that shows a token with this digest.
-    pub(crate) fn identify(&self, token: &[u8], digest: [u8; 32]) -> Result<Identified, Refusal> {
+    /// Returns the client of an access token, which has this digest.
+    pub(crate) fn identify(&self, token: &[u8], digest: [u8; 32]) -> Result<Identity, Refusal> {
         let now = SystemTime::now();
-        let mut known = self.issuers.iter();
-        let known = known.find_map(|issuer| issuer.keys().remembered(&digest, now));
-        if let Some(known) = known {
-            return Ok(known);
-        }
-        let token = UncheckedToken::read(token).map_err(Refusal::Token)?;
         let mut issuers = self.issuers.iter();
-        let number = issuers.position(|issuer| issuer.issuer == token.issuer);
-        let number = number.ok_or(Refusal::Token(TokenError::Issuer))?;
-        let issuer = &self.issuers[number];
+        if let Some(identity) = issuers.find_map(|issuer| issuer.keys().recall(&digest, now)) {
+            return Ok(identity);
+        }
+        let token = UncheckedToken::parse(token).map_err(Refusal::InvalidToken)?;
+        let mut issuers = self.issuers.iter();
+        let index = issuers.position(|issuer| issuer.issuer == token.issuer);
+        let index = index.ok_or(Refusal::InvalidToken(TokenError::UnknownIssuer))?;
+        let issuer = &self.issuers[index];
         let keys = issuer.keys();
         let claims = issuer.check(token, &keys);
         let claims = claims.map_err(|error| match error {
-            TokenError::Key => Refusal::UnknownKey(IssuerNumber(number)),
-            error => Refusal::Token(error),
+            TokenError::UnknownKey => Refusal::UnknownKey(IssuerIndex(index)),
+            error => Refusal::InvalidToken(error),
         })?;
-        let client = self.client(&claims)?;
-        let expires = claims.expires;
-        let known = RememberedToken { client, expires };
-        let identified = known.identified();
-        keys.remember(digest, known);
-        Ok(identified)
+        let verified = VerifiedToken {
+            client: self.find_client(&claims)?,
+            expires: claims.expires,
+        };
+        let identity = verified.identity();
+        keys.remember(digest, verified);
+        Ok(identity)
     }
 
-    /// Returns the client whose rule says most about these claims.
-    fn client(&self, claims: &Claims) -> Result<Arc<Client>, Refusal> {
+    /// Returns the client whose rule has the most claims, all of them met.
+    fn find_client(&self, claims: &Claims) -> Result<Arc<Client>, Refusal> {
         let rules = self.rules.iter().filter(|rule| {
-            let mut wanted = rule.claims.iter();
-            wanted.all(|(name, value)| claims.have(name, value))
+            let mut required = rule.claims.iter();
+            required.all(|(name, value)| claims.has(name, value))
         });
         let rules: Vec<&ClientRule> = rules.collect();
         let most = rules.iter().map(|rule| rule.claims.len()).max();
         let mut best = rules.iter().filter(|rule| Some(rule.claims.len()) == most);
         let rule = best.next().ok_or(Refusal::NoClient)?;
         if best.next().is_some() {
-            return Err(Refusal::SeveralClients);
+            return Err(Refusal::AmbiguousClient);
         }
-        match rule.scopes.iter().all(|scope| claims.have_scope(scope)) {
-            true => Ok(Arc::clone(&rule.client)),
-            false => Err(Refusal::Scopes(rule.scopes.clone())),
+        if !rule.scopes.iter().all(|scope| claims.has_scope(scope)) {
+            return Err(Refusal::MissingScopes(rule.scopes.clone()));
         }
+        Ok(Arc::clone(&rule.client))
     }
 
-    pub(crate) async fn look_for_all_keys(&self) {
+    /// Reads the keys of all issuers again.
+    pub(crate) async fn refresh_all_keys(&self) {
         let issuers = self.issuers.iter().map(Arc::clone);
-        let looks = issuers.map(|issuer| async move { issuer.look().await });
-        looks.collect::<JoinSet<_>>().join_all().await;
+        let refreshes = issuers.map(|issuer| async move { issuer.refresh().await });
+        refreshes.collect::<JoinSet<_>>().join_all().await;
     }
 
-    pub(crate) async fn look_for_keys(
+    /// Reads the keys of one issuer again, unless they were read a moment ago.
+    pub(crate) async fn refresh_keys(
         &self,
-        IssuerNumber(number): IssuerNumber,
+        IssuerIndex(index): IssuerIndex,
     ) -> Result<(), Refusal> {
-        match self.issuers.get(number) {
-            Some(issuer) if !issuer.look().await => Err(Refusal::TooManyWaiting),
+        match self.issuers.get(index) {
+            Some(issuer) if !issuer.refresh().await => Err(Refusal::TooManyWaiting),
             _ => Ok(()),
         }
     }
@@ -170,10 +173,7 @@ impl OAuth {
 impl ResourceMetadata {
     fn new(resource: &str, issuers: &[IssuerConfig], rules: &[ClientRule]) -> anyhow::Result<Self> {
         let (scheme, rest) = resource.split_once("://").context("`resource`")?;
-        let (host, path) = match rest.find('/') {
-            Some(at) => rest.split_at(at),
-            None => (rest, ""),
-        };
+        let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         let path = path.trim_end_matches('/');
         let mut scopes: Vec<String> = Vec::new();
         for scope in rules.iter().flat_map(|rule| &rule.scopes) {

@@ -1,5 +1,4 @@
-//! The reasons why a request is refused: for the operator. A peer learns only what HTTP
-//! says by the status.
+//! The reasons of refused requests, for the operator's log. A peer learns only the HTTP status.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,77 +10,76 @@ use crate::connections::CertificateNames;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// It shows nothing.
-    Missing,
-    /// It shows something that is not a bearer token, or several things.
-    Malformed,
+    /// The request has no token.
+    NoToken,
+    /// `Authorization` is not one bearer token.
+    MalformedAuthorization,
     /// No client has the token.
-    Unknown,
-    /// The client's time has passed.
-    Expired(Arc<str>),
-    /// It is an access token that is refused.
-    Token(TokenError),
-    /// It is an access token with a key that its issuer may have added. After a
-    /// [look](crate::Clients::look_for_keys) it may be known.
-    UnknownKey(IssuerNumber),
-    /// It is an access token with such a key, and too many requests wait for the issuer's
-    /// keys already.
+    UnknownToken,
+    /// The client has expired.
+    ClientExpired(Arc<str>),
+    /// The access token is not valid.
+    InvalidToken(TokenError),
+    /// The access token names a key that its issuer may have added. It may be known after a
+    /// [refresh](crate::Clients::refresh_keys).
+    UnknownKey(IssuerIndex),
+    /// The access token names an unknown key, and too many requests wait for the issuer's keys.
     TooManyWaiting,
-    /// It is a right access token that is no client's.
+    /// The access token is valid, and belongs to no client.
     NoClient,
-    /// It is a right access token that is several clients'.
-    SeveralClients,
-    /// It is a right access token without these OAuth scopes, which its client needs.
-    Scopes(Vec<String>),
-    /// It shows no token, and comes from this user, who is no client.
-    User(u32),
-    /// It shows no token, and a certificate with these names, which are no client's.
-    Certificate(CertificateNames),
-    /// It shows no token, and a certificate with names of several clients.
-    CertificateOfSeveral(CertificateNames),
+    /// The access token is valid, and belongs to several clients equally.
+    AmbiguousClient,
+    /// The access token is valid, and lacks these OAuth scopes of its client.
+    MissingScopes(Vec<String>),
+    /// The request has no token and comes from this user, who is not a client.
+    UnknownUser(u32),
+    /// The request has no token, and its certificate has these names, which belong to no client.
+    UnknownCertificate(CertificateNames),
+    /// The request has no token, and its certificate has names of several clients.
+    AmbiguousCertificate(CertificateNames),
 }
 
-/// The number of an issuer.
+/// The index of an issuer in the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct IssuerNumber(pub(crate) usize);
+pub struct IssuerIndex(pub(crate) usize);
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Missing => f.write_str("it shows no token"),
-            Self::Malformed => f.write_str("its `Authorization` is not one bearer token"),
-            Self::Unknown => f.write_str("no client has its token"),
-            Self::Token(error) => write!(f, "its access token: {error}"),
-            Self::UnknownKey(_) => write!(f, "its access token: {}", TokenError::Key),
+            Self::NoToken => f.write_str("it has no token"),
+            Self::MalformedAuthorization => {
+                f.write_str("its `Authorization` is not one bearer token")
+            }
+            Self::UnknownToken => f.write_str("no client has its token"),
+            Self::ClientExpired(name) => write!(f, "`expires` of `[clients.{name}]` has passed"),
+            Self::InvalidToken(error) => write!(f, "invalid access token: {error}"),
+            Self::UnknownKey(_) => {
+                write!(f, "invalid access token: {}", TokenError::UnknownKey)
+            }
             Self::TooManyWaiting => {
-                f.write_str("its access token: too many requests wait for the keys of its issuer")
+                f.write_str("too many requests wait for the keys of its access token's issuer")
             }
-            Self::NoClient => f.write_str("no client's `claims` fit its access token"),
-            Self::SeveralClients => {
-                f.write_str("the `claims` of several clients fit its access token equally")
+            Self::NoClient => f.write_str("no client's `claims` match its access token"),
+            Self::AmbiguousClient => {
+                f.write_str("the `claims` of several clients match its access token equally")
             }
-            Self::Scopes(scopes) => {
-                write!(
-                    f,
-                    "its access token has not the scopes {}",
-                    scopes.join(" ")
-                )
+            Self::MissingScopes(scopes) => {
+                let scopes = scopes.join(" ");
+                write!(f, "its access token needs the OAuth scopes `{scopes}`")
             }
-            Self::User(user) => write!(
+            Self::UnknownUser(user) => write!(
                 f,
-                "it shows no token, and the user {user} is not in `unix_users` of a client"
+                "it has no token, and no client's `unix_users` has its user {user}"
             ),
-            Self::Certificate(names) => write!(
+            Self::UnknownCertificate(names) => write!(
                 f,
-                "it shows no token, and no name of its certificate, {names}, is in \
-                 `certificate_names` of a client"
+                "it has no token, and no client's `certificate_names` has a name of its \
+                 certificate: {names}"
             ),
-            Self::CertificateOfSeveral(names) => write!(
+            Self::AmbiguousCertificate(names) => write!(
                 f,
-                "it shows no token, and the names of its certificate, {names}, are those of \
-                 several clients"
+                "it has no token, and its certificate has names of several clients: {names}"
             ),
-            Self::Expired(name) => write!(f, "`expires` of `[clients.{name}]` has passed"),
         }
     }
 }

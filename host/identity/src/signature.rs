@@ -1,5 +1,5 @@
-//! Signatures of tokens, checked by ring: what the crate `jsonwebtoken` asks of it. It can
-//! check asymmetric ones, and make none.
+//! Signature verification for the crate `jsonwebtoken`, by ring. Asymmetric algorithms only;
+//! signing is unsupported.
 
 use jsonwebtoken::crypto::{CryptoProvider, JwtVerifier, KeyUtils};
 use jsonwebtoken::errors::{ErrorKind, Result};
@@ -18,7 +18,7 @@ static PROVIDER: CryptoProvider = CryptoProvider {
     key_utils: KeyUtils::new_unimplemented(),
 };
 
-/// Makes `jsonwebtoken` check signatures by ring. More than once does nothing.
+/// Makes `jsonwebtoken` verify signatures with ring. Later calls do nothing.
 pub(crate) fn install() {
     let _ = PROVIDER.install_default();
 }

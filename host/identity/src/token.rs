@@ -1,24 +1,28 @@
-//! A bearer token. Only its digest is kept.
+//! Bearer tokens. Only their digests stay in memory.
 
 use std::fmt;
 use std::path::Path;
 
 use anyhow::{Context as _, ensure};
 use sha2::{Digest as _, Sha256};
-use skillhost::named_file;
+use skillhost::{Trust, named_file};
 
-/// The length of a token in characters. Guards against: a token that can be
-/// guessed, and a file that is something else.
+/// The number of characters that a token may have. Guards against: a token that can be guessed,
+/// and a file that is not a token file.
 const LENGTH: std::ops::RangeInclusive<usize> = 16..=4096;
 
-/// A secret that a client shows.
+/// The white space that may surround the token in its file, in bytes.
+const MAX_WHITE_SPACE: u64 = 64;
+
+/// A secret that identifies a client.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token {
     digest: [u8; 32],
 }
 
 impl Token {
-    /// Returns a token from its text: 16 to 4096 letters, digits and `-._~+/=`.
+    /// Returns the token with this text: 16 to 4096 letters, digits and `-._~+/=`.
+    ///
     /// White space around it is ignored.
     ///
     /// # Errors
@@ -34,44 +38,45 @@ impl Token {
         );
         ensure!(
             text.bytes().all(is_token_byte),
-            "a token is made of letters, digits and `-._~+/=`"
+            "a token consists of letters, digits and `-._~+/=`"
         );
         Ok(Self {
             digest: digest(text.as_bytes()),
         })
     }
 
-    /// Reads a token from a file. The file must belong to the user of this
-    /// process or to root, and nobody else may read or write it.
+    /// Reads a token from a file.
+    ///
+    /// The file must belong to the user of this process or to root, nobody else may read or write
+    /// it, and only users in `trust` may change its path.
     ///
     /// # Errors
     ///
-    /// If the file cannot be read, others have access to it, or its text is not a
-    /// token.
-    pub fn read(path: &Path) -> anyhow::Result<Self> {
-        Self::read_checked(path)
+    /// If the file cannot be read, others have access to it or to its path, or its text is not
+    /// a token.
+    pub fn read(path: &Path, trust: &Trust) -> anyhow::Result<Self> {
+        Self::read_checked(path, trust)
             .with_context(|| format!("cannot use the token file `{}`", path.display()))
     }
 
-    fn read_checked(path: &Path) -> anyhow::Result<Self> {
-        // Some white space may surround it.
-        let most = *LENGTH.end() as u64 + 64;
-        let file = named_file::open_private(path)?;
-        Self::new(&named_file::read_all_text(file, most)?)
+    fn read_checked(path: &Path, trust: &Trust) -> anyhow::Result<Self> {
+        let file = named_file::open_private(path, trust)?;
+        let max_bytes = *LENGTH.end() as u64 + MAX_WHITE_SPACE;
+        Self::new(&named_file::read_all_text(file, max_bytes)?)
     }
 
-    /// Returns a token by its SHA-256.
-    pub fn of_digest(digest: [u8; 32]) -> Self {
+    /// Returns the token with this SHA-256 digest.
+    pub fn from_digest(digest: [u8; 32]) -> Self {
         Self { digest }
     }
 
-    /// Checks that a text is the token, in constant time: whole digests are compared.
-    pub(crate) fn is(&self, shown: &[u8; 32]) -> bool {
-        let differing = shown
+    /// Returns whether this token has a digest. Takes the same time for every digest.
+    pub(crate) fn has_digest(&self, digest: &[u8; 32]) -> bool {
+        let differing_bits = digest
             .iter()
             .zip(&self.digest)
-            .fold(0, |sum, (a, b)| sum | (a ^ b));
-        std::hint::black_box(differing) == 0
+            .fold(0, |bits, (a, b)| bits | (a ^ b));
+        std::hint::black_box(differing_bits) == 0
     }
 }
 
@@ -81,7 +86,7 @@ impl fmt::Debug for Token {
     }
 }
 
-/// Returns what is kept of a token's text.
+/// Returns the digest of a token's text.
 pub(crate) fn digest(text: &[u8]) -> [u8; 32] {
     Sha256::digest(text).into()
 }
@@ -95,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn checks_length_and_characters_of_a_token() {
+    fn refuses_wrong_length_and_characters() {
         assert!(Token::new("0123456789abcdef\n").is_ok());
         for text in ["", "short", "0123456789 abcdef", "0123456789äbcdef"] {
             assert!(Token::new(text).is_err(), "{text}");
@@ -107,14 +112,14 @@ mod tests {
     }
 
     #[test]
-    fn accepts_only_the_token_itself() {
+    fn matches_only_its_own_digest() {
         let token = Token::new("0123456789abcdef").unwrap();
-        assert!(token.is(&digest(b"0123456789abcdef")));
-        assert_eq!(token, Token::of_digest(digest(b"0123456789abcdef")));
-        // Digests that differ in a few bits are none the better.
+        assert!(token.has_digest(&digest(b"0123456789abcdef")));
+        assert_eq!(token, Token::from_digest(digest(b"0123456789abcdef")));
+        // A digest that differs in a few bits does not match either.
         for number in 0..5_000 {
             let wrong = format!("0123456789{number:06}");
-            assert!(!token.is(&digest(wrong.as_bytes())), "{wrong}");
+            assert!(!token.has_digest(&digest(wrong.as_bytes())), "{wrong}");
         }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use http::request::Parts;
 use rmcp::service::{RequestContext, RoleServer};
 use skillhost::{Host, SKILL_RESOURCES};
-use skillhost_identity::{Client, Share};
+use skillhost_identity::{Client, RequestLease};
 
 use crate::live::LiveHost;
 
@@ -25,8 +25,8 @@ pub(crate) fn has_resources(context: &RequestContext<RoleServer>) -> bool {
 }
 
 /// Waits until the request may be worked on.
-pub(crate) async fn enter(client: Option<&Arc<Client>>) -> Option<Share> {
-    Some(client?.enter().await)
+pub(crate) async fn enter(client: Option<&Arc<Client>>) -> Option<RequestLease> {
+    Some(client?.acquire().await)
 }
 
 /// The current host, as the client of a request sees it.

@@ -1,5 +1,5 @@
-//! The body of an answer: its bytes hold what the request takes until they are
-//! written or dropped, and a stream ends when its time is up.
+//! Bodies of answers. Their bytes hold the leases of the request until they are written or dropped,
+//! and a stream ends when its time is up.
 
 use std::io;
 use std::pin::Pin;
@@ -12,53 +12,56 @@ use http_body::{Frame, SizeHint};
 use skillhost_identity::Expiry;
 use tokio_util::sync::CancellationToken;
 
-use crate::LAST_WORDS;
-use crate::places::Protection;
-use crate::quota::QuotaPermit;
+use crate::FINAL_WRITE_TIME;
+use crate::budget::Lease;
 use crate::sessions::CancellableRequest;
+use crate::slots::Protection;
 use skillhost_mcp::room::Room;
 
-/// The things that a request holds until the last byte of its answer is written.
-pub(crate) struct RequestHold {
-    pub(crate) _permit: QuotaPermit,
+/// The resources that a request holds until the last byte of its answer is written.
+pub(crate) struct RequestResources {
+    pub(crate) _lease: Lease,
     pub(crate) _protection: Option<Protection>,
     pub(crate) _in_flight: Option<CancellableRequest>,
     pub(crate) room: Arc<Room>,
 }
 
-/// The body of an answer.
+/// The body of an answer, which holds the resources of its request.
 pub(crate) struct AnswerBody {
     body: Body,
     end: AnswerEnd,
-    hold: Arc<RequestHold>,
+    resources: Arc<RequestResources>,
 }
 
 impl AnswerBody {
-    pub(crate) fn body(body: Body, end: AnswerEnd, hold: RequestHold) -> Body {
-        let hold = Arc::new(hold);
-        Body::new(Self { body, end, hold })
+    pub(crate) fn wrap(body: Body, end: AnswerEnd, resources: RequestResources) -> Body {
+        let resources = Arc::new(resources);
+        Body::new(Self {
+            body,
+            end,
+            resources,
+        })
     }
 }
 
-/// Bytes that are not written yet, and what they hold.
-struct HeldBytes {
+/// Bytes that are not yet written, with the resources of their request.
+struct UnwrittenBytes {
     bytes: Bytes,
-    _hold: Arc<RequestHold>,
+    _resources: Arc<RequestResources>,
 }
 
-impl AsRef<[u8]> for HeldBytes {
+impl AsRef<[u8]> for UnwrittenBytes {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-/// Waits for the end of an answer that does not end by itself. An error breaks the
-/// connection off, so that the answer does not look complete.
+/// Waits for the end of an answer that does not end by itself. An error closes the connection, so
+/// that the answer does not look complete.
 pub(crate) type AnswerEnd = Pin<Box<dyn Future<Output = Result<(), io::Error>> + Send>>;
 
-/// Ends a stream when the server ends, or when what its client has shown no longer
-/// counts.
-pub(crate) fn at_end(ending: CancellationToken, expiry: Option<Expiry>) -> AnswerEnd {
+/// Ends a stream when the server shuts down, or when the client's credential expires.
+pub(crate) fn end_of_stream(shutdown: CancellationToken, expiry: Option<Expiry>) -> AnswerEnd {
     Box::pin(async move {
         let expired = async {
             match expiry {
@@ -67,16 +70,15 @@ pub(crate) fn at_end(ending: CancellationToken, expiry: Option<Expiry>) -> Answe
             }
         };
         tokio::select! {
-            () = ending.cancelled() => tokio::time::sleep(LAST_WORDS).await,
+            () = shutdown.cancelled() => tokio::time::sleep(FINAL_WRITE_TIME).await,
             () = expired => {}
         }
         Ok(())
     })
 }
 
-/// Ends the stream of a request when it is cancelled, and breaks it off when its
-/// time is up.
-pub(crate) fn in_time(time: Duration, cancelled: CancellationToken) -> AnswerEnd {
+/// Ends the answer to a request when the request is cancelled, and aborts it when its time is up.
+pub(crate) fn end_of_request(time: Duration, cancelled: CancellationToken) -> AnswerEnd {
     Box::pin(async move {
         match tokio::time::timeout(time, cancelled.cancelled()).await {
             Ok(()) => Ok(()),
@@ -100,20 +102,20 @@ impl HttpBody for AnswerBody {
         let Some(Ok(frame)) = frame else {
             return Poll::Ready(frame);
         };
-        // The size of a stream is known only as it is sent.
+        // The size of a stream is known only while it is sent.
         let length = frame.data_ref().map_or(0, Bytes::len);
-        if !self.hold.room.fit(length) {
+        if !self.resources.room.fit(length) {
             let error = io::Error::other("there is no room for the answer");
             return Poll::Ready(Some(Err(axum::Error::new(error))));
         }
-        let hold = &self.hold;
-        let holding = |bytes| {
-            Bytes::from_owner(HeldBytes {
+        let resources = &self.resources;
+        let hold = |bytes| {
+            Bytes::from_owner(UnwrittenBytes {
                 bytes,
-                _hold: Arc::clone(hold),
+                _resources: Arc::clone(resources),
             })
         };
-        Poll::Ready(Some(Ok(frame.map_data(holding))))
+        Poll::Ready(Some(Ok(frame.map_data(hold))))
     }
 
     fn is_end_stream(&self) -> bool {

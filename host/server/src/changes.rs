@@ -1,6 +1,6 @@
-//! The event stream of changes for clients of revisions with sessions. Every such
-//! client gets all changes, so that the server keeps nothing about it. Clients of
-//! 2026-07-28 use `subscriptions/listen` instead.
+//! The event stream of changes, for clients of revisions with sessions. Every such client gets all
+//! changes, so the server stores nothing about it. Clients of revision 2026-07-28 use
+//! `subscriptions/listen` instead.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -16,25 +16,25 @@ use http_body::Frame;
 use skillhost_identity::Client;
 use tokio::sync::watch::Receiver;
 
-use crate::headers::{NAMES_METHOD, PROTOCOL_VERSION};
+use crate::headers::{FIRST_WITH_METHOD, PROTOCOL_VERSION};
 use skillhost_mcp::Changes;
 
-/// The time after which an idle stream sends an empty line. Guards against: a
-/// balancer that closes silent connections, and a client that is gone unnoticed.
+/// The time after which an idle stream sends a comment. Guards against: a balancer that closes
+/// silent connections, and a client that leaves unnoticed.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// Returns whether a request is for this stream. Revisions that name methods in headers
-/// have none.
+/// Returns whether a GET request asks for this stream. Revisions that name methods in headers have
+/// no such stream.
 pub(crate) fn is_requested(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(ACCEPT).iter();
     let accepted = accepted.filter_map(|value| value.to_str().ok());
     let mut accepted = accepted.flat_map(|value| value.split([',', ';']));
     let version = headers.get(PROTOCOL_VERSION);
     accepted.any(|media_type| media_type.trim() == "text/event-stream")
-        && version.is_none_or(|version| version.as_bytes() < NAMES_METHOD.as_bytes())
+        && version.is_none_or(|version| version.as_bytes() < FIRST_WITH_METHOD.as_bytes())
 }
 
-/// Returns a stream of the changes from now on, for a client.
+/// Returns a stream of the client's changes from now on.
 pub(crate) fn stream(mut changes: Receiver<Changes>, client: Option<Arc<Client>>) -> Response {
     let sent = *changes.borrow_and_update();
     let body = Body::new(ChangeStream {
@@ -52,7 +52,7 @@ struct ChangeStream {
     next: Pin<Box<dyn Future<Output = Option<ChangeEvent>> + Send>>,
 }
 
-/// The next bytes of the stream, and what to compare the next changes with.
+/// The next bytes of the stream, and the state that later changes are compared with.
 struct ChangeEvent {
     bytes: Bytes,
     changes: Receiver<Changes>,
@@ -86,7 +86,7 @@ async fn next(
         })
         .collect();
     if text.is_empty() {
-        // A comment, which is not an event.
+        // A comment, which clients ignore.
         text.push_str(":\n\n");
     }
     Some(ChangeEvent {

@@ -1,15 +1,15 @@
-//! Names of clients as keys.
+//! The client of a request, and its key in tables.
 
 use std::sync::Arc;
 
 use axum::http::Extensions;
 use skillhost_identity::Client;
 
-/// The key of a client: its name. None is the client without one.
+/// The key of a client: its name, or `None` for the client without a name.
 pub(crate) type ClientKey = Option<Arc<str>>;
 
 /// Returns the client of a request, if the gate has identified one.
-pub(crate) fn of(extensions: &Extensions) -> Option<&Arc<Client>> {
+pub(crate) fn get(extensions: &Extensions) -> Option<&Arc<Client>> {
     extensions.get::<Arc<Client>>()
 }
 

@@ -1,12 +1,13 @@
-//! `/mcp`: reads a request's body within its bounds, hands it to rmcp, and holds
-//! what the request takes until the last byte of the answer is written.
+//! `/mcp`: reads the body of a request within its limits, hands it to rmcp, and holds the request's
+//! resources until the last byte of the answer is written.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::{Body, Bytes, HttpBody as _, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE};
-use axum::http::{HeaderMap, Method, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use rmcp::ServerHandler;
 use rmcp::transport::streamable_http_server::StreamableHttpService;
@@ -14,41 +15,52 @@ use rmcp::transport::streamable_http_server::session::never::NeverSessionManager
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use skillhost::internal::RawJson;
-use skillhost_identity::{Client, Expiry, ShareError};
+use skillhost_identity::{BudgetError, Client, Expiry};
+use skillhost_mcp::subscriptions::{self, LISTEN};
+use skillhost_mcp::{Changes, labels, values};
 use tokio::sync::watch::Receiver;
 use tokio_util::sync::CancellationToken;
 
-use crate::answer::{AnswerBody, RequestHold, at_end, in_time};
-use crate::answer_bytes::AnswerBytes;
+use crate::answer::{AnswerBody, RequestResources, end_of_request, end_of_stream};
+use crate::answer_budget::AnswerBudget;
+use crate::budget::{Budget, Holder};
 use crate::headers::{self, SESSION_ID};
-use crate::places::ConnectionPlace;
-use crate::quota::{QuotaHolder, RequestQuota};
-use crate::reply::{busy, closing, refusal, used_up};
+use crate::reply::{and_close, busy, over_budget, refusal};
 use crate::sessions::{MessageKind, Sessions};
+use crate::slots::ConnectionSlot;
 use crate::{HttpLimits, HttpOptions, changes, client, reply, sessions};
-use skillhost_mcp::Changes;
-use skillhost_mcp::subscriptions::{self, LISTEN};
-use skillhost_mcp::{labels, values};
 
-/// The code for a request that the server could answer later, from the range that
-/// JSON-RPC leaves to servers.
+/// The JSON-RPC error code of a request that the client may send again later. From the range for
+/// servers.
 const TRY_LATER: i32 = -32029;
 
-/// The most bytes of a body that is read to refuse it under its id. Guards against: a
-/// client past its minute that goes on sending.
-const REFUSED_BODY: usize = 64 << 10;
+/// The most bytes of a body that is read only to refuse it under its id. Guards against: a client
+/// over its budget that continues to send.
+const MAX_REFUSED_BODY: usize = 64 << 10;
 
 /// The state that requests to `/mcp` share.
 pub(crate) struct Endpoint<S> {
     service: StreamableHttpService<S, NeverSessionManager>,
-    requests: Arc<RequestQuota>,
-    streams: Arc<RequestQuota>,
-    answers: Arc<AnswerBytes>,
+    requests: Arc<Budget>,
+    streams: Arc<Budget>,
+    answers: AnswerBudget,
     sessions: Arc<Sessions>,
     changes: Option<Receiver<Changes>>,
     limits: HttpLimits,
-    ending: CancellationToken,
-    broken_off: CancellationToken,
+    shutdown: CancellationToken,
+    /// Cancelled when requests in flight are aborted.
+    abort: CancellationToken,
+}
+
+/// A message to rmcp, with what its answer needs.
+struct Message {
+    is_json: bool,
+    is_subscription: bool,
+    body: Bytes,
+    expiry: Option<Expiry>,
+    cancelled: CancellationToken,
+    /// The session id that the answer to a handshake gets.
+    session_id: Option<HeaderValue>,
 }
 
 impl<S: ServerHandler> Endpoint<S> {
@@ -57,50 +69,47 @@ impl<S: ServerHandler> Endpoint<S> {
         sessions: Arc<Sessions>,
         changes: Option<Receiver<Changes>>,
         options: &HttpOptions,
-        ending: &CancellationToken,
-        broken_off: &CancellationToken,
+        shutdown: &CancellationToken,
+        abort: &CancellationToken,
     ) -> Self {
         let limits = options.limits.clone();
+        let clients = options.clients.len();
         Self {
             service,
-            requests: RequestQuota::new(limits.requests, options.clients.len()),
-            streams: RequestQuota::new(limits.streams, options.clients.len()),
-            answers: AnswerBytes::new(limits.answers, options.clients.len()),
+            requests: Budget::new(limits.requests, clients),
+            streams: Budget::new(limits.streams, clients),
+            answers: AnswerBudget::new(limits.answers, clients),
             sessions,
             changes,
             limits,
-            ending: ending.clone(),
-            broken_off: broken_off.clone(),
+            shutdown: shutdown.clone(),
+            abort: abort.clone(),
         }
     }
 
-    /// Takes what a request needs until its answer is written. None if too little
-    /// is left.
-    fn hold(
+    /// Takes the resources that a request needs until its answer is written. Returns `None` if too
+    /// few are left.
+    fn acquire(
         &self,
-        quota: &Arc<RequestQuota>,
-        connection: Option<&Arc<ConnectionPlace>>,
+        budget: &Arc<Budget>,
+        slot: Option<&Arc<ConnectionSlot>>,
         client: Option<&Arc<Client>>,
-    ) -> Option<RequestHold> {
-        // A connection with a client is protected.
-        let connection = connection.filter(|_| client.is_none());
-        let peer = connection.and_then(|connection| connection.peer());
-        let permit = quota.take(match (client, peer) {
-            (Some(client), _) => QuotaHolder::Client(client::key(client)),
-            (None, Some(peer)) => QuotaHolder::Peer(peer),
-            (None, None) => QuotaHolder::Anybody,
-        })?;
-        let protection = match connection {
-            Some(connection) => Some(connection.protect()?),
+    ) -> Option<RequestResources> {
+        let client = client.map(|client| Holder::Client(client::key(client)));
+        // The connection of a client is protected already.
+        let slot = slot.filter(|_| client.is_none());
+        let peer = slot.and_then(|slot| slot.peer()).map(Holder::Peer);
+        let answers = client.clone().unwrap_or(Holder::Anybody);
+        let lease = budget.lease(client.or(peer).unwrap_or(Holder::Anybody))?;
+        let protection = match slot {
+            Some(slot) => Some(slot.protect_during_request()?),
             None => None,
         };
-        Some(RequestHold {
-            _permit: permit,
+        Some(RequestResources {
+            _lease: lease,
             _protection: protection,
             _in_flight: None,
-            room: self
-                .answers
-                .room(client.and_then(|client| client::key(client))),
+            room: self.answers.room(answers),
         })
     }
 }
@@ -110,31 +119,32 @@ pub(crate) async fn answer<S: ServerHandler>(
     State(endpoint): State<Arc<Endpoint<S>>>,
     mut request: Request,
 ) -> Response {
-    let connection = request.extensions_mut().remove::<Arc<ConnectionPlace>>();
-    let client = client::of(request.extensions()).cloned();
+    let slot = request.extensions_mut().remove::<Arc<ConnectionSlot>>();
+    let client = client::get(request.extensions()).cloned();
     if let Some(client) = &client
-        && !sessions::has_own(request.headers(), client)
+        && !sessions::may_use(request.headers(), client)
     {
         return refusal(StatusCode::NOT_FOUND, "no such session\n");
     }
-    let changes = endpoint.changes.as_ref();
     if request.method() == Method::POST {
-        return endpoint.answer_message(request, connection, client).await;
+        return endpoint.answer_message(request, slot, client).await;
     }
+    let changes = endpoint.changes.as_ref();
     let is_stream = request.method() == Method::GET && changes::is_requested(request.headers());
     if let Some(changes) = changes.filter(|_| is_stream) {
-        let Some(hold) = endpoint.hold(&endpoint.streams, connection.as_ref(), client.as_ref())
-        else {
+        let resources = endpoint.acquire(&endpoint.streams, slot.as_ref(), client.as_ref());
+        let Some(resources) = resources else {
             return busy();
         };
         let expiry = request.extensions().get::<Expiry>().copied();
-        let end = at_end(endpoint.ending.clone(), expiry);
+        let end = end_of_stream(endpoint.shutdown.clone(), expiry);
         return changes::stream(changes.clone(), client)
-            .map(|body| AnswerBody::body(body, end, hold));
+            .map(|body| AnswerBody::wrap(body, end, resources));
     }
-    let allowed = match changes {
-        Some(_) => "GET, POST",
-        None => "POST",
+    let allowed = if changes.is_some() {
+        "GET, POST"
+    } else {
+        "POST"
     };
     let text = "send messages by POST\n";
     (StatusCode::METHOD_NOT_ALLOWED, [(ALLOW, allowed)], text).into_response()
@@ -144,115 +154,136 @@ impl<S: ServerHandler> Endpoint<S> {
     async fn answer_message(
         &self,
         request: Request,
-        connection: Option<Arc<ConnectionPlace>>,
+        slot: Option<Arc<ConnectionSlot>>,
         client: Option<Arc<Client>>,
     ) -> Response {
         let method = headers::method(request.headers());
         let is_subscription = method.is_some_and(|method| method == LISTEN);
-        let quota = match is_subscription {
-            true => &self.streams,
-            false => &self.requests,
+        let budget = if is_subscription {
+            &self.streams
+        } else {
+            &self.requests
         };
-        let Some(mut hold) = self.hold(quota, connection.as_ref(), client.as_ref()) else {
+        let Some(mut resources) = self.acquire(budget, slot.as_ref(), client.as_ref()) else {
             return busy();
         };
         let expiry = request.extensions().get::<Expiry>().copied();
         let (mut parts, body) = request.into_parts();
-        if let Some(why) = parts.extensions.remove::<ShareError>() {
-            return self.refuse_message(&why, &parts.headers, body).await;
+        if let Some(error) = parts.extensions.remove::<BudgetError>() {
+            return self.refuse_message(&error, &parts.headers, body).await;
         }
         let body = match read(body, &parts.headers, &self.limits).await {
             Ok(body) => body,
             Err(refused) => return refused,
         };
-        let is_json = is_json(&parts.headers);
-        let (mut session_id, mut in_flight) = (None, None);
-        if is_json {
-            if let Some(why) = find_excess(&body, is_subscription) {
-                return malformed(&body, Some(&why));
+        let mut message = Message {
+            is_json: is_json(&parts.headers),
+            is_subscription,
+            body,
+            expiry,
+            cancelled: CancellationToken::new(),
+            session_id: None,
+        };
+        if message.is_json {
+            if let Some(problem) = find_excess(&message.body, is_subscription) {
+                return malformed(&message.body, Some(&problem));
             }
-            if is_subscription && !hold.room.fit(subscriptions::bytes_kept(&body)) {
+            if is_subscription && !resources.room.fit(subscriptions::bytes_kept(&message.body)) {
                 return busy();
             }
-            match self
-                .sessions
-                .classify(&parts.headers, &body, client.as_deref())
-            {
-                MessageKind::Handshake(id) => session_id = Some(id),
-                MessageKind::Request(request) => in_flight = Some(request),
+            let sessions = &self.sessions;
+            match sessions.classify(&parts.headers, &message.body, client.as_deref()) {
+                MessageKind::Handshake(id) => message.session_id = Some(id),
+                MessageKind::Request(request) => {
+                    message.cancelled = request.cancelled.clone();
+                    resources._in_flight = Some(request);
+                }
                 MessageKind::Other => {}
             }
         }
-        let cancelled = in_flight.as_ref().map(|request| request.cancelled.clone());
-        let cancelled = cancelled.unwrap_or_default();
-        hold._in_flight = in_flight;
-        parts.extensions.insert(Arc::downgrade(&hold.room));
-        let message = Request::from_parts(parts, Body::from(body.clone()));
+        parts.extensions.insert(Arc::downgrade(&resources.room));
+        let request = Request::from_parts(parts, Body::from(message.body.clone()));
+        self.handle(request, message, resources).await
+    }
+
+    /// Hands a message to rmcp, and returns its answer with the resources of the request.
+    async fn handle(
+        &self,
+        request: Request,
+        message: Message,
+        resources: RequestResources,
+    ) -> Response {
         let request_time = self.limits.request_time;
-        let answer = tokio::time::timeout(request_time, self.service.handle(message));
-        // Dropping it before it ends stops its guest.
+        let answer = tokio::time::timeout(request_time, self.service.handle(request));
+        // Dropping the future stops the guest.
         let answer = tokio::select! {
             answer = answer => answer,
-            () = self.broken_off.cancelled() => return reply::ending(),
-            () = cancelled.cancelled() => return empty_stream(),
+            () = self.abort.cancelled() => return reply::shutting_down(),
+            () = message.cancelled.cancelled() => return empty_stream(),
         };
-        hold.room.end_turn();
+        resources.room.end_turn();
         let mut answer = match answer {
             // rmcp refuses a body that is not a message; answer as JSON-RPC does.
-            Ok(answer) if answer.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE && is_json => {
-                return malformed(&body, None);
+            Ok(answer)
+                if message.is_json && answer.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE =>
+            {
+                return malformed(&message.body, None);
             }
             Ok(answer) => answer,
-            Err(_) => {
-                let text = format!("no answer within {request_time:?}\n");
-                return (StatusCode::GATEWAY_TIMEOUT, text).into_response();
-            }
+            Err(_) => return no_answer_in(request_time),
         };
-        drop(body);
-        // A plain answer, or an error in place of one without room.
+        drop(message.body);
+        // A plain answer, or an error in place of one that did not fit.
         if let Some(length) = answer.body().size_hint().exact()
-            && !hold.room.holds(length)
+            && !resources.room.holds(length)
         {
-            tracing::info!("an answer was dropped: there is no room for it");
+            tracing::info!("dropped an answer: too few bytes are left in `answers`");
             return busy();
         }
-        if let (StatusCode::OK, Some(id)) = (answer.status(), session_id) {
+        if let (StatusCode::OK, Some(id)) = (answer.status(), message.session_id) {
             answer.headers_mut().insert(SESSION_ID, id);
         }
-        let end = match is_subscription {
-            true => at_end(self.ending.clone(), expiry),
-            false => in_time(request_time, cancelled),
+        let end = if message.is_subscription {
+            end_of_stream(self.shutdown.clone(), message.expiry)
+        } else {
+            end_of_request(request_time, message.cancelled)
         };
-        answer.map(|body| AnswerBody::body(Body::new(body), end, hold))
+        answer.map(|body| AnswerBody::wrap(Body::new(body), end, resources))
     }
 }
 
 impl<S> Endpoint<S> {
-    /// Refuses a message past its client's minute, under its id if it has one. A
-    /// cancellation is heard all the same.
-    async fn refuse_message(&self, why: &ShareError, headers: &HeaderMap, body: Body) -> Response {
+    /// Refuses a message of a client over its budget, under the id of the message if it has one.
+    /// A cancellation still takes effect.
+    async fn refuse_message(
+        &self,
+        error: &BudgetError,
+        headers: &HeaderMap,
+        body: Body,
+    ) -> Response {
         let mut limits = self.limits.clone();
-        limits.body = limits.body.min(REFUSED_BODY);
+        limits.body = limits.body.min(MAX_REFUSED_BODY);
         let Ok(body) = read(body, headers, &limits).await else {
-            return closing(used_up(why));
+            return and_close(over_budget(error));
         };
         self.sessions.classify(headers, &body, None);
         match request_id(&body) {
             Some(id) => {
-                let data = json!({"retryAfter": why.seconds()});
-                let error = json!({"code": TRY_LATER, "message": why.to_string(), "data": data});
+                let data = json!({"retryAfter": error.retry_after()});
+                let message = error.to_string();
+                let error = json!({"code": TRY_LATER, "message": message, "data": data});
                 error_answer(StatusCode::OK, Some(id), error)
             }
-            None => used_up(why),
+            None => over_budget(error),
         }
     }
 }
 
-/// Returns the bound that a message exceeds, if any.
+/// Returns the problem of a message that exceeds a limit.
 fn find_excess(body: &[u8], is_subscription: bool) -> Option<String> {
-    // First, because it need not read a body that is too long.
-    if is_subscription && let Some(why) = subscriptions::excess(body) {
-        return Some(why);
+    // Comes first, because it does not parse a body that is too long.
+    if is_subscription && let Some(problem) = subscriptions::excess(body) {
+        return Some(problem);
     }
     if values::too_many(body) {
         return Some("the body has too many values".to_owned());
@@ -260,21 +291,26 @@ fn find_excess(body: &[u8], is_subscription: bool) -> Option<String> {
     labels::excess(body)
 }
 
-/// Answers a request that its client has cancelled: a stream without an event.
+/// Answers a request that its client has cancelled: a stream without events.
 fn empty_stream() -> Response {
     ([(CONTENT_TYPE, "text/event-stream")], "").into_response()
 }
 
-/// Reads the body of a request, or refuses it if it is too large or too slow.
+/// Answers a request whose time is up.
+fn no_answer_in(time: Duration) -> Response {
+    let text = format!("no answer within {time:?}\n");
+    (StatusCode::GATEWAY_TIMEOUT, text).into_response()
+}
+
+/// Reads the body of a request. Returns a refusal if it is too large or too slow.
 async fn read(body: Body, headers: &HeaderMap, limits: &HttpLimits) -> Result<Bytes, Response> {
     let too_large = || {
         let text = format!("a request may have at most {} bytes\n", limits.body);
-        closing(refusal(StatusCode::PAYLOAD_TOO_LARGE, text))
+        and_close(refusal(StatusCode::PAYLOAD_TOO_LARGE, text))
     };
     let announced = headers
         .get(CONTENT_LENGTH)
-        .and_then(|value| value.to_str().ok());
-    let announced: Option<u64> = announced.and_then(|value| value.parse().ok());
+        .and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     if announced.is_some_and(|length| length > limits.body as u64) {
         return Err(too_large());
     }
@@ -282,12 +318,12 @@ async fn read(body: Body, headers: &HeaderMap, limits: &HttpLimits) -> Result<By
         Ok(Ok(bytes)) => Ok(bytes),
         Ok(Err(error)) if is_too_large(&error) => Err(too_large()),
         Ok(Err(_)) => {
-            let text = "the body broke off\n";
-            Err(closing(refusal(StatusCode::BAD_REQUEST, text)))
+            let text = "the body ended early\n";
+            Err(and_close(refusal(StatusCode::BAD_REQUEST, text)))
         }
         Err(_) => {
             let text = format!("the body took longer than {:?}\n", limits.body_time);
-            Err(closing(refusal(StatusCode::REQUEST_TIMEOUT, text)))
+            Err(and_close(refusal(StatusCode::REQUEST_TIMEOUT, text)))
         }
     }
 }
@@ -311,13 +347,13 @@ fn is_json(headers: &HeaderMap) -> bool {
     essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/json"))
 }
 
-/// Answers a body that is not a message of the protocol with a JSON-RPC error, and
-/// with the request's id if that can be read.
-fn malformed(body: &[u8], why: Option<&str>) -> Response {
+/// Answers a body that is not a message of MCP with a JSON-RPC error, under the request's id if that
+/// can be parsed.
+fn malformed(body: &[u8], problem: Option<&str>) -> Response {
     let text = str::from_utf8(body).unwrap_or_default();
-    let invalid = |why| (-32600, format!("Invalid request: {why}"));
-    let (code, message) = match why {
-        Some(why) => invalid(why),
+    let invalid = |problem| (-32600, format!("Invalid request: {problem}"));
+    let (code, message) = match problem {
+        Some(problem) => invalid(problem),
         None if serde_json::from_str::<IgnoredAny>(text).is_ok() => {
             invalid("the body is not a message of MCP")
         }
@@ -327,16 +363,16 @@ fn malformed(body: &[u8], why: Option<&str>) -> Response {
     error_answer(StatusCode::BAD_REQUEST, request_id(body), error)
 }
 
-/// Returns the id of a request, if it can be read.
+/// Returns the id of a request, if it can be parsed.
 fn request_id(body: &[u8]) -> Option<Value> {
-    // As text first: an id could be what the refusal spares.
+    // Checks the length first: to parse a huge id would cost what the refusal saves.
     let request = RawJson::new(str::from_utf8(body).ok()?).ok()?;
     let id = request.member("id")?.get();
     if id.len() > labels::LABEL_BYTES {
         return None;
     }
-    // Text of JSON need not be a value: a number can be too large, and a string can have
-    // half a surrogate pair. A number that is written in another way is another id.
+    // Not all JSON text has a value: a number can be too large, and a string can have half a
+    // surrogate pair. A number with another spelling is another id.
     let value = serde_json::from_str(id).ok();
     value.filter(|value| match value {
         Value::String(_) => true,

@@ -1,6 +1,6 @@
-//! The gate before tools and metrics: host and origin first, then the client. Every
-//! answer is counted here, refusals too, and the bytes that a client sends and gets: all
-//! that comes over its connections, and the bodies of answers.
+//! The gate before MCP and the metrics: checks host and origin first, then the client. Counts every
+//! answer, and the bytes that a client sends and receives: all bytes from its connections, and the
+//! bodies of its answers.
 
 use std::sync::Arc;
 
@@ -16,39 +16,38 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use http_body_util::BodyExt as _;
 use skillhost::Peer;
-use skillhost_identity::{CertificateNames, Client, Clients, Identified, Refusal};
+use skillhost_identity::{CertificateNames, Client, Clients, Identity, Refusal};
 
 use crate::client;
 use crate::headers::SESSION_ID;
+use crate::host_check::{HostCheck, HostCheckError};
 use crate::metrics::Metrics;
-use crate::peers::{PeerError, Peers};
-use crate::places::ConnectionPlace;
-use crate::reply::{busy, closing, refusal, used_up};
+use crate::reply::{and_close, busy, over_budget, refusal};
+use crate::slots::ConnectionSlot;
 
-/// The most characters of a path in the log. Guards against: a peer that floods
-/// the log.
-const MOST_CHARACTERS: usize = 64;
+/// The most characters of a path in the log. Guards against: a peer that floods the log.
+const MAX_PATH_CHARS: usize = 64;
 
-/// The path of the metrics, which tell of all clients.
-pub(crate) const METRICS: &str = "/metrics";
+/// The path of the metrics, which cover all clients.
+pub(crate) const METRICS_PATH: &str = "/metrics";
 
-/// The checks of the gate.
+/// The checks before a request is answered.
 pub(crate) struct Gate {
-    pub(crate) peers: Peers,
+    pub(crate) host_check: Arc<HostCheck>,
     pub(crate) clients: Clients,
 }
 
 /// Passes a request on, or refuses it.
 pub(crate) async fn admit(State(gate): State<Arc<Gate>>, request: Request, next: Next) -> Response {
-    let cross_origin = match gate.peers.check(request.uri(), request.headers()) {
+    let cross_origin = match gate.host_check.check(request.uri(), request.headers()) {
         Ok(origin) => origin.cloned(),
-        Err(why) => return peer_refusal(why),
+        Err(error) => return host_refusal(error),
     };
     let Some(origin) = cross_origin else {
         return gate.with_client(request, next).await;
     };
-    // An allowed page of another server: its browser sends a preflight first, which
-    // cannot show the token, and needs headers with every answer.
+    // An allowed page of another origin: its browser sends a preflight without the token first, and
+    // needs CORS headers in every answer.
     let mut answer = match *request.method() {
         Method::OPTIONS => preflight(&request),
         _ => gate.with_client(request, next).await,
@@ -61,82 +60,55 @@ pub(crate) async fn admit(State(gate): State<Arc<Gate>>, request: Request, next:
 }
 
 impl Gate {
-    async fn with_client(&self, mut request: Request, next: Next) -> Response {
+    /// Passes a request on if its client may send it.
+    async fn with_client(&self, request: Request, next: Next) -> Response {
         if self.clients.is_empty() {
-            return match own_user(&request) {
+            return match check_own_user(&request) {
                 Ok(()) => next.run(request).await,
                 Err(refused) => {
                     tracing::info!("refused a request: {refused}");
-                    refusal(StatusCode::FORBIDDEN, "this user may not ask\n")
+                    refusal(StatusCode::FORBIDDEN, "this user may not send requests\n")
                 }
             };
         }
-        let mut identified = self.identify(&request);
-        if let Err(Refusal::UnknownKey(issuer)) = identified {
-            identified = match self.clients.look_for_keys(issuer).await {
+        let mut identity = self.identify(&request);
+        if let Err(Refusal::UnknownKey(issuer)) = identity {
+            identity = match self.clients.refresh_keys(issuer).await {
                 Ok(()) => self.identify(&request),
                 Err(refusal) => Err(refusal),
             };
         }
-        let refusal = match identified {
-            Ok(Identified { client, expiry }) => {
-                let connection = request.extensions().get::<Arc<ConnectionPlace>>();
-                let count = byte_counter(&client, connection);
-                let key = client::key(&client);
-                if !connection.is_none_or(|connection| connection.admit(key)) {
-                    count(0);
-                    // The places that are left are for others.
-                    return closing(busy());
+        match identity {
+            Ok(identity) => admit_client(identity, request, next).await,
+            Err(refusal) => {
+                tracing::info!("refused a request: {refusal}");
+                if let Some(slot) = request.extensions().get::<Arc<ConnectionSlot>>() {
+                    slot.unprotect();
                 }
-                let is_for_metrics = request.uri().path() == METRICS;
-                // Whatever it asks for, and before its body is read.
-                let counted_request = client.count_request();
-                count(0);
-                if let Err(why) = counted_request {
-                    if is_for_metrics || *request.method() != Method::POST {
-                        return used_up(&why);
-                    }
-                    // It is answered as a message.
-                    request.extensions_mut().insert(why);
-                }
-                if is_for_metrics && !client.reads_metrics() {
-                    return forbidden("this client may not read the metrics\n");
-                }
-                request.extensions_mut().insert(Arc::clone(&client));
-                request.extensions_mut().insert(expiry);
-                let count_sent = count.clone();
-                let request = request.map(|body| watched(body, move |_| count_sent(0)));
-                let answer = next.run(request).await;
-                return answer.map(|body| watched(body, count));
+                self.refuse(&refusal)
             }
-            Err(refusal) => refusal,
-        };
-        tracing::info!("refused a request: {refusal}");
-        if let Some(connection) = request.extensions().get::<Arc<ConnectionPlace>>() {
-            connection.reject();
         }
-        self.refuse(&refusal)
     }
 
-    /// Tells a peer how to get a token, as RFC 6750 and RFC 9728 say, and not what is wrong
-    /// with this one.
+    /// Refuses a request. The answer says how to get a token, as RFC 6750 and RFC 9728 define, and
+    /// not what is wrong with this one.
     fn refuse(&self, refusal: &Refusal) -> Response {
         let metadata = self.clients.resource_metadata();
         let (status, error, scopes) = match refusal {
-            Refusal::Missing
-            | Refusal::User(_)
-            | Refusal::Certificate(_)
-            | Refusal::CertificateOfSeveral(_) => (
+            Refusal::NoToken
+            | Refusal::UnknownUser(_)
+            | Refusal::UnknownCertificate(_)
+            | Refusal::AmbiguousCertificate(_) => (
                 StatusCode::UNAUTHORIZED,
                 None,
                 metadata.map(|it| &it.scopes),
             ),
-            // A peer throws away a token that is called wrong, and this one may be right.
+            // A client discards a token that is called invalid, and this one may be valid.
             Refusal::TooManyWaiting => return busy(),
-            Refusal::NoClient | Refusal::SeveralClients => {
-                return forbidden("the token is nobody's here\n");
+            Refusal::NoClient | Refusal::AmbiguousClient => {
+                return forbidden("the token belongs to no client\n");
             }
-            Refusal::Scopes(scopes) => (
+            Refusal::MissingScopes(scopes) => (
                 StatusCode::FORBIDDEN,
                 Some("insufficient_scope"),
                 Some(scopes),
@@ -152,10 +124,10 @@ impl Gate {
             ("resource_metadata", metadata.map(|it| it.address.clone())),
             ("scope", scopes.map(|scopes| scopes.join(" "))),
         ];
-        let parameters = parameters.into_iter();
-        let parameters =
-            parameters.filter_map(|(name, value)| Some(format!("{name}=\"{}\"", value?)));
-        let parameters: Vec<String> = parameters.collect();
+        let parameters: Vec<String> = parameters
+            .into_iter()
+            .filter_map(|(name, value)| Some(format!("{name}=\"{}\"", value?)))
+            .collect();
         let challenge = format!("Bearer {}", parameters.join(", "));
         let challenge = challenge.trim_end().to_owned();
         let text = match status {
@@ -165,89 +137,124 @@ impl Gate {
         (status, [(WWW_AUTHENTICATE, challenge)], text).into_response()
     }
 
-    /// Returns the client that a request shows by its token, or without one by its
-    /// connection.
-    fn identify(&self, request: &Request) -> Result<Identified, Refusal> {
-        let shown = request.headers().get_all(AUTHORIZATION).iter();
-        match self.clients.identify(shown.map(HeaderValue::as_bytes)) {
-            Err(Refusal::Missing) => {
-                let shown = request.extensions();
-                match (shown.get::<Peer>(), shown.get::<CertificateNames>()) {
+    /// Returns the client of a request: by its token, or without one by its connection.
+    fn identify(&self, request: &Request) -> Result<Identity, Refusal> {
+        let headers = request.headers().get_all(AUTHORIZATION).iter();
+        match self.clients.identify(headers.map(HeaderValue::as_bytes)) {
+            Err(Refusal::NoToken) => {
+                let connection = request.extensions();
+                match (
+                    connection.get::<Peer>(),
+                    connection.get::<CertificateNames>(),
+                ) {
                     (Some(Peer::Process { user, .. }), _) => self.clients.identify_user(*user),
                     (_, Some(names)) => self.clients.identify_certificate(names),
-                    _ => Err(Refusal::Missing),
+                    _ => Err(Refusal::NoToken),
                 }
             }
-            identified => identified,
+            identity => identity,
         }
     }
 }
 
-/// Returns a function that counts bytes of an answer for a client, and all that has come over
-/// its connection since the last count.
+/// Passes a client's request on, within its budget.
+async fn admit_client(identity: Identity, mut request: Request, next: Next) -> Response {
+    let Identity { client, expiry } = identity;
+    let slot = request.extensions().get::<Arc<ConnectionSlot>>();
+    let count = byte_counter(&client, slot);
+    let key = client::key(&client);
+    if !slot.is_none_or(|slot| slot.protect_for(key)) {
+        count(0);
+        // The remaining slots are for other peers.
+        return and_close(busy());
+    }
+    let is_for_metrics = request.uri().path() == METRICS_PATH;
+    // Counts every request, before its body is read.
+    let counted_request = client.count_request();
+    count(0);
+    if let Err(error) = counted_request {
+        if is_for_metrics || *request.method() != Method::POST {
+            return over_budget(&error);
+        }
+        // The endpoint refuses it under its message's id.
+        request.extensions_mut().insert(error);
+    }
+    if is_for_metrics && !client.reads_metrics() {
+        return forbidden("this client may not read the metrics\n");
+    }
+    request.extensions_mut().insert(Arc::clone(&client));
+    request.extensions_mut().insert(expiry);
+    let count_sent = count.clone();
+    let request = request.map(|body| inspect(body, move |_| count_sent(0)));
+    let answer = next.run(request).await;
+    answer.map(|body| inspect(body, count))
+}
+
+/// Returns a function that counts bytes of an answer for a client, and all bytes that its
+/// connection has received since the last count.
 fn byte_counter(
     client: &Arc<Client>,
-    connection: Option<&Arc<ConnectionPlace>>,
+    slot: Option<&Arc<ConnectionSlot>>,
 ) -> impl Fn(usize) + Clone + Send + use<> {
-    let (client, connection) = (Arc::clone(client), connection.cloned());
+    let (client, slot) = (Arc::clone(client), slot.cloned());
     move |answered| {
-        let received = connection
-            .iter()
-            .map(|connection| connection.take_received());
-        client.count_bytes(answered + received.sum::<usize>());
+        let received = slot.as_ref().map_or(0, |slot| slot.take_received());
+        client.count_bytes(answered + received);
     }
 }
 
-/// Calls a function with the bytes of each part of a body as it passes, whether the body's
-/// end comes or not.
-fn watched(body: Body, pass: impl Fn(usize) + Send + 'static) -> Body {
+/// Calls a function with the length of each part of a body when it passes, even if the body is
+/// never complete.
+fn inspect(body: Body, pass: impl Fn(usize) + Send + 'static) -> Body {
     Body::new(body.inspect_frame(move |frame| pass(frame.data_ref().map_or(0, Bytes::len))))
 }
 
-/// Checks who asks a server without clients. Over TCP, that is anybody who reaches it.
-fn own_user(request: &Request) -> Result<(), Refusal> {
+/// Checks the user who sends a request to a server without clients. Over TCP, everybody may.
+fn check_own_user(request: &Request) -> Result<(), Refusal> {
     match request.extensions().get::<Peer>() {
         Some(Peer::Process { user, .. }) => Clients::check_own_user(*user),
         _ => Ok(()),
     }
 }
 
-/// Answers a client that is known, and may not do this.
+/// Refuses a request that its client may not send.
 fn forbidden(text: &'static str) -> Response {
     refusal(StatusCode::FORBIDDEN, text)
 }
 
-fn peer_refusal(why: PeerError) -> Response {
-    let (status, text) = match why {
-        PeerError::NoHost => (StatusCode::BAD_REQUEST, "a request must name one host\n"),
-        PeerError::Host => (StatusCode::FORBIDDEN, "this host is not allowed\n"),
-        PeerError::Origin => (StatusCode::FORBIDDEN, "this origin is not allowed\n"),
+fn host_refusal(error: HostCheckError) -> Response {
+    let (status, text) = match error {
+        HostCheckError::NoHost => (StatusCode::BAD_REQUEST, "a request must name one host\n"),
+        HostCheckError::Host => (StatusCode::FORBIDDEN, "this host is not allowed\n"),
+        HostCheckError::Origin => (StatusCode::FORBIDDEN, "this origin is not allowed\n"),
     };
     refusal(status, text)
 }
 
-/// Answers a preflight: what a page may send.
+/// Answers a preflight with what a page may send.
 fn preflight(request: &Request) -> Response {
     let mut answer = StatusCode::NO_CONTENT.into_response();
     let headers = answer.headers_mut();
     let methods = HeaderValue::from_static("GET, POST");
     headers.insert(ACCESS_CONTROL_ALLOW_METHODS, methods);
     headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
-    // Every header, because tools' arguments may add some.
-    if let Some(asked) = request.headers().get(ACCESS_CONTROL_REQUEST_HEADERS) {
-        headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, asked.clone());
+    // Allows every header, because tools' arguments may add some.
+    if let Some(requested) = request.headers().get(ACCESS_CONTROL_REQUEST_HEADERS) {
+        headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, requested.clone());
     }
     answer
 }
 
-/// Returns whether every reader frames a request's body in the same way.
-/// Guards against: a balancer that reads a part of the body as the next request.
-/// If there is a length beside an encoding, hyper reads by the encoding and then closes.
-fn is_framed_once(headers: &HeaderMap) -> bool {
+/// Returns whether every reader frames a request's body in the same way. Guards against: a balancer
+/// that takes a part of the body for the next request.
+///
+/// If a request has both an encoding and a length, hyper uses the encoding and closes the connection
+/// after the answer.
+fn has_unambiguous_framing(headers: &HeaderMap) -> bool {
     let mut encodings = headers.get_all(TRANSFER_ENCODING).iter();
     match (encodings.next(), encodings.next()) {
         (None, _) => true,
-        (Some(one), None) => one.as_bytes().eq_ignore_ascii_case(b"chunked"),
+        (Some(encoding), None) => encoding.as_bytes().eq_ignore_ascii_case(b"chunked"),
         (Some(_), Some(_)) => false,
     }
 }
@@ -256,25 +263,26 @@ fn is_framed_once(headers: &HeaderMap) -> bool {
 pub(crate) async fn count(metrics: Arc<Metrics>, request: Request, next: Next) -> Response {
     let endpoint = match request.uri().path() {
         "/mcp" => "mcp",
-        METRICS => "metrics",
+        METRICS_PATH => "metrics",
         "/healthz" => "healthz",
         "/readyz" => "readyz",
         _ => "other",
     };
     if !matches!(endpoint, "mcp" | "metrics")
-        && let Some(connection) = request.extensions().get::<Arc<ConnectionPlace>>()
+        && let Some(slot) = request.extensions().get::<Arc<ConnectionSlot>>()
     {
-        // These paths check no token.
-        connection.reject();
+        // Requests to other paths check no token.
+        slot.unprotect();
     }
     let method = request.method().clone();
-    let path: String = request.uri().path().chars().take(MOST_CHARACTERS).collect();
-    let answer = match is_framed_once(request.headers()) {
-        true => next.run(request).await,
-        false => closing(refusal(
+    let path: String = request.uri().path().chars().take(MAX_PATH_CHARS).collect();
+    let answer = if has_unambiguous_framing(request.headers()) {
+        next.run(request).await
+    } else {
+        and_close(refusal(
             StatusCode::BAD_REQUEST,
             "the only transfer encoding is `Transfer-Encoding: chunked`\n",
-        )),
+        ))
     };
     let status = answer.status();
     metrics.count_answer(endpoint, status.as_u16());

@@ -1,6 +1,5 @@
-//! The thread that accepts connections and answers probes. The protocol does not
-//! run there: making a large answer into JSON takes longer than a balancer waits
-//! for a probe.
+//! The thread that accepts connections and answers probes. MCP requests run elsewhere: turning a
+//! large answer into JSON takes longer than a balancer waits for a probe.
 
 use std::io;
 use std::sync::mpsc::channel;
@@ -11,7 +10,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinError;
 use tokio_util::task::AbortOnDropHandle;
 
-/// The thread. It ends when this is dropped, and drops its tasks.
+/// The thread. It ends, and drops its tasks, when this is dropped.
 pub(crate) struct IoThread {
     runtime: Handle,
     _end: oneshot::Sender<()>,
@@ -21,7 +20,7 @@ impl IoThread {
     pub(crate) fn start() -> io::Result<Self> {
         let (started, start) = channel();
         let (end, ended) = oneshot::channel::<()>();
-        // The runtime is made and dropped there: it may not be dropped in
+        // The thread creates and drops the runtime, because a runtime must not be dropped in
         // asynchronous code.
         thread::Builder::new()
             .name("skillhost-http".to_owned())
@@ -38,7 +37,7 @@ impl IoThread {
         Ok(Self { runtime, _end: end })
     }
 
-    /// Runs a future there, until it ends or this is dropped.
+    /// Runs a future on the thread, until it ends or the returned future is dropped.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         future: impl Future<Output = T> + Send + 'static,

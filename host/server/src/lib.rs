@@ -1,12 +1,13 @@
-//! The HTTP server of skillhost: MCP over streamable HTTP, bound to loopback unless there is a
-//! token, with limits, metrics, and an end that waits for requests in flight. The handler
-//! answers: any of rmcp's, made anew for each request, because nothing is kept between
-//! requests.
+//! The HTTP server of skillhost: MCP over streamable HTTP, with clients, limits, metrics, and a
+//! graceful shutdown. Without a token, it listens on loopback only.
+//!
+//! Any handler of rmcp can answer. It is created anew for each request, because the server stores
+//! nothing between requests.
 
 // The order is that of the layers, lowest first: a module uses only those above it.
 
 mod client;
-mod client_shares;
+mod budget;
 mod tls;
 mod options;
 mod shutdown;
@@ -16,17 +17,17 @@ mod metrics;
 mod headers;
 mod reply;
 mod network;
-mod places;
-mod quota;
-mod answer_bytes;
+mod slots;
+mod answer_budget;
 mod sessions;
 mod answer;
 mod changes;
 mod endpoint;
-mod peers;
+mod host_check;
 mod gate;
 mod write_timeout;
 mod stream;
+mod peer_watch;
 mod unix_socket;
 mod listeners;
 mod connection;
@@ -56,18 +57,18 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use client_shares::ClientShares;
+use budget::Budget;
 use connection::Acceptor;
 use endpoint::Endpoint;
 use gate::Gate;
+use host_check::HostCheck;
 use io_thread::IoThread;
 use listeners::Listeners;
-use peers::Peers;
-use places::Places;
 use reply::refusal;
 use sessions::Sessions;
 use skillhost::Occupancy;
 use skillhost_mcp::Changes;
+use slots::ConnectionSlots;
 
 pub use listeners::Sockets;
 pub use metrics::Metrics;
@@ -77,24 +78,26 @@ pub use skillhost::config::HttpLimits;
 pub use skillhost_identity::{Clients, Token};
 pub use tls::{Tls, TlsFiles};
 
-/// The address whose rules hold for a Unix socket: only this machine reaches it.
-const LOCAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+/// The address whose rules apply to a Unix socket, because only this machine reaches both.
+const LOCAL_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
-/// The time in which a peer can read that its request was broken off or its stream
-/// ended.
-const LAST_WORDS: Duration = Duration::from_millis(500);
+/// The time that peers have to read that their requests were aborted or their streams ended.
+const FINAL_WRITE_TIME: Duration = Duration::from_millis(500);
 
-/// Returns the occupancy of the host. None until the host is loaded.
+/// The pause between two reads of all issuers' keys.
+const KEY_PAUSE: Duration = Duration::from_secs(60 * 60);
+
+/// Returns the occupancy of the host, or `None` until the host is loaded.
 type OccupancySource = Arc<dyn Fn() -> Option<Occupancy> + Send + Sync>;
 
-/// A server that listens, and answers once it [serves](Server::serve).
+/// A server that listens. It answers once it [serves](Server::serve).
 pub struct Server {
     thread: IoThread,
     listeners: Listeners,
     address: Option<SocketAddr>,
     options: HttpOptions,
-    peers: Peers,
-    places: Arc<Places>,
+    host_check: Arc<HostCheck>,
+    slots: Arc<ConnectionSlots>,
     sessions: Arc<Sessions>,
     metrics: Arc<Metrics>,
     occupancy: Option<OccupancySource>,
@@ -106,45 +109,46 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// Those of [`Server::check`] and [`Server::on`], or if the system refuses.
+    /// Those of [`Server::check`] and [`Server::from_sockets`], or if the system refuses.
     pub async fn bind(address: SocketAddr, options: HttpOptions) -> anyhow::Result<Self> {
         Self::check(address, &options)?;
-        Self::on(Sockets::bind(address)?, options).await
+        Self::from_sockets(Sockets::bind(address)?, options).await
     }
 
     /// Listens on both loopback addresses, as [`Sockets::bind_localhost`] does.
     ///
     /// # Errors
     ///
-    /// Those of that and of [`Server::on`].
+    /// Those of [`Sockets::bind_localhost`] and [`Server::from_sockets`].
     pub async fn bind_localhost(port: u16, options: HttpOptions) -> anyhow::Result<Self> {
-        Self::on(Sockets::bind_localhost(port)?, options).await
+        Self::from_sockets(Sockets::bind_localhost(port)?, options).await
     }
 
     /// Checks that a server with these options may listen at an address.
     ///
     /// # Errors
     ///
-    /// If the address is not loopback and there is no token, or it stands for every
-    /// address and there are no allowed hosts; if an option is not valid.
+    /// If the address is not loopback and there is no token, if it stands for every address and
+    /// there are no allowed hosts, or if an option is not valid.
     pub fn check(address: SocketAddr, options: &HttpOptions) -> anyhow::Result<()> {
         let cannot = || cannot_serve(address);
         ensure!(
             options.token.is_some()
                 || !options.clients.is_empty()
                 || address.ip().to_canonical().is_loopback(),
-            "{}: it is reachable from other machines but without a token; set `token_file` in \
-             `[http]`, or `SKILLHOST_HTTP_TOKEN`, or a client in `[clients.NAME]`",
+            "{}: other machines can reach it, and there is no token; set `token_file` in `[http]`, or \
+             `SKILLHOST_HTTP_TOKEN`, or a client in `[clients.NAME]`",
             cannot()
         );
         let (hosts, origins) = (&options.allowed_hosts, &options.allowed_origins);
-        Peers::new(hosts, origins, address).with_context(cannot)?;
+        HostCheck::new(hosts, origins, address, options.tls.is_some()).with_context(cannot)?;
         let clients = options.clients.len() + usize::from(options.token.is_some());
         let limits = &options.limits;
-        for (most, key) in [(limits.requests, "requests"), (limits.streams, "streams")] {
-            ClientShares::check(most, clients, key).with_context(cannot)?;
+        for (limit, key) in [(limits.requests, "requests"), (limits.streams, "streams")] {
+            Budget::check(limit, clients, key).with_context(cannot)?;
         }
-        Places::new(limits.connections, clients, &options.trusted_proxies).with_context(cannot)?;
+        ConnectionSlots::new(limits.connections, clients, &options.trusted_proxies)
+            .with_context(cannot)?;
         Ok(())
     }
 
@@ -152,41 +156,44 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// If an option is not valid, or there is TLS.
+    /// If an option is not valid, or if TLS is configured.
     pub fn check_unix(path: &Path, options: &HttpOptions) -> anyhow::Result<()> {
         let cannot = || cannot_serve(format_args!("unix:{}", path.display()));
         ensure!(
             options.tls.is_none(),
-            "{}: a Unix socket has no TLS; leave `--tls-cert` and `tls_cert` in `[http]` out",
+            "{}: a Unix socket has no TLS; remove `--tls-cert` and `tls_cert` in `[http]`",
             cannot()
         );
-        Self::check(LOCAL, options)
+        Self::check(LOCAL_ADDRESS, options)
     }
 
-    /// Serves on sockets that are bound. On a Unix socket without a token and without
-    /// clients, only the user of this process and root may ask.
+    /// Returns a server on bound sockets.
+    ///
+    /// On a Unix socket without a token and without clients, only the user of this process and root
+    /// may send requests.
     ///
     /// # Errors
     ///
     /// Those of [`Server::check`] or [`Server::check_unix`], or if the system refuses.
-    pub async fn on(sockets: Sockets, mut options: HttpOptions) -> anyhow::Result<Self> {
-        let place = sockets.to_string();
-        let cannot = || cannot_serve(&place);
+    pub async fn from_sockets(sockets: Sockets, mut options: HttpOptions) -> anyhow::Result<Self> {
+        let name = sockets.to_string();
+        let cannot = || cannot_serve(&name);
         let address = sockets.address();
-        let checked = address.unwrap_or(LOCAL);
+        let checked = address.unwrap_or(LOCAL_ADDRESS);
         match sockets.path() {
             Some(path) => Self::check_unix(path, &options)?,
             None => Self::check(checked, &options)?,
         }
         if let Some(token) = options.token.take() {
-            options.clients = options.clients.and_unnamed(token)?;
+            options.clients = options.clients.with_unnamed(token)?;
         }
         let (hosts, origins) = (&options.allowed_hosts, &options.allowed_origins);
-        let peers = Peers::new(hosts, origins, checked).with_context(cannot)?;
-        let connections = places::affordable(options.limits.connections);
+        let host_check = HostCheck::new(hosts, origins, checked, options.tls.is_some());
+        let host_check = Arc::new(host_check.with_context(cannot)?);
+        let connections = slots::affordable_connections(options.limits.connections);
         let clients = options.clients.len();
-        let places = Places::new(connections, clients, &options.trusted_proxies);
-        let places = places.with_context(cannot)?;
+        let slots = ConnectionSlots::new(connections, clients, &options.trusted_proxies);
+        let slots = slots.with_context(cannot)?;
         let thread = IoThread::start().with_context(cannot)?;
         let listeners = thread.run(async { Listeners::new(sockets) }).await;
         Ok(Self {
@@ -194,8 +201,8 @@ impl Server {
             address,
             listeners: listeners.with_context(cannot)?.with_context(cannot)?,
             options,
-            peers,
-            places,
+            host_check,
+            slots,
             sessions: Sessions::new().with_context(cannot)?,
             metrics: Arc::default(),
             occupancy: None,
@@ -203,21 +210,21 @@ impl Server {
         })
     }
 
-    /// Returns the address, with the port that the system chose for port 0. For
-    /// localhost it is that of IPv4. None for a Unix socket.
+    /// Returns the address, with the port that the system chose for port 0. For localhost this is
+    /// the IPv4 address. `None` for a Unix socket.
     pub fn address(&self) -> Option<SocketAddr> {
         self.address
     }
 
-    /// Serves these metrics at `/metrics`. Without, only requests are counted.
+    /// Serves these metrics at `/metrics`. By default only requests are counted.
     #[must_use]
     pub fn metrics(mut self, metrics: Arc<Metrics>) -> Self {
         self.metrics = metrics;
         self
     }
 
-    /// Serves the host's occupancy at `/metrics`. While the source returns None,
-    /// the server is not ready.
+    /// Serves the host's occupancy at `/metrics`. The server is not ready while the source returns
+    /// `None`.
     #[must_use]
     pub fn occupancy(
         mut self,
@@ -227,126 +234,131 @@ impl Server {
         self
     }
 
-    /// Notifies clients of protocol revisions with sessions of these changes, on
-    /// the stream that such a client opens by GET. Without, a GET is refused.
+    /// Sends these changes to clients of revisions with sessions, on the stream that such a client
+    /// opens by GET. By default a GET is refused.
     #[must_use]
     pub fn changes(mut self, changes: Receiver<Changes>) -> Self {
         self.changes = Some(changes);
         self
     }
 
-    /// Returns what is notified when most of many connections have ended: an allocator may
-    /// then give their memory back to the system.
+    /// Returns a notification that fires when most of many connections have ended. The caller may
+    /// give their memory back to the system then.
     #[must_use]
     pub fn quiet(&self) -> Arc<Notify> {
-        Arc::clone(&self.places.quiet)
+        Arc::clone(&self.slots.quiet)
     }
 
-    /// Serves until the end is requested, and then until the requests in flight
-    /// are answered or the time for that has passed. Returns the number of
-    /// connections that were broken off.
+    /// Serves until the shutdown is requested, and then until the requests in flight are answered or
+    /// the time for that has passed. Returns the number of aborted connections.
     ///
-    /// A thread of its own accepts connections and answers probes. The handler
-    /// runs on the caller's runtime.
+    /// A thread of its own accepts connections and answers probes. The handler runs on the caller's
+    /// runtime.
     pub async fn serve<S: ServerHandler>(
         self,
         handler: impl Fn() -> io::Result<S> + Send + Sync + 'static,
         shutdown: &Shutdown,
     ) -> usize {
-        let Self {
-            thread,
-            listeners,
-            options,
-            peers,
-            places,
-            sessions,
-            metrics,
-            occupancy,
-            changes,
-            ..
-        } = self;
-        let limits = options.limits.clone();
-        let broken_off = CancellationToken::new();
-        let config = StreamableHttpServerConfig::default()
-            .with_legacy_session_mode(false)
-            .with_json_response(true)
-            .with_max_request_body_bytes(limits.body)
-            // The gate checks both, for `/metrics` too.
-            .disable_allowed_hosts()
-            .disable_allowed_origins();
-        let service =
-            StreamableHttpService::new(handler, Arc::<NeverSessionManager>::default(), config);
-        let endpoint = Arc::new(Endpoint::new(
-            service,
-            sessions,
-            changes,
-            &options,
-            shutdown.begun(),
-            &broken_off,
-        ));
-        let metadata = options.clients.resource_metadata().cloned();
-        let looking = options.clients.clone();
-        tokio::spawn(async move { looking.look_for_all_keys().await });
-        let gate = Arc::new(Gate {
-            peers,
-            clients: options.clients,
-        });
-        let scrape = {
-            let (metrics, occupancy) = (Arc::clone(&metrics), occupancy.clone());
-            move || {
-                let now = occupancy.as_ref().and_then(|occupancy| occupancy());
-                std::future::ready(scrape(&metrics, now))
-            }
-        };
-        let ready = {
-            let ending = shutdown.begun().clone();
-            move || std::future::ready(ready(&ending, occupancy.as_ref()))
-        };
-        let guarded = Router::new()
-            .route("/mcp", any(endpoint::answer::<S>))
-            .with_state(endpoint)
-            .route(gate::METRICS, get(scrape))
-            .route_layer(from_fn_with_state(gate, gate::admit));
-        let router = metadata.iter().fold(guarded, |router, metadata| {
-            metadata::serve(router, &metadata.paths, metadata.document.to_string())
-        });
-        let router = router
-            .route("/healthz", get("ok\n"))
-            .route("/readyz", get(ready))
-            .fallback(|| std::future::ready(refusal(StatusCode::NOT_FOUND, "no such path\n")));
-        let counted = Arc::clone(&metrics);
-        let router = router.layer(from_fn(move |request, next| {
-            gate::count(Arc::clone(&counted), request, next)
-        }));
+        let abort = CancellationToken::new();
+        let endpoint = self.endpoint(handler, shutdown, &abort);
+        let router = self.router(endpoint, shutdown);
+        let limits = self.options.limits;
+        let polling = self.options.clients;
+        let polling = async move { polling.poll_keys(KEY_PAUSE).await };
+        let _polling_keys = AbortOnDropHandle::new(tokio::spawn(polling));
+        let poll_files = |tls| Tls::poll(tls, tls::POLL_INTERVAL);
+        let tls = self.options.tls.clone().map(poll_files);
+        let _polling_files = tls.map(|polling| AbortOnDropHandle::new(tokio::spawn(polling)));
         let acceptor = Acceptor {
             router,
             runtime: Handle::current(),
             limits: limits.clone(),
-            places,
-            metrics,
-            tls: options.tls.clone(),
-            ending: shutdown.begun().clone(),
+            slots: self.slots,
+            metrics: self.metrics,
+            tls: self.options.tls,
+            shutdown: shutdown.begun().clone(),
         };
-        let follow = |tls| AbortOnDropHandle::new(tokio::spawn(Tls::follow(tls, tls::LOOK)));
-        let _following = options.tls.map(follow);
+        let listeners = self.listeners;
         let forced = shutdown.forced().clone();
-        let served = thread.run(async move {
+        let served = self.thread.run(async move {
             let mut open = acceptor.accept(listeners).await;
             tokio::select! {
                 () = join_all(&mut open) => return 0,
                 () = tokio::time::sleep(limits.shutdown_time) => {}
                 () = forced.cancelled() => {}
             }
-            let left = open.len();
-            broken_off.cancel();
-            let _ = tokio::time::timeout(LAST_WORDS, join_all(&mut open)).await;
+            let aborted = open.len();
+            abort.cancel();
+            let _ = tokio::time::timeout(FINAL_WRITE_TIME, join_all(&mut open)).await;
             open.shutdown().await;
-            left
+            aborted
         });
         served.await.unwrap_or_else(|error| {
             tracing::error!("the server failed: {error}");
             0
         })
+    }
+
+    /// Returns the endpoint `/mcp`.
+    fn endpoint<S: ServerHandler>(
+        &self,
+        handler: impl Fn() -> io::Result<S> + Send + Sync + 'static,
+        shutdown: &Shutdown,
+        abort: &CancellationToken,
+    ) -> Arc<Endpoint<S>> {
+        let config = StreamableHttpServerConfig::default()
+            .with_legacy_session_mode(false)
+            .with_json_response(true)
+            .with_max_request_body_bytes(self.options.limits.body)
+            // The gate checks both, for `/metrics` too.
+            .disable_allowed_hosts()
+            .disable_allowed_origins();
+        let service =
+            StreamableHttpService::new(handler, Arc::<NeverSessionManager>::default(), config);
+        Arc::new(Endpoint::new(
+            service,
+            Arc::clone(&self.sessions),
+            self.changes.clone(),
+            &self.options,
+            shutdown.begun(),
+            abort,
+        ))
+    }
+
+    /// Returns the routes of all paths.
+    fn router<S: ServerHandler>(&self, endpoint: Arc<Endpoint<S>>, shutdown: &Shutdown) -> Router {
+        let scrape = {
+            let (metrics, occupancy) = (Arc::clone(&self.metrics), self.occupancy.clone());
+            move || {
+                let occupancy = occupancy.as_ref().and_then(|occupancy| occupancy());
+                std::future::ready(scrape(&metrics, occupancy))
+            }
+        };
+        let ready = {
+            let (shutdown, occupancy) = (shutdown.begun().clone(), self.occupancy.clone());
+            move || std::future::ready(ready(&shutdown, occupancy.as_ref()))
+        };
+        let gate = Arc::new(Gate {
+            host_check: Arc::clone(&self.host_check),
+            clients: self.options.clients.clone(),
+        });
+        let guarded = Router::new()
+            .route("/mcp", any(endpoint::answer::<S>))
+            .with_state(endpoint)
+            .route(gate::METRICS_PATH, get(scrape))
+            .route_layer(from_fn_with_state(gate, gate::admit));
+        let metadata = self.options.clients.resource_metadata();
+        let router = metadata.iter().fold(guarded, |router, metadata| {
+            metadata::serve(router, &metadata.paths, metadata.document.to_string())
+        });
+        let metrics = Arc::clone(&self.metrics);
+        router
+            .route("/healthz", get("ok\n"))
+            .route("/readyz", get(ready))
+            .fallback(|| std::future::ready(refusal(StatusCode::NOT_FOUND, "no such path\n")))
+            .layer(from_fn(move |request, next| {
+                gate::count(Arc::clone(&metrics), request, next)
+            }))
     }
 }
 
@@ -359,22 +371,20 @@ async fn join_all(open: &mut JoinSet<()>) {
 }
 
 /// Answers `/readyz`: whether a balancer may send new requests.
-fn ready(ending: &CancellationToken, occupancy: Option<&OccupancySource>) -> Response {
-    if ending.is_cancelled() {
-        return reply::ending();
+fn ready(shutdown: &CancellationToken, occupancy: Option<&OccupancySource>) -> Response {
+    if shutdown.is_cancelled() {
+        return reply::shutting_down();
     }
-    match occupancy.is_none_or(|occupancy| occupancy().is_some()) {
-        true => "ready\n".into_response(),
-        false => refusal(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "the tools are being loaded\n",
-        ),
+    if occupancy.is_some_and(|occupancy| occupancy().is_none()) {
+        let text = "the tools are being loaded\n";
+        return refusal(StatusCode::SERVICE_UNAVAILABLE, text);
     }
+    "ready\n".into_response()
 }
 
-fn scrape(metrics: &Metrics, now: Option<Occupancy>) -> Response {
-    match metrics.scrape(now) {
-        Ok(figures) => ([(CONTENT_TYPE, metrics::MEDIA_TYPE)], figures).into_response(),
+fn scrape(metrics: &Metrics, occupancy: Option<Occupancy>) -> Response {
+    match metrics.scrape(occupancy) {
+        Ok(text) => ([(CONTENT_TYPE, metrics::MEDIA_TYPE)], text).into_response(),
         Err(error) => {
             tracing::error!("cannot write the metrics: {error}");
             StatusCode::INTERNAL_SERVER_ERROR.into_response()

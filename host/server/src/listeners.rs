@@ -1,6 +1,5 @@
-//! The sockets on which a server listens: one of TCP, one for each loopback address, or a
-//! Unix socket. They are bound before the server runs, because a process that has
-//! confined itself binds none.
+//! The sockets that a server listens on: one TCP socket, one for each loopback address, or a Unix
+//! socket. They are bound before the server runs, because a confined process cannot bind any.
 
 use std::fmt;
 use std::io;
@@ -19,7 +18,7 @@ use crate::unix_socket;
 /// The most connections that wait to be accepted.
 const BACKLOG: i32 = 1024;
 
-/// Sockets that are bound.
+/// The bound sockets of a server.
 #[derive(Debug)]
 pub struct Sockets(Bound);
 
@@ -52,14 +51,14 @@ impl Sockets {
         }))
     }
 
-    /// Listens on both loopback addresses, 127.0.0.1 and ::1, which `localhost` may
-    /// stand for. Asks no resolver. On a machine without IPv6 it listens on
-    /// 127.0.0.1 alone.
+    /// Listens on both loopback addresses, 127.0.0.1 and ::1, which `localhost` may stand for.
+    ///
+    /// Uses no resolver. On a machine without IPv6, listens on 127.0.0.1 alone.
     ///
     /// # Errors
     ///
-    /// If the system refuses. Another program that listens on one of the two is an
-    /// error: it would get a part of the clients.
+    /// If the system refuses, or if another program listens on one of the two addresses: it would
+    /// get some of the clients.
     pub fn bind_localhost(port: u16) -> anyhow::Result<Self> {
         let mut sockets = Self::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;
         if let Self(Bound::Tcp {
@@ -69,7 +68,7 @@ impl Sockets {
             let other = SocketAddr::from((Ipv6Addr::LOCALHOST, address.port()));
             match bind(other) {
                 Ok(listener) => *second = Some(listener),
-                Err(error) if is_without_address(&error) => {}
+                Err(error) if is_missing_address(&error) => {}
                 Err(error) => {
                     let cannot = format!("cannot serve at `{other}`");
                     return Err(anyhow::Error::from(error).context(cannot));
@@ -79,13 +78,12 @@ impl Sockets {
         Ok(sockets)
     }
 
-    /// Listens on a Unix socket, whose file gets this mode. A socket that nobody listens
-    /// on is replaced.
+    /// Listens on a Unix socket, whose file gets this mode. Replaces a socket that nobody listens
+    /// on.
     ///
     /// # Errors
     ///
-    /// If another process listens there, if there is another file, or if the system
-    /// refuses.
+    /// If another process listens at the path, if another file is there, or if the system refuses.
     pub fn bind_unix(path: &Path, mode: u32) -> anyhow::Result<Self> {
         let listener = unix_socket::bind(path, mode, BACKLOG);
         let listener =
@@ -96,8 +94,8 @@ impl Sockets {
         }))
     }
 
-    /// Returns the address, with the port that the system chose for port 0. For
-    /// localhost it is that of IPv4. None for a Unix socket.
+    /// Returns the address, with the port that the system chose for port 0. For localhost this is
+    /// the IPv4 address. `None` for a Unix socket.
     pub fn address(&self) -> Option<SocketAddr> {
         match &self.0 {
             Bound::Tcp { address, .. } => Some(*address),
@@ -132,7 +130,7 @@ fn bind(address: SocketAddr) -> io::Result<net::TcpListener> {
     Ok(listener)
 }
 
-/// The sockets of a server that runs.
+/// The sockets of a running server.
 pub(crate) enum Listeners {
     Tcp(TcpListener, Option<TcpListener>),
     Unix(tokio::net::UnixListener),
@@ -165,7 +163,7 @@ impl Listeners {
                 let peer = stream.peer_cred()?;
                 let peer = Peer::Process {
                     user: peer.uid(),
-                    // None and 0: it is in a namespace that this process does not see.
+                    // A process in a namespace that this process does not see has no number.
                     process: peer.pid().map_or(0, i32::cast_unsigned),
                 };
                 return Ok((Stream::Unix(stream), peer));
@@ -175,8 +173,8 @@ impl Listeners {
     }
 }
 
-/// Checks whether the machine has no such address, such as one of IPv6.
-fn is_without_address(error: &io::Error) -> bool {
-    let known = error.raw_os_error().map(Errno::from_raw_os_error);
-    matches!(known, Some(Errno::ADDRNOTAVAIL | Errno::AFNOSUPPORT))
+/// Returns whether the machine lacks an address, such as an IPv6 one.
+fn is_missing_address(error: &io::Error) -> bool {
+    let errno = error.raw_os_error().map(Errno::from_raw_os_error);
+    matches!(errno, Some(Errno::ADDRNOTAVAIL | Errno::AFNOSUPPORT))
 }

@@ -1,10 +1,10 @@
-//! The document that tells peers how to get an access token (RFC 9728).
+//! The protected resource metadata (RFC 9728): tells peers how to get an access token.
 
 use axum::Router;
 use axum::http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, CONTENT_TYPE};
 use axum::routing::get;
 
-/// Serves what tells peers how to get an access token. Pages of any origin may read it.
+/// Serves the document at its paths. Pages of any origin may read it.
 pub(crate) fn serve(router: Router, paths: &[String], document: String) -> Router {
     let headers = [
         (CONTENT_TYPE, "application/json"),
@@ -15,7 +15,7 @@ pub(crate) fn serve(router: Router, paths: &[String], document: String) -> Route
         let answer = answer.clone();
         router.route(path, get(move || std::future::ready(answer.clone())))
     };
-    // A segment that begins with `*` or `:` is taken literally.
+    // Take a segment that begins with `*` or `:` literally.
     let router = router.without_v07_checks();
     paths.iter().fold(router, add)
 }
@@ -30,11 +30,11 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn metadata_is_served_at_the_path_as_it_is_written() {
+    async fn serves_document_at_literal_path() {
         for path in ["/mcp", "/*x", "/:x", "/a/*"] {
             let router = serve(Router::new(), &[path.to_owned()], "{}".to_owned());
-            for (asked, status) in [(path, 200), ("/other", 404)] {
-                let request = Request::get(asked).body(Body::empty()).unwrap();
+            for (requested, status) in [(path, 200), ("/other", 404)] {
+                let request = Request::get(requested).body(Body::empty()).unwrap();
                 let service = TowerToHyperService::new(router.clone());
                 let answer = service.call(request).await.unwrap();
                 assert_eq!(answer.status(), status, "{path}");

@@ -1,6 +1,6 @@
-//! The metrics, and `/metrics`: the OpenMetrics text format, which Prometheus
-//! reads. The name, type, labels, unit and help of a metric stand only in
-//! [`Metrics::default`]; a test holds the table of docs/serving.md to them.
+//! The metrics of a server, in the OpenMetrics text format, which Prometheus reads. The name,
+//! type, labels, unit and help of a metric stand only in [`Metrics::default`]; a test compares the
+//! table of docs/serving.md with them.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -19,30 +19,30 @@ use skillhost_mcp::FolderCounts;
 /// The media type of `/metrics`.
 pub(crate) const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// The bounds of the buckets for durations, in seconds: a small file takes a tenth
-/// of a millisecond, and ten seconds is the default limit of a call.
-const SECONDS: [f64; 16] = [
+/// The bucket bounds for durations, in seconds. Reading a small file takes a tenth of a
+/// millisecond, and ten seconds is the default limit of a call.
+const DURATION_BUCKETS: [f64; 16] = [
     0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5,
     5.0, 10.0,
 ];
 
-/// The bounds of the buckets for memory: 1 MiB to 1 GiB.
-const BYTES: [f64; 11] = {
+/// The bucket bounds for memory: 1 MiB to 1 GiB.
+const MEMORY_BUCKETS: [f64; 11] = {
     let mut bounds = [1_048_576.0; 11];
-    let mut at = 1;
-    while at < bounds.len() {
-        bounds[at] = bounds[at - 1] * 2.0;
-        at += 1;
+    let mut index = 1;
+    while index < bounds.len() {
+        bounds[index] = bounds[index - 1] * 2.0;
+        index += 1;
     }
     bounds
 };
 
-/// The label for calls of unknown tools. No tool can have it as its name.
+/// The label for calls of unknown tools. No tool can have this name.
 const NO_TOOL: &str = "(none)";
 
-/// Counts requests, and calls if it is a host's
-/// [observer](skillhost::HostBuilder::observer). Peers cannot add series: labels
-/// are the names of loaded tools, and words of the program.
+/// The metrics of a server: its requests, and the calls of a host whose
+/// [observer](skillhost::HostBuilder::observer) this is. Peers cannot add series: labels are the
+/// names of loaded tools, and fixed words.
 pub struct Metrics {
     registry: Registry,
     calls: Labelled<3, Counter>,
@@ -72,12 +72,12 @@ impl Default for Metrics {
                 ("call_duration", Some(Unit::Seconds)),
                 ["tool"],
                 "Time from a call's arrival to its end, waiting included",
-                || Histogram::new(SECONDS),
+                || Histogram::new(DURATION_BUCKETS),
             ),
             call_memory: table.single(
                 ("call_memory", Some(Unit::Bytes)),
                 "Most linear memory of a call's guest",
-                Histogram::new(BYTES),
+                Histogram::new(MEMORY_BUCKETS),
             ),
             calls_running: table.single(
                 ("calls_running", None),
@@ -102,7 +102,7 @@ impl Default for Metrics {
             folders: table.labelled(
                 ("folders", None),
                 ["noticed_by"],
-                "Folders in which changes are noticed, by the kernel's events or by looks in turns",
+                "Folders in which changes are noticed, by events of the kernel or by polling",
                 Gauge::default,
             ),
             http_requests: table.labelled(
@@ -128,7 +128,7 @@ impl Default for Metrics {
     }
 }
 
-/// The registry while metrics are added to it.
+/// The registry while it is filled.
 struct MetricTable(Registry);
 
 impl MetricTable {
@@ -171,8 +171,8 @@ struct Labelled<const N: usize, M> {
 }
 
 impl<const N: usize, M: Clone> Labelled<N, M> {
-    /// Returns the metric with these values of its labels.
-    fn with(&self, values: [Cow<'static, str>; N]) -> M {
+    /// Returns the metric with these label values.
+    fn get(&self, values: [Cow<'static, str>; N]) -> M {
         let mut values = values.into_iter();
         let set = self
             .labels
@@ -184,26 +184,26 @@ impl<const N: usize, M: Clone> Labelled<N, M> {
 impl Metrics {
     /// Sets the numbers of folders in which changes are noticed.
     pub fn set_folders(&self, counts: FolderCounts) {
-        for (by, count) in [("events", counts.watched), ("turns", counts.in_turns)] {
+        for (method, count) in [("events", counts.watched), ("turns", counts.in_turns)] {
             let count = i64::try_from(count).unwrap_or(i64::MAX);
-            self.folders.with([by.into()]).set(count);
+            self.folders.get([method.into()]).set(count);
         }
     }
 
     /// Counts an answer.
     pub(crate) fn count_answer(&self, endpoint: &'static str, status: u16) {
         let labels = [endpoint.into(), status.to_string().into()];
-        self.http_requests.with(labels).inc();
+        self.http_requests.get(labels).inc();
     }
 
-    /// Writes all metrics, with the current occupancy of the host.
-    pub(crate) fn scrape(&self, now: Option<Occupancy>) -> Result<String, fmt::Error> {
-        if let Some(now) = now {
+    /// Returns all metrics as text, with the current occupancy of the host.
+    pub(crate) fn scrape(&self, occupancy: Option<Occupancy>) -> Result<String, fmt::Error> {
+        if let Some(occupancy) = occupancy {
             let gauges = [
-                (&self.calls_running, now.running),
-                (&self.calls_waiting, now.waiting),
-                (&self.sandbox_memory, now.memory),
-                (&self.components_refused, now.refused_components),
+                (&self.calls_running, occupancy.running),
+                (&self.calls_waiting, occupancy.waiting),
+                (&self.sandbox_memory, occupancy.memory),
+                (&self.components_refused, occupancy.refused_components),
             ];
             for (gauge, value) in gauges {
                 gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
@@ -223,9 +223,9 @@ impl Observer for Metrics {
         };
         let reason = call.outcome.reason().unwrap_or_default();
         let labels = [tool.clone(), call.outcome.name().into(), reason.into()];
-        self.calls.with(labels).inc();
+        self.calls.get(labels).inc();
         let seconds = call.duration.as_secs_f64();
-        self.call_duration.with([tool]).observe(seconds);
+        self.call_duration.get([tool]).observe(seconds);
         if let Some(memory) = call.memory {
             self.call_memory.observe(memory as f64);
         }

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-/// The addresses that begin with the same bits.
+/// A range of addresses that begin with the same bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Network {
     address: IpAddr,
@@ -10,22 +10,22 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// Reads an address, or an address and a number of bits.
+    /// Parses an address, or an address and a number of bits.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (address, bits) = match text.split_once('/') {
             Some((address, bits)) => (address, Some(bits)),
             None => (text, None),
         };
         let address: IpAddr = address.parse().ok()?;
-        let most = if address.is_ipv4() { 32 } else { 128 };
+        let max_bits = if address.is_ipv4() { 32 } else { 128 };
         let bits: u8 = match bits {
-            // Digits alone: `+8` would be a number too.
+            // Only digits: `+8` would parse too.
             Some(bits) if !bits.bytes().all(|byte| byte.is_ascii_digit()) => return None,
-            Some(bits) => bits.parse().ok().filter(|bits| *bits <= most)?,
-            None => most,
+            Some(bits) => bits.parse().ok().filter(|bits| *bits <= max_bits)?,
+            None => max_bits,
         };
         Some(match (address.to_canonical(), address) {
-            // An IPv4 network that is mapped to IPv6.
+            // An IPv4 network, mapped to IPv6.
             (mapped @ IpAddr::V4(_), IpAddr::V6(_)) => Self {
                 address: mapped,
                 bits: bits.checked_sub(96)?,
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_networks_exactly() {
+    fn parses_networks_strictly() {
         for (network, inside, outside) in [
             ("10.0.0.9", "10.0.0.9", "10.0.0.8"),
             ("10.0.0.0/8", "10.255.0.1", "11.0.0.1"),
@@ -63,9 +63,9 @@ mod tests {
             ("2001:db8::/33", "2001:db8:7fff::1", "2001:db8:8000::1"),
             ("::/0", "::1", "127.0.0.1"),
         ] {
-            let read = Network::parse(network).unwrap();
-            assert!(read.contains(inside.parse().unwrap()), "{network}");
-            assert!(!read.contains(outside.parse().unwrap()), "{network}");
+            let parsed = Network::parse(network).unwrap();
+            assert!(parsed.contains(inside.parse().unwrap()), "{network}");
+            assert!(!parsed.contains(outside.parse().unwrap()), "{network}");
         }
         for wrong in [
             "",

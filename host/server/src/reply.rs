@@ -1,43 +1,42 @@
-//! Answers of the server itself: a status, and a line for people.
+//! Answers of the server itself: a status and a line of text.
 
 use axum::http::StatusCode;
 use axum::http::header::{CONNECTION, HeaderValue, RETRY_AFTER};
 use axum::response::{IntoResponse as _, Response};
-use skillhost_identity::ShareError;
+use skillhost_identity::BudgetError;
 
-/// The text for a request or connection too many.
+/// The text of an answer to a request or connection beyond a limit.
 pub(crate) const BUSY: &str = "the server is busy, try again\n";
 
-/// The seconds after which the peer may try again.
+/// The number of seconds after which a peer may try again.
 pub(crate) const RETRY_AFTER_SECONDS: &str = "1";
 
-/// Returns a refusal with a line of text.
+/// Refuses a request with a line of text.
 pub(crate) fn refusal(status: StatusCode, text: impl Into<String>) -> Response {
     (status, text.into()).into_response()
 }
 
-/// Returns the refusal of a request too many.
+/// Refuses a request beyond a limit.
 pub(crate) fn busy() -> Response {
     let headers = [(RETRY_AFTER, RETRY_AFTER_SECONDS)];
     (StatusCode::SERVICE_UNAVAILABLE, headers, BUSY).into_response()
 }
 
-/// Returns the refusal of a request past its client's minute.
-pub(crate) fn used_up(why: &ShareError) -> Response {
-    let headers = [(RETRY_AFTER, why.seconds().to_string())];
-    (StatusCode::TOO_MANY_REQUESTS, headers, format!("{why}\n")).into_response()
+/// Refuses a request of a client that has used up its budget.
+pub(crate) fn over_budget(error: &BudgetError) -> Response {
+    let headers = [(RETRY_AFTER, error.retry_after().to_string())];
+    (StatusCode::TOO_MANY_REQUESTS, headers, format!("{error}\n")).into_response()
 }
 
-/// Returns the refusal of a request that the server's end breaks off, or that
-/// arrives then.
-pub(crate) fn ending() -> Response {
+/// Refuses a request because the server is shutting down.
+pub(crate) fn shutting_down() -> Response {
     let status = StatusCode::SERVICE_UNAVAILABLE;
-    closing(refusal(status, "the server is ending\n"))
+    and_close(refusal(status, "the server is ending\n"))
 }
 
-/// Closes the connection after an answer: what is left of the request would be
-/// read as the next one, or waited for.
-pub(crate) fn closing(mut answer: Response) -> Response {
+/// Closes the connection after an answer. Otherwise the rest of the request would be read as the
+/// next request, or waited for.
+pub(crate) fn and_close(mut answer: Response) -> Response {
     let close = HeaderValue::from_static("close");
     answer.headers_mut().insert(CONNECTION, close);
     answer

@@ -1,10 +1,10 @@
-//! Sessions of clients with a handshake. Such a client cancels a call by another
-//! request, and not by closing the connection. It gets a session id at its
-//! handshake and sends it with every request, so that a cancellation finds the
-//! call. Nothing else is kept: no request needs a session id.
+//! Sessions of clients with a handshake. Such a client cancels a call by another request instead
+//! of closing the connection. It gets a session id at its handshake and sends it with every
+//! request, so that a cancellation finds the call. The server stores nothing else about a session,
+//! and no request needs a session id.
 //!
-//! The id of a client with a name says whose it is, so that no other client can use
-//! it, whichever instance of the server it asks.
+//! The session id of a client with a name ends with a mark of that client. So no other client can
+//! use it, on any instance of the server.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -23,26 +23,28 @@ use tokio_util::sync::CancellationToken;
 
 use crate::headers::{self, SESSION_ID};
 
-/// The most bytes of a session id. Guards against: a peer that makes keys of large
-/// headers.
-const SESSION_ID_BYTES: usize = 64;
+/// The most bytes of a session id. Guards against: a peer that uses large headers as keys.
+const MAX_SESSION_ID_BYTES: usize = 64;
 
-/// The digits of a session id, and of the mark of its owner behind them.
+/// The number of hex digits of a session's label.
 const LABEL_DIGITS: usize = 32;
+
+/// The number of hex digits of the owner's mark, which follows the label.
 const MARK_DIGITS: usize = 16;
 
-/// The requests in flight, by session id and request id.
+/// The sessions of a server, with their requests in flight.
 pub(crate) struct Sessions {
     secret: [u8; 32],
     issued: AtomicU64,
     in_flight: Mutex<HashMap<RequestKey, CancellationToken>>,
 }
 
+/// The session id and the id of a request.
 type RequestKey = (Box<str>, RequestId);
 
 /// The meaning of a message for its session.
 pub(crate) enum MessageKind {
-    /// Its beginning. The answer carries this session id.
+    /// The handshake. The answer needs this session id.
     Handshake(HeaderValue),
     /// A request that the client can cancel.
     Request(CancellableRequest),
@@ -50,7 +52,7 @@ pub(crate) enum MessageKind {
     Other,
 }
 
-/// A request that can be cancelled until this is dropped.
+/// A request that the client can cancel until this is dropped.
 pub(crate) struct CancellableRequest {
     sessions: Arc<Sessions>,
     key: RequestKey,
@@ -68,8 +70,8 @@ impl Sessions {
         }))
     }
 
-    /// Classifies a message. A cancellation is passed on to its request. A message
-    /// of a revision without sessions names its method in a header and is not read.
+    /// Classifies a message, and cancels the request that a cancellation names. A message of a
+    /// revision without sessions names its method in a header, and its body is not parsed.
     pub(crate) fn classify(
         self: &Arc<Self>,
         headers: &HeaderMap,
@@ -88,14 +90,14 @@ impl Sessions {
         let method: Option<Cow<'_, str>> = method.and_then(|method| method.read().ok());
         match (session, method.as_deref()) {
             (None, Some("initialize")) => MessageKind::Handshake(self.new_id(client)),
-            (Some(session), Some(method)) if session.len() <= SESSION_ID_BYTES => {
-                self.classify_in(session, method, message)
+            (Some(session), Some(method)) if session.len() <= MAX_SESSION_ID_BYTES => {
+                self.classify_in_session(session, method, message)
             }
             _ => MessageKind::Other,
         }
     }
 
-    fn classify_in(
+    fn classify_in_session(
         self: &Arc<Self>,
         session: &str,
         method: &str,
@@ -117,10 +119,10 @@ impl Sessions {
             return MessageKind::Other;
         };
         match self.in_flight().entry(key.clone()) {
-            // An id that is used twice at a time names the first request alone.
+            // An id that is used twice at a time names only the first request.
             Entry::Occupied(_) => MessageKind::Other,
-            Entry::Vacant(free) => {
-                let cancelled = free.insert(CancellationToken::new()).clone();
+            Entry::Vacant(entry) => {
+                let cancelled = entry.insert(CancellationToken::new()).clone();
                 MessageKind::Request(CancellableRequest {
                     sessions: Arc::clone(self),
                     key,
@@ -130,7 +132,7 @@ impl Sessions {
         }
     }
 
-    /// Returns a session id that is new and cannot be guessed.
+    /// Returns a new session id that cannot be guessed.
     fn new_id(&self, client: Option<&Client>) -> HeaderValue {
         let number = self.issued.fetch_add(1, Ordering::Relaxed);
         let digest = Sha256::new()
@@ -150,22 +152,22 @@ impl Sessions {
     }
 }
 
-/// Checks that the session id of a request, if it has one, can be that of this client.
-pub(crate) fn has_own(headers: &HeaderMap, client: &Client) -> bool {
+/// Returns whether the session id of a request, if it has one, can belong to this client.
+pub(crate) fn may_use(headers: &HeaderMap, client: &Client) -> bool {
     let mut ids = headers.get_all(SESSION_ID).iter();
     ids.all(|id| {
         let id = id.to_str().unwrap_or_default();
         match (client.name(), id.split_at_checked(LABEL_DIGITS)) {
             (Some(name), Some((label, mark))) => mark == owner_mark(label, name),
             (Some(_), None) => false,
-            // Without a name, it is only a label, but none of a client with a name.
+            // The client without a name may use any id but those with a mark.
             (None, _) => id.len() != LABEL_DIGITS + MARK_DIGITS,
         }
     })
 }
 
-/// Returns what a session id says of the client whose it is. It is no secret: a client
-/// can make only marks of its own that the server takes.
+/// Returns the mark of a session's owner. It is not a secret: the server accepts it from its owner
+/// alone.
 fn owner_mark(label: &str, name: &str) -> String {
     let digest = Sha256::new()
         .chain_update("session")
@@ -190,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_tell_nothing_of_those_of_another_server() {
+    fn session_ids_of_two_servers_differ() {
         let first_ids = || {
             let sessions = Sessions::new().unwrap();
             [(); 8].map(|()| sessions.new_id(None))

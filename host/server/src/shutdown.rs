@@ -1,11 +1,11 @@
-//! The end of a server: in order when it is requested once, at once when twice.
+//! Shutdown: graceful when it is requested once, immediate when it is requested twice.
 
 use std::io;
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// Requests the end of a server. Cheap to clone; all clones are the same.
+/// Requests the shutdown of a server. Cheap to clone; all clones request the same shutdown.
 #[derive(Debug, Clone, Default)]
 pub struct Shutdown {
     begun: CancellationToken,
@@ -38,8 +38,8 @@ impl Shutdown {
         Ok(shutdown)
     }
 
-    /// Requests the end. The first time, requests in flight are finished; the
-    /// second time, they are broken off.
+    /// Requests the shutdown. The first time, requests in flight are finished; the second time, they
+    /// are aborted.
     pub fn request(&self) {
         if self.begun.is_cancelled() {
             self.forced.cancel();
@@ -47,8 +47,8 @@ impl Shutdown {
         self.begun.cancel();
     }
 
-    /// Waits until the end is requested. A handler that keeps streams open ends
-    /// them then, as the protocol says.
+    /// Waits until the shutdown is requested. A handler ends its open streams then, as the protocol
+    /// says.
     pub async fn requested(&self) {
         self.begun.cancelled().await;
     }

@@ -5,8 +5,8 @@ use std::os::fd::AsFd as _;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use rustix::net::RecvFlags;
-use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use rustix::net::{RecvFlags, SendFlags};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
 use tokio::net::{TcpStream, UnixStream};
 
 /// The stream of a connection.
@@ -16,37 +16,37 @@ pub(crate) enum Stream {
 }
 
 impl Stream {
-    /// Waits for the first bytes, and looks at them without reading them.
+    /// Waits for the first bytes, and copies them without consuming them.
     pub(crate) async fn peek(&self, start: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Tcp(stream) => stream.peek(start).await,
             Self::Unix(stream) => {
-                let look = || {
+                let peek = || {
                     let (_, count) = rustix::net::recv(stream, &mut *start, RecvFlags::PEEK)?;
                     Ok(count)
                 };
-                stream.async_io(Interest::READABLE, look).await
+                stream.async_io(Interest::READABLE, peek).await
             }
         }
     }
 
     /// Registers the stream with the current runtime.
-    pub(crate) fn move_here(self) -> io::Result<Self> {
+    pub(crate) fn register_here(self) -> io::Result<Self> {
         Ok(match self {
             Self::Tcp(stream) => Self::Tcp(TcpStream::from_std(stream.into_std()?)?),
             Self::Unix(stream) => Self::Unix(UnixStream::from_std(stream.into_std()?)?),
         })
     }
 
-    /// Sends each write at once.
-    pub(crate) fn send_at_once(&self) {
+    /// Disables the delay of small writes.
+    pub(crate) fn set_no_delay(&self) {
         if let Self::Tcp(stream) = self {
             let _ = stream.set_nodelay(true);
         }
     }
 
-    /// Returns a second handle, to watch the stream without reading.
-    pub(crate) fn watch(&self) -> io::Result<Self> {
+    /// Returns a second handle of the same connection.
+    pub(crate) fn second_handle(&self) -> io::Result<Self> {
         Ok(match self {
             Self::Tcp(stream) => {
                 let handle = stream.as_fd().try_clone_to_owned()?;
@@ -59,24 +59,44 @@ impl Stream {
         })
     }
 
-    /// Waits until the peer has closed its side. hyper does not notice that while
-    /// bytes follow a request. Guards against: calls that go on when their peer is
-    /// gone.
-    pub(crate) async fn hung_up(&self) {
-        // The connection reads the bytes; clear readiness to wait for more.
-        let nothing = || io::Result::<()>::Err(io::ErrorKind::WouldBlock.into());
+    /// Sends bytes at once, and returns how many. Does not depend on the readiness that this handle
+    /// knows of, which waiting clears.
+    pub(crate) fn send_now(&self, bytes: &[u8]) -> rustix::io::Result<usize> {
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        match self {
+            Self::Tcp(stream) => rustix::net::send(stream, bytes, flags),
+            Self::Unix(stream) => rustix::net::send(stream, bytes, flags),
+        }
+    }
+
+    /// Waits until the peer has closed its sending side. Reads nothing, so it also notices that
+    /// when bytes follow a request, unlike hyper.
+    pub(crate) async fn read_closed(&self) {
+        self.reached(Interest::READABLE, Ready::is_read_closed)
+            .await;
+    }
+
+    /// Waits until the peer can receive nothing more.
+    pub(crate) async fn write_closed(&self) {
+        self.reached(Interest::WRITABLE, Ready::is_write_closed)
+            .await;
+    }
+
+    /// Waits until the stream is in a state, or fails.
+    async fn reached(&self, interest: Interest, is_reached: fn(Ready) -> bool) {
+        // Another handle reads and writes. Clear the readiness to wait for the next event.
+        let clear = || io::Result::<()>::Err(io::ErrorKind::WouldBlock.into());
         loop {
             let ready = match self {
-                Self::Tcp(stream) => stream.ready(Interest::READABLE).await,
-                Self::Unix(stream) => stream.ready(Interest::READABLE).await,
+                Self::Tcp(stream) => stream.ready(interest).await,
+                Self::Unix(stream) => stream.ready(interest).await,
             };
-            match ready {
-                Ok(seen) if !seen.is_read_closed() => {}
-                _ => return,
+            if ready.map_or(true, is_reached) {
+                return;
             }
             let _ = match self {
-                Self::Tcp(stream) => stream.try_io(Interest::READABLE, nothing),
-                Self::Unix(stream) => stream.try_io(Interest::READABLE, nothing),
+                Self::Tcp(stream) => stream.try_io(interest, clear),
+                Self::Unix(stream) => stream.try_io(interest, clear),
             };
         }
     }

@@ -1,6 +1,6 @@
-//! TLS: the server's certificate and key, read from files and read again when they
-//! change, and the names of a peer's certificate. Not here: which client has such a name,
-//! which `skillhost-identity` knows.
+//! TLS: the server's certificate and key, which are read from files and read again when they change,
+//! and the names in a peer's certificate. Not here: the clients with such names, which
+//! `skillhost-identity` knows.
 
 use std::fmt;
 use std::fs::File;
@@ -15,39 +15,40 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::{RootCertStore, ServerConfig};
-use skillhost::named_file;
+use skillhost::{Trust, named_file};
 use skillhost_identity::CertificateNames;
 use tokio_rustls::TlsAcceptor;
 use webpki::{EndEntityCert, KeyUsage};
 
-/// The most bytes of a file. Guards against: a file that is something else.
-const FILE_BYTES: u64 = 1 << 20;
+/// The most bytes of a file. Guards against: a file that holds something else.
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// The time between two looks at the files.
-pub(crate) const LOOK: Duration = Duration::from_secs(2);
+/// The time between two scans of the files.
+pub(crate) const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The files of a server's TLS, in PEM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// The certificate, and those between it and its authority.
+    /// The certificate, followed by intermediate certificates.
     pub certificate: PathBuf,
     /// The private key of the certificate.
     pub key: PathBuf,
-    /// The authorities of clients' certificates. None: clients have none.
+    /// The authorities of clients' certificates. `None`: clients need no certificate.
     pub client_ca: Option<PathBuf>,
 }
 
 /// The TLS of a server.
 pub struct Tls {
     files: TlsFiles,
-    /// Their state before they were first read.
-    first: Stamp,
+    /// The users who may change the paths of the files.
+    trust: Trust,
+    /// The state of the files before they were first read.
+    first: FileStates,
     current: RwLock<Arc<ServerConfig>>,
 }
 
-/// The state of the files, to see whether one has changed. A file that is not there
-/// counts as one without a state.
-type Stamp = Vec<Option<[i64; 6]>>;
+/// The states of the files, to notice changes. The state of a missing file is `None`.
+type FileStates = Vec<Option<[i64; 6]>>;
 
 impl TlsFiles {
     /// Returns the paths.
@@ -56,45 +57,44 @@ impl TlsFiles {
         both.chain(self.client_ca.as_deref())
     }
 
-    fn stamp(&self) -> Stamp {
+    fn states(&self) -> FileStates {
         let state = |path: &Path| {
-            let found = path.metadata().ok()?;
-            let number = |number: u64| number.cast_signed();
+            let metadata = path.metadata().ok()?;
             Some([
-                number(found.dev()),
-                number(found.ino()),
-                number(found.size()),
-                found.mtime_nsec(),
-                found.ctime(),
-                found.ctime_nsec(),
+                metadata.dev().cast_signed(),
+                metadata.ino().cast_signed(),
+                metadata.size().cast_signed(),
+                metadata.mtime_nsec(),
+                metadata.ctime(),
+                metadata.ctime_nsec(),
             ])
         };
         self.paths().map(state).collect()
     }
 
-    /// Reads the files into settings of TLS 1.2 and 1.3.
-    fn read(&self) -> anyhow::Result<ServerConfig> {
-        let shown = |path: &Path| format!("`{}`", path.display());
-        let certificate = || format!("cannot use the certificate {}", shown(&self.certificate));
-        let chain = read_certificates(&self.certificate).with_context(certificate)?;
-        for one in &chain {
-            check_time(one).with_context(certificate)?;
+    /// Reads the files into a configuration for TLS 1.2 and 1.3.
+    fn read(&self, trust: &Trust) -> anyhow::Result<ServerConfig> {
+        let quoted = |path: &Path| format!("`{}`", path.display());
+        let cannot = || format!("cannot use the certificate {}", quoted(&self.certificate));
+        let chain = read_certificates(&self.certificate, trust).with_context(cannot)?;
+        for certificate in &chain {
+            check_time(certificate).with_context(cannot)?;
         }
-        let key = read_key(&self.key);
-        let key = key.with_context(|| format!("cannot use the key {}", shown(&self.key)))?;
+        let key = read_key(&self.key, trust);
+        let key = key.with_context(|| format!("cannot use the key {}", quoted(&self.key)))?;
         let provider = Arc::new(default_provider());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
         let builder = builder.with_safe_default_protocol_versions()?;
         let builder = match &self.client_ca {
             None => builder.with_no_client_auth(),
             Some(file) => {
-                let cannot = || format!("cannot use the authorities {}", shown(file));
+                let cannot = || format!("cannot use the authorities {}", quoted(file));
                 let mut roots = RootCertStore::empty();
-                for authority in read_certificates(file).with_context(cannot)? {
+                for authority in read_certificates(file, trust).with_context(cannot)? {
                     check_authority(&authority).with_context(cannot)?;
                     roots.add(authority).with_context(cannot)?;
                 }
-                // Another peer may show a token. The gate looks at both.
+                // Other peers may have a token. The gate checks both.
                 let verifier =
                     WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
                         .allow_unauthenticated()
@@ -110,12 +110,12 @@ impl TlsFiles {
                 }
                 error => error.into(),
             };
-            let (key, certificate) = (shown(&self.key), shown(&self.certificate));
+            let (key, certificate) = (quoted(&self.key), quoted(&self.certificate));
             error.context(format!("cannot use the key {key} with {certificate}"))
         })?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         if self.client_ca.is_some() {
-            // A session that goes on would not be asked for its certificate again.
+            // A resumed session would not be asked for its certificate again.
             config.session_storage = Arc::new(NoServerSessionStorage {});
             config.send_tls13_tickets = 0;
         }
@@ -128,33 +128,36 @@ impl Tls {
     ///
     /// # Errors
     ///
-    /// If one cannot be read or holds something else, if the certificate's time has not
-    /// come or has passed, if the key is not its, or if others may read the key.
-    pub fn read(files: TlsFiles) -> anyhow::Result<Self> {
-        let first = files.stamp();
-        let config = files.read()?;
+    /// If a file cannot be read or holds something else, if the certificate has expired or is not
+    /// valid yet, if the key belongs to another certificate, if others may read the key, or if
+    /// users other than those in `trust` may change a file or its path.
+    pub fn read(files: TlsFiles, trust: &Trust) -> anyhow::Result<Self> {
+        let first = files.states();
+        let config = files.read(trust)?;
         Ok(Self {
             files,
+            trust: trust.clone(),
             first,
             current: RwLock::new(Arc::new(config)),
         })
     }
 
-    /// Returns what takes the next connection.
+    /// Returns the acceptor for the next connection.
     pub(crate) fn acceptor(&self) -> TlsAcceptor {
         let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(&current).into()
     }
 
-    /// Looks at the files with this pause, and reads them when they have changed and then
-    /// rested. What cannot be used is logged once, changes nothing, and is read again at the
-    /// next look: the time of a certificate comes without a change of its file.
-    pub(crate) async fn follow(self: Arc<Self>, pause: Duration) {
-        let mut changes = Changes::new(self.first.clone());
+    /// Scans the files with this pause, and reads them again once a change is complete.
+    ///
+    /// Files that cannot be used are logged once, and the old certificate stays. They are read again
+    /// at every scan, because a certificate becomes valid without a change of its file.
+    pub(crate) async fn poll(self: Arc<Self>, pause: Duration) {
+        let mut changes = FileChanges::new(self.first.clone());
         let mut logged = String::new();
         loop {
             tokio::time::sleep(pause).await;
-            if changes.have_rested(self.files.stamp()) {
+            if changes.are_complete(self.files.states()) {
                 let tls = Arc::clone(&self);
                 let read = tokio::task::spawn_blocking(move || tls.read_again()).await;
                 let Ok(Err(error)) = read else {
@@ -174,7 +177,7 @@ impl Tls {
     }
 
     fn read_again(&self) -> anyhow::Result<()> {
-        let config = self.files.read()?;
+        let config = self.files.read(&self.trust)?;
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         *current = Arc::new(config);
         tracing::info!("the certificate was read again");
@@ -182,24 +185,24 @@ impl Tls {
     }
 }
 
-/// The changes of files, of which some may not be complete.
-struct Changes {
-    /// The state that was read. None if it could not be.
-    read: Option<Stamp>,
-    /// The state at the last look.
-    before: Stamp,
+/// The changes of files, which may be incomplete.
+struct FileChanges {
+    /// The states that were read. `None` if the files could not be used.
+    read: Option<FileStates>,
+    /// The states at the last scan.
+    before: FileStates,
 }
 
-impl Changes {
-    fn new(now: Stamp) -> Self {
+impl FileChanges {
+    fn new(now: FileStates) -> Self {
         let before = now.clone();
         let read = Some(now);
         Self { read, before }
     }
 
-    /// Takes the state that a look finds. Returns whether the files are to be read: they
-    /// have changed, and then stayed as they are from one look to the next.
-    fn have_rested(&mut self, now: Stamp) -> bool {
+    /// Takes the states of a scan. Returns whether to read the files: they have changed, and are the
+    /// same as at the last scan.
+    fn are_complete(&mut self, now: FileStates) -> bool {
         let before = std::mem::replace(&mut self.before, now.clone());
         if now != before || self.read.as_ref() == Some(&now) {
             return false;
@@ -215,45 +218,44 @@ impl fmt::Debug for Tls {
     }
 }
 
-/// Returns the names of the certificate that a peer has shown. None if it has shown none.
-pub(crate) fn names(shown: Option<&[CertificateDer<'_>]>) -> Option<CertificateNames> {
-    let certificate = EndEntityCert::try_from(shown?.first()?).ok()?;
+/// Returns the names in a peer's certificate, or `None` without one.
+pub(crate) fn certificate_names(chain: Option<&[CertificateDer<'_>]>) -> Option<CertificateNames> {
+    let certificate = EndEntityCert::try_from(chain?.first()?).ok()?;
     let hosts = certificate.valid_dns_names();
-    let names = CertificateNames::new(hosts, certificate.valid_uri_names());
-    Some(names)
+    Some(CertificateNames::new(hosts, certificate.valid_uri_names()))
 }
 
 fn read_bytes(file: File) -> anyhow::Result<Vec<u8>> {
-    let bytes = named_file::read_all(file, FILE_BYTES)?;
+    let bytes = named_file::read_all(file, MAX_FILE_BYTES)?;
     ensure!(!bytes.is_empty(), "it is empty");
     Ok(bytes)
 }
 
-fn read_certificates(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
-    let bytes = read_bytes(named_file::open_public(path)?)?;
-    let found = CertificateDer::pem_slice_iter(&bytes).collect::<Result<Vec<_>, _>>();
-    let found = found.context("it is not in PEM")?;
-    ensure!(!found.is_empty(), "it holds no certificate in PEM");
-    Ok(found)
+fn read_certificates(path: &Path, trust: &Trust) -> anyhow::Result<Vec<CertificateDer<'static>>> {
+    let bytes = read_bytes(named_file::open_public(path, trust)?)?;
+    let certificates = CertificateDer::pem_slice_iter(&bytes).collect::<Result<Vec<_>, _>>();
+    let certificates = certificates.context("it is not in PEM")?;
+    ensure!(!certificates.is_empty(), "it holds no certificate in PEM");
+    Ok(certificates)
 }
 
-fn read_key(path: &Path) -> anyhow::Result<PrivateKeyDer<'static>> {
-    let bytes = read_bytes(named_file::open_private(path)?)?;
+fn read_key(path: &Path, trust: &Trust) -> anyhow::Result<PrivateKeyDer<'static>> {
+    let bytes = read_bytes(named_file::open_private(path, trust)?)?;
     let is_encrypted = bytes.windows(9).any(|part| part == b"ENCRYPTED");
     ensure!(
         !is_encrypted,
-        "it is encrypted, and there is no way to give its password"
+        "it is encrypted, which is unsupported; decrypt it"
     );
     PrivateKeyDer::from_pem_slice(&bytes).context("it holds no private key in PEM")
 }
 
-/// Checks that a certificate holds now. Whoever connects checks the rest.
+/// Checks that a certificate is valid now. Clients check the rest.
 fn check_time(certificate: &CertificateDer<'_>) -> anyhow::Result<()> {
     is_authority(certificate).map(drop)
 }
 
-/// Checks that a certificate holds now and may sign others. webpki trusts any that it is
-/// given as an authority.
+/// Checks that a certificate is valid now and may sign others. webpki trusts any certificate as an
+/// authority.
 fn check_authority(certificate: &CertificateDer<'_>) -> anyhow::Result<()> {
     ensure!(
         is_authority(certificate)?,
@@ -274,7 +276,7 @@ fn is_authority(certificate: &CertificateDer<'_>) -> anyhow::Result<bool> {
     let checked = parsed.verify_for_usage(&[], &[], &[], UnixTime::now(), usage, None, None);
     match checked {
         Err(webpki::Error::CertExpired { .. }) => anyhow::bail!("it has expired"),
-        Err(webpki::Error::CertNotValidYet { .. }) => anyhow::bail!("its time has not come yet"),
+        Err(webpki::Error::CertNotValidYet { .. }) => anyhow::bail!("it is not valid yet"),
         Err(webpki::Error::CaUsedAsEndEntity) => Ok(true),
         _ => Ok(false),
     }
@@ -289,20 +291,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_read_once_they_have_changed_and_rested() {
+    fn reads_files_once_a_change_is_complete() {
         let state = |state: i64| vec![Some([state; 6]), None];
-        let mut changes = Changes::new(state(0));
-        for (number, (found, are_read)) in [
+        let mut changes = FileChanges::new(state(0));
+        for (number, (scanned, are_read)) in [
             (0, false),
             (1, false),
             (1, true),
             (1, false),
-            // They are written bit by bit.
+            // They are written piece by piece.
             (2, false),
             (3, false),
             (4, false),
             (4, true),
-            // There and back again.
+            // A change that is undone.
             (5, false),
             (4, false),
             (4, false),
@@ -310,7 +312,7 @@ mod tests {
         .into_iter()
         .enumerate()
         {
-            assert_eq!(changes.have_rested(state(found)), are_read, "{number}");
+            assert_eq!(changes.are_complete(state(scanned)), are_read, "{number}");
         }
     }
 
@@ -321,14 +323,14 @@ mod tests {
             key: folder.join("key"),
             client_ca: None,
         };
-        Arc::new(Tls::read(files).unwrap())
+        Arc::new(Tls::read(files, &Trust::new()).unwrap())
     }
 
-    /// Follows the files, changes them, and waits until another certificate is served.
-    async fn changes_by<T>(tls: Arc<Tls>, change: impl FnOnce() -> T) {
+    /// Polls the files, changes them, and waits until another certificate is served.
+    async fn serves_another_after<T>(tls: Arc<Tls>, change: impl FnOnce() -> T) {
         let served = || Arc::clone(&tls.current.read().unwrap());
         let before = served();
-        let following = tokio::spawn(Arc::clone(&tls).follow(Duration::from_millis(1)));
+        let polling = tokio::spawn(Arc::clone(&tls).poll(Duration::from_millis(1)));
         change();
         let until_other = async {
             while Arc::ptr_eq(&before, &served()) {
@@ -337,11 +339,11 @@ mod tests {
         };
         let changed = tokio::time::timeout(Duration::from_secs(20), until_other).await;
         changed.expect("the new certificate is not served");
-        following.abort();
+        polling.abort();
     }
 
     #[tokio::test]
-    async fn a_certificate_that_changes_is_served_and_its_names_are_known() {
+    async fn serves_changed_certificate_and_knows_its_names() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         let write = |name: &str| {
@@ -352,15 +354,15 @@ mod tests {
             pair.cert.der().clone()
         };
         let first = write("one.example");
-        let shown = names(Some(&[first])).unwrap().to_string();
-        assert_eq!(shown, r#"["one.example"]"#);
-        assert_eq!(names(None), None);
+        let names = certificate_names(Some(&[first])).unwrap().to_string();
+        assert_eq!(names, r#"["one.example"]"#);
+        assert_eq!(certificate_names(None), None);
         let tls = serve(folder.path());
-        changes_by(tls, || write("other.example")).await;
+        serves_another_after(tls, || write("other.example")).await;
     }
 
     #[tokio::test]
-    async fn a_certificate_whose_time_comes_later_is_served_then() {
+    async fn serves_certificate_once_it_becomes_valid() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         let write = |begins: SystemTime| {
@@ -376,13 +378,13 @@ mod tests {
         write(now - Duration::from_secs(60));
         let tls = serve(folder.path());
         let begins = now + Duration::from_secs(3);
-        changes_by(tls, || write(begins)).await;
-        // Its time is in whole seconds.
+        serves_another_after(tls, || write(begins)).await;
+        // The time in a certificate is in whole seconds.
         assert!(SystemTime::now() > begins - Duration::from_secs(1));
     }
 
     #[test]
-    fn every_change_of_a_file_is_seen() {
+    fn notices_every_change_of_a_file() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         let files = TlsFiles {
@@ -390,12 +392,12 @@ mod tests {
             key: at("key"),
             client_ca: Some(at("authorities")),
         };
-        let mut before = files.stamp();
+        let mut before = files.states();
         let mut change = |what: &str, change: &dyn Fn() -> std::io::Result<()>| {
             change().unwrap();
-            let now = files.stamp();
+            let now = files.states();
             assert_ne!(now, before, "{what}");
-            assert_eq!(now, files.stamp(), "{what}");
+            assert_eq!(now, files.states(), "{what}");
             before = now;
         };
         for name in ["certificate", "key", "authorities"] {

@@ -1,5 +1,5 @@
-//! Binding a Unix socket: in the place of one that nobody listens on any more, and of
-//! nothing else. Not here: who may ask there, which the gate decides by the user.
+//! Binds Unix sockets. Replaces a socket that nobody listens on, and no other file. Not here: who
+//! may send requests, which the gate decides by the user.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -13,29 +13,31 @@ use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
-/// The looks at whether another process binds in the folder, and the pause between two.
-/// Guards against: two servers that start at once, one of which removes the other's socket.
-const LOOKS: usize = 50;
-const PAUSE: Duration = Duration::from_millis(20);
+/// The number of attempts to lock the folder. Guards against: two servers that start at once, one
+/// of which removes the other's socket.
+const LOCK_ATTEMPTS: usize = 50;
 
-/// Listens on a socket whose file has this mode.
+/// The pause between two attempts.
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
+
+/// Listens on a Unix socket whose file has this mode.
 pub(crate) fn bind(path: &Path, mode: u32, backlog: i32) -> anyhow::Result<UnixListener> {
     let mode = Mode::from_raw_mode(mode);
     let address = SocketAddrUnix::new(path).map_err(|error| match error {
         Errno::NAMETOOLONG => anyhow::anyhow!("the path is longer than 107 bytes"),
         error => error.into(),
     })?;
-    let turn = lock_folder(path)?;
-    if turn.is_some() {
+    let lock = lock_folder(path)?;
+    if lock.is_some() {
         remove_stale(path, &address)?;
     }
     let socket = socket()?;
-    // So it never has another mode that lets more users in.
+    // Before it is bound, so that its file never has a mode that lets more users in.
     rustix::fs::fchmod(&socket, mode)?;
     let bound = rustix::net::bind(&socket, &address);
-    bound.with_context(|| match turn {
+    bound.with_context(|| match lock {
         Some(_) => "cannot bind it",
-        None => "another process has locked its folder, so nothing at the path is removed",
+        None => "cannot replace it: another process has locked its folder",
     })?;
     set_mode(path, mode).context("cannot set its mode")?;
     rustix::net::listen(&socket, backlog)?;
@@ -48,34 +50,34 @@ fn socket() -> io::Result<OwnedFd> {
     Ok(socket?)
 }
 
-/// Gives a socket its mode, of which the process's own mask may have taken bits away.
-/// Guards against: a link in its place, by somebody who may write the folder.
+/// Sets the mode of a socket, which the process's umask may have narrowed. Guards against: a
+/// symlink in its place, by somebody who may write the folder.
 fn set_mode(path: &Path, mode: Mode) -> anyhow::Result<()> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let made = rustix::fs::open(path, flags, Mode::empty())?;
-    let status = rustix::fs::fstat(&made)?;
+    let socket = rustix::fs::open(path, flags, Mode::empty())?;
+    let status = rustix::fs::fstat(&socket)?;
     ensure!(
         FileType::from_raw_mode(status.st_mode) == FileType::Socket,
         "another file has taken its place"
     );
     if Mode::from_raw_mode(status.st_mode) != mode {
-        let itself = format!("/proc/self/fd/{}", made.as_raw_fd());
-        rustix::fs::chmodat(CWD, itself, mode, AtFlags::empty())?;
+        let path = format!("/proc/self/fd/{}", socket.as_raw_fd());
+        rustix::fs::chmodat(CWD, path, mode, AtFlags::empty())?;
     }
     Ok(())
 }
 
-/// Keeps others out of the folder who bind as this does, until it is dropped. Returns
-/// `None` if another process keeps its own lock: whoever may read the folder can.
+/// Locks a socket's folder against other servers that start, until the lock is dropped. Returns
+/// `None` if another process does not release its lock: whoever may read the folder can lock it.
 fn lock_folder(path: &Path) -> anyhow::Result<Option<OwnedFd>> {
-    // A name alone has an empty parent.
+    // A path without a folder has an empty parent.
     let folder = Path::new(".").join(path.parent().unwrap_or(Path::new("")));
     let open = || -> io::Result<Option<OwnedFd>> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = rustix::fs::open(&folder, flags, Mode::empty())?;
-        for _ in 0..LOOKS {
+        for _ in 0..LOCK_ATTEMPTS {
             match rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive) {
-                Err(Errno::WOULDBLOCK) => sleep(PAUSE),
+                Err(Errno::WOULDBLOCK) => sleep(LOCK_PAUSE),
                 locked => return locked.map(|()| Some(folder)).map_err(io::Error::from),
             }
         }
@@ -84,14 +86,14 @@ fn lock_folder(path: &Path) -> anyhow::Result<Option<OwnedFd>> {
     open().with_context(|| format!("cannot use the folder `{}`", folder.display()))
 }
 
-/// Removes a socket that nobody listens on.
+/// Removes the socket at a path if nobody listens on it.
 fn remove_stale(path: &Path, address: &SocketAddrUnix) -> anyhow::Result<()> {
-    let found = match rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW) {
+    let status = match rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW) {
         Err(Errno::NOENT) => return Ok(()),
-        found => found?,
+        status => status?,
     };
     ensure!(
-        FileType::from_raw_mode(found.st_mode) == FileType::Socket,
+        FileType::from_raw_mode(status.st_mode) == FileType::Socket,
         "there is a file that is not a socket; remove it, or name another path"
     );
     match rustix::net::connect(socket()?, address) {
@@ -118,17 +120,17 @@ mod tests {
     }
 
     #[test]
-    fn replaces_a_socket_that_nobody_listens_on_and_nothing_else() {
+    fn replaces_stale_socket_and_nothing_else() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
         for mode in [0o600, 0o660, 0o666] {
             let first = bind(&path, mode, 8).unwrap();
-            let made = path.metadata().unwrap();
-            assert_eq!(made.permissions().mode() & 0o7777, mode, "{mode:o}");
+            let bound = path.metadata().unwrap();
+            assert_eq!(bound.permissions().mode() & 0o7777, mode, "{mode:o}");
             UnixStream::connect(&path).unwrap();
             assert!(refusal(&path).contains("another process listens there"));
-            assert_eq!(path.metadata().unwrap().ino(), made.ino());
-            // Its file stays, and nobody listens.
+            assert_eq!(path.metadata().unwrap().ino(), bound.ino());
+            // The file stays, and nobody listens.
             drop(first);
         }
         for (name, reason) in [
@@ -161,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_in_the_place_of_a_socket_changes_no_other_file() {
+    fn never_changes_the_mode_behind_a_symlink() {
         let folder = tempfile::tempdir().unwrap();
         let (key, link) = (folder.path().join("key"), folder.path().join("link"));
         std::fs::write(&key, "secret").unwrap();
@@ -182,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_of_another_process_keeps_no_server_from_a_free_path() {
+    fn binds_free_path_in_locked_folder() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
         let lock = std::fs::File::open(folder.path()).unwrap();
@@ -195,11 +197,11 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_that_takes_no_connection_for_now_is_not_replaced() {
+    fn does_not_replace_busy_socket() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
         let _listening = bind(&path, 0o600, 1).unwrap();
-        let made = path.metadata().unwrap().ino();
+        let inode = path.metadata().unwrap().ino();
         let address = SocketAddrUnix::new(&path).unwrap();
         let mut waiting = Vec::new();
         let full = loop {
@@ -211,11 +213,11 @@ mod tests {
         };
         assert_eq!(full, Err(Errno::AGAIN));
         assert!(refusal(&path).contains("another process listens there"));
-        assert_eq!(path.metadata().unwrap().ino(), made);
+        assert_eq!(path.metadata().unwrap().ino(), inode);
     }
 
     #[test]
-    fn of_servers_that_start_at_once_one_listens() {
+    fn one_of_several_starting_servers_listens() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
         for _ in 0..20 {

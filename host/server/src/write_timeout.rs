@@ -1,5 +1,5 @@
-//! A connection whose writes fail when its peer does not read. Otherwise answers
-//! would stay in memory for as long as the peer likes.
+//! Write timeouts: fails the writes of a connection whose peer does not read. Otherwise the peer
+//! could keep answers in memory for as long as it likes.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -10,29 +10,29 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
-use crate::places::ConnectionPlace;
+use crate::slots::ConnectionSlot;
 
-/// The bytes that a peer must read in each period, if so many wait for it.
-/// Guards against: a peer that reads a large answer byte by byte.
-const LEAST_BYTES: usize = 256 << 10;
+/// The bytes that a peer must read in each period, if so many wait for it. Guards against: a peer
+/// that reads a large answer byte by byte.
+const MIN_BYTES: usize = 256 << 10;
 
-/// A stream whose writes fail once the peer is too slow.
+/// A stream whose writes fail if the peer is too slow.
 pub(crate) struct WriteTimeout<S> {
     stream: S,
     period: Duration,
     /// The end of the current period, while bytes wait for the peer.
     timer: Pin<Box<Sleep>>,
-    /// The bytes that the peer read in this period. None while none wait.
+    /// The bytes that the peer read in this period. `None` while no bytes wait.
     read: Option<usize>,
-    /// Told of all bytes that the peer sends.
-    place: Option<Arc<ConnectionPlace>>,
+    /// Counts the bytes that the peer sends.
+    slot: Option<Arc<ConnectionSlot>>,
 }
 
 impl<S> WriteTimeout<S> {
-    pub(crate) fn new(stream: S, period: Duration, place: Option<Arc<ConnectionPlace>>) -> Self {
+    pub(crate) fn new(stream: S, period: Duration, slot: Option<Arc<ConnectionSlot>>) -> Self {
         Self {
             stream,
-            place,
+            slot,
             period,
             timer: Box::pin(tokio::time::sleep(Duration::ZERO)),
             read: None,
@@ -44,7 +44,7 @@ impl<S> WriteTimeout<S> {
         self.timer.as_mut().reset(Instant::now() + self.period);
     }
 
-    /// Passes the outcome of a write on, or an error if the peer was too slow.
+    /// Returns the outcome of a write, or an error if the peer was too slow.
     fn check(
         &mut self,
         context: &mut Context<'_>,
@@ -60,7 +60,7 @@ impl<S> WriteTimeout<S> {
             self.begin_period();
         }
         while self.timer.as_mut().poll(context).is_ready() {
-            if self.read.is_some_and(|read| read < LEAST_BYTES) {
+            if self.read.is_some_and(|read| read < MIN_BYTES) {
                 return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
             }
             self.begin_period();
@@ -77,8 +77,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeout<S> {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
-        if let Some(place) = &self.place {
-            place.receive(buffer.filled().len() - before);
+        if let Some(slot) = &self.slot {
+            slot.add_received(buffer.filled().len() - before);
         }
         read
     }
@@ -108,7 +108,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // Called when all was written: no bytes wait any more.
+        // Called once everything is written, so no bytes wait.
         let flushed = ready!(Pin::new(&mut self.stream).poll_flush(context));
         self.read = None;
         Poll::Ready(flushed)
@@ -129,28 +129,28 @@ mod tests {
     const PERIOD: Duration = Duration::from_millis(100);
     const LONG: Duration = Duration::from_secs(5);
 
-    /// Writes until that fails. Returns the time that it took.
+    /// Writes until a write fails. Returns the time that it took.
     async fn until_error(stream: &mut (impl AsyncWrite + Unpin)) -> Duration {
         let start = Instant::now();
         let failed = timeout(LONG, async {
             while stream.write_all(&[0; 1024]).await.is_ok() {}
         });
-        failed.await.expect("the peer may take any time");
+        failed.await.expect("the peer may be as slow as it likes");
         start.elapsed()
     }
 
     #[tokio::test]
-    async fn a_peer_that_reads_too_little_has_a_period() {
+    async fn fails_after_period_with_too_few_bytes_read() {
         let (stream, mut peer) = duplex(1024);
         let mut stream = WriteTimeout::new(stream, PERIOD, None);
         stream.write_all(&[0; 1024]).await.unwrap();
-        // What it has read counts from the time on at which bytes wait for it.
+        // The period begins when bytes wait for the peer.
         peer.read_exact(&mut [0; 1024]).await.unwrap();
         assert!(until_error(&mut stream).await >= PERIOD);
     }
 
     #[tokio::test]
-    async fn a_peer_that_reads_enough_has_another_period() {
+    async fn starts_next_period_when_enough_bytes_are_read() {
         let (stream, mut peer) = duplex(64 << 10);
         let mut stream = WriteTimeout::new(stream, PERIOD, None);
         let read = tokio::spawn(async move {
@@ -162,10 +162,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_peer_that_goes_on_reading_too_little_has_a_period() {
+    async fn fails_although_the_peer_reads_slowly() {
         let (stream, mut peer) = duplex(1024);
         let mut stream = WriteTimeout::new(stream, PERIOD, None);
-        // At most 160 KiB in a period, for as long as it may.
+        // At most 160 KiB in a period, until the connection ends.
         let read = tokio::spawn(async move {
             while peer.read_exact(&mut [0; 16 << 10]).await.is_ok() {
                 tokio::time::sleep(PERIOD / 10).await;
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_time_without_bytes_for_the_peer_does_not_count() {
+    async fn idle_time_does_not_count() {
         let (stream, mut peer) = duplex(1024);
         let mut stream = WriteTimeout::new(stream, PERIOD, None);
         let text: Vec<u8> = (0..5000).map(|number| number as u8).collect();
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_peer_sees_the_end() {
+    async fn peer_sees_the_end() {
         let (stream, mut peer) = duplex(1024);
         let mut stream = WriteTimeout::new(stream, PERIOD, None);
         stream.shutdown().await.unwrap();

@@ -16,9 +16,9 @@ pub mod delegate;
 
 pub mod own_user;
 
-pub mod named_file;
-
 pub mod trust;
+
+pub mod named_file;
 
 pub mod paragraph;
 

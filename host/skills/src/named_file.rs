@@ -15,6 +15,7 @@ use rustix::fs::{Mode, OFlags};
 
 use crate::delegate::opened_or_asked;
 use crate::own_user::is_own_user;
+use crate::trust::Trust;
 
 /// The flags for a file of unknown kind: opening a FIFO must not wait for a writer, and a
 /// terminal must not become this process's own.
@@ -34,44 +35,45 @@ pub fn open(path: &Path) -> anyhow::Result<File> {
     Ok(file)
 }
 
-/// Opens a file that holds a secret: it must belong to the user of this process or to
-/// root, and nobody else may read or write it.
+/// Opens a file that holds a secret. It must belong to the user of this process or to root,
+/// nobody else may read or write it, and only users in `trust` may change the path to it.
 ///
 /// # Errors
 ///
-/// If it cannot be opened, is no regular file, or others have access to it.
-pub fn open_private(path: &Path) -> anyhow::Result<File> {
-    let (file, mode) = open_own(path)?;
-    ensure!(
-        mode & 0o077 == 0,
-        "users other than its owner may read or write it; set its mode to 0600"
-    );
-    Ok(file)
+/// If the file cannot be opened, is not a regular file, or others have access to it or to its
+/// path.
+pub fn open_private(path: &Path, trust: &Trust) -> anyhow::Result<File> {
+    let advice = "users other than its owner may read or write it; set its mode to 0600";
+    open_own(path, trust, 0o077, advice)
 }
 
-/// Opens a public file: it must belong to the user of this process or to root, and nobody
-/// else may write it.
+/// Opens a public file. It must belong to the user of this process or to root, nobody else may
+/// write it, and only users in `trust` may change the path to it.
 ///
 /// # Errors
 ///
-/// If it cannot be opened, is no regular file, or others may write it.
-pub fn open_public(path: &Path) -> anyhow::Result<File> {
-    let (file, mode) = open_own(path)?;
-    ensure!(
-        mode & 0o022 == 0,
-        "users other than its owner may write it; set its mode to 0644"
-    );
-    Ok(file)
+/// If the file cannot be opened, is not a regular file, or others may write it or change its
+/// path.
+pub fn open_public(path: &Path, trust: &Trust) -> anyhow::Result<File> {
+    let advice = "users other than its owner may write it; set its mode to 0644";
+    open_own(path, trust, 0o022, advice)
 }
 
-fn open_own(path: &Path) -> anyhow::Result<(File, u32)> {
+/// Opens a file of this user or root, unless its mode has one of the `forbidden` bits.
+fn open_own(path: &Path, trust: &Trust, forbidden: u32, advice: &str) -> anyhow::Result<File> {
+    // Checked before the file is opened: if it succeeds, nobody else can put another file in
+    // its place. The errors of the file itself come first, because they are clearer.
+    let checked = trust.check(path);
     let file = open(path)?;
     let metadata = file.metadata()?;
     let owner = metadata.uid();
-    if owner != 0 && !is_own_user(owner) {
-        bail!("it belongs to another user");
-    }
-    Ok((file, metadata.mode()))
+    ensure!(
+        owner == 0 || is_own_user(owner),
+        "it belongs to another user"
+    );
+    ensure!(metadata.mode() & forbidden == 0, "{advice}");
+    checked?;
+    Ok(file)
 }
 
 /// Refuses what is no regular file.
@@ -132,17 +134,76 @@ pub fn read_text(path: &Path, most: u64) -> anyhow::Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
     use rustix::fs::{CWD, FileType};
     use rustix::io::{FdFlags, fcntl_getfd};
 
     use super::*;
+    use crate::trust::Principal;
 
     #[test]
     fn started_programs_get_no_open_file() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        for opened in [open, open_private, open_public].map(|open| open(file.path())) {
+        let (path, trust) = (file.path(), Trust::new());
+        for opened in [
+            open(path),
+            open_private(path, &trust),
+            open_public(path, &trust),
+        ] {
             let flags = fcntl_getfd(opened.unwrap()).unwrap();
             assert!(flags.contains(FdFlags::CLOEXEC));
+        }
+    }
+
+    #[test]
+    fn refuses_files_that_others_can_replace() {
+        let base = tempfile::tempdir().unwrap();
+        let at = |path: &str| base.path().join(path);
+        let set_mode = |path: &str, mode| {
+            fs::set_permissions(at(path), Permissions::from_mode(mode)).unwrap();
+        };
+        // As Kubernetes mounts a secret: the file and its folder are symlinks.
+        fs::create_dir_all(at("mount/..data-1/deep")).unwrap();
+        fs::write(at("mount/..data-1/deep/key"), "secret").unwrap();
+        set_mode("mount/..data-1/deep/key", 0o600);
+        symlink("..data-1", at("mount/..data")).unwrap();
+        symlink("..data/deep/key", at("mount/key")).unwrap();
+        for (folder, mode, is_safe) in [
+            ("mount", 0o700, true),
+            ("mount", 0o755, true),
+            // Others can add files there, but not replace any.
+            ("mount", 0o1777, true),
+            ("mount", 0o757, false),
+            ("mount/..data-1", 0o757, false),
+            ("mount/..data-1/deep", 0o757, false),
+        ] {
+            set_mode(folder, mode);
+            for open in [open_private, open_public] {
+                let opened = open(&at("mount/key"), &Trust::new());
+                assert_eq!(opened.is_ok(), is_safe, "{folder} {mode:o}: {opened:?}");
+                let error = opened.map_err(|error| error.to_string()).err();
+                let is_named =
+                    error.is_none_or(|error| error.contains(&*at(folder).to_string_lossy()));
+                assert!(is_named, "{folder} {mode:o}");
+                // Whom the operator trusts may change it.
+                let everyone = Trust::new().and(Principal::Everyone);
+                assert!(open(&at("mount/key"), &everyone).is_ok());
+            }
+            set_mode(folder, 0o755);
+        }
+        if !rustix::process::geteuid().is_root() {
+            return; // Only root gives files away; CI is root.
+        }
+        let key = || open_private(&at("mount/key"), &Trust::new());
+        // The owner of a symlink or a sticky folder can replace what is there.
+        set_mode("mount", 0o1755);
+        for path in ["mount", "mount/..data", "mount/key", "mount/..data-1"] {
+            std::os::unix::fs::lchown(at(path), Some(54_321), None).unwrap();
+            assert!(key().is_err(), "{path}");
+            std::os::unix::fs::lchown(at(path), Some(0), None).unwrap();
+            assert!(key().is_ok(), "{path}");
         }
     }
 

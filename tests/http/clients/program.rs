@@ -8,7 +8,7 @@ use crate::support::http::{Client, Request};
 use crate::support::program::Program;
 
 #[test]
-fn the_program_names_the_setting_of_a_client_that_cannot_be_meant() {
+fn names_setting_of_invalid_client() {
     use std::os::unix::fs::PermissionsExt as _;
 
     let program = Program::new();
@@ -28,7 +28,7 @@ fn the_program_names_the_setting_of_a_client_that_cannot_be_meant() {
         (
             "[clients.a]\ntoken_file = \"one\"\n[clients.b]\ntoken_file = \"same\"\n",
             &[],
-            "`c.toml`, line 4: this token is also that of `[clients.a]`",
+            "`c.toml`, line 4: `[clients.a]` has the same token",
         ),
         (
             "[clients.a]\ntoken_file = \"open\"\n",
@@ -48,7 +48,7 @@ fn the_program_names_the_setting_of_a_client_that_cannot_be_meant() {
         (
             "[clients.a]\ntoken_file = \"one\"\n",
             &["--token-file", "same"],
-            "the token of `[http]`: this token is also that of `[clients.a]`",
+            "the token of `[http]`: `[clients.a]` has the same token",
         ),
     ] {
         program.write("c.toml", text);
@@ -59,7 +59,7 @@ fn the_program_names_the_setting_of_a_client_that_cannot_be_meant() {
 }
 
 #[test]
-fn the_program_warns_of_scopes_that_fit_nothing_and_of_clients_past_their_time() {
+fn warns_of_unused_scopes_and_expired_clients() {
     use std::os::unix::fs::PermissionsExt as _;
 
     let program = Program::new();

@@ -65,7 +65,7 @@ fn endless(id: u64, client: &str) -> Request {
 }
 
 #[test]
-fn each_client_has_a_place_of_its_own_however_many_there_are() {
+fn each_of_many_clients_has_own_capacity() {
     let mut options = only(&[("greedy", ""), ("other", ""), ("third", "")]);
     options.limits.requests = 4;
     options.limits.streams = 4;
@@ -94,7 +94,7 @@ fn each_client_has_a_place_of_its_own_however_many_there_are() {
 }
 
 #[test]
-fn a_server_with_fewer_places_than_clients_is_refused() {
+fn refuses_limits_below_number_of_clients() {
     let address = SocketAddr::from(([127, 0, 0, 1], 0));
     for key in ["requests", "streams", "connections"] {
         let check = |places| {
@@ -116,7 +116,7 @@ fn a_server_with_fewer_places_than_clients_is_refused() {
 }
 
 #[test]
-fn a_call_with_the_header_of_a_subscription_counts_as_a_call() {
+fn call_with_subscription_header_counts_as_call() {
     let mut options = only(&[("one", "")]);
     options.limits.requests = 1;
     let (server, _folders) = serve_teams(options, |builder| builder);
@@ -142,7 +142,7 @@ fn a_call_with_the_header_of_a_subscription_counts_as_a_call() {
 }
 
 #[test]
-fn every_request_of_a_client_counts_for_its_minute() {
+fn every_request_counts_for_the_minute() {
     let message = |method: &str, params: Value| {
         let body = json!({"jsonrpc": "2.0", "id": 5, "method": method, "params": params});
         Request::post(body.to_string()).with("MCP-Protocol-Version", "2025-11-25")
@@ -193,7 +193,7 @@ fn every_request_of_a_client_counts_for_its_minute() {
 }
 
 #[test]
-fn a_request_for_metrics_counts_even_if_the_client_may_not_read_them() {
+fn refused_metrics_request_counts() {
     let table = [("one", "calls_per_minute = 1")];
     let (server, _folders) = serve_teams(clients(&table), |builder| builder);
     let metrics = as_client(Request::get("/metrics"), "one");
@@ -205,7 +205,7 @@ fn a_request_for_metrics_counts_even_if_the_client_may_not_read_them() {
 }
 
 #[test]
-fn a_body_that_is_not_read_to_its_end_counts_for_the_bytes_of_a_minute() {
+fn unread_body_counts_for_bytes() {
     let bytes = "bytes_per_minute = \"64KiB\"";
     let mut options = clients(&[("large", bytes), ("slow", bytes)]);
     options.limits.body = 100_000;
@@ -231,7 +231,7 @@ fn a_body_that_is_not_read_to_its_end_counts_for_the_bytes_of_a_minute() {
 }
 
 #[test]
-fn every_answer_to_a_client_counts_for_its_bytes() {
+fn every_answer_counts_for_bytes() {
     let keys = "bytes_per_minute = \"64KiB\"\nmetrics = true";
     let (server, _folders) = serve_teams(clients(&[("one", keys)]), |builder| builder);
     let metrics = as_client(Request::get("/metrics"), "one");
@@ -248,7 +248,7 @@ fn every_answer_to_a_client_counts_for_its_bytes() {
 }
 
 #[test]
-fn a_body_that_is_no_message_counts_for_the_bytes_of_a_minute() {
+fn invalid_body_counts_for_bytes() {
     let table = [("small", "bytes_per_minute = \"64KiB\"")];
     let (server, _folders) = serve_teams(clients(&table), |builder| builder);
     let send = |request: Request| {
@@ -268,7 +268,7 @@ fn a_body_that_is_no_message_counts_for_the_bytes_of_a_minute() {
 }
 
 #[test]
-fn headers_count_for_the_bytes_of_a_minute() {
+fn headers_count_for_bytes() {
     let bytes = "bytes_per_minute = \"64KiB\"";
     let tables = [("line", bytes), ("names", bytes), ("values", bytes)];
     let (server, _folders) = serve_teams(clients(&tables), |builder| builder);
@@ -290,7 +290,7 @@ fn headers_count_for_the_bytes_of_a_minute() {
 }
 
 #[test]
-fn padding_counts_for_the_bytes_of_a_minute() {
+fn padding_counts_for_bytes() {
     let bytes = "bytes_per_minute = \"64KiB\"";
     let cases = ["spaces", "lines", "chunks", "trailers"];
     let (server, _folders) = serve_teams(clients(&cases.map(|it| (it, bytes))), |it| it);
@@ -358,7 +358,7 @@ fn a_client_past_its_minute_can_still_cancel() {
 }
 
 #[test]
-fn streams_of_a_client_end_when_its_time_has_passed() {
+fn streams_end_when_client_expires() {
     let expires = SystemTime::now() + Duration::from_secs(3);
     let set = |config: &mut Config| config.clients[0].expires = Some(expires);
     let options = clients_with(&[("brief", ""), ("other", "")], set);
@@ -381,7 +381,7 @@ fn streams_of_a_client_end_when_its_time_has_passed() {
 }
 
 #[test]
-fn a_client_that_reads_no_answers_leaves_others_room_for_theirs() {
+fn client_with_unread_answers_leaves_bytes_to_others() {
     let mut options = only(&[("greedy", ""), ("other", "")]);
     options.limits.answers = 24 << 20;
     let (server, folders) = serve_teams(options, |builder| builder);
@@ -434,7 +434,7 @@ fn requests_of_streams_count_as_answers_until_closed() {
 }
 
 #[test]
-fn a_client_with_a_scope_is_told_when_what_it_sees_has_changed() {
+fn client_with_scope_is_notified_of_visible_changes() {
     let tables = [("guest", "skills = [\"public-*\"]"), ("all", "")];
     let (server, folders) = serve_teams(clients(&tables), |builder| builder);
     let prompts = |client| ask(&server, Some(client), "prompts/list", json!({})).body;
@@ -464,7 +464,7 @@ fn a_client_with_a_scope_is_told_when_what_it_sees_has_changed() {
 }
 
 #[test]
-fn a_client_without_resources_is_not_told_of_them() {
+fn client_without_resources_is_not_notified_of_them() {
     let tables = [
         ("none", "tools = [\"read_*\"]"),
         ("some", "tools = [\"skill_*\"]"),

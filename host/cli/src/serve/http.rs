@@ -9,7 +9,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use clap::Args;
 use skillhost::config::{self, ClientConfig, Config, ConfiguredPath, KeySource};
-use skillhost::{Host, HostBuilder};
+use skillhost::{Host, HostBuilder, Trust};
 use skillhost_confine::SocketFile;
 use skillhost_identity::{Clients, Token};
 use skillhost_mcp::{Handler, LiveHost};
@@ -105,17 +105,20 @@ impl HttpArguments {
         self,
         address: HttpAddress,
         config: &Config,
+        trust: &Trust,
     ) -> anyhow::Result<ReadyHttp> {
         let program = options::program().context("this program has no path")?;
         let resource = config.http.resource.as_deref().unwrap_or_default();
-        let clients = Clients::read(&config.clients)?;
-        let clients = clients.and_issuers(&config.clients, &config.issuers, resource, &program)?;
+        let clients = Clients::read(&config.clients, trust)?;
+        let issuers = &config.issuers;
+        let clients = clients.with_issuers(&config.clients, issuers, resource, &program, trust)?;
         for warning in Clients::warnings(&config.clients) {
             terminal::complain(warning);
         }
         let tls_files = self.tls_files(&config.http)?;
-        let mut options = self.options(config.http.clone(), clients)?;
-        options.tls = tls_files.clone().map(Tls::read).transpose()?.map(Arc::new);
+        let mut options = self.options(config.http.clone(), clients, trust)?;
+        let tls = tls_files.clone().map(|files| Tls::read(files, trust));
+        options.tls = tls.transpose()?.map(Arc::new);
         let scheme = if options.tls.is_some() {
             "https"
         } else {
@@ -167,10 +170,15 @@ impl HttpArguments {
         })
     }
 
-    fn options(self, configured: config::Http, clients: Clients) -> anyhow::Result<HttpOptions> {
+    fn options(
+        self,
+        configured: config::Http,
+        clients: Clients,
+        trust: &Trust,
+    ) -> anyhow::Result<HttpOptions> {
         let mut options = HttpOptions::default();
         options.clients = clients;
-        options.token = self.token(&configured)?;
+        options.token = self.token(&configured, trust)?;
         options.allowed_hosts = configured.allowed_hosts;
         options.allowed_hosts.extend(self.allow_host);
         options.allowed_origins = configured.allowed_origins;
@@ -206,7 +214,7 @@ impl HttpArguments {
 
     /// Returns the token. Two of them are an error: a guess could take the wrong
     /// one.
-    fn token(&self, configured: &config::Http) -> anyhow::Result<Option<Token>> {
+    fn token(&self, configured: &config::Http, trust: &Trust) -> anyhow::Result<Option<Token>> {
         let named = configured.token_file.as_ref();
         let file = match (&self.token_file, named) {
             (Some(file), _) => Some((file, "`--token-file`")),
@@ -217,7 +225,10 @@ impl HttpArguments {
             (Some((_, place)), Some(_)) => {
                 bail!("{place}: `{TOKEN_VARIABLE}` holds a token, too; remove one of the two")
             }
-            (Some((file, place)), None) => Token::read(file).context(place.to_owned()).map(Some),
+            (Some((file, place)), None) => {
+                let token = Token::read(file, trust);
+                token.context(place.to_owned()).map(Some)
+            }
             (None, Some(text)) => {
                 let text = text.to_str().context("it is not UTF-8");
                 let token = text.and_then(Token::new);
@@ -253,7 +264,7 @@ impl ReadyHttp {
             shown,
             ..
         } = self;
-        let server = Server::on(sockets, options).await?;
+        let server = Server::from_sockets(sockets, options).await?;
         memory::give_back_large_blocks();
         tokio::spawn(memory::give_back_when_quiet(server.quiet()));
         let live = Arc::new(LiveHost::new(builder));

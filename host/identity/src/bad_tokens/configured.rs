@@ -1,13 +1,13 @@
-//! Sets of keys, issuers and claims that are refused when the server starts.
+//! Tests of key sets, issuers and claims that are refused at the start.
 
 use super::*;
 
 #[test]
-fn refuses_sets_of_keys_that_cannot_be_meant() {
+fn refuses_unusable_key_sets() {
     use crate::keys::KeySet;
 
     let keys = TestKeys::new();
-    assert!(KeySet::read(keys.set().to_string().as_bytes()).is_ok());
+    assert!(KeySet::parse(keys.set().to_string().as_bytes()).is_ok());
     let many = json!({"keys": vec![keys.set()["keys"][0].clone(); 65]}).to_string();
     let large = json!({"keys": keys.set()["keys"], "x": "x".repeat(256 << 10)}).to_string();
     let shared = json!({"keys": [keys.set()["keys"][4]]}).to_string();
@@ -24,7 +24,7 @@ fn refuses_sets_of_keys_that_cannot_be_meant() {
         (&*many, "more than 64 keys"),
         (&*large, "more than 262144 bytes"),
     ] {
-        let error = format!("{:#}", KeySet::read(set.as_bytes()).err().unwrap());
+        let error = format!("{:#}", KeySet::parse(set.as_bytes()).err().unwrap());
         assert!(error.contains(reason), "{error}");
     }
     for set in [
@@ -34,12 +34,12 @@ fn refuses_sets_of_keys_that_cannot_be_meant() {
         &nameless,
         &long,
     ] {
-        assert!(KeySet::read(set.as_bytes()).unwrap().is_empty(), "{set}");
+        assert!(KeySet::parse(set.as_bytes()).unwrap().is_empty(), "{set}");
     }
 }
 
 #[test]
-fn refuses_issuers_and_claims_that_cannot_be_meant() {
+fn refuses_inconsistent_issuers_and_claims() {
     let keys = TestKeys::new();
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
@@ -53,7 +53,7 @@ fn refuses_issuers_and_claims_that_cannot_be_meant() {
         table("two", "two", "keys.json"),
     );
     for (text, reason) in [
-        (CI.to_owned(), "there is no `[issuers.NAME]`"),
+        (CI.to_owned(), "need an `[issuers.NAME]` table"),
         (table("a", "a", "none.json"), "`jwks_file`"),
         (table("a", "a", "empty.json"), "it is not a JWK Set"),
         (
@@ -66,14 +66,20 @@ fn refuses_issuers_and_claims_that_cannot_be_meant() {
         ),
         (
             format!("{one}{}", table("three", "one", "keys.json")),
-            "is that of another table too",
+            "another table has the same `issuer`",
         ),
     ] {
         let text = format!("[http]\nresource = \"{RESOURCE}\"\n{text}");
         let config = Config::parse(&text, "skillhost.toml", folder).unwrap();
-        let clients = Clients::read(&config.clients).unwrap();
+        let clients = Clients::read(&config.clients, &Trust::new()).unwrap();
         let program = Path::new("/bin/true");
-        let error = clients.and_issuers(&config.clients, &config.issuers, RESOURCE, program);
+        let error = clients.with_issuers(
+            &config.clients,
+            &config.issuers,
+            RESOURCE,
+            program,
+            &Trust::new(),
+        );
         let error = format!("{:#}", error.err().unwrap());
         assert!(error.contains(reason), "{text}: {error}");
     }

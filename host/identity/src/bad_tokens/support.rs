@@ -14,7 +14,7 @@ use ring::signature::{
     RSA_PKCS1_SHA384, RSA_PKCS1_SHA512, RSA_PSS_SHA256, RSA_PSS_SHA384, RSA_PSS_SHA512, RsaKeyPair,
 };
 use serde_json::{Value, json};
-use skillhost::Config;
+use skillhost::{Config, Trust};
 
 use crate::clients::Clients;
 use crate::refusal::Refusal;
@@ -22,16 +22,16 @@ use crate::refusal::Refusal;
 pub(super) const RESOURCE: &str = "https://mcp.example.com/mcp";
 pub(super) const ISSUER: &str = "https://login.example.com";
 
-/// A key that signs nothing but tokens of these tests.
+/// An RSA key for these tests alone.
 const RSA_KEY: &str = include_str!("../../tests/rsa-key.base64");
 
-/// The keys of an issuer, and one that it does not have.
+/// The keys of an issuer, and a foreign one.
 pub(super) struct TestKeys {
     random: SystemRandom,
     pub(super) elliptic: EcdsaKeyPair,
     elliptic_asn1: EcdsaKeyPair,
     elliptic_384: EcdsaKeyPair,
-    stranger: EcdsaKeyPair,
+    foreign: EcdsaKeyPair,
     edwards: Ed25519KeyPair,
     rsa: RsaKeyPair,
 }
@@ -47,7 +47,7 @@ impl TestKeys {
         let elliptic = EcdsaKeyPair::generate_pkcs8(method, &random).unwrap();
         let method_384 = &ECDSA_P384_SHA384_FIXED_SIGNING;
         let elliptic_384 = EcdsaKeyPair::generate_pkcs8(method_384, &random).unwrap();
-        let stranger = EcdsaKeyPair::generate_pkcs8(method, &random).unwrap();
+        let foreign = EcdsaKeyPair::generate_pkcs8(method, &random).unwrap();
         let asn1 = &ECDSA_P256_SHA256_ASN1_SIGNING;
         let edwards = Ed25519KeyPair::generate_pkcs8(&random).unwrap();
         let rsa = BASE64_STANDARD.decode(RSA_KEY.replace('\n', "")).unwrap();
@@ -56,7 +56,7 @@ impl TestKeys {
             elliptic: EcdsaKeyPair::from_pkcs8(method, elliptic.as_ref(), &random).unwrap(),
             elliptic_384: EcdsaKeyPair::from_pkcs8(method_384, elliptic_384.as_ref(), &random)
                 .unwrap(),
-            stranger: EcdsaKeyPair::from_pkcs8(method, stranger.as_ref(), &random).unwrap(),
+            foreign: EcdsaKeyPair::from_pkcs8(method, foreign.as_ref(), &random).unwrap(),
             edwards: Ed25519KeyPair::from_pkcs8(edwards.as_ref()).unwrap(),
             rsa: RsaKeyPair::from_pkcs8(&rsa).unwrap(),
             random,
@@ -84,7 +84,7 @@ impl TestKeys {
             {"kty": "EC", "crv": "P-384", "kid": "ec 384",
              "x": base64(&point_384[1..49]), "y": base64(&point_384[49..])},
             only_rs256,
-            // Two keys with one id.
+            // Two keys with the same id.
             rsa("two"),
             {"kty": "EC", "crv": "P-256", "kid": "two",
              "x": base64(&point[1..33]), "y": base64(&point[33..])},
@@ -99,7 +99,7 @@ impl TestKeys {
             "ec" => sign(&self.elliptic),
             "asn1" => sign(&self.elliptic_asn1),
             "ec 384" => sign(&self.elliptic_384),
-            "stranger" => sign(&self.stranger),
+            "foreign" => sign(&self.foreign),
             "ed" => self.edwards.sign(message).as_ref().to_vec(),
             "rsa" | "rsa 384" | "rsa 512" | "pss" | "pss 384" | "pss 512" => {
                 let mut signature = vec![0; self.rsa.public().modulus_len()];
@@ -118,7 +118,7 @@ impl TestKeys {
             }
             "none" => Vec::new(),
             "zero" => vec![0; 64],
-            // The confusion of a public key with a shared secret.
+            // Algorithm confusion: a public key that is used as a shared secret.
             secret => {
                 let bytes = match secret {
                     "rsa-as-secret" => self.rsa.public().as_ref(),
@@ -131,7 +131,7 @@ impl TestKeys {
         }
     }
 
-    /// Returns a token with this header and these claims as they are.
+    /// Returns a token with this header and these claims.
     pub(super) fn token(&self, header: &str, claims: &str, key: &str) -> String {
         let message = format!(
             "{}.{}",
@@ -142,9 +142,9 @@ impl TestKeys {
         format!("{message}.{signature}")
     }
 
-    /// Returns a token that holds and has so many bytes.
+    /// Returns a valid token of so many bytes.
     pub(super) fn token_of_length(&self, bytes: usize) -> String {
-        // Base64 has four bytes for three, so not each length can be had by the claims.
+        // Base64 turns three bytes into four, so the claims alone do not give every length.
         let padded = |headers: usize, more: usize| {
             let header = with(header(), json!({"x": "x".repeat(headers)}));
             let claims = with(claims(), json!({"x": "x".repeat(more)}));
@@ -152,10 +152,10 @@ impl TestKeys {
         };
         let most = (bytes - padded(0, 0).len()) * 3 / 4;
         let mut sizes = (0..4).flat_map(|headers| (most - 8..=most).map(move |it| (headers, it)));
-        let found = sizes.find_map(|(headers, more)| {
+        let token = sizes.find_map(|(headers, more)| {
             Some(padded(headers, more)).filter(|token| token.len() == bytes)
         });
-        found.expect("the length can be had")
+        token.expect("some size gives the length")
     }
 }
 
@@ -175,7 +175,7 @@ pub(super) fn claims() -> Value {
            "scope": "openid skills:read"})
 }
 
-/// Returns a value with some members set, or removed by null.
+/// Returns an object with some members changed. Null removes a member.
 pub(super) fn with(mut value: Value, change: Value) -> String {
     for (name, member) in change.as_object().unwrap() {
         match member {
@@ -186,12 +186,12 @@ pub(super) fn with(mut value: Value, change: Value) -> String {
     value.to_string()
 }
 
-/// Returns clients that show tokens of an issuer with these keys.
+/// Returns clients of an issuer with these keys.
 pub(super) fn clients(keys: &Value, tables: &str) -> Clients {
     clients_with("", keys, tables)
 }
 
-/// Returns clients of an issuer whose table has this line besides.
+/// Returns clients of an issuer with these keys and a further line in its table.
 pub(super) fn clients_with(line: &str, keys: &Value, tables: &str) -> Clients {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("keys.json"), keys.to_string()).unwrap();
@@ -200,15 +200,21 @@ pub(super) fn clients_with(line: &str, keys: &Value, tables: &str) -> Clients {
          jwks_file = \"keys.json\"\n{line}\n{tables}"
     );
     let config = Config::parse(&text, "skillhost.toml", folder.path()).unwrap();
-    let clients = Clients::read(&config.clients).unwrap();
+    let clients = Clients::read(&config.clients, &Trust::new()).unwrap();
     let program = Path::new("/bin/true");
     clients
-        .and_issuers(&config.clients, &config.issuers, RESOURCE, program)
+        .with_issuers(
+            &config.clients,
+            &config.issuers,
+            RESOURCE,
+            program,
+            &Trust::new(),
+        )
         .unwrap()
 }
 
 pub(super) fn identify(clients: &Clients, token: &str) -> Result<Option<Arc<str>>, Refusal> {
-    let shown = format!("Bearer {token}");
-    let found = clients.identify([shown.as_bytes()].into_iter());
-    found.map(|found| found.client.name().cloned())
+    let header = format!("Bearer {token}");
+    let identity = clients.identify([header.as_bytes()].into_iter());
+    identity.map(|identity| identity.client.name().cloned())
 }

@@ -5,7 +5,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
 use serde_json::json;
-use skillhost::Config;
+use skillhost::{Config, Trust};
 
 use super::*;
 use crate::TokenError;
@@ -13,10 +13,10 @@ use crate::issuer::IssuerKeySource;
 
 const TOKEN: &str = "0123456789abcdef";
 
-/// Returns clients by a configuration in a folder.
+/// Returns the clients of a configuration in a folder.
 fn read(folder: &Path, text: &str) -> Result<Clients, String> {
     let config = Config::parse(text, "skillhost.toml", folder).unwrap();
-    Clients::read(&config.clients).map_err(|error| format!("{error:#}"))
+    Clients::read(&config.clients, &Trust::new()).map_err(|error| format!("{error:#}"))
 }
 
 fn write(folder: &Path, name: &str, text: &str, mode: u32) {
@@ -25,15 +25,15 @@ fn write(folder: &Path, name: &str, text: &str, mode: u32) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
 }
 
-fn identify(clients: &Clients, shown: &[&str]) -> Result<Option<Arc<str>>, Refusal> {
-    let shown = shown.iter().map(|value| value.as_bytes());
+fn identify(clients: &Clients, headers: &[&str]) -> Result<Option<Arc<str>>, Refusal> {
+    let headers = headers.iter().map(|value| value.as_bytes());
     clients
-        .identify(shown)
-        .map(|found| found.client.name().cloned())
+        .identify(headers)
+        .map(|identity| identity.client.name().cloned())
 }
 
 #[test]
-fn tells_clients_apart_by_any_of_their_tokens() {
+fn identifies_clients_by_token() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     write(folder, "old", "old-token-of-client-a\n", 0o600);
@@ -50,7 +50,7 @@ fn tells_clients_apart_by_any_of_their_tokens() {
          [clients.c]\ntoken_sha256 = \"{c}\"\n"
     );
     let clients = read(folder, &text).unwrap();
-    let clients = clients.and_unnamed(Token::new(TOKEN).unwrap()).unwrap();
+    let clients = clients.with_unnamed(Token::new(TOKEN).unwrap()).unwrap();
     assert_eq!(clients.len(), 4);
     for (token, name) in [
         ("old-token-of-client-a", Some("a")),
@@ -60,31 +60,29 @@ fn tells_clients_apart_by_any_of_their_tokens() {
         ("token-of-client-c", Some("c")),
         (TOKEN, None),
     ] {
-        let shown = identify(&clients, &[&format!("Bearer {token}")]);
-        assert_eq!(shown.unwrap().as_deref(), name, "{token}");
+        let identified = identify(&clients, &[&format!("Bearer {token}")]);
+        assert_eq!(identified.unwrap().as_deref(), name, "{token}");
     }
     let unnamed = format!("bearer  {TOKEN}");
     assert_eq!(identify(&clients, &[&unnamed]), Ok(None));
 }
 
 #[tokio::test]
-async fn the_client_without_a_name_has_a_share_beside_others() {
+async fn unnamed_client_has_budget_beside_others() {
     let folder = tempfile::tempdir().unwrap();
     let digest = skillhost::internal::sha256_hex(b"token-of-client-b");
     let named = format!("[clients.b]\ntoken_sha256 = \"{digest}\"\n");
     for (text, is_bounded) in [("", false), (&named, true)] {
         let clients = read(folder.path(), text).unwrap();
-        let clients = clients.and_unnamed(Token::new(TOKEN).unwrap()).unwrap();
-        let shown = format!("Bearer {TOKEN}");
-        let client = clients
-            .identify([shown.as_bytes()].into_iter())
-            .unwrap()
-            .client;
-        let mut shares = Vec::new();
+        let clients = clients.with_unnamed(Token::new(TOKEN).unwrap()).unwrap();
+        let header = format!("Bearer {TOKEN}");
+        let identity = clients.identify([header.as_bytes()].into_iter());
+        let client = identity.unwrap().client;
+        let mut leases = Vec::new();
         for _ in 0..4 {
-            shares.push(client.enter().await);
+            leases.push(client.acquire().await);
         }
-        let mut fifth = std::pin::pin!(client.enter());
+        let mut fifth = std::pin::pin!(client.acquire());
         let waits = std::future::poll_fn(|task| {
             std::task::Poll::Ready(fifth.as_mut().poll(task).is_pending())
         });
@@ -93,46 +91,51 @@ async fn the_client_without_a_name_has_a_share_beside_others() {
 }
 
 #[test]
-fn refuses_everything_else() {
+fn refuses_other_authorization() {
     let token = Token::new(TOKEN).unwrap();
-    let clients = Clients::default().and_unnamed(token).unwrap();
+    let clients = Clients::default().with_unnamed(token).unwrap();
     let long = format!("Bearer {}", "x".repeat(1 << 20));
     let longer = format!("Bearer {TOKEN}0");
     let right = format!("Bearer {TOKEN}");
-    for (shown, refusal) in [
-        (&[][..], Refusal::Missing),
-        (&[""], Refusal::Malformed),
-        (&["Bearer"], Refusal::Malformed),
-        (&["Basic 0123456789abcdef"], Refusal::Malformed),
-        (&[TOKEN], Refusal::Malformed),
-        (&[&*right, &*right], Refusal::Malformed),
-        (&[&*right, "Basic eDp5"], Refusal::Malformed),
-        (&["Bearer "], Refusal::Unknown),
-        (&["Bearer 0123456789abcdeF"], Refusal::Unknown),
-        (&["Bearer 0123456789abcde"], Refusal::Unknown),
-        (&["Bearer 0123456789abcdef, Bearer x"], Refusal::Unknown),
-        (&["Bearer 0123456789äbcdef"], Refusal::Unknown),
-        (&["Bearer \u{ff10}123456789abcdef"], Refusal::Unknown),
-        (&[&*longer], Refusal::Unknown),
-        (&[&*long], Refusal::Unknown),
+    for (headers, refusal) in [
+        (&[][..], Refusal::NoToken),
+        (&[""], Refusal::MalformedAuthorization),
+        (&["Bearer"], Refusal::MalformedAuthorization),
+        (&["Basic 0123456789abcdef"], Refusal::MalformedAuthorization),
+        (&[TOKEN], Refusal::MalformedAuthorization),
+        (&[&*right, &*right], Refusal::MalformedAuthorization),
+        (&[&*right, "Basic eDp5"], Refusal::MalformedAuthorization),
+        (&["Bearer "], Refusal::UnknownToken),
+        (&["Bearer 0123456789abcdeF"], Refusal::UnknownToken),
+        (&["Bearer 0123456789abcde"], Refusal::UnknownToken),
+        (
+            &["Bearer 0123456789abcdef, Bearer x"],
+            Refusal::UnknownToken,
+        ),
+        (&["Bearer 0123456789äbcdef"], Refusal::UnknownToken),
+        (&["Bearer \u{ff10}123456789abcdef"], Refusal::UnknownToken),
+        (&[&*longer], Refusal::UnknownToken),
+        (&[&*long], Refusal::UnknownToken),
     ] {
-        assert_eq!(identify(&clients, shown), Err(refusal), "{shown:?}");
+        assert_eq!(identify(&clients, headers), Err(refusal), "{headers:?}");
     }
 }
 
 #[test]
-fn refuses_a_client_whose_time_has_passed_and_warns_of_it() {
+fn refuses_expired_client_with_warning() {
     let digest = skillhost::internal::sha256_hex(TOKEN.as_bytes());
     let text =
         |expires: &str| format!("[clients.a]\ntoken_sha256 = \"{digest}\"\nexpires = {expires}\n");
     for (expires, is_expired) in [("2001-01-01", true), ("2901-01-01", false)] {
         let config = Config::parse(&text(expires), "s.toml", Path::new("/")).unwrap();
-        let clients = Clients::read(&config.clients).unwrap();
-        let shown = identify(&clients, &[&format!("Bearer {TOKEN}")]);
-        match is_expired {
-            true => assert_eq!(shown, Err(Refusal::Expired("a".into()))),
-            false => assert_eq!(shown.unwrap().as_deref(), Some("a")),
-        }
+        let clients = Clients::read(&config.clients, &Trust::new()).unwrap();
+        let identified = identify(&clients, &[&format!("Bearer {TOKEN}")]);
+        let expected = if is_expired {
+            Err(Refusal::ClientExpired("a".into()))
+        } else {
+            Ok(Some("a".into()))
+        };
+        assert_eq!(identified, expected);
         let warnings = Clients::warnings(&config.clients);
         assert_eq!(warnings.len(), usize::from(is_expired));
         for warning in warnings {
@@ -142,7 +145,7 @@ fn refuses_a_client_whose_time_has_passed_and_warns_of_it() {
 }
 
 #[test]
-fn refuses_token_files_and_tokens_that_cannot_be_meant() {
+fn refuses_unusable_token_files() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     write(folder, "good", TOKEN, 0o600);
@@ -170,11 +173,11 @@ fn refuses_token_files_and_tokens_that_cannot_be_meant() {
     ] {
         let text = format!("[clients.a]\ntoken_file = \"good\"\n[clients.b]\n{second}\n");
         let error = read(folder, &text).unwrap_err();
-        let reason = "this token is also that of `[clients.a]` (`skillhost.toml`, line 2)";
+        let reason = "`[clients.a]` has the same token (`skillhost.toml`, line 2)";
         assert!(error.contains(reason), "{error}");
     }
     let one = read(folder, "[clients.a]\ntoken_file = \"good\"\n").unwrap();
-    let error = one.and_unnamed(Token::new(TOKEN).unwrap()).unwrap_err();
+    let error = one.with_unnamed(Token::new(TOKEN).unwrap()).unwrap_err();
     assert!(
         error.to_string().contains("the token of `[http]`"),
         "{error}"
@@ -182,7 +185,7 @@ fn refuses_token_files_and_tokens_that_cannot_be_meant() {
 }
 
 #[test]
-fn tells_clients_apart_by_the_users_of_their_processes() {
+fn identifies_clients_by_user() {
     let text = "[clients.a]\nunix_users = [1001, 1002, 1001]\n\
                 [clients.b]\nunix_users = [1003]\n\
                 [clients.old]\nunix_users = [1004]\nexpires = 2001-01-01\n";
@@ -191,26 +194,26 @@ fn tells_clients_apart_by_the_users_of_their_processes() {
         (1001, Ok("a")),
         (1002, Ok("a")),
         (1003, Ok("b")),
-        (1004, Err(Refusal::Expired("old".into()))),
-        (1005, Err(Refusal::User(1005))),
-        (0, Err(Refusal::User(0))),
+        (1004, Err(Refusal::ClientExpired("old".into()))),
+        (1005, Err(Refusal::UnknownUser(1005))),
+        (0, Err(Refusal::UnknownUser(0))),
     ] {
-        let found = clients.identify_user(user);
-        let found = found.map(|found| found.client.name().unwrap().to_string());
-        assert_eq!(found, expected.map(str::to_owned), "{user}");
+        let identity = clients.identify_user(user);
+        let name = identity.map(|identity| identity.client.name().unwrap().to_string());
+        assert_eq!(name, expected.map(str::to_owned), "{user}");
     }
-    // A user is no token.
+    // A token is not a user.
     assert_eq!(
         clients
             .identify([b"Bearer 1001".as_slice()].into_iter())
             .err(),
-        Some(Refusal::Unknown)
+        Some(Refusal::UnknownToken)
     );
     let error = read(
         Path::new("/"),
         "[clients.a]\nunix_users = [7]\n[clients.b]\nunix_users = [7]\n",
     );
-    let why = "line 3: `unix_users` of `[clients.b]`: the user 7 is `[clients.a]` already";
+    let why = "line 3: `unix_users` of `[clients.b]`: the user 7 already belongs to `[clients.a]`";
     assert!(
         error.as_ref().is_err_and(|error| error.contains(why)),
         "{error:?}"
@@ -218,7 +221,7 @@ fn tells_clients_apart_by_the_users_of_their_processes() {
 }
 
 #[test]
-fn tells_clients_apart_by_the_names_of_their_certificates() {
+fn identifies_clients_by_certificate() {
     let text = "[clients.a]\ncertificate_names = [\"a.example\", \"spiffe://x/a\"]\n\
                 [clients.b]\ncertificate_names = [\"b.example\"]\n\
                 [clients.old]\ncertificate_names = [\"old.example\"]\nexpires = 2001-01-01\n";
@@ -235,35 +238,35 @@ fn tells_clients_apart_by_the_names_of_their_certificates() {
         (names(&["old.example"], &[]), Err("has passed")),
         (
             names(&["a.example", "b.example"], &[]),
-            Err("of several clients"),
+            Err("names of several clients"),
         ),
         (
             names(&["x.a.example"], &[]),
-            Err("no name of its certificate"),
+            Err("no client's `certificate_names`"),
         ),
         (
             names(&["*.example"], &[]),
-            Err("no name of its certificate"),
+            Err("no client's `certificate_names`"),
         ),
         // Neither kind passes for the other.
         (
             names(&["spiffe://x/a"], &["a.example"]),
-            Err("no name of its certificate"),
+            Err("no client's `certificate_names`"),
         ),
         (
             names(&[], &["spiffe://x/A"]),
-            Err("no name of its certificate"),
+            Err("no client's `certificate_names`"),
         ),
-        (names(&[], &[]), Err("no name of its certificate")),
+        (names(&[], &[]), Err("no client's `certificate_names`")),
     ] {
         match (clients.identify_certificate(&shown), expected) {
-            (Ok(found), Ok(name)) => {
-                assert_eq!(found.client.name().map(|it| &**it), Some(name));
+            (Ok(identity), Ok(name)) => {
+                assert_eq!(identity.client.name().map(|it| &**it), Some(name));
             }
             (Err(refusal), Err(reason)) => {
                 assert!(refusal.to_string().contains(reason), "{shown}: {refusal}");
             }
-            (found, _) => panic!("{shown}: {found:?}"),
+            (identity, _) => panic!("{shown}: {identity:?}"),
         }
     }
     let error = read(
@@ -271,7 +274,7 @@ fn tells_clients_apart_by_the_names_of_their_certificates() {
         "[clients.a]\ncertificate_names = [\"x.example\"]\n\
          [clients.b]\ncertificate_names = [\"X.example\"]\n",
     );
-    let why = "`certificate_names` of `[clients.b]`: `x.example` is `[clients.a]` already";
+    let why = "`certificate_names` of `[clients.b]`: `x.example` already belongs to `[clients.a]`";
     assert!(
         error.as_ref().is_err_and(|error| error.contains(why)),
         "{error:?}"
@@ -279,7 +282,7 @@ fn tells_clients_apart_by_the_names_of_their_certificates() {
 }
 
 #[test]
-fn without_clients_only_the_own_user_and_root_may_ask() {
+fn without_clients_only_own_user_and_root_pass() {
     let own = rustix::process::geteuid().as_raw();
     for (user, may_ask) in [(own, true), (0, true), (own + 1, false), (65_534, false)] {
         assert_eq!(Clients::check_own_user(user).is_ok(), may_ask, "{user}");
@@ -287,7 +290,7 @@ fn without_clients_only_the_own_user_and_root_may_ask() {
 }
 
 #[tokio::test]
-async fn a_key_is_known_after_a_look_at_all_keys_or_at_those_of_its_issuer() {
+async fn refresh_finds_new_key() {
     let folder = tempfile::tempdir().unwrap();
     let key = r#"{"kty": "OKP", "crv": "Ed25519", "kid": "new", "x": "AAAA"}"#;
     write(
@@ -302,19 +305,26 @@ async fn a_key_is_known_after_a_look_at_all_keys_or_at_those_of_its_issuer() {
                 [clients.c]\nclaims = { iss = \"https://b.example\" }\n";
     let config = Config::parse(text, "skillhost.toml", folder.path()).unwrap();
     for all in [true, false] {
-        let clients = Clients::read(&config.clients).unwrap();
+        let clients = Clients::read(&config.clients, &Trust::new()).unwrap();
         let program = Path::new("/bin/true");
-        let clients = clients.and_issuers(&config.clients, &config.issuers, "https://x", program);
+        let clients = clients.with_issuers(
+            &config.clients,
+            &config.issuers,
+            "https://x",
+            program,
+            &Trust::new(),
+        );
         let mut clients = clients.unwrap();
         let oauth = Arc::get_mut(clients.oauth.as_mut().unwrap()).unwrap();
         for (issuer, file) in oauth.issuers.iter_mut().zip(["none", "keys"]) {
             let issuer = Arc::get_mut(issuer).unwrap();
             issuer.source = IssuerKeySource::File {
                 path: folder.path().join(file),
+                trust: Trust::new(),
                 setting: "`jwks_file`".to_owned(),
             };
         }
-        // Signed by nobody.
+        // The signature is wrong.
         let token = [
             r#"{"alg":"EdDSA","kid":"new"}"#,
             r#"{"iss":"https://b.example"}"#,
@@ -329,17 +339,65 @@ async fn a_key_is_known_after_a_look_at_all_keys_or_at_those_of_its_issuer() {
         let Err(Refusal::UnknownKey(issuer)) = identify(&clients, &[&token]) else {
             panic!("the key is known");
         };
-        match all {
-            true => clients.look_for_all_keys().await,
-            false => clients.look_for_keys(issuer).await.unwrap(),
+        if all {
+            clients.refresh_all_keys().await;
+        } else {
+            clients.refresh_keys(issuer).await.unwrap();
         }
-        let wrong = Refusal::Token(TokenError::Signature);
+        let wrong = Refusal::InvalidToken(TokenError::InvalidSignature);
         assert_eq!(identify(&clients, &[&token]), Err(wrong), "{all}");
     }
 }
 
 #[tokio::test]
-async fn a_token_that_held_is_refused_once_its_issuer_has_withdrawn_the_key() {
+async fn polling_notices_withdrawn_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let keys = |id: &str| {
+        let key = json!({"kty": "OKP", "crv": "Ed25519", "kid": id, "x": "AAAA"});
+        write(
+            folder.path(),
+            "keys",
+            &json!({"keys": [key]}).to_string(),
+            0o600,
+        );
+    };
+    keys("old");
+    let text = "[http]\nresource = \"https://mcp.example\"\n\
+                [issuers.a]\nissuer = \"https://a.example\"\njwks_file = \"keys\"\n\
+                [clients.c]\nclaims = { iss = \"https://a.example\" }\n";
+    let config = Config::parse(text, "skillhost.toml", folder.path()).unwrap();
+    let clients = Clients::read(&config.clients, &Trust::new()).unwrap();
+    let program = Path::new("/bin/true");
+    let clients = clients
+        .with_issuers(
+            &config.clients,
+            &config.issuers,
+            "https://x",
+            program,
+            &Trust::new(),
+        )
+        .unwrap();
+    let issuer = Arc::clone(&clients.oauth.as_ref().unwrap().issuers[0]);
+    let polling = tokio::spawn(async move { clients.poll_keys(Duration::from_millis(1)).await });
+    for id in ["new", "newer"] {
+        assert!(!issuer.has_key(id));
+        keys(id);
+        let replaced = async {
+            while !issuer.has_key(id) {
+                // The shortest time between two refreshes is over.
+                *issuer.last_refresh.lock().await = None;
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let replaced = tokio::time::timeout(Duration::from_secs(20), replaced).await;
+        replaced.expect("the keys are not read again");
+        assert!(!issuer.has_key("old"));
+    }
+    polling.abort();
+}
+
+#[tokio::test]
+async fn refuses_remembered_token_of_withdrawn_key() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let key = Ed25519KeyPair::from_seed_unchecked(&[7; 32]).unwrap();
@@ -365,12 +423,18 @@ async fn a_token_that_held_is_refused_once_its_issuer_has_withdrawn_the_key() {
          [clients.c]\nclaims = {{ iss = \"https://a.example\" }}\n"
     );
     let config = Config::parse(&text, "skillhost.toml", folder).unwrap();
-    let clients = Clients::read(&config.clients).unwrap();
+    let clients = Clients::read(&config.clients, &Trust::new()).unwrap();
     let program = Path::new("/bin/true");
-    let clients = clients.and_issuers(&config.clients, &config.issuers, resource, program);
+    let clients = clients.with_issuers(
+        &config.clients,
+        &config.issuers,
+        resource,
+        program,
+        &Trust::new(),
+    );
     let clients = clients.unwrap();
     let (old, new) = (shown("old"), shown("new"));
-    // It is checked, and then remembered.
+    // The first time it is checked, the second time it is remembered.
     for _ in 0..2 {
         assert_eq!(identify(&clients, &[&old]).unwrap().as_deref(), Some("c"));
     }
@@ -378,8 +442,11 @@ async fn a_token_that_held_is_refused_once_its_issuer_has_withdrawn_the_key() {
     let Err(Refusal::UnknownKey(issuer)) = identify(&clients, &[&new]) else {
         panic!("the key is known");
     };
-    clients.look_for_keys(issuer).await.unwrap();
+    clients.refresh_keys(issuer).await.unwrap();
     assert_eq!(identify(&clients, &[&new]).unwrap().as_deref(), Some("c"));
-    let found = identify(&clients, &[&old]);
-    assert!(matches!(found, Err(Refusal::UnknownKey(_))), "{found:?}");
+    let identified = identify(&clients, &[&old]);
+    assert!(
+        matches!(identified, Err(Refusal::UnknownKey(_))),
+        "{identified:?}"
+    );
 }

@@ -1,21 +1,21 @@
-//! JSON objects in which every name stands once. Guards against: a token that one reader
-//! takes for another's than the next, because it names a claim twice.
+//! JSON without duplicate keys. Guards against: a token with a repeated claim, which two readers
+//! take for the tokens of different clients.
 
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-/// Reads an object. None if it is none, or if a name stands twice in it or in anything
-/// within.
-pub(crate) fn object(json: &[u8]) -> Option<Map<String, Value>> {
+/// Parses a JSON object. Returns `None` if the JSON is not an object or any object in it repeats
+/// a key.
+pub(crate) fn parse_object(json: &[u8]) -> Option<Map<String, Value>> {
     match serde_json::from_slice::<StrictValue>(json).ok()?.0 {
         Value::Object(object) => Some(object),
         _ => None,
     }
 }
 
-/// A value of which every object has each name once.
+/// A value without duplicate keys.
 struct StrictValue(Value);
 
 impl<'de> Deserialize<'de> for StrictValue {
@@ -69,7 +69,7 @@ impl<'de> Visitor<'de> for StrictVisitor {
         let mut map = Map::new();
         while let Some((name, StrictValue(value))) = entries.next_entry::<String, _>()? {
             if map.insert(name, value).is_some() {
-                return Err(A::Error::custom("a name stands twice"));
+                return Err(A::Error::custom("duplicate key"));
             }
         }
         Ok(map.into())
@@ -81,13 +81,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refuses_a_name_that_stands_twice_at_any_depth() {
+    fn refuses_duplicate_keys_at_any_depth() {
         for right in [
             r#"{}"#,
             r#"{"a": [1, -2, 0.5, null, true, "x", {"a": {}}]}"#,
         ] {
             let expected: Value = serde_json::from_str(right).unwrap();
-            assert_eq!(Value::Object(object(right.as_bytes()).unwrap()), expected);
+            assert_eq!(
+                Value::Object(parse_object(right.as_bytes()).unwrap()),
+                expected
+            );
         }
         let deep = format!("{}{}", r#"{"a":"#.repeat(500), "}".repeat(500));
         for wrong in [
@@ -101,8 +104,8 @@ mod tests {
             r#"{"a": 1} {"a": 2}"#,
             &deep,
         ] {
-            assert!(object(wrong.as_bytes()).is_none(), "{wrong}");
+            assert!(parse_object(wrong.as_bytes()).is_none(), "{wrong}");
         }
-        assert!(object(b"{\"a\": \"\xff\"}").is_none());
+        assert!(parse_object(b"{\"a\": \"\xff\"}").is_none());
     }
 }

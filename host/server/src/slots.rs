@@ -1,0 +1,397 @@
+//! The slots of connections, and which connection is evicted when all are taken: first those that
+//! have sent nothing, then those that have not sent a whole request, then those whose last request
+//! had no token; of each group the oldest first. So a new peer gets a slot, however many others
+//! are silent.
+//!
+//! A connection whose last request had a token is protected. On a server without a token, a
+//! connection is protected during a request to `/mcp`.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use anyhow::Context as _;
+use rustix::process::Resource;
+use skillhost::Peer;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use crate::budget::{Budget, Holder, Lease};
+use crate::client::ClientKey;
+use crate::network::Network;
+
+/// The most slots that protected connections leave to others. Guards against: peers with a token
+/// that leave no slot for probes.
+const MAX_RESERVE: usize = 16;
+
+/// The divisor of all slots for the part that is left to others, if that is less.
+const RESERVE_DIVISOR: usize = 4;
+
+/// The divisor of all slots for the part that the unprotected connections of one address or user may
+/// have. Guards against: one peer that takes all slots.
+const PEER_DIVISOR: usize = 2;
+
+/// The number of connections whose memory is worth giving back when most of them have ended.
+const MANY_CONNECTIONS: usize = 16;
+
+/// The leading bits of an IPv6 address that identify one peer. A host chooses the others freely.
+const IPV6_PEER_BITS: u8 = 64;
+
+/// The most descriptors that are left for calls and files.
+const MAX_OTHER_DESCRIPTORS: usize = 256;
+
+/// The number of descriptors that one connection takes.
+const DESCRIPTORS_PER_CONNECTION: usize = 2;
+
+/// The slots of all connections of a server.
+pub(crate) struct ConnectionSlots {
+    limit: usize,
+    trusted_proxies: Vec<Network>,
+    table: Mutex<SlotTable>,
+    /// The slots that clients can protect.
+    protectable: Arc<Budget>,
+    /// Notified when most of many connections have ended.
+    pub(crate) quiet: Arc<Notify>,
+}
+
+struct SlotTable {
+    /// The number of events so far. Orders connections by age.
+    events: u64,
+    connections: HashMap<u64, SlotEntry>,
+    /// The most connections since `quiet` was last notified.
+    peak: usize,
+    protected: usize,
+    /// Unprotected connections in the order of eviction.
+    order: BTreeMap<Rank, u64>,
+    /// The same for each peer that has a limit.
+    order_by_peer: HashMap<Peer, BTreeMap<Rank, u64>>,
+}
+
+/// The order of eviction: by stage, then by age.
+type Rank = (Stage, u64);
+
+/// The stage of an unprotected connection, in the order of eviction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    /// The peer has sent nothing.
+    Silent,
+    /// The first request is not complete.
+    Begun,
+    /// The peer has sent a request.
+    Requested,
+}
+
+struct SlotEntry {
+    /// `None` for a trusted proxy, which connects for many peers.
+    peer: Option<Peer>,
+    rank: Rank,
+    /// The client of the last request.
+    client: Option<ClientKey>,
+    /// The client's lease of a slot that can be protected.
+    lease: Option<Lease>,
+    /// The number of requests that protect the connection, on a server without a token.
+    running_requests: usize,
+    evicted: CancellationToken,
+}
+
+/// The slot of one connection. Dropping it frees the slot.
+pub(crate) struct ConnectionSlot {
+    slots: Arc<ConnectionSlots>,
+    id: u64,
+    peer: Option<Peer>,
+    evicted: CancellationToken,
+    /// The received bytes that do not yet count for a client.
+    uncounted: AtomicUsize,
+}
+
+/// Protects a connection until it is dropped.
+pub(crate) struct Protection(Arc<ConnectionSlot>);
+
+impl ConnectionSlots {
+    /// Returns the slots of a server with so many clients.
+    pub(crate) fn new(
+        limit: usize,
+        clients: usize,
+        trusted_proxies: &[String],
+    ) -> anyhow::Result<Arc<Self>> {
+        let trusted_proxies = trusted_proxies.iter().map(|text| {
+            Network::parse(text).with_context(|| {
+                format!(
+                    "`{}` is not a trusted proxy: expected an IP address, or a network such as \
+                     `10.0.0.0/8`",
+                    text.escape_debug()
+                )
+            })
+        });
+        let protectable = limit - reserve(limit);
+        Budget::check(protectable, clients, "connections")?;
+        Ok(Arc::new(Self {
+            limit,
+            trusted_proxies: trusted_proxies.collect::<anyhow::Result<_>>()?,
+            table: Mutex::new(SlotTable {
+                events: 0,
+                connections: HashMap::new(),
+                peak: 0,
+                protected: 0,
+                order: BTreeMap::new(),
+                order_by_peer: HashMap::new(),
+            }),
+            protectable: Budget::new(protectable, clients),
+            quiet: Arc::default(),
+        }))
+    }
+
+    /// Gives a connection a slot, and evicts another connection if necessary. Returns `None` if
+    /// all others are protected.
+    pub(crate) fn take(self: &Arc<Self>, peer: Peer) -> Option<ConnectionSlot> {
+        let peer = self.limited_peer(peer);
+        let mut table = self.table();
+        let of_peer = peer.and_then(|peer| table.order_by_peer.get(&peer));
+        let evicted = match of_peer {
+            Some(order) if order.len() >= peer_limit(self.limit) => order.values().next(),
+            _ if table.connections.len() >= self.limit => Some(table.order.values().next()?),
+            _ => None,
+        };
+        if let Some(id) = evicted.copied()
+            && let Some(entry) = table.remove(id)
+        {
+            entry.evicted.cancel();
+        }
+        let id = table.next_event();
+        let evicted = CancellationToken::new();
+        let entry = SlotEntry {
+            peer,
+            rank: (Stage::Silent, id),
+            client: None,
+            lease: None,
+            running_requests: 0,
+            evicted: evicted.clone(),
+        };
+        table.insert(id, entry);
+        table.peak = table.peak.max(table.connections.len());
+        drop(table);
+        Some(ConnectionSlot {
+            slots: Arc::clone(self),
+            id,
+            peer,
+            evicted,
+            uncounted: AtomicUsize::new(0),
+        })
+    }
+
+    /// Returns the peer whose limit a connection counts against: an address without its port, or
+    /// a user. Returns `None` for a trusted proxy.
+    fn limited_peer(&self, peer: Peer) -> Option<Peer> {
+        let address = match peer {
+            Peer::Address(address) => address.ip().to_canonical(),
+            Peer::Process { user, .. } => return Some(Peer::Process { user, process: 0 }),
+            other => return Some(other),
+        };
+        let mut proxies = self.trusted_proxies.iter();
+        if proxies.any(|network| network.contains(address)) {
+            return None;
+        }
+        let address = match address {
+            IpAddr::V4(_) => address,
+            IpAddr::V6(address) => {
+                let mask = u128::MAX << (128 - u32::from(IPV6_PEER_BITS));
+                Ipv6Addr::from_bits(address.to_bits() & mask).into()
+            }
+        };
+        Some(Peer::Address((address, 0).into()))
+    }
+
+    /// Changes an entry. Returns false if the connection was evicted, or if its protection would
+    /// leave too few slots to others; then it is unprotected.
+    fn change(&self, id: u64, change: impl FnOnce(&mut SlotEntry, u64)) -> bool {
+        let mut table = self.table();
+        let event = table.next_event();
+        // A connection that was protected finds its own slot free.
+        let Some(mut entry) = table.remove(id) else {
+            return false;
+        };
+        let client = entry.client.clone();
+        change(&mut entry, event);
+        let is_free = table.protected + reserve(self.limit) < self.limit;
+        let mut fits = is_free || !entry.is_protected();
+        if client != entry.client {
+            entry.lease = None;
+            if let Some(client) = entry.client.clone().filter(|_| fits) {
+                entry.lease = self.protectable.lease(Holder::Client(client));
+                fits = entry.lease.is_some();
+            }
+        }
+        if !fits {
+            entry.client = None;
+            entry.lease = None;
+            entry.running_requests = 0;
+        }
+        table.insert(id, entry);
+        fits
+    }
+
+    fn table(&self) -> MutexGuard<'_, SlotTable> {
+        let table = self.table.lock();
+        table.unwrap_or_else(|broken| broken.into_inner())
+    }
+}
+
+/// Returns the number of slots that protected connections leave to others.
+fn reserve(limit: usize) -> usize {
+    MAX_RESERVE.min(limit / RESERVE_DIVISOR)
+}
+
+/// Returns the number of slots that the unprotected connections of one peer may have.
+fn peer_limit(limit: usize) -> usize {
+    limit.div_ceil(PEER_DIVISOR)
+}
+
+impl SlotTable {
+    fn next_event(&mut self) -> u64 {
+        self.events += 1;
+        self.events
+    }
+
+    fn insert(&mut self, id: u64, entry: SlotEntry) {
+        if entry.is_protected() {
+            self.protected += 1;
+        } else {
+            self.order.insert(entry.rank, id);
+            if let Some(peer) = entry.peer {
+                let order = self.order_by_peer.entry(peer).or_default();
+                order.insert(entry.rank, id);
+            }
+        }
+        self.connections.insert(id, entry);
+    }
+
+    fn remove(&mut self, id: u64) -> Option<SlotEntry> {
+        let entry = self.connections.remove(&id)?;
+        if entry.is_protected() {
+            self.protected -= 1;
+            return Some(entry);
+        }
+        self.order.remove(&entry.rank);
+        if let Some(peer) = entry.peer
+            && let Some(order) = self.order_by_peer.get_mut(&peer)
+        {
+            order.remove(&entry.rank);
+            if order.is_empty() {
+                self.order_by_peer.remove(&peer);
+            }
+        }
+        Some(entry)
+    }
+}
+
+impl SlotEntry {
+    fn is_protected(&self) -> bool {
+        self.client.is_some() || self.running_requests > 0
+    }
+}
+
+impl ConnectionSlot {
+    /// Waits until the connection is evicted, and must end.
+    pub(crate) async fn evicted(&self) {
+        self.evicted.cancelled().await;
+    }
+
+    /// Returns the peer whose limits the connection counts against. `None` for a trusted proxy.
+    pub(crate) fn peer(&self) -> Option<Peer> {
+        self.peer
+    }
+
+    /// Adds received bytes.
+    pub(crate) fn add_received(&self, bytes: usize) {
+        self.uncounted.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Returns the bytes that were received since the last call.
+    pub(crate) fn take_received(&self) -> usize {
+        self.uncounted.swap(0, Ordering::Relaxed)
+    }
+
+    /// Marks that the first bytes have arrived.
+    pub(crate) fn set_begun(&self) {
+        self.slots.change(self.id, |entry, event| {
+            entry.rank = (Stage::Begun, event);
+        });
+    }
+
+    /// Marks that a whole request has arrived. If the request before protects the connection, it
+    /// does so until this one is checked. So no new connection takes the slot in between.
+    pub(crate) fn set_requested(&self) {
+        self.slots.change(self.id, |entry, event| {
+            entry.rank = (Stage::Requested, event);
+        });
+    }
+
+    /// Marks that the last request had no valid credential.
+    pub(crate) fn unprotect(&self) {
+        self.slots.change(self.id, |entry, _| entry.client = None);
+    }
+
+    /// Protects the connection because its last request came from a client. Returns false if no
+    /// more slots can be protected, for this client or at all.
+    pub(crate) fn protect_for(&self, client: ClientKey) -> bool {
+        let change = |entry: &mut SlotEntry, _| entry.client = Some(client);
+        self.slots.change(self.id, change)
+    }
+
+    /// Protects the connection during a request, on a server without a token. Returns `None` if
+    /// no more slots can be protected.
+    pub(crate) fn protect_during_request(self: &Arc<Self>) -> Option<Protection> {
+        let is_protected = self.slots.change(self.id, |entry, _| {
+            entry.running_requests = entry.running_requests.saturating_add(1);
+        });
+        is_protected.then(|| Protection(Arc::clone(self)))
+    }
+}
+
+impl Drop for ConnectionSlot {
+    fn drop(&mut self) {
+        let mut table = self.slots.table();
+        table.remove(self.id);
+        let open = table.connections.len();
+        if table.peak >= MANY_CONNECTIONS && open <= table.peak / 4 {
+            table.peak = open;
+            self.slots.quiet.notify_one();
+        }
+    }
+}
+
+impl Drop for Protection {
+    fn drop(&mut self) {
+        self.0.slots.change(self.0.id, |entry, event| {
+            entry.running_requests = entry.running_requests.saturating_sub(1);
+            entry.rank = (Stage::Requested, event);
+        });
+    }
+}
+
+/// Returns the number of connections that the limit of descriptors allows, at most `wanted`. With
+/// more, the system would refuse a connection before the oldest is evicted.
+pub(crate) fn affordable_connections(wanted: usize) -> usize {
+    let limit = rustix::process::getrlimit(Resource::Nofile).current;
+    let limit = limit.map_or(usize::MAX, |limit| {
+        usize::try_from(limit).unwrap_or(usize::MAX)
+    });
+    let allowed = connections_for(limit);
+    if allowed < wanted {
+        tracing::warn!(
+            "`connections` is {wanted}, but the limit of {limit} descriptors allows only {allowed} \
+             connections at a time; raise the limit (`ulimit -n`)"
+        );
+    }
+    wanted.min(allowed)
+}
+
+/// Returns the number of connections that so many descriptors are enough for.
+fn connections_for(descriptors: usize) -> usize {
+    let others = (descriptors / 2).min(MAX_OTHER_DESCRIPTORS);
+    ((descriptors - others) / DESCRIPTORS_PER_CONNECTION).max(1)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,212 @@
+use super::*;
+
+fn slots(limit: usize, trusted: &[&str]) -> Arc<ConnectionSlots> {
+    let trusted: Vec<_> = trusted.iter().map(|text| (*text).to_owned()).collect();
+    ConnectionSlots::new(limit, 1, &trusted).unwrap()
+}
+
+fn ipv4_peer(last: u8) -> Peer {
+    peer([10, 0, 0, last].into())
+}
+
+fn peer(address: IpAddr) -> Peer {
+    Peer::Address((address, 0).into())
+}
+
+fn open<'a>(connections: impl IntoIterator<Item = &'a Arc<ConnectionSlot>>) -> Vec<bool> {
+    let open = connections.into_iter();
+    open.map(|slot| !slot.evicted.is_cancelled()).collect()
+}
+
+#[test]
+fn few_descriptors_allow_few_connections() {
+    for (descriptors, connections) in [(0, 1), (20, 5), (100, 25), (1024, 384), (1280, 512)] {
+        assert_eq!(connections_for(descriptors), connections);
+        assert!(2 * connections <= descriptors.max(2), "{descriptors}");
+    }
+}
+
+#[test]
+fn evicts_oldest_silent_connection_and_none_protected() {
+    let slots = slots(8, &[]);
+    let mut connections: Vec<_> = (0..8)
+        .map(|peer| Arc::new(slots.take(ipv4_peer(peer)).unwrap()))
+        .collect();
+    connections[0].set_requested();
+    assert!(connections[0].protect_for(None));
+    connections[1].set_requested();
+    connections[4].set_begun();
+    let protection = connections[2].protect_during_request().unwrap();
+    for peer in 8..14 {
+        connections.push(Arc::new(slots.take(ipv4_peer(peer)).unwrap()));
+    }
+    // The silent connections were evicted, the oldest first.
+    let evicted: Vec<_> = (0..14)
+        .filter(|index| !open(&connections)[*index])
+        .collect();
+    assert_eq!(evicted, [3, 5, 6, 7, 8, 9]);
+    for connection in &connections[10..] {
+        connection.set_requested();
+    }
+    connections.push(Arc::new(slots.take(ipv4_peer(14)).unwrap()));
+    assert_eq!(open([&connections[4], &connections[1]]), [false, true]);
+    drop(protection);
+    for peer in 15..20 {
+        connections.push(Arc::new(slots.take(ipv4_peer(peer)).unwrap()));
+    }
+    assert_eq!(open(&connections[..3]), [true, true, true]);
+    // Then those with requests, by the time of the last one; its end counts too.
+    for peer in 20..22 {
+        connections.last().unwrap().set_requested();
+        connections.push(Arc::new(slots.take(ipv4_peer(peer)).unwrap()));
+    }
+    let requested = [0, 1, 10, 2, 11].map(|index| &connections[index]);
+    assert_eq!(open(requested), [true, false, false, true, true]);
+}
+
+#[test]
+fn keeps_some_slots_unprotected() {
+    for (limit, protected) in [(8, 6), (3, 3), (1, 1), (512, 496)] {
+        let slots = slots(limit, &["10.0.0.0/8"]);
+        let connections: Vec<_> = (0..limit)
+            .map(|_| Arc::new(slots.take(ipv4_peer(1)).unwrap()))
+            .collect();
+        let protected_connections = connections.iter().filter(|slot| {
+            slot.set_requested();
+            slot.protect_for(None)
+        });
+        assert_eq!(protected_connections.count(), protected, "{limit}");
+        assert_eq!(slots.take(ipv4_peer(1)).is_some(), protected < limit);
+        // A protected connection stays protected between two requests.
+        connections[0].set_requested();
+        if protected < limit {
+            assert!(!connections[limit - 1].protect_for(None));
+        }
+        assert!(connections[0].protect_for(None));
+        // Without a token it is unprotected, and another one can be protected.
+        connections[0].set_requested();
+        connections[0].unprotect();
+        if protected < limit {
+            assert!(connections[limit - 1].protect_for(None));
+            assert!(!connections[0].protect_for(None));
+        }
+    }
+}
+
+#[test]
+fn requests_without_token_keep_some_slots_unprotected() {
+    let slots = slots(8, &[]);
+    let connections: Vec<_> = (0..8)
+        .map(|peer| Arc::new(slots.take(ipv4_peer(peer)).unwrap()))
+        .collect();
+    let protect = |index: usize| connections[index].protect_during_request();
+    let mut protections: Vec<_> = (0..6).filter_map(protect).collect();
+    assert_eq!(protections.len(), 6);
+    assert!(protect(6).is_none());
+    // Further requests of a connection take no more slots.
+    protections.extend(protect(5));
+    protections.truncate(6);
+    assert!(protect(6).is_none());
+    protections.truncate(5);
+    let seventh = protect(6);
+    assert!(seventh.is_some() && protect(7).is_none() && protect(5).is_none());
+}
+
+#[test]
+fn clients_share_protectable_slots() {
+    let slots = ConnectionSlots::new(8, 2, &[]).unwrap();
+    let connections: Vec<_> = (0..8)
+        .map(|peer| slots.take(ipv4_peer(peer)).unwrap())
+        .collect();
+    let protect = |index: usize, client: &str| connections[index].protect_for(Some(client.into()));
+    // One slot is the other client's own, and two are for probes.
+    assert!((0..5).all(|index| protect(index, "one")));
+    assert!(!protect(5, "one") && protect(5, "other") && !protect(6, "other"));
+    // A connection belongs to the client of its last request.
+    assert!(protect(4, "other") && !protect(6, "one"));
+    connections[0].unprotect();
+    assert!(protect(6, "one") && !protect(7, "one"));
+}
+
+#[test]
+fn limits_each_address_except_trusted_proxies() {
+    let slots = slots(8, &["10.0.0.9", "2001:db8::/32"]);
+    let take = |peer| Arc::new(slots.take(peer).unwrap());
+    let other = take(ipv4_peer(1));
+    let own: Vec<_> = (0..6).map(|_| take(ipv4_peer(2))).collect();
+    assert_eq!(open([&other]), [true]);
+    assert_eq!(open(&own), [false, false, true, true, true, true]);
+    let mapped = take(peer("::ffff:10.0.0.2".parse().unwrap()));
+    assert_eq!(open(&own), [false, false, false, true, true, true]);
+    drop((own, mapped));
+    let take_from = |last: u16| {
+        take(peer(
+            Ipv6Addr::new(0x2001, 0xdb9, 0, 0, last, 0, 0, 1).into(),
+        ))
+    };
+    let of_one_network: Vec<_> = (0..5).map(take_from).collect();
+    assert_eq!(open(&of_one_network), [false, true, true, true, true]);
+    drop(of_one_network);
+    // How a server at an IPv6 address sees an IPv4 peer.
+    let mapped = peer("::ffff:10.0.0.9".parse().unwrap());
+    for proxy in [ipv4_peer(9), mapped] {
+        let proxied: Vec<_> = (0..5).map(|_| take(proxy)).collect();
+        assert_eq!(open(&proxied), [true; 5], "{proxy}");
+    }
+    let proxied: Vec<_> = (0..2)
+        .map(|_| take(peer("2001:db8:7::1".parse().unwrap())))
+        .collect();
+    assert_eq!(open(proxied.iter().chain([&other])), [true; 3]);
+}
+
+#[test]
+fn limits_each_user_whatever_the_process() {
+    let slots = slots(8, &[]);
+    let take = |user, process| {
+        let slot = slots.take(Peer::Process { user, process });
+        Arc::new(slot.unwrap())
+    };
+    let other = take(1, 1);
+    let own: Vec<_> = (0..6).map(|process| take(2, process)).collect();
+    assert_eq!(open([&other]), [true]);
+    assert_eq!(open(&own), [false, false, true, true, true, true]);
+}
+
+#[test]
+fn ended_connection_leaves_nothing_behind() {
+    let slots = slots(4, &[]);
+    let slot = Arc::new(slots.take(ipv4_peer(1)).unwrap());
+    slot.set_requested();
+    let protection = slot.protect_during_request();
+    drop(slot);
+    drop(protection);
+    for _ in 0..100 {
+        let slot = Arc::new(slots.take(ipv4_peer(1)).unwrap());
+        assert!(slot.protect_for(None));
+    }
+    let table = slots.table();
+    assert!(table.connections.is_empty() && table.order.is_empty());
+    assert!(table.order_by_peer.is_empty() && table.protected == 0);
+}
+
+#[test]
+fn names_trusted_proxy_that_is_not_a_network() {
+    for wrong in ["", "10.0.0.0/33", "10.0.0.0/+8", "a.example", "*"] {
+        let error = ConnectionSlots::new(1, 0, &[wrong.to_owned()])
+            .err()
+            .unwrap();
+        assert!(error.to_string().contains(&format!("`{wrong}`")), "{error}");
+    }
+}
+
+#[test]
+fn each_ipv6_network_has_its_own_limit() {
+    let slots = slots(8, &[]);
+    let take = |network: u16, host| {
+        let address = Ipv6Addr::new(0x2001, 0xdb9, 0, network, 0, 0, 0, host);
+        Arc::new(slots.take(peer(address.into())).unwrap())
+    };
+    let hosts = (0..4).flat_map(|host| [(0, host), (1, host)]);
+    let connections: Vec<_> = hosts.map(|(network, host)| take(network, host)).collect();
+    assert_eq!(open(&connections), [true; 8]);
+}

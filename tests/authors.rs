@@ -1,4 +1,4 @@
-//! New projects of tool authors. `mistakes` has what goes wrong with them.
+//! New projects of tool authors. `mistakes` tests common errors in them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_new_project_is_complete_and_has_the_tools_name() {
+fn new_project_is_complete_and_named() {
     for language in LANGUAGES {
         let program = Program::new();
         let run = new(&program, &["find-word", "--lang", language]);
@@ -81,7 +81,7 @@ fn a_new_project_is_complete_and_has_the_tools_name() {
 }
 
 #[test]
-fn a_new_typed_project_is_complete_and_has_the_functions_name_in_each_spelling() {
+fn new_typed_project_is_complete_and_named() {
     for language in LANGUAGES {
         let program = Program::new();
         let run = new(&program, &["find_two-words", "--typed", "--lang", language]);
@@ -126,7 +126,7 @@ fn a_new_typed_project_is_complete_and_has_the_functions_name_in_each_spelling()
 }
 
 #[test]
-fn a_new_project_has_a_valid_configuration_skill_and_cases() {
+fn new_project_has_valid_configuration_and_cases() {
     let program = Program::new();
     new(&program, &["find-word", "--lang", "c", "--dir", "."]);
     let run = program.run(&["check"]);
@@ -151,7 +151,7 @@ fn a_new_project_has_a_valid_configuration_skill_and_cases() {
 }
 
 #[test]
-fn a_rust_project_takes_the_sdk_from_the_given_place() {
+fn rust_project_uses_chosen_sdk() {
     let sdk = repository().join("guest-tools/sdk").canonicalize().unwrap();
     let sdk = sdk.to_str().unwrap();
     for (arguments, line) in [

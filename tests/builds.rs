@@ -1,5 +1,5 @@
-//! The programs that `skillhost build` runs, and where they lie. Shell scripts stand for
-//! the interpreters and the compilers; `tests/kits/run` builds with the real ones.
+//! The programs that `skillhost build` runs, and the folders that they come from. Shell scripts
+//! replace the interpreters and compilers; `tests/kits/run` builds with the real ones.
 
 mod locks;
 mod machine;
@@ -25,7 +25,7 @@ fn with_another_hash(text: &str, hash: &str) -> String {
 }
 
 #[test]
-fn a_build_runs_no_program_in_the_project() {
+fn runs_no_program_in_the_project() {
     for (language, code) in [("python", 0), ("javascript", 0), ("c", 1)] {
         let machine = Machine::with_project(language);
         let canary = machine.path("canary");
@@ -44,10 +44,10 @@ fn a_build_runs_no_program_in_the_project() {
             let script = format!("touch '{}'", canary.display());
             machine.program.script(&format!("project/{trap}"), &script);
         }
-        // A folder of the PATH that is a link into the project, and one that holds such links.
+        // A symlink into the project, and a folder with such symlinks, are on the PATH.
         symlink("project/node_modules/.bin", machine.path("link")).unwrap();
         fs::create_dir(machine.path("linked")).unwrap();
-        // Without `node`: npm would find it there by itself, and only a user makes such a link.
+        // Not `node`: npm itself would find it there, and only a user would make such a symlink.
         for name in ["python3", "npm"] {
             let target = machine.project.join(name);
             symlink(target, machine.path("linked").join(name)).unwrap();
@@ -68,9 +68,9 @@ fn a_build_runs_no_program_in_the_project() {
             // Without `-I` Python imports modules from the current folder.
             let isolated = line.starts_with("npm ") || line.starts_with("python -I ");
             assert!(isolated, "{language}: {line}");
-            // No script of a package runs, and none is built.
+            // No script of a package runs, and no package is built.
             let options: &[&str] = match &*line {
-                // npm would take a folder above for the project.
+                // npm could use a parent folder as the project.
                 _ if line.starts_with("npm ci ") => {
                     &["--ignore-scripts", "--prefix /", "--workspaces=false"]
                 }
@@ -89,20 +89,20 @@ fn a_build_runs_no_program_in_the_project() {
 }
 
 #[test]
-fn the_c_compiler_gets_paths_inside_the_project() {
+fn c_compiler_gets_relative_paths() {
     let machine = Machine::with_project("c");
     machine.build();
     let logged = machine.logged();
     let mut lines = logged.iter().filter(|line| line.contains("ziglang cc"));
     let line = lines.next().unwrap();
     assert!(line.contains(" build/bindings/"), "{line}");
-    // It takes a `%` in a path for something else.
+    // A `%` in a path has another meaning for it.
     let folder = machine.project.display().to_string();
     assert!(!line.contains(&folder), "{line}");
 }
 
 #[test]
-fn a_compiler_is_installed_once_for_each_state_of_the_lock_files() {
+fn installs_compiler_once_per_lock_file() {
     for (language, lock) in [
         ("python", "requirements.txt"),
         ("javascript", "package-lock.json"),
@@ -128,7 +128,7 @@ fn a_compiler_is_installed_once_for_each_state_of_the_lock_files() {
                     };
                     assert_ne!(changed, text);
                     fs::write(&lock, changed).unwrap();
-                    // Projects in Python share compilers by lock, and another may use it.
+                    // Another Python project could use the old environment, so a build keeps it.
                     if language == "python" {
                         fs::remove_dir_all(&machine.environments()[0]).unwrap();
                     }
@@ -141,13 +141,13 @@ fn a_compiler_is_installed_once_for_each_state_of_the_lock_files() {
                         let _ = fs::remove_dir_all(machine.environments()[0].join(folder));
                     }
                 }
-                // As onto a larger disk.
+                // As when the cache moves to a larger disk.
                 "moved behind a link" => {
                     let (folder, moved) = (&machine.environments()[0], machine.path("moved"));
                     fs::rename(folder, &moved).unwrap();
                     symlink(moved, folder).unwrap();
                 }
-                // As when a system gets a newer one.
+                // As when the system's Python is upgraded.
                 "another Python" => {
                     let python = machine.path("bin/python3");
                     fs::rename(&python, machine.path("bin/python3.13")).unwrap();
@@ -175,7 +175,7 @@ fn a_compiler_is_installed_once_for_each_state_of_the_lock_files() {
 }
 
 #[test]
-fn each_build_compiles_the_current_sources() {
+fn compiles_current_sources() {
     let machine = Machine::with_project("javascript");
     machine.build();
     for kit in ["skillhost-kit.js", "skillhost-folder.js"] {
@@ -183,7 +183,7 @@ fn each_build_compiles_the_current_sources() {
     }
     fs::write(machine.project.join("src/tool.js"), "current\n").unwrap();
     symlink("tool.js", machine.project.join("src/link.js")).unwrap();
-    // A circle.
+    // A symlink cycle.
     symlink(".", machine.project.join("src/circle")).unwrap();
     assert_eq!(machine.build().code, 0);
     let sources = fs::read_to_string(machine.path("log.sources")).unwrap();
@@ -191,10 +191,10 @@ fn each_build_compiles_the_current_sources() {
 }
 
 #[test]
-fn a_build_waits_for_another_of_the_same_project() {
+fn waits_for_another_build_of_the_project() {
     let machine = Machine::with_project("python");
     assert_eq!(machine.build().code, 0);
-    // Its compiler is being installed; its sources are being compiled.
+    // The first lock is held while a compiler is installed, the second while sources are compiled.
     for locked in [
         machine.environments()[0].clone(),
         machine.project.join("build"),
@@ -216,7 +216,7 @@ fn a_build_waits_for_another_of_the_same_project() {
 }
 
 #[test]
-fn projects_in_python_share_a_compiler_and_not_their_libraries() {
+fn python_projects_share_only_compilers() {
     let machine = Machine::with_project("python");
     assert_eq!(machine.build().code, 0);
     let run = machine.program.run(&["new", "other", "--lang", "python"]);
@@ -239,7 +239,7 @@ fn projects_in_python_share_a_compiler_and_not_their_libraries() {
 }
 
 #[test]
-fn removes_a_shared_compiler_that_no_build_used_for_a_month() {
+fn removes_shared_compiler_after_unused_month() {
     let machine = Machine::with_project("python");
     assert_eq!(machine.build().code, 0);
     let before = machine.environments();
@@ -254,7 +254,7 @@ fn removes_a_shared_compiler_that_no_build_used_for_a_month() {
         let long_ago = std::time::SystemTime::now() - month;
         installed.set_modified(long_ago).unwrap();
     }
-    // One is used again, which keeps it.
+    // A build uses one of them, which keeps it.
     assert_eq!(machine.build().code, 0);
     fs::write(&lock, with_another_hash(&text, "01")).unwrap();
     assert_eq!(machine.build().code, 0);
@@ -264,7 +264,7 @@ fn removes_a_shared_compiler_that_no_build_used_for_a_month() {
 }
 
 #[test]
-fn removes_the_environment_of_a_project_that_no_longer_exists() {
+fn removes_environment_of_deleted_project() {
     let machine = Machine::with_project("javascript");
     machine.build();
     fs::rename(&machine.project, machine.path("moved")).unwrap();
@@ -279,14 +279,14 @@ fn removes_the_environment_of_a_project_that_no_longer_exists() {
 }
 
 #[test]
-fn keeps_no_compiler_where_others_may_write() {
+fn refuses_cache_that_others_can_write() {
     for (place, message) in [
         ("cache", "nobody else may write in it"),
         ("cache/environments", "nobody else may write in it"),
         ("", "nobody else may write in it"),
         ("own", "nobody else may write in it"),
         ("off", "`SKILLHOST_CACHE` is `off`"),
-        ("project/cache", "lies in the project"),
+        ("project/cache", "is in the project"),
     ] {
         let machine = Machine::with_project("python");
         let cache = match place {
@@ -296,7 +296,7 @@ fn keeps_no_compiler_where_others_may_write() {
                 assert_eq!(machine.build().code, 0);
                 let folder = match place {
                     "" => machine.environments()[0].clone(),
-                    // What later builds of this project take up.
+                    // The folder of data that later builds of this project reuse.
                     "own" => {
                         let all = fs::read_dir(machine.path("cache/environments")).unwrap();
                         let mut all = all.map(|entry| entry.unwrap().path());
@@ -329,25 +329,20 @@ fn keeps_no_compiler_where_others_may_write() {
 }
 
 #[test]
-fn refuses_a_package_that_is_a_link_to_the_sources() {
-    for package in [
-        "node_modules/commander",
-        "node_modules/@bytecodealliance/jco",
-    ] {
-        let machine = Machine::with_project("javascript");
-        // The second build does not take up what the first one left.
-        for _ in 0..2 {
-            let run = machine.build_with(&[("LINK", Path::new(package))]);
-            assert_eq!(run.code, 1, "{run:?}");
-            let message = format!("`package-lock.json` makes `{package}` a link");
-            assert!(run.stderr.contains(&message), "{}", run.stderr);
-            assert!(!machine.path("log.sources").exists(), "the compiler ran");
-        }
+fn failed_install_is_not_reused() {
+    let machine = Machine::with_project("javascript");
+    // The install fails after the compiler is in its place.
+    for attempt in 1..3 {
+        let run = machine.build_with(&[("FAIL", Path::new("1"))]);
+        assert_eq!(run.code, 1, "{run:?}");
+        assert!(run.stderr.contains("`npm ci` failed"), "{}", run.stderr);
+        assert_eq!(machine.installed(), attempt);
+        assert!(!machine.path("log.sources").exists(), "the compiler ran");
     }
 }
 
 #[test]
-fn dev_runs_the_cases_with_the_limits_of_the_project() {
+fn dev_applies_limits_of_the_project() {
     let machine = Machine::with_project("python");
     let settings = machine.project.join("skillhost.toml");
     let text = fs::read_to_string(&settings).unwrap();
@@ -364,7 +359,7 @@ fn dev_runs_the_cases_with_the_limits_of_the_project() {
     });
     let case = case.to_string();
     machine.program.write("project/cases/large.json", case);
-    // It is started in another folder, which has no configuration.
+    // `dev` starts in another folder, which has no configuration.
     let mut command = machine.command(&["dev", "project"]);
     command.current_dir(machine.program.folder.path());
     let mut dev = Process::start(&mut command);
@@ -382,7 +377,7 @@ fn dev_runs_the_cases_with_the_limits_of_the_project() {
 }
 
 #[test]
-fn names_the_grant_that_a_renamed_tool_leaves() {
+fn reports_stale_grant_of_renamed_tool() {
     let machine = Machine::with_project("javascript");
     // Its tool reads no skill.
     let defined = definition(16, "search_word", "{\"type\": \"object\"}", 4);
@@ -398,7 +393,7 @@ fn names_the_grant_that_a_renamed_tool_leaves() {
     for says in [stale, "which does not exist", change] {
         assert!(built.stderr.contains(says), "{says}: {built:?}");
     }
-    // The build of the old name is there too.
+    // The component with the old name exists too.
     let old = machine.project.join("dist/project.wasm");
     fs::copy(machine.path("component.wasm"), &old).unwrap();
     let built = build();
@@ -411,7 +406,7 @@ fn names_the_grant_that_a_renamed_tool_leaves() {
         assert!(built.stderr.contains(says), "{says}: {built:?}");
     }
     fs::remove_file(old).unwrap();
-    // Both names have a grant: the old one still keeps a host from its start.
+    // Both names have a grant. The old grant still prevents a host from starting.
     let config = machine.project.join("skillhost.toml");
     let text = fs::read_to_string(&config).unwrap();
     let both = format!("{text}\n[grants.\"search_word.wasm\"]\nskills = []\n");
@@ -426,7 +421,7 @@ fn names_the_grant_that_a_renamed_tool_leaves() {
 }
 
 #[test]
-fn help_warns_that_a_build_runs_the_projects_code() {
+fn help_warns_that_builds_run_project_code() {
     let program = Program::new();
     for verb in ["new", "build", "dev"] {
         let run = program.run(&[verb, "--help"]);
@@ -440,7 +435,7 @@ fn help_warns_that_a_build_runs_the_projects_code() {
 }
 
 #[test]
-fn a_build_from_another_folder_looks_for_no_program_in_the_project() {
+fn searches_no_program_in_project_from_outside() {
     let machine = Machine::with_project("c");
     let script = format!("echo \"$PATH\" >>\"$LOG.path\"\n{PYTHON}");
     machine.program.script("bin/python3", &script);
@@ -450,18 +445,18 @@ fn a_build_from_another_folder_looks_for_no_program_in_the_project() {
     let paths = fs::read_to_string(machine.path("log.path")).unwrap();
     let folders = paths.lines().flat_map(|path| path.split(':'));
     for folder in folders.map(Path::new) {
-        // A relative one leads into the project for a compiler that starts there.
+        // A relative folder would be in the project for a compiler that starts there.
         let is_outside = folder.is_absolute() && !folder.starts_with(&machine.project);
         assert!(is_outside, "{paths}");
     }
 }
 
 #[test]
-fn keeps_no_compiler_in_a_folder_of_another_user() {
+fn refuses_cache_of_another_user() {
     if !rustix::process::geteuid().is_root() {
-        return; // Only root gives folders away; CI is root.
+        return; // Only root can change owners. CI runs as root.
     }
-    // Its compiler is installed, and then finds nothing to compile with.
+    // The compiler is installed, and then the compilation fails.
     let machine = Machine::with_project("c");
     assert_eq!(machine.build().code, 1);
     assert_eq!(machine.installed(), 1);

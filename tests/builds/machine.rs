@@ -1,9 +1,9 @@
-//! A machine with programs that stand for compilers, and a project on it.
+//! A test machine: a project, a cache, and scripts that replace compilers.
 
 use super::*;
 
-/// Stands for Python: makes an environment with a copy of itself, installs a compiler,
-/// and compiles.
+/// Replaces Python: makes an environment with a symlink to itself, installs a compiler, and
+/// compiles.
 pub(super) const PYTHON: &str = r#"
 # Log the first line of a script.
 echo "python $*" | head -n 1 >>"$LOG"
@@ -11,7 +11,7 @@ for last; do :; done
 case "$*" in
     *version_info*) echo 3 12 ;;
     *"-m venv"*) mkdir -p "$last/bin" && ln -s "$0" "$last/bin/python" ;;
-    *"-m pip"*) : >"${0%/*}/componentize-py" ;;
+    *"-m pip"*) : >"${0%/*}/componentize-py"; cat requirements.txt >>"$LOG.requirements" ;;
     *ziglang*) exit 1 ;;
 esac
 while [ $# -gt 0 ]; do
@@ -21,7 +21,7 @@ done
 exit 0
 "#;
 
-/// Stands for Node.js, and for the script that compiles.
+/// Replaces Node.js, and the script that compiles.
 pub(super) const NODE: &str = r#"
 case "$1" in
     --version) echo v20.0.0 ;;
@@ -30,7 +30,7 @@ case "$1" in
 esac
 "#;
 
-/// Stands for npm, a script that finds its Node.js on the PATH.
+/// Replaces npm, which is a script that finds Node.js on the PATH. Fails at its end if `FAIL` is set.
 pub(super) const NPM: &str = r#"
 echo "npm $*" >>"$LOG"
 cp package-lock.json "$LOG.lock"
@@ -38,7 +38,7 @@ cp package-lock.json "$LOG.lock"
 compiler=node_modules/@bytecodealliance/componentize-js/src
 mkdir -p $compiler
 : >$compiler/cli.js
-[ -z "$LINK" ] || ln -s ../../src "$LINK"
+[ -z "$FAIL" ]
 "#;
 
 /// A folder with a project, a cache, and the programs of a machine.
@@ -81,7 +81,7 @@ impl Machine {
         finish(command, "")
     }
 
-    /// Returns a command in the project's folder, with a PATH that leads there in every way.
+    /// Returns a command in the project's folder, with a PATH that contains it in many ways.
     pub(super) fn command(&self, arguments: &[&str]) -> Command {
         let inside = [
             String::new(),
@@ -122,7 +122,7 @@ impl Machine {
         self.logged().iter().filter(installs).count()
     }
 
-    /// Returns the folders of compilers, and leaves out those of projects.
+    /// Returns the environments, without the folders of projects.
     pub(super) fn environments(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.path("cache/environments")).unwrap();
         let paths = entries.map(|entry| entry.unwrap().path());

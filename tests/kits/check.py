@@ -1,5 +1,5 @@
-"""Runs all parts, or those that the command line names, and prints their results. Several parts
-run two at a time, each in a process of its own: most steps of a part use one processor."""
+"""Runs all parts, or those on the command line, and prints their results. Several parts run two at a
+time, in separate processes, because most steps of a part use one processor."""
 import concurrent.futures
 import resource
 import subprocess
@@ -18,29 +18,29 @@ PARTS["docs"] = document.run
 PARTS["scripts"] = scripts.run
 PARTS["javascript-scripts"] = javascript_scripts.run
 
-# Parts that run side by side. What looks for the newest environment of Python is in one lane.
-SIDE_BY_SIDE = [
+# Parts that run in parallel. Those that look for the newest Python environment are in one lane.
+LANES = [
     ["python", "examples", "docs", "scripts"],
     ["javascript", "rust", "c", "javascript-scripts"],
 ]
 
 
 def main():
-    assert sorted(sum(SIDE_BY_SIDE, [])) == sorted(PARTS)
+    assert sorted(sum(LANES, [])) == sorted(PARTS)
     names = sys.argv[1:] or list(PARTS)
     for name in names:
         if name not in PARTS:
             sys.exit("there is no part `%s`; choose from %s" % (name, ", ".join(PARTS)))
     if len(names) == 1:
         sys.exit(None if passes(names[0]) else "failed: %s" % names[0])
-    chosen = [[name for name in lane if name in names] for lane in SIDE_BY_SIDE]
+    chosen = [[name for name in lane if name in names] for lane in LANES]
     with concurrent.futures.ThreadPoolExecutor(len(chosen)) as threads:
         failed = sum(threads.map(run_lane, chosen), [])
     sys.exit("failed: %s" % ", ".join(failed) if failed else 0)
 
 
 def run_lane(names):
-    """Runs one part after another, prints what each printed, and returns those that failed."""
+    """Runs parts in sequence, prints their output, and returns the failed ones."""
     failed = []
     for name in names:
         part = subprocess.run([sys.executable, __file__, name], stdin=subprocess.DEVNULL,
@@ -52,7 +52,7 @@ def run_lane(names):
 
 
 def passes(name):
-    """Runs one part, and prints its result and what it took."""
+    """Runs a part, and prints its result and duration."""
     start = time.monotonic()
     print("== %s" % name, flush=True)
     try:

@@ -1,6 +1,6 @@
-"""Runs every block of a page, such as docs/writing-tools.md. Shell blocks run one after the
-other in one folder, which `cd` changes. A text block holds the output of the shell block
-before it. A block whose language is followed by a file name is written to that file."""
+"""Runs every code block of a page, such as docs/writing-tools.md. Shell blocks run in sequence, each in
+the folder where the previous one ended. A text block holds output of the shell block before it.
+A block with a file name after its language is written to that file."""
 import pathlib
 import re
 import tempfile
@@ -17,7 +17,7 @@ def run():
 
 
 def follow(page, folder):
-    """Runs a page's blocks, the first in `folder`. Returns the result of the last shell block."""
+    """Runs the blocks of a page in `folder`. Returns the result of the last shell block."""
     result = None
     with tempfile.NamedTemporaryFile("r", prefix="kits-") as end:
         for language, name, text in FENCE.findall(page.read_text()):
@@ -33,12 +33,12 @@ def follow(page, folder):
             elif name:
                 (folder / name).write_text(text)
             else:
-                part_of_a_project(language, text)
+                check_is_in_kit(language, text)
     return result
 
 
-def part_of_a_project(language, text):
-    """Checks that a block of code stands in a kit, word for word."""
+def check_is_in_kit(language, text):
+    """Checks that a kit contains a block of code verbatim."""
     kits = program.REPOSITORY / "guest-tools/kits"
     files = [file for file in kits.rglob("*") if file.is_file()]
     files += (program.REPOSITORY / "wit").glob("*.wit")

@@ -1,5 +1,5 @@
-"""Builds the examples in guest-tools/examples that come from a kit, as their READMEs say, tests
-them with their own cases, and calls them from the command line and over MCP."""
+"""Builds the examples in guest-tools/examples that are made from a kit, with the commands of their
+READMEs, runs their cases, and calls them from the command line and over MCP."""
 import dataclasses
 import json
 import pathlib
@@ -14,8 +14,8 @@ import program
 from session import Session
 
 SOURCES = program.REPOSITORY / "guest-tools/examples"
-# The folder of the READMEs. A compiler is installed for a path, so the same path reuses the
-# compilers of the previous run.
+# The folder that the READMEs name. Some compilers are installed for a path, so a fixed path reuses
+# those of the previous run.
 BUILT = program.REPOSITORY / "target/examples"
 
 
@@ -25,7 +25,7 @@ class Example:
 
     tool: str
     skill: str
-    # Arguments besides `skill_name`, and the whole text of the answer.
+    # Arguments besides `skill_name`, with the complete text of the answer.
     answers: list
     # The same for failures.
     failures: list
@@ -34,7 +34,7 @@ class Example:
 
 
 def large_table(folder, call):
-    """Checks that a table beyond the search limit has an answer that says so."""
+    """Checks that the answer for a table beyond the search limit says so."""
     row = "%d,Name of %d," + "x" * 50 + "\n"
     with open(folder / "large.csv", "w") as file:
         file.write("id,name,text\n")
@@ -48,7 +48,7 @@ def large_table(folder, call):
 
 
 def sections_are_read(folder, call):
-    """Checks that read_skill_file returns the section for the numbers of an outline."""
+    """Checks that read_skill_file returns the sections at the offsets of an outline."""
     lines = (folder / "reference.md").read_text().split("\n")
     text, failed = call("outline", path="reference.md")
     assert not failed, text
@@ -136,7 +136,7 @@ def run():
 
 
 def build(name, example):
-    """Follows the README: a new project, the example's files over it, and a build."""
+    """Follows the README: creates a project, copies the example's files into it, and builds."""
     project = BUILT / name
     shutil.rmtree(project, ignore_errors=True)
     result = document.follow(SOURCES / name / "README.md", program.REPOSITORY)

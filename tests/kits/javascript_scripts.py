@@ -1,5 +1,6 @@
-"""Builds the runner for JavaScript and runs the scripts of tests/scripts-javascript: those of `cases.json`
-in the sandbox and natively, with the same result, and those of `hostile.json` in the sandbox alone."""
+"""Builds the runner for JavaScript and runs the scripts of tests/scripts-javascript. Those of
+`cases.json` run in the sandbox and natively, with the same result; those of `hostile.json` run only
+in the sandbox."""
 import concurrent.futures
 import hashlib
 import json
@@ -29,7 +30,7 @@ scripts = ["scripts/**"]
 limits.time = "%s"
 limits.memory = "128MiB"
 """
-# For hostile scripts: the others have a minute, on a busy machine too.
+# The limits for hostile scripts. Other scripts have a minute, because the machine may be busy.
 SHORT = "2s"
 WRITABLE = 'view = "copy-on-write"'
 
@@ -80,7 +81,7 @@ def compare(base):
 def compare_one(base, case):
     script, args, stdin = case["script"], case.get("args", []), case.get("stdin", "")
     asked = {"skill_name": SKILL, "script": script, "args": args, "stdin": stdin}
-    # The command line has the record, with the streams apart.
+    # The command line prints the record, with separate streams.
     result = program.run(base, "call", TOOL, json.dumps(asked), "--output", "json").exits_with(0)
     found = json.loads(result.stdout)
     with tempfile.TemporaryDirectory(prefix="native-") as folder:
@@ -103,7 +104,7 @@ def compare_one(base, case):
 
 
 def digests(folder):
-    """The digest of each file in a folder."""
+    """Returns the digest of each file in a folder."""
     return {path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
             for path in folder.rglob("*") if path.is_file()}
 
@@ -130,7 +131,7 @@ def arguments(session):
 
 
 def inputs(session):
-    """Code that a call brings is data: no import finds it, and what the skill has runs."""
+    """Checks that code in a call's arguments is data: no import finds it, and the skill's code runs."""
     evil = "console.log('from the call')"
     for case in json.loads((CASES / "inputs.json").read_text()):
         given = [{"path": path, "text": text or evil} for path, text in case["files"].items()]
@@ -142,12 +143,12 @@ def inputs(session):
 
 
 def endure(base, session):
-    """Runs hostile scripts. Each ends as it should, and the next call works."""
+    """Runs hostile scripts. Each ends as expected, and the next call works."""
     cases = json.loads((CASES / "hostile.json").read_text())
     script = base / "skills" / SKILL / "scripts/hostile.js"
     before = script.read_text()
     for case in cases:
-        # On the disk: what a call brings is never run.
+        # Written to disk, because code in a call's arguments never runs.
         script.write_text(case["source"])
         text, failed = call(session, "scripts/hostile.js")
         if "stopped" in case:

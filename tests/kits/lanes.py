@@ -1,6 +1,6 @@
-"""Runs `new`, `build`, `test` and a call with the project's own grant for each language, makes
-the mistakes of `tests/vectors/mistakes.json` that need a compiler, and ends with the tool of
-`parity.py` and the project of `typed.py`."""
+"""Tests a project in each language: runs `new`, `build`, `test` and a call with the project's own
+grant, makes the mistakes of `tests/vectors/mistakes.json` that need a compiler, and runs
+`loop.py`, `libraries.py`, `parity.py` and `typed.py`."""
 import contextlib
 import json
 import pathlib
@@ -15,11 +15,11 @@ import typed
 
 LANGUAGES = ["rust", "python", "javascript", "c"]
 
-# Mistakes of authors: those at the build and at a call need a compiler.
+# Mistakes of authors. Those at the build and at a call need a compiler.
 MISTAKES = json.loads((program.REPOSITORY / "tests/vectors/mistakes.json").read_text())
 
-# Traps: scripts and modules in the project that must not run in place of a compiler. Each
-# would leave a file.
+# Traps: scripts and modules in the project that must not run instead of a compiler. Each would
+# create a file.
 TRAPS = {
     "python": ["build/venv/bin/python", "build/venv/bin/componentize-py", "venv.py",
                "pip/__main__.py", "componentize_py.py"],
@@ -29,16 +29,16 @@ TRAPS = {
           "ziglang/zig"],
 }
 
-# Texts that no person should have to read.
+# Texts that no message should contain.
 STACKS = ["Stack backtrace", "panicked", "RUST_BACKTRACE", "node:internal", "    at "]
 
 
 def run(language):
     with tempfile.TemporaryDirectory(prefix="kits-") as base:
         folder = new(pathlib.Path(base), language)
-        left = set_traps(folder, language)
+        canary = set_traps(folder, language)
         build(folder)
-        assert not left.exists(), "the build ran `%s`" % left.read_text()
+        assert not canary.exists(), "the build ran `%s`" % canary.read_text()
         test(folder)
         call(folder)
         for mistake in MISTAKES["at the build"]:
@@ -46,7 +46,7 @@ def run(language):
                 make(folder, mistake)
         for broken in MISTAKES["at a call"]:
             if broken["project"] == language:
-                break_off(folder, broken)
+                break_calls(folder, broken)
         # The restored project builds again, with libraries, and with another tool.
         loop.run(folder, language)
         libraries.run(folder, language)
@@ -71,8 +71,8 @@ def files(folder, pattern):
 
 
 def packaged_sdk(base):
-    """Packages and unpacks the SDK, as cargo's registry would. A project brings the same
-    files, and its build shows that they build."""
+    """Packages and unpacks the SDK, as cargo's registry would. A project contains the same files, and
+    its build compiles them."""
     manifest = program.REPOSITORY / "guest-tools/sdk/Cargo.toml"
     program.shell(base, "cargo package --quiet --no-verify --allow-dirty --manifest-path '%s'"
                   " --target-dir package" % manifest).exits_with(0)
@@ -82,24 +82,24 @@ def packaged_sdk(base):
 
 
 def set_traps(folder, language):
-    """Sets the traps, and returns the file that they would leave."""
-    left = folder.parent / "left"
+    """Sets the traps, and returns the file that they would create."""
+    canary = folder.parent / "trap-ran"
     for path in TRAPS.get(language, []):
         file = folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
         if path.endswith((".py", ".js")):
             call = {".py": "open(%r, 'w').write(%r)",
                     ".js": "require('fs').writeFileSync(%r, %r)"}[file.suffix]
-            file.write_text(call % (str(left), path) + "\n")
+            file.write_text(call % (str(canary), path) + "\n")
         else:
-            file.write_text("#!/bin/sh\necho '%s' >'%s'\n" % (path, left))
+            file.write_text("#!/bin/sh\necho '%s' >'%s'\n" % (path, canary))
         file.chmod(0o755)
     # Pretend that the compiler is installed.
     for mark, locks in [("build/venv/installed", ["requirements.txt"]),
                         ("node_modules/.installed", ["package.json", "package-lock.json"])]:
         if (folder / mark).parent.is_dir():
             (folder / mark).write_text("".join((folder / lock).read_text() for lock in locks))
-    return left
+    return canary
 
 
 def build(folder):
@@ -131,8 +131,8 @@ def call(folder):
     shutil.rmtree(folder / "skills/other-terms")
 
 
-def break_off(folder, broken):
-    """Makes edits that show in calls, builds once, makes the calls, and reverts the edits."""
+def break_calls(folder, broken):
+    """Makes edits that affect calls, builds once, makes the calls, and reverts the edits."""
     with edited(folder, broken["edits"]):
         build(folder)
         for mistake in broken["calls"]:
@@ -146,7 +146,7 @@ def call_wrongly(folder, mistake):
     result.prints(*mistake.get("says", [])).prints_not(*STACKS)
     if "answer" in mistake:
         assert result.stdout == mistake["answer"], result.stdout
-    # What the author reads, and no model.
+    # The author reads the trace, and the model does not.
     for line in mistake.get("trace", []):
         assert line not in result.stdout, result.stdout
     if "trace" in mistake:

@@ -1,10 +1,10 @@
-"""Libraries of PyPI and npm: pinned, built into a tool, called; and those that cannot be."""
+"""Pins libraries of PyPI and npm, builds them into a tool and calls it, and checks the errors."""
 import json
 
 import lanes
 import program
 
-# For each language: what is pinned, the edits of the tool, and the answer of a call.
+# For each language: the pinned libraries, the edits of the tool, and the answer of a call.
 TOOLS = {
     "python": (
         ["pyyaml==6.0.3", "fastjsonschema==2.22.3"],
@@ -18,7 +18,7 @@ TOOLS = {
             return yaml.safe_dump(entry, allow_unicode=True) + str(Decimal(3) / 10) + mast""")],
         "metres: 0.3\nrope: true\nterm: halyard\n0.3m\u00e2t"),
     "javascript": (
-        # One of them has a variant for browsers that needs a page.
+        # The second has a browser variant that needs a page.
         ["marked==18.2.1", "decode-named-character-reference==1.3.0", "buffer==6.0.3"],
         [("src/tool.js", "import { Failure", 'import { marked } from "marked";\n'
           'import { decodeNamedCharacterReference } from "decode-named-character-reference";\n'
@@ -48,10 +48,10 @@ REFUSED = {
 
 FASTJSONSCHEMA = "fastjsonschema==2.22.3 \\\n    --hash=sha256:"
 MARKED = '"node_modules/marked": {\n      "version": "18.2.1",\n      "integrity": "sha512-'
-# In the place of the right one, which stays as a member that means nothing.
+# Replaces the right hash, which stays in a member without meaning.
 OTHER_HASH = 'sha512-%s==", "no-hash": "sha512-' % ("A" * 86)
-# Mistakes with libraries: the file, a text in it, its replacement, the exit code, and what the
-# build prints.
+# Mistakes with libraries: the file, a text in it, its replacement, the exit code, and the messages of
+# the build.
 MISTAKES = {
     "python": [
         # Other bytes than those that were pinned.
@@ -78,7 +78,7 @@ MISTAKES = {
     ],
 }
 
-# Files beside the project's own that a build refuses: their length, and what it prints.
+# Additional files that a build refuses: their length, and the messages.
 FILES = {
     "python": [("yaml.py", 2, ["yaml.py:1: the library `PyYAML` has a module `yaml` too",
                                "rename this one"])],

@@ -1,4 +1,4 @@
-"""The loop of an author at work: `skillhost dev` builds and tests after a change of one line."""
+"""Measures the time from a change of one line to its result in `skillhost dev`."""
 import subprocess
 import threading
 import time
@@ -7,12 +7,12 @@ import program
 
 # The time limit of one build and its cases, in seconds.
 TIME_LIMIT = 300
-# The most seconds from a change to its result, on an idle machine with two processors. This
-# machine may be busy, so that only a multiple fails.
+# The maximum seconds from a change to its result, on an idle machine with two processors. This
+# machine may be busy, so only a multiple of them fails.
 TARGETS = {"rust": 2, "python": 10, "javascript": 5, "c": 2}
 SLACK = 6
 
-# For each language: the file, a text in it, and another that cases notice.
+# For each language: the file, a text in it, and a replacement that makes cases fail.
 CHANGES = {
     "rust": ("src/lib.rs", "has no term", "has not the term"),
     "python": ("tool.py", "has no term", "has not the term"),
@@ -52,8 +52,8 @@ def run(folder, language):
 
 
 def until_tested(process):
-    """Returns what `dev` prints until the end of a round, when it printed the number of cases that
-    pass, and its line on the parts of the time."""
+    """Returns the output of `dev` up to the end of a round, the time when it printed the number of
+    passed cases, and its line on the duration."""
     shown, end = "", None
     for line in process.stdout:
         shown += line

@@ -1,5 +1,5 @@
-"""Builds the tool `parity` of a language in a project, and calls it by the one table of calls and
-answers that holds for all languages."""
+"""Builds the tool `parity` in a project, and checks it with the table of calls and answers that all
+languages share."""
 import json
 import os
 import shutil
@@ -42,11 +42,11 @@ def run(folder, language):
         arguments = {"skill_name": "parity-files", "action": action, "path": path}
         return program.run(folder, "--log", "info", "call", "parity", json.dumps(arguments))
 
-    # What a case cannot set or see.
+    # Variables and logs, which a case cannot set or see.
     result = call("variable", "UNIT").exits_with(0)
     assert result.stdout == "a knot", result.stdout
     if language == "c":
-        # The ways in which JSON writes a number.
+        # Numbers in the notations of JSON.
         for number, integer in [("1e16", 10 ** 16), ("-1.5e1", -15), ("9223372036854775807", 2 ** 63 - 1),
                                 ("1e19", -1), ("9223372036854775808", -1), ("1.5", -1), ("1e-1", -1)]:
             arguments = '{"skill_name": "parity-files", "action": "integer", "number": %s}' % number
@@ -57,13 +57,13 @@ def run(folder, language):
 
 
 def complete(skill):
-    """Makes what a repository cannot hold."""
+    """Adds files that a repository cannot contain."""
     (skill / "empty.txt").touch()
     (skill / "large.txt").write_text("x" * 65)
     for name, target in [("to-one", "docs/one.txt"), ("to-docs", "docs"), ("to-itself", "to-itself"),
                          ("to-outside", "/etc/passwd")]:
         (skill / name).symlink_to(target)
-    # More folders than a call may hold at a time.
+    # More folders than a call may open at a time.
     for number in range(300):
         (skill / "docs/deep" / str(number)).mkdir()
     (skill / "more").mkdir()

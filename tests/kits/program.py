@@ -1,11 +1,11 @@
-"""Runs the program as a tool's author does."""
+"""Runs `skillhost` as a tool author does."""
 import os
 import pathlib
 import subprocess
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent.parent
 SKILLHOST = os.environ["SKILLHOST"]
-# The time limit of one command, in seconds: it may download a compiler on a slow line.
+# The time limit of a command, in seconds. It may download a compiler over a slow connection.
 TIME_LIMIT = 600
 
 

@@ -1,5 +1,5 @@
-"""Builds the runner for Python and runs the scripts of tests/scripts: those of `cases.json` in the
-sandbox and natively, with the same result, and those of `hostile.json` in the sandbox alone."""
+"""Builds the runner for Python and runs the scripts of tests/scripts. Those of `cases.json` run in the
+sandbox and natively, with the same result; those of `hostile.json` run only in the sandbox."""
 import base64
 import dataclasses
 import hashlib
@@ -32,12 +32,12 @@ limits.time = "%s"
 limits.memory = "256MiB"
 environment = { SOURCE_DATE_EPOCH = "%d" }
 """
-# For hostile scripts: the others have a minute, on a busy machine too.
+# The limits for hostile scripts. Other scripts have a minute, because the machine may be busy.
 SHORT = "3s"
 CLOCK = 1_700_000_000
-# The bytes of a zip bomb's only file.
+# The size of the only file in a zip bomb.
 BOMB = 400 << 20
-# What the runner and the host add to a script's output.
+# Lines that the runner and the host add to a script's output.
 EXIT_CODE = re.compile(r"^\[exit code (\d+).*\n?", re.MULTILINE)
 CHANGES = "\nChanged files ("
 
@@ -77,23 +77,23 @@ def prepare(base, component):
 
 
 def environment(kind):
-    """The environment that the build of the runner used."""
+    """Returns the environment that the build of the runner used."""
     everything = pathlib.Path(os.environ["SKILLHOST_CACHE"], "environments")
-    # A build touches the mark of what it uses.
+    # A build updates the time of the marker in the environment that it uses.
     mark = max(everything.glob(kind + "-*/installed"), key=lambda mark: mark.stat().st_mtime)
     return mark.parent
 
 
 def native_python():
-    """The Python of the build's environment."""
+    """Returns the Python of the build's environment."""
     return environment("python") / "venv/bin/python"
 
 
 @dataclasses.dataclass
 class Answer:
-    """What a model gets of a call."""
+    """Returns what a model gets from a call."""
 
-    # What the script printed, without the lines that the runner and the host add.
+    # The output of the script, without the lines that the runner and the host add.
     output: str
     text: str
     failed: bool
@@ -121,7 +121,7 @@ def call(session, script, **arguments):
 
 
 def record(base, tool, **arguments):
-    """Returns the record of a call, which the command line gives."""
+    """Returns the record of a call, from the command line."""
     result = program.run(base, "call", tool, json.dumps(arguments), "--output", "json")
     return json.loads(result.exits_with(0).stdout)
 
@@ -140,7 +140,7 @@ def compare(base, session):
             old = digests(copy)
             native = subprocess.run(
                 [native_python(), "-B", script, *args], cwd=copy, input=stdin, encoding="utf-8",
-                # Without a buffer, what both streams get is in its order.
+                # Without buffers, the output of both streams keeps its order.
                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, timeout=60,
                 env={"PATH": os.environ["PATH"], "HOME": str(copy), "TMPDIR": folder,
                      "LC_ALL": "C.UTF-8", "PYTHONUNBUFFERED": "1",
@@ -158,14 +158,14 @@ def compare(base, session):
     scripts = len({case["script"] for case in cases})
     assert scripts >= 60, scripts
     print("  %d scripts in %d calls end as natively" % (scripts, len(cases)), flush=True)
-    # A program has the streams apart.
+    # A program gets the streams separately.
     found = record(base, "run_skill_script", skill_name=skill.name, script="scripts/streams_order.py")
     apart = found["exit_code"], found["stdout"], found["stderr"]
     assert apart == (0, "one\nthree hidden\n??\nfour five\n", "two\n"), found
 
 
 def without_marks(text):
-    """Leaves out the marks below a line of a traceback, which differ between versions of Python."""
+    """Removes the markers below the lines of a traceback, which differ between versions of Python."""
     return [line for line in text.splitlines() if line.strip(" ~^")]
 
 
@@ -174,13 +174,13 @@ def same(what, found, expected):
 
 
 def digests(folder):
-    """The digest of each file in a folder."""
+    """Returns the digest of each file in a folder."""
     return {path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
             for path in folder.rglob("*") if path.is_file()}
 
 
 def no_trace(base, session):
-    """Two calls differ in all that is random, and share the clock that the grant sets."""
+    """Checks that calls get different random numbers, and the clock that the grant sets."""
     script = "inputs/trace.py"
     source = base / "skills/sixty-scripts" / script
     source.parent.mkdir()
@@ -221,7 +221,7 @@ def refusals(session):
 
 
 def verdicts(base, session):
-    """The verdicts on small scripts, and that a run ends as they say."""
+    """Checks the verdicts on small scripts, and that their runs end accordingly."""
     skill = base / "skills/judged"
     cases = json.loads((CASES / "verdicts.json").read_text())
     for number, case in enumerate(cases):
@@ -230,8 +230,8 @@ def verdicts(base, session):
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)
     (skill / "SKILL.md").write_text("---\nname: judged\ndescription: Scripts to judge.\n---\n")
-    # Those that nobody may run: each would end the verdicts on all others.
-    # Those in an encoding that is none for text, or that nobody knows.
+    # Scripts that cannot run, because of an unknown encoding or one that is not for text. None may
+    # prevent the verdicts on the others.
     codecs = {codec: "# coding: %s\nprint(1)\n" % codec for codec in ("rot13", "hex", "undefined", "idna", "utf-7", "nothing")}
     for codec, text in codecs.items():
         (skill / ("coding_%s.py" % codec)).write_text(text)
@@ -277,7 +277,7 @@ def verdicts(base, session):
 
 
 def endure(base, session):
-    """Runs hostile scripts. Each ends as it should, the next call works, and nothing changes."""
+    """Runs hostile scripts. Each ends as expected, the next call works, and no file changes."""
     before = digests(base)
     cases = json.loads((CASES / "hostile.json").read_text())
     for case in cases:
@@ -304,7 +304,7 @@ def endure(base, session):
 
 
 def check(base):
-    """`skillhost check` tells what the runner says."""
+    """Checks that `skillhost check` prints the verdicts of the runner."""
     result = program.run(base, "check").exits_with(0)
     result.prints("sixty-scripts: scripts/own_modules.py: will run - Modules and packages of the skill.\n",
                   "hostile-scripts: scripts/third_party.py: will not - Needs what is not there.\n",

@@ -1,16 +1,16 @@
-"""A client of `skillhost serve` on standard input and output, one line at a time."""
+"""A client of `skillhost serve` on standard input and output."""
 import json
 import subprocess
 import threading
 
 import program
 
-# The time limit of one answer, in seconds: a component may be compiled first.
+# The time limit of a response, in seconds. A component may be compiled first.
 TIME_LIMIT = 300
 
 
 class Session:
-    """A server in a folder, from the handshake to its end."""
+    """A server in a folder. Starts with the handshake, and ends with the context."""
 
     def __init__(self, folder, *arguments):
         self.server = subprocess.Popen([program.SKILLHOST, "serve", *arguments], cwd=folder,
@@ -36,7 +36,7 @@ class Session:
         self.server.stdin.flush()
 
     def ask(self, method, **params):
-        """Returns the server's answer, and skips its notifications."""
+        """Sends a request and returns its result. Skips notifications."""
         self.requests += 1
         self.send(id=self.requests, method=method, params=params)
         timer = threading.Timer(TIME_LIMIT, self.server.kill)
@@ -52,8 +52,8 @@ class Session:
         raise AssertionError("`skillhost serve` did not answer `%s`" % method)
 
     def call(self, tool, arguments):
-        """Returns a tool's text, and whether it is a failure."""
+        """Calls a tool. Returns its text, and true for a failure."""
         answer = self.ask("tools/call", name=tool, arguments=arguments)
-        # Help may stand beside a failure.
+        # A failure may have help as further content.
         text, *_help = answer["content"]
         return text["text"], answer.get("isError", False)

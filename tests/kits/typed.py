@@ -1,5 +1,5 @@
-"""Makes a project whose functions have types of their own in the place of another, whose compiler
-is installed there, and builds, tests and calls it."""
+"""Replaces a project by a typed one, which uses the same installed compiler, and builds, tests and
+calls it."""
 import json
 import shutil
 
@@ -8,8 +8,8 @@ import program
 # The comment of the function in the project's WIT.
 COMMENT = "Look up what a term means in a skill's glossary. The term may be in upper or lower case."
 
-# For each language whose functions import modules when they run: the file, a line of it, what
-# stands there instead, and the answer then.
+# For each language with imports in functions: the file, a line of it, its replacement, and the
+# answer with it.
 LATE_IMPORTS = {
     "python": ("tool.py", "return Entry(name.strip(), meaning.strip())", """from decimal import Decimal
 
@@ -25,15 +25,15 @@ def run(folder, language):
     result.prints("built `", "dist/find_word.wasm`", "called by: functions with types", COMMENT,
                   "  name: find-word\n", "  version: 0.1.0\n")
     found = program.run(folder, "inspect", "dist/find_word.wasm", "--output", "json").exits_with(0)
-    # What a compiler adds is no tool.
+    # Exports that a compiler adds are not tools.
     (tool,) = json.loads(found.stdout)["tools"]
     assert tool["name"] == "find_word", tool
-    # The comment on a field of the answer's record.
+    # The description is the comment on the record's field.
     described = tool["output_schema"]["properties"]["meaning"]
     assert described["description"] == "What it means, in a few words.", tool
     program.run(folder, "test", "dist/find_word.wasm", "--cases", "cases").exits_with(0)
     answers(folder, {"term": "halyard", "meaning": "a rope that hoists a sail"})
-    hold(folder)
+    read_odd_glossaries(folder)
     if language in LATE_IMPORTS:
         path, right, late, entry = LATE_IMPORTS[language]
         text = (folder / path).read_text()
@@ -43,8 +43,8 @@ def run(folder, language):
         answers(folder, entry)
 
 
-def hold(folder):
-    """Long lines, long terms, and a glossary in another encoding."""
+def read_odd_glossaries(folder):
+    """Calls the tool with long lines, long terms, and a glossary in another encoding."""
     skill = folder / "skills/sailing-terms"
     meaning = "\u00e9" * 1200
     (skill / "long.txt").write_text("mast: %s\n" % meaning)

@@ -10,36 +10,33 @@ use crate::environment::{cargo, remap_flags};
 use crate::toolchain::{TARGET, Toolchain};
 use crate::workspace::{Guest, OWN_DIST};
 
-/// What every call of the host's own tools would pay for: copying memory byte by
-/// byte, looking through a stack of a mebibyte for what was written to it, and
-/// growing a memory that has no room for a heap.
-/// Examples and the tests' guests are built as a third party's would be.
-const FOR_SPEED: [&str; 3] = [
+/// Flags that make calls of the built-in tools faster: memory is copied in bulk, the stack is
+/// small, and the initial memory has room for the heap. Examples and test guests are built
+/// without them, as a third party would.
+const SPEED_FLAGS: [&str; 3] = [
     "-Ctarget-feature=+bulk-memory,+simd128",
     "-Clink-arg=-zstack-size=131072",
     "-Clink-arg=--initial-memory=655360",
 ];
 
-/// Builds the guests and reads what came out, in their order.
+/// Builds the guests, and returns their components in the same order.
 ///
-/// Each has a run of cargo to itself. In one run, cargo would build a shared
-/// crate once, with the features that any of the guests asks for, and the
-/// bytes of a guest would depend on which others are built beside it.
+/// Each guest has its own run of cargo. In a single run, cargo would build a shared crate with the
+/// features that any guest needs, so the bytes of a guest would depend on the other guests.
 pub(crate) fn build(root: &Path, toolchain: &Toolchain, guests: &[Guest]) -> Result<Vec<Vec<u8>>> {
     let workspace = root.join("guest-tools");
     let manifest = workspace.join("Cargo.toml");
     let target_folder = toolchain.target_folder(&workspace);
-    let artefacts = target_folder.join(TARGET).join("release");
+    let artifacts = target_folder.join(TARGET).join("release");
 
-    // The registry's folder exists only when something was fetched from it,
-    // and its name is needed before anything is compiled.
+    // The flags need the name of the registry's folder, which exists only after a fetch.
     run(command(toolchain, "fetch", &manifest)?.arg("--quiet"))?;
     let flags = remap_flags(root)?;
 
     let mut built = Vec::new();
     for guest in guests {
         let mut flags = flags.clone();
-        for flag in FOR_SPEED.iter().filter(|_| guest.dist == OWN_DIST) {
+        for flag in SPEED_FLAGS.iter().filter(|_| guest.dist == OWN_DIST) {
             flags.push("\u{1f}");
             flags.push(flag);
         }
@@ -48,9 +45,9 @@ pub(crate) fn build(root: &Path, toolchain: &Toolchain, guests: &[Guest]) -> Res
             .arg(&target_folder)
             .env("CARGO_ENCODED_RUSTFLAGS", &flags))
         .with_context(|| format!("cannot build `{}`", guest.package))?;
-        let path = artefacts.join(&guest.target).with_extension("wasm");
+        let path = artifacts.join(&guest.target).with_extension("wasm");
         let bytes = fs::read(&path);
-        built.push(bytes.with_context(|| format!("cargo has not built `{}`", path.display()))?);
+        built.push(bytes.with_context(|| format!("cargo did not build `{}`", path.display()))?);
     }
     Ok(built)
 }

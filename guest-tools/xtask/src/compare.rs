@@ -1,5 +1,4 @@
-//! What is the same and what differs between the components that were built
-//! and a committed `dist` folder. Works on digests alone, touches no file.
+//! Compares the digests of built components with those of a committed `dist` folder.
 
 use std::fmt;
 
@@ -8,10 +7,10 @@ use crate::digest::{Digest, Sums};
 /// The file that lists the digests of a `dist` folder.
 pub(crate) const SUMS_FILE: &str = "SHA256SUMS";
 
-/// One thing that is not as it should be.
+/// A difference between built, committed and listed components.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Finding {
-    /// The committed component is not what its source builds.
+    /// The committed component differs from the built one.
     Differs {
         file: String,
         committed: Digest,
@@ -21,15 +20,15 @@ pub(crate) enum Finding {
     Missing { file: String, built: Digest },
     /// No guest builds this component.
     Extra { file: String, committed: Digest },
-    /// The list names a digest that the committed file does not have.
-    Misstated {
+    /// The list has another digest than the committed file.
+    Mislisted {
         file: String,
         committed: Digest,
         listed: Digest,
     },
-    /// The list leaves out a committed component.
+    /// A committed component is not in the list.
     Unlisted { file: String, committed: Digest },
-    /// The list names a file that is not committed.
+    /// A file in the list is not committed.
     Dangling { file: String, listed: Digest },
 }
 
@@ -58,7 +57,7 @@ impl fmt::Display for Finding {
                     "`{file}` is extra\n  committed: {committed}\n  built:     none"
                 )
             }
-            Self::Misstated {
+            Self::Mislisted {
                 file,
                 committed,
                 listed,
@@ -84,8 +83,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Compares what was built with what is committed and what is listed, file by
-/// file in the order of names.
+/// Compares built, committed and listed digests, in the order of file names.
 pub(crate) fn compare(built: &Sums, committed: &Sums, listed: &Sums) -> Vec<Finding> {
     let mut names: Vec<_> = built
         .keys()
@@ -96,15 +94,15 @@ pub(crate) fn compare(built: &Sums, committed: &Sums, listed: &Sums) -> Vec<Find
     names.dedup();
     names
         .into_iter()
-        .flat_map(|file| look_at(file, built, committed, listed))
+        .flat_map(|file| compare_file(file, built, committed, listed))
         .collect()
 }
 
-fn look_at(file: &str, built: &Sums, committed: &Sums, listed: &Sums) -> Vec<Finding> {
+fn compare_file(file: &str, built: &Sums, committed: &Sums, listed: &Sums) -> Vec<Finding> {
     let name = || file.to_owned();
-    let of = |sums: &Sums| sums.get(file).copied();
+    let digest = |sums: &Sums| sums.get(file).copied();
 
-    let source = match (of(built), of(committed)) {
+    let component_finding = match (digest(built), digest(committed)) {
         (Some(built), Some(committed)) if built != committed => Some(Finding::Differs {
             file: name(),
             committed,
@@ -120,8 +118,8 @@ fn look_at(file: &str, built: &Sums, committed: &Sums, listed: &Sums) -> Vec<Fin
         }),
         _ => None,
     };
-    let list = match (of(committed), of(listed)) {
-        (Some(committed), Some(listed)) if committed != listed => Some(Finding::Misstated {
+    let list_finding = match (digest(committed), digest(listed)) {
+        (Some(committed), Some(listed)) if committed != listed => Some(Finding::Mislisted {
             file: name(),
             committed,
             listed,
@@ -136,7 +134,7 @@ fn look_at(file: &str, built: &Sums, committed: &Sums, listed: &Sums) -> Vec<Fin
         }),
         _ => None,
     };
-    source.into_iter().chain(list).collect()
+    component_finding.into_iter().chain(list_finding).collect()
 }
 
 #[cfg(test)]
@@ -151,31 +149,31 @@ mod tests {
     }
 
     #[test]
-    fn the_same_everywhere_finds_nothing() {
+    fn finds_nothing_if_all_are_equal() {
         let same = sums([("a.wasm", b"a"), ("b.wasm", b"b")]);
         assert_eq!(compare(&same, &same, &same), []);
     }
 
     #[test]
-    fn each_kind_of_difference_is_found_in_the_order_of_names() {
+    fn finds_each_difference_in_order_of_names() {
         let (a, b) = (Digest::of(b"a"), Digest::of(b"b"));
         let built = sums([
             ("differs", b"a"),
             ("lost", b"a"),
-            ("misstated", b"a"),
+            ("mislisted", b"a"),
             ("unlisted", b"a"),
         ]);
         let committed = sums([
             ("differs", b"b"),
             ("extra", b"b"),
-            ("misstated", b"a"),
+            ("mislisted", b"a"),
             ("unlisted", b"a"),
         ]);
         let listed = sums([
             ("dangling", b"a"),
             ("differs", b"b"),
             ("extra", b"b"),
-            ("misstated", b"b"),
+            ("mislisted", b"b"),
         ]);
         let file = str::to_owned;
         assert_eq!(
@@ -198,8 +196,8 @@ mod tests {
                     file: file("lost"),
                     built: a
                 },
-                Finding::Misstated {
-                    file: file("misstated"),
+                Finding::Mislisted {
+                    file: file("mislisted"),
                     committed: a,
                     listed: b
                 },
@@ -212,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_component_and_its_line_are_judged_apart() {
+    fn checks_component_and_list_separately() {
         let findings = compare(
             &sums([("x", b"1")]),
             &sums([("x", b"2")]),
@@ -221,14 +219,14 @@ mod tests {
         assert!(
             matches!(
                 findings[..],
-                [Finding::Differs { .. }, Finding::Misstated { .. }]
+                [Finding::Differs { .. }, Finding::Mislisted { .. }]
             ),
             "{findings:?}"
         );
     }
 
     #[test]
-    fn a_difference_shows_both_digests() {
+    fn message_shows_both_digests() {
         let (committed, built) = (Digest::of(b"a"), Digest::of(b"b"));
         let text = Finding::Differs {
             file: "x.wasm".to_owned(),

@@ -1,5 +1,4 @@
-//! SHA-256 digests, and the `SHA256SUMS` file: the format that sha256sum(1)
-//! writes and checks.
+//! SHA-256 digests, and the format of `SHA256SUMS` files, as in sha256sum(1).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,7 +7,7 @@ use std::str::FromStr;
 use anyhow::{Context, Result, bail, ensure};
 use sha2::{Digest as _, Sha256};
 
-/// Digests by file name, in the order in which they are written.
+/// Digests by file name, in the order of the file.
 pub(crate) type Sums = BTreeMap<String, Digest>;
 
 /// The SHA-256 digest of a file's content.
@@ -31,7 +30,7 @@ impl FromStr for Digest {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        // Checked first: `from_str_radix` alone would take a sign.
+        // `from_str_radix` alone would accept a sign.
         ensure!(
             text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit()),
             "`{text}` is not 64 hexadecimal digits"
@@ -44,14 +43,14 @@ impl FromStr for Digest {
     }
 }
 
-/// Writes the lines of a `SHA256SUMS` file.
+/// Returns the text of a `SHA256SUMS` file.
 pub(crate) fn format(sums: &Sums) -> String {
     sums.iter()
         .map(|(name, digest)| format!("{digest}  {name}\n"))
         .collect()
 }
 
-/// Reads the lines of a `SHA256SUMS` file.
+/// Parses the text of a `SHA256SUMS` file.
 pub(crate) fn parse(text: &str) -> Result<Sums> {
     let mut sums = Sums::new();
     for (number, line) in text.lines().enumerate() {
@@ -64,11 +63,11 @@ pub(crate) fn parse(text: &str) -> Result<Sums> {
 }
 
 fn parse_line(line: &str) -> Result<(&str, Digest)> {
-    // The second character says text or binary, which differ only elsewhere.
+    // The second separator marks a binary file, which makes no difference on Unix.
     let (digest, name) = line
         .split_once("  ")
         .or_else(|| line.split_once(" *"))
-        .with_context(|| format!("`{line}` is not a digest, two spaces and a file name"))?;
+        .with_context(|| format!("`{line}`: expected a digest, two spaces and a file name"))?;
     ensure!(!name.is_empty(), "the file name is missing");
     Ok((name, digest.parse()?))
 }
@@ -80,12 +79,12 @@ mod tests {
     const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
     #[test]
-    fn a_digest_is_written_as_sha256sum_writes_it() {
+    fn formats_digest_like_sha256sum() {
         assert_eq!(Digest::of(b"").to_string(), EMPTY);
     }
 
     #[test]
-    fn what_is_written_is_read_back_in_the_order_of_names() -> Result<()> {
+    fn parses_what_it_formats() -> Result<()> {
         let sums = Sums::from([
             ("b.wasm".to_owned(), Digest::of(b"b")),
             ("a.wasm".to_owned(), Digest::of(b"")),
@@ -97,20 +96,20 @@ mod tests {
     }
 
     #[test]
-    fn the_mark_of_a_binary_file_and_capital_digits_are_understood() -> Result<()> {
+    fn accepts_binary_mark_and_capital_digits() -> Result<()> {
         let sums = parse(&format!("{} *a.wasm\n", EMPTY.to_uppercase()))?;
         assert_eq!(sums, Sums::from([("a.wasm".to_owned(), Digest::of(b""))]));
         Ok(())
     }
 
     #[test]
-    fn an_empty_file_lists_nothing() -> Result<()> {
+    fn parses_empty_file() -> Result<()> {
         assert!(parse("")?.is_empty());
         Ok(())
     }
 
     #[test]
-    fn a_line_that_says_nothing_is_refused_with_its_number() {
+    fn error_names_number_of_invalid_line() {
         for line in [
             "a.wasm".to_owned(),
             format!("{EMPTY}  "),
@@ -128,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_listed_twice_is_refused() {
+    fn refuses_duplicate_file() {
         assert!(parse(&format!("{EMPTY}  a.wasm\n{EMPTY}  a.wasm\n")).is_err());
     }
 }

@@ -1,5 +1,5 @@
-//! A `dist` folder: the components that are committed, and the list of their
-//! digests. Reads and writes; what to make of a difference is not decided here.
+//! Reads and writes a `dist` folder: the committed components, and the list of their digests.
+//! `compare.rs` compares them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,15 +14,15 @@ use crate::digest::{self, Digest, Sums};
 /// Components by file name.
 pub(crate) type Components = BTreeMap<String, Vec<u8>>;
 
-/// One `dist` folder, which need not exist yet.
+/// A `dist` folder, which may not exist yet.
 pub(crate) struct Dist(PathBuf);
 
 impl Dist {
-    pub(crate) fn at(folder: PathBuf) -> Self {
+    pub(crate) fn new(folder: PathBuf) -> Self {
         Self(folder)
     }
 
-    /// The digests of the components that are there.
+    /// Returns the digests of the components in the folder.
     pub(crate) fn committed(&self) -> Result<Sums> {
         let context = || format!("cannot list `{}`", self.0.display());
         let entries = match fs::read_dir(&self.0) {
@@ -49,7 +49,7 @@ impl Dist {
         Ok(sums)
     }
 
-    /// The digests as the list has them. No list lists nothing.
+    /// Returns the digests in the list. A missing list is empty.
     pub(crate) fn listed(&self) -> Result<Sums> {
         let path = self.0.join(SUMS_FILE);
         match fs::read_to_string(&path) {
@@ -61,11 +61,10 @@ impl Dist {
         }
     }
 
-    /// Writes the components and the list. With `whole`, they are all there
-    /// is, and what else is in the folder goes; without it, the rest stays.
-    pub(crate) fn write(&self, components: &Components, whole: bool) -> Result<()> {
+    /// Writes the components and the list. If `is_complete`, removes all other components.
+    pub(crate) fn write(&self, components: &Components, is_complete: bool) -> Result<()> {
         let mut sums = Sums::new();
-        if whole {
+        if is_complete {
             for name in self
                 .committed()?
                 .into_keys()
@@ -92,8 +91,8 @@ impl Dist {
     }
 }
 
-/// A file that stays the same keeps its time, so that nothing that depends on
-/// it is built anew.
+/// Writes a file. An unchanged file keeps its modification time, so that cargo does not rebuild
+/// what depends on it.
 fn write_if_changed(path: &Path, content: &[u8]) -> Result<()> {
     if fs::read(path).is_ok_and(|old| old == content) {
         return Ok(());

@@ -1,5 +1,5 @@
-//! The environment that cargo builds guests in: one toolchain, and of what
-//! else is set on the machine nothing that could reach a component's bytes.
+//! The environment in which cargo builds guests: one toolchain, and no settings of the machine that
+//! could change the bytes of a component.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -10,20 +10,20 @@ use anyhow::{Context, Result};
 
 use crate::toolchain::Toolchain;
 
-/// The cargo that runs this program.
+/// Returns the cargo that runs this program.
 pub(crate) fn cargo_program() -> OsString {
     env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
-/// A cargo that uses the toolchain.
+/// Returns a cargo command that uses the toolchain.
 pub(crate) fn cargo(toolchain: &Toolchain) -> Result<Command> {
     let mut cargo = Command::new(cargo_program());
     for (name, _) in env::vars_os() {
-        if !keeps(&name.to_string_lossy(), toolchain) {
+        if !keeps_variable(&name.to_string_lossy(), toolchain) {
             cargo.env_remove(name);
         }
     }
-    // An empty wrapper overrides the one of a configuration file.
+    // An empty wrapper overrides the one in a configuration file.
     cargo
         .env("RUSTC_WRAPPER", "")
         .env("RUSTC_WORKSPACE_WRAPPER", "")
@@ -41,17 +41,19 @@ pub(crate) fn cargo(toolchain: &Toolchain) -> Result<Command> {
     Ok(cargo)
 }
 
-/// `wasm-component-ld` and build scripts find their programs by the path.
+/// Returns the `PATH` with another folder first. `wasm-component-ld` and build scripts find
+/// programs there.
 fn path_with(first: PathBuf) -> Result<OsString> {
     let path = env::var_os("PATH").unwrap_or_default();
-    let context = format!("cannot put `{}` on the path", first.display());
+    let context = format!("cannot put `{}` on the `PATH`", first.display());
     env::join_paths([first].into_iter().chain(env::split_paths(&path))).context(context)
 }
 
-/// Of the variables that cargo, rustc and rustup read, only those stay that
-/// say how to reach a registry, how to print, and where the caches are.
-/// `cargo xtask` itself sets several of the others.
-fn keeps(name: &str, toolchain: &Toolchain) -> bool {
+/// Checks whether cargo keeps an environment variable.
+///
+/// Of the variables of cargo, rustc and rustup, it keeps only those for registries, output and
+/// caches. `cargo xtask` itself sets several of the others.
+fn keeps_variable(name: &str, toolchain: &Toolchain) -> bool {
     const NAMES: [&str; 3] = ["CARGO_HOME", "RUSTUP_HOME", "RUST_BACKTRACE"];
     const PREFIXES: [&str; 5] = [
         "CARGO_HTTP_",
@@ -64,14 +66,13 @@ fn keeps(name: &str, toolchain: &Toolchain) -> bool {
     if !["CARGO", "RUST", "__CARGO"].iter().any(starts_with) {
         return true;
     }
-    // It says which toolchain is the active one.
-    let active = matches!(toolchain, Toolchain::Active) && name == "RUSTUP_TOOLCHAIN";
-    active || NAMES.contains(&name) || PREFIXES.iter().any(starts_with)
+    // This variable chooses the active toolchain.
+    let is_choice = matches!(toolchain, Toolchain::Active) && name == "RUSTUP_TOOLCHAIN";
+    is_choice || NAMES.contains(&name) || PREFIXES.iter().any(starts_with)
 }
 
-/// The flags that keep this machine's folders out of the components: a panic
-/// message carries the path of its source, and the name of a registry's folder
-/// carries a host.
+/// Returns flags that keep this machine's folders out of components. A panic message holds the path
+/// of its source, and the folder of a registry has its host in the name.
 pub(crate) fn remap_flags(root: &Path) -> Result<OsString> {
     let mut folders = vec![(root.to_owned(), "/src")];
     let sources = cargo_home()?.join("registry").join("src");
@@ -84,11 +85,10 @@ pub(crate) fn remap_flags(root: &Path) -> Result<OsString> {
     Ok(encode(folders))
 }
 
-/// Writes the flags as `CARGO_ENCODED_RUSTFLAGS` has them, where a space in a
-/// path does no harm.
+/// Encodes the flags for `CARGO_ENCODED_RUSTFLAGS`, which allows spaces in paths.
 fn encode(mut folders: Vec<(PathBuf, &str)>) -> OsString {
-    // rustc takes the last flag that fits, and a folder sorts before what is
-    // inside it. Cargo builds anew when the order changes.
+    // rustc uses the last matching flag, and a folder sorts before its subfolders. The order is
+    // fixed because cargo rebuilds when it changes.
     folders.sort();
     let mut flags = OsString::new();
     for (from, to) in folders {
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_decides_bytes_is_dropped_and_what_reaches_a_registry_is_kept() {
+    fn drops_variables_that_change_bytes() {
         let debian = Toolchain::Debian("/cache/key".into());
         for name in [
             "CARGO",
@@ -131,21 +131,21 @@ mod tests {
             "RUSTFLAGS",
             "RUSTUP_TOOLCHAIN",
         ] {
-            assert!(!keeps(name, &debian), "{name}");
+            assert!(!keeps_variable(name, &debian), "{name}");
         }
         for name in ["PATH", "CARGO_HOME", "CARGO_HTTP_PROXY", "CARGO_TERM_COLOR"] {
-            assert!(keeps(name, &debian), "{name}");
+            assert!(keeps_variable(name, &debian), "{name}");
         }
     }
 
     #[test]
-    fn the_active_toolchain_stays_the_one_that_rustup_chose() {
-        assert!(keeps("RUSTUP_TOOLCHAIN", &Toolchain::Active));
-        assert!(!keeps("RUSTFLAGS", &Toolchain::Active));
+    fn keeps_toolchain_that_rustup_chose() {
+        assert!(keeps_variable("RUSTUP_TOOLCHAIN", &Toolchain::Active));
+        assert!(!keeps_variable("RUSTFLAGS", &Toolchain::Active));
     }
 
     #[test]
-    fn a_folder_inside_the_checkout_is_remapped_after_the_checkout() {
+    fn remaps_inner_folder_last() {
         let flags = encode(vec![
             ("/a b/registry/src/x".into(), "/crates"),
             ("/a b".into(), "/src"),

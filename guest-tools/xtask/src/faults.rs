@@ -1,8 +1,8 @@
 //! `cargo xtask faults`: breaks each promise of SPECIFICATION.md in turn, in a copy of the
-//! checkout, and shows that the test that proves it fails.
+//! checkout, and checks that its test fails.
 //!
-//! The faults are in `tests/faults.toml`: a text of a file, and what replaces it. A
-//! fault whose text is gone is an error: its promise is proved by nothing then.
+//! `tests/faults.toml` lists the faults: each replaces a text in a file. A fault whose text no
+//! longer exists is an error, because it proves nothing.
 
 mod builds;
 mod copy;
@@ -18,59 +18,58 @@ use serde::Deserialize;
 
 use crate::{Outcome, workspace};
 pub(crate) use builds::PATIENCE;
-use builds::{Builds, Ending};
-pub(crate) use copy::Copy;
+use builds::{Builds, TestResult};
+pub(crate) use copy::CheckoutCopy;
 
-/// Break each promise of SPECIFICATION.md in turn, and show that its test fails
+/// Break each promise of SPECIFICATION.md in turn, and check that its test fails
 ///
-/// Works in a copy of the checkout, in `target/faults`, which shares the dependencies
-/// that were built.
+/// Works in a copy of the checkout, in `target/faults`, which shares the built dependencies.
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// The faults to try, by name; all without one
+    /// Names of faults to try; without any, all
     names: Vec<String>,
-    /// Check that each fault still applies and each promise has one; build nothing
+    /// Only check that each fault applies and each promise has a fault; build nothing
     #[arg(long)]
     check: bool,
-    /// List the faults with what they break
+    /// List the faults and their effects
     #[arg(long, conflicts_with = "check")]
     list: bool,
 }
 
-/// The file of faults.
+/// The content of `tests/faults.toml`.
 #[derive(Deserialize)]
 struct Faults {
     fault: Vec<Fault>,
 }
 
-/// A change that breaks a promise, and the tests that must fail then.
+/// A change that breaks a promise, and the tests that must fail with it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Fault {
     name: String,
-    /// What the program does then.
+    /// The effect on the program.
     does: String,
     file: String,
-    /// The text that is replaced. It stands in the file once.
+    /// The text to replace. The file must contain it once.
     text: String,
     replacement: String,
-    /// `suite::…` for the integration tests, else a crate's name and a unit test.
+    /// `suite::` and an integration test, or the name of a crate and a unit test.
     tests: Vec<String>,
 }
 
 impl Fault {
-    /// Returns the file with the fault in it.
-    fn applied(&self, content: &str) -> Result<String> {
-        let found = content.matches(&self.text).count();
+    /// Returns the content of the file with the fault.
+    fn apply(&self, content: &str) -> Result<String> {
+        let count = content.matches(&self.text).count();
         let Self { name, file, .. } = self;
         ensure!(
-            found == 1,
-            "fault `{name}`: its text stands {found} times in {file}, not once; write it anew for \
-             the code as it is, or the promise is proved by nothing"
+            count == 1,
+            "fault `{name}`: `{file}` contains its text {count} times, not once; adapt the fault to \
+             the current code, because it proves nothing now"
         );
         ensure!(
             self.text != self.replacement,
-            "fault `{name}` changes nothing"
+            "fault `{name}`: its text and replacement are equal"
         );
         Ok(content.replacen(&self.text, &self.replacement, 1))
     }
@@ -83,7 +82,7 @@ pub(super) fn execute(arguments: &Arguments) -> Result<Outcome> {
         for Fault { name, does, .. } in &faults {
             println!("{name}: {does}");
         }
-        return Ok(Outcome::Fine);
+        return Ok(Outcome::Clean);
     }
     let chosen = choose(&faults, &arguments.names)?;
     let problems = problems(&root, &faults)?;
@@ -91,23 +90,24 @@ pub(super) fn execute(arguments: &Arguments) -> Result<Outcome> {
         println!("{problem}");
     }
     if arguments.check || !problems.is_empty() {
-        return Ok(match problems.is_empty() {
-            true => Outcome::Fine,
-            false => Outcome::Different,
+        return Ok(if problems.is_empty() {
+            Outcome::Clean
+        } else {
+            Outcome::Findings
         });
     }
-    let copy = Copy::of(&root)?;
+    let copy = CheckoutCopy::create(&root)?;
     let builds = Builds::new(&copy);
-    let tried = try_all(&chosen, &copy, &builds);
+    let result = try_all(&chosen, &copy, &builds);
     copy.restore()?;
-    match tried? {
+    match result? {
         0 => {
-            println!("{} faults, and the tests caught each", chosen.len());
-            Ok(Outcome::Fine)
+            println!("the tests caught all {} faults", chosen.len());
+            Ok(Outcome::Clean)
         }
         uncaught => {
             println!("{uncaught} of {} faults were not caught", chosen.len());
-            Ok(Outcome::Different)
+            Ok(Outcome::Findings)
         }
     }
 }
@@ -124,13 +124,13 @@ fn choose<'a>(faults: &'a [Fault], names: &[String]) -> Result<Vec<&'a Fault>> {
         return Ok(faults.iter().collect());
     }
     let find = |name: &String| {
-        let found = faults.iter().find(|fault| fault.name == *name);
-        found.with_context(|| format!("there is no fault `{name}`: `--list` shows all"))
+        let fault = faults.iter().find(|fault| fault.name == *name);
+        fault.with_context(|| format!("there is no fault `{name}`: `--list` shows all"))
     };
     names.iter().map(find).collect()
 }
 
-/// Returns what is wrong with the faults and the table of promises, without a build.
+/// Checks the faults and the table of promises without a build. Returns the problems.
 fn problems(root: &Path, faults: &[Fault]) -> Result<Vec<String>> {
     let mut problems = Vec::new();
     let mut names: BTreeMap<&str, &[String]> = BTreeMap::new();
@@ -139,12 +139,12 @@ fn problems(root: &Path, faults: &[Fault]) -> Result<Vec<String>> {
             problems.push(format!("there are two faults `{}`", fault.name));
         }
         let content = fs::read_to_string(root.join(&fault.file));
-        let applied = content
+        let result = content
             .with_context(|| format!("fault `{}`: {}", fault.name, fault.file))
-            .and_then(|content| fault.applied(&content));
-        problems.extend(applied.err().map(|error| format!("{error:#}")));
+            .and_then(|content| fault.apply(&content));
+        problems.extend(result.err().map(|error| format!("{error:#}")));
         for test in &fault.tests {
-            if builds::split(test).is_none() {
+            if builds::split_group(test).is_none() {
                 problems.push(format!("fault `{}`: unknown test `{test}`", fault.name));
             }
         }
@@ -157,36 +157,36 @@ fn problems(root: &Path, faults: &[Fault]) -> Result<Vec<String>> {
     Ok(problems)
 }
 
-/// Tries faults; returns how many the tests did not catch.
-fn try_all(faults: &[&Fault], copy: &Copy, builds: &Builds) -> Result<usize> {
+/// Tries faults. Returns the number of faults that no test catches.
+fn try_all(faults: &[&Fault], copy: &CheckoutCopy, builds: &Builds) -> Result<usize> {
     let mut tests: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for test in faults.iter().flat_map(|fault| &fault.tests) {
-        let (group, name) = builds::split(test).context("a test of no crate")?;
+        let (group, name) = builds::split_group(test).context("unknown group of tests")?;
         tests.entry(group).or_default().push(name);
     }
     for (group, names) in &tests {
         builds.build(group)?;
         for name in names.iter().collect::<BTreeSet<_>>() {
-            let ending = builds.run(group, name)?;
+            let result = builds.run(group, name)?;
             ensure!(
-                ending == Ending::Passed,
-                "`{group}::{name}` {ending} without a fault"
+                result == TestResult::Passed,
+                "`{group}::{name}` {result} without a fault"
             );
         }
     }
     let mut uncaught = 0;
     for fault in faults {
         let start = Instant::now();
-        let caught = try_one(fault, copy, builds);
+        let result = try_one(fault, copy, builds);
         copy.restore()?;
-        let said = match caught {
+        let verdict = match result {
             Ok(None) => "caught".to_owned(),
-            Ok(Some(fault)) => format!("NOT CAUGHT: {fault}"),
+            Ok(Some(survivor)) => format!("NOT CAUGHT: {survivor}"),
             Err(error) => format!("NOT TRIED: {error:#}"),
         };
-        uncaught += usize::from(said != "caught");
+        uncaught += usize::from(verdict != "caught");
         println!(
-            "{:<40} {said} ({} s)",
+            "{:<40} {verdict} ({} s)",
             fault.name,
             start.elapsed().as_secs()
         );
@@ -194,18 +194,18 @@ fn try_all(faults: &[&Fault], copy: &Copy, builds: &Builds) -> Result<usize> {
     Ok(uncaught)
 }
 
-/// Tries a fault. Returns what the tests did in place of failing.
-fn try_one(fault: &Fault, copy: &Copy, builds: &Builds) -> Result<Option<String>> {
+/// Tries a fault. Returns the test that did not fail and its result, or `None` if all failed.
+fn try_one(fault: &Fault, copy: &CheckoutCopy, builds: &Builds) -> Result<Option<String>> {
     let content = fs::read_to_string(copy.path(&fault.file)).context("cannot read the file")?;
-    copy.change(&fault.file, &fault.applied(&content)?)?;
+    copy.change(&fault.file, &fault.apply(&content)?)?;
     for test in &fault.tests {
-        let Some((group, name)) = builds::split(test) else {
+        let Some((group, name)) = builds::split_group(test) else {
             bail!("unknown test `{test}`");
         };
         builds.build(group)?;
         match builds.run(group, name)? {
-            Ending::Failed | Ending::TimedOut => {}
-            ending => return Ok(Some(format!("`{test}` {ending}"))),
+            TestResult::Failed | TestResult::TimedOut => {}
+            result => return Ok(Some(format!("`{test}` {result}"))),
         }
     }
     Ok(None)
@@ -216,14 +216,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_fault_applies_and_each_promise_has_one() {
+    fn every_fault_applies_and_every_promise_has_one() {
         let root = workspace::root().unwrap();
         let faults = read(&root).unwrap();
         assert_eq!(problems(&root, &faults).unwrap(), [""; 0]);
     }
 
     #[test]
-    fn a_fault_whose_text_is_gone_is_an_error() {
+    fn refuses_fault_without_its_text() {
         let fault = |text: &str, replacement: &str| Fault {
             name: "n".into(),
             does: String::new(),
@@ -232,14 +232,11 @@ mod tests {
             replacement: replacement.into(),
             tests: Vec::new(),
         };
-        assert_eq!(
-            fault("a < b", "true").applied("x(a < b)").unwrap(),
-            "x(true)"
-        );
+        assert_eq!(fault("a < b", "true").apply("x(a < b)").unwrap(), "x(true)");
         for (text, content) in [("gone", "a"), ("a", "a a"), ("a", "b")] {
-            let error = fault(text, "c").applied(content).unwrap_err().to_string();
+            let error = fault(text, "c").apply(content).unwrap_err().to_string();
             assert!(error.contains("not once"), "{error}");
         }
-        assert!(fault("a", "a").applied("a").is_err());
+        assert!(fault("a", "a").apply("a").is_err());
     }
 }

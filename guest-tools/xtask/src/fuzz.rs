@@ -1,5 +1,5 @@
-//! `cargo xtask fuzz`: runs all fuzz targets in turns, minimises what they collect, and
-//! keeps the count of hours in `tests/fuzz/README.md`. An hour is one of a processor.
+//! `cargo xtask fuzz`: runs all fuzz targets in turns, minimises their corpora, and adds the
+//! processor hours to the table in `tests/fuzz/README.md`.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -15,34 +15,36 @@ use crate::{Outcome, workspace};
 
 /// Run all fuzz targets in turns
 ///
-/// Needs cargo-fuzz and g++. Adds each turn to the table in `tests/fuzz/README.md`, which
-/// is to be committed.
+/// Needs cargo-fuzz and g++. Adds each turn to the table in `tests/fuzz/README.md`: commit that
+/// file.
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// The hours of all targets together
+    /// Hours for all targets together
     #[arg(long)]
     hours: f64,
-    /// The targets, by name; all without one
+    /// Names of targets; without any, all
     targets: Vec<String>,
 }
 
-/// The longest turn of a target in seconds. Every target gets its part even if a run is
-/// ended early.
-const TURN: u64 = 900;
+/// The maximum length of a turn in seconds. Short turns give every target a share of a run that is
+/// interrupted.
+const MAX_TURN_SECONDS: u64 = 900;
 
-/// The most files of a collected corpus, and the most bytes of one. Guards against: a
-/// disk that fills, and turns that only read what was collected.
-const MOST_FILES: usize = 5_000;
-const MOST_BYTES: u64 = 64 << 10;
+/// The maximum number of files in a collected corpus. Guards against: a full disk, and turns that
+/// only read the corpus.
+const MAX_CORPUS_FILES: usize = 5_000;
+/// The maximum size of a file in a collected corpus.
+const MAX_INPUT_BYTES: u64 = 64 << 10;
 
-/// What was seen of a target.
+/// The results of a turn.
 #[derive(Debug, Default, Clone, PartialEq)]
-struct Tally {
+struct TurnResult {
+    /// Processor time.
     seconds: u64,
     executions: u64,
-    /// Edges of code that the corpus reaches, at the end.
+    /// The number of code edges that the corpus covers at the end.
     coverage: u64,
-    /// Inputs that broke it.
+    /// The number of new inputs that crash the target or exceed a limit.
     findings: usize,
 }
 
@@ -52,43 +54,40 @@ pub(super) fn execute(arguments: &Arguments) -> Result<Outcome> {
     for target in &arguments.targets {
         ensure!(known.contains(target), "there is no fuzz target `{target}`");
     }
-    let chosen = match arguments.targets.is_empty() {
-        true => &known,
-        false => &arguments.targets,
+    let chosen = if arguments.targets.is_empty() {
+        &known
+    } else {
+        &arguments.targets
     };
-    let all = (arguments.hours * 3600.0) as u64;
-    let each = all / chosen.len() as u64;
-    ensure!(each > 0, "less than a second for each target");
+    let total = (arguments.hours * 3600.0) as u64;
+    let mut left = total / chosen.len() as u64;
+    ensure!(left > 0, "`--hours` gives each target less than a second");
     let mut findings = 0;
-    let mut left = each;
     while left > 0 {
-        let turn = left.min(TURN);
+        let turn = left.min(MAX_TURN_SECONDS);
         for target in chosen {
-            let seen = run(&root, target, turn)?;
+            let result = run_turn(&root, target, turn)?;
             println!(
                 "{target:<12} {:>5} s, {} executions, coverage {}, {} findings",
-                seen.seconds, seen.executions, seen.coverage, seen.findings
+                result.seconds, result.executions, result.coverage, result.findings
             );
-            // After each turn, so that a run which is ended early counts too.
-            add_to_page(&root, target, &seen)?;
-            findings += seen.findings;
+            // Written after each turn, so that an interrupted run counts too.
+            add_to_page(&root, target, &result)?;
+            findings += result.findings;
         }
         left -= turn;
     }
     for target in chosen {
         minimise(&root, target)?;
     }
-    match findings {
-        0 => Ok(Outcome::Fine),
-        _ => {
-            println!(
-                "{findings} findings are in tests/fuzz/artifacts; CONTRIBUTING.md says what to do"
-            );
-            Ok(Outcome::Different)
-        }
+    if findings == 0 {
+        return Ok(Outcome::Clean);
     }
+    println!("{findings} findings are in `tests/fuzz/artifacts`; see CONTRIBUTING.md");
+    Ok(Outcome::Findings)
 }
 
+/// Returns the names of all fuzz targets, sorted.
 fn targets(root: &Path) -> Result<Vec<String>> {
     let folder = root.join("tests/fuzz/fuzz_targets");
     let mut names = Vec::new();
@@ -114,99 +113,103 @@ fn cargo_fuzz(root: &Path, verb: &str, target: &str) -> Command {
     cargo
 }
 
-/// Returns the folder of what a target has collected.
-fn collected(root: &Path, target: &str) -> PathBuf {
+/// Returns the folder of a target's collected corpus.
+fn corpus_folder(root: &Path, target: &str) -> PathBuf {
     root.join("target/fuzz").join(target)
 }
 
-/// Gives a target a turn.
-fn run(root: &Path, target: &str, seconds: u64) -> Result<Tally> {
-    let folder = collected(root, target);
+/// Runs a target for some seconds.
+fn run_turn(root: &Path, target: &str, seconds: u64) -> Result<TurnResult> {
+    let folder = corpus_folder(root, target);
     fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
-    let before = artifacts(root, target);
-    // Before the clock: a build runs on all processors.
+    let artifacts_before = count_artifacts(root, target);
+    // Built before the clock starts, because a build runs on all processors.
     let built = cargo_fuzz(root, "build", target).status();
-    let built = built.context("cannot run `cargo fuzz`: install cargo-fuzz")?;
-    ensure!(built.success(), "the target `{target}` does not build");
+    let built =
+        built.context("cannot run `cargo fuzz`: install it with `cargo install cargo-fuzz`")?;
+    ensure!(built.success(), "cannot build the target `{target}`");
     let log = folder.with_extension("log");
-    let to = File::create(&log).context("cannot make the log")?;
+    let log_file =
+        File::create(&log).with_context(|| format!("cannot create `{}`", log.display()))?;
     let (start, used) = (Instant::now(), processor_time()?);
     cargo_fuzz(root, "run", target)
         .arg(&folder)
         .arg(format!("tests/fuzz/corpus/{target}"))
         .arg("--")
         .arg(format!("-max_total_time={seconds}"))
-        // An input that takes a minute is a finding.
+        // An input that takes a minute counts as a finding.
         .args([
             "-print_final_stats=1",
             "-timeout=60",
             "-report_slow_units=60",
         ])
         .stdin(Stdio::null())
-        .stdout(to.try_clone()?)
-        .stderr(to)
+        .stdout(log_file.try_clone()?)
+        .stderr(log_file)
         .status()
         .context("cannot run `cargo fuzz`")?;
-    let said = fs::read(&log).context("cannot read the log")?;
-    let mut seen = read_log(&String::from_utf8_lossy(&said));
-    seen.findings = artifacts(root, target).saturating_sub(before);
-    // Less than the turn's if others had the processor.
+    let output = fs::read(&log).with_context(|| format!("cannot read `{}`", log.display()))?;
+    let mut result = parse_log(&String::from_utf8_lossy(&output));
+    result.findings = count_artifacts(root, target).saturating_sub(artifacts_before);
+    // Processor time is less than elapsed time if other processes ran too.
     let used = processor_time()?.saturating_sub(used);
-    seen.seconds = start.elapsed().min(used).as_secs().min(seconds);
+    result.seconds = start.elapsed().min(used).as_secs().min(seconds);
     ensure!(
-        seen.executions > 0 || seen.findings > 0,
-        "the target `{target}` did not run: see {}",
+        result.executions > 0 || result.findings > 0,
+        "the target `{target}` did not run: see `{}`",
         log.display()
     );
-    Ok(seen)
+    Ok(result)
 }
 
-/// Returns the processor time of the processes that this one has waited for.
+/// Returns the processor time of the child processes that have ended.
 fn processor_time() -> Result<Duration> {
-    let stat = fs::read_to_string("/proc/self/stat").context("cannot read the time used")?;
-    // The name of the program, which may hold anything, ends with the last bracket.
-    let (_, fields) = stat.rsplit_once(") ").context("an odd /proc/self/stat")?;
+    let stat = fs::read_to_string("/proc/self/stat").context("cannot read `/proc/self/stat`")?;
+    // The program's name may contain anything, and ends at the last parenthesis.
+    let (_, fields) = stat
+        .rsplit_once(") ")
+        .context("unexpected format of `/proc/self/stat`")?;
     let ticks = fields.split(' ').skip(13).take(2).map(str::parse::<u64>);
     let ticks: u64 = ticks.sum::<Result<_, _>>()?;
-    Ok(Duration::from_millis(ticks * TICK))
+    Ok(Duration::from_millis(ticks * TICK_MILLIS))
 }
 
-/// A tick of `/proc` in milliseconds.
-const TICK: u64 = 10;
+/// The length of a tick in `/proc`, in milliseconds.
+const TICK_MILLIS: u64 = 10;
 
-/// Reads the figures of libFuzzer's output.
-fn read_log(log: &str) -> Tally {
-    let mut seen = Tally::default();
+/// Reads the numbers in libFuzzer's output.
+fn parse_log(log: &str) -> TurnResult {
+    let mut result = TurnResult::default();
     for line in log.lines() {
         if let Some((_, rest)) = line.split_once(" cov: ") {
             let number = rest.split(' ').next().and_then(|word| word.parse().ok());
-            seen.coverage = number.unwrap_or(seen.coverage);
+            result.coverage = number.unwrap_or(result.coverage);
         }
         if let Some(number) = line.strip_prefix("stat::number_of_executed_units:") {
-            seen.executions = number.trim().parse().unwrap_or_default();
+            result.executions = number.trim().parse().unwrap_or_default();
         }
     }
-    seen
+    result
 }
 
-/// Returns the number of inputs that have broken a target.
-fn artifacts(root: &Path, target: &str) -> usize {
+/// Returns the number of inputs that made a target fail.
+fn count_artifacts(root: &Path, target: &str) -> usize {
     let folder = root.join("tests/fuzz/artifacts").join(target);
     fs::read_dir(folder).map_or(0, Iterator::count)
 }
 
-/// Keeps of a collected corpus what reaches different code, within the bounds.
+/// Removes files from a collected corpus that reach no other code, or exceed a limit.
 fn minimise(root: &Path, target: &str) -> Result<()> {
-    let folder = collected(root, target);
-    let done = cargo_fuzz(root, "cmin", target)
+    let folder = corpus_folder(root, target);
+    let status = cargo_fuzz(root, "cmin", target)
         .arg(&folder)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .status()
         .context("cannot run `cargo fuzz cmin`")?;
-    if !done.success() {
-        println!("{target:<12} was not minimised: an input of its corpus breaks it");
+    if !status.success() {
+        println!("{target:<12} not minimised: the target fails on an input of its corpus");
     }
     let mut files = Vec::new();
     for entry in fs::read_dir(&folder)? {
@@ -215,26 +218,30 @@ fn minimise(root: &Path, target: &str) -> Result<()> {
     }
     files.sort();
     for (number, (bytes, path)) in files.iter().enumerate() {
-        if number >= MOST_FILES || *bytes > MOST_BYTES {
+        if number >= MAX_CORPUS_FILES || *bytes > MAX_INPUT_BYTES {
             fs::remove_file(path)?;
         }
     }
-    println!("{target:<12} {} files kept", files.len().min(MOST_FILES));
+    println!(
+        "{target:<12} {} files kept",
+        files.len().min(MAX_CORPUS_FILES)
+    );
     Ok(())
 }
 
 /// The head of the table of hours.
 const HEAD: &str = "| target | hours | executions | coverage | found |\n|---|---|---|---|---|\n";
 
-fn add_to_page(root: &Path, target: &str, seen: &Tally) -> Result<()> {
+/// Adds a turn to the table in `tests/fuzz/README.md`.
+fn add_to_page(root: &Path, target: &str, result: &TurnResult) -> Result<()> {
     let page = root.join("tests/fuzz/README.md");
     let write = || {
         let mut file = File::options().read(true).write(true).open(&page)?;
-        // Another run may end a turn now.
+        // Another run may write at the same time.
         file.lock()?;
         let mut text = String::new();
         file.read_to_string(&mut text)?;
-        let text = add(&text, target, seen)?;
+        let text = add_to_table(&text, target, result)?;
         file.set_len(0)?;
         file.rewind()?;
         anyhow::Ok(file.write_all(text.as_bytes())?)
@@ -243,7 +250,7 @@ fn add_to_page(root: &Path, target: &str, seen: &Tally) -> Result<()> {
 }
 
 /// Returns the page with a turn added to its table.
-fn add(page: &str, target: &str, seen: &Tally) -> Result<String> {
+fn add_to_table(page: &str, target: &str, result: &TurnResult) -> Result<String> {
     let (before, table) = page
         .split_once(HEAD)
         .context("tests/fuzz/README.md has no table of hours")?;
@@ -257,17 +264,17 @@ fn add(page: &str, target: &str, seen: &Tally) -> Result<String> {
     for row in table.lines() {
         let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
         let [target, hours, executions, coverage, found] = cells[..] else {
-            anyhow::bail!("tests/fuzz/README.md: not a row of the table: {row}");
+            anyhow::bail!("tests/fuzz/README.md: this row must have five cells: `{row}`");
         };
         let (executions, found) = (executions.parse()?, found.parse()?);
         let sums = (hours.parse()?, executions, coverage.parse()?, found);
         rows.insert(target.trim_matches('`'), sums);
     }
     let sums = rows.entry(target).or_default();
-    sums.0 += seen.seconds as f64 / 3600.0;
-    sums.1 += seen.executions;
-    sums.2 = seen.coverage;
-    sums.3 += seen.findings as u64;
+    sums.0 += result.seconds as f64 / 3600.0;
+    sums.1 += result.executions;
+    sums.2 = result.coverage;
+    sums.3 += result.findings as u64;
     let rows = rows
         .iter()
         .map(|(target, (hours, executions, coverage, found))| {
@@ -282,18 +289,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_executions_and_the_last_coverage() {
+    fn parses_executions_and_last_coverage() {
         let log = "#2\tINITED cov: 17 ft: 18 corp: 1/1b\n#9\tDONE   cov: 40 ft: 50 corp: 2/8b\n\
                    stat::number_of_executed_units: 900\n";
-        let seen = read_log(log);
-        assert_eq!((seen.executions, seen.coverage), (900, 40));
+        let result = parse_log(log);
+        assert_eq!((result.executions, result.coverage), (900, 40));
     }
 
     #[test]
-    fn a_turn_adds_to_the_row_of_its_target() {
+    fn adds_turn_to_row_of_its_target() {
         let page = |rows: &str| format!("# F\n\n{HEAD}{rows}\nMore.\n");
         let old = "| `call` | 1.500 | 10 | 3 | 1 |\n";
-        let seen = Tally {
+        let result = TurnResult {
             seconds: 1800,
             executions: 5,
             coverage: 4,
@@ -304,22 +311,25 @@ mod tests {
             ("call", "| `call` | 2.000 | 15 | 4 | 1 |\n".to_owned()),
             ("view", format!("{old}{new}")),
         ] {
-            assert_eq!(add(&page(old), target, &seen).unwrap(), page(&rows));
+            assert_eq!(
+                add_to_table(&page(old), target, &result).unwrap(),
+                page(&rows)
+            );
         }
     }
 
     #[test]
-    fn the_page_has_a_row_for_each_target() {
+    fn page_has_row_for_each_target() {
         let root = workspace::root().unwrap();
         let page = fs::read_to_string(root.join("tests/fuzz/README.md")).unwrap();
         for target in targets(&root).unwrap() {
-            let added = add(&page, &target, &Tally::default()).unwrap();
+            let added = add_to_table(&page, &target, &TurnResult::default()).unwrap();
             assert_eq!(added.lines().count(), page.lines().count(), "{target}");
         }
     }
 
     #[test]
-    fn the_time_of_a_child_counts_when_it_has_ended() {
+    fn counts_time_of_ended_children() {
         let before = processor_time().unwrap();
         let loops = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
         let child = Command::new("sh").args(["-c", loops]).status().unwrap();

@@ -1,8 +1,7 @@
-//! `cargo xtask layers`: modules import downward only.
+//! `cargo xtask layers`: checks that modules import only from lower layers.
 //!
-//! The order of the layers is that of the `mod` declarations in a crate's
-//! `lib.rs`, the lowest first. Everywhere else, in programs and inside modules,
-//! modules side by side may stand in any order, but not in a circle.
+//! The `mod` declarations in a crate's `lib.rs` give the order of the layers, lowest first. In
+//! programs and inside modules, sibling modules have no order, but must not form a cycle.
 
 mod names;
 mod source;
@@ -18,27 +17,26 @@ use crate::Outcome;
 use crate::workspace::{metadata, root};
 use source::{ModulePath, Modules};
 
-/// Check that the modules of the host's crates import downward only
+/// Check that the modules of the host's crates import only from lower layers
 ///
-/// In a `lib.rs`, a module may use those that are declared before it. The
-/// children of any other module, and the modules of a program, may stand in any
-/// order, but none may use itself through others. A child may use what its
-/// parent has, and a parent its children.
+/// In a `lib.rs`, a module may use only the modules that are declared before it. The modules of a
+/// program and the children of other modules have no order, but must not form a cycle. Parents and
+/// children may use each other.
 ///
-/// Exit codes: 0 downward only; 1 something is not; 2 trouble.
+/// Exit codes: 0 no violation; 1 a violation; 2 an error.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Print which module uses which, those that use least first
+    /// Print the modules that each module uses, lowest layers first
     #[arg(long)]
     print: bool,
 }
 
 pub(crate) fn execute(arguments: &Arguments) -> Result<Outcome> {
     let root = root()?;
-    let mut outcome = Outcome::Fine;
-    let crates = find(&metadata(&root.join("Cargo.toml"))?, &root.join("host"));
-    ensure!(!crates.is_empty(), "no crate in `host`");
-    for Crate { name, file, lib } in crates {
+    let mut outcome = Outcome::Clean;
+    let crates = find_crates(&metadata(&root.join("Cargo.toml"))?, &root.join("host"));
+    ensure!(!crates.is_empty(), "there is no crate in `host`");
+    for Crate { name, file, is_lib } in crates {
         let file = file.strip_prefix(&root).unwrap_or(&file);
         let modules = source::read(file, &|file| fs::read_to_string(root.join(file)).ok())
             .with_context(|| format!("cannot read the crate `{name}`"))?;
@@ -46,9 +44,9 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Outcome> {
             if arguments.print {
                 print!("{}", family.listing(&name));
             }
-            for violation in family.violations(&name, lib) {
+            for violation in family.violations(&name, is_lib) {
                 eprintln!("{violation}");
-                outcome = Outcome::Different;
+                outcome = Outcome::Findings;
             }
         }
     }
@@ -58,25 +56,27 @@ pub(crate) fn execute(arguments: &Arguments) -> Result<Outcome> {
 /// A library or a program.
 struct Crate {
     name: String,
+    /// The root file.
     file: PathBuf,
-    lib: bool,
+    is_lib: bool,
 }
 
-fn find(metadata: &Value, folder: &Path) -> Vec<Crate> {
-    let each = |value: &Value| value.as_array().cloned().unwrap_or_default();
+/// Returns the libraries and programs in a folder.
+fn find_crates(metadata: &Value, folder: &Path) -> Vec<Crate> {
+    let array = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let mut crates = Vec::new();
-    for package in each(&metadata["packages"]) {
-        for target in each(&package["targets"]) {
-            let kind = |kind: &str| each(&target["kind"]).contains(&kind.into());
+    for package in array(&metadata["packages"]) {
+        for target in array(&package["targets"]) {
+            let has_kind = |kind: &str| array(&target["kind"]).contains(&kind.into());
             let file = target["src_path"].as_str().map(PathBuf::from);
             if let (Some(name), Some(file)) = (package["name"].as_str(), file)
-                && (kind("lib") || kind("bin"))
+                && (has_kind("lib") || has_kind("bin"))
                 && file.starts_with(folder)
             {
                 crates.push(Crate {
                     name: name.to_owned(),
                     file,
-                    lib: kind("lib"),
+                    is_lib: has_kind("lib"),
                 });
             }
         }
@@ -84,15 +84,16 @@ fn find(metadata: &Value, folder: &Path) -> Vec<Crate> {
     crates
 }
 
-/// A module, and which of its children uses which.
+/// A module, and the uses between its children.
 struct Family<'a> {
     parent: &'a ModulePath,
     children: &'a [String],
-    /// From the user to the used, with the lines where.
+    /// The lines of each use, by the using and the used child.
     edges: BTreeMap<(&'a str, &'a str), BTreeSet<(&'a Path, usize)>>,
 }
 
-/// Sorts all names by the module where the user and the used part ways.
+/// Returns a family for each module. A use belongs to the family of the innermost module that
+/// contains both sides.
 fn families(modules: &Modules) -> impl Iterator<Item = Family<'_>> {
     let mut families: BTreeMap<_, _> = modules
         .iter()
@@ -111,17 +112,17 @@ fn families(modules: &Modules) -> impl Iterator<Item = Family<'_>> {
         .collect();
     for (user, module) in modules {
         for (name, line) in &module.names {
-            for used in names::modules_of(modules, user, name) {
-                // Borrowed from the map, which has every module.
+            for used in names::resolve(modules, user, name) {
+                // Borrows the path from the map, which lives longer.
                 let Some((used, _)) = modules.get_key_value(&used) else {
                     continue;
                 };
-                let same = user.iter().zip(used).take_while(|(a, b)| a == b).count();
-                if let (Some(from), Some(to)) = (user.get(same), used.get(same))
-                    && let Some(family) = families.get_mut(&user[..same])
+                let common = user.iter().zip(used).take_while(|(a, b)| a == b).count();
+                if let (Some(from), Some(to)) = (user.get(common), used.get(common))
+                    && let Some(family) = families.get_mut(&user[..common])
                 {
-                    let places = family.edges.entry((from, to)).or_default();
-                    places.insert((&module.file, *line));
+                    let lines = family.edges.entry((from, to)).or_default();
+                    lines.insert((&module.file, *line));
                 }
             }
         }
@@ -130,8 +131,8 @@ fn families(modules: &Modules) -> impl Iterator<Item = Family<'_>> {
 }
 
 impl Family<'_> {
-    /// All that a child uses, by way of others too, with itself.
-    fn reach<'a>(&'a self, child: &'a str) -> BTreeSet<&'a str> {
+    /// Returns the children that a child uses, directly or not, and the child itself.
+    fn reachable<'a>(&'a self, child: &'a str) -> BTreeSet<&'a str> {
         let mut reached = BTreeSet::from([child]);
         let mut waiting = vec![child];
         while let Some(user) = waiting.pop() {
@@ -141,39 +142,39 @@ impl Family<'_> {
         reached
     }
 
-    /// What is against the rules, a line each.
-    fn violations(&self, name: &str, lib: bool) -> Vec<String> {
-        let place = |child: &str| self.children.iter().position(|other| other == child);
-        let ordered = lib && self.parent.is_empty();
-        let wrong = |from: &str, to: &str| {
-            if ordered {
-                (place(to) > place(from)).then_some("declared after it")
+    /// Returns a message for each violation.
+    fn violations(&self, name: &str, is_lib: bool) -> Vec<String> {
+        let index = |child: &str| self.children.iter().position(|other| other == child);
+        let is_ordered = is_lib && self.parent.is_empty();
+        let violation = |from: &str, to: &str| {
+            if is_ordered {
+                (index(to) > index(from)).then_some("declared after it")
             } else {
-                self.reach(to).contains(from).then_some("in a circle")
+                self.reachable(to).contains(from).then_some("in a cycle")
             }
         };
-        let mut lines = Vec::new();
-        for ((from, to), places) in &self.edges {
-            if let Some(why) = wrong(from, to) {
-                let places = places.iter();
-                let places: Vec<_> = places
+        let mut messages = Vec::new();
+        for ((from, to), lines) in &self.edges {
+            if let Some(violation) = violation(from, to) {
+                let lines: Vec<_> = lines
+                    .iter()
                     .map(|(file, line)| format!("{}:{line}", file.display()))
                     .collect();
-                lines.push(format!(
-                    "{}: {from} → {to}, {why} ({})",
+                messages.push(format!(
+                    "{}: {from} → {to}, {violation} ({})",
                     self.path(name),
-                    places.join(", ")
+                    lines.join(", ")
                 ));
             }
         }
-        lines
+        messages
     }
 
-    /// Which child uses which. Whoever reaches less stands first, so that
-    /// without a circle this is an order of layers that holds.
+    /// Lists the children that each child uses. Children that reach fewer others come first, so
+    /// without cycles this is a valid order of layers.
     fn listing(&self, name: &str) -> String {
         let mut children: Vec<_> = self.children.iter().collect();
-        children.sort_by_key(|child| self.reach(child).len());
+        children.sort_by_key(|child| self.reachable(child).len());
         let mut text = String::new();
         for child in children {
             let used = self.edges.keys().filter(|(from, _)| from == child);
@@ -193,8 +194,8 @@ impl Family<'_> {
 mod tests {
     use super::*;
 
-    /// A crate, and what is wrong with it. The first file is the root; files are
-    /// separated by `--- name`.
+    /// A behaviour, a crate, and its violations. Each file of the crate begins with `--- name`; the
+    /// first one is the root.
     const CASES: &[(&str, &str, &[&str])] = &[
         (
             "a module uses those declared before it",
@@ -207,7 +208,7 @@ mod tests {
             &[],
         ),
         (
-            "every place of a use upward is told",
+            "every line of an upward use is reported",
             "--- lib.rs
              mod low; mod high;
              --- low.rs
@@ -234,7 +235,7 @@ mod tests {
             &[],
         ),
         (
-            "a program has no circle",
+            "a program has no cycle",
             "--- main.rs
              mod a; mod b; mod c;
              --- a.rs
@@ -244,13 +245,13 @@ mod tests {
              --- c.rs
              use crate::a;",
             &[
-                "it: a → b, in a circle (a.rs:1)",
-                "it: b → c, in a circle (b.rs:1)",
-                "it: c → a, in a circle (c.rs:1)",
+                "it: a → b, in a cycle (a.rs:1)",
+                "it: b → c, in a cycle (b.rs:1)",
+                "it: c → a, in a cycle (c.rs:1)",
             ],
         ),
         (
-            "modules inside one stand in any order, but in no circle",
+            "child modules have no order and no cycle",
             "--- lib.rs
              mod top;
              --- top.rs
@@ -262,8 +263,8 @@ mod tests {
              --- top/b/deep.rs
              fn f() { super::super::a::g() }",
             &[
-                "it::top: a → b, in a circle (top/a.rs:1)",
-                "it::top: b → a, in a circle (top/b/deep.rs:1)",
+                "it::top: a → b, in a cycle (top/a.rs:1)",
+                "it::top: b → a, in a cycle (top/b/deep.rs:1)",
             ],
         ),
         (
@@ -277,14 +278,14 @@ mod tests {
             &[],
         ),
         (
-            "names inside different modules belong to these",
+            "nested modules count as their outer modules",
             "--- lib.rs
              mod low { pub mod inner { use crate::high::other::X; } }
              mod high { pub mod other {} }",
             &["it: low → high, declared after it (lib.rs:1)"],
         ),
         (
-            "a re-export is where it comes from",
+            "a re-export counts as its source",
             "--- lib.rs
              mod low; mod engine; pub use engine::{Engine as Motor, quota::*};
              --- low.rs
@@ -298,7 +299,7 @@ mod tests {
             &["it: low → engine, declared after it (low.rs:1, low.rs:2)"],
         ),
         (
-            "what a parent imports is where it comes from",
+            "an import of the parent counts as its source",
             "--- lib.rs
              mod top;
              --- top.rs
@@ -308,12 +309,12 @@ mod tests {
              --- top/b.rs
              use super::*; fn f() { a::g() }",
             &[
-                "it::top: a → b, in a circle (top/a.rs:1)",
-                "it::top: b → a, in a circle (top/b.rs:1)",
+                "it::top: a → b, in a cycle (top/a.rs:1)",
+                "it::top: b → a, in a cycle (top/b.rs:1)",
             ],
         ),
         (
-            "a module that was imported is used by its short name",
+            "an imported module may be used by its short name",
             "--- lib.rs
              mod top;
              --- top.rs
@@ -323,8 +324,8 @@ mod tests {
              --- top/b.rs
              use super::a::{self, X};",
             &[
-                "it::top: a → b, in a circle (top/a.rs:1)",
-                "it::top: b → a, in a circle (top/b.rs:1)",
+                "it::top: a → b, in a cycle (top/a.rs:1)",
+                "it::top: b → a, in a cycle (top/b.rs:1)",
             ],
         ),
         (
@@ -340,7 +341,7 @@ mod tests {
             &["it: low → high, declared after it (low.rs:1, low.rs:2, low.rs:3, low.rs:4)"],
         ),
         (
-            "other crates, variables and words in texts are no modules",
+            "other crates, variables and strings are not modules",
             "--- lib.rs
              mod low; mod high;
              --- low.rs
@@ -352,7 +353,7 @@ mod tests {
             &[],
         ),
         (
-            "tests may use all",
+            "tests may use all modules",
             "--- lib.rs
              mod low; #[cfg(test)] mod absent; mod high;
              --- low.rs
@@ -365,7 +366,7 @@ mod tests {
         ),
     ];
 
-    /// Files of a case, by their names, without the indentation of the table.
+    /// Returns the names and contents of a case's files, without indentation.
     fn files(text: &str) -> Vec<(PathBuf, String)> {
         let lines = text.lines().map(str::trim_start).collect::<Vec<_>>();
         let files = lines.join("\n");
@@ -376,6 +377,7 @@ mod tests {
             .collect()
     }
 
+    /// Returns the modules of a case, and whether it is a library.
     fn modules(text: &str) -> Result<(bool, Modules)> {
         let files = files(text);
         let find = |path: &Path| files.iter().find(|(name, _)| name == path);
@@ -385,19 +387,19 @@ mod tests {
     }
 
     #[test]
-    fn uses_upward_and_circles_are_found_and_nothing_else() -> Result<()> {
+    fn finds_upward_uses_and_cycles() -> Result<()> {
         for (behaviour, text, expected) in CASES {
-            let (lib, modules) = modules(text)?;
-            let found: Vec<_> = families(&modules)
-                .flat_map(|family| family.violations("it", lib))
+            let (is_lib, modules) = modules(text)?;
+            let violations: Vec<_> = families(&modules)
+                .flat_map(|family| family.violations("it", is_lib))
                 .collect();
-            assert_eq!(found, *expected, "{behaviour}");
+            assert_eq!(violations, *expected, "{behaviour}");
         }
         Ok(())
     }
 
     #[test]
-    fn the_listing_is_an_order_that_holds() -> Result<()> {
+    fn listing_is_valid_order() -> Result<()> {
         let (_, modules) = modules(
             "--- lib.rs
              mod a { use crate::{b, c}; }
@@ -410,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn sources_that_cannot_be_followed_are_trouble() {
+    fn refuses_sources_it_cannot_follow() {
         for (text, expected) in [
             ("--- lib.rs\nmod a;", "there is no `a.rs`"),
             (
@@ -428,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn libraries_and_programs_in_the_folder_are_checked() {
+    fn finds_libraries_and_programs_in_folder() {
         let target = |kind: &str, file: &str| serde_json::json!({"kind": [kind], "src_path": file});
         let metadata = serde_json::json!({"packages": [
             {"name": "core", "targets": [
@@ -439,13 +441,13 @@ mod tests {
             {"name": "cli", "targets": [target("bin", "/p/host/cli/src/main.rs")]},
             {"name": "driver", "targets": [target("bin", "/p/bench/driver/src/main.rs")]},
         ]});
-        let found = find(&metadata, Path::new("/p/host"));
-        let found: Vec<_> = found
+        let crates = find_crates(&metadata, Path::new("/p/host"));
+        let crates: Vec<_> = crates
             .iter()
-            .map(|each| (each.name.as_str(), each.file.to_str(), each.lib))
+            .map(|it| (it.name.as_str(), it.file.to_str(), it.is_lib))
             .collect();
         assert_eq!(
-            found,
+            crates,
             [
                 ("core", Some("/p/host/core/src/lib.rs"), true),
                 ("cli", Some("/p/host/cli/src/main.rs"), false),

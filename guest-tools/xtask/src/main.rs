@@ -1,7 +1,6 @@
-//! `cargo xtask`: what the project needs beside cargo's own commands.
+//! `cargo xtask`: tasks of this project that cargo has no command for.
 //!
-//! This file reads the command line and sets the exit code. What is built or
-//! checked, and with what, lives in the modules.
+//! This file reads the command line and sets the exit code. Each task has a module.
 
 mod build;
 mod compare;
@@ -30,7 +29,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    // Described where its arguments are.
+    // The types of the arguments hold the help texts.
     Faults(faults::Arguments),
     Fuzz(fuzz::Arguments),
     Guests(guests::Arguments),
@@ -38,32 +37,36 @@ enum Task {
     Mutants(mutants::Arguments),
 }
 
-/// How a task ended that had no trouble.
+/// The result of a task that ran to its end.
 enum Outcome {
-    Fine,
-    Different,
+    /// Nothing was found.
+    Clean,
+    /// Differences, violations or uncaught faults were found.
+    Findings,
 }
 
-/// As diff(1) has it: a difference is an answer, trouble is none.
+/// The exit codes, as in diff(1).
 mod exit {
-    pub(super) const DIFFERENT: u8 = 1;
-    pub(super) const TROUBLE: u8 = 2;
+    /// The task ran and found something.
+    pub(super) const FINDINGS: u8 = 1;
+    /// The task failed.
+    pub(super) const ERROR: u8 = 2;
 }
 
 fn main() -> ExitCode {
-    let done = match Arguments::parse().task {
+    let result = match Arguments::parse().task {
         Task::Faults(arguments) => faults::execute(&arguments),
         Task::Guests(arguments) => guests::execute(&arguments),
         Task::Fuzz(arguments) => fuzz::execute(&arguments),
         Task::Layers(arguments) => layers::execute(&arguments),
         Task::Mutants(arguments) => mutants::execute(&arguments),
     };
-    match done {
-        Ok(Outcome::Fine) => ExitCode::SUCCESS,
-        Ok(Outcome::Different) => ExitCode::from(exit::DIFFERENT),
+    match result {
+        Ok(Outcome::Clean) => ExitCode::SUCCESS,
+        Ok(Outcome::Findings) => ExitCode::from(exit::FINDINGS),
         Err(error) => {
             eprintln!("error: {error:#}");
-            ExitCode::from(exit::TROUBLE)
+            ExitCode::from(exit::ERROR)
         }
     }
 }

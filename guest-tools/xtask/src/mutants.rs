@@ -1,8 +1,8 @@
-//! `cargo xtask mutants`: changes the code of a module in every way that cargo-mutants
-//! knows, one at a time, and lists the changes that no test notices.
+//! `cargo xtask mutants`: runs cargo-mutants on modules, and lists the mutants that no test
+//! catches.
 //!
-//! Works in the copy of `cargo xtask faults`. The modules are in `tests/mutants.toml`,
-//! and changes that nobody could tell from the program are in `.cargo/mutants.toml`.
+//! Works in the copy of `cargo xtask faults`. `tests/mutants.toml` lists the modules, and
+//! `.cargo/mutants.toml` the mutants that behave like the original.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,18 +14,18 @@ use anyhow::{Context as _, Result, ensure};
 use serde::Deserialize;
 
 use crate::environment::cargo_program;
-use crate::faults::{Copy, PATIENCE};
+use crate::faults::{CheckoutCopy, PATIENCE};
 use crate::{Outcome, workspace};
 
-/// List the changes of a module's code that no test notices
+/// List the changes of a module's code that no test catches
 ///
-/// Needs cargo-mutants. The unit tests try every change; the module's part of the
-/// integration tests tries those that they do not catch.
+/// Needs cargo-mutants. The unit tests run for every change, and the module's integration tests for
+/// those that the unit tests miss.
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// The modules; without one, lists them
+    /// Modules to change; without any, list all modules
     modules: Vec<String>,
-    /// Only one in so many changes: the K-th of N
+    /// Try only the K-th of N parts of the changes
     #[arg(long, value_name = "K/N")]
     shard: Option<String>,
 }
@@ -35,33 +35,33 @@ struct Modules {
     module: Vec<Module>,
 }
 
-/// A module that promises rest on.
+/// A module that promises depend on.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Module {
     name: String,
-    /// The folder of its workspace, if that is not the program's. The program's tests judge
-    /// it all the same.
+    /// The folder of its workspace, if it is not the root. The tests are those of the root
+    /// workspace all the same.
     #[serde(default)]
     workspace: String,
-    /// Its files, as the workspace names them.
+    /// Its files, relative to the workspace.
     files: Vec<String>,
-    /// The unit tests of it, by parts of their names.
+    /// Filters that select its unit tests.
     unit: Vec<String>,
-    /// The integration tests of it, by parts of their names.
+    /// Filters that select its integration tests.
     suite: Vec<String>,
-    /// The programs that have them.
-    #[serde(default = "suite")]
+    /// The test programs that contain the integration tests.
+    #[serde(default = "default_programs")]
     programs: Vec<String>,
 }
 
-fn suite() -> Vec<String> {
+fn default_programs() -> Vec<String> {
     vec!["suite".to_owned()]
 }
 
-/// The longest run of the tests of one change, in seconds. Guards against: a change by
-/// which a test waits forever.
-const RUN: &str = "300";
+/// The time limit for the tests of one change, in seconds. Guards against: a change that makes a
+/// test wait forever.
+const MAX_TEST_SECONDS: &str = "300";
 
 pub(super) fn execute(arguments: &Arguments) -> Result<Outcome> {
     let root = workspace::root()?;
@@ -70,22 +70,22 @@ pub(super) fn execute(arguments: &Arguments) -> Result<Outcome> {
         for Module { name, files, .. } in &modules {
             println!("{name}: {}", files.join(", "));
         }
-        return Ok(Outcome::Fine);
+        return Ok(Outcome::Clean);
     }
     let find = |name: &String| {
-        let found = modules.iter().find(|module| module.name == *name);
-        found.with_context(|| format!("there is no module `{name}`"))
+        let module = modules.iter().find(|module| module.name == *name);
+        module.with_context(|| format!("there is no module `{name}`"))
     };
-    let chosen = arguments.modules.iter().map(find);
-    let chosen = chosen.collect::<Result<Vec<_>>>()?;
-    let copy = Copy::of(&root)?;
+    let chosen: Vec<_> = arguments.modules.iter().map(find).collect::<Result<_>>()?;
+    let copy = CheckoutCopy::create(&root)?;
     let mut missed = 0;
     for module in chosen {
         missed += try_module(&root, &copy, module, arguments.shard.as_deref())?;
     }
-    Ok(match missed {
-        0 => Outcome::Fine,
-        _ => Outcome::Different,
+    Ok(if missed == 0 {
+        Outcome::Clean
+    } else {
+        Outcome::Findings
     })
 }
 
@@ -96,79 +96,97 @@ fn read(root: &Path) -> Result<Vec<Module>> {
     Ok(modules.module)
 }
 
-/// Tries all changes of a module. Returns how many no test notices.
-fn try_module(root: &Path, copy: &Copy, module: &Module, shard: Option<&str>) -> Result<usize> {
+/// Tries all changes of a module. Returns the number of changes that no test catches.
+fn try_module(
+    root: &Path,
+    copy: &CheckoutCopy,
+    module: &Module,
+    shard: Option<&str>,
+) -> Result<usize> {
     let start = Instant::now();
     let output = root.join("target/mutants").join(&module.name);
     if output.exists() {
         fs::remove_dir_all(&output)?;
     }
     fs::create_dir_all(&output)?;
-    let manifest = (!module.workspace.is_empty())
-        .then(|| format!("--manifest-path={}", copy.path("Cargo.toml").display()));
-    let run = |tests: &str, targets: &[String], filters: &[String]| -> Result<()> {
-        let mut cargo = Command::new(cargo_program());
-        cargo
-            .current_dir(copy.path(&module.workspace))
-            .env("CARGO_TARGET_DIR", &copy.target)
-            .env("SKILLHOST_TEST_PATIENCE", PATIENCE)
-            .args(["mutants", "--in-place", "--baseline=skip", "--no-shuffle"])
-            .args([tests, "--iterate", "--timeout", RUN, "--output"])
+    let run = |scope: &str, targets: &[String], filters: &[String]| {
+        let mut command = mutants_command(copy, module, scope, targets, shard);
+        let status = command
+            .arg("--output")
             .arg(&output)
-            // For the build too, which would make the examples otherwise.
-            .args(
-                targets
-                    .iter()
-                    .chain(&manifest)
-                    .map(|argument| format!("--cargo-arg={argument}")),
-            )
-            .args(shard.into_iter().flat_map(|shard| ["--shard", shard]))
-            .args(module.files.iter().flat_map(|file| ["--file", file]))
             .args(["--", "--"])
-            .args(filters);
-        let status = cargo.status().context("cannot run cargo-mutants")?;
-        // 2 and 3 say that changes were missed or took too long.
+            .args(filters)
+            .status()
+            .context("cannot run cargo-mutants")?;
+        // 2 means that changes were missed, 3 that some timed out.
         let is_done = matches!(status.code(), Some(0 | 2 | 3));
         ensure!(is_done, "cargo-mutants ended with {status}");
         Ok(())
     };
     let lists = output.join("mutants.out");
-    // What takes too long is noticed. The second run tries it again, so these are sets.
-    let noticed = || lines(&lists, &["caught.txt", "timeout.txt"]);
+    // A timeout counts as caught. The second run tries such changes again, so these are sets.
+    let caught = || lines(&lists, &["caught.txt", "timeout.txt"]);
     let missed = || lines(&lists, &["missed.txt"]);
-    let (mut of_unit, mut of_suite) = (BTreeSet::new(), BTreeSet::new());
+    let (mut unit_caught, mut suite_caught) = (BTreeSet::new(), BTreeSet::new());
     if !module.unit.is_empty() {
-        // The changed package alone, which is built in a third of the time of all.
-        run(
-            "--test-workspace=false",
-            &["--lib".to_owned()],
-            &module.unit,
-        )?;
-        of_unit = noticed()?;
+        // Building only the changed package takes a third of the time.
+        let targets = ["--lib".to_owned()];
+        run("--test-workspace=false", &targets, &module.unit)?;
+        unit_caught = caught()?;
     }
     if !module.suite.is_empty() && (module.unit.is_empty() || !missed()?.is_empty()) {
         let programs = module.programs.iter();
         let targets: Vec<_> = programs.map(|name| format!("--test={name}")).collect();
         run("--test-workspace=true", &targets, &module.suite)?;
-        of_suite = &noticed()? - &of_unit;
+        suite_caught = &caught()? - &unit_caught;
     }
-    let missed = &missed()? - &of_unit;
+    let missed = &missed()? - &unit_caught;
     for mutant in &missed {
         println!("missed: {mutant}");
     }
     println!(
         "{}: {} changes, {} caught by unit tests, {} by the suite, {} missed, in {} min",
         module.name,
-        of_unit.len() + of_suite.len() + missed.len(),
-        of_unit.len(),
-        of_suite.len(),
+        unit_caught.len() + suite_caught.len() + missed.len(),
+        unit_caught.len(),
+        suite_caught.len(),
         missed.len(),
         start.elapsed().as_secs() / 60
     );
     Ok(missed.len())
 }
 
-/// Returns the lines of files of cargo-mutants.
+/// Returns a command that tries the changes of a module. `scope` chooses the packages whose tests
+/// run, and `targets` the targets that are built.
+fn mutants_command(
+    copy: &CheckoutCopy,
+    module: &Module,
+    scope: &str,
+    targets: &[String],
+    shard: Option<&str>,
+) -> Command {
+    let manifest = (!module.workspace.is_empty())
+        .then(|| format!("--manifest-path={}", copy.path("Cargo.toml").display()));
+    let mut cargo = Command::new(cargo_program());
+    cargo
+        .current_dir(copy.path(&module.workspace))
+        .env("CARGO_TARGET_DIR", &copy.target)
+        .env("SKILLHOST_TEST_PATIENCE", PATIENCE)
+        .args(["mutants", "--in-place", "--baseline=skip", "--no-shuffle"])
+        .args([scope, "--iterate", "--timeout", MAX_TEST_SECONDS])
+        // Passed to the build too, which would otherwise build the examples.
+        .args(
+            targets
+                .iter()
+                .chain(&manifest)
+                .map(|argument| format!("--cargo-arg={argument}")),
+        )
+        .args(shard.into_iter().flat_map(|shard| ["--shard", shard]))
+        .args(module.files.iter().flat_map(|file| ["--file", file]));
+    cargo
+}
+
+/// Returns the lines of several output files of cargo-mutants.
 fn lines(folder: &Path, names: &[&str]) -> Result<BTreeSet<String>> {
     let mut lines = BTreeSet::new();
     for name in names {
@@ -183,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_file_of_a_module_exists() {
+    fn module_files_exist() {
         let root = workspace::root().unwrap();
         for module in read(&root).unwrap() {
             for file in &module.files {

@@ -1,5 +1,4 @@
-//! The compilers that guests can be built with, and how to come by them. How
-//! cargo is made to use one is told in `environment.rs`.
+//! Finds the compiler to build guests with. `environment.rs` configures cargo to use it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -9,48 +8,48 @@ use anyhow::{Context, Result, ensure};
 /// The target of every guest.
 pub(crate) const TARGET: &str = "wasm32-wasip2";
 
-/// Which compiler builds the guests.
+/// The choice of a compiler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Choice {
-    /// The Rust that cargo uses here, with its wasm32-wasip2 target
+    /// The active Rust toolchain, with its wasm32-wasip2 target
     Active,
     /// The pinned compiler that the committed components are built with
     Debian,
 }
 
-/// A compiler that is there.
+/// An installed compiler.
 pub(crate) enum Toolchain {
     Active,
-    /// Unpacked in this folder.
+    /// Debian's compiler, unpacked in this folder.
     Debian(PathBuf),
 }
 
 impl Toolchain {
-    /// Provides the compiler that was asked for; without a wish the active one
-    /// if it knows the target, else Debian's.
-    pub(crate) fn provide(wish: Option<Choice>, root: &Path) -> Result<Self> {
-        let installed = match wish {
+    /// Provides the chosen compiler. Without a choice, this is the active one if it has the target,
+    /// or else Debian's.
+    pub(crate) fn provide(choice: Option<Choice>, root: &Path) -> Result<Self> {
+        let uses_active = match choice {
             Some(Choice::Debian) => false,
             Some(Choice::Active) => {
                 ensure!(
                     active_has_target()?,
-                    "the active toolchain has no target `{TARGET}`, try `rustup target add {TARGET}`"
+                    "the active toolchain has no target `{TARGET}`: run `rustup target add {TARGET}`"
                 );
                 true
             }
-            // A Rust that cannot be asked is one that has not the target.
             None => active_has_target().unwrap_or(false),
         };
-        if installed {
+        if uses_active {
             Ok(Self::Active)
         } else {
             debian(root).map(Self::Debian)
         }
     }
 
-    /// The folder for what cargo builds on the way. Cargo does not see when a
-    /// pinned linker or standard library changes under the same version, so
-    /// each pinned toolchain, named by its key, has a folder of its own.
+    /// Returns the target folder for cargo.
+    ///
+    /// Each pinned toolchain has its own, because cargo does not notice a changed linker or
+    /// standard library of the same version.
     pub(crate) fn target_folder(&self, workspace: &Path) -> PathBuf {
         let target = workspace.join("target");
         match self {
@@ -64,18 +63,18 @@ impl Toolchain {
 }
 
 fn active_has_target() -> Result<bool> {
-    let sysroot = answer(Command::new("rustc").args(["--print", "sysroot"]))?;
+    let sysroot = printed_path(Command::new("rustc").args(["--print", "sysroot"]))?;
     Ok(sysroot.join("lib/rustlib").join(TARGET).is_dir())
 }
 
-/// Runs the script that provides Debian's compiler, and reads its folder.
+/// Runs the script that installs Debian's compiler, and returns its folder.
 fn debian(root: &Path) -> Result<PathBuf> {
     let script = root.join("guest-tools/toolchain.sh");
-    answer(Command::new("sh").arg(script)).context("the debian toolchain cannot be had")
+    printed_path(Command::new("sh").arg(script)).context("cannot install the debian toolchain")
 }
 
-/// The path that a command prints as its only line.
-fn answer(command: &mut Command) -> Result<PathBuf> {
+/// Returns the path that a command prints as its only line.
+fn printed_path(command: &mut Command) -> Result<PathBuf> {
     let name = command.get_program().display().to_string();
     let output = command
         .stdin(Stdio::null())
@@ -87,7 +86,7 @@ fn answer(command: &mut Command) -> Result<PathBuf> {
         "`{name}` ended with {}",
         output.status
     );
-    let text =
-        String::from_utf8(output.stdout).with_context(|| format!("`{name}` printed no text"))?;
+    let text = String::from_utf8(output.stdout)
+        .with_context(|| format!("`{name}` printed invalid UTF-8"))?;
     Ok(text.trim_end_matches(['\r', '\n']).into())
 }

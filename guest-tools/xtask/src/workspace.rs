@@ -1,5 +1,4 @@
-//! What cargo says of workspaces: which members of the guests' are components,
-//! and where their components belong.
+//! Asks cargo for the members of workspaces, and finds the guests and their `dist` folders.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -10,21 +9,20 @@ use serde_json::Value;
 
 use crate::environment::cargo_program;
 
-/// A member of the guest workspace that is a component.
+/// A member of the guest workspace that builds a component.
 pub(crate) struct Guest {
     /// The name of its package.
     pub(crate) package: String,
-    /// Cargo's name for what it builds, without the extension.
+    /// The name of cargo's target.
     pub(crate) target: String,
-    /// The folder of the checkout that its component belongs in.
+    /// The folder for its component, relative to the checkout.
     pub(crate) dist: &'static str,
 }
 
-/// Where the components belong that come with the host.
+/// The folder for the components of built-in tools.
 pub(crate) const OWN_DIST: &str = "guest-tools/dist";
 
-/// Where guests lie, the closest place first, and where their components
-/// belong.
+/// The folders of guests, each with the folder for its components. The first match counts.
 pub(crate) const PLACES: [(&str, &str); 3] = [
     ("guest-tools/examples", "guest-tools/examples/dist"),
     ("guest-tools", OWN_DIST),
@@ -32,25 +30,27 @@ pub(crate) const PLACES: [(&str, &str); 3] = [
 ];
 
 impl Guest {
-    /// The component's name in a `dist` folder.
+    /// Returns the name of the component's file.
     pub(crate) fn file_name(&self) -> String {
         format!("{}.wasm", self.package.replace('-', "_"))
     }
 }
 
-/// The checkout. Asked of cargo at run time: a target folder that several
-/// checkouts share may hold this program as another one built it.
+/// Returns the folder of the checkout.
+///
+/// Reads it at run time, because a target folder that several checkouts share may hold this
+/// program as built by another one.
 pub(crate) fn root() -> Result<PathBuf> {
     let package = env::var_os("CARGO_MANIFEST_DIR").context("run this as `cargo xtask`")?;
     let root = Path::new(&package)
         .ancestors()
         .nth(2)
-        .context("this package is not in the project's folder")?;
+        .context("this package is not in the folder of the project")?;
     Ok(root.to_owned())
 }
 
-/// Asks cargo for the members of the guest workspace that are components.
-pub(crate) fn find(root: &Path) -> Result<Vec<Guest>> {
+/// Returns the members of the guest workspace that build components.
+pub(crate) fn find_guests(root: &Path) -> Result<Vec<Guest>> {
     let manifest = root.join("guest-tools/Cargo.toml");
     let metadata = metadata(&manifest)?;
     let guests = read_metadata(&metadata, root)?;
@@ -62,7 +62,7 @@ pub(crate) fn find(root: &Path) -> Result<Vec<Guest>> {
     Ok(guests)
 }
 
-/// Asks cargo for the members of a workspace and their targets.
+/// Returns cargo's metadata of a workspace: its members and their targets.
 pub(crate) fn metadata(manifest: &Path) -> Result<Value> {
     let output = Command::new(cargo_program())
         .args([
@@ -77,7 +77,7 @@ pub(crate) fn metadata(manifest: &Path) -> Result<Value> {
         .context("cannot run `cargo metadata`")?;
     ensure!(
         output.status.success(),
-        "cargo metadata: {}",
+        "`cargo metadata` failed: {}",
         String::from_utf8_lossy(&output.stderr).trim()
     );
     serde_json::from_slice(&output.stdout).context("cannot read `cargo metadata`")
@@ -101,7 +101,7 @@ fn read_metadata(metadata: &Value, root: &Path) -> Result<Vec<Guest>> {
             value
                 .as_str()
                 .map(str::to_owned)
-                .context("cargo metadata lacks a name")
+                .context("a name is missing in `cargo metadata`")
         };
         let name = text(&package["name"])?;
         let manifest = text(&package["manifest_path"])?;
@@ -123,7 +123,7 @@ fn read_metadata(metadata: &Value, root: &Path) -> Result<Vec<Guest>> {
     Ok(guests)
 }
 
-/// Keeps the guests that were asked for.
+/// Keeps only the guests with these names, or all without names.
 pub(crate) fn select(guests: Vec<Guest>, only: &[String]) -> Result<Vec<Guest>> {
     if let Some(unknown) = only
         .iter()
@@ -133,7 +133,10 @@ pub(crate) fn select(guests: Vec<Guest>, only: &[String]) -> Result<Vec<Guest>> 
             .iter()
             .map(|guest| format!("`{}`", guest.package))
             .collect();
-        bail!("there is no guest `{unknown}`, only {}", known.join(", "));
+        bail!(
+            "there is no guest `{unknown}`; choose from {}",
+            known.join(", ")
+        );
     }
     Ok(guests
         .into_iter()
@@ -163,19 +166,19 @@ mod tests {
     }
 
     #[test]
-    fn a_member_with_a_cdylib_is_a_guest_and_its_folder_says_where_it_belongs() -> Result<()> {
-        let found = guests(&[
+    fn finds_guests_and_their_dist_folders() -> Result<()> {
+        let guests = guests(&[
             package("sdk", "guest-tools/sdk", "lib"),
             package("get-skill", "guest-tools/get-skill", "cdylib"),
             package("outline", "guest-tools/examples/outline", "cdylib"),
             package("spin-for-ever", "tests/guests/spin-for-ever", "cdylib"),
         ])?;
-        let found: Vec<_> = found
+        let summaries: Vec<_> = guests
             .iter()
-            .map(|g| (g.file_name(), g.target.as_str(), g.dist))
+            .map(|guest| (guest.file_name(), guest.target.as_str(), guest.dist))
             .collect();
         assert_eq!(
-            found,
+            summaries,
             [
                 ("get_skill.wasm".to_owned(), "get_skill", "guest-tools/dist"),
                 (
@@ -194,12 +197,12 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_in_another_folder_is_refused() {
+    fn refuses_guest_in_another_folder() {
         assert!(guests(&[package("stray", "guest-tools-2/stray", "cdylib")]).is_err());
     }
 
     #[test]
-    fn only_the_guests_asked_for_are_kept_and_an_unknown_one_is_refused() -> Result<()> {
+    fn selects_guests_by_name() -> Result<()> {
         let both = || {
             guests(&[
                 package("one", "guest-tools/one", "cdylib"),
@@ -217,7 +220,7 @@ mod tests {
             .map_err(|e| e.to_string());
         assert_eq!(
             refused,
-            Err("there is no guest `three`, only `one`, `two`".to_owned())
+            Err("there is no guest `three`; choose from `one`, `two`".to_owned())
         );
         Ok(())
     }

@@ -1,18 +1,18 @@
-//! `skillhost build`: makes a component that a host would load from a tool project.
-//! Each language's file runs its compiler.
+//! `skillhost build`: builds a tool project into a component that a host loads.
+//! Each language has a file that runs its compiler.
 
 mod add_library;
 mod bindings;
 mod c;
 mod debug;
 mod definitions;
+mod dist;
 mod environment;
-mod fault;
+mod error;
 mod javascript;
 mod merge;
 mod metadata;
 mod npm_lock;
-mod place;
 mod project;
 mod python;
 mod requirements;
@@ -33,24 +33,23 @@ use skillhost::Inspection;
 
 use crate::kit::Language;
 pub(crate) use add_library::AddLibraryCommand;
-pub(crate) use fault::Fault;
+pub(crate) use error::BuildError;
 use project::Project;
 pub(crate) use project::newer_source;
 use skillhost_program::exit::Exit;
 use skillhost_program::inspect;
 use skillhost_program::terminal::{self, format_line};
 
-/// The longest time to compile the component to machine code: the author's own
-/// machine may be slow.
-const COMPILE_TIME: Duration = Duration::from_secs(600);
+/// The time limit for compiling the component to machine code. An author's machine may be slow.
+const MAX_COMPILE_TIME: Duration = Duration::from_secs(600);
 
-/// A warning for those who build somebody else's project.
-pub(crate) const RIGHTS: &str = "A build runs the project's code, and the packages that it names, \
-                                 with your rights: build only what you trust.";
+/// The warning in the help of each verb that builds.
+pub(crate) const BUILD_WARNING: &str = "A build runs the project's code, and the packages that \
+                                        it names, with your rights: build only what you trust.";
 
 /// Build a tool project, and show its component as an operator sees it
 #[derive(Args)]
-#[command(after_help = RIGHTS)]
+#[command(after_help = BUILD_WARNING)]
 pub(crate) struct BuildCommand {
     /// Folder of the project
     #[arg(value_name = "DIR", default_value = ".")]
@@ -60,20 +59,20 @@ pub(crate) struct BuildCommand {
     lang: Option<Language>,
 }
 
-/// The use of a build.
+/// The purpose of a build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// To be shipped.
+    /// The component is shipped.
     Release,
-    /// To be tested after every change, for `dev`.
+    /// The component is tested after every change, in `dev`.
     Trial,
 }
 
-/// A component that was built, inspected and put in its place.
+/// A component that was built, inspected and installed in `dist`.
 pub(crate) struct BuiltComponent {
     pub(crate) file: PathBuf,
     pub(crate) inspection: Inspection,
-    /// True if it is not as it would be shipped.
+    /// Set if a release build would make another component.
     pub(crate) is_trial: bool,
 }
 
@@ -85,13 +84,13 @@ impl BuildCommand {
                 terminal::print(&inspect::lines(&built.inspection))?;
                 Ok(Exit::Ok)
             }
-            Err(fault) => Ok(fault.report()),
+            Err(error) => Ok(error.report()),
         }
     }
 }
 
-/// Refuses a folder that is no project, or of several languages.
-pub(crate) fn check_folder(folder: &Path, language: Option<Language>) -> Result<(), Fault> {
+/// Refuses a folder that is not a project, or holds projects in several languages.
+pub(crate) fn check_folder(folder: &Path, language: Option<Language>) -> Result<(), BuildError> {
     Project::open(folder, language).map(drop)
 }
 
@@ -100,19 +99,18 @@ pub(crate) async fn build(
     folder: &Path,
     language: Option<Language>,
     purpose: Purpose,
-) -> Result<BuiltComponent, Fault> {
+) -> Result<BuiltComponent, BuildError> {
     let project = Project::open(folder, language)?;
     wit_check::check(&project)?;
-    // A project without WIT has none to advise on.
-    for advice in wit::ProjectWit::parse(&project.folder.join("wit"))
-        .iter()
-        .flat_map(wit::ProjectWit::advice)
-    {
-        terminal::complain(advice);
+    // Not every project has WIT.
+    if let Ok(wit) = wit::ProjectWit::parse(&project.folder.join("wit")) {
+        for advice in wit.advice() {
+            terminal::complain(advice);
+        }
     }
     let _lock = project.lock()?;
-    let functions = match project.language {
-        // Their runtime is most of the component, and no edit changes it.
+    let compiled_functions = match project.language {
+        // The language's runtime is most of the component, and no edit changes it.
         Language::Python | Language::JavaScript => {
             Some(environment::project_folder(&project)?.join("functions"))
         }
@@ -125,19 +123,17 @@ pub(crate) async fn build(
         Language::C => c::build(&project)?,
     };
     let component = sections::add(&project, &component)?;
-    let inspection = inspect::inspector(&component).compile_time(COMPILE_TIME);
-    let inspection = match functions {
-        Some(file) => inspection.functions(file),
-        None => inspection,
-    };
+    let mut inspector = inspect::inspector(&component).compile_time(MAX_COMPILE_TIME);
+    if let Some(file) = compiled_functions {
+        inspector = inspector.functions(file);
+    }
     let start = Instant::now();
-    let inspection = inspection
-        .run()
-        .await
-        .map_err(|error| Fault::project(format!("a host cannot load the result: {error:#}")))?;
-    times::note("compiling it as a host does", start);
-    let file = place::put(&project, &component, &inspection)?;
-    // The other compilers have no faster way.
+    let inspection = inspector.run().await.map_err(|error| {
+        BuildError::project(format!("a host cannot load the component: {error:#}"))
+    })?;
+    times::record("compiling it as a host does", start);
+    let file = dist::install(&project, &component, &inspection)?;
+    // Other languages build the same component for both purposes.
     let is_trial = purpose == Purpose::Trial && project.language == Language::Rust;
     Ok(BuiltComponent {
         file,

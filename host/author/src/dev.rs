@@ -1,5 +1,5 @@
-//! `skillhost dev`: builds and tests a project after every change, and shows the
-//! difference from the time before.
+//! `skillhost dev`: builds and tests a project after every change, and shows the difference from
+//! the previous run.
 
 mod cases;
 mod difference;
@@ -21,7 +21,7 @@ use skillhost_program::terminal::{self, format_line};
 /// Build a project after every change, run its cases, and show what changed;
 /// Ctrl-C ends it
 #[derive(Args)]
-#[command(after_help = build::RIGHTS)]
+#[command(after_help = build::BUILD_WARNING)]
 pub(crate) struct DevCommand {
     /// Folder of the project
     #[arg(value_name = "DIR", default_value = ".")]
@@ -43,57 +43,57 @@ struct LastBuild {
 
 impl DevCommand {
     pub(crate) async fn execute(self) -> anyhow::Result<Exit> {
-        if let Err(fault) = build::check_folder(&self.folder, self.lang) {
-            return Ok(fault.report());
+        if let Err(error) = build::check_folder(&self.folder, self.lang) {
+            return Ok(error.report());
         }
         let mut files = ProjectFiles::watch(&self.folder)?;
         let mut last = LastBuild::default();
-        let mut build = true;
+        let mut needs_build = true;
         loop {
             let start = Instant::now();
-            if build && !self.build(&mut last).await? {
+            if needs_build && !self.build(&mut last).await? {
                 return Ok(Exit::Ok);
             }
             if let Some(component) = &last.component {
-                let testing = Instant::now();
-                let now = cases::run(&self.folder, component);
-                times::note("the cases", testing);
-                if !terminal::print_or_end(&last.outcomes.difference(&now))? {
+                let test_start = Instant::now();
+                let outcomes = cases::run(&self.folder, component);
+                times::record("the cases", test_start);
+                if !terminal::print_or_end(&last.outcomes.difference(&outcomes))? {
                     return Ok(Exit::Ok);
                 }
-                last.outcomes = now;
+                last.outcomes = outcomes;
             }
-            if !terminal::print_or_end(&[times::take(start)])? {
+            if !terminal::print_or_end(&[times::take_summary(start)])? {
                 return Ok(Exit::Ok);
             }
             let changed = files.next_change();
-            let shown: Vec<String> = changed
+            let names: Vec<String> = changed
                 .iter()
                 .map(|path| terminal::name(&path.to_string_lossy()).to_string())
                 .collect();
-            let shown = format_line!("changed: {}", shown.join(", "));
-            if !terminal::print_or_end(&[Line::default(), shown])? {
+            let line = format_line!("changed: {}", names.join(", "));
+            if !terminal::print_or_end(&[Line::default(), line])? {
                 return Ok(Exit::Ok);
             }
-            // A changed skill or case needs no build.
-            build = last.component.is_none() || changed.iter().any(|path| is_source(path));
+            // Skills and cases need no build.
+            needs_build = last.component.is_none() || changed.iter().any(|path| is_source(path));
         }
     }
 
-    /// Builds, and shows the difference; returns `false` if nobody reads it.
+    /// Builds, and shows the difference. Returns `false` if the output was closed.
     async fn build(&self, last: &mut LastBuild) -> anyhow::Result<bool> {
         match build::build(&self.folder, self.lang, Purpose::Trial).await {
             Ok(built) => {
                 let tools = built.inspection.tools.unwrap_or_default();
                 let file = built.file.display();
-                let shown = if built.inspection.digest == last.digest {
+                let lines = if built.inspection.digest == last.digest {
                     vec![format_line!("built `{file}`: the same bytes")]
                 } else {
                     let size = difference::size(last.size, built.inspection.size);
                     let mut lines = vec![format_line!("built `{file}`: {size}")];
                     if built.is_trial && last.digest.is_empty() {
                         lines.push(format_line!(
-                            "  without link-time optimisation: `skillhost build` makes what you ship"
+                            "  without link-time optimisation: ship what `skillhost build` makes"
                         ));
                     }
                     lines.extend(difference::tools(&last.tools, &tools));
@@ -103,11 +103,11 @@ impl DevCommand {
                 last.digest = built.inspection.digest;
                 last.size = built.inspection.size;
                 last.tools = tools;
-                terminal::print_or_end(&shown)
+                terminal::print_or_end(&lines)
             }
-            Err(fault) => {
-                fault.report();
-                // Cases of an old component would tell nothing.
+            Err(error) => {
+                error.report();
+                // The outcomes of an old component would be misleading.
                 last.component = None;
                 terminal::print_or_end(&[format_line!("not built; waiting for a change")])
             }

@@ -1,14 +1,13 @@
-//! The languages of tools, and the project that each starts from. The projects lie
-//! in `guest-tools/kits/`, under the name [`NAME`]; this file puts them into the
-//! program.
+//! The languages of tools, and the files of the project that each starts from. They are in
+//! `guest-tools/kits/`, where the project is named [`NAME`], and are compiled into the program.
 
 use clap::ValueEnum;
 
-/// The name of the projects where they lie.
+/// The placeholder for the project's name in kit files.
 pub(crate) const NAME: &str = "look-up-term";
-/// The name of their tool.
+/// The placeholder for the tool's name.
 pub(crate) const TOOL: &str = "look_up_term";
-/// The name of its function in JavaScript.
+/// The placeholder for the tool's name in camel case.
 pub(crate) const CAMEL: &str = "lookUpTerm";
 
 /// A language with a kit.
@@ -58,7 +57,7 @@ const RUST: &[KitFile] = files!("guest-tools/kits/rust":
     "src/lib.rs",
 );
 
-/// The sources of the crate `skillhost-guest`, for a project in Rust.
+/// The sources of the crate `skillhost-guest`, for Rust projects.
 const SDK: &[KitFile] = files!("guest-tools/sdk":
     "src/arguments.rs",
     "src/arguments/fields.rs",
@@ -81,7 +80,7 @@ const SDK: &[KitFile] = files!("guest-tools/sdk":
     "src/without_std.rs",
 );
 
-/// The folder of that crate in a project.
+/// The folder of `skillhost-guest` in a project.
 pub(crate) const SDK_FOLDER: &str = "sdk/";
 
 const PYTHON: &[KitFile] = files!("guest-tools/kits/python":
@@ -94,7 +93,7 @@ const PYTHON: &[KitFile] = files!("guest-tools/kits/python":
     "tool.py",
 );
 
-/// The module that imports, when a component is built, what functions import.
+/// The Python module that imports at build time what functions import when they run.
 pub(crate) const PYTHON_IMPORTS: &str = include_str!(concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../../guest-tools/kits/python/skillhost_imports.py"
@@ -123,12 +122,12 @@ const C: &[KitFile] = files!("guest-tools/kits/c":
     "src/tool.c",
 );
 
-/// The package `skillhost:tool`.
+/// The WIT package `skillhost:tool`.
 const WIT: &[KitFile] =
     files!("wit": "answer.wit", "scripts.wit", "skills.wit", "tools.wit", "world.wit");
 
 impl Language {
-    /// Returns the name for people.
+    /// Returns the display name.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Rust => "Rust",
@@ -148,7 +147,8 @@ impl Language {
         }
     }
 
-    fn own(self) -> &'static [KitFile] {
+    /// Returns the files that only projects in this language have.
+    fn own_files(self) -> &'static [KitFile] {
         match self {
             Self::Rust => RUST,
             Self::Python => PYTHON,
@@ -158,9 +158,9 @@ impl Language {
     }
 
     /// Returns the folder of the package `skillhost:tool` in a project.
-    fn wit(self) -> &'static str {
+    fn wit_folder(self) -> &'static str {
         match self {
-            // The kit has a world of its own, which imports more.
+            // The kit has its own world, which imports more.
             Self::JavaScript => "wit/deps/skillhost-tool",
             _ => "wit",
         }
@@ -169,15 +169,16 @@ impl Language {
     /// Returns the path and the text of each file of a project.
     pub(crate) fn files(self) -> impl Iterator<Item = (String, &'static str)> {
         let plain = |file: &KitFile| (file.path.to_owned(), file.text);
-        let own = COMMON.iter().chain(self.own()).map(plain);
-        let below = |folder: &str, file: &KitFile| (format!("{folder}{}", file.path), file.text);
-        let wit = move |file: &KitFile| below(&format!("{}/", self.wit()), file);
+        let own = COMMON.iter().chain(self.own_files()).map(plain);
+        let in_folder =
+            |folder: &str, file: &KitFile| (format!("{folder}{}", file.path), file.text);
+        let wit = move |file: &KitFile| in_folder(&format!("{}/", self.wit_folder()), file);
         let (sdk, sdk_wit) = match self {
             Self::Rust => (SDK, WIT),
             _ => (&[][..], &[][..]),
         };
-        let sdk = sdk.iter().map(move |file| below(SDK_FOLDER, file));
-        let sdk_wit = sdk_wit.iter().map(move |file| below("sdk/wit/", file));
+        let sdk = sdk.iter().map(move |file| in_folder(SDK_FOLDER, file));
+        let sdk_wit = sdk_wit.iter().map(move |file| in_folder("sdk/wit/", file));
         own.chain(WIT.iter().map(wit)).chain(sdk).chain(sdk_wit)
     }
 }
@@ -189,20 +190,21 @@ mod tests {
 
     use super::*;
 
-    fn list(folder: &Path, below: &Path, found: &mut BTreeSet<String>) {
+    /// Adds the files in a folder, relative to `root`.
+    fn list(folder: &Path, root: &Path, files: &mut BTreeSet<String>) {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
-                list(&path, below, found);
+                list(&path, root, files);
             } else {
-                let path = path.strip_prefix(below).unwrap();
-                found.insert(path.to_str().unwrap().to_owned());
+                let path = path.strip_prefix(root).unwrap();
+                files.insert(path.to_str().unwrap().to_owned());
             }
         }
     }
 
     #[test]
-    fn every_file_of_a_kit_is_in_the_program() {
+    fn program_holds_every_kit_file() {
         let guests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guest-tools");
         for (folder, files) in [
             ("kits/common", COMMON),
@@ -218,21 +220,19 @@ mod tests {
             ("sdk/src", SDK),
         ] {
             let folder = guests.join(folder);
-            let mut found = BTreeSet::new();
-            list(&folder, &folder, &mut found);
-            let known = files.iter().map(|file| file.path.to_owned());
-            let known = known.map(|path| path.trim_start_matches("src/").to_owned());
-            let found = found
-                .iter()
-                .map(|path| path.trim_start_matches("src/").to_owned());
-            let (found, known): (BTreeSet<_>, BTreeSet<_>) = (found.collect(), known.collect());
-            assert_eq!(found, known, "{}", folder.display());
+            let mut on_disk = BTreeSet::new();
+            list(&folder, &folder, &mut on_disk);
+            let without_src = |path: &str| path.trim_start_matches("src/").to_owned();
+            let on_disk: BTreeSet<_> = on_disk.iter().map(|path| without_src(path)).collect();
+            let embedded: BTreeSet<_> = files.iter().map(|file| without_src(file.path)).collect();
+            assert_eq!(on_disk, embedded, "{}", folder.display());
         }
     }
 
-    /// The manifest of the crate in a project names what it inherits in its workspace.
+    /// Compares the manifests of the SDK in the kit and in its workspace. The former must spell out
+    /// inherited fields.
     #[test]
-    fn the_sdk_of_a_project_has_the_dependencies_of_the_sdk() {
+    fn sdk_in_kit_has_same_dependencies() {
         let guests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guest-tools");
         let read = |path: &str| -> toml::Table {
             let text = std::fs::read_to_string(guests.join(path)).unwrap();
@@ -246,43 +246,44 @@ mod tests {
                 if value.get("workspace").is_none() {
                     continue;
                 }
-                let mut found = workspace[from][key].clone();
-                if let (Some(optional), Some(found)) = (value.get("optional"), found.as_table_mut())
+                let mut resolved = workspace[from][key].clone();
+                if let (Some(optional), Some(table)) =
+                    (value.get("optional"), resolved.as_table_mut())
                 {
-                    found.insert("optional".to_owned(), optional.clone());
+                    table.insert("optional".to_owned(), optional.clone());
                 }
-                *value = found;
+                *value = resolved;
             }
         }
         assert_eq!(read("kits/rust/sdk/Cargo.toml"), inherited);
     }
 
-    /// Returns the examples that are made from a kit. Those in Rust are not: they belong
-    /// to the workspace of the guests.
+    /// Returns the examples that are made from a kit. Rust examples are part of the guests'
+    /// workspace instead.
     fn examples() -> Vec<(Language, PathBuf)> {
         let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guest-tools/examples");
         let folders = std::fs::read_dir(examples).unwrap();
         let folders = folders.map(|entry| entry.unwrap().path());
         let projects = folders.filter(|folder| folder.join("skillhost.toml").is_file());
-        let found: Vec<_> = projects
+        let examples: Vec<_> = projects
             .map(|folder| {
                 let language = match folder {
                     _ if folder.join("tool.py").is_file() => Language::Python,
                     _ if folder.join("src/tool.js").is_file() => Language::JavaScript,
                     _ if folder.join("src/tool.c").is_file() => Language::C,
-                    _ => panic!("{} has no tool's source", folder.display()),
+                    _ => panic!("`{}` has no source file of a tool", folder.display()),
                 };
                 (language, folder)
             })
             .collect();
-        assert!(!found.is_empty());
-        found
+        assert!(!examples.is_empty());
+        examples
     }
 
-    /// An example is laid over a new project, which brings the rest.
+    /// An example is copied over a new project, which has the kit's files.
     #[test]
-    fn examples_hold_no_copy_of_their_kit() {
-        // An author of a tool writes these anew.
+    fn examples_have_no_kit_files() {
+        // Tool authors rewrite these.
         const REWRITTEN: [&str; 8] = [
             "README.md",
             "cases/",
@@ -299,16 +300,16 @@ mod tests {
                 let file = folder.join(path);
                 assert!(
                     rewritten || !file.exists(),
-                    "{} comes from the kit",
+                    "`{}` comes from the kit",
                     file.display()
                 );
             }
         }
     }
 
-    /// An example with packages of its own has a whole lock file, with the kit's packages.
+    /// An example with its own packages replaces the kit's lock file.
     #[test]
-    fn examples_lock_the_packages_of_their_kit() {
+    fn examples_lock_packages_of_their_kit() {
         let mut compared = 0;
         let parse = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
         for (language, folder) in examples() {
@@ -318,10 +319,10 @@ mod tests {
             let mut files = language.files();
             let (_, kit) = files.find(|(path, _)| path == "package-lock.json").unwrap();
             let (example, kit) = (parse(&text), parse(kit));
-            for (place, package) in kit["packages"].as_object().unwrap() {
-                // The empty place is the project itself.
-                if !place.is_empty() {
-                    assert_eq!(example["packages"][place], *package, "{place}");
+            for (location, package) in kit["packages"].as_object().unwrap() {
+                // The empty location is the project itself.
+                if !location.is_empty() {
+                    assert_eq!(example["packages"][location], *package, "{location}");
                     compared += 1;
                 }
             }
@@ -330,21 +331,21 @@ mod tests {
     }
 
     #[test]
-    fn the_whole_wit_package_is_in_the_program() {
+    fn program_holds_whole_wit_package() {
         let wit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../wit");
         let entries = std::fs::read_dir(wit).unwrap();
         let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        let found: BTreeSet<String> = names.filter(|name| name.ends_with(".wit")).collect();
-        let known = WIT.iter().map(|file| file.path.to_owned()).collect();
-        assert_eq!(found, known);
+        let on_disk: BTreeSet<String> = names.filter(|name| name.ends_with(".wit")).collect();
+        let embedded = WIT.iter().map(|file| file.path.to_owned()).collect();
+        assert_eq!(on_disk, embedded);
     }
 
     #[test]
-    fn nothing_in_a_project_refers_to_this_repository() {
+    fn kit_files_do_not_mention_repository() {
         for language in Language::value_variants() {
             for (path, text) in language.files().chain(language.typed_files()) {
                 for word in ["../", "guest-tools", "CONTRIBUTING", "ARCHITECTURE"] {
-                    // Cases try to leave the skill.
+                    // Cases try to escape the skill's folder.
                     let is_attack = word == "../" && path.starts_with("cases/");
                     assert!(is_attack || !text.contains(word), "{path}: {word}");
                 }

@@ -1,7 +1,7 @@
 //! The program `skillhost-author`: makes, builds and tests tool projects. `skillhost` runs it
 //! for the verbs that it does not have itself.
 
-// What verbs have in common, lowest first: a module uses those above it, and no other.
+// Shared modules, lowest first: a module uses only those above it.
 
 mod trace;
 
@@ -9,7 +9,7 @@ mod kit;
 
 mod build;
 
-// The other verbs.
+// The other verbs of the program.
 
 mod dev;
 mod new;
@@ -51,11 +51,11 @@ pub fn run() -> ExitCode {
         return end;
     }
     if first == trace::LOCATE_ARGUMENT {
-        let located = trace::answer_locations(skillhost_confine::confine_child);
-        return process::end_child(located);
+        let served = trace::serve_locations(skillhost_confine::confine_child);
+        return process::end_child(served);
     }
-    let line: CommandLine = match process::parse(env::args_os().collect(), |_| {}) {
-        Ok(line) => line,
+    let command_line: CommandLine = match process::parse(env::args_os().collect(), |_| {}) {
+        Ok(command_line) => command_line,
         Err(exit) => return exit.into(),
     };
     process::raise_descriptor_limit();
@@ -69,8 +69,8 @@ pub fn run() -> ExitCode {
             return Exit::Setup.into();
         }
     };
-    let result = runtime.block_on(line.verb.execute(line.options));
-    // Do not wait for a thread that compiles.
+    let result = runtime.block_on(command_line.verb.execute(command_line.options));
+    // Does not wait for compiling threads.
     runtime.shutdown_background();
     process::end(result)
 }

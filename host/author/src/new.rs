@@ -1,4 +1,4 @@
-//! `skillhost new`: creates a tool project to start from.
+//! `skillhost new`: creates a tool project.
 
 mod name;
 mod sdk;
@@ -19,7 +19,7 @@ use skillhost_program::terminal::{self, format_line};
 
 /// Create a tool project with a working tool, a skill and cases
 #[derive(Args)]
-#[command(after_help = build::RIGHTS)]
+#[command(after_help = build::BUILD_WARNING)]
 pub(crate) struct NewCommand {
     /// Name of the project and its tool, such as `look-up-term`
     name: String,
@@ -39,63 +39,73 @@ pub(crate) struct NewCommand {
 impl NewCommand {
     pub(crate) fn execute(self) -> anyhow::Result<Exit> {
         let folder = self.dir.clone().unwrap_or_else(|| (&self.name).into());
-        let checked = name::check(&self.name)
-            .and_then(|()| {
-                if self.typed {
-                    name::check_wit(&self.name)
-                } else {
-                    Ok(())
-                }
-            })
-            .and_then(|()| self.sdk.dependency(self.lang))
-            .and_then(|dependency| {
-                must_be_free(&folder)?;
-                Ok(dependency)
-            });
-        let dependency = match checked {
-            Ok(dependency) => dependency,
-            Err(why) => {
-                terminal::complain(format_args!("{why:#}"));
+        let sdk = match self.check(&folder) {
+            Ok(sdk) => sdk,
+            Err(error) => {
+                terminal::complain(format_args!("{error:#}"));
                 return Ok(Exit::Usage);
             }
         };
         let tool = name::tool(&self.name);
         if self.typed {
-            let (kebab, camel) = (tool.replace('_', "-"), name::camel(&tool));
-            for (path, text) in self.lang.typed_files() {
-                let text = text.replace(kit::NAME, &kebab).replace(kit::TOOL, &tool);
-                write(&folder.join(path), &text.replace(kit::CAMEL, &camel))?;
-            }
-            terminal::print(&self.next(&folder, &tool))?;
-            return Ok(Exit::Ok);
+            self.write_typed(&folder, &tool)?;
+        } else {
+            self.write_plain(&folder, &tool, sdk.as_deref())?;
         }
-        for (path, text) in self.lang.files() {
-            if dependency.is_some() && path.starts_with(kit::SDK_FOLDER) {
-                continue;
-            }
-            // Others pin the WIT package and the SDK: they do not change with the name.
-            let text = if path.contains("wit/") || path.starts_with(kit::SDK_FOLDER) {
-                text.to_owned()
-            } else {
-                let text = text.replace(kit::NAME, &self.name);
-                text.replace(kit::TOOL, &tool)
-            };
-            let text = match &dependency {
-                Some(line) if path == "Cargo.toml" => text.replace(sdk::LINE, line),
-                _ => text,
-            };
-            write(&folder.join(path), &text)?;
-        }
-        terminal::print(&self.next(&folder, &tool))?;
+        terminal::print(&self.next_steps(&folder, &tool))?;
         Ok(Exit::Ok)
     }
 
-    fn next(&self, folder: &Path, tool: &str) -> [Line; 8] {
+    /// Checks the arguments. Returns the manifest's line for the SDK, if it is not the default.
+    fn check(&self, folder: &Path) -> anyhow::Result<Option<String>> {
+        name::check(&self.name)?;
+        if self.typed {
+            name::check_wit(&self.name)?;
+        }
+        let sdk = self.sdk.dependency(self.lang)?;
+        check_empty(folder)?;
+        Ok(sdk)
+    }
+
+    fn write_typed(&self, folder: &Path, tool: &str) -> anyhow::Result<()> {
+        let (kebab, camel) = (tool.replace('_', "-"), name::camel(tool));
+        for (path, text) in self.lang.typed_files() {
+            let text = text
+                .replace(kit::NAME, &kebab)
+                .replace(kit::TOOL, tool)
+                .replace(kit::CAMEL, &camel);
+            write(&folder.join(path), &text)?;
+        }
+        Ok(())
+    }
+
+    fn write_plain(&self, folder: &Path, tool: &str, sdk: Option<&str>) -> anyhow::Result<()> {
+        for (path, text) in self.lang.files() {
+            let is_sdk = path.starts_with(kit::SDK_FOLDER);
+            if is_sdk && sdk.is_some() {
+                continue;
+            }
+            // The WIT package and the SDK are the same in all projects.
+            if is_sdk || path.contains("wit/") {
+                write(&folder.join(path), text)?;
+                continue;
+            }
+            let mut text = text.replace(kit::NAME, &self.name).replace(kit::TOOL, tool);
+            if let (Some(line), "Cargo.toml") = (sdk, &*path) {
+                text = text.replace(sdk::LINE, line);
+            }
+            write(&folder.join(path), &text)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the commands to run next.
+    fn next_steps(&self, folder: &Path, tool: &str) -> [Line; 8] {
         let (folder, language) = (folder.display(), self.lang.name());
         [
             format_line!("created `{folder}`, a tool project in {language}; next:"),
             Line::default(),
-            format_line!("  cd {}", quoted(&folder.to_string())),
+            format_line!("  cd {}", quote(&folder.to_string())),
             format_line!("  skillhost build"),
             format_line!("  skillhost test dist/{tool}.wasm --cases cases"),
             format_line!(
@@ -104,19 +114,17 @@ impl NewCommand {
             ),
             Line::default(),
             format_line!(
-                "to make it yours, change {}, replace what lies in `cases` and `skills`, and grant \
-                 the tool your skills in `skillhost.toml`",
-                match self.typed {
-                    true => format!("`wit` and `{}`", self.lang.source()),
-                    false => format!("`{}`", self.lang.source()),
-                }
+                "to make it yours, change {}`{}`, replace the files in `cases` and `skills`, and \
+                 grant the tool your skills in `skillhost.toml`",
+                if self.typed { "`wit` and " } else { "" },
+                self.lang.source()
             ),
         ]
     }
 }
 
-/// Refuses a folder that holds something: `new` overwrites nothing.
-fn must_be_free(folder: &Path) -> anyhow::Result<()> {
+/// Refuses a folder that is not empty, because `new` overwrites nothing.
+fn check_empty(folder: &Path) -> anyhow::Result<()> {
     match fs::read_dir(folder) {
         Ok(mut entries) => anyhow::ensure!(
             entries.next().is_none(),
@@ -136,6 +144,7 @@ fn must_be_free(folder: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Creates a file, and the folders above it.
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     let write = || {
         if let Some(folder) = path.parent() {
@@ -148,9 +157,9 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
 }
 
 /// Quotes a word for a shell.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
-    if word.chars().all(plain) {
+fn quote(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
+    if word.chars().all(is_plain) {
         word.to_owned()
     } else {
         format!("'{}'", word.replace('\'', "'\\''"))

@@ -1,5 +1,4 @@
-//! `skillhost test`: runs the conformance checks on a tool component, and its
-//! author's cases.
+//! `skillhost test`: runs the conformance checks on a tool component, and its author's cases.
 
 mod json;
 mod junit;
@@ -12,7 +11,7 @@ use skillhost::Line;
 use skillhost_conformance::{Conformance, Report};
 
 use crate::build;
-use crate::trace::TraceReader;
+use crate::trace::TraceFormatter;
 use skillhost_program::exit::Exit;
 use skillhost_program::options::{CommonOptions, cache_folder};
 use skillhost_program::terminal::{self, format_line};
@@ -39,9 +38,9 @@ pub(crate) struct TestCommand {
     options: CommonOptions,
 }
 
-/// The most characters of the line of progress: fewer than the columns of any
-/// terminal, so that it stays one line.
-const PROGRESS: usize = 70;
+/// The maximum number of characters of the progress line, so that it fits on one line of any
+/// terminal.
+const MAX_PROGRESS_CHARS: usize = 70;
 
 #[derive(Clone, Copy, ValueEnum)]
 enum TestFormat {
@@ -54,28 +53,31 @@ enum TestFormat {
 }
 
 impl TestCommand {
-    pub(crate) async fn execute(mut self, before: CommonOptions) -> anyhow::Result<Exit> {
-        let options = before.and(std::mem::take(&mut self.options));
-        let progress = terminal::is_watched();
-        let of_project = self.component.is_none();
-        let component = match self.component.map_or_else(built, Ok) {
+    /// Runs the checks. `global_options` are those before the verb.
+    pub(crate) async fn execute(mut self, global_options: CommonOptions) -> anyhow::Result<Exit> {
+        let options = global_options.and(std::mem::take(&mut self.options));
+        let shows_progress = terminal::is_watched();
+        let is_project = self.component.is_none();
+        let component = match self.component.map_or_else(find_built_component, Ok) {
             Ok(component) => component,
-            Err(why) => {
-                terminal::complain(why);
+            Err(error) => {
+                terminal::complain(error);
                 return Ok(Exit::Usage);
             }
         };
         if let Some(source) = build::newer_source(&component) {
             terminal::complain(format_args!(
-                "`{}` is newer than `{}`, which is tested as it is: `skillhost build` makes it anew",
+                "`{}` is newer than `{}`; testing the old component, run `skillhost build` for a new \
+                 one",
                 source.display(),
                 component.display()
             ));
         }
         let mut run = conformance(&options, &component)?.update(self.update);
-        let cases = Path::new("cases");
-        let cases = (of_project && cases.is_dir()).then(|| cases.to_owned());
-        match self.cases.or(cases) {
+        let default_cases = Path::new("cases");
+        let default_cases =
+            (is_project && default_cases.is_dir()).then(|| default_cases.to_owned());
+        match self.cases.or(default_cases) {
             Some(cases) => run = run.cases(cases),
             None if self.update => {
                 terminal::complain("`--update` finds no cases: name their folder with `--cases`");
@@ -83,11 +85,11 @@ impl TestCommand {
             }
             None => {}
         }
-        if progress {
-            run = run.progress(show);
+        if shows_progress {
+            run = run.progress(show_progress);
         }
         let report = run.run().await;
-        if progress {
+        if shows_progress {
             terminal::show_progress(&Line::default());
         }
         let report = report?;
@@ -119,13 +121,13 @@ fn conformance(options: &CommonOptions, component: &Path) -> anyhow::Result<Conf
     if let Ok(program) = std::env::current_exe() {
         run = run.compiler(program);
     }
-    let traces = TraceReader::of(component);
+    let traces = TraceFormatter::new(component);
     let run = run.traces(move |trace| traces.lines(trace));
     Ok(run.compile_time(config.compile_limits.compile_time))
 }
 
-/// Returns the only component that was built in the project of the current folder.
-fn built() -> Result<PathBuf, String> {
+/// Returns the only component in `dist` of the current folder.
+fn find_built_component() -> Result<PathBuf, String> {
     let entries = std::fs::read_dir("dist").into_iter().flatten().flatten();
     let files = entries.map(|entry| entry.path());
     let mut files: Vec<PathBuf> = files
@@ -135,32 +137,32 @@ fn built() -> Result<PathBuf, String> {
     match files.as_slice() {
         [file] => Ok(file.clone()),
         [] => Err(
-            "name the component file: there is none in `dist`; `skillhost build` makes one \
-                   of a tool project"
+            "there is no component in `dist`: name a component file, or make one with `skillhost \
+             build` in a tool project"
                 .to_owned(),
         ),
         several => {
             let names = several.iter().map(|file| format!("`{}`", file.display()));
             let names: Vec<String> = names.collect();
             Err(format!(
-                "name one of the component files {}",
+                "there are several components in `dist`: name one of {}",
                 names.join(", ")
             ))
         }
     }
 }
 
-/// Shows the check that runs.
-fn show(id: &str, subject: Option<&str>) {
+/// Shows the running check.
+fn show_progress(id: &str, subject: Option<&str>) {
     let line = match subject {
         Some(subject) => format_line!("{subject}: {id}"),
         None => Line::new(id),
     };
-    let line: String = line.as_str().chars().take(PROGRESS).collect();
+    let line: String = line.as_str().chars().take(MAX_PROGRESS_CHARS).collect();
     terminal::show_progress(&Line::new(line));
 }
 
-/// Returns the time of all checks together.
-fn total(report: &Report) -> std::time::Duration {
+/// Returns the duration of all checks together.
+fn total_time(report: &Report) -> std::time::Duration {
     report.checks.iter().map(|check| check.time).sum()
 }

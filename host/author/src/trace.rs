@@ -1,5 +1,5 @@
-//! Traces of failed calls, in lines for a tool's author: what the tool printed, and the
-//! places in its sources. Only `test` shows them, and `dev`, which runs that.
+//! Formats traces of failed calls for a tool's author: the tool's output, and the source locations
+//! of its frames. Only `test` shows them, and `dev`, which runs `test`.
 
 mod locate;
 
@@ -9,126 +9,137 @@ use std::path::{Path, PathBuf};
 use skillhost::CallTrace;
 use skillhost::internal::read_component;
 
-use locate::Place;
-pub(crate) use locate::{ARGUMENT as LOCATE_ARGUMENT, answer as answer_locations};
+use locate::Location;
+pub(crate) use locate::{ARGUMENT as LOCATE_ARGUMENT, serve as serve_locations};
 
-/// The file of names and debug sections that `build` leaves, from the folder of the
-/// component.
+/// The component with names and debug sections that `build` keeps, relative to the folder of the
+/// shipped component.
 pub(crate) const DEBUG_FILE: &str = "../build/debug.wasm";
 
-/// The most lines of what a tool printed. Guards against: a tool that floods the report.
-const MAX_PRINTED: usize = 20;
-/// The most places. Guards against: recursion.
-const MAX_PLACES: usize = 10;
-/// The number of functions that are shown if none is of the project.
-const FOREIGN_PLACES: usize = 3;
+/// The maximum number of lines of output to show. Guards against: a tool that floods the report.
+const MAX_OUTPUT_LINES: usize = 20;
+/// The maximum number of source locations to show. Guards against: recursion.
+const MAX_LOCATIONS: usize = 10;
+/// The maximum number of functions to show if no location is in the project.
+const MAX_FOREIGN_FUNCTIONS: usize = 3;
 
-/// Files of the kits and the compilers, which are in each trace.
-const OWN_FILES: [&str; 5] = [
+/// Files of the kits and the compilers, which are in every trace.
+const KIT_FILES: [&str; 5] = [
     "skillhost_kit.",
     "skillhost-kit.js:",
     "skillhost-folder.js:",
     "sources/initializer.js:",
     "build/bindings/",
 ];
-/// Lines that say nothing of the project.
+/// The starts of lines that do not concern the project.
 const NOISE: [&str; 2] = ["note: run with `RUST_BACKTRACE=1`", "Stack:"];
 
-/// Reads the traces of a component's calls.
-pub(crate) struct TraceReader {
+/// Formats the traces of a component's calls.
+pub(crate) struct TraceFormatter {
     component: PathBuf,
 }
 
-impl TraceReader {
-    pub(crate) fn of(component: &Path) -> Self {
+impl TraceFormatter {
+    pub(crate) fn new(component: &Path) -> Self {
         Self {
             component: component.to_owned(),
         }
     }
 
-    /// Returns a trace in lines.
+    /// Returns the lines of a trace.
     pub(crate) fn lines(&self, trace: &CallTrace) -> Vec<String> {
-        let mut lines = printed(&trace.output);
-        lines.extend(self.places(trace));
+        let mut lines = output_lines(&trace.output);
+        lines.extend(self.location_lines(trace));
         lines
     }
 
-    fn places(&self, trace: &CallTrace) -> Vec<String> {
+    /// Returns the locations in the project, or else the names of the innermost functions.
+    fn location_lines(&self, trace: &CallTrace) -> Vec<String> {
         let offsets: Vec<u64> = trace.frames.iter().map(|frame| frame.offset).collect();
-        let located = match self.locate(&offsets) {
-            Ok(located) => located,
-            Err(error) => {
-                tracing::debug!("no lines of sources: {error:#}");
-                Vec::new()
-            }
-        };
-        let project = self.component.canonicalize().ok();
-        let project = project.as_deref().and_then(|file| file.parent()?.parent());
-        let of_project: Vec<String> = located
+        let locations = self.locate(&offsets).unwrap_or_else(|error| {
+            tracing::debug!("cannot find source locations: {error:#}");
+            Vec::new()
+        });
+        let component = self.component.canonicalize().ok();
+        let project = component
+            .as_deref()
+            .and_then(|file| file.parent()?.parent());
+        let in_project: Vec<String> = locations
             .iter()
-            .filter_map(|place| shown(place, project))
-            .take(MAX_PLACES)
+            .filter_map(|location| format_location(location, project))
+            .take(MAX_LOCATIONS)
             .collect();
-        if !of_project.is_empty() {
-            return of_project;
+        if !in_project.is_empty() {
+            return in_project;
         }
-        let names = trace.frames.iter();
-        let names = names.filter_map(|frame| Some(locate::demangled(frame.function.as_ref()?)));
-        let places = located.iter().filter_map(|place| place.function.clone());
-        let all: Vec<String> = match located.is_empty() {
-            true => names.collect(),
-            false => places.collect(),
+        let functions: Vec<String> = if locations.is_empty() {
+            trace
+                .frames
+                .iter()
+                .filter_map(|frame| Some(locate::demangle(frame.function.as_ref()?)))
+                .collect()
+        } else {
+            locations
+                .into_iter()
+                .filter_map(|location| location.function)
+                .collect()
         };
-        let all = all.into_iter().take(FOREIGN_PLACES);
-        all.map(|name| format!("in {name}")).collect()
+        functions
+            .iter()
+            .take(MAX_FOREIGN_FUNCTIONS)
+            .map(|function| format!("in {function}"))
+            .collect()
     }
 
-    fn locate(&self, offsets: &[u64]) -> anyhow::Result<Vec<Place>> {
+    fn locate(&self, offsets: &[u64]) -> anyhow::Result<Vec<Location>> {
         if offsets.is_empty() {
             return Ok(Vec::new());
         }
         let component = read_component(&self.component)?;
         let folder = self.component.parent().unwrap_or(Path::new("."));
-        let debug = folder.join(DEBUG_FILE);
-        // A component that was not stripped has its own.
-        let debug = match fs::exists(&debug)? {
-            true => read_component(&debug)?,
-            false => Vec::new(),
+        let debug_file = folder.join(DEBUG_FILE);
+        // Without the file, the component itself may have debug sections.
+        let debug = if fs::exists(&debug_file)? {
+            read_component(&debug_file)?
+        } else {
+            Vec::new()
         };
-        locate::ask(&component, &debug, offsets)
+        locate::request(&component, &debug, offsets)
     }
 }
 
-/// Returns the end of what a tool printed, without the lines about the kit's own code.
-fn printed(output: &str) -> Vec<String> {
-    let lines = output.lines().map(str::trim_end);
-    let is_own = |line: &str| OWN_FILES.iter().any(|file| line.contains(file));
+/// Returns the last lines of a tool's output, without lines about the kit's own code.
+fn output_lines(output: &str) -> Vec<String> {
+    let is_kit = |line: &str| KIT_FILES.iter().any(|file| line.contains(file));
     let is_noise = |line: &str| NOISE.iter().any(|noise| line.starts_with(noise));
-    let lines: Vec<String> = lines
-        .filter(|line| !line.is_empty() && !is_own(line) && !is_noise(line))
-        // The project's folder in the compiler's sandbox.
+    let lines: Vec<String> = output
+        .lines()
+        .map(str::trim_end)
+        .filter(|line| !line.is_empty() && !is_kit(line) && !is_noise(line))
+        // `/0/` is the project's folder in the compiler's sandbox.
         .map(|line| format!("printed: {}", line.replace("File \"/0/", "File \"")))
         .collect();
-    let left_out = lines.len().saturating_sub(MAX_PRINTED);
+    let left_out = lines.len().saturating_sub(MAX_OUTPUT_LINES);
     lines.into_iter().skip(left_out).collect()
 }
 
-/// Returns a place in the author's own files.
-fn shown(place: &Place, project: Option<&Path>) -> Option<String> {
-    let file = Path::new(place.file.as_ref()?);
-    let file = match file.is_absolute() {
-        true => file.strip_prefix(project?).ok()?,
-        false => file,
+/// Formats a location in the author's own files. Returns `None` for any other location.
+fn format_location(location: &Location, project: Option<&Path>) -> Option<String> {
+    let file = Path::new(location.file.as_ref()?);
+    let file = if file.is_absolute() {
+        file.strip_prefix(project?).ok()?
+    } else {
+        file
     };
     let file = file.display().to_string();
-    if OWN_FILES.iter().any(|own| file.contains(own)) {
+    if KIT_FILES.iter().any(|kit| file.contains(kit)) {
         return None;
     }
     let mut text = format!("at {file}");
-    for number in [place.line, place.column].into_iter().flatten() {
+    for number in [location.line, location.column].into_iter().flatten() {
         text.push_str(&format!(":{number}"));
     }
-    if let Some(function) = &place.function {
+    if let Some(function) = &location.function {
         text.push_str(&format!(" in {function}"));
     }
     Some(text)
@@ -139,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shows_the_authors_own_lines_of_what_a_tool_printed() {
+    fn shows_only_output_about_the_project() {
         for (output, lines) in [
             ("", &[][..]),
             (
@@ -165,15 +176,15 @@ mod tests {
                 ],
             ),
         ] {
-            assert_eq!(printed(output), lines);
+            assert_eq!(output_lines(output), lines);
         }
         let many = "line\n".repeat(1000);
-        assert_eq!(printed(&many).len(), MAX_PRINTED);
+        assert_eq!(output_lines(&many).len(), MAX_OUTPUT_LINES);
     }
 
     #[test]
-    fn shows_places_in_the_project_alone() {
-        let place = |file: &str| Place {
+    fn shows_only_locations_in_the_project() {
+        let location = |file: &str| Location {
             function: Some("run".to_owned()),
             file: Some(file.to_owned()),
             line: Some(3),
@@ -187,8 +198,12 @@ mod tests {
             ("/p/src/skillhost_kit.c", None),
             ("/p/build/bindings/tool.c", None),
         ] {
-            assert_eq!(shown(&place(file), project).as_deref(), text, "{file}");
+            assert_eq!(
+                format_location(&location(file), project).as_deref(),
+                text,
+                "{file}"
+            );
         }
-        assert_eq!(shown(&place("/p/src/lib.rs"), None), None);
+        assert_eq!(format_location(&location("/p/src/lib.rs"), None), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Builds tests in the copy, and runs one of them with a bound in time.
+//! Builds the tests in the copy, and runs single tests with a time limit.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -15,20 +15,20 @@ use anyhow::{Context as _, Result, bail};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
 
-use super::copy::Copy;
+use super::copy::CheckoutCopy;
 use crate::environment::cargo_program;
 
-/// The longest run of a test. Guards against: a fault by which a program waits forever.
-const RUN: Duration = Duration::from_secs(300);
+/// The time limit for a test. Guards against: a fault that makes a program wait forever.
+const MAX_TEST_TIME: Duration = Duration::from_secs(300);
 
-/// The longest wait of the suite for one thing, in milliseconds, below its own: it ends
-/// a test that hangs before the run is over.
+/// The time limit of the suite for a single wait, in milliseconds. It is shorter than the default,
+/// so that a hanging test fails before the time limit of the whole test.
 pub(crate) const PATIENCE: &str = "60000";
 
-/// Where tests are: the first part of their names, cargo's options that choose the
-/// targets, and the target's name and kind.
+/// The groups of tests: the first part of their names, cargo's options that select the target, and
+/// the target's name and kind.
 const GROUPS: &[(&str, &str, &str, &str)] = &[
-    // Cargo builds the program `skillhost-author`, which the suite runs, for its own tests alone.
+    // The suite runs the program `skillhost-author`, which cargo builds only for its own tests.
     ("suite", "--test=suite --test=author", "suite", "test"),
     ("audit", "--lib", "skillhost_audit", "lib"),
     ("attempts", "--test=attempts", "attempts", "test"),
@@ -46,8 +46,8 @@ const GROUPS: &[(&str, &str, &str, &str)] = &[
     ("author", "--lib", "skillhost_author", "lib"),
 ];
 
-/// Splits a test's name after its group.
-pub(super) fn split(test: &str) -> Option<(&str, &str)> {
+/// Splits the name of a test into its group and the rest. Returns `None` for an unknown group.
+pub(super) fn split_group(test: &str) -> Option<(&str, &str)> {
     let (group, name) = test.split_once("::")?;
     GROUPS
         .iter()
@@ -55,38 +55,38 @@ pub(super) fn split(test: &str) -> Option<(&str, &str)> {
         .then_some((group, name))
 }
 
-/// How a run of one test ended.
+/// The result of running a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ending {
+pub(super) enum TestResult {
     Passed,
     Failed,
     TimedOut,
-    /// No test has the name.
+    /// No test has this name.
     NotRun,
 }
 
-impl fmt::Display for Ending {
+impl fmt::Display for TestResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Passed => "passes",
             Self::Failed => "fails",
-            Self::TimedOut => "does not end",
+            Self::TimedOut => "times out",
             Self::NotRun => "does not exist",
         })
     }
 }
 
-/// The builds of the copy.
+/// Builds and runs the tests of the copy.
 pub(super) struct Builds {
     copy: PathBuf,
     target: PathBuf,
     log: PathBuf,
-    /// The newest test program of each group, and the folder of its package.
+    /// The latest test program of each group, and the folder of its package.
     programs: RefCell<HashMap<String, (PathBuf, PathBuf)>>,
 }
 
 impl Builds {
-    pub(super) fn new(copy: &Copy) -> Self {
+    pub(super) fn new(copy: &CheckoutCopy) -> Self {
         Self {
             copy: copy.path(""),
             target: copy.target.clone(),
@@ -100,7 +100,7 @@ impl Builds {
         cargo
             .current_dir(&self.copy)
             .env("CARGO_TARGET_DIR", &self.target);
-        // What cargo has set for this program is of the checkout.
+        // These variables, which cargo has set for this program, describe the checkout.
         for (name, _) in std::env::vars_os() {
             let name = name.to_string_lossy();
             if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST") {
@@ -110,14 +110,14 @@ impl Builds {
         cargo
     }
 
-    /// Builds the tests of a group. It is an error if they do not compile: the fault
-    /// then proves nothing.
+    /// Builds the tests of a group. A fault that does not compile is an error, because it proves
+    /// nothing.
     pub(super) fn build(&self, group: &str) -> Result<()> {
         let (_, options, target, kind) = *GROUPS
             .iter()
             .find(|(known, ..)| *known == group)
             .context("unknown group of tests")?;
-        // All members, so that dependencies have the features that they have anyway.
+        // All members of the workspace, so that dependencies have the same features as elsewhere.
         let output = self
             .cargo()
             .args(["test", "--workspace", "--locked", "--no-run"])
@@ -127,60 +127,65 @@ impl Builds {
             .output()
             .context("cannot run cargo")?;
         if !output.status.success() {
-            let said = String::from_utf8_lossy(&output.stderr);
-            bail!("it does not build: {}", said.trim());
+            let errors = String::from_utf8_lossy(&output.stderr);
+            bail!("cannot build the tests: {}", errors.trim());
         }
-        let messages = String::from_utf8_lossy(&output.stdout);
-        let messages = messages
+        let stdout = String::from_utf8_lossy(&output.stdout);
+        let mut messages = stdout
             .lines()
             .filter_map(|line| serde_json::from_str(line).ok());
-        let built = messages.into_iter().find_map(|message: Value| {
+        let built = messages.find_map(|message: Value| {
             let kinds = message["target"]["kind"].as_array()?;
-            let is_it = message["target"]["name"] == target
+            let is_target = message["target"]["name"] == target
                 && message["profile"]["test"] == true
-                && kinds.iter().any(|of| of == kind);
-            let program = is_it.then(|| message["executable"].as_str())??;
+                && kinds.iter().any(|it| it == kind);
+            let program = is_target.then(|| message["executable"].as_str())??;
             let manifest = Path::new(message["manifest_path"].as_str()?);
             Some((PathBuf::from(program), manifest.parent()?.to_owned()))
         });
-        let built = built.with_context(|| format!("cargo built no tests of `{group}`"))?;
+        let built = built.with_context(|| format!("cargo built no tests for `{group}`"))?;
         self.programs.borrow_mut().insert(group.to_owned(), built);
         Ok(())
     }
 
-    /// Runs a test of a group that was built.
-    pub(super) fn run(&self, group: &str, name: &str) -> Result<Ending> {
+    /// Runs a test of a group that has been built.
+    pub(super) fn run(&self, group: &str, name: &str) -> Result<TestResult> {
         let programs = self.programs.borrow();
-        let (program, folder) = programs.get(group).context("it was not built")?;
-        let to = File::create(&self.log).context("cannot make the log")?;
+        let (program, folder) = programs
+            .get(group)
+            .context("the tests have not been built")?;
+        let log = File::create(&self.log)
+            .with_context(|| format!("cannot create `{}`", self.log.display()))?;
         let mut child = Command::new(program)
             .args(["--exact", name])
             .current_dir(folder)
             .env("CARGO_MANIFEST_DIR", folder)
             .env("SKILLHOST_TEST_PATIENCE", PATIENCE)
             .stdin(Stdio::null())
-            .stdout(to.try_clone()?)
-            .stderr(to)
-            // So that what it started can be ended with it.
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            // A process group, so that its children can be killed with it.
             .process_group(0)
             .spawn()
             .context("cannot run the tests")?;
         let start = Instant::now();
         while child.try_wait()?.is_none() {
-            if start.elapsed() > RUN {
+            if start.elapsed() > MAX_TEST_TIME {
                 kill_process_group(Pid::from_child(&child), Signal::KILL)?;
                 child.wait()?;
-                return Ok(Ending::TimedOut);
+                return Ok(TestResult::TimedOut);
             }
             thread::sleep(Duration::from_millis(20));
         }
         let status = child.wait()?;
-        let mut said = String::new();
-        File::open(&self.log)?.read_to_string(&mut said)?;
-        Ok(match (status.success(), said.contains("running 1 test")) {
-            (_, false) => Ending::NotRun,
-            (true, true) => Ending::Passed,
-            (false, true) => Ending::Failed,
+        let mut output = String::new();
+        File::open(&self.log)?.read_to_string(&mut output)?;
+        Ok(if !output.contains("running 1 test") {
+            TestResult::NotRun
+        } else if status.success() {
+            TestResult::Passed
+        } else {
+            TestResult::Failed
         })
     }
 }

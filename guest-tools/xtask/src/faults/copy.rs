@@ -1,4 +1,4 @@
-//! The copy of the checkout that faults are put into.
+//! The copy of the checkout in which faults are applied.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,27 +12,29 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 
-/// A copy of all files that git knows or would add, with a target folder of its own:
-/// cargo would take what was built in the copy for builds of the checkout.
-pub(crate) struct Copy {
-    to: PathBuf,
+/// A copy of all files that git tracks or would add.
+///
+/// It has its own target folder, because cargo would confuse builds of the copy with builds of the
+/// checkout.
+pub(crate) struct CheckoutCopy {
+    folder: PathBuf,
     /// The target folder.
     pub(crate) target: PathBuf,
-    /// Changed files, as they were.
-    changed: RefCell<BTreeMap<PathBuf, Vec<u8>>>,
-    /// Keeps other runs away: they would take each other's changes for the checkout's.
+    /// The original content of changed files.
+    originals: RefCell<BTreeMap<PathBuf, Vec<u8>>>,
+    /// Keeps out other runs, which would overwrite the changes.
     _lock: File,
 }
 
-impl Copy {
-    /// Makes the copy, or brings it up to date: files that are the same keep their
-    /// times, so that cargo builds only what has changed.
-    pub(crate) fn of(root: &Path) -> Result<Self> {
+impl CheckoutCopy {
+    /// Creates or updates the copy. Unchanged files keep their modification times, so that cargo
+    /// builds only what has changed.
+    pub(crate) fn create(root: &Path) -> Result<Self> {
         let folder = root.join("target/faults");
         fs::create_dir_all(&folder)?;
         let lock = File::create(folder.join("lock"))?;
         lock.try_lock()
-            .context("another run works in `target/faults`; wait for its end")?;
+            .context("another run uses `target/faults`; wait until it ends")?;
         let mut git = Command::new("git");
         git.current_dir(root).args([
             "ls-files",
@@ -45,61 +47,61 @@ impl Copy {
         ensure!(output.status.success(), "`git ls-files` failed");
         let names = output.stdout.split(|byte| *byte == 0);
         let names = names.filter(|name| !name.is_empty());
-        let to = root.join("target/faults/tree");
+        let tree = folder.join("tree");
         let mut files = BTreeSet::new();
         for name in names {
             let file = Path::new(OsStr::from_bytes(name));
             let from = root.join(file);
-            copy_file(&from, &to.join(file))
-                .with_context(|| format!("cannot copy {}", from.display()))?;
-            files.insert(to.join(file));
+            copy_file(&from, &tree.join(file))
+                .with_context(|| format!("cannot copy `{}`", from.display()))?;
+            files.insert(tree.join(file));
         }
-        remove_others(&to, &files).context("cannot tidy the copy")?;
-        let target = root.join("target/faults/target");
+        remove_others(&tree, &files).context("cannot remove old files from the copy")?;
+        let target = folder.join("target");
         for folder in ["deps", "build", ".fingerprint"] {
             let built = Path::new("debug").join(folder);
             link_dependencies(&root.join("target").join(&built), &target.join(&built))
                 .context("cannot link the built dependencies")?;
         }
         Ok(Self {
-            to,
+            folder: tree,
             target,
-            changed: RefCell::default(),
+            originals: RefCell::default(),
             _lock: lock,
         })
     }
 
-    /// Returns the place of a file in the copy.
+    /// Returns the path of a file in the copy.
     pub(crate) fn path(&self, file: impl AsRef<Path>) -> PathBuf {
-        self.to.join(file)
+        self.folder.join(file)
     }
 
     /// Changes a file of the copy until [`Self::restore`].
     pub(super) fn change(&self, file: &str, content: &str) -> Result<()> {
         let path = self.path(file);
-        let before = fs::read(&path).with_context(|| format!("cannot read {file}"))?;
-        fs::write(&path, content).with_context(|| format!("cannot write {file}"))?;
-        self.changed.borrow_mut().entry(path).or_insert(before);
+        let before = fs::read(&path).with_context(|| format!("cannot read `{file}`"))?;
+        fs::write(&path, content).with_context(|| format!("cannot write `{file}`"))?;
+        self.originals.borrow_mut().entry(path).or_insert(before);
         Ok(())
     }
 
-    /// Makes every changed file as it was, and removes what the tests have cached: a
-    /// component that a fault lets through would be in it.
+    /// Restores every changed file, and removes the tests' cache, which may hold a component that
+    /// only a fault accepts.
     pub(super) fn restore(&self) -> Result<()> {
         let cache = self.target.join("tmp/cache");
         if cache.exists() {
             fs::remove_dir_all(&cache).context("cannot remove the tests' cache")?;
         }
-        while let Some((path, before)) = self.changed.borrow_mut().pop_first() {
+        while let Some((path, before)) = self.originals.borrow_mut().pop_first() {
             fs::write(&path, before)
-                .with_context(|| format!("cannot restore {}", path.display()))?;
+                .with_context(|| format!("cannot restore `{}`", path.display()))?;
         }
         Ok(())
     }
 }
 
-/// Gives the copy what was built of other projects, as further links: nothing is built
-/// twice, and no bytes are copied. What is built of this project stays apart.
+/// Adds hard links to built dependencies to the copy, so that cargo does not build them twice.
+/// Leaves out this project's own crates.
 fn link_dependencies(from: &Path, to: &Path) -> std::io::Result<()> {
     const OWN: [&str; 4] = ["skillhost", "suite-", "xtask-", "web_service-"];
     let entries = match fs::read_dir(from) {
@@ -110,15 +112,15 @@ fn link_dependencies(from: &Path, to: &Path) -> std::io::Result<()> {
     for entry in entries {
         let entry = entry?;
         let name = entry.file_name();
-        let (text, at) = (name.to_string_lossy(), to.join(&name));
+        let (text, link) = (name.to_string_lossy(), to.join(&name));
         let text = text.strip_prefix("lib").unwrap_or(&text);
         if OWN.iter().any(|own| text.starts_with(own)) {
             continue;
         }
         if entry.file_type()?.is_dir() {
-            link_dependencies(&entry.path(), &at)?;
-        } else if !at.exists() {
-            fs::hard_link(entry.path(), at)?;
+            link_dependencies(&entry.path(), &link)?;
+        } else if !link.exists() {
+            fs::hard_link(entry.path(), link)?;
         }
     }
     Ok(())
@@ -138,21 +140,22 @@ fn remove_others(folder: &Path, files: &BTreeSet<PathBuf>) -> std::io::Result<()
     Ok(())
 }
 
+/// Copies a file or a symlink, or removes the copy of a deleted file.
 fn copy_file(from: &Path, to: &Path) -> std::io::Result<()> {
-    let found = match fs::symlink_metadata(from) {
-        // Removed, and git has not been told.
+    let metadata = match fs::symlink_metadata(from) {
+        // The file is deleted, but still in git's index.
         Err(error) if error.kind() == ErrorKind::NotFound => {
             return match fs::remove_file(to) {
                 Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
                 _ => Ok(()),
             };
         }
-        found => found?,
+        metadata => metadata?,
     };
     if let Some(folder) = to.parent() {
         fs::create_dir_all(folder)?;
     }
-    if found.is_symlink() {
+    if metadata.is_symlink() {
         let target = fs::read_link(from)?;
         if fs::read_link(to).ok().as_ref() != Some(&target) {
             let _ = fs::remove_file(to);
@@ -160,8 +163,8 @@ fn copy_file(from: &Path, to: &Path) -> std::io::Result<()> {
         }
         return Ok(());
     }
-    let same = fs::read(to).is_ok_and(|bytes| fs::read(from).is_ok_and(|other| bytes == other));
-    if !same {
+    let is_same = fs::read(to).is_ok_and(|bytes| fs::read(from).is_ok_and(|other| bytes == other));
+    if !is_same {
         fs::copy(from, to)?;
     }
     Ok(())

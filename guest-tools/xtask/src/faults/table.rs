@@ -1,58 +1,62 @@
-//! The table of promises in SPECIFICATION.md: each row names the faults that break it, and
-//! the files of their tests.
+//! Checks the tables of promises in SPECIFICATION.md. Each row names the faults that break the
+//! promise, and the files of their tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Result, ensure};
 
-/// The head of the table.
-const HEAD: &str = "| number | promise | by | tested in `tests/` | fault |";
+/// The header of each table.
+const HEADER: &str = "| number | promise | by | tested in `tests/` | fault |";
 
-/// Returns what is wrong: a promise without a fault, a fault without a promise, a row
-/// that does not name the file of a fault's test.
+/// Returns the problems: promises without a fault, faults without a promise, and rows that do not
+/// name the file of a fault's test.
 pub(super) fn problems(page: &str, faults: &BTreeMap<&str, &[String]>) -> Result<Vec<String>> {
-    let tables: Vec<&str> = page.split(HEAD).skip(1).collect();
-    ensure!(!tables.is_empty(), "SPECIFICATION.md has no table `{HEAD}`");
+    let tables: Vec<&str> = page.split(HEADER).skip(1).collect();
+    ensure!(
+        !tables.is_empty(),
+        "SPECIFICATION.md has no table `{HEADER}`"
+    );
     let rows = tables.into_iter().flat_map(|table| {
         let lines = table.lines().skip(2);
         lines.take_while(|line| line.starts_with('|'))
     });
-    let mut last = 0;
+    let mut last_number = 0;
     let mut problems = Vec::new();
-    let mut named = BTreeSet::new();
+    let mut used_faults = BTreeSet::new();
     for row in rows {
         let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
-        let [number, promise, _, files, cell] = cells[..] else {
+        let [number, promise, _, files, fault_cell] = cells[..] else {
             problems.push(format!(
-                "SPECIFICATION.md: this row has not five cells: {row}"
+                "SPECIFICATION.md: this row must have five cells: {row}"
             ));
             continue;
         };
         match number.parse::<u32>() {
-            Ok(number) if number > last => last = number,
+            Ok(number) if number > last_number => last_number = number,
             _ => problems.push(format!(
-                "SPECIFICATION.md: `{number}` is not a number after {last}: `{promise}`"
+                "SPECIFICATION.md: `{number}` is not a number after {last_number}: `{promise}`"
             )),
         }
-        let of_row: Vec<&str> = cell.split('`').skip(1).step_by(2).collect();
-        if of_row.is_empty() {
+        let row_faults: Vec<&str> = fault_cell.split('`').skip(1).step_by(2).collect();
+        if row_faults.is_empty() {
             problems.push(format!("SPECIFICATION.md: no fault proves `{promise}`"));
         }
-        for fault in of_row {
+        for fault in row_faults {
             let Some(tests) = faults.get(fault) else {
                 problems.push(format!("SPECIFICATION.md: there is no fault `{fault}`"));
                 continue;
             };
-            let is_named = |test: &String| files_of(test).iter().any(|file| files.contains(file));
+            let is_named = |test: &String| file_names(test).iter().any(|file| files.contains(file));
             if !tests.iter().any(is_named) {
                 problems.push(format!(
-                    "SPECIFICATION.md: the row of `{fault}` names no file of its tests: {tests:?}"
+                    "SPECIFICATION.md: the row of `{fault}` does not name the file of one of its tests: \
+                     {tests:?}"
                 ));
             }
-            named.insert(fault);
+            used_faults.insert(fault);
         }
     }
-    for fault in faults.keys().filter(|fault| !named.contains(*fault)) {
+    for fault in faults.keys().filter(|fault| !used_faults.contains(*fault)) {
         problems.push(format!(
             "SPECIFICATION.md: no row names the fault `{fault}`"
         ));
@@ -60,8 +64,8 @@ pub(super) fn problems(page: &str, faults: &BTreeMap<&str, &[String]>) -> Result
     Ok(problems)
 }
 
-/// Returns the names that a row may have for the file of a test.
-fn files_of(test: &str) -> Vec<String> {
+/// Returns the names that a row may use for the file of a test.
+fn file_names(test: &str) -> Vec<String> {
     let (group, name) = test.split_once("::").unwrap_or((test, ""));
     let mut modules: Vec<&str> = name.split("::").filter(|part| *part != "tests").collect();
     modules.pop();
@@ -84,7 +88,7 @@ fn files_of(test: &str) -> Vec<String> {
     vec![
         format!("`{path}.rs`"),
         format!("`{path}/tests.rs`"),
-        // A part of the tests.
+        // A submodule of the tests.
         format!("`{module}.rs`"),
         format!("`{folder}/`"),
     ]
@@ -95,10 +99,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finds_promises_without_a_fault_faults_without_a_promise_and_unnamed_tests() {
+    fn finds_problems_of_table() {
         let page = format!(
-            "# S\n\n{HEAD}\n|---|---|---|---|---|\n| 1 | p | b | `a.rs` | `one`, `none` |\n\
-             | 2 | q | b | `a.rs` | |\n\n| x |\n\n{HEAD}\n|---|---|---|---|---|\n\
+            "# S\n\n{HEADER}\n|---|---|---|---|---|\n| 1 | p | b | `a.rs` | `one`, `none` |\n\
+             | 2 | q | b | `a.rs` | |\n\n| x |\n\n{HEADER}\n|---|---|---|---|---|\n\
              | 2 | r | b | `b.rs` | `three` |\n\n| x |\n"
         );
         let tests = ["suite::a::name".to_owned()];
@@ -110,7 +114,7 @@ mod tests {
                 "SPECIFICATION.md: there is no fault `none`",
                 "SPECIFICATION.md: no fault proves `q`",
                 "SPECIFICATION.md: `2` is not a number after 2: `r`",
-                "SPECIFICATION.md: the row of `three` names no file of its tests: [\"suite::a::name\"]",
+                "SPECIFICATION.md: the row of `three` does not name the file of one of its tests: [\"suite::a::name\"]",
                 "SPECIFICATION.md: no row names the fault `two`",
             ]
         );

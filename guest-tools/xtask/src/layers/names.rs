@@ -1,92 +1,94 @@
-//! What a name in a module leads to: the modules that it goes through, by
-//! declarations, imports and re-exports.
+//! Resolves the names in a module to the modules they pass through, by declarations, imports and
+//! re-exports.
 
 use super::source::{ModulePath, Modules};
 
-/// More imports than one name goes through; one that imports itself ends here.
+/// The maximum number of imports to follow for a name. Stops at an import of itself.
 const MAX_IMPORTS: usize = 16;
 
-/// Where a name ends.
-enum End {
+/// The target of a name.
+enum Target {
     Module(ModulePath),
-    /// Something that is no module, in the last of the modules gone through.
+    /// An item other than a module, in the last module that the name passes through.
     Item,
 }
 
-/// The modules that `name` goes through when `module` uses it; none if it is
-/// another crate's, or defined in `module` itself.
-pub(super) fn modules_of(modules: &Modules, module: &[String], name: &[String]) -> Vec<ModulePath> {
+/// Returns the modules that `name` passes through when `module` uses it. The result is empty if the
+/// name belongs to another crate or is defined in `module` itself.
+pub(super) fn resolve(modules: &Modules, module: &[String], name: &[String]) -> Vec<ModulePath> {
     let mut through = Vec::new();
     match follow(modules, module, name, &mut through, 0) {
-        // One word that is a module's is a variable that is called so.
-        Some(End::Module(_)) if name.len() == 1 => Vec::new(),
-        Some(End::Module(end)) => {
-            through.push(end);
+        // A single word with a module's name is a variable.
+        Some(Target::Module(_)) if name.len() == 1 => Vec::new(),
+        Some(Target::Module(target)) => {
+            through.push(target);
             through
         }
-        Some(End::Item) => through,
+        Some(Target::Item) => through,
         None => Vec::new(),
     }
 }
 
+/// Follows all words of a name, and adds the modules it passes through.
 fn follow(
     modules: &Modules,
     module: &[String],
     name: &[String],
     through: &mut Vec<ModulePath>,
     imports: usize,
-) -> Option<End> {
-    let mut at = module.to_vec();
+) -> Option<Target> {
+    let mut current = module.to_vec();
     for (index, word) in name.iter().enumerate() {
         match word.as_str() {
-            "crate" => at.clear(),
+            "crate" => current.clear(),
             "self" => {}
             "super" => {
-                at.pop()?;
+                current.pop()?;
             }
-            _ => match step(modules, &at, word, through, imports) {
-                Some(End::Module(next)) => at = next,
-                Some(End::Item) => return Some(End::Item),
-                // In front it is another crate's, or an item of this module.
+            _ => match resolve_word(modules, &current, word, through, imports) {
+                Some(Target::Module(next)) => current = next,
+                Some(Target::Item) => return Some(Target::Item),
+                // The first word is another crate, or an item of this module.
                 None if index == 0 => return None,
                 None => {
-                    through.push(at);
-                    return Some(End::Item);
+                    through.push(current);
+                    return Some(Target::Item);
                 }
             },
         }
     }
-    Some(End::Module(at))
+    Some(Target::Module(current))
 }
 
-/// What one word means in a module, if not an item that is defined there.
-fn step(
+/// Returns the target of a word in a module, unless it is an item that is defined there.
+fn resolve_word(
     modules: &Modules,
-    at: &[String],
+    path: &[String],
     word: &str,
     through: &mut Vec<ModulePath>,
     imports: usize,
-) -> Option<End> {
-    let module = modules.get(at)?;
+) -> Option<Target> {
+    let module = modules.get(path)?;
     if module.children.iter().any(|child| child == word) {
-        let mut child = at.to_vec();
+        let mut child = path.to_vec();
         child.push(word.to_owned());
-        return Some(End::Module(child));
+        return Some(Target::Module(child));
     }
     if imports == MAX_IMPORTS {
         return None;
     }
     if let Some(import) = module.imports.get(word) {
-        through.push(at.to_vec());
-        return follow(modules, at, import, through, imports + 1);
+        through.push(path.to_vec());
+        return follow(modules, path, import, through, imports + 1);
     }
     module.globs.iter().find_map(|glob| {
         let mut passed = Vec::new();
-        let Some(End::Module(inside)) = follow(modules, at, glob, &mut passed, imports + 1) else {
+        let Some(Target::Module(inside)) = follow(modules, path, glob, &mut passed, imports + 1)
+        else {
             return None;
         };
-        let end = step(modules, &inside, word, &mut passed, imports + 1)?;
+        let target = resolve_word(modules, &inside, word, &mut passed, imports + 1)?;
         through.append(&mut passed);
-        Some(end)
+        Some(target)
     })
 }

@@ -1,7 +1,6 @@
-//! A crate as its sources write it: its modules, and the names that each uses.
+//! Reads the modules of a crate from its sources, and the names that each module uses.
 //!
-//! Names are read, not types: a method's receiver leads nowhere. What a name
-//! leads to lives in `names.rs`.
+//! It reads names and not types, so method calls do not count. `names.rs` resolves the names.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -12,28 +11,28 @@ use syn::ext::IdentExt;
 use syn::visit::{self, Visit};
 use syn::{Attribute, ImplItem, Item, Meta, UseTree};
 
-/// The names of a module and of those around it, without the crate's.
+/// The path of a module, without the name of the crate.
 pub(super) type ModulePath = Vec<String>;
 
 /// The modules of one crate.
 pub(super) type Modules = BTreeMap<ModulePath, Module>;
 
-/// A module, without its tests.
+/// A module without its tests.
 #[derive(Default)]
 pub(super) struct Module {
     pub(super) file: PathBuf,
-    /// The modules declared in it, in the order of the source.
+    /// The modules that it declares, in source order.
     pub(super) children: Vec<String>,
-    /// What `use` calls by a name of its own.
+    /// The paths that `use` imports, by their local names.
     pub(super) imports: HashMap<String, Vec<String>>,
-    /// The paths before `::*`.
+    /// The paths of glob imports, without `::*`.
     pub(super) globs: Vec<Vec<String>>,
-    /// Every path in its code, with its line.
+    /// The paths in its code, with their lines.
     pub(super) names: Vec<(Vec<String>, usize)>,
 }
 
-/// Reads a crate from its root file; `text` gives a file's content, or none if
-/// there is no such file.
+/// Reads a crate from its root file. `text` returns the content of a file, or `None` if it does not
+/// exist.
 pub(super) fn read(root: &Path, text: &dyn Fn(&Path) -> Option<String>) -> Result<Modules> {
     let mut modules = Modules::new();
     let folder = root.parent().unwrap_or(Path::new(""));
@@ -56,7 +55,7 @@ fn read_file(
     read_items(&parsed.items, file, folder, path, text, modules)
 }
 
-/// Reads the items of one module; the files of its children lie in `folder`.
+/// Reads the items of one module. The files of its children are in `folder`.
 fn read_items(
     items: &[Item],
     file: &Path,
@@ -74,26 +73,29 @@ fn read_items(
             module.visit_item(item);
             continue;
         };
-        if for_tests(&child.attrs) {
+        if is_for_tests(&child.attrs) {
             continue;
         }
         let name = child.ident.unraw().to_string();
-        let within = folder.join(&name);
+        let child_folder = folder.join(&name);
         let mut child_path = path.clone();
         child_path.push(name.clone());
         if let Some((_, items)) = &child.content {
-            read_items(items, file, &within, child_path, text, modules)?;
+            read_items(items, file, &child_folder, child_path, text, modules)?;
         } else {
             ensure!(
                 !child.attrs.iter().any(|a| a.path().is_ident("path")),
                 "{}: the module `{name}` has a `path` attribute, which this check does not follow",
                 file.display()
             );
-            let places = [folder.join(format!("{name}.rs")), within.join("mod.rs")];
-            let Some(found) = places.iter().find(|place| text(place).is_some()) else {
-                bail!("there is no `{}`", places[0].display());
+            let candidates = [
+                folder.join(format!("{name}.rs")),
+                child_folder.join("mod.rs"),
+            ];
+            let Some(child_file) = candidates.iter().find(|file| text(file).is_some()) else {
+                bail!("there is no `{}`", candidates[0].display());
             };
-            read_file(found, &within, child_path, text, modules)?;
+            read_file(child_file, &child_folder, child_path, text, modules)?;
         }
         module.children.push(name);
     }
@@ -102,6 +104,7 @@ fn read_items(
 }
 
 impl Module {
+    /// Reads a `use` declaration whose tree begins with `path`.
     fn read_use(&mut self, tree: &UseTree, path: &mut Vec<String>) {
         let (ident, name) = match tree {
             UseTree::Path(inner) => {
@@ -126,7 +129,7 @@ impl Module {
             UseTree::Rename(inner) => (&inner.ident, &inner.rename),
         };
         let mut full = path.clone();
-        // `use a::{self}` calls `a` by its own name.
+        // `use a::{self}` imports `a` by its own name.
         let mut name = name.unraw().to_string();
         if ident == "self" && !full.is_empty() {
             if name == "self" {
@@ -172,7 +175,7 @@ impl Module {
 
 impl<'ast> Visit<'ast> for Module {
     fn visit_item(&mut self, item: &'ast Item) {
-        if !for_tests(attributes(item)) {
+        if !is_for_tests(attributes(item)) {
             visit::visit_item(self, item);
         }
     }
@@ -185,7 +188,7 @@ impl<'ast> Visit<'ast> for Module {
         else {
             return;
         };
-        if !for_tests(attrs) {
+        if !is_for_tests(attrs) {
             visit::visit_impl_item(self, item);
         }
     }
@@ -216,7 +219,7 @@ impl<'ast> Visit<'ast> for Module {
         }
     }
 
-    // Who may use a thing is no use of it.
+    // A path in `pub(in path)` is not a use.
     fn visit_visibility(&mut self, _: &'ast syn::Visibility) {}
 }
 
@@ -238,8 +241,8 @@ fn attributes(item: &Item) -> &[Attribute] {
     }
 }
 
-/// Whether a thing exists in tests alone.
-fn for_tests(attributes: &[Attribute]) -> bool {
+/// Checks whether attributes restrict an item to tests.
+fn is_for_tests(attributes: &[Attribute]) -> bool {
     fn needs_test(meta: &Meta) -> bool {
         meta.path().is_ident("test")
             || matches!(meta, Meta::List(list) if list.path.is_ident("all")

@@ -1,5 +1,4 @@
-//! C and the component model: makes bindings from a project's WIT, and a component
-//! from a module that was compiled with them.
+//! Generates C bindings from a project's WIT, and makes a component from the compiled module.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,37 +10,38 @@ use wasi_preview1_component_adapter_provider::{
 use wit_bindgen_core::Files;
 use wit_component::ComponentEncoder;
 
-use super::Fault;
-use super::project::{BUILT_BYTES, Project};
+use super::BuildError;
+use super::project::{MAX_BUILT_BYTES, Project};
 use super::wit::ProjectWit;
 
-/// Bindings in a folder.
+/// Generated bindings.
 pub(super) struct Bindings {
     pub(super) folder: PathBuf,
     /// The files to compile and link.
     pub(super) files: Vec<PathBuf>,
 }
 
-/// Makes C bindings of the project's `wit`.
-pub(super) fn generate(project: &Project) -> Result<Bindings, Fault> {
+/// Generates C bindings for the project's `wit`, in `build/bindings`.
+pub(super) fn generate(project: &Project) -> Result<Bindings, BuildError> {
     let mut wit = ProjectWit::read(project)?;
     let world = wit.world()?;
-    let mut made = || -> anyhow::Result<Files> {
+    let mut generate = || -> anyhow::Result<Files> {
         let mut files = Files::default();
         wit_bindgen_c::Opts::default()
             .build()
             .generate(&mut wit.resolve, world, &mut files)?;
         Ok(files)
     };
-    let made = made().map_err(|error| Fault::project(format!("in `wit`: {error:#}")))?;
+    let generated =
+        generate().map_err(|error| BuildError::project(format!("in `wit`: {error:#}")))?;
     let folder = project.scratch("bindings")?;
     let mut files = Vec::new();
-    for (name, content) in made.iter() {
+    for (name, content) in generated.iter() {
         let file = folder.join(name);
-        // A file that does not change keeps its modification time.
-        if !named_file::read(&file, BUILT_BYTES).is_ok_and(|written| written == content) {
+        // An unchanged file keeps its modification time.
+        if !named_file::read(&file, MAX_BUILT_BYTES).is_ok_and(|written| written == content) {
             fs::write(&file, content).map_err(|error| {
-                Fault::missing(format!("cannot write `{}`: {error}", file.display()))
+                BuildError::setup(format!("cannot write `{}`: {error}", file.display()))
             })?;
         }
         if !name.ends_with(".h") {
@@ -52,10 +52,10 @@ pub(super) fn generate(project: &Project) -> Result<Bindings, Fault> {
     Ok(Bindings { folder, files })
 }
 
-/// Makes a component of a module.
-pub(super) fn component(project: &Project, module: &Path) -> Result<PathBuf, Fault> {
+/// Makes a component from a module, and returns its file.
+pub(super) fn make_component(project: &Project, module: &Path) -> Result<PathBuf, BuildError> {
     let encode = || -> anyhow::Result<Vec<u8>> {
-        let module = named_file::read(module, BUILT_BYTES)?;
+        let module = named_file::read(module, MAX_BUILT_BYTES)?;
         ComponentEncoder::default()
             .validate(true)
             .module(&module)?
@@ -66,13 +66,13 @@ pub(super) fn component(project: &Project, module: &Path) -> Result<PathBuf, Fau
             .encode()
     };
     let bytes = encode().map_err(|error| {
-        Fault::project(format!(
+        BuildError::project(format!(
             "cannot make a component from the compiled module: {error:#}"
         ))
     })?;
     let component = project.scratch("")?.join("component.wasm");
     fs::write(&component, bytes).map_err(|error| {
-        Fault::missing(format!("cannot write `{}`: {error}", component.display()))
+        BuildError::setup(format!("cannot write `{}`: {error}", component.display()))
     })?;
     Ok(component)
 }

@@ -1,28 +1,28 @@
-//! C, compiled by `zig cc`, with bindings from `bindings.rs`.
+//! Builds C with `zig cc` and the bindings of `bindings.rs`.
 
 use std::path::{Path, PathBuf};
 
 use super::project::{self, Project};
 use super::step::Step;
 use super::venv::Venv;
-use super::{Fault, bindings, debug};
+use super::{BuildError, bindings, debug};
 
-/// A stack of 1 MiB. Zig's default of 16 MiB is a quarter of a call's memory, and
+/// The option for a stack of 1 MiB. Zig's default of 16 MiB is a quarter of a call's memory, and
 /// every sandbox starts with it.
-const STACK: &str = "-Wl,-z,stack-size=1048576";
+const STACK_OPTION: &str = "-Wl,-z,stack-size=1048576";
 
-pub(super) fn build(project: &Project) -> Result<PathBuf, Fault> {
+pub(super) fn build(project: &Project) -> Result<PathBuf, BuildError> {
     let sources = project::c_files(&project.folder);
     if sources.is_empty() {
         project.file("src/tool.c")?;
     }
     project.file("wit/world.wit")?;
     let venv = Venv::open(project)?;
-    let made = bindings::generate(project)?;
+    let bindings = bindings::generate(project)?;
     let module = project.scratch("")?.join("module.wasm");
-    // Relative paths: for the compiler's messages, and because it takes a `%` or a `\` in a
-    // path for something else.
-    let inside = |path: &Path| {
+    // Relative paths make the compiler's messages shorter, and it gives `%` and `\` in a path
+    // another meaning.
+    let relative = |path: &Path| {
         path.strip_prefix(&project.folder)
             .unwrap_or(path)
             .to_owned()
@@ -43,16 +43,21 @@ pub(super) fn build(project: &Project) -> Result<PathBuf, Fault> {
             "-Wall",
             "-Wextra",
             "-Isrc",
-            STACK,
+            STACK_OPTION,
         ])
         .arg("-I")
-        .arg(inside(&made.folder))
-        .args(sources.iter().chain(&made.files).map(|file| inside(file)))
+        .arg(relative(&bindings.folder))
+        .args(
+            sources
+                .iter()
+                .chain(&bindings.files)
+                .map(|file| relative(file)),
+        )
         .arg("-o")
-        .arg(inside(&module))
+        .arg(relative(&module))
         .current_dir(&project.folder);
-    Step::new("`zig cc`", command).run().map_err(|fault| {
-        fault.fix("fix the first error above first; its file and line stand before it")
+    Step::new("`zig cc`", command).run().map_err(|error| {
+        error.fix("fix the first error above first; its file and line are before it")
     })?;
-    debug::split(project, &bindings::component(project, &module)?)
+    debug::split(project, &bindings::make_component(project, &module)?)
 }

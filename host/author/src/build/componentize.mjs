@@ -1,8 +1,8 @@
-// Compiles `src/tool.js` in the folder that it starts in, an environment of
-// `javascript.rs`: bundles the packages that `src` imports, and runs componentize-js.
-// The modules of `src` stay apart, so that errors name their lines.
+// Bundles the packages that `src` imports, and compiles `src/tool.js` with componentize-js.
+// The modules of `src` are not bundled, so that errors name their lines.
 //
-// Arguments: the folder of the WIT package, and the file of the component.
+// Runs in an environment of `javascript.rs`. Arguments: the folder of the WIT package, and the
+// file of the component.
 import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { isBuiltin } from "node:module";
@@ -10,29 +10,30 @@ import { join, relative, resolve } from "node:path";
 
 const [wit, out] = process.argv.slice(2);
 const COMPILER = "./node_modules/@bytecodealliance/componentize-js";
-// The compiler imports these two even if nothing uses them.
-const WITHOUT = ["http", "fetch-event"];
-// The most bytes of JavaScript, of the project and of packages each. Guards against: data
-// that each call, which has 64 MiB of memory, would carry.
-const MAX_CODE = 10 << 20;
-// Parts of Node.js for which npm has a package of the same name, in JavaScript alone.
+// Features that the compiler would import even if nothing uses them.
+const DISABLED_FEATURES = ["http", "fetch-event"];
+// The maximum size of JavaScript in the project, and in packages. Guards against: data that takes
+// up the memory of each call, which has 64 MiB.
+const MAX_CODE_BYTES = 10 << 20;
+// Modules of Node.js that have a pure JavaScript package of the same name on npm.
 const ON_NPM = [
   "assert", "buffer", "events", "process", "punycode", "querystring", "string_decoder", "url", "util",
 ];
-// The most errors that are shown of one build.
+// The maximum number of errors and names to show.
 const MAX_SHOWN = 20;
 
-// An error that is shown as it is: what is wrong, where, and what to do.
+// An error with a message for the author: the location, the cause, and advice.
 class Refusal extends Error {}
 
+// Parses and translates source files.
 class Sources {
   constructor(acorn, regexpu) {
     this.acorn = acorn;
     this.regexpu = regexpu;
   }
 
-  // A module's code, with regular expressions that the engine can run: it has no tables of
-  // Unicode properties, so that `\p{…}` becomes the characters themselves.
+  // Translates the regular expressions of a module for the engine. It has no tables of Unicode
+  // properties, so `\p{…}` becomes the characters themselves.
   lower(code, file) {
     if (!/\\[pP]\{/.test(code)) {
       return code;
@@ -51,7 +52,7 @@ class Sources {
       try {
         parse("script");
       } catch {
-        // The bundler names the place.
+        // The bundler reports the error.
         return code;
       }
     }
@@ -62,10 +63,10 @@ class Sources {
       if (!/\\[pP]\{/.test(text)) {
         continue;
       }
-      const place = `${file}:${token.loc.start.line}`;
+      const location = `${file}:${token.loc.start.line}`;
       if (token.type.label !== "regexp") {
         console.error(
-          `${place}: a text has \`\\p{…}\`. The engine cannot make a regular expression of it; ` +
+          `${location}: a string has \`\\p{…}\`, which the engine cannot use in a regular expression; ` +
             "write a literal, `/\\p{…}/u`, which the build translates",
         );
         continue;
@@ -82,7 +83,7 @@ class Sources {
         lowered += `${code.slice(end, token.start)}/${plain}/${flags.replace("v", "u")}`;
         end = token.end;
       } catch (error) {
-        throw new Refusal(`${place}: a regular expression that no engine knows: ${error.message}`);
+        throw new Refusal(`${location}: invalid regular expression: ${error.message}`);
       }
     }
     return lowered + code.slice(end);
@@ -98,21 +99,21 @@ class Sources {
     }
   }
 
-  // What a module of the project imports from packages: the names, and where the name of
-  // the package stands.
+  // Returns the packages that a module imports, with the imported names, and the position of the
+  // package's name.
   imports(code, file) {
     const tree = this.parse(code, file);
-    const found = [];
+    const imports = [];
     const add = (source, names) => {
       const name = source.value;
-      // `wasi:…` and the like are imports of the component.
+      // Names such as `wasi:…` are imports of the component.
       const isBare = /^[^./]/.test(name) && (!name.includes(":") || name.startsWith("node:"));
       if (isBare) {
         const { start, end, loc } = source;
-        found.push({ name, names, start, end, line: loc.start.line });
+        imports.push({ name, names, start, end, line: loc.start.line });
       }
     };
-    const named = (it) => it.value ?? it.name;
+    const nameOf = (it) => it.value ?? it.name;
     for (const node of tree.body) {
       if (node.type === "ImportDeclaration") {
         add(node.source, node.specifiers.map((it) => {
@@ -122,19 +123,20 @@ class Sources {
             case "ImportNamespaceSpecifier":
               return "*";
             default:
-              return named(it.imported);
+              return nameOf(it.imported);
           }
         }));
       } else if (node.type === "ExportNamedDeclaration" && node.source) {
-        add(node.source, node.specifiers.map((it) => named(it.local)));
+        add(node.source, node.specifiers.map((it) => nameOf(it.local)));
       } else if (node.type === "ExportAllDeclaration") {
         add(node.source, ["*"]);
       }
     }
-    return found;
+    return imports;
   }
 }
 
+// Returns the JavaScript modules in a folder.
 function modules(folder) {
   return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
     const path = join(folder, entry.name);
@@ -145,14 +147,14 @@ function modules(folder) {
   });
 }
 
-// Bundles the packages that the modules in `src` import into `packages`, and makes the
-// modules import from there.
+// Bundles the packages that modules in `src` import into `packages`, and rewrites the imports to
+// use that folder.
 async function bundle() {
   rmSync("packages", { recursive: true, force: true });
-  const acorn = await installed("acorn");
-  const regexpu = await installed("regexpu-core");
+  const acorn = await importInstalled("acorn");
+  const regexpu = await importInstalled("regexpu-core");
   if (!acorn || !regexpu) {
-    // A project that was made before packages were bundled.
+    // The project is older than the support for packages.
     return;
   }
   checkLength(modules("src").map((file) => [file, statSync(file).size]),
@@ -168,14 +170,14 @@ async function bundle() {
       if (isBuiltin(name) && !(name in pinned)) {
         throw new Refusal(
           `${file}:${line}: it imports \`${name}\`, a part of Node.js. A tool has no Node.js: ` +
-            `its kit reads files, and packages of npm that need no Node.js do the rest${onNpm(name)}`,
+            `read files with the kit, and use npm packages that need no Node.js${npmAdvice(name)}`,
         );
       }
-      const at = wanted.get(name) ?? { names: new Set(), place: `${file}:${line}` };
-      names.forEach((it) => at.names.add(it));
-      wanted.set(name, at);
-      const to = `${"../".repeat(file.split("/").length - 1)}packages/${output(name)}.js`;
-      changed += code.slice(end, start) + JSON.stringify(to);
+      const entry = wanted.get(name) ?? { names: new Set(), location: `${file}:${line}` };
+      names.forEach((it) => entry.names.add(it));
+      wanted.set(name, entry);
+      const target = `${"../".repeat(file.split("/").length - 1)}packages/${outputName(name)}.js`;
+      changed += code.slice(end, start) + JSON.stringify(target);
       end = after;
     }
     const lowered = sources.lower(changed + code.slice(end), file);
@@ -188,42 +190,45 @@ async function bundle() {
   }
 }
 
-// What to do about a part of Node.js that is a package, too.
-function onNpm(name) {
+// Returns advice on a part of Node.js that is also an npm package, or an empty string.
+function npmAdvice(name) {
   const plain = name.replace(/^node:/, "");
   return ON_NPM.includes(plain)
     ? `. \`skillhost add-library ${plain}\` pins one, which is imported as \`${plain}\``
     : "";
 }
 
-function output(name) {
+// Returns the name of a package's bundle.
+function outputName(name) {
   return name.replace(/[^A-Za-z0-9.-]/g, "_");
 }
 
+// Bundles packages with esbuild into the folder `packages`.
 async function bundlePackages(sources, wanted, pinned) {
-  const esbuild = await installed("esbuild");
+  const esbuild = await importInstalled("esbuild");
   if (!esbuild) {
-    const [[name, { place }]] = wanted;
+    const [[name, { location }]] = wanted;
     throw new Refusal(
-      `${place}: it imports the package \`${name}\`, and \`package.json\` does not name the ` +
+      `${location}: it imports the package \`${name}\`, but \`package.json\` does not name the ` +
         "bundler: copy its `devDependencies`, and `package-lock.json`, from a new project",
     );
   }
-  // A module for each package: a CommonJS package has names only where somebody asks for them.
-  const own = {
+  // Makes an entry module for each package that imports the wanted names, because a CommonJS package
+  // has no other list of its exports.
+  const entryModules = {
     name: "packages",
     setup(build) {
       build.onResolve({ filter: /^package:/ }, ({ path }) => ({ path: path.slice(8), namespace: "own" }));
       build.onLoad({ filter: /.*/, namespace: "own" }, ({ path }) => {
-        const { names, place } = wanted.get(path);
+        const { names, location } = wanted.get(path);
         const from = JSON.stringify(path);
         let contents = names.has("*") || names.size === 0 ? `export * from ${from};` : "";
         [...names].filter((name) => name !== "*").forEach((name, at) => {
-          // The bundler knows the names of ES modules alone. The others are looked at when the
+          // The bundler checks only the names of ES modules. Other names are checked when the
           // compiler runs the bundle.
-          const wrong = `${place}: the package \`${path}\` exports no \`${name}\``;
+          const message = `${location}: the package \`${path}\` exports no \`${name}\``;
           contents += `import { ${JSON.stringify(name)} as it${at} } from ${from};` +
-            `if (it${at} === undefined) throw new TypeError(${JSON.stringify(wrong)});` +
+            `if (it${at} === undefined) throw new TypeError(${JSON.stringify(message)});` +
             `export { it${at} as ${JSON.stringify(name)} };`;
         });
         return { contents, resolveDir: process.cwd() };
@@ -238,12 +243,12 @@ async function bundlePackages(sources, wanted, pinned) {
   let result;
   try {
     result = await esbuild.build({
-      entryPoints: [...wanted.keys()].map((name) => ({ in: `package:${name}`, out: output(name) })),
+      entryPoints: [...wanted.keys()].map((name) => ({ in: `package:${name}`, out: outputName(name) })),
       bundle: true, splitting: true, format: "esm", platform: "browser", target: "es2022",
-      // Some packages have a variant for browsers that needs a page's `document`.
+      // Some packages have a browser variant that needs the `document` of a page.
       conditions: ["worker", "module"], charset: "utf8", outdir: "packages", write: false, metafile: true, logLevel: "silent",
       define: { "process.env.NODE_ENV": '"production"', global: "globalThis" },
-      plugins: [own],
+      plugins: [entryModules],
     });
   } catch (error) {
     if (!error.errors) {
@@ -265,51 +270,53 @@ async function bundlePackages(sources, wanted, pinned) {
   }
 }
 
-// The package that a file belongs to.
+// Returns the package that a file belongs to.
 function owner(file) {
   const [, name] = /.*node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(file) ?? [];
   return name;
 }
 
-// Says what an error of the bundler means for a tool.
+// Returns a message about an error of the bundler, with advice for tool authors.
 function explain({ text, location }, wanted, pinned) {
   const file = location?.file ?? "";
-  const isOwn = file.startsWith("own:");
-  const place = isOwn ? wanted.get(file.slice(4))?.place : `${file}:${location?.line ?? 1}`;
-  const from = isOwn ? "it" : `the package \`${owner(file)}\``;
+  const isEntry = file.startsWith("own:");
+  const place = isEntry
+    ? wanted.get(file.slice(4))?.location
+    : `${file}:${location?.line ?? 1}`;
+  const from = isEntry ? "it" : `the package \`${owner(file)}\``;
   const [, missing] = /^Could not resolve "(.*)"$/.exec(text) ?? [];
   if (missing !== undefined && isBuiltin(missing)) {
     return `${place}: ${from} imports \`${missing}\`, a part of Node.js. A tool has no Node.js: ` +
-      `choose a package that also runs in browsers${onNpm(missing)}`;
+      `choose a package that also runs in browsers${npmAdvice(missing)}`;
   }
-  if (missing !== undefined && isOwn) {
-    return `${place}: it imports \`${missing}\`, and no package of that name is installed; ` +
+  if (missing !== undefined && isEntry) {
+    return `${place}: it imports \`${missing}\`, but no package of that name is installed; ` +
       `pin it with \`skillhost add-library ${missing}\`` +
       (pinned.length > 0 ? `; pinned are ${pinned.slice(0, MAX_SHOWN).join(", ")}` : "");
   }
   if (/No loader is configured for "\.(node|wasm)" files/.test(text)) {
-    return `${place}: ${from} needs native code, which no tool can run: choose one that is ` +
-      "JavaScript alone";
+    return `${place}: ${from} needs native code, which no tool can run: choose a package of ` +
+      "pure JavaScript";
   }
   return `${place}: ${text}`;
 }
 
-// Refuses more JavaScript than a tool may have. `sizes` pairs names with bytes.
+// Refuses too much JavaScript. `sizes` lists pairs of a name and a number of bytes.
 function checkLength(sizes, advice) {
   const length = sizes.reduce((sum, [, bytes]) => sum + bytes, 0);
-  if (length <= MAX_CODE) {
+  if (length <= MAX_CODE_BYTES) {
     return;
   }
   const megabytes = (bytes) => `${(bytes / (1 << 20)).toFixed(1)} MiB`;
   const largest = sizes.sort(([, one], [, other]) => other - one).slice(0, 3);
   throw new Refusal(
-    `${largest.map(([name, bytes]) => `${name} is ${megabytes(bytes)}`).join(", ")}: it comes to ` +
-      `${megabytes(length)} of JavaScript, and a tool may have ${megabytes(MAX_CODE)}. ${advice}`,
+    `${largest.map(([name, bytes]) => `${name} is ${megabytes(bytes)}`).join(", ")}: in total ` +
+      `${megabytes(length)} of JavaScript, but a tool may have ${megabytes(MAX_CODE_BYTES)}. ${advice}`,
   );
 }
 
-// A package of the kit, unless the project's lock has none.
-async function installed(name) {
+// Imports a package of the kit. Returns undefined if the project's lock file does not name it.
+async function importInstalled(name) {
   try {
     return await import(import.meta.resolve(name));
   } catch (error) {
@@ -320,13 +327,13 @@ async function installed(name) {
   }
 }
 
-// Sections of a core module that hold the state of the engine after it read `src`: memory,
-// globals, the number of data segments, and the segments. An edit changes nothing else.
-const STATE = new Set([5, 6, 11, 12]);
+// The ids of the sections that hold the engine's state after it has read `src`: memory, globals, and
+// the number and content of data segments. An edit of `src` changes only these.
+const STATE_SECTIONS = new Set([5, 6, 11, 12]);
 
-// The sections of a core module, each with its kind.
+// Returns the sections of a core module, each with its id.
 function sections(module) {
-  const found = [];
+  const all = [];
   for (let at = 8; at < module.length; ) {
     const start = at;
     const kind = module[at++];
@@ -337,15 +344,15 @@ function sections(module) {
       more = byte >= 0x80;
     }
     at += length;
-    found.push({ kind, bytes: module.subarray(start, at) });
+    all.push({ kind, bytes: module.subarray(start, at) });
   }
-  return found;
+  return all;
 }
 
-// Keeps what two steps of componentize-js make, which take most of its time, and depend on
-// the WIT package alone but for the engine's state: the engine with bindings in it, and the
-// engine without what the component must not import.
-async function keepEngine() {
+// Caches the results of two steps of componentize-js that take most of its time. One adds bindings to
+// the engine, the other removes disabled imports. Except for the engine's state, the results depend
+// only on the WIT package.
+async function cacheEngine() {
   const { splicer } = await import(`${COMPILER}/lib/spidermonkey-embedding-splicer.js`);
   const { spliceBindings, stubWasi } = splicer;
   const hash = createHash("sha256").update(readFileSync(`${COMPILER}/package.json`));
@@ -365,17 +372,17 @@ async function keepEngine() {
     parts.forEach((part) => key.update(part));
     return key.digest("hex");
   };
-  // Returns what is kept under a key: a module, and a record beside it.
-  const kept = (name, key) => {
+  // Returns a cached module and its record, or undefined.
+  const load = (name, key) => {
     try {
-      const { key: found, record } = JSON.parse(readFileSync(`${name}.json`, "utf8"));
-      return found === key ? { record, module: readFileSync(`${name}.wasm`) } : undefined;
+      const { key: storedKey, record } = JSON.parse(readFileSync(`${name}.json`, "utf8"));
+      return storedKey === key ? { record, module: readFileSync(`${name}.wasm`) } : undefined;
     } catch {
-      // There is none, or not a whole one.
+      // The entry is missing or incomplete.
       return undefined;
     }
   };
-  const keep = (name, key, module, record) => {
+  const store = (name, key, module, record) => {
     rmSync(`${name}.json`, { force: true });
     writeFileSync(`${name}.wasm`, module);
     writeFileSync(`${name}.json`, JSON.stringify({ key, record }));
@@ -383,37 +390,37 @@ async function keepEngine() {
 
   splicer.spliceBindings = (engine, features, source, path, world, debug) => {
     const key = keyOf([features, source, world, debug], []);
-    const found = kept("engine", key);
-    if (found) {
-      return { ...found.record, wasm: found.module };
+    const cached = load("engine", key);
+    if (cached) {
+      return { ...cached.record, wasm: cached.module };
     }
     const { wasm, ...record } = spliceBindings(engine, features, source, path, world, debug);
-    keep("engine", key, wasm, record);
+    store("engine", key, wasm, record);
     return { ...record, wasm };
   };
 
   splicer.stubWasi = (module, features, source, path, world) => {
-    const own = sections(module);
-    const state = (all) => all.filter(({ kind }) => STATE.has(kind));
-    const rest = own.filter(({ kind }) => !STATE.has(kind));
+    const original = sections(module);
+    const state = (all) => all.filter(({ kind }) => STATE_SECTIONS.has(kind));
+    const rest = original.filter(({ kind }) => !STATE_SECTIONS.has(kind));
     const key = keyOf([features, source, world], rest.map(({ bytes }) => bytes));
-    const found = kept("stubbed", key);
-    if (found) {
-      const states = state(own);
-      const whole = sections(found.module).map(({ kind, bytes }) =>
-        STATE.has(kind) ? states.shift().bytes : bytes,
+    const cached = load("stubbed", key);
+    if (cached) {
+      const states = state(original);
+      const merged = sections(cached.module).map(({ kind, bytes }) =>
+        STATE_SECTIONS.has(kind) ? states.shift().bytes : bytes,
       );
-      return Buffer.concat([module.subarray(0, 8), ...whole]);
+      return Buffer.concat([module.subarray(0, 8), ...merged]);
     }
     const stubbed = stubWasi(module, features, source, path, world);
-    const [before, after] = [own, sections(stubbed)].map((all) => state(all));
+    const [before, after] = [original, sections(stubbed)].map((all) => state(all));
     const isSame = before.length === after.length &&
       before.every(({ kind, bytes }, at) => {
         return kind === after[at].kind && Buffer.compare(bytes, after[at].bytes) === 0;
       });
-    // Otherwise the step is not one that leaves the state alone.
+    // A step that changes the state cannot be cached.
     if (isSame) {
-      keep("stubbed", key, stubbed);
+      store("stubbed", key, stubbed);
     }
     return stubbed;
   };
@@ -421,12 +428,12 @@ async function keepEngine() {
 
 try {
   await bundle();
-  await keepEngine();
+  await cacheEngine();
   const { componentize } = await import(`${COMPILER}/src/componentize.js`);
   const { component } = await componentize({
     sourcePath: "src/tool.js",
     witPath: resolve(wit),
-    disableFeatures: WITHOUT,
+    disableFeatures: DISABLED_FEATURES,
   });
   writeFileSync(out, component);
 } catch (error) {

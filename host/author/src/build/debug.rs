@@ -1,5 +1,5 @@
-//! Names and debug sections of a component in Rust or C: compiled into it for traces, and
-//! taken out of what is shipped. `trace` reads them.
+//! Removes names and debug sections from a component in Rust or C before it is shipped. `trace`
+//! reads them from the component before that.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,40 +9,38 @@ use skillhost::named_file;
 use wasm_encoder::Encode as _;
 use wasmparser::{BinaryReader, Parser};
 
-use super::Fault;
-use super::project::{BUILT_BYTES, Project};
+use super::BuildError;
+use super::project::{MAX_BUILT_BYTES, Project};
 use crate::trace::DEBUG_FILE;
 
-/// The most components and modules in one another. Guards against: a linker of the
-/// project that makes a file without end.
+/// The maximum depth of nested components and modules. Guards against: a file that overflows
+/// the stack.
 const MAX_DEPTH: usize = 16;
 
-/// Sections of a core module that a call has no use for. Those of a component stay:
-/// `inspect` shows them.
+/// Checks whether a section of a core module serves only debuggers and linkers. Sections of
+/// components stay: `inspect` shows them.
 fn is_debug(section: &str) -> bool {
     section.starts_with(".debug_")
         || ["name", "producers", "target_features", "linking"].contains(&section)
         || section.starts_with("reloc.")
 }
 
-/// Returns the component without debug sections, and keeps the whole one in `build`.
-pub(super) fn split(project: &Project, component: &Path) -> Result<PathBuf, Fault> {
+/// Returns the file of the component without debug sections, and keeps the original in `build`.
+pub(super) fn split(project: &Project, component: &Path) -> Result<PathBuf, BuildError> {
     let build = project.scratch("")?;
-    let (debug, small) = (
-        build.join(file_name(DEBUG_FILE)),
-        build.join("component.wasm"),
-    );
+    let debug_file = build.join(file_name(DEBUG_FILE));
+    let stripped_file = build.join("component.wasm");
     let split = || {
-        let whole = named_file::read(component, BUILT_BYTES)?;
-        let stripped = strip(&whole, 0)?;
-        fs::write(&debug, &whole)?;
-        fs::write(&small, stripped)?;
+        let original = named_file::read(component, MAX_BUILT_BYTES)?;
+        let stripped = strip(&original, 0)?;
+        fs::write(&debug_file, &original)?;
+        fs::write(&stripped_file, stripped)?;
         anyhow::Ok(())
     };
     split().map_err(|error| {
-        Fault::missing(format!("cannot strip `{}`: {error:#}", component.display()))
+        BuildError::setup(format!("cannot strip `{}`: {error:#}", component.display()))
     })?;
-    Ok(small)
+    Ok(stripped_file)
 }
 
 fn file_name(path: &str) -> &str {
@@ -52,10 +50,10 @@ fn file_name(path: &str) -> &str {
 /// Returns a component, or a core module, without the debug sections of its modules.
 fn strip(wasm: &[u8], depth: usize) -> anyhow::Result<Vec<u8>> {
     if depth > MAX_DEPTH {
-        bail!("it has more than {MAX_DEPTH} components in one another");
+        bail!("components are nested more than {MAX_DEPTH} deep");
     }
     const HEADER: usize = 8;
-    /// Sections of a component that hold a module, and a component.
+    /// The ids of a component's sections that hold a module or a component.
     const NESTED: [u8; 2] = [1, 4];
     let is_component = Parser::is_component(wasm);
     let mut reader = BinaryReader::new(wasm, 0);
@@ -80,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn strips_the_modules_of_a_component_and_nothing_else() {
+    fn strips_only_modules() {
         let wat = |name: &str, custom: &str| {
             let text = format!(
                 "(component (@custom \"outer\" \"kept\") (component (core module {custom} \
@@ -88,19 +86,19 @@ mod tests {
             );
             wat::parse_str(text).unwrap()
         };
-        let whole = wat(
+        let original = wat(
             "$a",
             "(@custom \".debug_line\" \"x\") (@custom \"producers\" \"\")",
         );
-        let stripped = strip(&whole, 0).unwrap();
+        let stripped = strip(&original, 0).unwrap();
         assert_eq!(stripped, strip(&wat("", ""), 0).unwrap());
         assert_eq!(stripped, strip(&stripped, 0).unwrap());
-        assert!(stripped.len() < whole.len());
+        assert!(stripped.len() < original.len());
         for kept in [&b"outer"[..], b"other"] {
             assert!(stripped.windows(kept.len()).any(|bytes| bytes == kept));
         }
         wasmparser::validate(&stripped).unwrap();
-        // Cut inside of a section.
-        assert!(strip(&whole[..whole.len() - 1], 0).is_err());
+        // It ends inside a section.
+        assert!(strip(&original[..original.len() - 1], 0).is_err());
     }
 }

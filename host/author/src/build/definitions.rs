@@ -1,12 +1,12 @@
-//! The definitions of a built component, checked for what a host would refuse beside its
-//! own tools, and for slips in schemas that no host can see. What any host refuses of a
-//! component by itself is in the crate `skillhost`.
+//! Checks the definitions of a built component for conflicts with built-in tools, and for
+//! mistakes in schemas that no host reports. The crate `skillhost` makes the checks that every
+//! host makes.
 
 use serde_json::{Map, Value};
 use skillhost::Definition;
 use skillhost::internal::built_in_names;
 
-use super::Fault;
+use super::BuildError;
 
 /// The keywords of JSON Schema, and those that OpenAPI adds.
 const KEYWORDS: [&str; 62] = [
@@ -103,78 +103,81 @@ const NAMED_SCHEMAS: [&str; 5] = [
     "properties",
 ];
 
-/// Letters that a slip of a keyword has wrong at most, and the letters of a keyword that
-/// may have so many.
-const SLIPS: [(usize, usize); 2] = [(1, 4), (2, 7)];
+/// Maximum numbers of wrong letters in a misspelled keyword, each with the shortest keyword that
+/// it applies to.
+const MAX_TYPOS: [(usize, usize); 2] = [(1, 4), (2, 7)];
 
-/// Checks the definitions of a project's tools. `source` is the file that has them.
-pub(super) fn check(tools: &[Definition], source: &str) -> Result<(), Fault> {
-    let fault = |message: String| {
-        Err(Fault::project(message).fix(format!("correct it in `{source}`; `dist` is unchanged")))
+/// Checks the definitions of a project's tools. `source` is the file that defines them.
+pub(super) fn check(tools: &[Definition], source: &str) -> Result<(), BuildError> {
+    let error = |message: String| {
+        Err(BuildError::project(message)
+            .fix(format!("correct it in `{source}`; `dist` is unchanged")))
     };
     for (at, tool) in tools.iter().enumerate() {
         let name = &tool.name;
         if built_in_names().any(|built_in| built_in == name) {
-            return fault(format!(
+            return error(format!(
                 "the tool `{name}` has the name of a built-in tool, and no host would load it; give \
                  it another name"
             ));
         }
         if tools[..at].iter().any(|other| other.name == *name) {
-            return fault(format!("two tools have the name `{name}`"));
+            return error(format!("two tools have the name `{name}`"));
         }
         let output = tool.output_schema.as_ref();
         let schemas = [("input", Some(&tool.input_schema)), ("output", output)];
         for (kind, schema) in schemas {
             if let Some(schema) = schema
-                && let Err(why) = check_object(schema, kind == "input", "")
+                && let Err(reason) = check_schema(schema, kind == "input", "")
             {
-                return fault(format!("in the {kind} schema of the tool `{name}`{why}"));
+                return error(format!("in the {kind} schema of the tool `{name}`{reason}"));
             }
         }
     }
     Ok(())
 }
 
-/// Checks a schema. The error says where in it the slip is. `is_arguments` is true for the
-/// schema of all arguments, which is closed unless it says otherwise.
-fn check_object(schema: &Map<String, Value>, is_arguments: bool, path: &str) -> Result<(), String> {
+/// Checks a schema and the schemas in it. The error gives the path of the mistake.
+///
+/// `is_arguments` is set for the schema of all arguments, which by default allows no additional
+/// properties.
+fn check_schema(schema: &Map<String, Value>, is_arguments: bool, path: &str) -> Result<(), String> {
     let place = match path {
         "" => String::new(),
         path => format!(", at `{path}`"),
     };
     for keyword in schema.keys() {
-        if let Some(meant) = meant(keyword) {
+        if let Some(suggestion) = suggest_keyword(keyword) {
             return Err(format!(
-                "{place}: `{keyword}` is no keyword of JSON Schema; did you mean `{meant}`?"
+                "{place}: `{keyword}` is not a keyword of JSON Schema; did you mean \
+                 `{suggestion}`?"
             ));
         }
     }
     if let Some(missing) = required_without_property(schema, is_arguments) {
         return Err(format!(
             "{place}: `required` names `{missing}`, which is not in `properties`, so no call could \
-             fit"
+             match"
         ));
     }
-    let inside = |keyword: &str| match path {
+    let nested_path = |keyword: &str| match path {
         "" => keyword.to_owned(),
         path => format!("{path}.{keyword}"),
     };
     for (keyword, value) in schema {
         let keyword = keyword.as_str();
         if SCHEMAS.contains(&keyword) {
-            let several = value
+            let schemas = value
                 .as_array()
                 .map_or(std::slice::from_ref(value), Vec::as_slice);
-            for schema in several.iter().filter_map(Value::as_object) {
-                check_object(schema, false, &inside(keyword))?;
+            for schema in schemas.iter().filter_map(Value::as_object) {
+                check_schema(schema, false, &nested_path(keyword))?;
             }
         }
         if NAMED_SCHEMAS.contains(&keyword) {
-            let named = value.as_object().into_iter().flatten();
-            for (name, schema) in named {
+            for (name, schema) in value.as_object().into_iter().flatten() {
                 if let Some(schema) = schema.as_object() {
-                    check_object(schema, false, &inside(&format!("{keyword}.{name}")))?;
+                    check_schema(schema, false, &nested_path(&format!("{keyword}.{name}")))?;
                 }
             }
         }
@@ -182,28 +185,28 @@ fn check_object(schema: &Map<String, Value>, is_arguments: bool, path: &str) -> 
     Ok(())
 }
 
-/// Returns the keyword that a slip of it stands for.
-fn meant(word: &str) -> Option<&'static str> {
+/// Returns the keyword that a misspelled word stands for, if any.
+fn suggest_keyword(word: &str) -> Option<&'static str> {
     if KEYWORDS.contains(&word) || word.starts_with("x-") {
         return None;
     }
-    let plain = |word: &str| word.replace(['_', '-'], "").to_lowercase();
-    let distance = |keyword: &&str| strsim::osa_distance(&plain(word), &plain(keyword));
+    let normalized = |word: &str| word.replace(['_', '-'], "").to_lowercase();
+    let distance = |keyword: &&str| strsim::osa_distance(&normalized(word), &normalized(keyword));
     let nearest = KEYWORDS.iter().min_by_key(|keyword| distance(keyword))?;
-    let is_slip = |(slips, letters): &(usize, usize)| {
-        distance(nearest) <= *slips && nearest.len() >= *letters
+    let is_typo = |(max_typos, min_length): &(usize, usize)| {
+        distance(nearest) <= *max_typos && nearest.len() >= *min_length
     };
-    (distance(nearest) == 0 || SLIPS.iter().any(is_slip)).then_some(*nearest)
+    (distance(nearest) == 0 || MAX_TYPOS.iter().any(is_typo)).then_some(*nearest)
 }
 
-/// Returns a required property that the schema refuses.
+/// Returns a required property that the same schema forbids.
 fn required_without_property(schema: &Map<String, Value>, is_arguments: bool) -> Option<&str> {
-    let closed = match schema.get("additionalProperties") {
-        // An object within is open, and still nobody means that.
+    let is_closed = match schema.get("additionalProperties") {
+        // A nested object allows more properties, but a required one is still listed on purpose.
         None => is_arguments || schema.contains_key("properties"),
-        Some(more) => *more == Value::Bool(false),
+        Some(additional) => *additional == Value::Bool(false),
     };
-    if !closed || schema.contains_key("patternProperties") {
+    if !is_closed || schema.contains_key("patternProperties") {
         return None;
     }
     let properties = schema.get("properties").and_then(Value::as_object);
@@ -219,35 +222,35 @@ mod tests {
     use super::*;
 
     fn checked(schema: Value) -> Result<(), String> {
-        check_object(schema.as_object().unwrap(), true, "")
+        check_schema(schema.as_object().unwrap(), true, "")
     }
 
     #[test]
-    fn names_the_place_of_a_slip_in_a_schema() {
+    fn names_path_of_mistake_in_schema() {
         for (schema, why) in [
             (
                 json!({"propertys": {}}),
-                ": `propertys` is no keyword of JSON Schema; did you mean `properties`?",
+                ": `propertys` is not a keyword of JSON Schema; did you mean `properties`?",
             ),
             (
                 json!({"additional_properties": false}),
-                ": `additional_properties` is no keyword of JSON Schema; did you mean `additionalProperties`?",
+                ": `additional_properties` is not a keyword of JSON Schema; did you mean `additionalProperties`?",
             ),
             (
                 json!({"properties": {"a": {"descripton": "x"}}}),
-                ", at `properties.a`: `descripton` is no keyword of JSON Schema; did you mean `description`?",
+                ", at `properties.a`: `descripton` is not a keyword of JSON Schema; did you mean `description`?",
             ),
             (
                 json!({"properties": {"a": {"items": {"anyOf": [{"minimun": 1}]}}}}),
-                ", at `properties.a.items.anyOf`: `minimun` is no keyword of JSON Schema; did you mean `minimum`?",
+                ", at `properties.a.items.anyOf`: `minimun` is not a keyword of JSON Schema; did you mean `minimum`?",
             ),
             (
                 json!({"required": ["a"]}),
-                ": `required` names `a`, which is not in `properties`, so no call could fit",
+                ": `required` names `a`, which is not in `properties`, so no call could match",
             ),
             (
                 json!({"properties": {"a": {"properties": {"b": {}}, "required": ["c"]}}}),
-                ", at `properties.a`: `required` names `c`, which is not in `properties`, so no call could fit",
+                ", at `properties.a`: `required` names `c`, which is not in `properties`, so no call could match",
             ),
         ] {
             assert_eq!(checked(schema.clone()).unwrap_err(), why, "{schema}");
@@ -255,15 +258,15 @@ mod tests {
     }
 
     #[test]
-    fn accepts_schemas_without_a_slip() {
+    fn accepts_correct_schemas() {
         for schema in [
             json!({}),
             json!({"type": "object", "properties": {"required": {"type": "string"}, "minimun": {}}, "required": ["required"]}),
-            // Annotations of one's own.
+            // Custom annotations.
             json!({"x-minimun": 1, "notes": 1, "properties": {"a": {"unit": "m", "default": {"typ": 1}, "enum": [{"typ": 1}]}}}),
             json!({"required": ["a"], "additionalProperties": true}),
             json!({"required": ["a"], "patternProperties": {"^a": {}}}),
-            // A choice of required properties, whose schemas stand around it.
+            // Alternatives of required properties, which the outer schema defines.
             json!({"properties": {"a": {}, "b": {}}, "anyOf": [{"required": ["a"]}, {"required": ["b"]}]}),
         ] {
             assert_eq!(checked(schema.clone()), Ok(()), "{schema}");
@@ -271,27 +274,26 @@ mod tests {
     }
 
     #[test]
-    fn a_keyword_is_no_slip_of_another() {
+    fn accepts_every_keyword() {
         for keyword in KEYWORDS {
-            assert_eq!(meant(keyword), None, "{keyword}");
+            assert_eq!(suggest_keyword(keyword), None, "{keyword}");
         }
         assert!(KEYWORDS.is_sorted());
     }
 
-    /// What the kits and the built-in tools say of themselves has no slip.
     #[test]
-    fn accepts_the_definitions_of_built_in_tools_under_other_names() {
+    fn accepts_schemas_of_built_in_tools() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../sandbox/components");
         let mut checked = 0;
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
-            if path.extension().is_none_or(|found| found != "json") {
+            if path.extension().is_none_or(|extension| extension != "json") {
                 continue;
             }
             let definitions: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
             for definition in definitions.as_array().unwrap() {
                 let schema = definition["input_schema"].as_object().unwrap();
-                assert_eq!(check_object(schema, true, ""), Ok(()), "{definition}");
+                assert_eq!(check_schema(schema, true, ""), Ok(()), "{definition}");
                 checked += 1;
             }
         }

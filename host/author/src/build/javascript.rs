@@ -1,13 +1,12 @@
-//! JavaScript, compiled by componentize-js. `componentize.mjs` runs it in Node.js, and
-//! bundles the packages that the project imports.
+//! Builds JavaScript with componentize-js. `componentize.mjs` runs it in Node.js, and bundles the
+//! packages that the project imports.
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::Fault;
+use super::BuildError;
 use super::environment::{Environment, Recipe};
 use super::npm_lock;
 use super::project::Project;
@@ -15,18 +14,18 @@ use super::search::SearchPath;
 use super::step::{self, Step};
 
 /// The oldest Node.js that the compiler runs on.
-const OLDEST: u32 = 20;
-/// The compiler's place in an environment.
+const MIN_NODE_VERSION: u32 = 20;
+/// The path of the compiler in an environment.
 const COMPILER: &str = "node_modules/@bytecodealliance/componentize-js/src/cli.js";
 const SOURCE: &str = "src/tool.js";
-/// The script that bundles and compiles.
+/// The script that bundles packages and compiles.
 const SCRIPT: &str = include_str!("componentize.mjs");
 const SCRIPT_NAME: &str = "componentize.mjs";
 
-pub(super) fn build(project: &Project) -> Result<PathBuf, Fault> {
+pub(super) fn build(project: &Project) -> Result<PathBuf, BuildError> {
     project.file(SOURCE)?;
     project.file("wit/world.wit")?;
-    let node = node(&project.programs)?;
+    let node = find_node(&project.programs)?;
     let recipe = Recipe {
         kind: "javascript",
         locks: &[
@@ -39,32 +38,33 @@ pub(super) fn build(project: &Project) -> Result<PathBuf, Fault> {
     let environment = Environment::open(project, &recipe, |folder| {
         install(&project.programs, folder)
     })?;
-    // The sources import from `node_modules`, so they must lie beside it.
+    // The sources import from `node_modules`, so they must be beside it.
     environment.copy(project, "src")?;
     let step = |name, arguments: &[&OsStr]| {
         let mut command = project.programs.command(&node);
         command.args(arguments).current_dir(&environment.folder);
         let mut step = Step::new(name, command);
-        step.alias = Some(format!("{}/", environment.folder.display()));
+        step.hidden_prefix = Some(format!("{}/", environment.folder.display()));
         step
     };
-    for file in modules(&environment.folder) {
+    for file in source_modules(&environment.folder) {
         let mut step = step(
             "reading the project's JavaScript files",
             &["--check".as_ref(), file.as_os_str()],
         );
-        step.is_noise = is_trace;
+        step.is_noise = is_stack_trace;
         step.run()?;
     }
     let component = project.scratch("")?.join("component.wasm");
     let script = environment.folder.join(SCRIPT_NAME);
-    fs::write(&script, SCRIPT)
-        .map_err(|error| Fault::missing(format!("cannot write `{}`: {error}", script.display())))?;
+    fs::write(&script, SCRIPT).map_err(|error| {
+        BuildError::setup(format!("cannot write `{}`: {error}", script.display()))
+    })?;
     let mut step = step("`componentize-js`", &[SCRIPT_NAME.as_ref()]);
     step.command.arg(project.folder.join("wit")).arg(&component);
     step.is_noise = is_noise;
-    step.run().map_err(|fault| {
-        fault
+    step.run().map_err(|error| {
+        error
             .fix("the compiler runs `src/tool.js` once; an error thrown there is shown above")
             .fix(
                 "`src/tool.js` must export `tools`; it may import modules of `src`, and packages \
@@ -74,51 +74,48 @@ pub(super) fn build(project: &Project) -> Result<PathBuf, Fault> {
     Ok(component)
 }
 
-/// Options by which npm says within seconds that it reaches no registry: it would wait for
-/// a minute, and print nothing.
+/// Options that let npm report within seconds that it cannot reach its registry. By default it
+/// retries for a minute, and prints nothing.
 const SHORT_RETRIES: [&str; 2] = [
     "--fetch-retry-mintimeout=1000",
     "--fetch-retry-maxtimeout=5000",
 ];
 
-/// Installs the packages of the lock file.
-fn install(programs: &SearchPath, environment: &Path) -> Result<(), Fault> {
-    npm_lock::admit(environment)?;
+/// Installs the packages of the lock file into an environment.
+fn install(programs: &SearchPath, environment: &Path) -> Result<(), BuildError> {
+    npm_lock::restrict_to_registry(environment)?;
     let command = npm(programs, "ci", environment)?;
     let mut step = Step::new("`npm ci`", command);
     step.is_noise = is_npm_noise;
-    step.run().map_err(|fault| {
-        fault
+    step.run().map_err(|error| {
+        error
             .fix(
                 "it needs the npm registry; after a change of `package.json`, update \
                  `package-lock.json` with `npm install --package-lock-only --ignore-scripts`",
             )
             .fix(
-                "if it says EINTEGRITY, the registry has other bytes than those that were pinned: \
+                "EINTEGRITY means that the registry has other bytes than those that were pinned: \
                  find out why before you pin them with `skillhost add-library`",
             )
     })?;
-    match link(&environment.join("node_modules")) {
-        Ok(Some(link)) => Err(Fault::project(format!(
-            "`package-lock.json` makes `{}` a link to a folder",
-            link.strip_prefix(environment).unwrap_or(&link).display()
-        ))
-        .fix("use packages of the npm registry; put your own modules into `src`")),
-        Ok(None) if environment.join(COMPILER).is_file() => Ok(()),
-        _ => Err(
-            Fault::project("`package-lock.json` does not name componentize-js")
+    if !environment.join(COMPILER).is_file() {
+        return Err(
+            BuildError::project("`package-lock.json` does not name componentize-js")
                 .fix("copy the lock file from a new project of `skillhost new`"),
-        ),
+        );
     }
+    Ok(())
 }
 
-/// Makes a command of npm for a folder that has been admitted.
-pub(super) fn npm(programs: &SearchPath, verb: &str, folder: &Path) -> Result<Command, Fault> {
-    let npm = programs.find("npm").map_err(|fault| fault.fix(HOW))?;
+/// Returns an npm command that runs in a folder, which [`npm_lock`] must have checked.
+pub(super) fn npm(programs: &SearchPath, verb: &str, folder: &Path) -> Result<Command, BuildError> {
+    let npm = programs
+        .find("npm")
+        .map_err(|error| error.fix(NODE_ADVICE))?;
     let mut command = programs.command(npm);
     command
         .arg(verb)
-        // Otherwise npm would take a folder above for the project, and its settings.
+        // Otherwise npm could use a parent folder as the project, and its settings.
         .arg("--prefix")
         .arg(folder)
         .args(["--workspaces=false", "--ignore-scripts"])
@@ -128,67 +125,50 @@ pub(super) fn npm(programs: &SearchPath, verb: &str, folder: &Path) -> Result<Co
     Ok(command)
 }
 
-/// Finds a package that is a link. Guards against: a lock file that replaces one of
-/// the compiler's own packages by a folder of the project's sources.
-fn link(folder: &Path) -> io::Result<Option<PathBuf>> {
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        let kind = entry.file_type()?;
-        if kind.is_symlink() {
-            return Ok(Some(entry.path()));
-        }
-        // `.bin` holds links to programs; none of them runs.
-        if kind.is_dir()
-            && entry.file_name() != ".bin"
-            && let Some(found) = link(&entry.path())?
-        {
-            return Ok(Some(found));
-        }
-    }
-    Ok(None)
-}
-
-const HOW: &str = "get Node.js with npm from https://nodejs.org, or as your system's packages \
+const NODE_ADVICE: &str = "get Node.js with npm from https://nodejs.org, or as your system's packages \
                    `nodejs` and `npm`";
 
-fn node(programs: &SearchPath) -> Result<PathBuf, Fault> {
-    let needed = format!("Node.js {OLDEST} or newer is needed");
-    let node = programs.find("node");
-    let node = node.map_err(|fault| fault.fix(&needed).fix(HOW))?;
+/// Returns the machine's Node.js if it is new enough.
+fn find_node(programs: &SearchPath) -> Result<PathBuf, BuildError> {
+    let needed = format!("Node.js {MIN_NODE_VERSION} or newer is needed");
+    let node = programs
+        .find("node")
+        .map_err(|error| error.fix(&needed).fix(NODE_ADVICE))?;
     let mut command = programs.command(&node);
-    // A version manager reads settings from the folder that it starts in.
+    // A version manager reads settings from the current folder.
     command.arg("--version").current_dir("/");
-    let version = step::ask(&mut command);
-    let version = version.as_deref().unwrap_or_default();
+    let version = step::output(&mut command).unwrap_or_default();
     let major = version.trim_start_matches('v').split('.').next();
     match major.and_then(|major| major.parse::<u32>().ok()) {
-        Some(major) if major >= OLDEST => Ok(node),
-        _ => Err(Fault::missing(format!(
+        Some(major) if major >= MIN_NODE_VERSION => Ok(node),
+        _ => Err(BuildError::setup(format!(
             "`{}` is Node.js {version}; {needed}",
             node.display()
         ))
-        .fix(HOW)),
+        .fix(NODE_ADVICE)),
     }
 }
 
-/// Returns the project's own modules, those in `src`.
-fn modules(folder: &Path) -> Vec<PathBuf> {
+/// Returns the project's own modules in `src`, sorted.
+fn source_modules(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(folder.join("src")) else {
         return Vec::new();
     };
-    let paths = entries.flatten().map(|entry| entry.path());
-    let is_module = |path: &PathBuf| path.extension().is_some_and(|found| found == "js");
-    let mut found: Vec<PathBuf> = paths.filter(is_module).collect();
-    found.sort();
-    found
+    let mut modules: Vec<PathBuf> = entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "js"))
+        .collect();
+    modules.sort();
+    modules
 }
 
-/// Checks whether a line is about npm's own code: a trace, or the parts of an error.
+/// Checks whether a line is about npm's own code: a stack trace, or the members of an error.
 pub(super) fn is_npm_noise(line: &str) -> bool {
     let Some(text) = line.strip_prefix("npm error") else {
         return false;
     };
-    // What npm says itself has one space before it.
+    // npm's own messages have one space before them.
     text.starts_with("   ")
         || ["", "}"].contains(&text.trim())
         || text.contains("A complete log of this run")
@@ -196,7 +176,7 @@ pub(super) fn is_npm_noise(line: &str) -> bool {
 
 /// Checks whether a line is about the compiler's own code or Node's.
 fn is_noise(line: &str) -> bool {
-    const OWN: [&str; 5] = [
+    const COMPILER_LINES: [&str; 5] = [
         "throw new Error(err);",
         "^",
         "Stack:",
@@ -204,7 +184,7 @@ fn is_noise(line: &str) -> bool {
         "",
     ];
     let line = line.trim();
-    OWN.contains(&line)
+    COMPILER_LINES.contains(&line)
         || line.starts_with("at ")
         || line.starts_with('@')
         || line.starts_with("Node.js v")
@@ -212,8 +192,9 @@ fn is_noise(line: &str) -> bool {
         || (line.starts_with("file:///") && line.contains("/node_modules/"))
 }
 
-/// Does the same for a file that does not parse: there a line marks the place.
-fn is_trace(line: &str) -> bool {
+/// Checks whether a line is a stack trace of Node. Other than [`is_noise`], keeps the line that
+/// marks the column of a syntax error.
+fn is_stack_trace(line: &str) -> bool {
     let line = line.trim();
     line.is_empty() || line.starts_with("at ") || line.starts_with("Node.js v")
 }
@@ -228,20 +209,20 @@ mod tests {
             "src/tool.js:5:16 ReferenceError: FIFTY is not defined",
             "Exception while evaluating top-level script",
         ] {
-            assert!(!is_noise(line) && !is_trace(line), "{line}");
+            assert!(!is_noise(line) && !is_stack_trace(line), "{line}");
         }
         for line in [
             "    at wrapSafe (node:internal/modules/cjs/loader:1464:18)",
             "Node.js v20.20.2",
             "",
         ] {
-            assert!(is_noise(line) && is_trace(line), "{line}");
+            assert!(is_noise(line) && is_stack_trace(line), "{line}");
         }
-        assert!(is_noise("          ^") && !is_trace("          ^"));
+        assert!(is_noise("          ^") && !is_stack_trace("          ^"));
     }
 
     #[test]
-    fn keeps_only_what_npm_says_itself() {
+    fn keeps_only_npms_messages() {
         for line in [
             "npm error code ECONNREFUSED",
             "npm error FetchError: request to http://127.0.0.1:9/yallist failed",

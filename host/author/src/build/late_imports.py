@@ -1,9 +1,11 @@
-"""Finds the imports that functions make when they run, and what one module hides of
-another. A call finds no files of modules, so that the kit imports these when the component
-is built: `skillhost_imports.py` reads the module that this script writes.
+"""Finds the imports in functions, missing modules, and modules that hide one another.
 
-Arguments: the file to write, the folder to search, and for a project the folder of its
-libraries, or nothing. No code of the folder is run.
+A call cannot load modules from files, so the kit imports these modules when the component is
+built: `skillhost_imports.py` reads the module that this script writes. The script runs no code of
+the project.
+
+Arguments: the file to write, the folder to search, and the folder of a project's libraries if it
+has any.
 """
 
 import ast
@@ -15,41 +17,41 @@ import os
 import pathlib
 import sys
 
-out, root, *beside = sys.argv[1:]
-# Calls with the name of an encoding among their arguments.
-CODING = {
+out, root, *library_folders = sys.argv[1:]
+# Functions that take the name of an encoding.
+ENCODING_FUNCTIONS = {
     "bytes", "decode", "encode", "getdecoder", "getencoder", "getreader", "getwriter", "lookup",
     "open", "read_text", "str", "TextIOWrapper", "write_text",
 }
-# What `componentize-py` and the kit put beside the project's modules.
+# Modules that `componentize-py` and the kit add to the project's modules.
 KIT = {
     "componentize_py_async_support", "componentize_py_runtime", "componentize_py_types",
     "poll_loop", "skillhost_app", "skillhost_imports", "skillhost_kit", "skillhost_late",
     "skillhost_late_libraries", "tool", "wit_world",
 }
-# The folders of a project that hold no modules.
-NO_MODULES = {"build", "cases", "dist", "skills", "wit", "__pycache__"}
-# Modules that cannot do their work in a sandbox without network, processes and terminals.
-# They are large, and a call that wants one fails either way.
+# The folders of a project without modules.
+EXCLUDED_FOLDERS = {"build", "cases", "dist", "skills", "wit", "__pycache__"}
+# Large modules that are useless in a sandbox without network, processes and terminals. A call that
+# needs one fails in any case.
 USELESS = {
     "asyncio", "ctypes", "ftplib", "http.client", "http.server", "multiprocessing", "pdb", "smtplib",
     "socket", "ssl", "subprocess", "tkinter", "unittest", "urllib.request", "webbrowser",
 }
-# Modules of the compiler's Python that an older one of the machine does not know.
+# Modules of the compiler's Python that the machine's Python may not have.
 NEWER = {"annotationlib", "compression", "tomllib"}
-# The most files that are read. Guards against: a library that keeps a build busy.
+# The maximum number of files to read. Guards against: a library that keeps a build busy.
 MAX_FILES = 5000
 
 
-class Late(ast.NodeVisitor):
-    """The late imports of one module: pairs of a module and names in it."""
+class LateImports(ast.NodeVisitor):
+    """Collects the imports in functions of a module, as pairs of a module and names in it."""
 
     def __init__(self, package):
         self.package = package
         self.depth = 0
-        self.guarded = 0
-        self.found = set()
-        # The lines of imports that nothing catches.
+        self.try_depth = 0
+        self.imports = set()
+        # The line of each import outside a `try`.
         self.lines = {}
 
     def _function(self, node):
@@ -60,39 +62,39 @@ class Late(ast.NodeVisitor):
     visit_FunctionDef = visit_AsyncFunctionDef = visit_Lambda = _function
 
     def visit_Try(self, node):
-        self.guarded += 1
+        self.try_depth += 1
         self.generic_visit(node)
-        self.guarded -= 1
+        self.try_depth -= 1
 
-    def _at(self, module, node):
-        if not self.guarded:
+    def _note_line(self, module, node):
+        if not self.try_depth:
             self.lines.setdefault(module, node.lineno)
 
     def visit_Import(self, node):
         if self.depth:
-            self.found |= {(alias.name, ()) for alias in node.names}
+            self.imports |= {(alias.name, ()) for alias in node.names}
             for alias in node.names:
-                self._at(alias.name, node)
+                self._note_line(alias.name, node)
 
     def visit_ImportFrom(self, node):
         package = self.package.split(".") if self.package else []
         if not self.depth or node.level > len(package):
             return
-        above = package[: len(package) - node.level + 1] if node.level else []
-        base = ".".join(above + ([node.module] if node.module else []))
+        parents = package[: len(package) - node.level + 1] if node.level else []
+        base = ".".join(parents + ([node.module] if node.module else []))
         names = tuple(sorted(alias.name for alias in node.names if alias.name != "*"))
-        self.found.add((base, names))
-        self._at(base, node)
+        self.imports.add((base, names))
+        self._note_line(base, node)
 
     def visit_Attribute(self, node):
-        # The interpreter imports it at the first call.
+        # The interpreter imports `_strptime` at the first call.
         if node.attr == "strptime":
-            self.found.add(("_strptime", ()))
+            self.imports.add(("_strptime", ()))
         self.generic_visit(node)
 
     def visit_Call(self, node):
         name = getattr(node.func, "attr", getattr(node.func, "id", None))
-        if name in CODING:
+        if name in ENCODING_FUNCTIONS:
             for argument in [*node.args, *(keyword.value for keyword in node.keywords)]:
                 if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
                     self._encoding(argument.value)
@@ -105,18 +107,18 @@ class Late(ast.NodeVisitor):
             return
         module = encodings.normalize_encoding(name).lower()
         module = encodings.aliases.aliases.get(module, module)
-        self.found.add((f"encodings.{module}", ()))
+        self.imports.add((f"encodings.{module}", ()))
 
 
 def modules(folder):
-    """The modules of a folder: their names, packages and files."""
+    """Yields the name, package and file of each module in a folder."""
     files = []
     for place, folders, names in os.walk(folder):
-        # An author's own environment is no part of the tool.
+        # A virtual environment of the author is not part of the tool.
         folders[:] = [
             name for name in sorted(folders)
             if name.isidentifier() and not os.path.exists(f"{place}/{name}/pyvenv.cfg")
-            and not (place == folder and name in NO_MODULES)
+            and not (place == folder and name in EXCLUDED_FOLDERS)
         ]
         files += [pathlib.Path(place, name) for name in sorted(names) if name.endswith(".py")]
         if len(files) > MAX_FILES:
@@ -130,29 +132,29 @@ def modules(folder):
 
 
 def top_level(folder):
-    """The modules and packages that a folder has at its top, and where."""
-    found = {}
+    """Returns the top-level modules and packages of a folder, with their paths."""
+    paths = {}
     for path in sorted(pathlib.Path(folder).iterdir()):
         if path.suffix in (".py", ".so", ".pyd"):
-            found[path.name.split(".")[0]] = path.name
+            paths[path.name.split(".")[0]] = path.name
         elif path.is_dir() and any(path.glob("*.py")):
-            found[path.name] = path.name + "/"
-    return found
+            paths[path.name] = path.name + "/"
+    return paths
 
 
 def owner(folder, name):
-    """The library that has a module."""
+    """Returns the name of the library that contains a module."""
     for library in importlib.metadata.distributions(path=[folder]):
         if any(file.parts[0].split(".")[0] == name for file in library.files or []):
             return library.metadata["Name"]
     return name
 
 
-def missing(trees):
-    """Lines on modules that `tool`, or what it imports of the project, imports and nobody has."""
+def missing_modules(trees):
+    """Yields a message for each missing module that `tool`, or a module it needs, imports."""
     known = set(sys.stdlib_module_names) | KIT | NEWER
-    for folder in [root, *beside]:
-        # A package may have no Python file at its top.
+    for folder in [root, *library_folders]:
+        # A package may have no Python file at its top level.
         known |= {entry.name.split(".")[0] for entry in pathlib.Path(folder).iterdir()}
     waiting, seen = ["tool"], set()
     while waiting:
@@ -161,7 +163,7 @@ def missing(trees):
             continue
         seen.add(name)
         path, tree = trees[name]
-        # An import in a `try`, an `if` or a function may be one that never runs.
+        # An import in a `try`, an `if` or a function may never run.
         for node in tree.body:
             if isinstance(node, ast.Import):
                 wanted = [alias.name for alias in node.names]
@@ -172,50 +174,50 @@ def missing(trees):
             waiting += wanted
             for top in (module.split(".")[0] for module in wanted):
                 if top not in known:
-                    yield f"{path}:{node.lineno}: {absent(top, known)}"
+                    yield f"{path}:{node.lineno}: {missing_message(top, known)}"
 
 
-def absent(module, known):
-    """Says that nobody has a module, and what to do."""
+def missing_message(module, known):
+    """Returns the message about a missing module, with advice."""
     pinned = sorted(
-        library.metadata["Name"] for folder in beside
+        library.metadata["Name"] for folder in library_folders
         for library in importlib.metadata.distributions(path=[folder])
     )
-    near = difflib.get_close_matches(module, sorted(known), 1)
-    meant = f"; did you mean `{near[0]}`?" if near else "."
-    return (f"`{module}` is neither in the project, nor in Python, nor pinned{meant} "
+    similar = difflib.get_close_matches(module, sorted(known), 1)
+    suggestion = f"; did you mean `{similar[0]}`?" if similar else "."
+    return (f"`{module}` is neither in the project, nor in Python, nor pinned{suggestion} "
             f"`skillhost add-library NAME` pins a library; pinned are {', '.join(pinned) or 'none'}")
 
 
-def shadows(libraries):
-    """Lines on modules of libraries that another module of the same name hides."""
+def hidden_modules(libraries):
+    """Yields a message for each library module that another module of the same name hides."""
     own = top_level(root)
     for name in sorted(top_level(libraries)):
         if name in KIT:
             yield (f"the library `{owner(libraries, name)}` has a module `{name}`, and so has the "
-                   "kit: a tool could import only one of them; choose another library")
+                   "kit: a tool can import only one of them; choose another library")
         elif name in own:
             yield (f"{own[name]}:1: the library `{owner(libraries, name)}` has a module `{name}` "
                    "too, which this one hides; rename this one")
 
 
-late, places, trees = {}, {}, {}
+late, locations, trees = {}, {}, {}
 for name, package, path in modules(root):
-    visitor = Late(package)
+    visitor = LateImports(package)
     try:
         tree = ast.parse(path.read_bytes())
         visitor.visit(tree)
     except (SyntaxError, ValueError, RecursionError):
-        # Python reports it where the module is imported.
+        # Python reports the error when the module is imported.
         continue
     trees[name] = (path.relative_to(root), tree)
-    found = [(module, names) for module, names in visitor.found if module not in USELESS]
-    if found:
-        late[name] = sorted(found)
-        place = path.relative_to(root)
-        places |= {(name, module): f"{place}:{line}" for module, line in visitor.lines.items()}
-pathlib.Path(out).write_text(f"BY_MODULE = {late!r}\nPLACES = {places!r}\n")
-wrong = [line for libraries in beside for line in shadows(libraries)]
-wrong += missing(trees)
-if wrong:
-    sys.exit("\n".join(wrong))
+    imports = [(module, names) for module, names in visitor.imports if module not in USELESS]
+    if imports:
+        late[name] = sorted(imports)
+        file = path.relative_to(root)
+        locations |= {(name, module): f"{file}:{line}" for module, line in visitor.lines.items()}
+pathlib.Path(out).write_text(f"BY_MODULE = {late!r}\nPLACES = {locations!r}\n")
+errors = [message for libraries in library_folders for message in hidden_modules(libraries)]
+errors += missing_modules(trees)
+if errors:
+    sys.exit("\n".join(errors))

@@ -1,7 +1,8 @@
 //! Merges the core modules of a component that share its memory into one module.
-//! componentize-py leaves CPython and its libraries as ten modules, and each call
-//! would fill the table that they share and look thousands of imports up. `plan` says
-//! what there is, and `module` merges the modules. Here is the component around them.
+//!
+//! componentize-py leaves CPython and its libraries as ten modules, and each call would fill the
+//! table that they share and resolve thousands of imports. `plan` chooses the modules, `module`
+//! merges them, and this file writes the component around them.
 
 mod module;
 mod plan;
@@ -20,10 +21,10 @@ use wasmparser::{
     CanonicalFunction, Chunk, ComponentAlias, ExternalKind, Instance, Parser, Payload,
 };
 
-use plan::{CoreInstance, Item, Plan, uses};
+use plan::{CoreInstance, Item, Plan, used_items};
 
-/// Merges the modules of a component that share its memory. What it exports and
-/// imports stays the same.
+/// Merges the modules of a component that share its memory. Its exports and imports stay the
+/// same.
 pub(super) fn merge(component: &[u8]) -> anyhow::Result<Vec<u8>> {
     let payloads = payloads(component)?;
     let plan = Plan::read(component, &payloads)?;
@@ -41,13 +42,13 @@ pub(super) fn merge(component: &[u8]) -> anyhow::Result<Vec<u8>> {
     Ok(writer.component.finish())
 }
 
-/// Returns the component's own sections.
+/// Returns the component's own sections, and not those of nested modules and components.
 fn payloads(component: &[u8]) -> anyhow::Result<Vec<Payload<'_>>> {
     let mut parser = Parser::new(0);
-    let (mut rest, mut found) = (component, Vec::new());
+    let (mut rest, mut payloads) = (component, Vec::new());
     while !rest.is_empty() {
         let Chunk::Parsed { consumed, payload } = parser.parse(rest, true)? else {
-            bail!("the component is cut off");
+            bail!("the component is truncated");
         };
         rest = &rest[consumed..];
         if let Payload::ModuleSection {
@@ -59,12 +60,12 @@ fn payloads(component: &[u8]) -> anyhow::Result<Vec<Payload<'_>>> {
         {
             rest = &rest[unchecked_range.len()..];
         }
-        found.push(payload);
+        payloads.push(payload);
     }
-    Ok(found)
+    Ok(payloads)
 }
 
-/// A core item of a component: its kind, and its index among those of the kind.
+/// A core item of a component: its kind, and its index within that kind.
 type ItemId = (Kind, u32);
 
 /// The kinds of core items that modules share.
@@ -85,7 +86,7 @@ impl TryFrom<ExternalKind> for Kind {
             ExternalKind::Table => Self::Table,
             ExternalKind::Memory => Self::Memory,
             ExternalKind::Global => Self::Global,
-            other => bail!("no {other:?} can be merged"),
+            other => bail!("cannot merge modules that share a {other:?}"),
         })
     }
 }
@@ -101,12 +102,12 @@ impl From<Kind> for ExportKind {
     }
 }
 
-/// An item that something uses before it is there.
+/// An item that is used before it is defined.
 #[derive(Debug, thiserror::Error)]
-#[error("there is no {0:?} {1}")]
+#[error("{0:?} {1} is not defined")]
 struct MissingItem(Kind, u32);
 
-/// New indices by old ones. What is not written yet has none.
+/// A map from old to new indices. Items that are not written yet have no new index.
 #[derive(Default)]
 struct IndexMap {
     new: Vec<Option<u32>>,
@@ -123,7 +124,7 @@ impl IndexMap {
         self.new.push(Some(next));
     }
 
-    /// Returns the index of something that is written now and had none.
+    /// Returns the new index of an item that has no old index.
     fn next(&mut self) -> u32 {
         self.written += 1;
         self.written - 1
@@ -134,14 +135,15 @@ impl IndexMap {
     }
 }
 
+/// Writes the new component.
 struct Writer<'a> {
     plan: &'a Plan<'a>,
     component: Component,
     modules: IndexMap,
     instances: IndexMap,
     items: BTreeMap<Kind, IndexMap>,
-    /// The instance of the merged module. It is written when its exports are first
-    /// used, and then all that it imports is there.
+    /// The instance of the merged module. It is written when its exports are first used: by then
+    /// its imports are defined.
     merged: Option<u32>,
 }
 
@@ -177,7 +179,7 @@ impl Writer<'_> {
             Payload::ComponentCanonicalSection(section) => {
                 for function in section {
                     let function = function?;
-                    for id in uses(&function)? {
+                    for id in used_items(&function)? {
                         self.ensure(id)?;
                     }
                     let is_core = !matches!(function, CanonicalFunction::Lift { .. });
@@ -189,7 +191,7 @@ impl Writer<'_> {
                     }
                 }
             }
-            // Names of what has other indices now.
+            // It names items by their old indices.
             Payload::CustomSection(section) if section.name() == "component-name" => {}
             other => {
                 let mut component = std::mem::take(&mut self.component);
@@ -254,15 +256,15 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Writes an alias of an item of the merged module if it has none yet.
+    /// Writes an alias of an item of the merged module unless it already has one.
     fn ensure(&mut self, id: ItemId) -> anyhow::Result<()> {
         let (kind, index) = id;
-        if !self.plan.is_of_member(id) || self.new_index(id).is_some() {
+        if !self.plan.is_member_export(id) || self.new_index(id).is_some() {
             return Ok(());
         }
         let instance = match self.merged {
             Some(instance) => instance,
-            None => self.merged()?,
+            None => self.write_merged_module()?,
         };
         let mut section = ComponentAliasSection::new();
         section.alias(Alias::CoreInstanceExport {
@@ -277,8 +279,8 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Writes the merged module and its instance.
-    fn merged(&mut self) -> anyhow::Result<u32> {
+    /// Writes the merged module and its instance. Returns the index of the instance.
+    fn write_merged_module(&mut self) -> anyhow::Result<u32> {
         let plan = self.plan;
         let members: Vec<_> = (0..)
             .zip(&plan.instances)
@@ -287,7 +289,7 @@ impl Writer<'_> {
                 _ => None,
             })
             .collect();
-        let used = plan.used.iter().filter(|id| plan.is_of_member(**id));
+        let used = plan.used.iter().filter(|id| plan.is_member_export(**id));
         let exports = used.filter_map(|&id| match plan.item(id)? {
             Item::Export { instance, name } => Some((id, (instance, name))),
             Item::Lowered { .. } => None,
@@ -300,7 +302,7 @@ impl Writer<'_> {
         let imports = merged.imports.iter().map(|&index| {
             let id = (Kind::Function, index);
             let new = self.new_index(id);
-            let new = new.context("a module imports what is defined later")?;
+            let new = new.context("a module imports an item that is defined later")?;
             Ok((module::export_name(id), ExportKind::Func, new))
         });
         let imports: Vec<_> = imports.collect::<anyhow::Result<_>>()?;
@@ -322,7 +324,7 @@ impl Writer<'_> {
         self.items.get(&kind)?.get(index)
     }
 
-    fn written(&self, kind: Kind, index: u32) -> Result<u32, Error<MissingItem>> {
+    fn require(&self, kind: Kind, index: u32) -> Result<u32, Error<MissingItem>> {
         let missing = Error::UserError(MissingItem(kind, index));
         self.new_index((kind, index)).ok_or(missing)
     }
@@ -332,24 +334,24 @@ impl Reencode for Writer<'_> {
     type Error = MissingItem;
 
     fn function_index(&mut self, index: u32) -> Result<u32, Error<MissingItem>> {
-        self.written(Kind::Function, index)
+        self.require(Kind::Function, index)
     }
 
     fn table_index(&mut self, index: u32) -> Result<u32, Error<MissingItem>> {
-        self.written(Kind::Table, index)
+        self.require(Kind::Table, index)
     }
 
     fn memory_index(&mut self, index: u32) -> Result<u32, Error<MissingItem>> {
-        self.written(Kind::Memory, index)
+        self.require(Kind::Memory, index)
     }
 
     fn global_index(&mut self, index: u32) -> Result<u32, Error<MissingItem>> {
-        self.written(Kind::Global, index)
+        self.require(Kind::Global, index)
     }
 }
 
 impl ReencodeComponent for Writer<'_> {
-    // The build validates the component: an index that is not there cannot pass.
+    // The build validates the component, which finds an undefined index.
     fn module_index(&mut self, index: u32) -> u32 {
         self.modules.get(index).unwrap_or(u32::MAX)
     }

@@ -1,32 +1,35 @@
-//! What a project says of itself in its language's own file: Cargo.toml,
-//! pyproject.toml, package.json, or the comment at the top of `src/tool.c`.
+//! Reads a project's metadata, such as its name and license, from its language's own file:
+//! Cargo.toml, pyproject.toml, package.json, or the comment at the top of `src/tool.c`.
 //! `sections.rs` writes it into the component.
 
 use serde_json::Value;
 use skillhost::ComponentMetadata;
 
 use super::project::Project;
-use super::{Fault, rust};
+use super::{BuildError, rust};
 use crate::kit::Language;
 
 const PYPROJECT: &str = "pyproject.toml";
 const PACKAGE: &str = "package.json";
 const C_SOURCE: &str = "src/tool.c";
 
-/// Reads what the project says of itself. What it does not say is left out.
-pub(super) fn read(project: &Project) -> Result<ComponentMetadata, Fault> {
+/// Reads the metadata of a project. Every field is optional.
+pub(super) fn read(project: &Project) -> Result<ComponentMetadata, BuildError> {
     let (file, metadata) = match project.language {
-        Language::Rust => ("Cargo.toml", of_cargo(&rust::package(project)?)),
-        Language::Python => (PYPROJECT, of_pyproject(&optional(project, PYPROJECT)?)?),
-        Language::JavaScript => (PACKAGE, of_package(&optional(project, PACKAGE)?)?),
-        Language::C => (C_SOURCE, of_comment(&optional(project, C_SOURCE)?)),
+        Language::Rust => ("Cargo.toml", from_cargo(&rust::package(project)?)),
+        Language::Python => {
+            let text = read_optional(project, PYPROJECT)?;
+            (PYPROJECT, from_pyproject(&text)?)
+        }
+        Language::JavaScript => (PACKAGE, from_package(&read_optional(project, PACKAGE)?)?),
+        Language::C => (C_SOURCE, from_comment(&read_optional(project, C_SOURCE)?)),
     };
     let texts = metadata.sections().into_iter();
     for (key, text) in texts.chain([("name", &metadata.name)]) {
         let length = text.as_ref().map_or(0, String::len);
         if length > ComponentMetadata::MAX_BYTES {
-            return Err(Fault::project(format!(
-                "`{file}`: its {key} has {length} bytes, and a component says at most {} of itself",
+            return Err(BuildError::project(format!(
+                "the {key} in `{file}` has {length} bytes; a component may have {} at most",
                 ComponentMetadata::MAX_BYTES
             )));
         }
@@ -34,15 +37,15 @@ pub(super) fn read(project: &Project) -> Result<ComponentMetadata, Fault> {
     Ok(metadata)
 }
 
-/// Reads a file that a project need not have.
-fn optional(project: &Project, name: &str) -> Result<String, Fault> {
+/// Reads a file of the project. A missing file is empty.
+fn read_optional(project: &Project, name: &str) -> Result<String, BuildError> {
     if !project.folder.join(name).exists() {
         return Ok(String::new());
     }
     project.text(name)
 }
 
-fn of_cargo(package: &Value) -> ComponentMetadata {
+fn from_cargo(package: &Value) -> ComponentMetadata {
     let mut metadata = ComponentMetadata::default();
     metadata.name = text(&package["name"]);
     metadata.version = text(&package["version"]);
@@ -53,12 +56,12 @@ fn of_cargo(package: &Value) -> ComponentMetadata {
     metadata
 }
 
-fn of_pyproject(toml: &str) -> Result<ComponentMetadata, Fault> {
+fn from_pyproject(toml: &str) -> Result<ComponentMetadata, BuildError> {
     let parsed: toml::Table = toml::from_str(toml)
-        .map_err(|error| Fault::project(format!("`{PYPROJECT}` is not TOML: {error}")))?;
+        .map_err(|error| BuildError::project(format!("`{PYPROJECT}` is not TOML: {error}")))?;
     let parsed = serde_json::to_value(parsed).unwrap_or_default();
     let project = &parsed["project"];
-    // Labels of addresses are compared without case and punctuation.
+    // Labels of URLs are compared without case and punctuation.
     let source = project["urls"].as_object().and_then(|urls| {
         urls.iter().find_map(|(label, url)| {
             let label = label.to_lowercase();
@@ -77,9 +80,9 @@ fn of_pyproject(toml: &str) -> Result<ComponentMetadata, Fault> {
     Ok(metadata)
 }
 
-fn of_package(json: &str) -> Result<ComponentMetadata, Fault> {
+fn from_package(json: &str) -> Result<ComponentMetadata, BuildError> {
     let package: Value = serde_json::from_str(json)
-        .map_err(|error| Fault::project(format!("`{PACKAGE}` is not JSON: {error}")))?;
+        .map_err(|error| BuildError::project(format!("`{PACKAGE}` is not JSON: {error}")))?;
     let authors = [&package["author"], &package["contributors"]];
     let authors: Vec<String> = authors.into_iter().filter_map(people).collect();
     let mut metadata = ComponentMetadata::default();
@@ -94,12 +97,12 @@ fn of_package(json: &str) -> Result<ComponentMetadata, Fault> {
 }
 
 /// Reads the lines `key: value` of the comment at the top of a C file.
-fn of_comment(source: &str) -> ComponentMetadata {
+fn from_comment(source: &str) -> ComponentMetadata {
     let mut metadata = ComponentMetadata::default();
     let mut in_block = false;
     for line in source.trim_start_matches('\u{feff}').lines() {
         let line = line.trim();
-        let (text, ends) = if let Some(text) = line.strip_prefix("//") {
+        let (text, is_last) = if let Some(text) = line.strip_prefix("//") {
             (text, false)
         } else if in_block || line.starts_with("/*") {
             in_block = true;
@@ -123,21 +126,21 @@ fn of_comment(source: &str) -> ComponentMetadata {
                 _ => {}
             }
         }
-        if ends {
+        if is_last {
             break;
         }
     }
     metadata
 }
 
-/// Returns a text that is not empty.
+/// Returns the trimmed text of a JSON string, or `None` if it is empty.
 fn text(value: &Value) -> Option<String> {
     let text = value.as_str()?.trim();
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// Returns the names of people: a text, an object with `name` and `email`, or a list
-/// of these.
+/// Returns the names of people from a string, an object with `name` and `email`, or an array of
+/// these.
 fn people(value: &Value) -> Option<String> {
     let person = |person: &Value| {
         let (name, email) = (text(&person["name"]), text(&person["email"]));
@@ -146,27 +149,27 @@ fn people(value: &Value) -> Option<String> {
             (name, email) => name.or(email),
         })
     };
-    let all: Vec<String> = match value {
-        Value::Array(all) => all.iter().filter_map(person).collect(),
-        one => person(one).into_iter().collect(),
+    let names: Vec<String> = match value {
+        Value::Array(people) => people.iter().filter_map(person).collect(),
+        value => person(value).into_iter().collect(),
     };
-    (!all.is_empty()).then(|| all.join(", "))
+    (!names.is_empty()).then(|| names.join(", "))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn whole() -> ComponentMetadata {
+    fn complete() -> ComponentMetadata {
         let text = |text: &str| Some(text.to_owned());
-        let mut whole = ComponentMetadata::default();
-        whole.name = text("look-up-term");
-        whole.version = text("1.2.3");
-        whole.description = text("Looks a term up.");
-        whole.authors = text("A <a@example.org>, B");
-        whole.licenses = text("MIT");
-        whole.source = text("https://example.org/tool");
-        whole
+        let mut metadata = ComponentMetadata::default();
+        metadata.name = text("look-up-term");
+        metadata.version = text("1.2.3");
+        metadata.description = text("Looks a term up.");
+        metadata.authors = text("A <a@example.org>, B");
+        metadata.licenses = text("MIT");
+        metadata.source = text("https://example.org/tool");
+        metadata
     }
 
     #[test]
@@ -176,7 +179,7 @@ mod tests {
             "authors": ["A <a@example.org>", "B"], "license": "MIT",
             "repository": "https://example.org/tool",
         });
-        assert_eq!(of_cargo(&cargo), whole());
+        assert_eq!(from_cargo(&cargo), complete());
         let pyproject = r#"[project]
             name = "look-up-term"
             version = "1.2.3"
@@ -187,12 +190,12 @@ mod tests {
             Homepage = "https://example.org"
             "Source Code" = "https://example.org/tool"
         "#;
-        assert_eq!(of_pyproject(pyproject).unwrap(), whole());
+        assert_eq!(from_pyproject(pyproject).unwrap(), complete());
         let package = r#"{"name": "look-up-term", "version": "1.2.3",
             "description": "Looks a term up.", "author": {"name": "A", "email": "a@example.org"},
             "contributors": ["B"], "license": "MIT",
             "repository": {"type": "git", "url": "https://example.org/tool"}}"#;
-        assert_eq!(of_package(package).unwrap(), whole());
+        assert_eq!(from_package(package).unwrap(), complete());
         let lines = "// A tool.\n//\n// name: look-up-term\n// Version: 1.2.3\n\
             // description: Looks a term up.\n// authors: A <a@example.org>, B\n\
             // license: MIT\n// source: https://example.org/tool\n\n// version: 9\n";
@@ -200,15 +203,15 @@ mod tests {
             * description: Looks a term up.\n * authors: A <a@example.org>, B\n\
             * licenses: MIT\n * source: https://example.org/tool */\n// version: 9\n";
         for comment in [lines, block] {
-            assert_eq!(of_comment(comment), whole(), "{comment}");
+            assert_eq!(from_comment(comment), complete(), "{comment}");
         }
     }
 
     #[test]
-    fn leaves_out_what_a_file_does_not_say() {
+    fn leaves_out_missing_fields() {
         let none = ComponentMetadata::default();
         assert_eq!(
-            of_cargo(&serde_json::json!({"authors": [], "license": null})),
+            from_cargo(&serde_json::json!({"authors": [], "license": null})),
             none
         );
         for pyproject in [
@@ -216,14 +219,14 @@ mod tests {
             "[build-system]\nrequires = []",
             "[project]\nauthors = []\nname = 1",
         ] {
-            assert_eq!(of_pyproject(pyproject).unwrap(), none, "{pyproject}");
+            assert_eq!(from_pyproject(pyproject).unwrap(), none, "{pyproject}");
         }
         for package in [
             "{}",
             "[]",
             r#"{"name": " ", "author": {}, "repository": {}}"#,
         ] {
-            assert_eq!(of_package(package).unwrap(), none, "{package}");
+            assert_eq!(from_package(package).unwrap(), none, "{package}");
         }
         for source in [
             "",
@@ -231,21 +234,21 @@ mod tests {
             "#include <a.h>\n// version: 1",
             "// a: b",
         ] {
-            assert_eq!(of_comment(source), none, "{source}");
+            assert_eq!(from_comment(source), none, "{source}");
         }
     }
 
     #[test]
-    fn names_the_file_that_cannot_be_read_and_the_place() {
-        let why = format!("{:?}", of_pyproject("[project]\nname = \n").unwrap_err());
+    fn error_names_file_and_line() {
+        let error = format!("{:?}", from_pyproject("[project]\nname = \n").unwrap_err());
         assert!(
-            why.contains("`pyproject.toml` is not TOML") && why.contains("line 2"),
-            "{why}"
+            error.contains("`pyproject.toml` is not TOML") && error.contains("line 2"),
+            "{error}"
         );
-        let why = format!("{:?}", of_package("{\n,}").unwrap_err());
+        let error = format!("{:?}", from_package("{\n,}").unwrap_err());
         assert!(
-            why.contains("`package.json` is not JSON") && why.contains("line 2"),
-            "{why}"
+            error.contains("`package.json` is not JSON") && error.contains("line 2"),
+            "{error}"
         );
     }
 }

@@ -1,6 +1,8 @@
-//! `package.json` and `package-lock.json`: whether npm installs from them anything but
-//! packages of its registry, with the bytes that were pinned. npm takes many texts for a
-//! path or an address; all that is not understood here is refused. `javascript.rs` and
+//! Checks `package.json` and `package-lock.json` before npm reads them.
+//!
+//! `npm ci --ignore-scripts` follows paths, links, workspaces and git addresses in these files,
+//! starts git, which can run code of a repository, and installs packages without a hash. This
+//! module allows only what a registry serves: names, versions and hashes. `javascript.rs` and
 //! `add_library.rs` run npm.
 
 use std::fs;
@@ -9,15 +11,15 @@ use std::path::Path;
 use serde_json::{Map, Value};
 use skillhost::named_file;
 
-use super::Fault;
-use super::project::TEXT_BYTES;
+use super::BuildError;
+use super::project::MAX_TEXT_BYTES;
 
 const MANIFEST: &str = "package.json";
 const LOCK: &str = "package-lock.json";
 
-/// The members of a manifest, and of a locked package, that say which versions of others
-/// it needs. Where they disagree with what is locked, npm installs what they say.
-const WANTED: [&str; 5] = [
+/// The members of a manifest, and of a locked package, that name other packages. Where they
+/// disagree with the locked versions, npm follows them.
+const DEPENDENCIES: [&str; 5] = [
     "dependencies",
     "devDependencies",
     "optionalDependencies",
@@ -25,129 +27,115 @@ const WANTED: [&str; 5] = [
     "overrides",
 ];
 
-/// Refuses a folder whose manifest or lock names anything but packages of a registry.
-/// Takes their addresses out of the lock, so that npm asks the registry that its user
-/// has chosen. Guards against: a compiler that lies in the project.
-pub(super) fn admit(folder: &Path) -> Result<(), Fault> {
+/// Refuses a folder whose manifest or lock file names anything but packages of a registry.
+///
+/// Removes their addresses from the lock file, so that npm asks the registry that its user has
+/// configured. Guards against: a compiler in the folder of the project.
+pub(super) fn restrict_to_registry(folder: &Path) -> Result<(), BuildError> {
     let (manifest, mut lock) = (read(folder, MANIFEST)?, read(folder, LOCK)?);
     let version = lock.get("lockfileVersion").and_then(Value::as_u64);
-    let packages = lock.get("packages").and_then(Value::as_object);
+    let packages = lock.get_mut("packages").and_then(Value::as_object_mut);
     let (Some(2 | 3), Some(packages)) = (version, packages) else {
-        return Err(Fault::project(format!(
+        return Err(BuildError::project(format!(
             "`{LOCK}` has no `packages`, or its `lockfileVersion` is not 2 or 3"
         ))
         .fix(
-            "make it anew: remove it, and run `npm install --package-lock-only --ignore-scripts` \
-             of npm 7 or newer",
+            "remove it, and make a new one with `npm install --package-lock-only \
+             --ignore-scripts` of npm 7 or newer",
         ));
     };
-    if let Some(beside) = beside_registry(&manifest, packages) {
-        return Err(Fault::project(format!(
+    if let Some(entry) = find_foreign_entry(&manifest, packages) {
+        return Err(BuildError::project(format!(
             "`{MANIFEST}` and `{LOCK}` may name only packages of a registry, by version and hash: \
-             {beside}"
+             {entry}"
         ))
-        .fix("put your own modules into `src`; a package has a hash of the kind `sha512`"));
+        .fix("put your own modules into `src`; each package needs a `sha512` hash"));
     }
-    if !remove_addresses(&mut lock) {
+    let mut has_addresses = false;
+    for package in packages.values_mut().filter_map(Value::as_object_mut) {
+        has_addresses |= package.remove("resolved").is_some();
+    }
+    if !has_addresses {
         return Ok(());
     }
     let file = folder.join(LOCK);
     fs::write(&file, format!("{:#}\n", Value::Object(lock)))
-        .map_err(|error| Fault::missing(format!("cannot write `{}`: {error}", file.display())))
+        .map_err(|error| BuildError::setup(format!("cannot write `{}`: {error}", file.display())))
 }
 
-/// Removes where the packages of a lock are from. Returns whether there was one.
-fn remove_addresses(lock: &mut Map<String, Value>) -> bool {
-    let packages = lock.get_mut("packages").and_then(Value::as_object_mut);
-    let packages = packages.into_iter().flat_map(Map::values_mut);
-    let removed = packages.filter_map(|package| package.as_object_mut()?.remove("resolved"));
-    removed.count() > 0
-}
-
-/// Reads an object of JSON. npm reads texts that are none, such as one with a byte order
-/// mark.
-fn read(folder: &Path, name: &str) -> Result<Map<String, Value>, Fault> {
-    let text = named_file::read_text(&folder.join(name), TEXT_BYTES)
-        .map_err(|error| Fault::project(format!("cannot read `{name}`: {error:#}")))?;
+/// Reads a JSON object more strictly than npm, which accepts, for example, a byte order mark.
+fn read(folder: &Path, name: &str) -> Result<Map<String, Value>, BuildError> {
+    let text = named_file::read_text(&folder.join(name), MAX_TEXT_BYTES)
+        .map_err(|error| BuildError::project(format!("cannot read `{name}`: {error:#}")))?;
     serde_json::from_str(&text).map_err(|error| {
-        // The message repeats the place at its end.
-        let message = error.to_string();
-        let what = message.split(" at line ").next().unwrap_or_default();
-        Fault::project(format!(
-            "`{name}`, line {}, column {}: not an object of JSON: {what}",
-            error.line(),
-            error.column()
-        ))
-        .fix("save it as UTF-8 without a byte order mark, or take it from version control again")
+        BuildError::project(format!("`{name}` is not a JSON object: {error}"))
+            .fix("save it as UTF-8 without a byte order mark, or restore it from version control")
     })
 }
 
-/// Finds a dependency or a locked package that is not from a registry.
-fn beside_registry(manifest: &Map<String, Value>, packages: &Map<String, Value>) -> Option<String> {
+/// Returns a dependency or a locked package that does not come from a registry.
+fn find_foreign_entry(
+    manifest: &Map<String, Value>,
+    packages: &Map<String, Value>,
+) -> Option<String> {
     if manifest.contains_key("workspaces") {
         return Some("`workspaces`".to_owned());
     }
-    let wanting = packages.values().filter_map(Value::as_object);
-    let wanted = std::iter::once(manifest)
-        .chain(wanting)
+    let locked = packages.values().filter_map(Value::as_object);
+    let foreign_dependency = std::iter::once(manifest)
+        .chain(locked)
         .flat_map(|package| {
-            WANTED
+            DEPENDENCIES
                 .iter()
                 .filter_map(|member| package.get_key_value(*member))
         })
-        .find_map(|(member, wanted)| beside_versions(member, wanted));
-    wanted.or_else(|| {
-        let mut packages = packages.iter().filter(|(place, _)| !place.is_empty());
-        let beside = packages.find(|(place, package)| !is_of_registry(place, package));
-        beside.map(|(place, _)| format!("`{place}`"))
+        .find_map(|(member, dependencies)| find_foreign_range(member, dependencies));
+    foreign_dependency.or_else(|| {
+        packages
+            .iter()
+            // The empty location is the project itself.
+            .filter(|(location, _)| !location.is_empty())
+            .find(|(location, package)| !is_registry_package(location, package))
+            .map(|(location, _)| format!("`{location}`"))
     })
 }
 
-/// Finds what is not a range of versions. Overrides are nested.
-fn beside_versions(name: &str, wanted: &Value) -> Option<String> {
-    match wanted {
-        Value::Object(members) => {
-            let mut members = members.iter();
-            members.find_map(|(name, wanted)| match wanted {
-                Value::String(range) if is_range(range) => None,
-                wanted => beside_versions(name, wanted),
-            })
-        }
-        wanted => Some(format!("`{name}` is {wanted}")),
+/// Returns a member that is not a version range. `overrides` are nested.
+fn find_foreign_range(name: &str, value: &Value) -> Option<String> {
+    match value {
+        Value::Object(members) => members.iter().find_map(|(name, value)| match value {
+            Value::String(range) if is_range(range) => None,
+            value => find_foreign_range(name, value),
+        }),
+        value => Some(format!("`{name}` is {value}")),
     }
 }
 
-/// Checks whether a locked package lies where npm puts it, and comes from a registry.
-fn is_of_registry(place: &str, package: &Value) -> bool {
-    let is = |key: &str, check: fn(&str) -> bool| match package.get(key) {
-        Some(value) => value.as_str().is_some_and(check),
-        // Without a name or an address npm asks a registry for what the place names.
-        None => key != "version",
-    };
-    let names = place.strip_prefix("node_modules/");
+/// Checks that a locked package is where npm puts it, and comes from a registry with a hash.
+fn is_registry_package(location: &str, package: &Value) -> bool {
+    let text = |key: &str| package.get(key).and_then(Value::as_str);
+    let names = location.strip_prefix("node_modules/");
     names.is_some_and(|names| names.split("/node_modules/").all(is_name))
         && package.get("link").is_none()
-        && is("version", is_version)
-        && is("name", is_name)
-        && is("resolved", |from| from.starts_with("https://"))
-        // Also of what is said to lie in the archive of another package: npm looks for it
-        // there, and else asks the registry.
-        && package.get("integrity").and_then(Value::as_str).is_some_and(is_hash)
+        && text("version").is_some_and(is_range)
+        && (package.get("name").is_none() || text("name").is_some_and(is_name))
+        // A package that its parent's archive bundles needs a hash too: if it is not in the
+        // archive, npm asks the registry.
+        && text("integrity").is_some_and(is_hash)
 }
 
-/// Checks whether a text is a hash that npm checks. It ignores a text that is none, and a
-/// hash of another kind if the registry names one of this kind.
+/// Checks for a hash that npm verifies. npm ignores malformed hashes, and other kinds of hash
+/// if the registry names a `sha512` one.
 fn is_hash(text: &str) -> bool {
-    let is_of_base64 = |c: char| c.is_ascii_alphanumeric() || "+/=".contains(c);
+    let is_base64 = |c: char| c.is_ascii_alphanumeric() || "+/=".contains(c);
     text.strip_prefix("sha512-")
-        .is_some_and(|hash| hash.len() == 88 && hash.chars().all(is_of_base64))
+        .is_some_and(|hash| hash.len() == 88 && hash.chars().all(is_base64))
 }
 
-/// Checks whether a text is the name of a package, with a scope or not.
-fn is_name(text: &str) -> bool {
+/// Checks for the name of a package, with or without a scope.
+pub(super) fn is_name(text: &str) -> bool {
     let is_part = |part: &str| {
-        !part.starts_with(['.', '~'])
-            && !part.is_empty()
+        part.starts_with(|c: char| c.is_ascii_alphanumeric())
             && part
                 .chars()
                 .all(|c| c.is_ascii_alphanumeric() || "-._~".contains(c))
@@ -158,27 +146,11 @@ fn is_name(text: &str) -> bool {
     }
 }
 
-fn is_version(text: &str) -> bool {
-    let is_of_version = |c: char| c.is_ascii_alphanumeric() || ".+-".contains(c);
-    text.starts_with(|c: char| c.is_ascii_digit())
-        && text.chars().all(is_of_version)
-        && !is_archive(text)
-}
-
-/// Checks whether a text is a range of versions, a tag, or another package of a registry.
+/// Checks for a version, a range of versions, a tag, or an alias of another registry package.
 fn is_range(text: &str) -> bool {
-    let is_of_range = |c: char| c.is_ascii_alphanumeric() || " .+-^~<>=|*,_$".contains(c);
-    // npm takes nothing but a package of a registry behind this.
-    text.starts_with("npm:")
-        || !text.starts_with('.') && text.chars().all(is_of_range) && !is_archive(text)
-}
-
-/// Checks whether npm takes a text for the name of an archive beside the lock.
-fn is_archive(text: &str) -> bool {
-    let text = text.to_ascii_lowercase();
-    [".tgz", ".tar", ".tar.gz"]
-        .iter()
-        .any(|end| text.ends_with(end))
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || " .+-^~<>=|*,_$".contains(c);
+    // npm allows only registry packages after this prefix.
+    text.starts_with("npm:") || !text.starts_with('.') && text.chars().all(is_allowed)
 }
 
 #[cfg(test)]
@@ -187,18 +159,18 @@ mod tests {
 
     use super::*;
 
-    fn beside(manifest: &Value, packages: &Value) -> Option<String> {
+    fn foreign_entry(manifest: &Value, packages: &Value) -> Option<String> {
         let object = |value: &Value| value.as_object().unwrap().clone();
-        beside_registry(&object(manifest), &object(packages))
+        find_foreign_entry(&object(manifest), &object(packages))
     }
 
-    /// Returns what npm writes for the bytes of a package.
+    /// Returns a well-formed hash.
     fn hash() -> String {
         format!("sha512-{}==", "b".repeat(86))
     }
 
     #[test]
-    fn accepts_only_packages_of_a_registry() {
+    fn accepts_only_registry_packages() {
         let manifest = json!({
             "dependencies": {"one": "^1.0.0", "two": "1.x || >=2", "three": "npm:two@1"},
             "overrides": {"one": {".": "1.0.0", "@a/two": "$two"}},
@@ -211,9 +183,9 @@ mod tests {
             json!({"version": "1.0.0", "name": "@a/one", "peerDependencies": {"b": "*"},
                 "integrity": hash}),
         ] {
-            for place in ["node_modules/one", "node_modules/@a/b.c/node_modules/one"] {
-                let packages = json!({"": {"name": "own"}, place: package});
-                assert_eq!(beside(&manifest, &packages), None, "{packages}");
+            for location in ["node_modules/one", "node_modules/@a/b.c/node_modules/one"] {
+                let packages = json!({"": {"name": "own"}, location: package});
+                assert_eq!(foreign_entry(&manifest, &packages), None, "{packages}");
             }
         }
         for integrity in [
@@ -223,29 +195,25 @@ mod tests {
             json!("sha512-"),
             json!(format!("{hash} one")),
             json!(hash.replace("sha512", "md5")),
-            // npm checks neither if the registry names another kind.
+            // npm ignores these if the registry names another kind.
             json!(format!("sha1-{}=", "b".repeat(27))),
             json!(format!("sha256-{}=", "b".repeat(43))),
             json!(hash.replace('b', "?")),
             json!([hash]),
         ] {
             let package = json!({"version": "1.0.0", "integrity": integrity});
-            let found = beside(&manifest, &json!({"node_modules/one": package}));
-            assert_eq!(found.as_deref(), Some("`node_modules/one`"), "{package}");
+            let entry = foreign_entry(&manifest, &json!({"node_modules/one": package}));
+            assert_eq!(entry.as_deref(), Some("`node_modules/one`"), "{package}");
         }
         for package in [
             json!({"version": "1.0.0"}),
             json!({"version": "1.0.0", "inBundle": true}),
         ] {
-            let found = beside(&manifest, &json!({"node_modules/one": package}));
-            assert!(found.is_some(), "{package}");
+            let entry = foreign_entry(&manifest, &json!({"node_modules/one": package}));
+            assert!(entry.is_some(), "{package}");
         }
         for mut package in [
-            json!({"version": "1.0.0", "resolved": "file:../one.tgz"}),
-            json!({"version": "1.0.0", "resolved": "../one.tgz"}),
-            json!({"version": "1.0.0", "resolved": "git+ssh://host/one"}),
             json!({"version": "file:../one.tgz"}),
-            json!({"version": "1.0.0-one.tgz"}),
             json!({"version": "1.0.0", "name": "one@file:../one"}),
             json!({"version": "1.0.0", "name": "../one"}),
             json!({"version": "1.0.0", "name": "/project/one"}),
@@ -255,10 +223,10 @@ mod tests {
             json!({}),
         ] {
             package["integrity"] = json!(hash);
-            let found = beside(&manifest, &json!({"node_modules/one": package}));
-            assert_eq!(found.as_deref(), Some("`node_modules/one`"), "{package}");
+            let entry = foreign_entry(&manifest, &json!({"node_modules/one": package}));
+            assert_eq!(entry.as_deref(), Some("`node_modules/one`"), "{package}");
         }
-        for place in [
+        for location in [
             "one",
             "node_modules/",
             "node_modules/..",
@@ -267,21 +235,25 @@ mod tests {
             "node_modules/one/node_modules/../../../one",
             "/node_modules/one",
         ] {
-            let packages = json!({place: {"version": "1.0.0", "integrity": hash}});
-            assert_eq!(beside(&manifest, &packages), Some(format!("`{place}`")));
+            let packages = json!({location: {"version": "1.0.0", "integrity": hash}});
+            assert_eq!(
+                foreign_entry(&manifest, &packages),
+                Some(format!("`{location}`"))
+            );
         }
     }
 
     #[test]
-    fn accepts_only_versions_of_what_is_needed() {
-        for (member, wanted) in [
+    fn accepts_only_version_ranges() {
+        for (member, dependencies) in [
             ("dependencies", json!({"one": "file:../one"})),
             ("dependencies", json!({"one": "../one"})),
             ("dependencies", json!({"one": "~/one"})),
             ("dependencies", json!({"one": ".."})),
-            ("dependencies", json!({"one": "one.tgz"})),
+            ("dependencies", json!({"one": "./one.tgz"})),
+            ("dependencies", json!({"one": "git+file:///project/one"})),
             ("dependencies", json!({"one": 1})),
-            // npm takes a text and a list for names with versions too.
+            // npm also reads strings and arrays as names with versions.
             ("dependencies", json!("one@file:../one")),
             ("dependencies", json!(["one@file:../one"])),
             ("devDependencies", json!({"one": "owner/one"})),
@@ -292,14 +264,14 @@ mod tests {
             ("peerDependencies", json!({"one": "file:/project/one.tgz"})),
             ("overrides", json!({"two": {"one": "file:../one"}})),
         ] {
-            let package = json!({"version": "1.0.0", member: wanted});
-            let of_manifest = beside(&package, &json!({}));
+            let package = json!({"version": "1.0.0", member: dependencies});
+            let in_manifest = foreign_entry(&package, &json!({}));
             let mut locked = package.clone();
             locked["integrity"] = json!(hash());
-            let of_lock = beside(&json!({}), &json!({"node_modules/two": locked}));
-            assert!(of_manifest.is_some(), "{package}");
-            assert_eq!(of_manifest, of_lock, "{package}");
+            let in_lock = foreign_entry(&json!({}), &json!({"node_modules/two": locked}));
+            assert!(in_manifest.is_some(), "{package}");
+            assert_eq!(in_manifest, in_lock, "{package}");
         }
-        assert!(beside(&json!({"workspaces": ["one"]}), &json!({})).is_some());
+        assert!(foreign_entry(&json!({"workspaces": ["one"]}), &json!({})).is_some());
     }
 }

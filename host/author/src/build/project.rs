@@ -1,24 +1,25 @@
-//! A tool project: its folder and its language.
+//! A tool project: its folder, its language, and the folders that a build writes to.
 
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
 use skillhost::named_file;
 
-use super::Fault;
+use super::BuildError;
 use super::search::SearchPath;
 use crate::kit::Language;
 use skillhost_program::terminal::{self, format_line};
 
-/// The most bytes of a text of a project. Guards against: a file that is something else.
-pub(super) const TEXT_BYTES: u64 = 16 << 20;
+/// The maximum size of a text file of a project. Guards against: a huge file of another kind.
+pub(super) const MAX_TEXT_BYTES: u64 = 16 << 20;
 
-/// The most bytes of what a compiler makes, with its debug sections. Guards against: the same.
-pub(super) const BUILT_BYTES: u64 = 1 << 30;
+/// The maximum size of a compiler's output, with debug sections. Guards against: a compiler
+/// that fills the memory.
+pub(super) const MAX_BUILT_BYTES: u64 = 1 << 30;
 
-/// A folder that can be built.
+/// A tool project that can be built.
 pub(super) struct Project {
-    /// The absolute path: compilers start in it.
+    /// The absolute path. Compilers start in it.
     pub(super) folder: PathBuf,
     pub(super) language: Language,
     /// The folders in which its build finds programs.
@@ -26,49 +27,26 @@ pub(super) struct Project {
 }
 
 impl Project {
-    /// Opens a folder, and finds out its language unless `lang` names it.
-    pub(super) fn open(folder: &Path, lang: Option<Language>) -> Result<Self, Fault> {
+    /// Opens the project in a folder, and detects its language unless `lang` names it.
+    pub(super) fn open(folder: &Path, lang: Option<Language>) -> Result<Self, BuildError> {
         let shown = folder.display();
-        let absolute = folder
-            .canonicalize()
-            .map_err(|error| Fault::usage(format!("cannot use the folder `{shown}`: {error}")))?;
+        let absolute = folder.canonicalize().map_err(|error| {
+            BuildError::usage(format!("cannot use the folder `{shown}`: {error}"))
+        })?;
         if !absolute.is_dir() {
-            return Err(Fault::usage(format!("`{shown}` is not a folder")));
+            return Err(BuildError::usage(format!("`{shown}` is not a folder")));
         }
-        let found = languages(&absolute);
-        let language = match (lang, found.as_slice()) {
-            (Some(language), _) => language,
-            (None, [(language, _)]) => *language,
-            (None, []) => {
-                return Err(
-                    Fault::usage(format!("there is no tool project in `{shown}`"))
-                        .fix(
-                            "a project holds a Cargo.toml (Rust), a package.json (JavaScript), a \
-                         tool.py (Python) or .c files in src (C)",
-                        )
-                        .fix(
-                            "create one with `skillhost new NAME --lang rust|python|javascript|c`",
-                        ),
-                );
-            }
-            (None, several) => {
-                let names: Vec<String> = several
-                    .iter()
-                    .map(|(language, file)| format!("`{file}` ({})", language.name()))
-                    .collect();
-                return Err(Fault::usage(format!(
-                    "`{shown}` holds {}; choose one with `--lang`",
-                    names.join(" and ")
-                )));
-            }
+        let language = match lang {
+            Some(language) => language,
+            None => detect_language(&absolute, folder)?,
         };
-        // Zig alone takes any path; the other compilers fail in their own words.
+        // Only Zig accepts any path; the errors of the other compilers do not help.
         if language != Language::C && absolute.to_str().is_none() {
-            return Err(Fault::usage(format!(
+            return Err(BuildError::usage(format!(
                 "the path of `{shown}` is not UTF-8, which the compiler for {} needs",
                 language.name()
             ))
-            .fix("rename the folder, or the one above it that has the name"));
+            .fix("rename the folder, or its parent folder that has the name"));
         }
         Ok(Self {
             programs: SearchPath::outside(&absolute),
@@ -78,12 +56,12 @@ impl Project {
     }
 
     /// Returns the path of a file that the build needs.
-    pub(super) fn file(&self, path: &str) -> Result<PathBuf, Fault> {
+    pub(super) fn file(&self, path: &str) -> Result<PathBuf, BuildError> {
         let file = self.folder.join(path);
         if file.is_file() {
             return Ok(file);
         }
-        Err(Fault::project(format!(
+        Err(BuildError::project(format!(
             "`{}` has no `{path}`, which a project in {} needs",
             self.folder.display(),
             self.language.name()
@@ -92,17 +70,18 @@ impl Project {
     }
 
     /// Reads a file that the build needs.
-    pub(super) fn text(&self, path: &str) -> Result<String, Fault> {
+    pub(super) fn text(&self, path: &str) -> Result<String, BuildError> {
         let file = self.file(path)?;
-        named_file::read_text(&file, TEXT_BYTES)
-            .map_err(|error| Fault::project(format!("cannot read `{}`: {error:#}", file.display())))
+        named_file::read_text(&file, MAX_TEXT_BYTES).map_err(|error| {
+            BuildError::project(format!("cannot read `{}`: {error:#}", file.display()))
+        })
     }
 
-    /// Locks the project until the file is dropped. Guards against: two builds, such as
+    /// Locks the project until the returned file is dropped. Guards against: two builds, such as
     /// one of `dev`, that write the same intermediate files.
-    pub(super) fn lock(&self) -> Result<File, Fault> {
+    pub(super) fn lock(&self) -> Result<File, BuildError> {
         let folder = self.scratch("")?;
-        let locked = || {
+        let lock = || {
             let handle = File::open(&folder)?;
             match handle.try_lock() {
                 Ok(()) => {}
@@ -114,33 +93,36 @@ impl Project {
             }
             Ok(handle)
         };
-        locked().map_err(|error: std::io::Error| {
-            Fault::missing(format!("cannot lock `{}`: {error}", folder.display()))
+        lock().map_err(|error: std::io::Error| {
+            BuildError::setup(format!("cannot lock `{}`: {error}", folder.display()))
         })
     }
 
-    /// Makes a folder for intermediate files of the build.
-    pub(super) fn scratch(&self, name: &str) -> Result<PathBuf, Fault> {
-        let build = self.own_folder(&self.folder.join("build"))?;
-        match name {
-            "" => Ok(build),
-            name => self.own_folder(&build.join(name)),
+    /// Creates a folder for intermediate files: `build` in the project, or `name` in it unless
+    /// that is empty.
+    pub(super) fn scratch(&self, name: &str) -> Result<PathBuf, BuildError> {
+        let build = self.output_folder(&self.folder.join("build"))?;
+        if name.is_empty() {
+            return Ok(build);
         }
+        self.output_folder(&build.join(name))
     }
 
-    /// Makes a folder of the project that the build writes to. Removes links and special files
-    /// in it, and refuses a link in its place. Guards against: a project whose link makes a
-    /// build overwrite a file of its user, or whose FIFO makes it wait.
-    pub(super) fn own_folder(&self, folder: &Path) -> Result<PathBuf, Fault> {
+    /// Creates a folder of the project that the build writes to. Removes symlinks and special
+    /// files in it, and refuses a symlink in its place.
+    ///
+    /// Guards against: a project whose symlink makes a build overwrite a file of its user, or
+    /// whose FIFO makes it wait.
+    pub(super) fn output_folder(&self, folder: &Path) -> Result<PathBuf, BuildError> {
         let is_link = |path: &Path| fs::symlink_metadata(path).is_ok_and(|it| it.is_symlink());
         if is_link(folder) {
-            return Err(Fault::project(format!(
+            return Err(BuildError::project(format!(
                 "`{}` is a symlink, and a build does not write through one",
                 folder.display()
             ))
             .fix("remove it, or replace it by a folder"));
         }
-        let made = || {
+        let create = || {
             fs::create_dir_all(folder)?;
             for entry in fs::read_dir(folder)? {
                 let entry = entry?;
@@ -151,18 +133,44 @@ impl Project {
             }
             Ok(folder.to_owned())
         };
-        made().map_err(|error: std::io::Error| {
-            Fault::missing(format!(
-                "cannot make the folder `{}`: {error}",
+        create().map_err(|error: std::io::Error| {
+            BuildError::setup(format!(
+                "cannot create the folder `{}`: {error}",
                 folder.display()
             ))
         })
     }
 }
 
+/// Returns the language of the project in a folder. `shown` is the folder as the user named it.
+fn detect_language(folder: &Path, shown: &Path) -> Result<Language, BuildError> {
+    let shown = shown.display();
+    match languages(folder).as_slice() {
+        [(language, _)] => Ok(*language),
+        [] => Err(
+            BuildError::usage(format!("there is no tool project in `{shown}`"))
+                .fix(
+                    "a project holds a Cargo.toml (Rust), a package.json (JavaScript), a tool.py \
+                     (Python) or .c files in src (C)",
+                )
+                .fix("create one with `skillhost new NAME --lang rust|python|javascript|c`"),
+        ),
+        several => {
+            let files: Vec<String> = several
+                .iter()
+                .map(|(language, file)| format!("`{file}` ({})", language.name()))
+                .collect();
+            Err(BuildError::usage(format!(
+                "`{shown}` holds {}; choose one with `--lang`",
+                files.join(" and ")
+            )))
+        }
+    }
+}
+
 /// Returns the languages of a folder's projects, each with the file that shows it.
 fn languages(folder: &Path) -> Vec<(Language, &'static str)> {
-    let mut found: Vec<_> = [
+    let mut languages: Vec<_> = [
         (Language::Rust, "Cargo.toml"),
         (Language::JavaScript, "package.json"),
         (Language::Python, "tool.py"),
@@ -170,22 +178,22 @@ fn languages(folder: &Path) -> Vec<(Language, &'static str)> {
     .into_iter()
     .filter(|(_, file)| folder.join(file).is_file())
     .collect();
-    // Projects in other languages may have some C in them.
-    if found.is_empty() && !c_files(folder).is_empty() {
-        found.push((Language::C, "src"));
+    // Projects in other languages may contain C too.
+    if languages.is_empty() && !c_files(folder).is_empty() {
+        languages.push((Language::C, "src"));
     }
-    found
+    languages
 }
 
-/// Returns a source that is newer than a component in the `dist` of its project.
+/// Returns a source file that is newer than a component in the `dist` folder of its project.
 pub(crate) fn newer_source(component: &Path) -> Option<PathBuf> {
     let modified = |path: &Path| fs::metadata(path).and_then(|it| it.modified()).ok();
     let dist = component.parent()?.canonicalize().ok()?;
     let folder = dist.parent().filter(|_| dist.ends_with("dist"))?;
     let built = modified(component).filter(|_| !languages(folder).is_empty())?;
     let is_source = |path: &Path| {
-        let end = path.extension().and_then(|end| end.to_str());
-        end.is_some_and(|end| ["rs", "py", "js", "c", "h", "wit"].contains(&end))
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        extension.is_some_and(|it| ["rs", "py", "js", "c", "h", "wit"].contains(&it))
     };
     let folders = ["", "src", "wit"].map(|name| folder.join(name));
     let entries = folders.iter().filter_map(|it| fs::read_dir(it).ok());
@@ -202,7 +210,7 @@ pub(super) fn c_files(folder: &Path) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = entries
         .flatten()
         .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|found| found == "c") && path.is_file())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "c") && path.is_file())
         .collect();
     files.sort();
     files
@@ -218,11 +226,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refuses_a_path_that_the_compiler_cannot_take() {
+    fn refuses_paths_that_compilers_cannot_read() {
         let base = tempfile::tempdir().unwrap();
         let folder = base.path().join(OsStr::from_bytes(b"a\xffb"));
         fs::create_dir(&folder).unwrap();
-        for (file, language, is_taken) in [
+        for (file, language, is_accepted) in [
             ("tool.py", Language::Python, false),
             ("package.json", Language::JavaScript, false),
             ("Cargo.toml", Language::Rust, false),
@@ -230,17 +238,17 @@ mod tests {
         ] {
             fs::write(folder.join(file), "").unwrap();
             match Project::open(&folder, Some(language)) {
-                Ok(_) => assert!(is_taken, "{file}"),
-                Err(fault) => {
-                    let shown = format!("{fault:?}");
-                    assert!(!is_taken && shown.contains("is not UTF-8"), "{shown}");
+                Ok(_) => assert!(is_accepted, "{file}"),
+                Err(error) => {
+                    let shown = format!("{error:?}");
+                    assert!(!is_accepted && shown.contains("is not UTF-8"), "{shown}");
                 }
             }
         }
     }
 
     #[test]
-    fn finds_a_source_that_is_newer_than_the_component() {
+    fn finds_source_newer_than_component() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         let write = |name: &str, seconds| {
@@ -252,13 +260,13 @@ mod tests {
         };
         write("dist/a.wasm", 2);
         write("src/lib.rs", 3);
-        // It lies in no project.
+        // The folder is not a project yet.
         assert_eq!(newer_source(&path("dist/a.wasm")), None);
         write("Cargo.toml", 3);
         let newer = newer_source(&path("dist/a.wasm"));
         assert_eq!(newer.as_deref(), Some(Path::new("src/lib.rs")));
         write("src/lib.rs", 1);
-        // No build reads these.
+        // No build reads these files.
         write("cases/a.json", 3);
         write("skillhost.toml", 3);
         assert_eq!(newer_source(&path("dist/a.wasm")), None);
@@ -269,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_build_writes_through_no_link_in_the_project() {
+    fn writes_through_no_symlink_of_the_project() {
         let base = tempfile::tempdir().unwrap();
         let (folder, outside) = (base.path().join("project"), base.path().join("outside"));
         fs::create_dir_all(folder.join("build/bindings")).unwrap();
@@ -289,7 +297,7 @@ mod tests {
             fs::write(scratch.join(written), "theirs").unwrap();
         }
         assert_eq!(fs::read_to_string(&file).unwrap(), "mine");
-        assert!(project.own_folder(&folder.join("dist")).is_err());
+        assert!(project.output_folder(&folder.join("dist")).is_err());
         fs::remove_dir_all(folder.join("build")).unwrap();
         symlink(&outside, folder.join("build")).unwrap();
         assert!(project.scratch("bindings").is_err());

@@ -1,4 +1,4 @@
-//! Python, compiled by componentize-py.
+//! Builds Python with componentize-py.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use skillhost::named_file;
 
-use super::Fault;
+use super::BuildError;
 use super::merge;
-use super::project::{BUILT_BYTES, Project, TEXT_BYTES};
+use super::project::{MAX_BUILT_BYTES, MAX_TEXT_BYTES, Project};
 use super::step::Step;
 use super::venv::{LATE_IMPORTS, Libraries, Venv};
 use super::wit::ProjectWit;
@@ -17,11 +17,11 @@ use skillhost_program::terminal::{self, format_line};
 
 /// The module that defines the class `Tools`.
 const APP: &str = "tool";
-/// The module that stands for it if its functions have types: no kit of the project
-/// imports then what they import.
+/// The module that wraps it in a project with typed functions. Such a project has no kit
+/// that imports what functions import.
 const TYPED_APP: &str = "skillhost_app";
-/// The most imports that failed and are shown. Guards against: a project that fills the screen.
-const SHOWN: usize = 20;
+/// The maximum number of failed imports to show. Guards against: a project that fills the screen.
+const MAX_SHOWN_IMPORTS: usize = 20;
 const TYPED_APP_SOURCE: &str = "\
 import sys
 import tool
@@ -31,22 +31,44 @@ skillhost_imports.bake()
 sys.modules[__name__] = tool
 ";
 
-pub(super) fn build(project: &Project) -> Result<PathBuf, Fault> {
+pub(super) fn build(project: &Project) -> Result<PathBuf, BuildError> {
     project.file("tool.py")?;
     project.file("wit/world.wit")?;
     let wit = ProjectWit::read(project)?;
     let venv = Venv::open(project)?;
-    // Python itself names a file that does not parse in three lines.
+    check_syntax(project, &venv)?;
+    let late = project.scratch("late")?;
+    let failed_imports = late.join("failed.txt");
+    // It exists only if an import of the previous build failed.
+    let _ = fs::remove_file(&failed_imports);
+    find_late_imports(project, &venv, &late)?;
+    let component = componentize(project, &venv, &wit, &late)?;
+    for line in named_file::read_text(&failed_imports, MAX_TEXT_BYTES)
+        .unwrap_or_default()
+        .lines()
+        .take(MAX_SHOWN_IMPORTS)
+    {
+        terminal::complain(line);
+    }
+    merge_modules(&component)
+        .map_err(|error| BuildError::project(format!("cannot keep the component: {error:#}")))?;
+    Ok(component)
+}
+
+/// Parses the project's files. Python's own report of a syntax error is three lines long.
+fn check_syntax(project: &Project, venv: &Venv<'_>) -> Result<(), BuildError> {
     let mut command = venv.python();
     command
-        .args(["-c", CHECK])
+        .args(["-c", CHECK_SYNTAX])
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .current_dir(&project.folder);
-    Step::new("reading the project's Python files", command).run()?;
-    let late = project.scratch("late")?;
-    let failed = late.join("failed.txt");
-    // There is none unless an import of the build before failed.
-    let _ = fs::remove_file(&failed);
+    Step::new("reading the project's Python files", command)
+        .run()
+        .map(drop)
+}
+
+/// Writes a module that lists the imports in the project's functions to the folder `late`.
+fn find_late_imports(project: &Project, venv: &Venv<'_>, late: &Path) -> Result<(), BuildError> {
     let mut command = venv.python();
     command
         .args(["-c", LATE_IMPORTS])
@@ -54,16 +76,26 @@ pub(super) fn build(project: &Project) -> Result<PathBuf, Fault> {
         .arg(&project.folder)
         .args(venv.libraries.iter().map(|it| it.folder.as_path()))
         .current_dir(&project.folder);
-    Step::new("reading the project's imports", command).run()?;
-    let app = match wit.is_typed() {
-        true => {
-            write(&late, TYPED_APP, TYPED_APP_SOURCE)?;
-            write(&late, "skillhost_imports", kit::PYTHON_IMPORTS)?;
-            TYPED_APP
-        }
-        false => APP,
+    Step::new("reading the project's imports", command)
+        .run()
+        .map(drop)
+}
+
+/// Runs the compiler. Returns the file of the component.
+fn componentize(
+    project: &Project,
+    venv: &Venv<'_>,
+    wit: &ProjectWit,
+    late: &Path,
+) -> Result<PathBuf, BuildError> {
+    let app = if wit.is_typed() {
+        write_module(late, TYPED_APP, TYPED_APP_SOURCE)?;
+        write_module(late, "skillhost_imports", kit::PYTHON_IMPORTS)?;
+        TYPED_APP
+    } else {
+        APP
     };
-    let mut paths = vec![Path::new("."), late.as_path()];
+    let mut paths = vec![Path::new("."), late];
     if let Some(libraries) = &venv.libraries {
         paths.extend([libraries.folder.as_path(), libraries.late.as_path()]);
     }
@@ -83,43 +115,37 @@ pub(super) fn build(project: &Project) -> Result<PathBuf, Fault> {
         .current_dir(&project.folder);
     let mut step = Step::new("`componentize-py`", command);
     step.is_noise = is_noise;
-    // The project's folder in the compiler's sandbox.
-    step.alias = Some("/0/".to_owned());
-    step.run().map_err(|fault| {
-        let native = venv.libraries.as_ref().map(Libraries::native);
-        let fault = match native.as_deref() {
-            Some([first, ..]) => fault.fix(format!(
+    // The path of the project's folder in the compiler's sandbox.
+    step.hidden_prefix = Some("/0/".to_owned());
+    step.run().map_err(|error| {
+        let native = venv.libraries.as_ref().map(Libraries::native_files);
+        let error = match native.as_deref() {
+            Some([first, ..]) => error.fix(format!(
                 "`{first}` of a library is native code, which a tool cannot run: choose a library \
                  of pure Python, if the error above is about it"
             )),
-            _ => fault,
+            _ => error,
         };
-        fault
+        error
             .fix("the compiler runs `tool.py` once; the last line of Python above says why it failed")
-            .fix(format!("`tool.py` must define {}, and may import only pure Python: modules beside it, \
-                 and libraries that `skillhost add-library` pins", defines(&wit)))
+            .fix(format!(
+                "`tool.py` must define {}, and may import only pure Python: modules beside it, \
+                 and libraries that `skillhost add-library` pins",
+                required_definitions(wit)
+            ))
     })?;
-    for line in named_file::read_text(&failed, TEXT_BYTES)
-        .unwrap_or_default()
-        .lines()
-        .take(SHOWN)
-    {
-        terminal::complain(line);
-    }
-    merge_modules(&component)
-        .map_err(|error| Fault::project(format!("cannot keep the component: {error:#}")))?;
     Ok(component)
 }
 
 /// Writes a module into a folder of the build.
-fn write(folder: &Path, module: &str, source: &str) -> Result<(), Fault> {
+fn write_module(folder: &Path, module: &str, source: &str) -> Result<(), BuildError> {
     let file = folder.join(format!("{module}.py"));
     fs::write(&file, source)
-        .map_err(|error| Fault::missing(format!("cannot write `{}`: {error}", file.display())))
+        .map_err(|error| BuildError::setup(format!("cannot write `{}`: {error}", file.display())))
 }
 
-/// Returns what the module must define.
-fn defines(wit: &ProjectWit) -> String {
+/// Describes what `tool.py` must define.
+fn required_definitions(wit: &ProjectWit) -> String {
     if !wit.is_typed() {
         return "`Tools = export(…)`".to_owned();
     }
@@ -127,20 +153,20 @@ fn defines(wit: &ProjectWit) -> String {
         .to_owned()
 }
 
-/// Merges the component's modules, so that a call takes two thirds of the time. A component
-/// that is not of the form that is expected stays as it is.
+/// Merges the modules of a component, so that a call takes two thirds of the time. Leaves a
+/// component of an unexpected form as it is.
 fn merge_modules(component: &Path) -> anyhow::Result<()> {
-    match merge::merge(&named_file::read(component, BUILT_BYTES)?) {
+    match merge::merge(&named_file::read(component, MAX_BUILT_BYTES)?) {
         Ok(merged) => fs::write(component, merged)?,
         Err(error) => terminal::say(&format_line!(
-            "its modules stay apart, and its calls take longer: {error:#}"
+            "cannot merge the modules of the component, so its calls take longer: {error:#}"
         )),
     }
     Ok(())
 }
 
-/// Parses every file beside `tool.py`, and reports the place of the first error.
-const CHECK: &str = r"
+/// A script that parses every file beside `tool.py`, and prints the location of the first error.
+const CHECK_SYNTAX: &str = r"
 import pathlib, sys
 for path in sorted(pathlib.Path('.').glob('*.py')):
     try:
@@ -156,7 +182,7 @@ for path in sorted(pathlib.Path('.').glob('*.py')):
 
 /// Checks whether a line is about the compiler's own code or Python's.
 fn is_noise(line: &str) -> bool {
-    const OWN: [&str; 8] = [
+    const COMPILER_LINES: [&str; 8] = [
         "Stack backtrace:",
         "Traceback (most recent call last):",
         "AssertionError: Traceback (most recent call last):",
@@ -167,7 +193,7 @@ fn is_noise(line: &str) -> bool {
         "",
     ];
     let line = line.trim();
-    OWN.contains(&line)
+    COMPILER_LINES.contains(&line)
         || line.starts_with("at ")
         || line.contains("bin/componentize-py\", line ")
         || line.contains("/skillhost_app.py\", line ")
@@ -175,7 +201,7 @@ fn is_noise(line: &str) -> bool {
         || is_frame(line)
 }
 
-/// Checks whether a line names a function of a backtrace: a number and no words.
+/// Checks whether a line is a frame of a backtrace: a number and a function.
 fn is_frame(line: &str) -> bool {
     let Some((number, function)) = line.split_once(": ") else {
         return false;

@@ -1,19 +1,21 @@
-//! `requirements.txt`: the packages that it pins, and which of them are compilers.
-//! `venv.rs` installs them.
+//! Reads `requirements.txt`: the packages that it pins, and which of them are compilers.
+//!
+//! `pip install --require-hashes` still accepts paths, addresses, and options such as
+//! `--index-url` there. This module reads only names, versions, markers and hashes, and pip gets
+//! lines that are written from these, never the file itself. `venv.rs` runs pip.
 
 /// The packages that compile. All others are libraries of the project.
 const COMPILERS: [&str; 2] = ["componentize-py", "ziglang"];
 
-/// A package of a requirements file.
+/// A package that a requirements file pins.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Requirement<'a> {
-    /// The name, as registries compare names.
+    /// The name, normalized for comparison.
     pub(super) name: String,
     pub(super) version: String,
-    /// Its lines.
-    pub(super) text: &'a str,
-    /// What was understood of them, in one line. pip gets this alone: it reads more in a
-    /// file than is understood here.
+    /// The package's lines in the file.
+    pub(super) source: &'a str,
+    /// The line for pip.
     line: String,
 }
 
@@ -23,107 +25,97 @@ impl Requirement<'_> {
     }
 }
 
-/// Reads a requirements file. The error is the number of a line that names anything but a
-/// package of the registry, by version and hashes, and what is wrong with it. Guards
-/// against: a compiler that lies in the project.
-pub(super) fn read(text: &str) -> Result<Vec<Requirement<'_>>, String> {
-    // pip ends lines at more characters than at a line feed, and a line that is a comment
-    // has no next one for it.
-    for (at, line) in text.lines().enumerate() {
-        let wrong = match line.ends_with('\\') && line.contains('#') {
-            true => "a comment ends in a backslash",
-            false if line.chars().all(|c| matches!(c, ' '..='~' | '\t')) => continue,
-            false => "a character is not printable ASCII",
-        };
-        return Err(format!("line {}: {wrong}", at + 1));
-    }
-    let mut found = Vec::new();
-    for (number, text) in logical_lines(text) {
-        let line = text.lines().map(without_comment);
-        let line: String = line.map(|line| line.trim_end_matches('\\')).collect();
-        if line.trim().is_empty() {
+/// Reads a requirements file.
+///
+/// The error gives the number of a line that holds anything but a package of the registry, with
+/// version and hashes. Guards against: a compiler in the folder of the project.
+pub(super) fn parse(text: &str) -> Result<Vec<Requirement<'_>>, String> {
+    let mut requirements = Vec::new();
+    for (number, source) in logical_lines(text) {
+        let words: Vec<&str> = source.lines().flat_map(words_of_line).collect();
+        if words.is_empty() {
             continue;
         }
-        found.push(requirement(&line, text).ok_or_else(|| {
+        requirements.push(parse_requirement(&words, source).ok_or_else(|| {
             format!(
-                "line {number}: only packages of the registry may stand there, by version and \
-                 hashes: `{}`",
-                line.trim()
+                "line {number}: expected `NAME==VERSION --hash=sha256:…`, found `{}`",
+                words.join(" ")
             )
         })?);
     }
-    Ok(found)
+    Ok(requirements)
 }
 
-/// Reads a line such as `one[more]==1.0 ; python_version < "3.12" --hash=sha256:0123`.
-fn requirement<'a>(line: &str, text: &'a str) -> Option<Requirement<'a>> {
-    if line.contains(['@', '/', '\\', '$', '%', '#']) {
-        return None;
-    }
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let options = words.iter().position(|word| word.starts_with('-'));
-    let (wanted, options) = words.split_at(options.unwrap_or(words.len()));
-    let is_hash = |word: &&str| {
-        let digest = word.strip_prefix("--hash=sha256:");
-        digest.is_some_and(|digest| digest.chars().all(|c| c.is_ascii_alphanumeric()))
-    };
-    let wanted = wanted.join(" ");
-    let package = wanted.split(';').next()?;
+/// Returns the words before a comment or a backslash at the end of the line.
+fn words_of_line(line: &str) -> impl Iterator<Item = &str> {
+    line.trim_end_matches('\\')
+        .split_whitespace()
+        .take_while(|word| !word.starts_with('#'))
+}
+
+/// Reads words such as `one[more]==1.0 ; python_version < "3.12" --hash=sha256:0123`.
+fn parse_requirement<'a>(words: &[&str], source: &'a str) -> Option<Requirement<'a>> {
+    // As in pip, all words after the first option are options.
+    let is_option = |word: &&str| word.starts_with('-');
+    let (specifier, options) = words.split_at(words.iter().position(is_option)?);
+    let specifier = specifier.join(" ");
+    let (package, marker) = specifier.split_once(';').unwrap_or((&specifier, ""));
     let (name, version) = package.split_once("==")?;
     let version = version.trim();
-    let is_of_name = |c: char| c.is_ascii_alphanumeric() || "-._[], ".contains(c);
-    let is_of_version = |c: char| c.is_ascii_alphanumeric() || ".+!*".contains(c);
+    let consists_of = |text: &str, punctuation: &str| {
+        text.chars()
+            .all(|c| c.is_ascii_alphanumeric() || punctuation.contains(c))
+    };
+    let is_hash = |option: &&str| {
+        let digest = option.strip_prefix("--hash=sha256:");
+        digest.is_some_and(|digest| consists_of(digest, ""))
+    };
     let is_plain = name.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && name.chars().all(is_of_name)
+        && consists_of(name, "-._[], ")
         && version.starts_with(|c: char| c.is_ascii_digit())
-        && version.chars().all(is_of_version)
+        && consists_of(version, ".+!*")
+        && consists_of(marker, " ._-+*,<>=!~'\"()")
         && options.iter().all(is_hash);
     is_plain.then(|| Requirement {
-        name: normal_name(name.split('[').next().unwrap_or_default()),
+        name: normalize_name(name.split('[').next().unwrap_or_default()),
         version: version.to_owned(),
-        text,
+        source,
         line: words.join(" "),
     })
 }
 
-/// Returns a line up to its comment, if it has one.
-fn without_comment(line: &str) -> &str {
-    let mut marks = line.match_indices('#').map(|(at, _)| at);
-    let begins = |at: &usize| *at == 0 || line[..*at].ends_with([' ', '\t']);
-    marks.find(begins).map_or(line, |at| &line[..at])
-}
-
-/// Returns a package's name as registries compare names.
-pub(super) fn normal_name(name: &str) -> String {
+/// Normalizes a package's name, as registries do to compare names.
+pub(super) fn normalize_name(name: &str) -> String {
     let name = name.trim().to_ascii_lowercase();
     let words = name.split(['-', '_', '.']).filter(|word| !word.is_empty());
     words.collect::<Vec<_>>().join("-")
 }
 
-/// Returns the lines that install the compilers, and those of the libraries.
-pub(super) fn split(requirements: &[Requirement<'_>]) -> (String, String) {
-    let text = |is_compiler| -> String {
-        let of_kind = requirements
+/// Returns the lines for pip that install the compilers, and those that install the libraries.
+pub(super) fn split_compilers(requirements: &[Requirement<'_>]) -> (String, String) {
+    let lines = |is_compiler| -> String {
+        requirements
             .iter()
-            .filter(|it| it.is_compiler() == is_compiler);
-        of_kind.map(|it| format!("{}\n", it.line)).collect()
+            .filter(|requirement| requirement.is_compiler() == is_compiler)
+            .map(|requirement| format!("{}\n", requirement.line))
+            .collect()
     };
-    (text(true), text(false))
+    (lines(true), lines(false))
 }
 
-/// Splits a text into lines, each with those that a backslash at the end adds, and with
-/// the number of its first.
+/// Splits a text into lines, and joins each line to the ones that a backslash at its end
+/// adds. Returns each with the number of its first line.
 fn logical_lines(text: &str) -> Vec<(usize, &str)> {
-    let (mut found, mut start, mut at, mut first) = (Vec::new(), 0, 0, 1);
+    let (mut lines, mut start, mut end, mut number) = (Vec::new(), 0, 0, 1);
     for (index, line) in text.split_inclusive('\n').enumerate() {
-        at += line.len();
+        end += line.len();
         if !line.trim_end_matches(['\r', '\n']).ends_with('\\') {
-            found.push((first, &text[start..at]));
-            (start, first) = (at, index + 2);
+            lines.push((number, &text[start..end]));
+            (start, number) = (end, index + 2);
         }
     }
-    found.push((first, &text[start..]));
-    found
+    lines.push((number, &text[start..]));
+    lines
 }
 
 #[cfg(test)]
@@ -133,57 +125,60 @@ mod tests {
     const HASH: &str = "--hash=sha256:0000";
 
     #[test]
-    fn accepts_only_packages_of_the_registry() {
+    fn accepts_only_registry_packages() {
         for plain in [
             "",
             "# a comment\n",
             &format!("one==1.0 \\\n    {HASH} \\\n    {HASH}\n    # via two\n"),
             &format!("one[more]==1.0 ; python_version < \"3.12\" \\\n    {HASH}\n"),
             &format!("one==1.0 \\\r\n\t{HASH}\t# a comment\r\n"),
+            &format!("one==1.0\\\n{HASH}\n# by hand \\\ntwo==2.0 {HASH}\n"),
         ] {
-            assert!(read(plain).is_ok(), "{plain}");
+            assert!(parse(plain).is_ok(), "{plain}");
         }
         for line in [
             "one @ file://${PWD}/one.whl --hash=sha256:0000",
             "./one.whl --hash=sha256:0000",
             "one.whl",
+            "one==1.0",
             "-r other.txt",
             "--index-url https://registry.example/simple",
             "--no-binary :all:",
             "one==1.0 --hash=sha256:0000 --config-settings=x",
-            "one==${VERSION}",
+            "one==${VERSION} --hash=sha256:0000",
+            "one==1.0 ; x == \"${VALUE}\" --hash=sha256:0000",
+            "one==1.0 ; x == \"/project\" --hash=sha256:0000",
+            "project/one==1.0 --hash=sha256:0000",
             "one-1.0-py3-none-any.whl;python_version=='3.12' --hash=sha256:0000",
             "one==1.0 one.whl;python_version=='3.12' --hash=sha256:0000",
             "one==1.0 --hash=sha256:0000 two==2.0",
             "one==1.0 --hash=sha256:\"00",
-            "one===1.0",
+            "one===1.0 --hash=sha256:0000",
             "one==1.0#a --hash=sha256:0000",
-            "one==1.0\\ ",
-            "one==1.0\\\n--hash=sha256:0000",
+            "one==1.0\\ --hash=sha256:0000",
         ] {
             let text = format!("# by hand\ntwo==2.0 \\\n  {HASH}\n{line}\n");
-            let error = read(&text).unwrap_err();
-            assert!(
-                error.starts_with("line 4: only packages"),
-                "{line}: {error}"
-            );
+            let error = parse(&text).unwrap_err();
+            assert!(error.starts_with("line 4: expected"), "{line}: {error}");
         }
     }
 
     #[test]
-    fn refuses_what_pip_splits_into_other_lines() {
+    fn passes_pip_no_text_that_it_splits_otherwise() {
         for end in "\r\u{b}\u{c}\u{1c}\u{1d}\u{1e}\u{85}\u{2028}\u{2029}\u{feff}\0é".chars() {
             let text = format!("one==1.0 {HASH}\ntwo==2.0 {HASH} # by hand{end}--index-url=x\n");
-            let error = read(&text).unwrap_err();
-            assert_eq!(
-                error, "line 2: a character is not printable ASCII",
-                "{end:?}"
-            );
+            let (_, libraries) = split_compilers(&parse(&text).unwrap());
+            assert_eq!(libraries, format!("one==1.0 {HASH}\ntwo==2.0 {HASH}\n"));
+            let text = format!("two==2.0 ; a{end}b {HASH}\n");
+            let is_safe = |requirements: Vec<Requirement<'_>>| {
+                let mut lines = requirements.iter().map(|requirement| &requirement.line);
+                lines.all(|line| line.chars().all(|c| matches!(c, ' '..='~')))
+            };
+            assert!(parse(&text).is_err() || parse(&text).is_ok_and(is_safe));
         }
         for comment in ["# by hand \\", "    # by hand\\", "two==2.0 # by hand \\"] {
             let text = format!("one==1.0 \\\n    {HASH} \\\n{comment}\n/project/evil.whl\n");
-            let error = read(&text).unwrap_err();
-            assert_eq!(error, "line 3: a comment ends in a backslash", "{comment}");
+            assert!(parse(&text).is_err(), "{comment}");
         }
     }
 
@@ -192,8 +187,11 @@ mod tests {
         let text = format!(
             "# by hand\ncomponentize_py==0.25.1 \\\n    {HASH}\nPyYAML==6.0.3 {HASH}\nx[y]==1 {HASH}"
         );
-        let found = read(&text).unwrap();
-        let names: Vec<_> = found.iter().map(|it| (&*it.name, &*it.version)).collect();
+        let requirements = parse(&text).unwrap();
+        let names: Vec<_> = requirements
+            .iter()
+            .map(|requirement| (&*requirement.name, &*requirement.version))
+            .collect();
         assert_eq!(
             names,
             [
@@ -202,7 +200,7 @@ mod tests {
                 ("x", "1")
             ]
         );
-        let (compilers, libraries) = split(&found);
+        let (compilers, libraries) = split_compilers(&requirements);
         assert_eq!(compilers, format!("componentize_py==0.25.1 {HASH}\n"));
         assert_eq!(libraries, format!("PyYAML==6.0.3 {HASH}\nx[y]==1 {HASH}\n"));
     }

@@ -1,4 +1,4 @@
-//! Rust, compiled by cargo for `wasm32-wasip2`.
+//! Builds Rust with cargo for `wasm32-wasip2`.
 
 use std::env;
 use std::ffi::OsString;
@@ -8,133 +8,132 @@ use serde_json::Value;
 
 use super::project::Project;
 use super::step::{self, Step};
-use super::{Fault, Purpose, debug};
+use super::{BuildError, Purpose, debug};
 
 const TARGET: &str = "wasm32-wasip2";
-const HOW: &str = "get Rust from https://rustup.rs, then `rustup target add wasm32-wasip2`";
+const RUST_ADVICE: &str = "get Rust from https://rustup.rs, then `rustup target add wasm32-wasip2`";
 
-/// Settings of a build for tests: a change compiles again what it changes, and not the
-/// whole program. The rest of the profile, such as its checks of overflows, stays.
-const TRIAL: [&str; 3] = ["lto=\"off\"", "codegen-units=16", "incremental=true"];
+/// Profile settings of a trial build, for which a change recompiles only what it affects. Other
+/// settings, such as overflow checks, stay as in a release.
+const TRIAL_SETTINGS: [&str; 3] = ["lto=\"off\"", "codegen-units=16", "incremental=true"];
 
-pub(super) fn build(project: &Project, purpose: Purpose) -> Result<PathBuf, Fault> {
+pub(super) fn build(project: &Project, purpose: Purpose) -> Result<PathBuf, BuildError> {
     project.file("Cargo.toml")?;
-    let cargo = program(project, "CARGO", "cargo")?;
-    let rustc = program(project, "RUSTC", "rustc")?;
-    has_target(project, &rustc)?;
-    let lines = with_lines(project)?;
+    let cargo = find_program(project, "CARGO", "cargo")?;
+    let rustc = find_program(project, "RUSTC", "rustc")?;
+    check_target(project, &rustc)?;
     let settings = match purpose {
         Purpose::Release => &[][..],
-        Purpose::Trial => &TRIAL,
+        Purpose::Trial => &TRIAL_SETTINGS,
     };
     let mut command = project.programs.command(cargo);
     command
         .args(["build", "--release", "--target", TARGET, "--lib"])
         .arg("--message-format=json-render-diagnostics")
-        .args(lines)
+        .args(line_table_options(project)?)
         .args(
             settings
                 .iter()
-                .map(|it| format!("--config=profile.release.{it}")),
+                .map(|setting| format!("--config=profile.release.{setting}")),
         )
         .current_dir(&project.folder);
     let mut step = Step::new("`cargo build`", command);
     step.is_captured = true;
-    let messages = step.run().map_err(|fault| {
-        let fault = fault
-            .fix("fix the first error above first; its file and line stand under it")
+    let messages = step.run().map_err(|error| {
+        let error = error
+            .fix("fix the first error above first; its file and line are below it")
             .fix("the first build, and one after a change of dependencies, needs cargo's registry");
         match project.text("Cargo.toml") {
-            Ok(text) if text.contains("skillhost-guest") => fault.fix(
+            Ok(text) if text.contains("skillhost-guest") => error.fix(
                 "if `skillhost-guest` was not found, copy `sdk` from a new project of `skillhost \
                  new`, and change its line in `Cargo.toml`",
             ),
-            _ => fault,
+            _ => error,
         }
     })?;
-    let mut made = messages
+    let component = messages
         .split(|byte| *byte == b'\n')
         .filter_map(|line| serde_json::from_slice::<Value>(line).ok())
-        .filter_map(|message| component(&message));
-    match made.next_back() {
+        .filter_map(|message| built_component(&message))
+        .next_back();
+    match component {
         Some(file) => debug::split(project, &file),
-        None => Err(Fault::project("`cargo build` made no component")
+        None => Err(BuildError::project("`cargo build` made no component")
             .fix("`Cargo.toml` needs `[lib]` with `crate-type = [\"cdylib\"]`")),
     }
 }
 
-/// Returns what the project's package says of itself, with what it inherits from a
-/// workspace.
-pub(super) fn package(project: &Project) -> Result<Value, Fault> {
-    let own = manifest(project)?;
+/// Returns the fields of the project's package, with those that it inherits from a workspace.
+pub(super) fn package(project: &Project) -> Result<Value, BuildError> {
+    let own = manifest_package(project)?;
     let inherits = |value: &Value| value.get("workspace").is_some();
     let mut values = own.as_object().into_iter().flat_map(|own| own.values());
-    // Cargo takes a moment to say what stands there.
+    // `cargo metadata` takes a moment, and is needed only to resolve inherited fields.
     if own["version"].is_string() && !values.any(inherits) {
         return Ok(own);
     }
     let manifest = project.file("Cargo.toml")?;
     let mut command = project
         .programs
-        .command(program(project, "CARGO", "cargo")?);
+        .command(find_program(project, "CARGO", "cargo")?);
     command
         .args(["metadata", "--no-deps", "--format-version=1"])
         .current_dir(&project.folder);
     let mut step = Step::new("`cargo metadata`", command);
     step.is_captured = true;
     let metadata: Value = serde_json::from_slice(&step.run()?).unwrap_or_default();
-    let packages = metadata["packages"].as_array();
-    let mut packages = packages.into_iter().flatten();
+    let mut packages = metadata["packages"].as_array().into_iter().flatten();
     let own = packages.find(|package| package["manifest_path"].as_str() == manifest.to_str());
     Ok(own.cloned().unwrap_or_default())
 }
 
-/// Returns the table `[package]` of the project, or nothing if only cargo can read it.
-fn manifest(project: &Project) -> Result<Value, Fault> {
+/// Returns the table `[package]` of the manifest, or null if only cargo can read it.
+fn manifest_package(project: &Project) -> Result<Value, BuildError> {
     let manifest = toml::from_str::<toml::Table>(&project.text("Cargo.toml")?);
     let package = manifest.ok().and_then(|mut all| all.remove("package"));
     Ok(serde_json::to_value(package).unwrap_or_default())
 }
 
-/// Returns the program that a variable names, else the one on the PATH.
-fn program(project: &Project, variable: &str, name: &str) -> Result<OsString, Fault> {
+/// Returns the program that an environment variable names, or else the one on the PATH.
+fn find_program(project: &Project, variable: &str, name: &str) -> Result<OsString, BuildError> {
     if let Some(named) = env::var_os(variable).filter(|named| !named.is_empty()) {
         return Ok(named);
     }
-    let found = project.programs.find(name);
-    found.map(Into::into).map_err(|fault| fault.fix(HOW))
+    let program = project.programs.find(name);
+    program
+        .map(Into::into)
+        .map_err(|error| error.fix(RUST_ADVICE))
 }
 
-/// Returns arguments by which the project's own crate has the lines of its source, for
-/// traces; what is shipped is stripped. Its dependencies are compiled as they would be.
-fn with_lines(project: &Project) -> Result<Vec<String>, Fault> {
-    let package = manifest(project)?;
+/// Returns options that give the project's own crate line tables, for traces. They are stripped
+/// from the shipped component.
+fn line_table_options(project: &Project) -> Result<Vec<String>, BuildError> {
+    let package = manifest_package(project)?;
     let is_plain = |name: &&str| {
         let mut bytes = name.bytes();
         bytes.all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
     };
-    // Without a name, or with a wrong one, cargo says what is wrong with the manifest.
+    // Cargo itself reports a missing or invalid name.
     let name = package["name"].as_str().filter(is_plain);
     let settings = [("debug", "line-tables-only"), ("strip", "none")];
-    let lines = name.into_iter().flat_map(|name| {
+    let options = name.into_iter().flat_map(|name| {
         settings.map(|(key, value)| {
             format!("--config=profile.release.package.{name}.{key}=\"{value}\"")
         })
     });
-    Ok(lines.collect())
+    Ok(options.collect())
 }
 
-fn has_target(project: &Project, rustc: &OsString) -> Result<(), Fault> {
+/// Refuses a Rust toolchain without the target.
+fn check_target(project: &Project, rustc: &OsString) -> Result<(), BuildError> {
     let rustc = || project.programs.command(rustc);
-    let mut ask = rustc();
-    ask.args(["--print", "target-libdir", "--target", TARGET]);
-    let folder = step::ask(&mut ask);
+    let folder = step::output(rustc().args(["--print", "target-libdir", "--target", TARGET]));
     if folder.is_some_and(|folder| Path::new(&folder).is_dir()) {
         return Ok(());
     }
-    let version = step::ask(rustc().arg("--version"));
-    Err(Fault::missing(format!(
-        "{} lacks the target `{TARGET}`",
+    let version = step::output(rustc().arg("--version"));
+    Err(BuildError::setup(format!(
+        "{} has no target `{TARGET}`",
         version.as_deref().unwrap_or("Rust")
     ))
     .fix("with rustup: `rustup target add wasm32-wasip2`")
@@ -149,8 +148,8 @@ fn has_target(project: &Project, rustc: &OsString) -> Result<(), Fault> {
     ))
 }
 
-/// Returns the component that a message of cargo names.
-fn component(message: &Value) -> Option<PathBuf> {
+/// Returns the component that a message of cargo names, if any.
+fn built_component(message: &Value) -> Option<PathBuf> {
     if message["reason"] != "compiler-artifact" {
         return None;
     }

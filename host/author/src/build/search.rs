@@ -7,10 +7,11 @@ use std::process::Command;
 
 use rustix::fs::{Access, access};
 
-use super::Fault;
+use super::BuildError;
 
-/// The folders in which a build, and each command that it starts, looks for programs.
-/// Guards against: a `node` in the project, for a PATH that holds `.` or the project's
+/// The folders in which a build, and each command that it starts, finds programs.
+///
+/// Guards against: a `node` in the project, if the PATH holds `.` or the project's
 /// `node_modules/.bin`.
 pub(super) struct SearchPath {
     project: PathBuf,
@@ -18,8 +19,8 @@ pub(super) struct SearchPath {
 }
 
 impl SearchPath {
-    /// Takes the folders of the PATH that are absolute and lie outside `project`, a path
-    /// without symlinks.
+    /// Creates a search path from the absolute folders of the PATH that are outside `project`,
+    /// a path without symlinks.
     pub(super) fn outside(project: &Path) -> Self {
         let path = env::var_os("PATH").unwrap_or_default();
         let folders = env::split_paths(&path)
@@ -32,26 +33,26 @@ impl SearchPath {
     }
 
     /// Finds a program.
-    pub(super) fn find(&self, program: &str) -> Result<PathBuf, Fault> {
+    pub(super) fn find(&self, program: &str) -> Result<PathBuf, BuildError> {
         let mut files = self.folders.iter().map(|folder| folder.join(program));
-        let found = files.find(|file| {
+        let program_file = files.find(|file| {
             access(file, Access::EXEC_OK).is_ok()
                 && file.is_file()
                 && is_outside(file, &self.project)
         });
-        found.ok_or_else(|| {
-            Fault::missing(format!(
+        program_file.ok_or_else(|| {
+            BuildError::setup(format!(
                 "there is no `{program}` on the PATH outside the project"
             ))
         })
     }
 
-    /// Returns a command that looks for programs of its own in the same folders.
+    /// Returns a command that finds its own programs in the same folders.
     pub(super) fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         match env::join_paths(&self.folders) {
             Ok(path) if !path.is_empty() => command.env("PATH", path),
-            // An empty PATH would be the current folder.
+            // An empty PATH would mean the current folder.
             _ => command.env_remove("PATH"),
         };
         command

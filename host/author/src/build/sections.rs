@@ -1,6 +1,5 @@
-//! Custom sections that a build adds to a component, because compilers leave them out:
-//! the comments of a project's WIT, which the model reads, and what the project's own
-//! file says of the project, which an operator reads.
+//! Adds custom sections that compilers leave out: the comments in a project's WIT, which models
+//! read, and its metadata, which operators read.
 
 use std::borrow::Cow;
 use std::fs;
@@ -12,17 +11,17 @@ use wasm_encoder::{ComponentNameSection, ComponentSection, CustomSection};
 use wasmparser::{Parser, Payload};
 use wit_parser::PackageMetadata;
 
-use super::Fault;
+use super::BuildError;
 use super::metadata;
-use super::project::{BUILT_BYTES, Project};
+use super::project::{MAX_BUILT_BYTES, Project};
 use super::wit::ProjectWit;
 use skillhost_program::terminal::{self, format_line};
 
-/// Adds the sections of the project to a component. Returns the file of the whole.
-pub(super) fn add(project: &Project, component: &Path) -> Result<PathBuf, Fault> {
+/// Adds the sections of a project to a component. Returns the file of the new component.
+pub(super) fn add(project: &Project, component: &Path) -> Result<PathBuf, BuildError> {
     let metadata = metadata::read(project)?;
-    let mut bytes = named_file::read(component, BUILT_BYTES).map_err(|error| {
-        Fault::missing(format!("cannot read `{}`: {error:#}", component.display()))
+    let mut bytes = named_file::read(component, MAX_BUILT_BYTES).map_err(|error| {
+        BuildError::setup(format!("cannot read `{}`: {error:#}", component.display()))
     })?;
     // A project without WIT, such as one whose bindings come from a library, has no
     // comments to add.
@@ -31,22 +30,23 @@ pub(super) fn add(project: &Project, component: &Path) -> Result<PathBuf, Fault>
         && let Err(error) = add_docs(&wit, &mut bytes)
     {
         terminal::say(&format_line!(
-            "no model reads the comments in `wit`: {error:#}"
+            "cannot add the comments in `wit` to the component, so no model reads them: {error:#}"
         ));
     }
     add_metadata(&metadata, &mut bytes);
-    let whole = project.scratch("")?.join("component.wasm");
-    fs::write(&whole, bytes)
-        .map_err(|error| Fault::missing(format!("cannot write `{}`: {error}", whole.display())))?;
-    Ok(whole)
+    let file = project.scratch("")?.join("component.wasm");
+    fs::write(&file, bytes).map_err(|error| {
+        BuildError::setup(format!("cannot write `{}`: {error}", file.display()))
+    })?;
+    Ok(file)
 }
 
-/// Adds the comments of a world whose functions are tools, unless the component
-/// carries some already: readers of WIT accept one such section alone.
+/// Adds the comments of a world whose functions are tools, unless the component already has
+/// comments: readers of WIT accept only one such section.
 fn add_docs(wit: &Path, component: &mut Vec<u8>) -> anyhow::Result<()> {
     let wit = ProjectWit::parse(wit)?;
     if wit.is_typed() && !has_docs(component) {
-        section(PackageMetadata::SECTION_NAME, &wit.docs()?, component);
+        append_section(PackageMetadata::SECTION_NAME, &wit.docs()?, component);
     }
     Ok(())
 }
@@ -67,13 +67,13 @@ fn add_metadata(metadata: &ComponentMetadata, component: &mut Vec<u8>) {
     }
     for (name, text) in metadata.sections() {
         if let Some(text) = text {
-            section(name, text.as_bytes(), component);
+            append_section(name, text.as_bytes(), component);
         }
     }
 }
 
-/// Appends a section. The last of several with one name counts.
-fn section(name: &str, data: &[u8], component: &mut Vec<u8>) {
+/// Appends a custom section. Of several sections with the same name, the last one is used.
+fn append_section(name: &str, data: &[u8], component: &mut Vec<u8>) {
     let section = CustomSection {
         name: Cow::Borrowed(name),
         data: Cow::Borrowed(data),
@@ -102,7 +102,7 @@ mod tests {
         sections.collect()
     }
 
-    fn folder(world: &str) -> tempfile::TempDir {
+    fn wit_folder(world: &str) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         let wit = format!("package local:words;\n{world}");
         fs::write(folder.path().join("words.wit"), wit).unwrap();
@@ -110,8 +110,9 @@ mod tests {
     }
 
     #[test]
-    fn adds_the_comments_of_typed_functions_once() {
-        let typed = folder("world words {\n/// Count the words.\nexport count: func() -> u32;\n}");
+    fn adds_comments_of_typed_functions_once() {
+        let typed =
+            wit_folder("world words {\n/// Count the words.\nexport count: func() -> u32;\n}");
         let mut component = COMPONENT.to_vec();
         add_docs(typed.path(), &mut component).unwrap();
         let once = component.clone();
@@ -126,8 +127,8 @@ mod tests {
     }
 
     #[test]
-    fn adds_no_comments_of_the_interface_that_is_called_with_json() {
-        let tools = folder("world w { export skillhost:tool/tools; }");
+    fn adds_no_comments_of_json_interface() {
+        let tools = wit_folder("world w { export skillhost:tool/tools; }");
         let package = tools.path().join("deps/tool");
         fs::create_dir_all(&package).unwrap();
         let tool = "package skillhost:tool;\n/// Tools.\ninterface tools { call: func(); }";
@@ -135,13 +136,16 @@ mod tests {
         let mut component = COMPONENT.to_vec();
         add_docs(tools.path(), &mut component).unwrap();
         assert_eq!(component, COMPONENT);
-        let broken = folder("world w {");
-        let why = add_docs(broken.path(), &mut component).unwrap_err();
-        assert!(format!("{why:#}").contains("expected `import`"), "{why:#}");
+        let broken = wit_folder("world w {");
+        let error = add_docs(broken.path(), &mut component).unwrap_err();
+        assert!(
+            format!("{error:#}").contains("expected `import`"),
+            "{error:#}"
+        );
     }
 
     #[test]
-    fn adds_what_a_project_says_of_itself_and_nothing_else() {
+    fn adds_only_given_metadata() {
         let mut component = COMPONENT.to_vec();
         add_metadata(&ComponentMetadata::default(), &mut component);
         assert_eq!(component, COMPONENT);

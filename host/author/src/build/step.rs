@@ -1,5 +1,5 @@
-//! One command of a build: runs it, and shows a bounded part of what it prints as
-//! it comes. `search.rs` finds its program.
+//! Runs one command of a build, and shows a bounded part of its output while it runs.
+//! `search.rs` finds the program.
 
 use std::collections::VecDeque;
 use std::io::{BufRead as _, BufReader, Read};
@@ -9,21 +9,21 @@ use std::time::Instant;
 
 use skillhost::Line;
 
-use super::{Fault, times};
+use super::{BuildError, times};
 use skillhost_program::terminal::{self, format_line};
 
-/// The number of lines that are shown as they come. Guards against: a thousand errors
-/// that follow from the first.
-const FIRST_LINES: usize = 120;
-/// The number of last lines that are shown at the end.
-const LAST_LINES: usize = 20;
-/// The most characters of a line.
-const LINE_LENGTH: usize = 1000;
-/// The most bytes of output for a program.
-const MAX_OUTPUT: u64 = 64 << 20;
+/// The maximum number of lines that are shown while the command runs. Guards against: a thousand
+/// errors that follow from the first.
+const MAX_FIRST_LINES: usize = 120;
+/// The maximum number of last lines that are shown when the command has ended.
+const MAX_LAST_LINES: usize = 20;
+/// The maximum number of characters of a shown line.
+const MAX_LINE_CHARS: usize = 1000;
+/// The maximum number of bytes of captured output.
+const MAX_CAPTURED_BYTES: u64 = 64 << 20;
 
-/// Runs a command for its output, and shows nothing of it.
-pub(super) fn ask(command: &mut Command) -> Option<String> {
+/// Runs a command and returns its stdout, or `None` if it fails. Shows nothing.
+pub(super) fn output(command: &mut Command) -> Option<String> {
     let output = command.stdin(Stdio::null()).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
     output.status.success().then(|| text.trim().to_owned())
@@ -34,11 +34,11 @@ pub(super) struct Step<'a> {
     /// The name in messages.
     pub(super) name: &'a str,
     pub(super) command: Command,
-    /// Checks whether to leave out a line, such as one about a compiler's own code.
+    /// Tells which lines to hide, such as those about a compiler's own code.
     pub(super) is_noise: fn(&str) -> bool,
-    /// The name of the project's folder in the compiler's messages, which is left out.
-    pub(super) alias: Option<String>,
-    /// Returns stdout to this program instead of showing it.
+    /// The path of the project's folder in the compiler's messages, which is hidden.
+    pub(super) hidden_prefix: Option<String>,
+    /// Set to return stdout instead of showing it.
     pub(super) is_captured: bool,
 }
 
@@ -48,37 +48,38 @@ impl<'a> Step<'a> {
             name,
             command,
             is_noise: |_| false,
-            alias: None,
+            hidden_prefix: None,
             is_captured: false,
         }
     }
 
-    /// Runs the command to its end. Returns its stdout, if that is captured.
-    pub(super) fn run(mut self) -> Result<Vec<u8>, Fault> {
-        let begin = Instant::now();
-        let start = |error| Fault::missing(format!("cannot start {}: {error}", self.name));
+    /// Runs the command to its end. Returns its stdout if that is captured, else nothing.
+    pub(super) fn run(mut self) -> Result<Vec<u8>, BuildError> {
+        let start = Instant::now();
+        let cannot_start =
+            |error| BuildError::setup(format!("cannot start {}: {error}", self.name));
         let mut child = self
             .command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
-            .map_err(start)?;
+            .map_err(cannot_start)?;
         let (out, err) = (child.stdout.take(), child.stderr.take());
         let excerpt = Mutex::new(OutputExcerpt::default());
-        let (is_noise, alias) = (self.is_noise, self.alias.as_deref());
+        let (is_noise, hidden_prefix) = (self.is_noise, self.hidden_prefix.as_deref());
         let captured = std::thread::scope(|scope| {
             let excerpt = &excerpt;
             if let Some(err) = err {
-                scope.spawn(move || show(err, is_noise, alias, excerpt));
+                scope.spawn(move || show(err, is_noise, hidden_prefix, excerpt));
             }
             let mut captured = Vec::new();
             match out {
                 Some(out) if self.is_captured => {
-                    // A failed read is the end, like a closed pipe.
-                    let _ = out.take(MAX_OUTPUT).read_to_end(&mut captured);
+                    // A failed read ends the output, like a closed pipe.
+                    let _ = out.take(MAX_CAPTURED_BYTES).read_to_end(&mut captured);
                 }
-                Some(out) => show(out, is_noise, alias, excerpt),
+                Some(out) => show(out, is_noise, hidden_prefix, excerpt),
                 None => {}
             }
             captured
@@ -86,25 +87,30 @@ impl<'a> Step<'a> {
         excerpt
             .into_inner()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
-            .end();
-        let status = child.wait().map_err(start)?;
-        times::note(self.name, begin);
+            .finish();
+        let status = child.wait().map_err(|error| {
+            BuildError::setup(format!("cannot wait for {}: {error}", self.name))
+        })?;
+        times::record(self.name, start);
         if status.success() {
             return Ok(captured);
         }
-        Err(Fault::project(format!("{} failed: {status}", self.name)))
+        Err(BuildError::project(format!(
+            "{} failed: {status}",
+            self.name
+        )))
     }
 }
 
-/// The part of a command's output that is shown: its first and last lines.
+/// The shown part of a command's output: its first and last lines.
 #[derive(Default)]
 struct OutputExcerpt {
-    /// The number of lines shown.
-    lines: usize,
+    /// The number of lines shown so far.
+    shown: usize,
     left_out: usize,
     /// The previous line, without its indentation.
     previous: String,
-    last: VecDeque<String>,
+    last_lines: VecDeque<String>,
 }
 
 impl OutputExcerpt {
@@ -114,42 +120,43 @@ impl OutputExcerpt {
             return;
         }
         self.previous = line.trim().to_owned();
-        if self.lines < FIRST_LINES {
-            self.lines += 1;
+        if self.shown < MAX_FIRST_LINES {
+            self.shown += 1;
             terminal::say(&Line::new(line));
             return;
         }
-        self.last.push_back(line);
-        if self.last.len() > LAST_LINES {
-            self.last.pop_front();
+        self.last_lines.push_back(line);
+        if self.last_lines.len() > MAX_LAST_LINES {
+            self.last_lines.pop_front();
             self.left_out += 1;
         }
     }
 
     /// Shows the last lines.
-    fn end(self) {
+    fn finish(self) {
         if self.left_out > 0 {
             terminal::say(&format_line!("… {} lines left out …", self.left_out));
         }
-        for line in self.last {
+        for line in self.last_lines {
             terminal::say(&Line::new(line));
         }
     }
 }
 
+/// Shows the lines of an output until it ends.
 fn show(
-    from: impl Read,
+    output: impl Read,
     is_noise: fn(&str) -> bool,
-    alias: Option<&str>,
+    hidden_prefix: Option<&str>,
     excerpt: &Mutex<OutputExcerpt>,
 ) {
-    let mut from = BufReader::new(from);
+    let mut output = BufReader::new(output);
     let mut bytes = Vec::new();
     loop {
         bytes.clear();
-        // A very long line is read in pieces.
-        let piece = (&mut from).take(1 << 20).read_until(b'\n', &mut bytes);
-        if !matches!(piece, Ok(1..)) {
+        // Reads a very long line in pieces.
+        let read = (&mut output).take(1 << 20).read_until(b'\n', &mut bytes);
+        if !matches!(read, Ok(1..)) {
             return;
         }
         let line = String::from_utf8_lossy(&bytes);
@@ -157,11 +164,11 @@ fn show(
         if is_noise(&line) {
             continue;
         }
-        let line = match alias {
-            Some(alias) => line.replace(alias, ""),
+        let line = match hidden_prefix {
+            Some(prefix) => line.replace(prefix, ""),
             None => line,
         };
-        let line = line.chars().take(LINE_LENGTH).collect();
+        let line = line.chars().take(MAX_LINE_CHARS).collect();
         match excerpt.lock() {
             Ok(mut excerpt) => excerpt.push(line),
             Err(_) => return,
@@ -169,7 +176,7 @@ fn show(
     }
 }
 
-/// Removes colours from a line: some compilers print them to a pipe, too.
+/// Removes colours from a line. Some compilers print them to pipes too.
 fn without_escapes(line: &str) -> String {
     let mut plain = String::with_capacity(line.len());
     let mut rest = line;
@@ -189,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn removes_colours_from_a_line() {
+    fn removes_colours() {
         for (line, plain) in [
             ("plain", "plain"),
             ("\u{1b}[1;31merror\u{1b}[0m: x", "error: x"),
@@ -201,11 +208,11 @@ mod tests {
     }
 
     #[test]
-    fn names_a_command_that_fails() {
+    fn names_the_failed_command() {
         let mut command = Command::new("sh");
         command.args(["-c", "exit 3"]);
-        let fault = Step::new("the compiler", command).run().unwrap_err();
-        assert!(format!("{fault:?}").contains("the compiler failed: exit status: 3"));
+        let error = Step::new("the compiler", command).run().unwrap_err();
+        assert!(format!("{error:?}").contains("the compiler failed: exit status: 3"));
         let mut command = Command::new("sh");
         command.args(["-c", "printf 'a\\n'"]);
         let mut step = Step::new("the compiler", command);
@@ -214,12 +221,12 @@ mod tests {
     }
 
     #[test]
-    fn shows_the_first_and_the_last_of_many_lines() {
+    fn shows_first_and_last_lines() {
         let mut excerpt = OutputExcerpt::default();
-        for n in 0..FIRST_LINES + LAST_LINES + 7 {
+        for n in 0..MAX_FIRST_LINES + MAX_LAST_LINES + 7 {
             excerpt.push(n.to_string());
         }
-        assert_eq!((excerpt.lines, excerpt.left_out), (FIRST_LINES, 7));
-        assert_eq!(excerpt.last.len(), LAST_LINES);
+        assert_eq!((excerpt.shown, excerpt.left_out), (MAX_FIRST_LINES, 7));
+        assert_eq!(excerpt.last_lines.len(), MAX_LAST_LINES);
     }
 }

@@ -1,20 +1,19 @@
 //! Installs compilers and libraries from Python's registry into environments, with the
 //! hashes of `requirements.txt`.
 
-use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::Fault;
+use super::BuildError;
 use super::environment::{Environment, Recipe};
 use super::project::Project;
-use super::requirements;
+use super::requirements::{self, Requirement};
 use super::search::SearchPath;
 use super::step::{self, Step};
 
 /// The oldest Python that the compilers run on.
-const OLDEST: (u32, u32) = (3, 10);
+const MIN_PYTHON_VERSION: (u32, u32) = (3, 10);
 pub(super) const LOCK: &str = "requirements.txt";
 const PYTHON: &str = "bin/python";
 /// The folder of the libraries in their environment.
@@ -22,20 +21,20 @@ const LIBRARIES: &str = "libraries";
 /// The script that finds imports in functions.
 pub(super) const LATE_IMPORTS: &str = include_str!("late_imports.py");
 
-/// A virtual environment of Python with a compiler in it, which all projects with that
-/// compiler share.
+/// A Python virtual environment with a compiler, shared by all projects with that compiler.
 pub(super) struct Venv<'a> {
     pub(super) folder: PathBuf,
     /// The project's libraries, if it has any.
     pub(super) libraries: Option<Libraries>,
     programs: &'a SearchPath,
+    /// Held for their locks.
     _environments: (Environment, Option<Environment>),
 }
 
 /// The libraries of a project.
 pub(super) struct Libraries {
     pub(super) folder: PathBuf,
-    /// The folder of a module with their late imports.
+    /// The folder of the module that lists their late imports.
     pub(super) late: PathBuf,
 }
 
@@ -47,173 +46,195 @@ impl Libraries {
         }
     }
 
-    /// Returns the paths of files with native code, which a component cannot load.
-    pub(super) fn native(&self) -> Vec<String> {
-        let (mut found, mut folders) = (Vec::new(), vec![self.folder.clone()]);
+    /// Returns the relative paths of native code, which a component cannot load, sorted.
+    pub(super) fn native_files(&self) -> Vec<String> {
+        let (mut native, mut folders) = (Vec::new(), vec![self.folder.clone()]);
         while let Some(folder) = folders.pop() {
             let entries = fs::read_dir(folder).into_iter().flatten().flatten();
             for path in entries.map(|entry| entry.path()) {
-                let is_native =
-                    |found: &OsStr| ["so", "pyd", "dylib"].map(OsStr::new).contains(&found);
+                let extension = path.extension().unwrap_or_default();
                 if path.is_dir() && !path.is_symlink() {
                     folders.push(path);
-                } else if path.extension().is_some_and(is_native) {
+                } else if ["so", "pyd", "dylib"]
+                    .iter()
+                    .any(|native| extension == *native)
+                {
                     let path = path.strip_prefix(&self.folder).unwrap_or(&path);
-                    found.push(path.display().to_string());
+                    native.push(path.display().to_string());
                 }
             }
         }
-        found.sort();
-        found
+        native.sort();
+        native
     }
 }
 
+/// Reads the text of a project's `requirements.txt`.
+pub(super) fn parse_lock(text: &str) -> Result<Vec<Requirement<'_>>, BuildError> {
+    requirements::parse(text).map_err(|error| {
+        BuildError::project(format!("`{LOCK}`, {error}"))
+            .fix("write the lines of a package with `skillhost add-library NAME`")
+    })
+}
+
 impl<'a> Venv<'a> {
-    /// Opens the one of a project, and makes it if there is none.
-    pub(super) fn open(project: &'a Project) -> Result<Self, Fault> {
-        let programs = &project.programs;
+    /// Opens the environments of a project, and installs what is missing.
+    pub(super) fn open(project: &'a Project) -> Result<Self, BuildError> {
         let text = project.text(LOCK)?;
-        let requirements = requirements::read(&text).map_err(|why| {
-            Fault::project(format!("`{LOCK}`, {why}"))
-                .fix("write the lines of a package with `skillhost add-library NAME`")
-        })?;
-        let (compilers, libraries) = requirements::split(&requirements);
-        let recipe = Recipe {
-            kind: "python",
-            locks: &[(LOCK, compilers)],
-            marker: &format!("venv/{PYTHON}"),
-            is_shared: true,
-        };
-        let compiler = Environment::open(project, &recipe, |folder| {
-            let venv = folder.join("venv");
-            let mut command = isolated(programs, &system(programs)?);
-            command
-                .args(["-m", "venv", "--clear"])
-                .arg(&venv)
-                .current_dir(folder);
-            Step::new("`python3 -m venv`", command)
-                .run()
-                .map_err(|fault| {
-                    fault.fix(
-                    "Debian and Ubuntu package that module separately: `apt install python3-venv`",
-                )
-                })?;
-            install(isolated(programs, &venv.join(PYTHON)), folder)
-        })?;
-        let venv = compiler.folder.join("venv");
-        let libraries = match libraries.is_empty() {
-            true => None,
-            false => {
-                let recipe = Recipe {
-                    kind: "libraries",
-                    locks: &[(LOCK, libraries)],
-                    marker: LIBRARIES,
-                    is_shared: true,
-                };
-                Some(Environment::open(project, &recipe, |folder| {
-                    let mut command = isolated(programs, &venv.join(PYTHON));
-                    command.env("PIP_TARGET", folder.join(LIBRARIES));
-                    install(command, folder)?;
-                    let libraries = Libraries::in_environment(folder);
-                    let mut command = isolated(programs, &venv.join(PYTHON));
-                    command
-                        .args(["-c", LATE_IMPORTS])
-                        .arg(libraries.late.join("skillhost_late_libraries.py"))
-                        .arg(&libraries.folder)
-                        .current_dir(folder);
-                    fs::create_dir_all(&libraries.late).map_err(|error| {
-                        Fault::missing(format!(
-                            "cannot write `{}`: {error}",
-                            libraries.late.display()
-                        ))
-                    })?;
-                    Step::new("reading the imports of the libraries", command)
-                        .run()
-                        .map(drop)
-                })?)
-            }
+        let (compilers, libraries) = requirements::split_compilers(&parse_lock(&text)?);
+        let compiler = open_compiler(project, compilers)?;
+        let folder = compiler.folder.join("venv");
+        let libraries = if libraries.is_empty() {
+            None
+        } else {
+            Some(open_libraries(project, libraries, &folder.join(PYTHON))?)
         };
         Ok(Self {
-            folder: venv,
+            folder,
             libraries: libraries
                 .as_ref()
-                .map(|it| Libraries::in_environment(&it.folder)),
-            programs,
+                .map(|environment| Libraries::in_environment(&environment.folder)),
+            programs: &project.programs,
             _environments: (compiler, libraries),
         })
     }
 
-    /// Returns a command that runs its Python.
+    /// Returns a command that runs the Python of the environment.
     pub(super) fn python(&self) -> Command {
         isolated(self.programs, &self.folder.join(PYTHON))
     }
 }
 
-/// Installs the packages of a folder's lock with pip. No code of theirs runs.
-fn install(mut python: Command, folder: &Path) -> Result<(), Fault> {
+/// Opens the environment of the compilers that `lock` pins.
+fn open_compiler(project: &Project, lock: String) -> Result<Environment, BuildError> {
+    let programs = &project.programs;
+    let recipe = Recipe {
+        kind: "python",
+        locks: &[(LOCK, lock)],
+        marker: &format!("venv/{PYTHON}"),
+        is_shared: true,
+    };
+    Environment::open(project, &recipe, |folder| {
+        let venv = folder.join("venv");
+        let mut command = isolated(programs, &find_python(programs)?);
+        command
+            .args(["-m", "venv", "--clear"])
+            .arg(&venv)
+            .current_dir(folder);
+        Step::new("`python3 -m venv`", command)
+            .run()
+            .map_err(|error| {
+                error.fix(
+                    "Debian and Ubuntu package that module separately: `apt install python3-venv`",
+                )
+            })?;
+        install(isolated(programs, &venv.join(PYTHON)), folder)
+    })
+}
+
+/// Opens the environment of the libraries that `lock` pins.
+fn open_libraries(
+    project: &Project,
+    lock: String,
+    python: &Path,
+) -> Result<Environment, BuildError> {
+    let programs = &project.programs;
+    let recipe = Recipe {
+        kind: "libraries",
+        locks: &[(LOCK, lock)],
+        marker: LIBRARIES,
+        is_shared: true,
+    };
+    Environment::open(project, &recipe, |folder| {
+        let libraries = Libraries::in_environment(folder);
+        let mut command = isolated(programs, python);
+        command.env("PIP_TARGET", &libraries.folder);
+        install(command, folder)?;
+        fs::create_dir_all(&libraries.late).map_err(|error| {
+            BuildError::setup(format!(
+                "cannot create `{}`: {error}",
+                libraries.late.display()
+            ))
+        })?;
+        let mut command = isolated(programs, python);
+        command
+            .args(["-c", LATE_IMPORTS])
+            .arg(libraries.late.join("skillhost_late_libraries.py"))
+            .arg(&libraries.folder)
+            .current_dir(folder);
+        Step::new("reading the imports of the libraries", command)
+            .run()
+            .map(drop)
+    })
+}
+
+/// Installs the packages of a folder's lock file with pip, and runs none of their code.
+fn install(mut python: Command, folder: &Path) -> Result<(), BuildError> {
     python
         .args(["-m", "pip", "install", "--quiet"])
         .args(["--disable-pip-version-check", "--require-hashes"])
-        // As constraints too: of a package that another wants with extras, pip would look
-        // at the newest version, which has no hash.
+        // As constraints too: if another package needs extras of a pinned one, pip would
+        // choose its newest version, which has no hash.
         .args(["--only-binary", ":all:", "-r", LOCK, "-c", LOCK])
         .current_dir(folder);
     let mut step = Step::new("`pip install`", python);
     step.is_noise = is_retry;
-    step.run().map_err(|fault| {
-        fault
+    step.run().map_err(|error| {
+        error
             .fix(
                 "it needs the Python registry, at the address of `PIP_INDEX_URL` or pip's \
                  settings, and wheels for this machine: packages that are built when they are \
                  installed are refused",
             )
             .fix(
-                "every package in `requirements.txt`, and every one that it needs, stands there \
-                 with its version and hashes: `skillhost add-library NAME` writes them",
+                "`requirements.txt` must list every package, and every package that it needs, \
+                 with version and hashes: `skillhost add-library NAME` writes them",
             )
     })?;
     Ok(())
 }
 
-/// Checks whether a line of pip announces another try of a connection. The last one says
-/// why all of them failed.
+/// Checks whether a line of pip announces another retry of a connection. The last retry stays:
+/// it gives the reason.
 pub(super) fn is_retry(line: &str) -> bool {
     let tries = line.strip_prefix("WARNING: Retrying (Retry(total=");
     tries.is_some_and(|tries| !tries.starts_with("0,"))
 }
 
-/// Returns a command that runs Python without the modules of the folder that it
-/// starts in. Guards against: a `venv.py` or `pip.py` in a project.
+/// Returns a command that runs Python without modules from the current folder.
+///
+/// Guards against: a `venv.py` or `pip.py` in a project.
 fn isolated(programs: &SearchPath, python: &Path) -> Command {
     let mut command = programs.command(python);
     command.arg("-I");
     command
 }
 
-/// Returns the machine's Python, if it is new enough.
-fn system(programs: &SearchPath) -> Result<PathBuf, Fault> {
-    let how = "get it from https://www.python.org/downloads, or as your system's packages \
-               `python3` and `python3-venv`";
-    let needed = format!("Python {}.{} or newer is needed", OLDEST.0, OLDEST.1);
-    let python = programs.find("python3");
-    let python = python.map_err(|fault| fault.fix(&needed).fix(how))?;
-    let ask = "import sys; print(sys.version_info[0], sys.version_info[1])";
+/// Returns the machine's Python if it is new enough.
+fn find_python(programs: &SearchPath) -> Result<PathBuf, BuildError> {
+    let advice = "get it from https://www.python.org/downloads, or as your system's packages \
+                  `python3` and `python3-venv`";
+    let (major, minor) = MIN_PYTHON_VERSION;
+    let needed = format!("Python {major}.{minor} or newer is needed");
+    let python = programs
+        .find("python3")
+        .map_err(|error| error.fix(&needed).fix(advice))?;
+    let print_version = "import sys; print(sys.version_info[0], sys.version_info[1])";
     let mut command = isolated(programs, &python);
-    // A version manager reads settings from the folder that it starts in.
-    command.args(["-c", ask]).current_dir("/");
-    let version = step::ask(&mut command);
-    let version = version.as_deref().and_then(|text| {
+    // A version manager reads settings from the current folder.
+    command.args(["-c", print_version]).current_dir("/");
+    let version = step::output(&mut command).and_then(|text| {
         let (major, minor) = text.split_once(' ')?;
         Some((major.parse().ok()?, minor.parse().ok()?))
     });
     match version {
-        Some(version) if version >= OLDEST => Ok(python),
-        Some((major, minor)) => Err(Fault::missing(format!(
+        Some(version) if version >= MIN_PYTHON_VERSION => Ok(python),
+        Some((major, minor)) => Err(BuildError::setup(format!(
             "`{}` is Python {major}.{minor}; {needed}",
             python.display()
         ))
-        .fix(how)),
-        None => Err(Fault::missing(format!("`{}` does not run", python.display())).fix(how)),
+        .fix(advice)),
+        None => Err(BuildError::setup(format!("`{}` does not run", python.display())).fix(advice)),
     }
 }
 
@@ -222,15 +243,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shows_one_of_several_tries_of_a_connection() {
-        let line = |left| format!("WARNING: Retrying (Retry(total={left}, connect=None)) after");
-        for (line, is_left_out) in [
+    fn shows_only_the_last_retry() {
+        let line =
+            |retries| format!("WARNING: Retrying (Retry(total={retries}, connect=None)) after");
+        for (line, is_hidden) in [
             (line(4), true),
             (line(10), true),
             (line(0), false),
             ("ERROR: No matching distribution found".to_owned(), false),
         ] {
-            assert_eq!(is_retry(&line), is_left_out, "{line}");
+            assert_eq!(is_retry(&line), is_hidden, "{line}");
         }
     }
 }

@@ -1,15 +1,14 @@
-//! A project's own WIT: the folder `wit`, read once for what a build needs of it: the
-//! world, and the comments on its functions.
+//! The WIT package of a project, in its folder `wit`: the world, and the comments on its functions.
 
 use std::path::Path;
 
 use wit_parser::{Function, PackageId, PackageMetadata, Resolve, WorldId, WorldItem, WorldKey};
 
-use super::Fault;
+use super::BuildError;
 use super::project::Project;
 
-/// The package and the interface of tools that are called with JSON.
-const TOOLS: (&str, &str) = ("skillhost", "tools");
+/// The namespace and the interface of tools that are called with JSON.
+const JSON_TOOLS: (&str, &str) = ("skillhost", "tools");
 
 /// The WIT of a project.
 pub(super) struct ProjectWit {
@@ -19,8 +18,8 @@ pub(super) struct ProjectWit {
 
 impl ProjectWit {
     /// Reads the package in the project's `wit`.
-    pub(super) fn read(project: &Project) -> Result<Self, Fault> {
-        Self::parse(&project.folder.join("wit")).map_err(|error| fault(&error))
+    pub(super) fn read(project: &Project) -> Result<Self, BuildError> {
+        Self::parse(&project.folder.join("wit")).map_err(|error| wit_error(&error))
     }
 
     /// Reads the package in a folder.
@@ -31,18 +30,18 @@ impl ProjectWit {
     }
 
     /// Returns the package's only world.
-    pub(super) fn world(&self) -> Result<WorldId, Fault> {
+    pub(super) fn world(&self) -> Result<WorldId, BuildError> {
         let world = self.resolve.select_world(&[self.package], None);
-        world.map_err(|error| fault(&error))
+        world.map_err(|error| wit_error(&error))
     }
 
     /// Returns the world's name.
-    pub(super) fn world_name(&self) -> Result<&str, Fault> {
+    pub(super) fn world_name(&self) -> Result<&str, BuildError> {
         Ok(&self.resolve.worlds[self.world()?].name)
     }
 
-    /// Checks whether the functions of the package's worlds are the tools, and not
-    /// those that `skillhost:tool` defines.
+    /// Checks whether the tools are the functions that the package's worlds export, and not those
+    /// of `skillhost:tool`.
     pub(super) fn is_typed(&self) -> bool {
         let worlds = self.resolve.packages[self.package].worlds.values();
         let mut exports = worlds.flat_map(|world| self.resolve.worlds[*world].exports.keys());
@@ -50,15 +49,14 @@ impl ProjectWit {
             WorldKey::Interface(id) => {
                 let interface = &self.resolve.interfaces[*id];
                 let package = interface.package.map(|id| &self.resolve.packages[id].name);
-                interface.name.as_deref() == Some(TOOLS.1)
-                    && package.is_some_and(|package| package.namespace == TOOLS.0)
+                interface.name.as_deref() == Some(JSON_TOOLS.1)
+                    && package.is_some_and(|package| package.namespace == JSON_TOOLS.0)
             }
             WorldKey::Name(_) => false,
         })
     }
 
-    /// Returns what is odd about the functions that are tools: no host refuses it, and
-    /// hardly anybody means it.
+    /// Returns advice on likely mistakes in typed functions that no host refuses.
     pub(super) fn advice(&self) -> Vec<String> {
         if !self.is_typed() {
             return Vec::new();
@@ -89,25 +87,25 @@ impl ProjectWit {
                      lines that begin with `///` above it"
                 ));
             }
-            let has = |wanted: &str| params.iter().any(|param| param.name == wanted);
+            let has = |name: &str| params.iter().any(|param| param.name == name);
             if has("skill") && !has("skill-name") {
                 advice.push(format!(
-                    "`{name}` has the parameter `skill`, and sees no folder: the one that names the \
-                     skill of a call is `skill-name`"
+                    "`{name}` has the parameter `skill`, and gets no folder: the parameter that names \
+                     the skill of a call is `skill-name`"
                 ));
             }
         }
         advice
     }
 
-    /// Returns the package's comments in the form of the section `package-docs`.
+    /// Returns the package's comments in the format of the section `package-docs`.
     pub(super) fn docs(&self) -> anyhow::Result<Vec<u8>> {
         PackageMetadata::extract(&self.resolve, self.package).encode()
     }
 }
 
-fn fault(error: &anyhow::Error) -> Fault {
-    Fault::project(format!("in `wit`: {error:#}"))
+fn wit_error(error: &anyhow::Error) -> BuildError {
+    BuildError::project(format!("in `wit`: {error:#}"))
 }
 
 #[cfg(test)]
@@ -115,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn advises_on_functions_that_no_model_finds_or_that_see_no_folder() {
+    fn advises_on_missing_comment_and_misnamed_parameter() {
         let folder = tempfile::tempdir().unwrap();
         let advice = |functions: &str| {
             let text =
@@ -126,14 +124,14 @@ mod tests {
                 .advice()
                 .join("\n")
         };
-        for (functions, said) in [
+        for (functions, expected) in [
             ("count: func();", "`count` has no comment"),
             (
                 "/// Count.\ncount: func(skill: string);",
-                "`count` has the parameter `skill`, and sees no folder",
+                "`count` has the parameter `skill`, and gets no folder",
             ),
         ] {
-            assert!(advice(functions).starts_with(said), "{functions}");
+            assert!(advice(functions).starts_with(expected), "{functions}");
         }
         for functions in [
             "/// Count.\ncount: func(skill-name: string);",

@@ -1,94 +1,103 @@
-//! The project's WIT, read before any compiler reads it: its errors come with file, line
-//! and column in every language, and without the compiler's own code around them.
+//! Checks a project's WIT before a compiler reads it, so that errors have the same form in every
+//! language: file, line and column first.
 
 use std::path::Path;
 
 use wit_parser::Resolve;
 
-use super::Fault;
+use super::BuildError;
 use super::project::Project;
 
-/// The package whose interfaces are called and offered by the host.
-const PACKAGE: (&str, &str) = ("skillhost", "tool");
+/// The package of the interfaces between host and tools.
+const HOST_PACKAGE: (&str, &str) = ("skillhost", "tool");
 
-/// What stands before a place in the reader's errors.
-const PLACE: &str = "--> ";
+/// The prefix of a location in the errors of the WIT parser.
+const LOCATION_PREFIX: &str = "--> ";
 
 /// Checks the folder `wit` of a project, if it has one.
-pub(super) fn check(project: &Project) -> Result<(), Fault> {
+pub(super) fn check(project: &Project) -> Result<(), BuildError> {
     let folder = project.folder.join("wit");
     if !folder.is_dir() {
         return Ok(());
     }
     let mut resolve = Resolve::default();
-    let read = resolve.push_dir(&folder);
-    let (_, sources) = match read {
-        Ok(read) => read,
+    let (_, sources) = match resolve.push_dir(&folder) {
+        Ok(parsed) => parsed,
         Err(error) => {
-            // The folders that were read, and then the error.
-            let outer = error.chain().count() - 1;
-            let outer = error.chain().take(outer).map(|cause| format!("{cause}: "));
+            // The chain lists the folders that were read, and then the error itself.
+            let folders = error.chain().count() - 1;
+            let prefix: String = error
+                .chain()
+                .take(folders)
+                .map(|cause| format!("{cause}: "))
+                .collect();
             let text = resolve.render_error(&error);
-            let text = text
-                .strip_prefix(&outer.collect::<String>())
-                .unwrap_or(&text);
-            return Err(fault(&project.folder, text));
+            let text = text.strip_prefix(&prefix).unwrap_or(&text);
+            return Err(located_error(&project.folder, text));
         }
     };
     let packages = resolve.packages.iter();
     let versions: Vec<String> = packages
-        .filter(|(_, package)| (&*package.name.namespace, &*package.name.name) == PACKAGE)
+        .filter(|(_, package)| (&*package.name.namespace, &*package.name.name) == HOST_PACKAGE)
         .map(|(id, package)| {
             let file = sources.package_paths(id).and_then(|mut files| files.next());
-            let file = file.map(|file| inside(&project.folder, &file.display().to_string()));
+            let file = file.map(|file| relative(&project.folder, &file.display().to_string()));
             format!("`{}` in `{}`", package.name, file.unwrap_or_default())
         })
         .collect();
     if versions.len() < 2 {
         return Ok(());
     }
-    Err(Fault::project(format!(
+    Err(BuildError::project(format!(
         "`wit` has several versions of one package: {}",
         versions.join(", ")
     ))
-    .fix("keep one, and write its version in the packages that use it; `skillhost new` brings the newest"))
+    .fix(
+        "keep one, and write its version in the packages that use it; `skillhost new` brings the \
+         newest",
+    ))
 }
 
-/// Returns the error of a WIT file, with its place first. `text` is the reader's: the error,
-/// its place, and the line of the file.
-fn fault(project: &Path, text: &str) -> Fault {
-    let text = inside(project, text);
+/// Returns an error that begins with its location. `text` is the parser's message, its location,
+/// and the line of the file.
+fn located_error(project: &Path, text: &str) -> BuildError {
+    let text = relative(project, text);
     let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
-    let place = lines
-        .iter()
-        .position(|line| line.trim_start().starts_with(PLACE));
-    let Some((at, place)) = place.and_then(|at| Some((at, lines[at].trim().strip_prefix(PLACE)?)))
-    else {
-        return Fault::project(format!("in `wit`: {}", lines.join(" ")));
+    let location = lines.iter().enumerate().find_map(|(index, line)| {
+        let location = line.trim().strip_prefix(LOCATION_PREFIX)?;
+        Some((index, location))
+    });
+    let Some((index, location)) = location else {
+        return BuildError::project(format!("in `wit`: {}", lines.join(" ")));
     };
-    let message = lines[..at].join(" ");
-    let fault = Fault::project(format!("{place}: {}{}", message.trim(), remedy(&message)));
-    let excerpt = lines[at + 1..].iter();
-    let excerpt = excerpt.filter(|line| !matches!(line.trim(), "" | "|"));
-    excerpt.fold(fault, |fault, line| fault.fix(*line))
+    let message = lines[..index].join(" ");
+    let error = BuildError::project(format!(
+        "{location}: {}{}",
+        message.trim(),
+        advice(&message)
+    ));
+    lines[index + 1..]
+        .iter()
+        .filter(|line| !matches!(line.trim(), "" | "|"))
+        .fold(error, |error, line| error.fix(*line))
 }
 
-/// Returns what to do about errors that those who are new to WIT make, to stand after them.
-fn remedy(message: &str) -> String {
+/// Returns advice on common mistakes, to append to the message.
+fn advice(message: &str) -> String {
     if message.contains("invalid character in identifier '_'") {
         return "; names in WIT have `-`, such as `skill-name`".to_owned();
     }
     match message.split_once("found keyword `") {
         Some((_, word)) => {
             let word = word.trim_end().trim_end_matches('`');
-            format!("; as a name, a word of WIT's own is written `%{word}`")
+            format!("; to use a keyword of WIT as a name, write `%{word}`")
         }
         None => String::new(),
     }
 }
 
-/// Returns a text with the paths in a project as they are seen from there.
-fn inside(project: &Path, text: &str) -> String {
+/// Makes the paths in a text relative to the project.
+fn relative(project: &Path, text: &str) -> String {
     text.replace(&format!("{}/", project.display()), "")
 }
 
@@ -100,7 +109,7 @@ mod tests {
     use crate::build::search::SearchPath;
     use crate::kit::Language;
 
-    /// Returns the messages about a project with these files in `wit`.
+    /// Returns the error about a project with these files in `wit`, or an empty string.
     fn messages(files: &[(&str, &str)]) -> String {
         let folder = tempfile::tempdir().unwrap();
         for (path, text) in files {
@@ -115,15 +124,15 @@ mod tests {
         };
         match check(&project) {
             Ok(()) => String::new(),
-            Err(fault) => format!("{fault:?}"),
+            Err(error) => format!("{error:?}"),
         }
     }
 
     #[test]
-    fn names_the_place_of_a_wit_error() {
+    fn names_location_of_wit_error() {
         let dependency = "package skillhost:tool@0.1.0;\ninterface a {}\n";
-        let mut wrong = Vec::new();
-        for (files, shown) in [
+        let mut failures = Vec::new();
+        for (files, expected) in [
             (
                 &[("w.wit", "package a:b;\ninterface tools\n  f: func();\n}\n")][..],
                 "wit/w.wit:3:3: expected '{'",
@@ -144,7 +153,7 @@ mod tests {
             ),
             (
                 &[("w.wit", "package a:b;\ninterface t {\n  list: func();\n}\n")],
-                "found keyword `list`; as a name, a word of WIT's own is written `%list`",
+                "found keyword `list`; to use a keyword of WIT as a name, write `%list`",
             ),
             (
                 &[("w.wit", "package a:b;\nworld w { export c:d/e; }\n")],
@@ -178,12 +187,12 @@ mod tests {
             ),
             (&[], ""),
         ] {
-            let found = messages(files);
-            let fits = found.contains(shown) && found.is_empty() == shown.is_empty();
-            if !fits || found.contains("/tmp") {
-                wrong.push(format!("{files:?}: {found}"));
+            let actual = messages(files);
+            let matches = actual.contains(expected) && actual.is_empty() == expected.is_empty();
+            if !matches || actual.contains("/tmp") {
+                failures.push(format!("{files:?}: {actual}"));
             }
         }
-        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+        assert!(failures.is_empty(), "{}", failures.join("\n"));
     }
 }

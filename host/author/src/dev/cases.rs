@@ -1,5 +1,5 @@
-//! Runs the author's cases with `skillhost test`, and compares their outcomes with
-//! those of the time before.
+//! Runs the author's cases with `skillhost test`, and compares their outcomes with the previous
+//! ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -11,15 +11,15 @@ use skillhost::Line;
 
 use skillhost_program::terminal::format_line;
 
-/// The outcomes of cases.
+/// The outcomes of cases and checks.
 #[derive(Default)]
 pub(super) struct Outcomes {
-    /// For each case or check, the reason if it failed, and after it the lines of its
-    /// trace.
+    /// For each failed case or check the reason, followed by the lines of its trace; `None` for
+    /// each that passed.
     by_name: BTreeMap<String, Option<Vec<String>>>,
-    /// The checks that did not apply, such as those after one that failed.
+    /// The checks that did not run, such as those after a failed one.
     skipped: BTreeSet<String>,
-    /// The reason why none ran.
+    /// The error that kept all cases from running.
     error: Option<String>,
 }
 
@@ -41,12 +41,12 @@ pub(super) fn run(folder: &Path, component: &Path) -> Outcomes {
     }
 }
 
-/// Returns the report of a test.
+/// Returns the report of `skillhost test`, or its messages if there is none.
 fn test(folder: &Path, component: &Path) -> Result<Value, String> {
     let run = || {
         let mut command = Command::new(std::env::current_exe()?);
-        // A process of its own, because a case may use up its memory. In the project's folder,
-        // because it reads the configuration there.
+        // A separate process, because a case may use up its memory. It starts in the project's
+        // folder to read the configuration there.
         command
             .current_dir(folder)
             .arg("test")
@@ -92,7 +92,7 @@ fn by_name(report: &Value) -> BTreeMap<String, Option<Vec<String>>> {
 }
 
 impl Outcomes {
-    /// Lists the differences in `now`, and the number of cases that pass.
+    /// Lists the differences in `now`, and how many cases pass.
     pub(super) fn difference(&self, now: &Self) -> Vec<Line> {
         if let Some(error) = &now.error {
             let first = format_line!("no case was run:");
@@ -100,23 +100,15 @@ impl Outcomes {
             return std::iter::once(first).chain(error).collect();
         }
         let mut lines = Vec::new();
-        let (mut again, mut skipped) = (0, 0);
+        let (mut resumed, mut skipped) = (0, 0);
         for (name, failure) in &now.by_name {
-            let before = self.by_name.get(name);
-            match (before, failure) {
-                (Some(Some(_)), None) => lines.push(format_line!("  {name}: passes now")),
-                (before, Some(failure)) => {
-                    let word = match before {
-                        Some(Some(_)) => "still fails",
-                        _ => "fails",
-                    };
-                    let (why, trace) = failure.split_first().unzip();
-                    let why = why.map_or("", String::as_str);
-                    lines.push(format_line!("  {name}: {word}: {why}"));
-                    let trace = trace.into_iter().flatten();
-                    lines.extend(trace.map(|line| format_line!("    {line}")));
+            match (self.by_name.get(name), failure) {
+                (previous, Some(failure)) => {
+                    let failed_before = matches!(previous, Some(Some(_)));
+                    lines.extend(failure_lines(name, failure, failed_before));
                 }
-                (None, None) if self.skipped.contains(name) => again += 1,
+                (Some(Some(_)), None) => lines.push(format_line!("  {name}: passes now")),
+                (None, None) if self.skipped.contains(name) => resumed += 1,
                 (None, None) if !self.by_name.is_empty() => {
                     lines.push(format_line!("  {name}: new, passes"));
                 }
@@ -135,8 +127,8 @@ impl Outcomes {
                 "  checks that are skipped now: {skipped}; `skillhost test` says why"
             ));
         }
-        if again > 0 {
-            lines.push(format_line!("  checks that run again, and pass: {again}"));
+        if resumed > 0 {
+            lines.push(format_line!("  checks that run again, and pass: {resumed}"));
         }
         let passed = now
             .by_name
@@ -148,13 +140,29 @@ impl Outcomes {
     }
 }
 
+/// Returns the lines about a failed case or check: its reason, and its trace.
+fn failure_lines(name: &str, failure: &[String], failed_before: bool) -> Vec<Line> {
+    let word = if failed_before {
+        "still fails"
+    } else {
+        "fails"
+    };
+    let (reason, trace) = failure.split_first().unzip();
+    let reason = reason.map_or("", String::as_str);
+    let first = format_line!("  {name}: {word}: {reason}");
+    let trace = trace.into_iter().flatten();
+    std::iter::once(first)
+        .chain(trace.map(|line| format_line!("    {line}")))
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
 
-    /// Returns a reason of one line, and a trace of as many as it has more.
+    /// Returns the lines of a text: a reason, and a trace.
     fn reason(text: &str) -> Vec<String> {
         text.lines().map(str::to_owned).collect()
     }
@@ -207,17 +215,17 @@ mod tests {
     }
 
     #[test]
-    fn reads_a_report_by_case_and_check() {
+    fn reads_cases_and_checks_of_report() {
         let report = json!({"checks": [
             {"case": "one", "outcome": "passed"},
             {"id": "stable", "tool": "t", "outcome": "failed", "why": "it is not", "trace": ["at"]},
             {"id": "other", "tool": "t", "outcome": "skipped"},
         ]});
-        let found = by_name(&report);
-        assert_eq!(found.len(), 2);
-        assert_eq!(found["case `one`"], None);
+        let outcomes = by_name(&report);
+        assert_eq!(outcomes.len(), 2);
+        assert_eq!(outcomes["case `one`"], None);
         assert_eq!(
-            found["check `stable` of `t`"],
+            outcomes["check `stable` of `t`"],
             Some(reason("it is not\nat"))
         );
     }

@@ -1,10 +1,10 @@
-//! Differences between one build and the next, in lines for people.
+//! Describes the differences between two builds, in lines for people.
 
 use skillhost::{Definition, Line};
 
 use skillhost_program::terminal::format_line;
 
-/// Describes a component's size, and its change.
+/// Describes the size of a component, and its change.
 pub(super) fn size(before: usize, now: usize) -> String {
     match before {
         0 => format!("{now} bytes"),
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn describes_the_change_of_a_size() {
+    fn describes_change_of_size() {
         for (before, now, shown) in [
             (0, 5, "5 bytes"),
             (5, 5, "5 bytes, as before"),

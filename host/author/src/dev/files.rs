@@ -1,4 +1,4 @@
-//! Watches the files of a project. Files that a build makes do not count.
+//! Watches the files of a project, except those that a build makes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,32 +9,31 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::Context as _;
 use notify::{Config, EventKindMask, RecommendedWatcher, RecursiveMode, Watcher as _};
 
-/// The time without a change after which a build begins: an editor saves in several
-/// steps.
-const SETTLE: Duration = Duration::from_millis(200);
+/// The time without a change before a build starts, because an editor saves in several steps.
+const SETTLE_TIME: Duration = Duration::from_millis(200);
 
-/// The longest wait for changes to end.
-const SETTLE_LIMIT: Duration = Duration::from_secs(2);
+/// The maximum time to wait for changes to end.
+const MAX_SETTLE_TIME: Duration = Duration::from_secs(2);
 
-/// The interval between scans without an event: some mounts report none.
+/// The interval of scans without an event, because some mounts report no events.
 const SCAN_INTERVAL: Duration = Duration::from_secs(2);
 
-/// The most files of a project. Guards against: a project in a home folder.
+/// The maximum number of files in a project. Guards against: a project in a home folder.
 const MAX_FILES: usize = 20_000;
 
-/// The most levels of folders.
+/// The maximum depth of folders.
 const MAX_DEPTH: usize = 16;
 
-/// The folders that builds make.
+/// The folders that builds create.
 const BUILD_FOLDERS: [&str; 5] = ["build", "dist", "target", "node_modules", "__pycache__"];
 
-/// A file that a build may write.
+/// The lock file, which a build may write.
 const LOCK: &str = "Cargo.lock";
 
 /// A file's modification time and size.
 type FileStamp = (SystemTime, u64);
 
-/// A project's files, as of the last scan.
+/// The files of a project, as of the last scan.
 pub(super) struct ProjectFiles {
     folder: PathBuf,
     stamps: BTreeMap<PathBuf, FileStamp>,
@@ -48,10 +47,9 @@ impl ProjectFiles {
         let folder = folder
             .canonicalize()
             .with_context(|| format!("cannot use the folder `{}`", folder.display()))?;
-        // One waiting event is enough: it says that something changed.
+        // One waiting event is enough, because it only starts a scan.
         let (sender, events) = sync_channel(1);
         let watcher = RecommendedWatcher::new(
-            // The scan finds out what changed.
             move |_| {
                 // The channel may be full or closed.
                 let _ = sender.try_send(());
@@ -70,14 +68,16 @@ impl ProjectFiles {
 
     /// Waits for a change, and returns the changed files.
     pub(super) fn next_change(&mut self) -> Vec<PathBuf> {
-        let mut since = None;
+        let mut first_change = None;
         loop {
             let now = self.scan();
             let changed = changed(&self.stamps, &now);
             if !changed.is_empty() {
-                // A file that is half saved does not build.
-                let since = since.get_or_insert_with(Instant::now);
-                if since.elapsed() < SETTLE_LIMIT && self.events.recv_timeout(SETTLE).is_ok() {
+                // A file may be only half saved.
+                let start = first_change.get_or_insert_with(Instant::now);
+                if start.elapsed() < MAX_SETTLE_TIME
+                    && self.events.recv_timeout(SETTLE_TIME).is_ok()
+                {
                     continue;
                 }
                 self.stamps = now;
@@ -85,7 +85,7 @@ impl ProjectFiles {
             }
             match self.events.recv_timeout(SCAN_INTERVAL) {
                 Ok(()) | Err(RecvTimeoutError::Timeout) => {}
-                // There is no watcher: scan by the clock.
+                // Without a watcher there are no events.
                 Err(RecvTimeoutError::Disconnected) => std::thread::sleep(SCAN_INTERVAL),
             }
         }
@@ -93,11 +93,11 @@ impl ProjectFiles {
 
     /// Returns the project's files, and watches their folders.
     fn scan(&mut self) -> BTreeMap<PathBuf, FileStamp> {
-        let mut found = BTreeMap::new();
+        let mut stamps = BTreeMap::new();
         let mut folders = vec![(self.folder.clone(), 0)];
         while let Some((folder, depth)) = folders.pop() {
             if let Some(watcher) = &mut self.watcher {
-                // To watch twice does no harm. A folder that cannot be watched is scanned.
+                // Watching a folder twice does no harm. Folders that cannot be watched are scanned.
                 let _ = watcher.watch(&folder, RecursiveMode::NonRecursive);
             }
             let Ok(entries) = fs::read_dir(&folder) else {
@@ -106,7 +106,7 @@ impl ProjectFiles {
             for entry in entries.flatten() {
                 let name = entry.file_name();
                 let name = name.to_string_lossy();
-                if found.len() >= MAX_FILES || name.starts_with('.') || name.ends_with('~') {
+                if stamps.len() >= MAX_FILES || name.starts_with('.') || name.ends_with('~') {
                     continue;
                 }
                 let Ok(metadata) = entry.metadata() else {
@@ -122,25 +122,25 @@ impl ProjectFiles {
                     && path != Path::new(LOCK)
                 {
                     let time = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
-                    found.insert(path.to_owned(), (time, metadata.len()));
+                    stamps.insert(path.to_owned(), (time, metadata.len()));
                 }
             }
         }
-        found
+        stamps
     }
 }
 
-/// Returns the files that are new, removed or changed.
+/// Returns the files that are new, modified or removed, sorted.
 fn changed(
     before: &BTreeMap<PathBuf, FileStamp>,
     now: &BTreeMap<PathBuf, FileStamp>,
 ) -> Vec<PathBuf> {
     let removed = before.keys().filter(|path| !now.contains_key(*path));
-    let new_or_other = now
+    let new_or_modified = now
         .iter()
-        .filter(|(path, state)| before.get(*path) != Some(state))
+        .filter(|(path, stamp)| before.get(*path) != Some(stamp))
         .map(|(path, _)| path);
-    let mut changed: Vec<PathBuf> = removed.chain(new_or_other).cloned().collect();
+    let mut changed: Vec<PathBuf> = removed.chain(new_or_modified).cloned().collect();
     changed.sort();
     changed
 }
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reports_new_removed_and_changed_files_but_not_those_that_builds_make() {
+    fn reports_changes_except_build_outputs() {
         let folder = std::env::temp_dir().join(format!("skillhost-files-{}", std::process::id()));
         fs::create_dir_all(folder.join("dist")).unwrap();
         fs::write(folder.join("same"), "a").unwrap();

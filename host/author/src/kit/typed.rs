@@ -1,5 +1,5 @@
-//! The projects of `skillhost new --typed`: functions with types of their own. What
-//! they share with the other projects comes from those.
+//! The kit files of `skillhost new --typed`, whose tools are functions with their own types. Files
+//! that they share with the other kits come from there.
 
 use super::{KitFile, Language};
 
@@ -26,7 +26,7 @@ pub(super) const JAVASCRIPT: &[KitFile] = files!("guest-tools/kits/typed/javascr
 
 pub(super) const C: &[KitFile] = files!("guest-tools/kits/typed/c": "README.md", "src/tool.c");
 
-/// The files that come from a language's other project.
+/// Checks whether a file of the language's other kit belongs to a typed project too.
 fn is_shared(path: &str) -> bool {
     const SHARED: [&str; 8] = [
         ".gitignore",
@@ -42,8 +42,7 @@ fn is_shared(path: &str) -> bool {
 }
 
 impl Language {
-    /// Returns the path and the text of each file of a project whose functions have
-    /// types of their own.
+    /// Returns the path and the text of each file of a typed project.
     pub(crate) fn typed_files(self) -> impl Iterator<Item = (String, &'static str)> {
         let own = match self {
             Self::Rust => RUST,
@@ -51,10 +50,10 @@ impl Language {
             Self::JavaScript => JAVASCRIPT,
             Self::C => C,
         };
-        let shared = self.own().iter().filter(|file| is_shared(file.path));
+        let shared = self.own_files().iter().filter(|file| is_shared(file.path));
         let skill = super::COMMON.iter();
         let skill = skill.filter(|file| !file.path.starts_with("cases/"));
-        // JavaScript has a world of its own, which imports more.
+        // JavaScript has its own world, which imports more.
         let common = COMMON.iter();
         let common = common.filter(move |file| own.iter().all(|other| other.path != file.path));
         let all = own.iter().chain(common).chain(shared).chain(skill);

@@ -1,17 +1,17 @@
-//! Names of projects. A project's name becomes a tool's, a package's and a
-//! function's.
+//! Checks and converts the names of projects. A project's name becomes the name of its tool, its
+//! package and its function.
 
 use anyhow::ensure;
 use skillhost::internal::built_in_names;
 
-/// The most characters of a name, as of a tool's.
-const LONGEST: usize = 64;
+/// The maximum number of characters of a name, as for tools.
+const MAX_CHARS: usize = 64;
 
-/// The name of a crate in a project in Rust.
-const CRATE: &str = "skillhost_guest";
+/// The crate that Rust projects depend on.
+const SDK_CRATE: &str = "skillhost_guest";
 
-/// Words that cannot name a function in some of the languages, or that name
-/// something else in a project.
+/// Words that cannot name a function in one of the languages, or that mean something else in a
+/// project.
 const RESERVED: [&str; 104] = [
     "abstract", "and", "as", "asm", "assert", "async", "auto", "await", "become", "bool", "box",
     "break", "case", "char", "class", "const", "continue", "core", "crate", "def", "default",
@@ -25,6 +25,7 @@ const RESERVED: [&str; 104] = [
     "use", "virtual", "void", "volatile", "where", "while", "with", "yield",
 ];
 
+/// Checks the name of a project.
 pub(super) fn check(name: &str) -> anyhow::Result<()> {
     let is_part = |part: &str| {
         !part.is_empty()
@@ -33,20 +34,20 @@ pub(super) fn check(name: &str) -> anyhow::Result<()> {
                 .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
     };
     ensure!(
-        name.len() <= LONGEST
+        name.len() <= MAX_CHARS
             && name.starts_with(|c: char| c.is_ascii_lowercase())
             && name.split(['-', '_']).all(is_part),
-        "`{name}` cannot name a tool; use up to {LONGEST} lower-case letters and digits, in words \
+        "`{name}` cannot name a tool; use up to {MAX_CHARS} lower-case letters and digits, in words \
          with `-` between, such as `{}`",
-        nearest(name)
+        suggest(name)
     );
     ensure!(
         !built_in_names().any(|built_in| built_in == tool(name)),
         "`{name}` is the name of a built-in tool; choose another"
     );
     ensure!(
-        tool(name) != CRATE,
-        "`{name}` is the crate that tools in Rust are written with; choose another name"
+        tool(name) != SDK_CRATE,
+        "`{name}` is the name of the SDK for Rust; choose another"
     );
     ensure!(
         !RESERVED.contains(&name),
@@ -60,20 +61,20 @@ pub(super) fn tool(name: &str) -> String {
     name.replace('-', "_")
 }
 
-/// Refuses a name that no function in WIT can have.
+/// Checks a name that becomes a function in WIT.
 pub(super) fn check_wit(name: &str) -> anyhow::Result<()> {
     let function = tool(name).replace('_', "-");
-    // Beside the type that a project has.
+    // Every typed project has the record `entry`.
     let wit = format!(
         "package local:names; interface names {{ record entry {{ term: string }} {function}: func(); }}"
     );
     let parsed = wit_parser::UnresolvedPackageGroup::parse("names.wit", &wit);
-    // The parsers of some compilers are older.
+    // Older parsers, which some compilers use, have this rule.
     let starts_with_letter = |word: &str| word.starts_with(|c: char| c.is_ascii_lowercase());
     ensure!(
         parsed.is_ok() && function.split('-').all(starts_with_letter),
-        "`{name}` cannot name a function in WIT: each of its words starts with a letter, and the \
-         whole is no word of the language, such as `record`, and not `entry`, a type of the project"
+        "`{name}` cannot name a function in WIT: each word must start with a letter, and the name \
+         must not be a keyword, such as `record`, or `entry`, a type of the project"
     );
     Ok(())
 }
@@ -88,27 +89,27 @@ pub(super) fn camel(tool: &str) -> String {
     })
 }
 
-/// Returns the most similar valid name.
-fn nearest(name: &str) -> String {
-    const SENSIBLE: usize = 40;
-    let mut made = String::new();
-    let mut before = ' ';
-    for c in name.chars().take(SENSIBLE) {
-        if c.is_ascii_uppercase() && before.is_ascii_lowercase() {
-            made.push('-');
+/// Returns a valid name that is similar.
+fn suggest(name: &str) -> String {
+    const MAX_SUGGESTED_CHARS: usize = 40;
+    let mut suggestion = String::new();
+    let mut previous = ' ';
+    for c in name.chars().take(MAX_SUGGESTED_CHARS) {
+        if c.is_ascii_uppercase() && previous.is_ascii_lowercase() {
+            suggestion.push('-');
         }
-        before = c;
+        previous = c;
         if c.is_ascii_alphanumeric() {
-            made.push(c.to_ascii_lowercase());
-        } else if !made.is_empty() && !made.ends_with('-') {
-            made.push('-');
+            suggestion.push(c.to_ascii_lowercase());
+        } else if !suggestion.is_empty() && !suggestion.ends_with('-') {
+            suggestion.push('-');
         }
     }
-    let made = made.trim_matches(|c: char| c == '-' || c.is_ascii_digit());
-    if made.is_empty() || RESERVED.contains(&made) {
+    let suggestion = suggestion.trim_matches(|c: char| c == '-' || c.is_ascii_digit());
+    if suggestion.is_empty() || RESERVED.contains(&suggestion) {
         "look-up-term".to_owned()
     } else {
-        made.to_owned()
+        suggestion.to_owned()
     }
 }
 
@@ -142,24 +143,24 @@ mod tests {
             ("Ü", "look-up-term"),
             ("Match", "look-up-term"),
         ] {
-            assert_eq!(nearest(name), suggested);
-            assert!(check(&nearest(name)).is_ok());
+            assert_eq!(suggest(name), suggested);
+            assert!(check(&suggest(name)).is_ok());
         }
     }
 
     #[test]
-    fn refuses_a_name_with_another_meaning() {
+    fn refuses_names_with_another_meaning() {
         for name in [
             "read-skill",
             "read_skill",
             "import",
             "tool",
             "match",
-            // Words of one language each: of Rust, Python and C.
+            // Keywords of Rust, Python and C.
             "type",
             "with",
             "union",
-            // Functions and macros of C.
+            // A function and a macro of C.
             "index",
             "true",
             "skillhost-guest",
@@ -169,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn accepts_for_a_typed_project_only_names_of_functions_in_wit() {
+    fn accepts_only_wit_names_for_typed_projects() {
         for name in ["look-up-term", "outline", "a1", "count_lines"] {
             assert!(check_wit(name).is_ok(), "{name}");
         }
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn makes_names_for_javascript() {
+    fn converts_names_to_camel_case() {
         for (tool, expected) in [("look_up_term", "lookUpTerm"), ("a1_b", "a1B"), ("x", "x")] {
             assert_eq!(camel(tool), expected);
         }

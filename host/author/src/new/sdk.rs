@@ -1,4 +1,4 @@
-//! The source of the crate `skillhost-guest` for a Rust project.
+//! The options that choose the source of the crate `skillhost-guest` for a Rust project.
 
 use std::path::PathBuf;
 
@@ -8,10 +8,10 @@ use skillhost::named_file;
 
 use crate::kit::Language;
 
-/// The most bytes of the crate's manifest. Guards against: a file that is something else.
-const MANIFEST_BYTES: u64 = 1 << 20;
+/// The maximum size of the crate's manifest. Guards against: a huge file of another kind.
+const MAX_MANIFEST_BYTES: u64 = 1 << 20;
 
-/// The line of `Cargo.toml` in the kit, for the sources that come with the project.
+/// The line of the kit's `Cargo.toml` that uses the sources in the project.
 pub(super) const LINE: &str = "skillhost-guest = { path = \"sdk\" }";
 
 #[derive(Args)]
@@ -26,28 +26,27 @@ pub(super) struct SdkSource {
 }
 
 impl SdkSource {
-    /// Returns the line that replaces [`LINE`], if any.
+    /// Returns the line that replaces [`LINE`], or `None` to keep it.
     pub(super) fn dependency(&self, language: Language) -> anyhow::Result<Option<String>> {
         if self.sdk_path.is_none() && self.sdk_version.is_none() {
             return Ok(None);
         }
         ensure!(
             language == Language::Rust,
-            "`--sdk-path` and `--sdk-version` are for `--lang rust`; in {} the kit is part of the \
-             project",
+            "`--sdk-path` and `--sdk-version` need `--lang rust`; a project in {} contains its kit",
             language.name()
         );
         if let Some(version) = &self.sdk_version {
-            let allowed = |c: char| c.is_ascii_alphanumeric() || ".-+^~=<>*, ".contains(c);
+            let is_allowed = |c: char| c.is_ascii_alphanumeric() || ".-+^~=<>*, ".contains(c);
             ensure!(
-                !version.is_empty() && version.chars().all(allowed),
+                !version.is_empty() && version.chars().all(is_allowed),
                 "`--sdk-version`: `{version}` is not a version, such as `0.1.0`"
             );
             return Ok(Some(format!("skillhost-guest = \"{version}\"")));
         }
         let folder = self.sdk_path.as_deref().unwrap_or_else(|| ".".as_ref());
         let shown = folder.display();
-        let manifest = named_file::read_text(&folder.join("Cargo.toml"), MANIFEST_BYTES)
+        let manifest = named_file::read_text(&folder.join("Cargo.toml"), MAX_MANIFEST_BYTES)
             .with_context(|| format!("`--sdk-path`: cannot read `{shown}/Cargo.toml`"))?;
         ensure!(
             manifest.contains("name = \"skillhost-guest\""),
@@ -57,7 +56,7 @@ impl SdkSource {
         let folder = folder
             .to_str()
             .with_context(|| format!("`--sdk-path`: the path of `{shown}` is not UTF-8"))?;
-        // A JSON string is a basic string of TOML.
+        // Every JSON string is a basic string of TOML.
         let path = serde_json::to_string(folder)?;
         Ok(Some(format!("skillhost-guest = {{ path = {path} }}")))
     }

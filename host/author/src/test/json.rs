@@ -1,9 +1,9 @@
-//! The report for programs.
+//! The report as JSON, for programs.
 
 use serde_json::{Value, json};
 use skillhost_conformance::{Check, Outcome, Report};
 
-use super::total;
+use super::total_time;
 
 pub(super) fn json(report: &Report) -> Value {
     let (passed, failed, skipped) = report.counts();
@@ -15,7 +15,7 @@ pub(super) fn json(report: &Report) -> Value {
         "passed": passed,
         "failed": failed,
         "skipped": skipped,
-        "seconds": total(report).as_secs_f64(),
+        "seconds": total_time(report).as_secs_f64(),
         "checks": report.checks.iter().map(check).collect::<Value>(),
         "written": written,
     })

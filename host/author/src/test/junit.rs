@@ -1,12 +1,12 @@
-//! The report as JUnit XML, which continuous integration reads: a suite for the
-//! component, for each tool, and for the cases.
+//! The report as JUnit XML, for continuous integration: a test suite for the component, for each
+//! tool, and for the cases.
 
 use std::time::Duration;
 
 use skillhost::Line;
 use skillhost_conformance::{Check, Outcome, Reason, Report};
 
-use super::total;
+use super::total_time;
 use skillhost_program::terminal::format_line;
 
 pub(super) fn xml(report: &Report) -> Vec<Line> {
@@ -26,14 +26,14 @@ pub(super) fn xml(report: &Report) -> Vec<Line> {
     let all: Vec<&Check> = report.checks.iter().collect();
     xml.push(format_line!(
         "<testsuites name=\"{}\"{}>",
-        text(&report.component),
-        counts(&all, total(report))
+        escape(&report.component),
+        counts(&all, total_time(report))
     ));
     for (name, checks) in suites {
         let time = checks.iter().map(|check| check.time).sum();
         xml.push(format_line!(
             "  <testsuite name=\"{}\"{}>",
-            text(name),
+            escape(name),
             counts(&checks, time)
         ));
         for check in checks {
@@ -46,7 +46,8 @@ pub(super) fn xml(report: &Report) -> Vec<Line> {
 }
 
 fn counts(checks: &[&Check], time: Duration) -> String {
-    let count = |is: fn(&Outcome) -> bool| checks.iter().filter(|check| is(&check.outcome)).count();
+    let count =
+        |is_it: fn(&Outcome) -> bool| checks.iter().filter(|check| is_it(&check.outcome)).count();
     format!(
         " tests=\"{}\" failures=\"{}\" errors=\"0\" skipped=\"{}\" time=\"{}\"",
         checks.len(),
@@ -59,22 +60,22 @@ fn counts(checks: &[&Check], time: Duration) -> String {
 fn testcase(suite: &str, check: &Check) -> Vec<Line> {
     let start = format!(
         "    <testcase classname=\"{}\" name=\"{}\" time=\"{}\"",
-        text(suite),
-        text(check.case.as_deref().unwrap_or(check.id)),
+        escape(suite),
+        escape(check.case.as_deref().unwrap_or(check.id)),
         seconds(check.time)
     );
     let child = match &check.outcome {
         Outcome::Passed => return vec![format_line!("{start}/>")],
         Outcome::Failed(Reason { why, fix }) => format!(
             "<failure type=\"{}\" message=\"{}\">{}&#10;{}&#10;{}{}</failure>",
-            text(check.id),
-            text(why),
-            text(check.sentence),
-            text(why),
-            text(fix),
+            escape(check.id),
+            escape(why),
+            escape(check.sentence),
+            escape(why),
+            escape(fix),
             trace(check)
         ),
-        Outcome::Skipped(Reason { why, .. }) => format!("<skipped message=\"{}\"/>", text(why)),
+        Outcome::Skipped(Reason { why, .. }) => format!("<skipped message=\"{}\"/>", escape(why)),
     };
     vec![
         format_line!("{start}>"),
@@ -83,19 +84,19 @@ fn testcase(suite: &str, check: &Check) -> Vec<Line> {
     ]
 }
 
-/// Returns the lines of a trace, each after a line break.
+/// Returns the lines of a trace, each with a line break before it.
 fn trace(check: &Check) -> String {
     let lines = check.trace.iter();
-    lines.map(|line| format!("&#10;{}", text(line))).collect()
+    lines.map(|line| format!("&#10;{}", escape(line))).collect()
 }
 
 fn seconds(time: Duration) -> String {
     format!("{:.3}", time.as_secs_f64())
 }
 
-/// Escapes a text for an attribute or an element. A line holds no character that
-/// XML cannot write: all of those are hidden ones.
-fn text(text: &str) -> String {
+/// Escapes a text for an attribute or an element. [`Line`] already escapes the characters that XML
+/// forbids.
+fn escape(text: &str) -> String {
     let text = Line::new(text).to_string();
     text.replace('&', "&amp;")
         .replace('<', "&lt;")

@@ -1,9 +1,9 @@
-//! The report for people: one line per check, and under it why it did not pass.
+//! The report for people: a line for each check, followed by the reason if it did not pass.
 
 use skillhost::Line;
 use skillhost_conformance::{Check, Outcome, Reason, Report};
 
-use super::total;
+use super::total_time;
 use skillhost_program::terminal::format_line;
 
 pub(super) fn lines(report: &Report) -> Vec<Line> {
@@ -12,19 +12,19 @@ pub(super) fn lines(report: &Report) -> Vec<Line> {
     let width = width.unwrap_or(0);
     let mut group = None;
     for check in &report.checks {
-        let new = title(check);
-        if group.as_deref() != Some(new) {
+        let title = title(check);
+        if group != Some(title) {
             lines.push(Line::default());
-            lines.push(Line::new(new));
-            group = Some(new.to_owned());
+            lines.push(Line::new(title));
+            group = Some(title);
         }
         let (word, reason) = match &check.outcome {
             Outcome::Passed => ("pass", None),
             Outcome::Failed(reason) => ("FAIL", Some(reason)),
             Outcome::Skipped(reason) => ("skip", Some(reason)),
         };
-        let what = check.case.as_deref().unwrap_or(check.sentence);
-        lines.push(format_line!("  {word}  {:width$}  {what}", check.id));
+        let subject = check.case.as_deref().unwrap_or(check.sentence);
+        lines.push(format_line!("  {word}  {:width$}  {subject}", check.id));
         if let Some(Reason { why, fix }) = reason {
             lines.push(format_line!("        why: {why}"));
             if !fix.is_empty() {
@@ -35,7 +35,7 @@ pub(super) fn lines(report: &Report) -> Vec<Line> {
         lines.extend(trace.map(|line| format_line!("        {line}")));
     }
     let (passed, failed, skipped) = report.counts();
-    let seconds = total(report).as_secs_f64();
+    let seconds = total_time(report).as_secs_f64();
     lines.push(Line::default());
     lines.push(format_line!(
         "{passed} passed, {failed} failed, {skipped} skipped in {seconds:.1} s"
@@ -43,7 +43,7 @@ pub(super) fn lines(report: &Report) -> Vec<Line> {
     lines
 }
 
-/// Returns the heading that a check stands under.
+/// Returns the heading of a check's group.
 fn title(check: &Check) -> &str {
     match (&check.case, &check.tool) {
         (Some(_), _) => "cases",

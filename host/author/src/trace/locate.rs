@@ -1,7 +1,8 @@
-//! Places in sources, by positions in a component, from its debug sections. They are a
-//! stranger's input, so a process of its own reads them.
+//! Finds source locations for offsets in a component, from its debug sections. These are
+//! untrusted, so a separate process reads them.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::env;
 use std::io::{self, Read as _};
 use std::ops::Range;
@@ -15,136 +16,138 @@ use wasmparser::{Encoding, Parser, Payload};
 
 use skillhost_program::terminal;
 
-/// The argument that starts the program as the process that reads debug sections.
+/// The argument that starts this program as the process that reads debug sections.
 pub(crate) const ARGUMENT: &str = "--locate-frames";
 
-/// The longest time to read them. Guards against: sections that are made to take
-/// forever. A component of 30 MB takes a second.
-const TIME: Duration = Duration::from_secs(20);
-/// The most bytes of an answer. Guards against: sections with names that fill the
+/// The time limit for reading debug sections. Guards against: sections that take forever. A
+/// component of 30 MB takes a second.
+const MAX_TIME: Duration = Duration::from_secs(20);
+/// The maximum size of a response in bytes. Guards against: sections with names that fill the
 /// memory.
-const MAX_ANSWER: u64 = 1 << 20;
-/// The most places of all positions together. Guards against: functions that are inlined
-/// into one another without end.
-const MAX_PLACES: usize = 200;
-/// The most characters of a name or a path.
-const MAX_NAME: usize = 300;
+const MAX_RESPONSE: u64 = 1 << 20;
+/// The maximum number of locations in a response. Guards against: endless inlined functions.
+const MAX_LOCATIONS: usize = 200;
+/// The maximum number of characters of a name or a path.
+const MAX_NAME_CHARS: usize = 300;
 
-/// A place in a source.
+/// A location in a source file.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Place {
+pub(super) struct Location {
     pub(super) function: Option<String>,
     pub(super) file: Option<String>,
     pub(super) line: Option<u32>,
     pub(super) column: Option<u32>,
 }
 
-/// What stands before the bytes of a question.
+/// The first line of a request. The bytes of both components follow.
 #[derive(Serialize, Deserialize)]
-struct Question {
+struct RequestHeader {
+    /// The length of the component.
     component: usize,
+    /// The length of the component with debug sections.
     debug: usize,
     offsets: Vec<u64>,
 }
 
-/// Asks a process for the places of positions in a component, innermost function first.
-/// `debug` is the component before it was stripped; empty if it was not.
-pub(super) fn ask(component: &[u8], debug: &[u8], offsets: &[u64]) -> anyhow::Result<Vec<Place>> {
-    let mut question = serde_json::to_vec(&Question {
+/// Starts a process that returns the source locations of offsets in a component, innermost
+/// function first. `debug` is the component with debug sections, or empty if `component` has
+/// them itself.
+pub(super) fn request(
+    component: &[u8],
+    debug: &[u8],
+    offsets: &[u64],
+) -> anyhow::Result<Vec<Location>> {
+    let mut request = serde_json::to_vec(&RequestHeader {
         component: component.len(),
         debug: debug.len(),
         offsets: offsets.to_vec(),
     })?;
-    question.push(b'\n');
-    question.extend_from_slice(component);
-    question.extend_from_slice(debug);
+    request.push(b'\n');
+    request.extend_from_slice(component);
+    request.extend_from_slice(debug);
     let program = env::current_exe()?;
     let child = ChildProcess {
         program: &program,
         argument: ARGUMENT,
         environment: Vec::new(),
         purpose: "reading the debug sections of",
-        time: TIME,
-        max_output: MAX_ANSWER,
+        time: MAX_TIME,
+        max_output: MAX_RESPONSE,
     };
-    Ok(serde_json::from_slice(&child.run(&question)?)?)
+    Ok(serde_json::from_slice(&child.run(&request)?)?)
 }
 
-/// Answers a question on stdin: the task of that process. `confine` is called before a byte
-/// of it is read.
-pub(crate) fn answer(confine: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
+/// Answers a request on stdin. Calls `confine` before it reads any byte.
+pub(crate) fn serve(confine: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
     limit_this_process(0)?;
     confine()?;
-    let mut input = Vec::new();
-    io::stdin().lock().read_to_end(&mut input)?;
-    let places = read_question(&input)?;
-    terminal::print_json(&serde_json::to_value(&places)?)
+    let mut request = Vec::new();
+    io::stdin().lock().read_to_end(&mut request)?;
+    let locations = answer(&request)?;
+    terminal::print_json(&serde_json::to_value(&locations)?)
 }
 
-fn read_question(input: &[u8]) -> anyhow::Result<Vec<Place>> {
-    let end = input.iter().position(|byte| *byte == b'\n');
-    let (question, bytes) = input.split_at(end.context("there is no question")?);
-    let question: Question = serde_json::from_slice(question)?;
+fn answer(request: &[u8]) -> anyhow::Result<Vec<Location>> {
+    let end = request.iter().position(|byte| *byte == b'\n');
+    let (header, bytes) = request.split_at(end.context("the request has no header")?);
+    let header: RequestHeader = serde_json::from_slice(header)?;
     let (component, debug) = bytes[1..]
-        .split_at_checked(question.component)
-        .context("the component is not whole")?;
-    let debug = match question.debug {
-        0 => component,
-        _ => debug,
-    };
-    locate(component, debug, &question.offsets)
+        .split_at_checked(header.component)
+        .context("the component is truncated")?;
+    let debug = if header.debug == 0 { component } else { debug };
+    locate(component, debug, &header.offsets)
 }
 
-/// A core module: where its code lies in the component, and its debug sections.
+/// A core module of a component.
 #[derive(Default)]
 struct CoreModule<'a> {
+    /// The position of its code in the component.
     code: Range<usize>,
+    /// Its custom sections by name.
     sections: BTreeMap<&'a str, &'a [u8]>,
 }
 
-fn locate(component: &[u8], debug: &[u8], offsets: &[u64]) -> anyhow::Result<Vec<Place>> {
-    let stripped = modules(component)?;
-    let whole = modules(debug)?;
+fn locate(component: &[u8], debug: &[u8], offsets: &[u64]) -> anyhow::Result<Vec<Location>> {
+    let stripped_modules = modules(component)?;
+    let debug_modules = modules(debug)?;
     let mut contexts = BTreeMap::new();
-    let mut places = Vec::new();
+    let mut locations = Vec::new();
     for offset in offsets {
         let offset = usize::try_from(*offset)?;
-        let found = stripped
+        let index = stripped_modules
             .iter()
             .position(|module| module.code.contains(&offset));
-        let Some(index) = found else { continue };
-        let code = &stripped[index].code;
-        let module = whole
+        let Some(index) = index else { continue };
+        let code = &stripped_modules[index].code;
+        let module = debug_modules
             .get(index)
-            .filter(|module| component.get(code.clone()) == debug.get(module.code.clone()));
-        let module = module.context("the debug sections are those of another component")?;
+            .filter(|module| component.get(code.clone()) == debug.get(module.code.clone()))
+            .context("the debug sections are those of another component")?;
         let context = match contexts.entry(index) {
-            std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
-            std::collections::btree_map::Entry::Vacant(entry) => {
-                entry.insert(addr2line::Context::from_dwarf(dwarf(module)?)?)
-            }
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => entry.insert(addr2line::Context::from_dwarf(dwarf(module)?)?),
         };
         let mut frames = context
             .find_frames((offset - code.start) as u64)
             .skip_all_loads()?;
         while let Some(frame) = frames.next()? {
-            if places.len() == MAX_PLACES {
-                return Ok(places);
+            if locations.len() == MAX_LOCATIONS {
+                return Ok(locations);
             }
             let name = frame
                 .function
                 .as_ref()
                 .and_then(|name| name.demangle().ok());
             let location = frame.location;
-            places.push(Place {
-                function: name.map(|name| shortened(&name)),
-                file: location.as_ref().and_then(|at| at.file).map(shortened),
+            locations.push(Location {
+                function: name.map(|name| shorten(&name)),
+                file: location.as_ref().and_then(|at| at.file).map(shorten),
                 line: location.as_ref().and_then(|at| at.line),
                 column: location.as_ref().and_then(|at| at.column),
             });
         }
     }
-    Ok(places)
+    Ok(locations)
 }
 
 type Section<'a> = EndianSlice<'a, LittleEndian>;
@@ -152,7 +155,7 @@ type Section<'a> = EndianSlice<'a, LittleEndian>;
 fn dwarf<'a>(module: &CoreModule<'a>) -> anyhow::Result<Dwarf<Section<'a>>> {
     ensure!(
         module.sections.contains_key(".debug_line"),
-        "it has no debug sections"
+        "the component has no debug sections"
     );
     let load = |id: SectionId| {
         let section = module.sections.get(id.name()).copied().unwrap_or_default();
@@ -161,18 +164,19 @@ fn dwarf<'a>(module: &CoreModule<'a>) -> anyhow::Result<Dwarf<Section<'a>>> {
     Dwarf::load(load)
 }
 
-/// Returns the core modules of a component, in their order.
+/// Returns the core modules of a component, in order.
 fn modules(component: &[u8]) -> anyhow::Result<Vec<CoreModule<'_>>> {
-    let mut found: Vec<CoreModule<'_>> = Vec::new();
-    // For each component or module around a section, the module's place.
+    let mut modules: Vec<CoreModule<'_>> = Vec::new();
+    // The components and modules around the current section: the index of a module, or `None`
+    // for a component.
     let mut open: Vec<Option<usize>> = Vec::new();
     for payload in Parser::new(0).parse_all(component) {
         match payload? {
             Payload::Version { encoding, .. } => {
                 let is_module = encoding == Encoding::Module;
-                open.push(is_module.then_some(found.len()));
+                open.push(is_module.then_some(modules.len()));
                 if is_module {
-                    found.push(CoreModule::default());
+                    modules.push(CoreModule::default());
                 }
             }
             Payload::End(_) => {
@@ -180,7 +184,7 @@ fn modules(component: &[u8]) -> anyhow::Result<Vec<CoreModule<'_>>> {
             }
             payload => {
                 let module = open.last().copied().flatten();
-                let Some(module) = module.and_then(|at| found.get_mut(at)) else {
+                let Some(module) = module.and_then(|index| modules.get_mut(index)) else {
                     continue;
                 };
                 match payload {
@@ -193,28 +197,28 @@ fn modules(component: &[u8]) -> anyhow::Result<Vec<CoreModule<'_>>> {
             }
         }
     }
-    Ok(found)
+    Ok(modules)
 }
 
-/// Returns a function's name as its author wrote it.
-pub(super) fn demangled(name: &String) -> String {
-    shortened(&addr2line::demangle_auto(name.into(), None))
+/// Returns a function's name as in the source.
+pub(super) fn demangle(name: &String) -> String {
+    shorten(&addr2line::demangle_auto(name.into(), None))
 }
 
-fn shortened(name: &str) -> String {
-    // Rust's compiler adds a hash.
+fn shorten(name: &str) -> String {
+    // Rust's compiler appends a hash.
     let name = match name.rsplit_once("::h") {
         Some((name, hash)) if hash.len() == 16 => name,
         _ => name,
     };
-    name.chars().take(MAX_NAME).collect()
+    name.chars().take(MAX_NAME_CHARS).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Makes a component with these sections, and returns the position of its code.
+    /// Returns a component with these sections, and the offset of its code.
     fn component(sections: &[(&str, &str)]) -> (Vec<u8>, u64) {
         let sections = sections.iter();
         let sections = sections.map(|(name, data)| format!("(@custom \"{name}\" \"{data}\")"));
@@ -228,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_debug_sections_are_an_error_or_nothing() {
+    fn survives_hostile_debug_sections() {
         let all = "\\ff".repeat(200);
         let zeros = "\\00".repeat(200);
         for data in ["", "\\01", "abcdefgh", &all, &zeros] {
@@ -243,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn takes_no_lines_from_the_debug_sections_of_another_component() {
+    fn refuses_debug_sections_of_another_component() {
         let (bytes, offset) = component(&[]);
         let other =
             "(component (core module (@custom \".debug_line\" \"\") (func nop unreachable)))";
@@ -259,24 +263,24 @@ mod tests {
     }
 
     #[test]
-    fn a_question_that_is_not_whole_is_an_error() {
-        for question in [
+    fn refuses_truncated_request() {
+        for request in [
             &b""[..],
             b"{}\n",
             b"{\"component\": 9, \"debug\": 0, \"offsets\": []}\nshort",
         ] {
-            assert!(read_question(question).is_err());
+            assert!(answer(request).is_err());
         }
     }
 
     #[test]
-    fn shows_a_functions_name_as_its_author_wrote_it() {
+    fn demangles_function_names() {
         for (name, shown) in [
             ("find_word", "find_word"),
             ("_ZN4tool3run17h0123456789abcdefE", "tool::run"),
             ("tool::run::h0123456789abcdef", "tool::run"),
         ] {
-            assert_eq!(demangled(&name.to_owned()), shown);
+            assert_eq!(demangle(&name.to_owned()), shown);
         }
     }
 }

@@ -16,25 +16,27 @@ use wasmparser::{
 
 use super::{ItemId, Kind, MissingItem};
 
-/// A module that is merged, and its arguments: names, and core instances.
+/// A module to merge.
 pub(super) struct Member<'a> {
-    /// Its place among the component's modules.
+    /// Its index among the component's modules.
     pub(super) index: u32,
     pub(super) module: &'a [u8],
+    /// The names of its arguments, with their core instances.
     pub(super) arguments: Vec<(&'a str, u32)>,
 }
 
-/// The origin of an import.
+/// The source of an import.
 pub(super) enum Source<'a> {
     /// An export of another merged module, by its core instance.
     Member { instance: u32, name: &'a str },
-    /// Another item of the component.
+    /// An item of the component that no merged module defines.
     Outside(ItemId),
 }
 
-/// A merged module, and the component's functions that it imports.
+/// The result of a merge.
 pub(super) struct MergedModule {
     pub(super) module: Module,
+    /// The component's functions that the module imports.
     pub(super) imports: Vec<u32>,
 }
 
@@ -61,7 +63,7 @@ struct Parts<'a> {
     elements: Vec<Element<'a>>,
     bodies: Vec<FunctionBody<'a>>,
     data: Vec<Data<'a>>,
-    counts_data: bool,
+    has_data_count: bool,
 }
 
 impl<'a> Parts<'a> {
@@ -100,28 +102,29 @@ impl<'a> Parts<'a> {
                 Payload::DataSection(section) => {
                     parts.data = section.into_iter().collect::<Result<_, _>>()?;
                 }
-                Payload::DataCountSection { .. } => parts.counts_data = true,
+                Payload::DataCountSection { .. } => parts.has_data_count = true,
                 Payload::CodeSectionEntry(body) => parts.bodies.push(body),
                 Payload::Version { .. }
                 | Payload::CodeSectionStart { .. }
                 | Payload::CustomSection(_)
                 | Payload::End(_) => {}
                 // A start function would run before the component is linked.
-                other => bail!("a module has {other:?}"),
+                other => bail!("unsupported section {other:?} in a module"),
             }
         }
         Ok(parts)
     }
 }
 
-/// An item of the merged module.
+/// The position of an item in the merged module.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Place {
     Import(u32),
     Defined(u32),
 }
 
-/// The merged module's indices of one module's.
+/// The map from the indices of one module to those of the merged module. A number is the offset
+/// to add.
 #[derive(Default)]
 struct Indices {
     types: u32,
@@ -130,8 +133,8 @@ struct Indices {
     data: u32,
 }
 
-/// Merges modules, each with its core instance. `exports` are the merged module's,
-/// and `import` finds the origin of an import.
+/// Merges modules, each with its core instance. `exports` are the exports of the merged module,
+/// and `import` returns the source of an import.
 pub(super) fn merge<'a>(
     members: &[(u32, &Member<'a>)],
     exports: BTreeMap<ItemId, (u32, &str)>,
@@ -155,6 +158,7 @@ pub(super) fn merge<'a>(
     linker.write(&parts, &exports)
 }
 
+/// Assigns positions in the merged module, and writes it.
 #[derive(Default)]
 struct Linker<'a> {
     indices: Vec<Indices>,
@@ -170,6 +174,7 @@ struct Linker<'a> {
 }
 
 impl<'a> Linker<'a> {
+    /// Adds a module after those that it imports from.
     fn add(
         &mut self,
         instance: u32,
@@ -183,26 +188,10 @@ impl<'a> Linker<'a> {
             ..Indices::default()
         };
         for wanted in &parts.imports {
-            let (kind, function_type) = match wanted.ty {
-                TypeRef::Func(index) => (Kind::Function, self.types + index),
-                TypeRef::Table(_) => (Kind::Table, 0),
-                TypeRef::Memory(_) => (Kind::Memory, 0),
-                TypeRef::Global(_) => (Kind::Global, 0),
-                other => bail!("a module imports {other:?}"),
-            };
             let source = import(wanted.module, wanted.name);
-            let source = source.with_context(|| format!("a module lacks `{}`", wanted.name))?;
-            let place = match source {
-                Source::Member { instance, name } => self.export(instance, name, kind)?,
-                Source::Outside((Kind::Function, item)) if kind == Kind::Function => {
-                    let known = self.imports.iter().position(|(known, _)| *known == item);
-                    Place::Import(known.unwrap_or_else(|| {
-                        self.imports.push((item, function_type));
-                        self.imports.len() - 1
-                    }) as u32)
-                }
-                Source::Outside(_) => bail!("`{}` is not a function", wanted.name),
-            };
+            let source = source
+                .with_context(|| format!("the import `{}` of a module is missing", wanted.name))?;
+            let (kind, place) = self.resolve(wanted, source)?;
             indices.items.entry(kind).or_default().push(place);
         }
         for (kind, count) in [
@@ -219,7 +208,7 @@ impl<'a> Linker<'a> {
         }
         for (name, (kind, index)) in &parts.exports {
             let place = indices.items[kind].get(*index as usize);
-            let place = *place.context("a module exports what it does not have")?;
+            let place = *place.context("a module exports an undefined item")?;
             self.exports.insert((instance, name), (*kind, place));
         }
         self.types += parts
@@ -233,13 +222,42 @@ impl<'a> Linker<'a> {
         Ok(())
     }
 
+    /// Returns the kind and the position of an imported item.
+    fn resolve(
+        &mut self,
+        wanted: &Import<'_>,
+        source: Source<'_>,
+    ) -> anyhow::Result<(Kind, Place)> {
+        let (kind, function_type) = match wanted.ty {
+            TypeRef::Func(index) => (Kind::Function, self.types + index),
+            TypeRef::Table(_) => (Kind::Table, 0),
+            TypeRef::Memory(_) => (Kind::Memory, 0),
+            TypeRef::Global(_) => (Kind::Global, 0),
+            other => bail!("a module imports {other:?}"),
+        };
+        let place = match source {
+            Source::Member { instance, name } => self.export(instance, name, kind)?,
+            Source::Outside((Kind::Function, item)) if kind == Kind::Function => {
+                let known = self.imports.iter().position(|(known, _)| *known == item);
+                Place::Import(known.unwrap_or_else(|| {
+                    self.imports.push((item, function_type));
+                    self.imports.len() - 1
+                }) as u32)
+            }
+            Source::Outside(_) => bail!("`{}` is not a function", wanted.name),
+        };
+        Ok((kind, place))
+    }
+
+    /// Returns the position of an item that a module exports.
     fn export(&self, instance: u32, name: &str, kind: Kind) -> anyhow::Result<Place> {
         match self.exports.get(&(instance, name)) {
-            Some((found, place)) if *found == kind => Ok(*place),
+            Some((exported, place)) if *exported == kind => Ok(*place),
             _ => bail!("no module exports `{name}`"),
         }
     }
 
+    /// Writes the merged module.
     fn write(
         self,
         parts: &[Parts<'_>],
@@ -247,27 +265,12 @@ impl<'a> Linker<'a> {
     ) -> anyhow::Result<MergedModule> {
         ensure!(
             self.defined.get(&Kind::Memory) == Some(&1),
-            "it has several memories"
+            "the modules have several memories"
         );
         let constants = self.constants(parts, exports)?;
-        let mut module = Module::new();
-        let (mut types, mut imports, mut functions) = (
-            TypeSection::new(),
-            ImportSection::new(),
-            FunctionSection::new(),
-        );
-        let (mut tables, mut memories, mut globals) = (
-            TableSection::new(),
-            MemorySection::new(),
-            GlobalSection::new(),
-        );
-        let (mut elements, mut code, mut data) = (
-            ElementSection::new(),
-            CodeSection::new(),
-            DataSection::new(),
-        );
+        let mut sections = Sections::default();
         for (item, function_type) in &self.imports {
-            imports.import(
+            sections.imports.import(
                 "",
                 &export_name((Kind::Function, *item)),
                 EntityType::Function(*function_type),
@@ -279,50 +282,17 @@ impl<'a> Linker<'a> {
                 imported: self.imports.len() as u32,
                 constants: &constants,
             };
-            for group in &parts.types {
-                writer.parse_recursive_type_group(types.ty(), group.clone())?;
-            }
-            for function_type in &parts.functions {
-                functions.function(writer.type_index(*function_type)?);
-            }
-            for table in &parts.tables {
-                writer.parse_table(&mut tables, table.clone())?;
-            }
-            for memory in &parts.memories {
-                memories.memory(writer.memory_type(*memory)?);
-            }
-            for global in &parts.globals {
-                writer.parse_global(&mut globals, global.clone())?;
-            }
-            for element in &parts.elements {
-                writer.parse_element(&mut elements, element.clone())?;
-            }
-            for body in &parts.bodies {
-                writer.parse_function_body(&mut code, body.clone())?;
-            }
-            for datum in &parts.data {
-                writer.parse_data(&mut data, datum.clone())?;
-            }
+            writer.write(parts, &mut sections)?;
         }
-        let mut exported = ExportSection::new();
         for &(index, kind, place) in exports {
             let place = self.index(kind, place);
-            exported.export(&export_name((kind, index)), ExportKind::from(kind), place);
+            let name = export_name((kind, index));
+            sections
+                .exports
+                .export(&name, ExportKind::from(kind), place);
         }
-        module
-            .section(&types)
-            .section(&imports)
-            .section(&functions)
-            .section(&tables);
-        module
-            .section(&memories)
-            .section(&globals)
-            .section(&exported)
-            .section(&elements);
-        if parts.iter().any(|parts| parts.counts_data) {
-            module.section(&DataCountSection { count: self.data });
-        }
-        module.section(&code).section(&data);
+        let has_data_count = parts.iter().any(|parts| parts.has_data_count);
+        let module = sections.module(has_data_count.then_some(self.data));
         let imports = self.imports.iter().map(|(item, _)| *item).collect();
         Ok(MergedModule { module, imports })
     }
@@ -331,8 +301,8 @@ impl<'a> Linker<'a> {
         index(kind, place, self.imports.len() as u32)
     }
 
-    /// Returns the globals that nothing ever sets, with their values: above all the
-    /// addresses by which libraries find each other.
+    /// Returns the globals that no code sets, with their values. Most of them are addresses in
+    /// other libraries.
     fn constants(
         &self,
         parts: &[Parts<'_>],
@@ -347,7 +317,7 @@ impl<'a> Linker<'a> {
                 for operator in body.get_operators_reader()? {
                     if let Operator::GlobalSet { global_index } = operator? {
                         let place = globals.get(global_index as usize);
-                        set.insert(*place.context("no such global")?);
+                        set.insert(*place.context("a module sets an undefined global")?);
                     }
                 }
             }
@@ -374,7 +344,42 @@ fn index(kind: Kind, place: Place, imported: u32) -> u32 {
     }
 }
 
-/// Rewrites the parts of one module.
+/// The sections of the merged module.
+#[derive(Default)]
+struct Sections {
+    types: TypeSection,
+    imports: ImportSection,
+    functions: FunctionSection,
+    tables: TableSection,
+    memories: MemorySection,
+    globals: GlobalSection,
+    exports: ExportSection,
+    elements: ElementSection,
+    code: CodeSection,
+    data: DataSection,
+}
+
+impl Sections {
+    fn module(&self, data_count: Option<u32>) -> Module {
+        let mut module = Module::new();
+        module
+            .section(&self.types)
+            .section(&self.imports)
+            .section(&self.functions)
+            .section(&self.tables)
+            .section(&self.memories)
+            .section(&self.globals)
+            .section(&self.exports)
+            .section(&self.elements);
+        if let Some(count) = data_count {
+            module.section(&DataCountSection { count });
+        }
+        module.section(&self.code).section(&self.data);
+        module
+    }
+}
+
+/// Rewrites the parts of one module for the merged module.
 struct Writer<'a> {
     indices: &'a Indices,
     imported: u32,
@@ -382,6 +387,40 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
+    fn write(
+        &mut self,
+        parts: &Parts<'_>,
+        sections: &mut Sections,
+    ) -> Result<(), Error<MissingItem>> {
+        for group in &parts.types {
+            self.parse_recursive_type_group(sections.types.ty(), group.clone())?;
+        }
+        for function_type in &parts.functions {
+            sections
+                .functions
+                .function(self.type_index(*function_type)?);
+        }
+        for table in &parts.tables {
+            self.parse_table(&mut sections.tables, table.clone())?;
+        }
+        for memory in &parts.memories {
+            sections.memories.memory(self.memory_type(*memory)?);
+        }
+        for global in &parts.globals {
+            self.parse_global(&mut sections.globals, global.clone())?;
+        }
+        for element in &parts.elements {
+            self.parse_element(&mut sections.elements, element.clone())?;
+        }
+        for body in &parts.bodies {
+            self.parse_function_body(&mut sections.code, body.clone())?;
+        }
+        for datum in &parts.data {
+            self.parse_data(&mut sections.data, datum.clone())?;
+        }
+        Ok(())
+    }
+
     fn item(&self, kind: Kind, old: u32) -> Result<u32, Error<MissingItem>> {
         let place = self
             .indices

@@ -1,4 +1,4 @@
-//! What there is in a component, and which of its modules are merged.
+//! Reads the core items of a component, and chooses the modules to merge.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,33 +7,35 @@ use wasmparser::{CanonicalFunction, CanonicalOption, ComponentAlias, Export, Ins
 
 use super::{ItemId, Kind, module};
 
+/// An instance in the component's core index space.
 pub(super) enum CoreInstance<'a> {
-    /// One that becomes a part of the merged module.
+    /// An instance of a module that becomes part of the merged one.
     Member(module::Member<'a>),
-    /// One of a module that stays as it is.
+    /// An instance of a module that is not merged.
     Kept,
-    /// One that only names items.
+    /// A list of named items, without a module.
     Items(Vec<Export<'a>>),
 }
 
+/// The definition of a core item.
 #[derive(Clone, Copy)]
 pub(super) enum Item<'a> {
     /// An export of a core instance.
     Export { instance: u32, name: &'a str },
-    /// A function of the component in the form that modules call. `needs_member` if
-    /// it uses the memory or a function of one that is merged.
+    /// A lowered component function. `needs_member` is set if it uses the memory or a function of
+    /// a merged module.
     Lowered { needs_member: bool },
 }
 
-/// What there is in a component, and what is merged.
+/// The core items of a component, and the choice of modules to merge.
 #[derive(Default)]
 pub(super) struct Plan<'a> {
     pub(super) modules: Vec<&'a [u8]>,
     pub(super) instances: Vec<CoreInstance<'a>>,
     pub(super) items: BTreeMap<Kind, Vec<Item<'a>>>,
-    /// The items that are used beside the merged modules.
+    /// The items that are used outside the merged modules.
     pub(super) used: BTreeSet<ItemId>,
-    /// The instances of items alone that a kept module imports.
+    /// The instances that modules which are not merged import.
     pub(super) used_instances: BTreeSet<u32>,
 }
 
@@ -49,7 +51,7 @@ impl<'a> Plan<'a> {
                 }
                 Payload::InstanceSection(section) => {
                     for instance in section.clone() {
-                        plan.instance(instance?)?;
+                        plan.add_instance(instance?)?;
                     }
                 }
                 Payload::ComponentAliasSection(section) => {
@@ -68,7 +70,7 @@ impl<'a> Plan<'a> {
                 }
                 Payload::ComponentCanonicalSection(section) => {
                     for function in section.clone() {
-                        plan.canonical(&function?)?;
+                        plan.add_function(&function?)?;
                     }
                 }
                 _ => {}
@@ -77,10 +79,10 @@ impl<'a> Plan<'a> {
         Ok(plan)
     }
 
-    fn canonical(&mut self, function: &CanonicalFunction) -> anyhow::Result<()> {
-        let uses = uses(function)?;
-        let needs_member = uses.iter().any(|&id| self.is_of_member(id));
-        self.used.extend(uses);
+    fn add_function(&mut self, function: &CanonicalFunction) -> anyhow::Result<()> {
+        let items = used_items(function)?;
+        let needs_member = items.iter().any(|&id| self.is_member_export(id));
+        self.used.extend(items);
         if !matches!(function, CanonicalFunction::Lift { .. }) {
             let functions = self.items.entry(Kind::Function).or_default();
             functions.push(Item::Lowered { needs_member });
@@ -88,7 +90,7 @@ impl<'a> Plan<'a> {
         Ok(())
     }
 
-    fn instance(&mut self, instance: Instance<'a>) -> anyhow::Result<()> {
+    fn add_instance(&mut self, instance: Instance<'a>) -> anyhow::Result<()> {
         let (index, arguments) = match instance {
             Instance::FromExports(items) => {
                 self.instances.push(CoreInstance::Items(items.into()));
@@ -97,8 +99,11 @@ impl<'a> Plan<'a> {
             Instance::Instantiate { module_index, args } => (module_index, args),
         };
         ensure!(!self.is_merged(index), "a module has several instances");
-        let module = *self.modules.get(index as usize).context("no such module")?;
-        let (mut needs_member, mut is_early) = (module::defines_memory(module)?, true);
+        let module = *self
+            .modules
+            .get(index as usize)
+            .context("an instance has no module")?;
+        let (mut needs_member, mut can_link_first) = (module::defines_memory(module)?, true);
         let mut items = Vec::new();
         for argument in &arguments {
             match self.instances.get(argument.index as usize) {
@@ -112,25 +117,26 @@ impl<'a> Plan<'a> {
             }
         }
         for &id in &items {
-            needs_member |= self.is_of_member(id);
-            is_early &= !matches!(self.item(id), Some(Item::Lowered { needs_member: true }));
+            needs_member |= self.is_member_export(id);
+            // The merged module comes before functions that use its memory.
+            can_link_first &= !matches!(self.item(id), Some(Item::Lowered { needs_member: true }));
         }
-        self.instances.push(if needs_member && is_early {
+        self.instances.push(if needs_member && can_link_first {
             CoreInstance::Member(module::Member {
                 index,
                 module,
-                arguments: arguments.iter().map(|it| (it.name, it.index)).collect(),
+                arguments: arguments.iter().map(|arg| (arg.name, arg.index)).collect(),
             })
         } else {
             self.used.extend(items);
-            let instances = arguments.iter().map(|it| it.index);
+            let instances = arguments.iter().map(|arg| arg.index);
             self.used_instances.extend(instances);
             CoreInstance::Kept
         });
         Ok(())
     }
 
-    /// Checks whether a module becomes a part of the merged one.
+    /// Checks whether a module becomes part of the merged one.
     pub(super) fn is_merged(&self, module: u32) -> bool {
         let mut instances = self.instances.iter();
         instances.any(|it| matches!(it, CoreInstance::Member(member) if member.index == module))
@@ -140,8 +146,8 @@ impl<'a> Plan<'a> {
         self.items.get(&kind)?.get(index as usize).copied()
     }
 
-    /// Checks whether an item is an export of a module that is merged.
-    pub(super) fn is_of_member(&self, id: ItemId) -> bool {
+    /// Checks whether an item is an export of a merged module.
+    pub(super) fn is_member_export(&self, id: ItemId) -> bool {
         let Some(Item::Export { instance, .. }) = self.item(id) else {
             return false;
         };
@@ -149,7 +155,7 @@ impl<'a> Plan<'a> {
         matches!(instance, Some(CoreInstance::Member(_)))
     }
 
-    /// Returns what a merged module imports by these names.
+    /// Returns the source of an import of a merged module, or `None` if it has none.
     pub(super) fn import(
         &self,
         member: &module::Member<'_>,
@@ -168,7 +174,7 @@ impl<'a> Plan<'a> {
         let item = items.iter().find(|it| it.name == name)?;
         let id = (item.kind.try_into().ok()?, item.index);
         Some(match self.item(id)? {
-            Item::Export { instance, name } if self.is_of_member(id) => {
+            Item::Export { instance, name } if self.is_member_export(id) => {
                 module::Source::Member { instance, name }
             }
             _ => module::Source::Outside(id),
@@ -176,9 +182,9 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Returns the core items that a function between component and module uses.
-pub(super) fn uses(function: &CanonicalFunction) -> anyhow::Result<Vec<ItemId>> {
-    let (mut uses, options) = match function {
+/// Returns the core items that a lifted or lowered function uses.
+pub(super) fn used_items(function: &CanonicalFunction) -> anyhow::Result<Vec<ItemId>> {
+    let (mut items, options) = match function {
         CanonicalFunction::Lift {
             core_func_index,
             options,
@@ -188,16 +194,16 @@ pub(super) fn uses(function: &CanonicalFunction) -> anyhow::Result<Vec<ItemId>> 
         CanonicalFunction::ResourceNew { .. }
         | CanonicalFunction::ResourceDrop { .. }
         | CanonicalFunction::ResourceRep { .. } => (Vec::new(), &[][..]),
-        other => bail!("it has {other:?}"),
+        other => bail!("unsupported function {other:?}"),
     };
     for option in options {
         match option {
-            CanonicalOption::Memory(index) => uses.push((Kind::Memory, *index)),
+            CanonicalOption::Memory(index) => items.push((Kind::Memory, *index)),
             CanonicalOption::Realloc(index)
             | CanonicalOption::PostReturn(index)
-            | CanonicalOption::Callback(index) => uses.push((Kind::Function, *index)),
+            | CanonicalOption::Callback(index) => items.push((Kind::Function, *index)),
             _ => {}
         }
     }
-    Ok(uses)
+    Ok(items)
 }

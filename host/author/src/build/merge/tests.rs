@@ -1,4 +1,4 @@
-//! A component whose modules are merged, run beside what it was.
+//! Runs a component before and after its modules are merged.
 
 use serde_json::json;
 use skillhost::Host;
@@ -6,9 +6,8 @@ use wasmparser::{Validator, WasmFeatures};
 
 use super::*;
 
-/// A component as wit-component links one: a library beside the module that has
-/// memory, table and the addresses, and a function of the host that needs the
-/// memory and thus comes through a shim.
+/// A component as wit-component links one: a module with memory, table and addresses, a library,
+/// and a host function that needs the memory and is therefore called through a shim.
 const LINKED: &str = r#"(component
   (import "wasi:random/random@0.2.0" (instance $random
     (export "get-random-bytes" (func (param "len" u64) (result (list u8))))))
@@ -69,7 +68,7 @@ const LINKED: &str = r#"(component
     (canon lift (core func $library "sum"))))"#;
 
 #[test]
-fn a_component_with_merged_modules_answers_as_before() {
+fn merged_component_gives_same_answer() {
     let linked = wat::parse_str(LINKED).unwrap();
     let merged = merge(&linked).unwrap();
     let modules = |component: &[u8]| {
@@ -93,13 +92,13 @@ fn a_component_with_merged_modules_answers_as_before() {
             assert!(host.problems().is_empty(), "{:?}", host.problems());
             host.call("sum", json!({"number": 5})).await.unwrap()
         });
-        // 5, the number in memory, what the table has, and the random bytes.
+        // The sum of 5, the number in memory, the table's function, and the random bytes.
         assert_eq!(output.text(), "150");
     }
 }
 
 #[test]
-fn refuses_to_merge_a_module_that_runs_when_it_is_instantiated() {
+fn refuses_module_with_start_function() {
     let starts = r#"(func (export "sum") (param i32)"#;
     let starts = LINKED.replace(starts, &format!("(func $f) (start $f) {starts}"));
     let error = merge(&wat::parse_str(starts).unwrap()).unwrap_err();

@@ -1,28 +1,28 @@
-//! The error of a build, and what to do about it.
+//! The error of a build, with advice on how to fix it.
 
 use skillhost_program::exit::Exit;
 use skillhost_program::terminal::{self, format_line};
 
-/// An error, its exit code, and the ways to fix it, one line each.
+/// An error with its exit code, and advice on how to fix it, one line each.
 #[derive(Debug)]
-pub(crate) struct Fault {
+pub(crate) struct BuildError {
     exit: Exit,
     message: String,
     fixes: Vec<String>,
 }
 
-impl Fault {
-    /// Makes the error of a fault in the project.
+impl BuildError {
+    /// Creates an error that is in the project.
     pub(super) fn project(message: impl Into<String>) -> Self {
         Self::new(Exit::Failure, message)
     }
 
-    /// Makes the error of something that the machine lacks.
-    pub(super) fn missing(message: impl Into<String>) -> Self {
+    /// Creates an error that is on the machine, such as a missing program.
+    pub(super) fn setup(message: impl Into<String>) -> Self {
         Self::new(Exit::Setup, message)
     }
 
-    /// Makes the error of a wrong command line.
+    /// Creates an error that is in the command line.
     pub(super) fn usage(message: impl Into<String>) -> Self {
         Self::new(Exit::Usage, message)
     }
@@ -35,7 +35,7 @@ impl Fault {
         }
     }
 
-    /// Adds a line on what to do.
+    /// Adds a line of advice.
     pub(super) fn fix(mut self, fix: impl Into<String>) -> Self {
         self.fixes.push(fix.into());
         self

@@ -1,5 +1,5 @@
-//! Puts a built component into `dist/`, under the name of its tool, if a host would
-//! load it. Until then, the previous one stays.
+//! Installs a built component into `dist`, under the name of its tool, if a host would load it.
+//! Otherwise the previous component stays.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,65 +10,43 @@ use serde::de::IgnoredAny;
 use skillhost::{Definition, Inspection, named_file};
 use toml::Spanned;
 
-use super::project::{Project, TEXT_BYTES};
+use super::project::{MAX_TEXT_BYTES, Project};
 use super::wit::ProjectWit;
-use super::{Fault, definitions};
+use super::{BuildError, definitions};
 use skillhost_program::terminal::{self, format_line};
 
-/// Puts a component in its place.
-pub(super) fn put(
+/// Checks a component and copies it to `dist`. Returns its file there.
+pub(super) fn install(
     project: &Project,
     component: &Path,
     inspection: &Inspection,
-) -> Result<PathBuf, Fault> {
+) -> Result<PathBuf, BuildError> {
     for import in inspection.imports.iter().filter(|import| !import.granted) {
         terminal::say(&format_line!(
             "it imports `{}`, which the host does not offer to tools",
             import.name
         ));
     }
-    let tools = inspection.tools.as_ref().map_err(|why| {
-        Fault::project(format!(
-            "the component was built, but no host would load it: {why}"
-        ))
-        .fix("`dist` is unchanged; `docs/writing-tools.md` says what a tool must be")
-    })?;
     let grants = ProjectGrants::read(&project.folder);
-    let Some(tool) = grants.named(tools) else {
-        return Err(
-            Fault::project("the component was built, but defines no tool")
-                .fix("export at least one tool"),
-        );
-    };
-    let is_typed = ProjectWit::read(project).is_ok_and(|wit| wit.is_typed());
-    let source = match is_typed {
-        true => "wit",
-        false => project.language.source(),
-    };
-    definitions::check(tools, source)?;
-    if let Some(tool) = tools.iter().find(|tool| tool.description.trim().is_empty()) {
-        return Err(Fault::project(format!(
-            "the tool `{}` has no description, by which a model chooses it",
-            tool.name
-        ))
-        .fix("say in a sentence what it does"));
-    }
-    let folder = project.own_folder(&project.folder.join("dist"))?;
-    let file = folder.join(format!("{}.wasm", tool.name));
+    let (tools, main_tool) = check_tools(project, inspection, &grants)?;
+    let folder = project.output_folder(&project.folder.join("dist"))?;
+    let file = folder.join(format!("{}.wasm", main_tool.name));
     let listing = file.with_extension("tools.json");
-    // A host that reads the folder meanwhile must see whole files.
-    let whole = folder.join(format!(".{}.new", tool.name));
-    let put = || -> anyhow::Result<()> {
-        fs::copy(component, &whole)?;
-        fs::rename(&whole, &file)?;
-        fs::write(&whole, inspection.tools_file()?)?;
-        Ok(fs::rename(&whole, &listing)?)
+    // Renamed at the end, because a host may read the folder at any time.
+    let temporary = folder.join(format!(".{}.new", main_tool.name));
+    let write = || -> anyhow::Result<()> {
+        fs::copy(component, &temporary)?;
+        fs::rename(&temporary, &file)?;
+        fs::write(&temporary, inspection.tools_file()?)?;
+        Ok(fs::rename(&temporary, &listing)?)
     };
-    put().map_err(|error| Fault::missing(format!("cannot write `{}`: {error}", file.display())))?;
-    let others = others(&folder, &file);
+    write().map_err(|error| {
+        BuildError::setup(format!("cannot write `{}`: {error}", file.display()))
+    })?;
+    let others = other_components(&folder, &file);
     for other in &others {
         terminal::say(&format_line!(
-            "hosts also load `{}`, which lies there; delete it if it is from an earlier build",
+            "hosts also load `{}`; delete it if it is from an earlier build",
             other.display()
         ));
     }
@@ -76,13 +54,49 @@ pub(super) fn put(
     Ok(file)
 }
 
-/// The grants of the project's own configuration to component files. Default: none. A
-/// configuration that cannot be read is reported by the host.
+/// Checks that a host would load the tools. Returns them, and the one that names the file.
+fn check_tools<'a>(
+    project: &Project,
+    inspection: &'a Inspection,
+    grants: &ProjectGrants,
+) -> Result<(&'a [Definition], &'a Definition), BuildError> {
+    let tools = inspection.tools.as_ref().map_err(|error| {
+        BuildError::project(format!(
+            "the component was built, but no host would load it: {error}"
+        ))
+        .fix("`dist` is unchanged; `docs/writing-tools.md` says what a tool must be")
+    })?;
+    let Some(main_tool) = grants.main_tool(tools) else {
+        return Err(
+            BuildError::project("the component was built, but defines no tool")
+                .fix("export at least one tool"),
+        );
+    };
+    let is_typed = ProjectWit::read(project).is_ok_and(|wit| wit.is_typed());
+    let source = if is_typed {
+        "wit"
+    } else {
+        project.language.source()
+    };
+    definitions::check(tools, source)?;
+    if let Some(tool) = tools.iter().find(|tool| tool.description.trim().is_empty()) {
+        return Err(BuildError::project(format!(
+            "the tool `{}` has no description, by which a model chooses it",
+            tool.name
+        ))
+        .fix("say in a sentence what it does"));
+    }
+    Ok((tools, main_tool))
+}
+
+/// The grants to component files in the project's own configuration.
+///
+/// Empty if the configuration cannot be read: the host reports that.
 #[derive(Default)]
 struct ProjectGrants {
-    /// The files' names, each with its line. `None` if there is no configuration.
+    /// The names of the files, each with its line. `None` without a configuration.
     files: Option<Vec<(String, usize)>>,
-    /// The folders with components.
+    /// The folders of components.
     folders: Vec<PathBuf>,
 }
 
@@ -96,7 +110,8 @@ struct RawGrants {
 
 impl ProjectGrants {
     fn read(project: &Path) -> Self {
-        let Ok(text) = named_file::read_text(&project.join("skillhost.toml"), TEXT_BYTES) else {
+        let Ok(text) = named_file::read_text(&project.join("skillhost.toml"), MAX_TEXT_BYTES)
+        else {
             return Self::default();
         };
         let Ok(RawGrants { grants, tools }) = toml::from_str(&text) else {
@@ -118,24 +133,24 @@ impl ProjectGrants {
         granted.any(|(granted, _)| granted == name)
     }
 
-    /// Returns the tool by which the file is named: the first one, unless the configuration
-    /// grants something to a file named after another.
-    fn named<'t>(&self, tools: &'t [Definition]) -> Option<&'t Definition> {
+    /// Returns the tool that names the file: the first one, unless the configuration has a grant
+    /// for a file with the name of another.
+    fn main_tool<'t>(&self, tools: &'t [Definition]) -> Option<&'t Definition> {
         let granted = |tool: &&Definition| self.grants(&format!("{}.wasm", tool.name));
         tools.iter().find(granted).or(tools.first())
     }
 
-    /// Says which grants are for a file of an earlier build, and that no call of the
-    /// component could read a skill.
+    /// Warns about grants to files of earlier builds, and about a missing grant of skills.
     fn warn(&self, tools: &[Definition], file: &Path, others: &[PathBuf]) {
         let Some(granted) = &self.files else {
             return;
         };
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         let is_granted = self.grants(&name);
-        let instead = match is_granted {
-            true => "remove it".to_owned(),
-            false => format!("change it to `[grants.\"{name}\"]`"),
+        let advice = if is_granted {
+            "remove it".to_owned()
+        } else {
+            format!("change it to `[grants.\"{name}\"]`")
         };
         let folders = || {
             self.folders
@@ -143,13 +158,13 @@ impl ProjectGrants {
                 .map(|folder| &**folder)
                 .chain(file.parent())
         };
-        let is_there = |name: &str| folders().any(|folder| folder.join(name).exists());
+        let exists = |name: &str| folders().any(|folder| folder.join(name).exists());
         let mut has_advice = is_granted;
-        for (stale, line) in granted.iter().filter(|(granted, _)| !is_there(granted)) {
+        for (stale, line) in granted.iter().filter(|(granted, _)| !exists(granted)) {
             has_advice = true;
             terminal::complain(format_args!(
                 "`skillhost.toml`, line {line}, grants something to `{stale}`, which does not \
-                 exist: if the tool had that name before, {instead}; no host starts with a grant \
+                 exist: if the tool had that name before, {advice}; no host starts with a grant \
                  for a file that does not exist"
             ));
         }
@@ -161,7 +176,7 @@ impl ProjectGrants {
         match earlier {
             Some((earlier, line)) if !is_granted => terminal::complain(format_args!(
                 "`skillhost.toml`, line {line}, grants something to `{earlier}`, and nothing to \
-                 `{name}`: if `{earlier}` is from an earlier build, delete it, and {instead}"
+                 `{name}`: if `{earlier}` is from an earlier build, delete it, and {advice}"
             )),
             _ if reads_skills && !has_advice => terminal::complain(format_args!(
                 "`skillhost.toml` grants nothing to `{name}`, so its tools read no skill: add \
@@ -172,13 +187,19 @@ impl ProjectGrants {
     }
 }
 
-fn others(folder: &Path, file: &Path) -> Vec<PathBuf> {
+/// Returns the other component files in a folder, sorted.
+fn other_components(folder: &Path, file: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(folder) else {
         return Vec::new();
     };
     let paths = entries.flatten().map(|entry| entry.path());
-    let is_other = |path: &PathBuf| path != file && path.extension().is_some_and(|x| x == "wasm");
-    let mut found: Vec<PathBuf> = paths.filter(is_other).collect();
-    found.sort();
-    found
+    let is_other = |path: &PathBuf| {
+        path != file
+            && path
+                .extension()
+                .is_some_and(|extension| extension == "wasm")
+    };
+    let mut components: Vec<PathBuf> = paths.filter(is_other).collect();
+    components.sort();
+    components
 }

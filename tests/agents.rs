@@ -1,4 +1,4 @@
-//! The loops of `docs/agents.md`, run as they stand there against a scripted model:
+//! The loops of `docs/guides/agents.md`, run as they stand there against a scripted model:
 //! their output, and what the model receives.
 
 use std::env;
@@ -14,7 +14,7 @@ use crate::support::repository;
 
 /// The blocks of the page, with the words after their fences.
 fn blocks() -> Vec<(String, String)> {
-    let page = fs::read_to_string(repository().join("docs/agents.md")).unwrap();
+    let page = fs::read_to_string(repository().join("docs/guides/agents.md")).unwrap();
     let mut blocks = Vec::new();
     let mut parts = page.split("\n```");
     parts.next();

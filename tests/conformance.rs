@@ -227,7 +227,7 @@ fn a_file_that_is_no_tool_component_fails_one_check_and_a_missing_file_is_an_err
 
 #[test]
 fn the_page_lists_every_check_and_its_cases_pass() {
-    let page = fs::read_to_string(repository().join("docs/testing-tools.md")).unwrap();
+    let page = fs::read_to_string(repository().join("docs/guides/test-tools.md")).unwrap();
     for rule in rules() {
         let row = format!("| `{}` | {} |", rule.id, rule.sentence);
         assert!(page.contains(&row), "there is no row {row}");

@@ -1,6 +1,7 @@
-//! Runs the commands of the README and of docs/guide.md, and checks the guide's examples.
+//! Runs the commands of the README and of docs/guides/use.md, and checks the guide's examples.
 
 use std::fs;
+use std::path::PathBuf;
 
 use crate::support::program::run_in_repository_with;
 use crate::support::repository;
@@ -21,7 +22,7 @@ const NOT_RUN: [&str; 4] = [
 /// Returns the fenced blocks of the README, then of the guide, with their languages.
 fn blocks() -> Vec<(String, String)> {
     let mut blocks = Vec::new();
-    for page in ["README.md", "docs/guide.md"] {
+    for page in ["README.md", "docs/guides/use.md"] {
         let page = fs::read_to_string(repository().join(page)).unwrap();
         let mut parts = page.split("```");
         parts.next();
@@ -86,7 +87,7 @@ fn every_command_prints_the_block_under_it() {
     assert!(commands >= 12, "only {commands} commands were found");
 }
 
-/// `tests/clients/run` configures real clients with the same block of docs/agents.md.
+/// `tests/clients/run` configures real clients with the same block of docs/guides/agents.md.
 #[test]
 fn the_configuration_for_mcp_clients_starts_a_server() {
     let blocks = blocks();
@@ -94,7 +95,7 @@ fn the_configuration_for_mcp_clients_starts_a_server() {
         .iter()
         .find(|(language, _)| language == "json")
         .unwrap();
-    let agents = fs::read_to_string(repository().join("docs/agents.md")).unwrap();
+    let agents = fs::read_to_string(repository().join("docs/guides/agents.md")).unwrap();
     assert!(agents.contains(&format!("```json stdio\n{shown}```")));
     let configuration: serde_json::Value = serde_json::from_str(shown).unwrap();
     let server = &configuration["mcpServers"]["skillhost"];
@@ -138,7 +139,9 @@ fn the_example_configuration_is_valid_and_names_every_key() {
     let blocks = blocks();
     let configs = blocks.iter().filter(|(language, _)| language == "toml");
     let configs: Vec<skillhost::Config> = configs
-        .map(|(_, text)| skillhost::Config::parse(text, "docs/guide.md", repository()).unwrap())
+        .map(|(_, text)| {
+            skillhost::Config::parse(text, "docs/guides/use.md", repository()).unwrap()
+        })
         .collect();
     let mut long = configs.iter().filter(|config| config.grants.len() > 1);
     let config = long.next().unwrap();
@@ -146,4 +149,83 @@ fn the_example_configuration_is_valid_and_names_every_key() {
     let granted: Vec<&String> = config.grants.keys().collect();
     assert_eq!(granted, ["count_lines.wasm", "read_skill"]);
     assert!(config.home.is_some() && config.tools.len() == 1 && config.skills.len() == 1);
+}
+
+/// Returns the pages of the repository: those at its top, and all below these folders.
+fn pages() -> Vec<PathBuf> {
+    let mut folders = vec![repository().to_owned()];
+    let below = ["docs", "wit", "bench", "guest-tools"].map(|name| repository().join(name));
+    let mut pages = Vec::new();
+    let mut is_top = true;
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            if path.is_dir() && !is_top && !["target", "node_modules", "skills"].contains(&&*name) {
+                folders.push(path);
+            } else if name.ends_with(".md") && name != "SKILL.md" {
+                pages.push(path);
+            }
+        }
+        if is_top {
+            folders.extend(below.clone());
+            is_top = false;
+        }
+    }
+    pages
+}
+
+/// Returns a page without its blocks and spans of code.
+fn without_code(page: &str) -> String {
+    let outside: String = page.split("\n```").step_by(2).collect();
+    outside.split('`').step_by(2).collect()
+}
+
+/// Returns the anchors of a page, as forges make them from its headings.
+fn anchors(page: &str) -> Vec<String> {
+    let outside = page.split("\n```").step_by(2);
+    let headings = outside
+        .flat_map(str::lines)
+        .filter(|line| line.starts_with('#'));
+    let anchor = |heading: &str| -> String {
+        let text = heading.trim_start_matches('#').trim().to_lowercase();
+        let kept = text
+            .chars()
+            .filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+        kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+    };
+    headings.map(anchor).collect()
+}
+
+/// Guards against: a link to a page or a heading that has gone.
+#[test]
+fn every_link_of_a_page_leads_somewhere() {
+    let mut links = 0;
+    let mut broken = Vec::new();
+    for file in pages() {
+        let page = fs::read_to_string(&file).unwrap();
+        let text = without_code(&page);
+        for target in text.split("](").skip(1) {
+            let target = target.split(')').next().unwrap();
+            if target.contains("://") {
+                continue;
+            }
+            links += 1;
+            let (path, anchor) = target.split_once('#').unwrap_or((target, ""));
+            let path = match path {
+                "" => file.clone(),
+                path => file.parent().unwrap().join(path),
+            };
+            let leads = match anchor {
+                "" => path.exists(),
+                anchor => fs::read_to_string(&path)
+                    .is_ok_and(|page| anchors(&page).contains(&anchor.to_owned())),
+            };
+            if !leads {
+                broken.push(format!("{}: {target}", file.display()));
+            }
+        }
+    }
+    assert_eq!(broken, [""; 0]);
+    assert!(links > 50, "only {links} links were found");
 }

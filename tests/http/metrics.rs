@@ -96,7 +96,7 @@ fn the_page_about_serving_has_the_default_limits() {
     let page = page();
     let block = page.split("```toml\n").nth(1).unwrap();
     let block = block.split("```").next().unwrap();
-    let config = Config::parse(block, "docs/serving.md", Path::new("/")).unwrap();
+    let config = Config::parse(block, "docs/guides/serve.md", Path::new("/")).unwrap();
     assert_eq!(config.http.limits, HttpLimits::default());
     assert_eq!(block.matches('=').count(), 10, "every limit has its line");
 }
@@ -115,7 +115,7 @@ fn the_page_about_serving_lists_every_metric_as_it_is_served() {
 }
 
 fn page() -> String {
-    std::fs::read_to_string(repository().join("docs/serving.md")).unwrap()
+    std::fs::read_to_string(repository().join("docs/guides/serve.md")).unwrap()
 }
 
 /// The rows of the page's table for these metrics.

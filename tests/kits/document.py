@@ -1,4 +1,4 @@
-"""Runs every block of a page, such as docs/writing-tools.md. Shell blocks run one after the
+"""Runs every block of a page, such as docs/guides/write-tools.md. Shell blocks run one after the
 other in one folder, which `cd` changes. A text block holds the output of the shell block
 before it. A block whose language is followed by a file name is written to that file."""
 import pathlib
@@ -7,7 +7,7 @@ import tempfile
 
 import program
 
-PAGE = program.REPOSITORY / "docs/writing-tools.md"
+PAGE = program.REPOSITORY / "docs/guides/write-tools.md"
 FENCE = re.compile(r"^```(\w*) ?([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

@@ -1,5 +1,5 @@
 //! The format of an author's cases, read strictly: an unknown key or a wrong type is
-//! an error with its file and line. `docs/testing-tools.md` describes the format.
+//! an error with its file and line. `docs/guides/test-tools.md` describes the format.
 
 use anyhow::{Result, anyhow, bail};
 use serde::Deserialize;

@@ -31,7 +31,7 @@ pub(super) fn put(
         Fault::project(format!(
             "the component was built, but no host would load it: {why}"
         ))
-        .fix("`dist` is unchanged; `docs/writing-tools.md` says what a tool must be")
+        .fix("`dist` is unchanged; `docs/guides/write-tools.md` says what a tool must be")
     })?;
     let grants = ProjectGrants::read(&project.folder);
     let Some(tool) = grants.named(tools) else {

@@ -273,7 +273,7 @@ fn each_key_that_reaches_beyond_the_folder_exists() {
 /// Guards against: a key that no page mentions.
 #[test]
 fn the_pages_show_each_key() {
-    let pages = ["guide.md", "serving.md", "clients.md"];
+    let pages = ["guides/use.md", "guides/serve.md", "guides/clients.md"];
     let pages = pages.map(read_page).concat();
     for table in [
         "",
@@ -315,7 +315,7 @@ fn the_guide_lists_each_limit_with_its_default_and_bounds() {
             format!("| `{key}` | {default} | {least} | {greatest} | {threat} |")
         })
     }
-    let guide = read_page("guide.md");
+    let guide = read_page("guides/use.md");
     let start = "|---|---|---|---|---|\n";
     let (_, listed) = guide.split_once(start).unwrap();
     let listed = listed.lines().take_while(|line| line.starts_with('|'));

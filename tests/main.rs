@@ -102,7 +102,7 @@ mod path_checks;
 mod paths;
 // The fuzz targets, each for a moment.
 mod fuzzing;
-// The commands of the README and docs/guides/use.md.
+// The commands of the README and the guides, and the links of all pages.
 mod readme;
 // docs/performance.md, and the figures beside it.
 mod performance;

@@ -1,13 +1,18 @@
-//! Runs the commands of the README and of docs/guides/use.md, and checks the guide's examples.
+//! Runs the commands of the README and of guides, and checks the links and the examples of
+//! all pages.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
 use crate::support::program::run_in_repository_with;
 use crate::support::repository;
 
+/// The pages whose commands are run.
+const PAGES: [&str; 3] = ["README.md", "docs/guides/use.md", "docs/guides/agents.md"];
+
 /// The start of a command in the README, whose reader has installed nothing, and in
-/// the guide.
+/// the guides.
 const STARTS: [&str; 2] = ["cargo run --release -- ", "skillhost "];
 
 /// The start of each command that needs a network or does not end. `tests/clients/run`
@@ -19,10 +24,10 @@ const NOT_RUN: [&str; 4] = [
     "(umask 077 && head -c 32 /dev/urandom | base64 > token)\nskillhost serve --http ",
 ];
 
-/// Returns the fenced blocks of the README, then of the guide, with their languages.
+/// Returns the fenced blocks of the pages, with their languages.
 fn blocks() -> Vec<(String, String)> {
     let mut blocks = Vec::new();
-    for page in ["README.md", "docs/guides/use.md"] {
+    for page in PAGES {
         let page = fs::read_to_string(repository().join(page)).unwrap();
         let mut parts = page.split("```");
         parts.next();
@@ -135,20 +140,55 @@ fn the_example_tool_is_a_guest_of_the_tests() {
 }
 
 #[test]
-fn the_example_configuration_is_valid_and_names_every_key() {
-    let blocks = blocks();
-    let configs = blocks.iter().filter(|(language, _)| language == "toml");
-    let configs: Vec<skillhost::Config> = configs
-        .map(|(_, text)| {
-            skillhost::Config::parse(text, "docs/guides/use.md", repository()).unwrap()
-        })
-        .collect();
-    let mut long = configs.iter().filter(|config| config.grants.len() > 1);
-    let config = long.next().unwrap();
-    assert_eq!(config.limits, skillhost::Limits::default());
-    let granted: Vec<&String> = config.grants.keys().collect();
-    assert_eq!(granted, ["count_lines.wasm", "read_skill"]);
-    assert!(config.home.is_some() && config.tools.len() == 1 && config.skills.len() == 1);
+fn every_configuration_on_a_page_is_valid() {
+    let mut configurations = 0;
+    for file in pages() {
+        let page = fs::read_to_string(&file).unwrap();
+        for block in page.split("```toml\n").skip(1) {
+            let block = block.split("```").next().unwrap();
+            skillhost::Config::parse(block, &file.display().to_string(), repository())
+                .unwrap_or_else(|error| panic!("{error:#}"));
+            configurations += 1;
+        }
+    }
+    assert!(configurations >= 8, "only {configurations} were found");
+}
+
+/// Returns the first words of the lines of a help that start with this.
+fn help_words<'a>(help: &'a str, start: &'a str) -> impl Iterator<Item = &'a str> {
+    let lines = help
+        .lines()
+        .filter_map(move |line| line.strip_prefix(start));
+    lines.map(|line| line.split([' ', '=', '[']).next().unwrap())
+}
+
+/// Guards against: a verb or an option that the page does not list.
+#[test]
+fn the_page_lists_each_verb_and_option() {
+    let page = repository().join("docs/reference/command-line.md");
+    let page = fs::read_to_string(page).unwrap();
+    let help = |words: &[&str]| {
+        let words = words.iter().chain(&["--help"]);
+        let words: Vec<_> = words.map(|&word| word.to_owned()).collect();
+        let run = run_in_repository_with(&words, "");
+        assert_eq!(run.code, 0, "{run:?}");
+        run.stdout
+    };
+    let all = help(&[]);
+    let (_, verbs) = all.split_once("Commands:\n").unwrap();
+    let verbs = verbs.split("\n\n").next().unwrap();
+    let verbs = help_words(verbs, "  ").filter(|verb| !["", "help"].contains(verb));
+    let verbs: Vec<&str> = verbs.collect();
+    assert!(verbs.len() >= 16, "only {verbs:?} were found");
+    let mut helps: Vec<String> = verbs.iter().map(|verb| help(&[verb])).collect();
+    helps.extend(["new-key", "digest", "verify", "show"].map(|verb| help(&["audit", verb])));
+    let options = helps.iter().flat_map(|help| help_words(help, "      --"));
+    let options: BTreeSet<&str> = options.collect();
+    assert!(options.len() >= 30, "only {options:?} were found");
+    let rows = verbs.into_iter().map(|verb| format!("\n| `{verb}"));
+    let options = options.into_iter().map(|option| format!("`--{option}"));
+    let missing = rows.chain(options).filter(|text| !page.contains(text));
+    assert_eq!(missing.collect::<Vec<_>>(), [""; 0]);
 }
 
 /// Returns the pages of the repository: those at its top, and all below these folders.

@@ -1,6 +1,6 @@
 //! The metrics, and `/metrics`: the OpenMetrics text format, which Prometheus
 //! reads. The name, type, labels, unit and help of a metric stand only in
-//! [`Metrics::default`]; a test holds the table of docs/guides/serve.md to them.
+//! [`Metrics::default`]; a test holds the table of docs/reference/mcp.md to them.
 
 use std::borrow::Cow;
 use std::fmt;

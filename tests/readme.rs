@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::support::program::run_in_repository_with;
 use crate::support::repository;
@@ -191,26 +191,26 @@ fn the_page_lists_each_verb_and_option() {
     assert_eq!(missing.collect::<Vec<_>>(), [""; 0]);
 }
 
-/// Returns the pages of the repository: those at its top, and all below these folders.
+/// Adds the pages of a folder, and of those below it if it is deep.
+fn add_pages(folder: &Path, is_deep: bool, pages: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy();
+        // Skills link to what an agent finds, or to nothing.
+        if path.is_dir() && is_deep && !["target", "node_modules", "skills"].contains(&&*name) {
+            add_pages(&path, true, pages);
+        } else if name.ends_with(".md") {
+            pages.push(path);
+        }
+    }
+}
+
+/// Returns the pages at the top of the repository, and all in its folders of pages.
 fn pages() -> Vec<PathBuf> {
-    let mut folders = vec![repository().to_owned()];
-    let below = ["docs", "wit", "bench", "guest-tools"].map(|name| repository().join(name));
     let mut pages = Vec::new();
-    let mut is_top = true;
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(&folder).unwrap() {
-            let path = entry.unwrap().path();
-            let name = path.file_name().unwrap().to_string_lossy().into_owned();
-            if path.is_dir() && !is_top && !["target", "node_modules", "skills"].contains(&&*name) {
-                folders.push(path);
-            } else if name.ends_with(".md") && name != "SKILL.md" {
-                pages.push(path);
-            }
-        }
-        if is_top {
-            folders.extend(below.clone());
-            is_top = false;
-        }
+    add_pages(repository(), false, &mut pages);
+    for folder in ["docs", "wit", "bench", "guest-tools"] {
+        add_pages(&repository().join(folder), true, &mut pages);
     }
     pages
 }

@@ -228,7 +228,7 @@ fn other_files_fail_one_check_and_missing_files_fail_the_run() {
 
 #[test]
 fn page_lists_every_check_and_its_cases_pass() {
-    let page = fs::read_to_string(repository().join("docs/testing-tools.md")).unwrap();
+    let page = fs::read_to_string(repository().join("docs/guides/test-tools.md")).unwrap();
     for rule in rules() {
         let row = format!("| `{}` | {} |", rule.id, rule.sentence);
         assert!(page.contains(&row), "the page has no row {row}");

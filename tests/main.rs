@@ -86,7 +86,7 @@ mod api;
 mod embedding;
 // Models' tool calls, and the messages that answer them.
 mod respond;
-// The loops of docs/agents.md, against a scripted model.
+// The loops of docs/guides/agents.md, against a scripted model.
 mod agents;
 // The command line: verbs, options, exit codes.
 mod command_line;
@@ -102,7 +102,7 @@ mod path_checks;
 mod paths;
 // The fuzz targets, each for a moment.
 mod fuzzing;
-// The commands of the README and docs/guide.md.
+// The commands of the README and the guides, and the links of all pages.
 mod readme;
 // docs/performance.md, and the figures beside it.
 mod performance;

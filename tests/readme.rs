@@ -1,12 +1,18 @@
-//! Runs the commands of the README and of docs/guide.md, and checks the guide's examples.
+//! Runs the commands of the README and of guides, and checks the links and the examples of
+//! all pages.
 
+use std::collections::BTreeSet;
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use crate::support::program::run_in_repository_with;
 use crate::support::repository;
 
+/// The pages whose commands are run.
+const PAGES: [&str; 3] = ["README.md", "docs/guides/use.md", "docs/guides/agents.md"];
+
 /// The start of a command in the README, whose reader has installed nothing, and in
-/// the guide.
+/// the guides.
 const STARTS: [&str; 2] = ["cargo run --release -- ", "skillhost "];
 
 /// The start of each command that needs a network or does not end. `tests/clients/run`
@@ -18,10 +24,10 @@ const NOT_RUN: [&str; 4] = [
     "(umask 077 && head -c 32 /dev/urandom | base64 > token)\nskillhost serve --http ",
 ];
 
-/// Returns the fenced blocks of the README, then of the guide, with their languages.
+/// Returns the fenced blocks of the pages, with their languages.
 fn blocks() -> Vec<(String, String)> {
     let mut blocks = Vec::new();
-    for page in ["README.md", "docs/guide.md"] {
+    for page in PAGES {
         let page = fs::read_to_string(repository().join(page)).unwrap();
         let mut parts = page.split("```");
         parts.next();
@@ -86,7 +92,7 @@ fn every_command_prints_the_block_under_it() {
     assert!(commands >= 12, "only {commands} commands were found");
 }
 
-/// `tests/clients/run` configures real clients with the same block of docs/agents.md.
+/// `tests/clients/run` configures real clients with the same block of docs/guides/agents.md.
 #[test]
 fn the_configuration_for_mcp_clients_starts_a_server() {
     let blocks = blocks();
@@ -94,7 +100,7 @@ fn the_configuration_for_mcp_clients_starts_a_server() {
         .iter()
         .find(|(language, _)| language == "json")
         .unwrap();
-    let agents = fs::read_to_string(repository().join("docs/agents.md")).unwrap();
+    let agents = fs::read_to_string(repository().join("docs/guides/agents.md")).unwrap();
     assert!(agents.contains(&format!("```json stdio\n{shown}```")));
     let configuration: serde_json::Value = serde_json::from_str(shown).unwrap();
     let server = &configuration["mcpServers"]["skillhost"];
@@ -134,16 +140,132 @@ fn the_example_tool_is_a_guest_of_the_tests() {
 }
 
 #[test]
-fn the_example_configuration_is_valid_and_names_every_key() {
-    let blocks = blocks();
-    let configs = blocks.iter().filter(|(language, _)| language == "toml");
-    let configs: Vec<skillhost::Config> = configs
-        .map(|(_, text)| skillhost::Config::parse(text, "docs/guide.md", repository()).unwrap())
-        .collect();
-    let mut long = configs.iter().filter(|config| config.grants.len() > 1);
-    let config = long.next().unwrap();
-    assert_eq!(config.limits, skillhost::Limits::default());
-    let granted: Vec<&String> = config.grants.keys().collect();
-    assert_eq!(granted, ["count_lines.wasm", "read_skill"]);
-    assert!(config.home.is_some() && config.tools.len() == 1 && config.skills.len() == 1);
+fn every_configuration_on_a_page_is_valid() {
+    let mut configurations = 0;
+    for file in pages() {
+        let page = fs::read_to_string(&file).unwrap();
+        for block in page.split("```toml\n").skip(1) {
+            let block = block.split("```").next().unwrap();
+            skillhost::Config::parse(block, &file.display().to_string(), repository())
+                .unwrap_or_else(|error| panic!("{error:#}"));
+            configurations += 1;
+        }
+    }
+    assert!(configurations >= 8, "only {configurations} were found");
+}
+
+/// Returns the first words of the lines of a help that start with this.
+fn help_words<'a>(help: &'a str, start: &'a str) -> impl Iterator<Item = &'a str> {
+    let lines = help
+        .lines()
+        .filter_map(move |line| line.strip_prefix(start));
+    lines.map(|line| line.split([' ', '=', '[']).next().unwrap())
+}
+
+/// Guards against: a verb or an option that the page does not list.
+#[test]
+fn the_page_lists_each_verb_and_option() {
+    let page = repository().join("docs/reference/command-line.md");
+    let page = fs::read_to_string(page).unwrap();
+    let help = |words: &[&str]| {
+        let words = words.iter().chain(&["--help"]);
+        let words: Vec<_> = words.map(|&word| word.to_owned()).collect();
+        let run = run_in_repository_with(&words, "");
+        assert_eq!(run.code, 0, "{run:?}");
+        run.stdout
+    };
+    let all = help(&[]);
+    let (_, verbs) = all.split_once("Commands:\n").unwrap();
+    let verbs = verbs.split("\n\n").next().unwrap();
+    let verbs = help_words(verbs, "  ").filter(|verb| !["", "help"].contains(verb));
+    let verbs: Vec<&str> = verbs.collect();
+    assert!(verbs.len() >= 16, "only {verbs:?} were found");
+    let mut helps: Vec<String> = verbs.iter().map(|verb| help(&[verb])).collect();
+    helps.extend(["new-key", "digest", "verify", "show"].map(|verb| help(&["audit", verb])));
+    let options = helps.iter().flat_map(|help| help_words(help, "      --"));
+    let options: BTreeSet<&str> = options.collect();
+    assert!(options.len() >= 30, "only {options:?} were found");
+    let rows = verbs.into_iter().map(|verb| format!("\n| `{verb}"));
+    let options = options.into_iter().map(|option| format!("`--{option}"));
+    let missing = rows.chain(options).filter(|text| !page.contains(text));
+    assert_eq!(missing.collect::<Vec<_>>(), [""; 0]);
+}
+
+/// Adds the pages of a folder, and of those below it if it is deep.
+fn add_pages(folder: &Path, is_deep: bool, pages: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy();
+        // Skills link to what an agent finds, or to nothing.
+        if path.is_dir() && is_deep && !["target", "node_modules", "skills"].contains(&&*name) {
+            add_pages(&path, true, pages);
+        } else if name.ends_with(".md") {
+            pages.push(path);
+        }
+    }
+}
+
+/// Returns the pages at the top of the repository, and all in its folders of pages.
+fn pages() -> Vec<PathBuf> {
+    let mut pages = Vec::new();
+    add_pages(repository(), false, &mut pages);
+    for folder in ["docs", "wit", "bench", "guest-tools"] {
+        add_pages(&repository().join(folder), true, &mut pages);
+    }
+    pages
+}
+
+/// Returns a page without its blocks and spans of code.
+fn without_code(page: &str) -> String {
+    let outside: String = page.split("\n```").step_by(2).collect();
+    outside.split('`').step_by(2).collect()
+}
+
+/// Returns the anchors of a page, as forges make them from its headings.
+fn anchors(page: &str) -> Vec<String> {
+    let outside = page.split("\n```").step_by(2);
+    let headings = outside
+        .flat_map(str::lines)
+        .filter(|line| line.starts_with('#'));
+    let anchor = |heading: &str| -> String {
+        let text = heading.trim_start_matches('#').trim().to_lowercase();
+        let kept = text
+            .chars()
+            .filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+        kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+    };
+    headings.map(anchor).collect()
+}
+
+/// Guards against: a link to a page or a heading that has gone.
+#[test]
+fn every_link_of_a_page_leads_somewhere() {
+    let mut links = 0;
+    let mut broken = Vec::new();
+    for file in pages() {
+        let page = fs::read_to_string(&file).unwrap();
+        let text = without_code(&page);
+        for target in text.split("](").skip(1) {
+            let target = target.split(')').next().unwrap();
+            if target.contains("://") {
+                continue;
+            }
+            links += 1;
+            let (path, anchor) = target.split_once('#').unwrap_or((target, ""));
+            let path = match path {
+                "" => file.clone(),
+                path => file.parent().unwrap().join(path),
+            };
+            let leads = match anchor {
+                "" => path.exists(),
+                anchor => fs::read_to_string(&path)
+                    .is_ok_and(|page| anchors(&page).contains(&anchor.to_owned())),
+            };
+            if !leads {
+                broken.push(format!("{}: {target}", file.display()));
+            }
+        }
+    }
+    assert_eq!(broken, [""; 0]);
+    assert!(links > 50, "only {links} links were found");
 }

@@ -1,5 +1,5 @@
 """The program under test: its folders, its processes, and the configuration for clients in
-docs/agents.md."""
+docs/guides/agents.md."""
 import contextlib
 import json
 import os
@@ -89,8 +89,8 @@ def served(where):
 
 
 def documented(transport):
-    """Returns the block of docs/agents.md for a transport."""
-    page = (REPOSITORY / "docs/agents.md").read_text()
+    """Returns the block of docs/guides/agents.md for a transport."""
+    page = (REPOSITORY / "docs/guides/agents.md").read_text()
     return re.search(r"```json %s\n(.*?)\n```" % transport, page, re.DOTALL).group(1)
 
 
@@ -103,7 +103,7 @@ def configuration(transport, where, url=None):
     }[transport]
     for shown, real in own:
         if text.count(shown) != 1:
-            raise RuntimeError("docs/agents.md: `%s` does not have `%s`" % (transport, shown))
+            raise RuntimeError("docs/guides/agents.md: `%s` does not have `%s`" % (transport, shown))
         text = text.replace(shown, real)
     if transport == "stdio":
         settings = json.loads(text)

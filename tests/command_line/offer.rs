@@ -182,7 +182,7 @@ fn a_wrong_set_or_description_exits_with_4_and_names_the_error() {
 /// Guards against: a page that advises by figures which no longer hold.
 #[test]
 fn the_guide_states_the_tokens_of_each_set() {
-    let guide = std::fs::read_to_string(repository().join("docs/guide.md")).unwrap();
+    let guide = std::fs::read_to_string(repository().join("docs/guides/use.md")).unwrap();
     for set in ["all", "compact"] {
         let row = guide
             .lines()
@@ -196,7 +196,7 @@ fn the_guide_states_the_tokens_of_each_set() {
         let tokens = tools.to_string().len() / 4;
         assert!(
             tokens.abs_diff(stated) * 20 <= tokens,
-            "{set}: {tokens} tokens, and docs/guide.md states {stated}"
+            "{set}: {tokens} tokens, and docs/guides/use.md states {stated}"
         );
         for tool in tools.as_array().unwrap() {
             let name = tool["function"]["name"].as_str().unwrap();

@@ -1,4 +1,4 @@
-"""Runs every code block of a page, such as docs/writing-tools.md. Shell blocks run in sequence, each in
+"""Runs every code block of a page, such as docs/guides/write-tools.md. Shell blocks run in sequence, each in
 the folder where the previous one ended. A text block holds output of the shell block before it.
 A block with a file name after its language is written to that file."""
 import pathlib
@@ -7,7 +7,7 @@ import tempfile
 
 import program
 
-PAGE = program.REPOSITORY / "docs/writing-tools.md"
+PAGE = program.REPOSITORY / "docs/guides/write-tools.md"
 FENCE = re.compile(r"^```(\w*) ?([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

@@ -1,4 +1,4 @@
-//! `docs/typed-tools.md`: the rows of its table, and its code.
+//! `docs/guides/typed-tools.md`: the rows of its table, and its code.
 
 use std::fs;
 
@@ -40,7 +40,7 @@ const TYPES: [(&str, &str); 23] = [
 ];
 
 fn page() -> String {
-    fs::read_to_string(repository().join("docs/typed-tools.md")).unwrap()
+    fs::read_to_string(repository().join("docs/guides/typed-tools.md")).unwrap()
 }
 
 /// Returns the texts between backquotes.

@@ -25,7 +25,7 @@ pub(crate) struct TestCommand {
     /// Component file [default: the only one in ./dist, with the cases in ./cases]
     #[arg(value_name = "FILE.wasm")]
     component: Option<PathBuf>,
-    /// Run the cases in this folder; docs/testing-tools.md describes their format
+    /// Run the cases in this folder; docs/guides/test-tools.md describes their format
     #[arg(long, value_name = "DIR")]
     cases: Option<PathBuf>,
     /// Write the actual result into cases that fail or expect nothing yet

@@ -1,7 +1,7 @@
 //! Parses the author's cases.
 //!
 //! Parsing is strict: an unknown key or a wrong type is an error with its file and
-//! line. `docs/testing-tools.md` describes the format.
+//! line. `docs/guides/test-tools.md` describes the format.
 
 use anyhow::{Result, anyhow, bail};
 use serde::Deserialize;

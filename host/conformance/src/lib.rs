@@ -117,7 +117,7 @@ impl Conformance {
 
     /// Adds the author's cases: every `.json` file in this folder.
     ///
-    /// `docs/testing-tools.md` describes their format.
+    /// `docs/guides/test-tools.md` describes their format.
     pub fn cases(mut self, folder: impl Into<PathBuf>) -> Self {
         self.cases = Some(folder.into());
         self

@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn each_format_has_its_row_in_the_table_and_on_the_page() {
-        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/agents.md");
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guides/agents.md");
         let page = std::fs::read_to_string(page).unwrap();
         for (format, name) in
             Format::ALL

@@ -1,6 +1,6 @@
 //! The metrics of a server, in the OpenMetrics text format, which Prometheus reads. The name,
 //! type, labels, unit and help of a metric stand only in [`Metrics::default`]; a test compares the
-//! table of docs/serving.md with them.
+//! table of docs/reference/mcp.md with them.
 
 use std::borrow::Cow;
 use std::fmt;

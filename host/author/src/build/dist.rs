@@ -64,7 +64,7 @@ fn check_tools<'a>(
         BuildError::project(format!(
             "the component was built, but no host would load it: {error}"
         ))
-        .fix("`dist` is unchanged; `docs/writing-tools.md` says what a tool must be")
+        .fix("`dist` is unchanged; `docs/guides/write-tools.md` says what a tool must be")
     })?;
     let Some(main_tool) = grants.main_tool(tools) else {
         return Err(

@@ -256,11 +256,6 @@ fn names_each_problem_with_its_line() {
     }
 }
 
-fn read_page(name: &str) -> String {
-    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
-    std::fs::read_to_string(docs.join(name)).unwrap()
-}
-
 /// Guards against: a rule for a key that no longer exists.
 #[test]
 fn each_key_that_reaches_beyond_the_folder_exists() {
@@ -270,57 +265,141 @@ fn each_key_that_reaches_beyond_the_folder_exists() {
     }
 }
 
-/// Guards against: a key that no page mentions.
-#[test]
-fn the_pages_show_each_key() {
-    let pages = ["guide.md", "serving.md", "clients.md"];
-    let pages = pages.map(read_page).concat();
-    for table in [
-        "",
-        "limits",
-        "grants.*",
-        "http",
-        "process",
-        "clients.*",
-        "issuers.*",
-        "prompt",
-        "search",
-    ] {
-        for key in keys::of_table(table).unwrap() {
-            let is_shown = |line: &str| {
-                let name = line.split('=').next().unwrap_or_default().trim_end();
-                name == key
-                    || line.starts_with(&format!("[{key}"))
-                    || line.contains(&format!("`{key}`"))
-            };
-            assert!(pages.lines().any(is_shown), "{table}: {key}");
+/// Returns all tables that have keys with names of their own, and those keys.
+fn tables() -> Vec<(String, Vec<&'static str>)> {
+    let mut names = vec![String::new()];
+    let mut tables = Vec::new();
+    while let Some(name) = names.pop() {
+        let mut keys = keys::of_table(&name).unwrap();
+        let below = |key: &&str| match &*name {
+            "" => (*key).to_owned(),
+            name => format!("{name}.{key}"),
+        };
+        let inner = keys.iter().map(below);
+        names.extend(inner.filter(|name| keys::of_table(name).is_some()));
+        keys.sort_unstable();
+        // A grant has the limits of the table `limits`.
+        if keys != ["*"] && name != "grants.*.limits" {
+            tables.push((name, keys));
         }
+    }
+    tables
+}
+
+/// Returns the cells of the rows about keys in the page's section of a table.
+fn rows_about(table: &str) -> Vec<Vec<String>> {
+    let page = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/reference/configuration.md"
+    );
+    let page = std::fs::read_to_string(page).unwrap();
+    let heading = match table {
+        "" => "\n## Top level\n".to_owned(),
+        table => format!("\n## `[{}]`\n", table.replace('*', "NAME")),
+    };
+    let (_, section) = page.split_once(&heading).expect(&heading);
+    let section = section.split("\n#").next().unwrap();
+    let rows = section.lines().filter(|line| line.starts_with("| `"));
+    let cells = |row: &str| {
+        let row = row.trim_matches('|').replace("\\|", "/");
+        row.split('|').map(|cell| cell.trim().to_owned()).collect()
+    };
+    rows.map(cells).collect()
+}
+
+/// Guards against: a key that the page does not list, or one that no longer exists.
+#[test]
+fn the_page_lists_each_key() {
+    for (table, keys) in tables() {
+        let rows = rows_about(&table);
+        let mut listed: Vec<_> = rows.iter().map(|row| row[0].trim_matches('`')).collect();
+        listed.sort_unstable();
+        assert_eq!(listed, keys, "[{table}]");
     }
 }
 
-/// Guards against: a page that states other limits than the table.
+/// Guards against: a page that states another default than the code has.
 #[test]
-fn the_guide_lists_each_limit_with_its_default_and_bounds() {
-    fn lines<S: LimitSet>() -> impl Iterator<Item = String> {
-        S::TABLE.iter().map(|row| {
-            let default = match row.unit.parse(row.default) {
-                Some(default) => row.unit.show(default),
-                None => row.default.to_owned(),
+fn each_default_on_the_page_changes_nothing() {
+    let digest = "0".repeat(64);
+    let mut tried = 0;
+    for (table, _) in tables() {
+        let start = match &*table {
+            "" => String::new(),
+            "clients.*" => format!("[clients.a]\ntoken_sha256 = \"{digest}\"\n"),
+            "issuers.*" => {
+                "[issuers.NAME]\nissuer = \"https://a\"\njwks_url = \"https://a\"\n".to_owned()
+            }
+            "grants.*" => "[grants.read_skill]\n".to_owned(),
+            table => format!("[{table}]\n"),
+        };
+        // An access token needs an audience.
+        let end = match &*table {
+            "issuers.*" => "[http]\nresource = \"https://a\"\n",
+            _ => "",
+        };
+        let parse = |key: &str| {
+            let text = format!("{start}{key}\n{end}");
+            let mut config = Config::parse(&text, "a", Path::new("/")).expect(&text);
+            config.audit_place = None;
+            // A host without this setting gives help.
+            config.help.get_or_insert(true);
+            format!("{config:?}")
+        };
+        let rows = rows_about(&table);
+        for row in rows.iter().filter(|row| row.len() == 4) {
+            let default = row[2]
+                .strip_prefix('`')
+                .and_then(|default| default.strip_suffix('`'));
+            let Some(default) = default.filter(|default| !default.contains('`')) else {
+                continue;
             };
-            let greatest = match row.greatest {
-                u64::MAX => "none".to_owned(),
-                greatest => row.unit.show(greatest),
-            };
-            let (key, least, threat) = (row.key, row.unit.show(row.least), row.threat);
-            format!("| `{key}` | {default} | {least} | {greatest} | {threat} |")
-        })
+            let key = row[0].trim_matches('`');
+            assert_eq!(
+                parse(&format!("{key} = {default}")),
+                parse(""),
+                "{table}: {key}"
+            );
+            tried += 1;
+        }
     }
-    let guide = read_page("guide.md");
-    let start = "|---|---|---|---|---|\n";
-    let (_, listed) = guide.split_once(start).unwrap();
-    let listed = listed.lines().take_while(|line| line.starts_with('|'));
-    let expected = lines::<Limits>()
-        .chain(lines::<Load>())
-        .chain(lines::<CompileLimits>());
-    assert_eq!(listed.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+    assert!(tried > 15, "only {tried} defaults were found");
+}
+
+/// Guards against: a page that states other limits than the tables.
+#[test]
+fn the_page_lists_each_limit_with_its_default_and_bounds() {
+    fn check<S: LimitSet>() {
+        let rows = rows_about(S::KEY);
+        for limit in S::TABLE {
+            let default = match limit.unit.parse(limit.default) {
+                Some(default) => limit.unit.show(default),
+                None => limit.default.to_owned(),
+            };
+            let greatest = match limit.greatest {
+                u64::MAX => "none".to_owned(),
+                greatest => limit.unit.show(greatest),
+            };
+            let key = format!("`{}`", limit.key);
+            let row = rows.iter().find(|row| row[0] == key).expect(&key);
+            let [_, shown @ .., meaning, threat] = &row[..] else {
+                panic!("{row:?}");
+            };
+            assert_eq!(
+                shown,
+                [default, limit.unit.show(limit.least), greatest],
+                "{key}"
+            );
+            assert_eq!(threat, limit.threat, "{key}");
+            assert!(!meaning.is_empty(), "{key}");
+        }
+    }
+    check::<Limits>();
+    check::<Load>();
+    check::<CompileLimits>();
+    check::<super::CheckpointLimits>();
+    check::<super::PromptLimits>();
+    check::<super::StdioLimits>();
+    check::<super::HttpLimits>();
+    check::<super::ClientLimits>();
 }

@@ -317,7 +317,7 @@ mod tests {
 
     #[test]
     fn reads_the_example_of_the_page() {
-        let page = include_str!("../../../../docs/typed-tools.md");
+        let page = include_str!("../../../../docs/guides/typed-tools.md");
         let json = page.split("```json\n").nth(1).unwrap();
         let json = json.split("```").next().unwrap();
         let section = format!("\u{1}{json}");

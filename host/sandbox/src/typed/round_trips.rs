@@ -250,7 +250,7 @@ fn has_negative_zero(value: &Value) -> bool {
     }
 }
 
-/// `docs/typed-tools.md` states this size, and `lower.rs` relies on it.
+/// `docs/guides/typed-tools.md` states this size, and `lower.rs` relies on it.
 #[test]
 fn a_value_takes_at_most_40_bytes_of_the_host() {
     assert!(size_of::<Val>() <= 40, "{}", size_of::<Val>());

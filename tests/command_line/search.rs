@@ -1,4 +1,4 @@
-//! The index of a search, from one process to the next.
+//! The search index, across processes.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -8,7 +8,7 @@ use crate::support::program::{Program, Run, finish};
 
 const SKILLS: usize = 120;
 
-/// What the log says of an index that was kept.
+/// The log message when the index comes from the cache.
 const FROM_CACHE: &str = "the index begins with those in the cache skills=120";
 
 fn search(program: &Program, query: &str) -> Run {
@@ -20,16 +20,19 @@ fn search(program: &Program, query: &str) -> Run {
     run
 }
 
-/// Returns the indexes in the cache of confined processes.
-fn kept(program: &Program) -> Vec<PathBuf> {
+/// Returns the index files in the cache of confined processes.
+fn cached_indexes(program: &Program) -> Vec<PathBuf> {
     let entries = fs::read_dir(program.folder.path().join("cache/confined")).unwrap();
     let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
-    paths.retain(|path| path.extension().is_some_and(|it| it == "index"));
+    paths.retain(|path| {
+        path.extension()
+            .is_some_and(|extension| extension == "index")
+    });
     paths
 }
 
 #[test]
-fn begins_with_what_an_earlier_process_has_read() {
+fn reuses_index_of_earlier_process() {
     let program = Program::new();
     for number in 0..SKILLS {
         let text = format!("---\ndescription: Brews drink{number}.\n---\n# Samovar\n");
@@ -38,10 +41,11 @@ fn begins_with_what_an_earlier_process_has_read() {
     let first = search(&program, "drink7");
     assert!(first.stdout.starts_with("s7: Brews drink7."), "{first:?}");
     assert!(!first.stderr.contains(FROM_CACHE), "{}", first.stderr);
-    let [entry] = &kept(&program)[..] else {
-        panic!("{:?}", kept(&program));
+    let indexes = cached_indexes(&program);
+    let [index] = &indexes[..] else {
+        panic!("{indexes:?}");
     };
-    assert_eq!(fs::metadata(entry).unwrap().mode() & 0o777, 0o600);
+    assert_eq!(fs::metadata(index).unwrap().mode() & 0o777, 0o600);
 
     let second = search(&program, "drink7");
     assert!(second.stderr.contains(FROM_CACHE), "{}", second.stderr);
@@ -58,9 +62,9 @@ fn begins_with_what_an_earlier_process_has_read() {
     );
     assert!(!search(&program, "drink7").stdout.contains("s7:"));
 
-    // As a power failure leaves it.
-    let whole = fs::read(entry).unwrap();
-    fs::write(entry, &whole[..whole.len() / 2]).unwrap();
+    // A power failure may leave half of the file.
+    let bytes = fs::read(index).unwrap();
+    fs::write(index, &bytes[..bytes.len() / 2]).unwrap();
     let damaged = search(&program, "bread");
     assert!(!damaged.stderr.contains(FROM_CACHE), "{}", damaged.stderr);
     assert_eq!(damaged.stdout, changed.stdout);

@@ -54,9 +54,9 @@ enum TestFormat {
 }
 
 impl TestCommand {
-    pub(crate) async fn execute(mut self, before: CommonOptions) -> anyhow::Result<Exit> {
-        let options = before.and(std::mem::take(&mut self.options));
-        let progress = terminal::is_watched();
+    pub(crate) async fn execute(mut self, outer: CommonOptions) -> anyhow::Result<Exit> {
+        let options = outer.merge(std::mem::take(&mut self.options));
+        let progress = terminal::is_interactive();
         let of_project = self.component.is_none();
         let component = match self.component.map_or_else(built, Ok) {
             Ok(component) => component,
@@ -108,7 +108,7 @@ impl TestCommand {
 
 /// Prepares a run of the conformance checks on a component.
 fn conformance(options: &CommonOptions, component: &Path) -> anyhow::Result<Conformance> {
-    let config = options.configured()?;
+    let config = options.load_config()?;
     let mut run = Conformance::of(component).limits(config.limits.clone());
     for root in config.skills_roots()? {
         run = run.skills_root(root);

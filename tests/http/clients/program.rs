@@ -89,8 +89,8 @@ fn the_program_warns_of_scopes_that_fit_nothing_and_of_clients_past_their_time()
     std::io::Read::read_to_string(stderr, &mut log).unwrap();
     for line in [
         "`expires` of `[clients.old]` has passed",
-        "`reed_*` in `tools` of `[clients.old]` fits none of the tools that there are",
-        "`zebra` in `skills` of `[clients.old]` fits none of the skills that there are",
+        "`reed_*` in `tools` of `[clients.old]` matches none of the tools",
+        "`zebra` in `skills` of `[clients.old]` matches none of the skills",
     ] {
         assert!(log.contains(line), "{line}: {log}");
     }

@@ -1,5 +1,5 @@
-//! The table `[process]`: what the program does with its own process. The wall itself is
-//! the crate `skillhost-confine`.
+//! The table `[process]`: the settings of the program's own process. The crate `skillhost-confine`
+//! implements the process sandbox.
 
 use serde::Deserialize;
 

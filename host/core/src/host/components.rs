@@ -25,8 +25,8 @@ use skillhost_sandbox::tool::grant::Grant;
 use skillhost_skills::text::digest::sha256_hex;
 use skillhost_skills::trust::Trust;
 
-/// Most files that are compiled at once while a host is loaded. A process behind a wall
-/// can start twice as many others.
+/// The maximum number of files that are compiled at once while a host is loaded. The broker of a
+/// confined process starts at most twice as many processes.
 const MAX_COMPILED_AT_ONCE: usize = 8;
 
 /// A component, and the tools that it defines.

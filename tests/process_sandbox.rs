@@ -17,7 +17,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::Signal;
 use serde_json::json;
-use skillhost_confine::broker::{AllowedPath, BrokerClient, BrokerPolicy, EncodedPath};
+use skillhost_confine::broker::{AllowedPath, BrokerClient, BrokerPolicy};
 
 use crate::support::filter::{Answer, answer_filters_with, answer_landlock_with};
 use crate::support::folders::Folders;

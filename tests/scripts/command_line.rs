@@ -142,7 +142,8 @@ fn the_command_line_writes_nothing_over_and_says_what_it_cannot_write() {
     let run = program.run(&call("read top.py", &["--output-dir", "unmade"]));
     assert_eq!((run.code, &*run.stdout), (0, "read: TOP = 1"));
     assert!(
-        run.stderr.contains("no `view = \"copy-on-write\"`"),
+        run.stderr
+            .contains("does not set `view = \"copy-on-write\"`"),
         "{run:?}"
     );
     assert!(!at("unmade").exists());

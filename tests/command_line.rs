@@ -18,7 +18,7 @@ use crate::support::program::{Program, finish};
 
 const SKILL: &str = "---\nname: calculator\ndescription: Adds numbers.\n---\n# Calculator\n";
 
-/// A folder with one skill in `./skills`.
+/// Returns a program folder with one skill in `./skills`.
 fn program() -> Program {
     let program = Program::new();
     program.write("skills/calculator/SKILL.md", SKILL);
@@ -27,7 +27,7 @@ fn program() -> Program {
 }
 
 #[test]
-fn a_wrong_configuration_exits_with_4_and_names_the_error() {
+fn wrong_configuration_exits_with_4() {
     for (config, message) in [
         (
             "skils = []",
@@ -69,7 +69,7 @@ fn a_wrong_configuration_exits_with_4_and_names_the_error() {
 }
 
 #[test]
-fn options_may_stand_before_or_after_the_verb() {
+fn accepts_options_before_and_after_the_verb() {
     let program = program();
     fs::rename(
         program.folder.path().join("skills"),
@@ -86,7 +86,7 @@ fn options_may_stand_before_or_after_the_verb() {
 }
 
 #[test]
-fn options_before_and_after_the_verb_add_up() {
+fn combines_options_before_and_after_the_verb() {
     let program = program();
     program.write("other/second/SKILL.md", SKILL);
     let run = program.run(&["--skills", "skills", "skills", "--skills", "other"]);
@@ -97,7 +97,7 @@ fn options_before_and_after_the_verb_add_up() {
 }
 
 #[test]
-fn a_configuration_that_is_not_a_file_is_an_error() {
+fn refuses_configuration_that_is_no_file() {
     use std::os::unix::fs::symlink;
 
     for make in [
@@ -135,7 +135,7 @@ fn wrong_usage_exits_with_2_and_help_with_0() {
 }
 
 #[test]
-fn a_component_that_cannot_be_loaded_is_reported_and_the_rest_works() {
+fn reports_unloadable_component_and_serves_the_rest() {
     let program = program();
     program.write("tools/bad.wasm", "not WebAssembly");
     let run = program.run(&[
@@ -150,7 +150,7 @@ fn a_component_that_cannot_be_loaded_is_reported_and_the_rest_works() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_error() {
+fn closed_pipe_is_no_error() {
     let program = program();
     program.write("skills/calculator/large.txt", "x".repeat(4 << 20));
     let mut command = Command::new(env!("CARGO_BIN_EXE_skillhost"));
@@ -172,7 +172,7 @@ fn a_reader_that_goes_away_is_no_error() {
 }
 
 #[test]
-fn only_the_user_may_write_the_cache_and_off_disables_it() {
+fn cache_is_private_and_can_be_off() {
     use std::os::unix::fs::PermissionsExt as _;
 
     let program = program();
@@ -201,7 +201,7 @@ fn only_the_user_may_write_the_cache_and_off_disables_it() {
 }
 
 #[test]
-fn the_cache_is_never_in_the_current_folder_unless_the_user_names_it() {
+fn default_cache_is_not_in_current_folder() {
     let program = program();
     let at = |path: &str| program.folder.path().join(path);
     for (base, place) in [

@@ -94,7 +94,7 @@ fn no_test_waits_for_a_process_or_a_channel_without_a_bound() {
             let name = path.file_name().unwrap().to_str().unwrap();
             // Not a part of the suite, or what bounds the waits, or this list.
             if [
-                "attempts",
+                "escapes",
                 "fuzz",
                 "guests",
                 "clients",

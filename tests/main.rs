@@ -44,8 +44,8 @@ mod grants;
 mod admission;
 // Trust: configurations, and files that others can change.
 mod trust;
-// The wall around the process, and the broker outside of it.
-mod wall;
+// The process sandbox, and the broker outside it.
+mod process_sandbox;
 // Files and folders that an operator names, of every kind.
 mod named_files;
 // The record of every call.

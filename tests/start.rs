@@ -1,5 +1,5 @@
-//! The start of a host: the tools that it knows without loading them, the components
-//! that it loads at the first call, and a cache that is damaged.
+//! The start of a host: tools that are known without loading them, components that are loaded at
+//! the first call, and a damaged cache.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -13,7 +13,7 @@ use skillhost::{CallError, Compilation, Grant, Host, HostBuilder, Limits, Stop};
 use crate::support::folders::Folders;
 use crate::support::{block_on, build, call, guests, model_text, on_two_threads};
 
-/// Folders for a host with its own cache, and the components compiled for it.
+/// Folders of a host with a cache of its own, and the components compiled for it.
 struct Start {
     folders: Folders,
     cache: tempfile::TempDir,
@@ -31,14 +31,14 @@ impl Start {
         }
     }
 
-    /// Adds a stranger's component with one tool, `count_lines`.
-    fn with_stranger(self) -> Self {
-        fs::copy(guests().join("count_lines.wasm"), self.stranger()).unwrap();
+    /// Adds a third-party component with one tool, `count_lines`.
+    fn with_third_party(self) -> Self {
+        fs::copy(guests().join("count_lines.wasm"), self.third_party()).unwrap();
         self
     }
 
-    fn stranger(&self) -> PathBuf {
-        self.folders.outside.join("stranger.wasm")
+    fn third_party(&self) -> PathBuf {
+        self.folders.outside.join("third_party.wasm")
     }
 
     fn builder(&self) -> HostBuilder {
@@ -52,24 +52,24 @@ impl Start {
                     compiled.lock().unwrap().push(name.to_owned());
                 }
             });
-        match self.stranger().exists() {
-            true => builder
-                .tools(&self.folders.outside)
-                .grant("stranger.wasm", grant),
-            false => builder,
+        if !self.third_party().exists() {
+            return builder;
         }
+        builder
+            .tools(&self.folders.outside)
+            .grant("third_party.wasm", grant)
     }
 
-    /// Returns the components that were compiled since the last call of this.
+    /// Returns the components that were compiled since the last call of this function.
     fn compiled(&self) -> Vec<String> {
         std::mem::take(&mut *self.compiled.lock().unwrap())
     }
 
-    /// Returns the cache's entries of this kind.
+    /// Returns the cache entries with this file extension.
     fn entries(&self, kind: &str) -> Vec<PathBuf> {
-        let entries = fs::read_dir(self.cache.path()).unwrap();
-        let entries = entries.map(|entry| entry.unwrap().path());
-        let mut entries: Vec<_> = entries
+        let mut entries: Vec<_> = fs::read_dir(self.cache.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
             .filter(|path| path.extension().is_some_and(|extension| extension == kind))
             .collect();
         entries.sort();
@@ -92,7 +92,7 @@ fn writable_by_all(path: &Path) {
 }
 
 #[test]
-fn knows_the_tools_without_compiling_and_a_call_compiles_only_its_own() {
+fn compiles_only_the_component_of_a_call() {
     let start = Start::new();
     let host = build(start.builder());
     assert_eq!(host.definitions().len(), 6);
@@ -112,9 +112,9 @@ fn knows_the_tools_without_compiling_and_a_call_compiles_only_its_own() {
 
 #[test]
 fn prepare_compiles_every_component_before_the_first_call() {
-    let start = Start::new().with_stranger();
+    let start = Start::new().with_third_party();
     let host = build(start.builder());
-    assert_eq!(start.compiled(), [start.stranger().to_str().unwrap()]);
+    assert_eq!(start.compiled(), [start.third_party().to_str().unwrap()]);
     assert_eq!(model_text(&host, "read_skill", read_skill()), "# A\n");
     start.compiled();
     block_on(host.prepare());
@@ -137,14 +137,14 @@ fn prepare_compiles_every_component_before_the_first_call() {
 
 #[test]
 fn leaves_out_uncompiled_components_until_completed() {
-    let start = Start::new().with_stranger();
+    let start = Start::new().with_third_party();
     let compiled = block_on(start.builder().build_compiled()).unwrap();
     assert!(!compiled.is_complete());
     assert!(compiled.definition("count_lines").is_none());
     assert_eq!(start.compiled(), NOTHING);
     let host = block_on(start.builder().complete(&compiled)).unwrap();
     assert!(host.is_complete());
-    assert_eq!(start.compiled(), [start.stranger().to_str().unwrap()]);
+    assert_eq!(start.compiled(), [start.third_party().to_str().unwrap()]);
     let counted = model_text(&host, "count_lines", count_lines());
     assert!(counted.starts_with("1 lines"), "{counted}");
     // The next process finds it in the cache.
@@ -154,7 +154,7 @@ fn leaves_out_uncompiled_components_until_completed() {
 }
 
 #[test]
-fn lists_declared_tools_until_the_component_is_asked() {
+fn lists_declared_tools_until_component_is_loaded() {
     for (change, is_listed, problem) in [
         ("", true, ""),
         ("description", true, "has other tools than"),
@@ -164,8 +164,8 @@ fn lists_declared_tools_until_the_component_is_asked() {
         ("mode", false, ""),
         ("pin", false, ""),
     ] {
-        let start = Start::new().with_stranger();
-        let inspection = block_on(skillhost::Inspector::of(start.stranger()).run()).unwrap();
+        let start = Start::new().with_third_party();
+        let inspection = block_on(skillhost::Inspector::of(start.third_party()).run()).unwrap();
         let mut file: Value = serde_json::from_str(&inspection.tools_file().unwrap()).unwrap();
         match change {
             "description" => file["tools"][0]["description"] = "Other.".into(),
@@ -174,13 +174,13 @@ fn lists_declared_tools_until_the_component_is_asked() {
             "built-in" => file["tools"][0]["name"] = "list_skills".into(),
             _ => {}
         }
-        let beside = start.stranger().with_extension("tools.json");
+        let beside = start.third_party().with_extension("tools.json");
         fs::write(&beside, file.to_string()).unwrap();
         if change == "mode" {
             writable_by_all(&beside);
         }
         let builder = match change {
-            "pin" => start.builder().pin("stranger.wasm", &inspection.digest),
+            "pin" => start.builder().pin("third_party.wasm", &inspection.digest),
             _ => start.builder(),
         };
         let compiled = block_on(builder.clone().build_compiled()).unwrap();
@@ -192,7 +192,7 @@ fn lists_declared_tools_until_the_component_is_asked() {
         assert_eq!(start.compiled(), NOTHING);
         let host = block_on(builder.complete(&compiled)).unwrap();
         assert!(host.is_complete());
-        assert_eq!(start.compiled(), [start.stranger().to_str().unwrap()]);
+        assert_eq!(start.compiled(), [start.third_party().to_str().unwrap()]);
         assert_eq!(
             host.definition("count_lines"),
             inspection.tools.unwrap().first()
@@ -206,8 +206,8 @@ fn lists_declared_tools_until_the_component_is_asked() {
 }
 
 #[test]
-fn declared_tools_take_no_name_from_components_that_were_asked() {
-    let start = Start::new().with_stranger();
+fn declared_tools_take_no_name_of_loaded_components() {
+    let start = Start::new().with_third_party();
     block_on(start.builder().build()).unwrap();
     let other = start.folders.outside.join("other.wasm");
     fs::copy(guests().join("unchecked.wasm"), &other).unwrap();
@@ -227,7 +227,7 @@ fn declared_tools_take_no_name_from_components_that_were_asked() {
 
 #[test]
 fn compiled_components_take_no_name_early() {
-    // Two components define one tool. The cache has the first.
+    // Two components define one tool. The first is in the cache.
     for (granted, is_early, serves) in [
         (Some("a.wasm"), true, true),
         (Some("b.wasm"), false, true),
@@ -239,7 +239,7 @@ fn compiled_components_take_no_name_early() {
         fs::write(tools.join("a.wasm"), &component).unwrap();
         let builder = start.builder().tools(tools);
         block_on(builder.clone().build()).unwrap();
-        // An empty section makes it another component.
+        // An appended custom section makes it another component.
         component.extend(b"\0\x02\x01x");
         fs::write(tools.join("b.wasm"), &component).unwrap();
         let grant = Grant::new().skills(["*"]).unwrap();
@@ -258,12 +258,13 @@ fn compiled_components_take_no_name_early() {
 }
 
 #[test]
-fn simultaneous_first_calls_compile_once_even_after_one_was_given_up() {
+fn simultaneous_first_calls_compile_once() {
     let start = Start::new();
     let host = build(start.builder());
     on_two_threads(async {
-        let given_up = host.call("read_skill", read_skill());
-        let given_up = tokio::time::timeout(Duration::from_millis(1), given_up).await;
+        // This call is cancelled early.
+        let call = host.call("read_skill", read_skill());
+        let cancelled = tokio::time::timeout(Duration::from_millis(1), call).await;
         let calls = (0..20).map(|_| {
             let host = host.clone();
             tokio::spawn(async move { host.call("read_skill", read_skill()).await })
@@ -272,18 +273,18 @@ fn simultaneous_first_calls_compile_once_even_after_one_was_given_up() {
         for call in calls {
             assert_eq!(call.await.unwrap().unwrap().text(), "# A\n");
         }
-        // On a fast machine it was answered.
-        assert!(given_up.is_err() || given_up.is_ok_and(|answer| answer.is_ok()));
+        // On a fast machine it may have been answered.
+        assert!(cancelled.is_err() || cancelled.is_ok_and(|answer| answer.is_ok()));
     });
     assert_eq!(start.compiled(), ["read_skill"]);
 }
 
 #[test]
-fn compiles_and_asks_a_stranger_only_once() {
-    let start = Start::new().with_stranger();
-    let stranger = start.stranger().to_str().unwrap().to_owned();
+fn loads_a_third_party_component_only_once() {
+    let start = Start::new().with_third_party();
+    let third_party = start.third_party().to_str().unwrap().to_owned();
     let first = build(start.builder());
-    assert_eq!(start.compiled(), [&*stranger]);
+    assert_eq!(start.compiled(), [&*third_party]);
     assert_eq!(start.entries("tools").len(), 1);
     let next = build(start.builder());
     assert_eq!(next.definitions(), first.definitions());
@@ -292,20 +293,20 @@ fn compiles_and_asks_a_stranger_only_once() {
         assert_eq!(text, "1 lines in SKILL.md of a");
     }
     assert_eq!(start.compiled(), NOTHING);
-    // Another file of the same name is another component.
-    let mut bytes = fs::read(start.stranger()).unwrap();
-    // An empty custom section at the end.
+    // Another file with the same name is another component.
+    let mut bytes = fs::read(start.third_party()).unwrap();
+    // Append an empty custom section.
     bytes.extend([0, 2, 1, b'x']);
-    fs::write(start.stranger(), bytes).unwrap();
+    fs::write(start.third_party(), bytes).unwrap();
     build(start.builder());
-    assert_eq!(start.compiled(), [&*stranger]);
+    assert_eq!(start.compiled(), [&*third_party]);
 }
 
 /// Damages an entry of the cache.
 type Damage = fn(&Path);
 
 #[test]
-fn replaces_a_damaged_or_foreign_entry_of_the_cache() {
+fn replaces_damaged_cache_entries() {
     let damages: [(&str, Damage); 5] = [
         ("cwasm", |entry| fs::write(entry, "no code").unwrap()),
         ("cwasm", |entry| {
@@ -317,14 +318,14 @@ fn replaces_a_damaged_or_foreign_entry_of_the_cache() {
         ("cwasm", writable_by_all),
         ("tools", |entry| {
             let definitions = fs::read_to_string(entry);
-            // Its checksum may not be text.
+            // The checksum may not be UTF-8.
             let definitions = definitions.unwrap_or_else(|_| "[]".to_owned());
             fs::write(entry, definitions.replace("Count", "Forget")).unwrap();
         }),
         ("tools", writable_by_all),
     ];
     for (kind, damage) in damages {
-        let start = Start::new().with_stranger();
+        let start = Start::new().with_third_party();
         let first = build(start.builder());
         assert_eq!(model_text(&first, "read_skill", read_skill()), "# A\n");
         start.compiled();
@@ -339,7 +340,7 @@ fn replaces_a_damaged_or_foreign_entry_of_the_cache() {
         let compiled = start.compiled();
         let expected = if kind == "cwasm" { 2 } else { 0 };
         assert_eq!(compiled.len(), expected, "{kind}: {compiled:?}");
-        // The entry is whole again, and only its owner can read it.
+        // The entry is complete again, and only its owner can read it.
         for entry in start.entries(kind) {
             let mode = fs::metadata(&entry).unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o600, "{}", entry.display());
@@ -351,24 +352,24 @@ fn replaces_a_damaged_or_foreign_entry_of_the_cache() {
 }
 
 #[test]
-fn recompiles_a_stranger_whose_code_is_lost_only_from_the_same_bytes() {
-    let start = Start::new().with_stranger();
+fn recompiles_lost_code_only_from_same_bytes() {
+    let start = Start::new().with_third_party();
     build(start.builder());
     start.compiled();
-    let known = || {
+    let host_with_lost_code = || {
         let host = build(start.builder());
         for entry in start.entries("cwasm") {
             fs::write(entry, "no code").unwrap();
         }
         host
     };
-    let host = known();
+    let host = host_with_lost_code();
     let text = model_text(&host, "count_lines", count_lines());
     assert_eq!(text, "1 lines in SKILL.md of a");
-    assert_eq!(start.compiled(), [start.stranger().to_str().unwrap()]);
+    assert_eq!(start.compiled(), [start.third_party().to_str().unwrap()]);
 
-    let host = known();
-    fs::write(start.stranger(), "another").unwrap();
+    let host = host_with_lost_code();
+    fs::write(start.third_party(), "another").unwrap();
     for _ in 0..2 {
         let Err(error) = call(&host, "count_lines", count_lines()) else {
             panic!("it was answered");
@@ -379,7 +380,7 @@ fn recompiles_a_stranger_whose_code_is_lost_only_from_the_same_bytes() {
         );
         let operator = error.operator_text();
         assert!(
-            operator.ends_with("stranger.wasm`: its file has changed since it was loaded"),
+            operator.ends_with("third_party.wasm`: its file has changed since it was loaded"),
             "{operator}"
         );
     }
@@ -387,16 +388,16 @@ fn recompiles_a_stranger_whose_code_is_lost_only_from_the_same_bytes() {
 }
 
 #[test]
-fn a_start_compiles_a_stranger_whose_code_is_lost() {
+fn start_recompiles_lost_code() {
     let start = Start::new();
     let tool = r#"(component
   (core module $m (func (export "f") (result i32) (i32.const 7)))
   (core instance $i (instantiate $m))
   (func (export "seven") (result u32) (canon lift (core func $i "f"))))"#;
-    fs::write(start.stranger(), wat::parse_str(tool).unwrap()).unwrap();
+    fs::write(start.third_party(), wat::parse_str(tool).unwrap()).unwrap();
     for _ in 0..2 {
         build(start.builder());
-        assert_eq!(start.compiled(), [start.stranger().to_str().unwrap()]);
+        assert_eq!(start.compiled(), [start.third_party().to_str().unwrap()]);
         build(start.builder());
         assert_eq!(start.compiled(), NOTHING);
         for entry in start.entries("cwasm") {
@@ -406,10 +407,10 @@ fn a_start_compiles_a_stranger_whose_code_is_lost() {
 }
 
 #[test]
-fn refuses_a_bad_stranger_at_each_start() {
+fn refuses_invalid_component_at_each_start() {
     let start = Start::new();
     let http = r#"(component (import "wasi:http/types@0.2.0" (instance (export "f" (func)))))"#;
-    fs::write(start.stranger(), wat::parse_str(http).unwrap()).unwrap();
+    fs::write(start.third_party(), wat::parse_str(http).unwrap()).unwrap();
     let problems = || {
         let host = block_on(start.builder().build()).unwrap();
         assert!(host.definitions().len() == 6);
@@ -423,8 +424,8 @@ fn refuses_a_bad_stranger_at_each_start() {
 }
 
 #[test]
-fn asks_a_stranger_again_under_smaller_limits() {
-    let start = Start::new().with_stranger();
+fn reloads_tools_under_smaller_limits() {
+    let start = Start::new().with_third_party();
     let mut small = Limits::default();
     small.table_elements = 10;
     for _ in 0..2 {
@@ -450,14 +451,14 @@ fn asks_a_stranger_again_under_smaller_limits() {
 }
 
 #[test]
-fn checks_the_pin_of_a_stranger_that_is_in_the_cache() {
-    let start = Start::new().with_stranger();
+fn checks_pins_of_cached_components() {
+    let start = Start::new().with_third_party();
     assert_eq!(build(start.builder()).problems().len(), 0);
-    let pinned = start.builder().pin("stranger.wasm", "0".repeat(64));
+    let pinned = start.builder().pin("third_party.wasm", "0".repeat(64));
     let host = block_on(pinned.build()).unwrap();
     let problem = &host.problems()[0];
     assert!(
-        problem.contains("and the pin `stranger.wasm` is 000"),
+        problem.contains("and the pin `third_party.wasm` is 000"),
         "{problem}"
     );
     let host = block_on(start.builder().require_pins(true).build()).unwrap();
@@ -466,7 +467,7 @@ fn checks_the_pin_of_a_stranger_that_is_in_the_cache() {
 }
 
 #[test]
-fn a_rebuilt_host_keeps_the_components_that_are_ready() {
+fn rebuilt_host_keeps_loaded_components() {
     let start = Start::new();
     let first = build(start.builder());
     let second = block_on(start.builder().rebuild(&first)).unwrap();

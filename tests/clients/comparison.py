@@ -33,8 +33,8 @@ def compare(*words):
     done = subprocess.run([sys.executable, str(COMPARE / "compare.py"), *words],
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8",
                           timeout=600)
-    # To root, as in CI, each server says that a wall holds it less well. On a slow machine it
-    # says that it compiles.
+    # As root, as in CI, each server warns that root weakens the process sandbox. On a slow
+    # machine it reports that it compiles.
     expected = "running as root", "the cache did not have it", "skillhost: compiled in "
     errors = [line for line in done.stderr.splitlines(True)
               if not any(part in line for part in expected)]

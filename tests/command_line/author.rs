@@ -7,35 +7,35 @@ use std::path::Path;
 use crate::support::program::{author, command, finish};
 
 #[test]
-fn starts_program_for_authors_beside_it_or_on_path() {
-    let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let at = |path: &str| place.path().join(path);
+fn starts_author_program_beside_it_or_on_path() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let at = |path: &str| folder.path().join(path);
     let skillhost = at("alone/skillhost");
     fs::create_dir(at("alone")).unwrap();
     fs::create_dir(at("bin")).unwrap();
-    // Through a symlink it would find what is beside the file.
+    // A symlink would lead it to the programs beside the original.
     fs::hard_link(env!("CARGO_BIN_EXE_skillhost"), &skillhost).unwrap();
-    let ended = |path: &Path| {
+    let run = |path: &Path| {
         let mut command = command(&skillhost);
         command.args(["--log", "off", "test", "none.wasm", "--no-such"]);
         command.env("PATH", path);
         finish(command, "")
     };
-    let missing = ended(&at("bin"));
+    let missing = run(&at("bin"));
     assert_eq!((missing.code, missing.stdout.as_str()), (4, ""));
     let message = "this command is part of `skillhost-author`, which is neither beside skillhost nor \
                    on the PATH; in a checkout, `cargo install --locked --path host/author` installs it";
     assert_eq!(missing.stderr, format!("skillhost: {message}\n"));
 
     symlink(author(), at("bin/skillhost-author")).unwrap();
-    let on_path = ended(&at("bin"));
+    let on_path = run(&at("bin"));
     assert_eq!(on_path.code, 2, "{on_path:?}");
-    // Its messages name the command that was typed.
+    // Its messages show the command that the user typed.
     let usage = "Usage: skillhost test ";
     assert!(on_path.stderr.contains(usage), "{}", on_path.stderr);
 
     fs::write(at("alone/skillhost-author"), "no program").unwrap();
-    let beside = ended(&at("bin"));
+    let beside = run(&at("bin"));
     assert_eq!(beside.code, 4, "{beside:?}");
     assert!(beside.stderr.contains("cannot run `"), "{}", beside.stderr);
 }

@@ -1,4 +1,4 @@
-//! `skillhost call`: forms of the answer, exit codes, and what goes to stderr.
+//! `skillhost call`: forms of the answer, exit codes, and stderr.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -18,7 +18,7 @@ fn call(program: &Program, tool: &str, arguments: Value, options: &[&str]) -> Ru
 }
 
 #[test]
-fn a_call_prints_what_the_model_reads_and_nothing_else() {
+fn prints_only_the_answer() {
     let arguments = json!({"skill_name": "calculator", "file_path": "examples/basic.py"});
     let run = call(&program(), "read_file_in_skill", arguments, &[]);
     assert_eq!(
@@ -28,7 +28,7 @@ fn a_call_prints_what_the_model_reads_and_nothing_else() {
 }
 
 #[test]
-fn output_json_is_for_programs_and_output_message_for_the_model() {
+fn prints_json_and_tool_messages() {
     let arguments = json!({"skill_name": "calculator", "file_path": "examples/basic.py"});
     let run = call(
         &program(),
@@ -70,7 +70,7 @@ fn output_json_is_for_programs_and_output_message_for_the_model() {
 }
 
 #[test]
-fn a_transcript_shows_the_call_and_the_result_on_stderr() {
+fn transcript_goes_to_stderr() {
     let arguments = json!({"skill_name": "calculator", "file_path": "examples/basic.py"});
     let run = call(
         &program(),
@@ -87,7 +87,7 @@ fn a_transcript_shows_the_call_and_the_result_on_stderr() {
 }
 
 #[test]
-fn a_dash_reads_the_arguments_from_stdin() {
+fn dash_reads_arguments_from_stdin() {
     let run = program().run_with(
         &["call", "get_skill", "-"],
         "{\"skill_name\": \"calculator\"}",
@@ -104,7 +104,7 @@ fn a_dash_reads_the_arguments_from_stdin() {
         "{}",
         run.stderr
     );
-    // No other text stands for what is none.
+    // Invalid UTF-8 is refused, not replaced.
     let program = program();
     let mut child = Process::start(&mut program.command(&["call", "get_skill", "-"]));
     let bytes = b"{\"skill_name\": \"caf\xe9\"}";
@@ -115,7 +115,7 @@ fn a_dash_reads_the_arguments_from_stdin() {
 }
 
 #[test]
-fn bad_arguments_name_the_property_and_exit_with_2() {
+fn bad_arguments_exit_with_2() {
     for (tool, arguments, message) in [
         (
             "get_skill",
@@ -172,7 +172,7 @@ fn bad_arguments_name_the_property_and_exit_with_2() {
 }
 
 #[test]
-fn arguments_may_be_pairs_of_key_and_value() {
+fn accepts_arguments_as_pairs() {
     let program = program();
     for (words, code, answer) in [
         (
@@ -190,7 +190,7 @@ fn arguments_may_be_pairs_of_key_and_value() {
             0,
             "# Calculator\n",
         ),
-        // Options may stand between.
+        // Options may come between them.
         (
             &["read_skill", "--log", "off", "skill_name=calculator"],
             0,
@@ -251,9 +251,9 @@ fn arguments_may_be_pairs_of_key_and_value() {
     }
 }
 
-/// The tools of the guests have properties of every type.
+/// The guests' tools have properties of every type.
 #[test]
-fn an_example_is_a_call_that_the_tool_takes() {
+fn example_calls_are_valid() {
     let program = program();
     // One of the tools never ends.
     program.write("c.toml", "limits.time = \"1s\"\n");
@@ -271,7 +271,7 @@ fn an_example_is_a_call_that_the_tool_takes() {
     let mut schemas = BTreeSet::new();
     let mut examples = 0;
     for tool in &listed {
-        // An example has what the schema asks for, whichever tool it is of.
+        // Tools with the same schema get the same example.
         if !schemas.insert(tool["inputSchema"].to_string()) {
             continue;
         }
@@ -301,7 +301,7 @@ fn an_example_is_a_call_that_the_tool_takes() {
 }
 
 #[test]
-fn an_unknown_tool_says_where_tools_are_looked_for() {
+fn unknown_tool_names_the_searched_folders() {
     let program = program();
     program.write("tools/note.txt", "");
     for (options, message) in [
@@ -323,7 +323,7 @@ fn an_unknown_tool_says_where_tools_are_looked_for() {
 }
 
 #[test]
-fn a_tools_failure_exits_with_1_and_names_the_nearest_skill() {
+fn failure_exits_with_1_and_names_similar_skills() {
     let arguments = json!({"skill_name": "calculater", "file_path": "x"});
     let program = program();
     for (config, nearest) in [
@@ -345,7 +345,7 @@ fn a_tools_failure_exits_with_1_and_names_the_nearest_skill() {
 }
 
 #[test]
-fn a_stopped_tool_exits_with_3_and_names_the_setting_that_would_allow_it() {
+fn stopped_tool_exits_with_3_and_names_the_limit() {
     let program = program();
     program.write(
         "skillhost.toml",
@@ -377,7 +377,7 @@ fn a_stopped_tool_exits_with_3_and_names_the_setting_that_would_allow_it() {
 }
 
 #[test]
-fn a_refused_call_still_has_a_message_for_the_model() {
+fn refused_call_has_a_tool_message() {
     let run = program().run(&[
         "call",
         "get_skill",
@@ -397,7 +397,7 @@ fn a_refused_call_still_has_a_message_for_the_model() {
 }
 
 #[test]
-fn a_call_whose_arguments_cannot_be_read_is_recorded_and_answered() {
+fn records_calls_with_unreadable_arguments() {
     let program = program();
     let many = "x".repeat((1 << 20) + 1);
     let calls = [
@@ -447,7 +447,7 @@ fn a_call_whose_arguments_cannot_be_read_is_recorded_and_answered() {
 }
 
 #[test]
-fn a_message_cannot_forge_another() {
+fn messages_cannot_forge_lines() {
     let run = program().run(&["call", "x\nskillhost: forged"]);
     assert_eq!(run.stderr.lines().count(), 1, "{}", run.stderr);
     let program = program();

@@ -1,5 +1,4 @@
-//! Starts that fail: each says why in one line, prints no address, and nothing of the
-//! processes that work for the program reaches its user.
+//! Starts that fail: each prints one error and no address, and no message of a helper process.
 
 use std::fs;
 use std::net::TcpListener;
@@ -9,7 +8,7 @@ use std::process::Output;
 use super::*;
 use crate::support::guests;
 
-/// Runs a server to its end, which is that of its start. Its input stays open.
+/// Runs a server whose start fails, with an open stdin, and returns its output.
 #[track_caller]
 fn start(program: &Program, arguments: &[&str]) -> Output {
     let mut child = Process::start(&mut program.command(arguments));
@@ -17,24 +16,24 @@ fn start(program: &Program, arguments: &[&str]) -> Output {
     child.output()
 }
 
-/// Checks that a start has failed and said so in one line.
+/// Checks that a start failed with one error line that contains this message.
 #[track_caller]
-fn assert_said(ended: &Output, says: &str, about: &str) {
-    let stderr = String::from_utf8_lossy(&ended.stderr);
+fn assert_failed_with(output: &Output, message: &str, case: &str) {
+    let stderr = String::from_utf8_lossy(&output.stderr);
     let is_error = |line: &&str| !line.trim_start().starts_with("WARN");
     let errors: Vec<&str> = stderr.lines().filter(is_error).collect();
     let [error] = errors[..] else {
-        panic!("{about}: {stderr}");
+        panic!("{case}: {stderr}");
     };
     assert!(
-        error.starts_with("skillhost: ") && error.contains(says),
-        "{about}: {stderr}"
+        error.starts_with("skillhost: ") && error.contains(message),
+        "{case}: {stderr}"
     );
-    assert_eq!(ended.stdout, b"", "{about}");
-    assert_eq!(ended.status.code(), Some(4), "{about}: {stderr}");
+    assert_eq!(output.stdout, b"", "{case}");
+    assert_eq!(output.status.code(), Some(4), "{case}: {stderr}");
 }
 
-/// A configuration that no server starts with, and a part of the error.
+/// Configurations with which no server starts, each with a part of the error.
 const CONFIGURATIONS: &[(&str, &str)] = &[
     ("audit_file = \"noise\"", "cannot use the audit log"),
     ("audit_file = \"none/log\"", "cannot use the audit log"),
@@ -60,7 +59,7 @@ const CONFIGURATIONS: &[(&str, &str)] = &[
     ("skils = []", "unknown key"),
 ];
 
-/// The same for a server over HTTP.
+/// The same for an HTTP server.
 const HTTP_CONFIGURATIONS: &[(&str, &str)] = &[
     (
         "[http]\ntls_cert = \"none\"\ntls_key = \"none\"",
@@ -75,7 +74,7 @@ const HTTP_CONFIGURATIONS: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn a_failed_start_prints_one_error_and_no_address() {
+fn failed_start_prints_one_error_and_no_address() {
     let program = program();
     program.write("noise", "no record\n");
     program.write("bad/bad.wasm", "no component");
@@ -89,9 +88,9 @@ fn a_failed_start_prints_one_error_and_no_address() {
     let over_http = CONFIGURATIONS.iter().chain(HTTP_CONFIGURATIONS);
     let over_http = over_http.map(|case| (&http[..], case));
     let over_stdio = CONFIGURATIONS.iter().map(|case| (&stdio[..], case));
-    for (arguments, (config, says)) in over_stdio.chain(over_http) {
+    for (arguments, (config, message)) in over_stdio.chain(over_http) {
         if config.contains("confine") && !is_root {
-            continue; // Whether it starts depends on the kernel.
+            continue; // The kernel decides whether it starts.
         }
         let skills = if config.contains("skills = ") {
             ""
@@ -100,22 +99,22 @@ fn a_failed_start_prints_one_error_and_no_address() {
         };
         let config = format!("{skills}{config}\n").replace("HASH", &"0".repeat(64));
         program.write("c.toml", &config);
-        let ended = start(&program, arguments);
-        assert_said(&ended, says, &format!("{arguments:?}: {config}"));
+        let output = start(&program, arguments);
+        assert_failed_with(&output, message, &format!("{arguments:?}: {config}"));
     }
     program.write("c.toml", "skills = [\"skills\"]\n");
     let taken = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let taken = taken.local_addr().unwrap().to_string();
     let unix = format!("unix:{}", program.folder.path().join("noise").display());
-    for (address, says) in [
+    for (address, message) in [
         (taken.as_str(), "cannot serve at"),
         (unix.as_str(), "noise"),
         ("unix:/none/socket", "/none"),
     ] {
-        let ended = start(
+        let output = start(
             &program,
             &["--config", "c.toml", "serve", "--http", address],
         );
-        assert_said(&ended, says, address);
+        assert_failed_with(&output, message, address);
     }
 }

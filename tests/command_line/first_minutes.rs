@@ -1,11 +1,10 @@
-//! What a person sees who has never used the program: tips for wrong words, and what
-//! it waits for on a terminal.
+//! Help for new users: tips for wrong words, and what the program waits for on a terminal.
 
 use super::program;
 use crate::support::terminal::typed;
 
 #[test]
-fn an_unknown_verb_is_understood_by_its_meaning() {
+fn suggests_verbs_by_meaning() {
     for (word, tip) in [
         ("version", "`skillhost --version` prints the version"),
         (
@@ -29,7 +28,7 @@ fn an_unknown_verb_is_understood_by_its_meaning() {
             "read_skill",
             "`skillhost call read_skill` calls a tool of that name",
         ),
-        // What is only misspelt.
+        // Misspellings.
         ("cal", "a similar subcommand exists: 'call'"),
         ("prompts", "a similar subcommand exists: 'prompt'"),
     ] {
@@ -55,9 +54,9 @@ fn an_unknown_verb_is_understood_by_its_meaning() {
 }
 
 #[test]
-fn on_a_terminal_a_verb_says_what_it_waits_for() {
+fn explains_waiting_on_a_terminal() {
     let call = "{\"skill_name\": \"calculator\"}\n";
-    for (words, input, waits, code) in [
+    for (words, input, message, code) in [
         (
             &["serve"][..],
             "",
@@ -79,7 +78,7 @@ fn on_a_terminal_a_verb_says_what_it_waits_for() {
     ] {
         let shown = typed(&program(), words, input);
         assert!(
-            shown.text.contains(&format!("skillhost: {waits}")),
+            shown.text.contains(&format!("skillhost: {message}")),
             "{words:?}: {}",
             shown.text
         );
@@ -90,7 +89,7 @@ fn on_a_terminal_a_verb_says_what_it_waits_for() {
 }
 
 #[test]
-fn serving_over_http_needs_an_address_with_a_port() {
+fn refuses_http_address_without_port() {
     for address in [
         "8080",
         "localhost",
@@ -110,7 +109,7 @@ fn serving_over_http_needs_an_address_with_a_port() {
 }
 
 #[test]
-fn grants_shows_sizes_for_people_and_bytes_for_programs() {
+fn grants_formats_sizes_for_people_only() {
     let program = program();
     let shown = program.run(&["grants"]).stdout;
     assert!(

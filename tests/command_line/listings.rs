@@ -10,7 +10,7 @@ use crate::support::guests;
 use crate::support::program::{Program, Run};
 
 #[test]
-fn skills_shows_twenty_problems_and_counts_the_others() {
+fn skills_shows_at_most_twenty_problems() {
     let program = Program::new();
     for number in 0..25 {
         program.write(
@@ -25,12 +25,12 @@ fn skills_shows_twenty_problems_and_counts_the_others() {
     assert!(lines[19].starts_with("skillhost: `bad-19`: there is no frontmatter"));
     assert_eq!(
         lines[20],
-        "skillhost: 5 more problems of skills; `skillhost check` names all"
+        "skillhost: 5 more problems of skills; `skillhost check` lists them all"
     );
 }
 
 #[test]
-fn skills_prints_a_table_or_json_with_problems() {
+fn skills_prints_table_or_json() {
     let program = program();
     program.write("skills/Bad/SKILL.md", "no frontmatter\n");
     let run = program.run(&["skills"]);
@@ -54,7 +54,7 @@ fn skills_prints_a_table_or_json_with_problems() {
 }
 
 #[test]
-fn tools_prints_a_json_array_of_functions() {
+fn tools_prints_json_array() {
     let run = program().run(&["tools"]);
     let tools: Value = serde_json::from_str(&run.stdout).unwrap();
     let names: Vec<&str> = tools
@@ -77,7 +77,7 @@ fn tools_prints_a_json_array_of_functions() {
 }
 
 #[test]
-fn prompt_names_each_skill_in_either_style() {
+fn prompt_lists_skills_in_both_styles() {
     let run = program().run(&["prompt"]);
     assert!(run.stdout.contains(
         "  - calculator: Adds numbers. — call read_skill(skill_name='calculator') to load \
@@ -93,7 +93,7 @@ fn prompt_names_each_skill_in_either_style() {
 }
 
 #[test]
-fn prompt_keeps_to_a_budget_and_says_on_stderr_what_it_leaves_out() {
+fn prompt_keeps_its_budget_and_warns() {
     let program = Program::new();
     for number in 0..300 {
         let text = format!(
@@ -121,7 +121,7 @@ fn prompt_keeps_to_a_budget_and_says_on_stderr_what_it_leaves_out() {
         assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{wrong}");
         assert!(run.stderr.contains("--budget"), "{wrong}: {}", run.stderr);
     }
-    // By the configuration.
+    // The configuration can set the budget.
     let offers = |run: &Run| run.stdout.contains("find_skills");
     assert!(offers(&program.run(&["tools"])));
     program.write(
@@ -151,7 +151,7 @@ fn prompt_keeps_to_a_budget_and_says_on_stderr_what_it_leaves_out() {
 }
 
 #[test]
-fn one_call_and_one_message_search_all_skills() {
+fn single_calls_search_all_skills() {
     let program = program();
     let body = "---\nname: x\ndescription: Something.\n---\n# Knots\n\nTie a bowline.\n";
     program.write("skills/knots/SKILL.md", body);
@@ -175,7 +175,7 @@ fn one_call_and_one_message_search_all_skills() {
 }
 
 #[test]
-fn check_prints_errors_with_lines_and_exits_with_1() {
+fn check_prints_errors_and_exits_with_1() {
     let program = program();
     assert_eq!(program.run(&["check"]).code, 0);
     program.write(
@@ -207,7 +207,7 @@ fn check_prints_errors_with_lines_and_exits_with_1() {
 }
 
 #[test]
-fn grants_shows_what_each_tool_may_and_may_not_read() {
+fn grants_shows_allowed_and_refused_skills() {
     let program = program();
     program.write("skills/other/SKILL.md", SKILL);
     program.write(
@@ -244,7 +244,7 @@ fn grants_shows_what_each_tool_may_and_may_not_read() {
         "{}",
         run.stdout
     );
-    // Tool, component, and its digest.
+    // The tool, its component, and the digest.
     let component = tools.join("count_lines.wasm");
     let seen = program
         .run(&["inspect", component.to_str().unwrap()])
@@ -259,7 +259,7 @@ fn grants_shows_what_each_tool_may_and_may_not_read() {
 }
 
 #[test]
-fn inspect_prints_a_component_and_exits_with_1_if_a_host_would_refuse_it() {
+fn inspect_exits_with_1_for_refused_components() {
     let program = program();
     let good = guests().join("count_lines.wasm");
     let run = program.run(&["inspect", good.to_str().unwrap()]);
@@ -313,7 +313,7 @@ fn inspect_prints_a_component_and_exits_with_1_if_a_host_would_refuse_it() {
 }
 
 #[test]
-fn grants_shows_the_home_folder_and_hard_links_each_by_its_own_right() {
+fn grants_shows_home_and_hard_links() {
     let program = program();
     let component = fs::read(guests().join("count_lines.wasm")).unwrap();
     program.write("tools/count_lines.wasm", component);

@@ -1,4 +1,4 @@
-//! The tools that are offered together, and the words that describe them.
+//! Sets of offered tools, and their descriptions.
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ fn run(program: &Program, config: &str, words: &[&str]) -> Run {
     program.run(&[&["--config", "skillhost.toml"], words].concat())
 }
 
-/// Returns the tools that are offered, with their descriptions.
+/// Returns the offered tools with their descriptions.
 fn offered(program: &Program, config: &str) -> Vec<(String, String)> {
     let run = run(program, config, &["tools", "--format", "mcp"]);
     assert_eq!(run.code, 0, "{config}: {}", run.stderr);
@@ -29,7 +29,7 @@ fn names(program: &Program, config: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_set_of_tools_is_offered_and_the_others_cannot_be_called() {
+fn offers_a_set_and_refuses_other_tools() {
     let program = program();
     let all = names(&program, "");
     assert_eq!(names(&program, "offer = \"all\""), all);
@@ -60,29 +60,29 @@ fn a_set_of_tools_is_offered_and_the_others_cannot_be_called() {
 }
 
 #[test]
-fn tools_of_components_are_offered_unless_a_list_leaves_them_out() {
+fn offers_component_tools_unless_list_omits_them() {
     let program = program();
-    let with = |offer: &str| {
+    let offered_with = |offer: &str| {
         let config = format!("tools = [{:?}]\noffer = {offer}\n", guests());
         names(&program, &config)
     };
     let has = |offered: Vec<String>, tool: &str| offered.iter().any(|name| name == tool);
-    assert!(has(with("\"all\""), "count_lines"));
-    assert!(has(with("\"compact\""), "count_lines"));
-    assert!(!has(with("\"compact\""), "get_skill"));
-    assert!(!has(with("[\"get_skill\"]"), "count_lines"));
-    assert_eq!(with("[\"count_lines\"]"), ["count_lines"]);
+    assert!(has(offered_with("\"all\""), "count_lines"));
+    assert!(has(offered_with("\"compact\""), "count_lines"));
+    assert!(!has(offered_with("\"compact\""), "get_skill"));
+    assert!(!has(offered_with("[\"get_skill\"]"), "count_lines"));
+    assert_eq!(offered_with("[\"count_lines\"]"), ["count_lines"]);
 }
 
 #[test]
-fn resources_are_no_tool_and_stay() {
+fn offer_does_not_affect_resources() {
     let shown = |offer: &str| run(&program(), offer, &["grants"]).stdout;
     assert!(shown("offer = []").contains("skill_resources (from "));
     assert!(!shown("disabled_tools = [\"skill_resources\"]").contains("skill_resources (from "));
 }
 
 #[test]
-fn an_operator_replaces_descriptions_and_grants_say_so() {
+fn operator_replaces_descriptions() {
     let program = program();
     let config = "wording = \"contract\"\n[descriptions]\nread_skill = \"Loads\\na skill. 技能\"\n";
     let own = offered(&program, "");
@@ -115,13 +115,13 @@ fn an_operator_replaces_descriptions_and_grants_say_so() {
         1,
         "{text}"
     );
-    // The component itself is as it was.
+    // The operator's description wins.
     let both = "wording = \"contract\"\n[descriptions]\nread_skill_file = \"Mine.\"\n";
     assert!(offered(&program, both).contains(&("read_skill_file".into(), "Mine.".into())));
 }
 
 #[test]
-fn a_wrong_set_or_description_exits_with_4_and_names_the_error() {
+fn wrong_offer_or_description_exits_with_4() {
     let long = format!("descriptions.get_skill = \"{}\"", "x".repeat(8193));
     for (config, message) in [
         (
@@ -179,9 +179,9 @@ fn a_wrong_set_or_description_exits_with_4_and_names_the_error() {
     }
 }
 
-/// Guards against: a page that advises by figures which no longer hold.
+/// Guards against: outdated figures in the guide.
 #[test]
-fn the_guide_states_the_tokens_of_each_set() {
+fn guide_states_tokens_of_each_set() {
     let guide = std::fs::read_to_string(repository().join("docs/guides/use.md")).unwrap();
     for set in ["all", "compact"] {
         let row = guide

@@ -1,4 +1,4 @@
-//! The search index from one process to the next.
+//! The search index, across processes.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -20,7 +20,7 @@ fn search(program: &Program, query: &str) -> Run {
     run
 }
 
-/// Returns the indexes in the cache of confined processes.
+/// Returns the index files in the cache of confined processes.
 fn cached_indexes(program: &Program) -> Vec<PathBuf> {
     let entries = fs::read_dir(program.folder.path().join("cache/confined")).unwrap();
     let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
@@ -32,7 +32,7 @@ fn cached_indexes(program: &Program) -> Vec<PathBuf> {
 }
 
 #[test]
-fn loads_the_index_of_an_earlier_process() {
+fn reuses_index_of_earlier_process() {
     let program = Program::new();
     for number in 0..SKILLS {
         let text = format!("---\ndescription: Brews drink{number}.\n---\n# Samovar\n");
@@ -41,10 +41,11 @@ fn loads_the_index_of_an_earlier_process() {
     let first = search(&program, "drink7");
     assert!(first.stdout.starts_with("s7: Brews drink7."), "{first:?}");
     assert!(!first.stderr.contains(FROM_CACHE), "{}", first.stderr);
-    let [entry] = &cached_indexes(&program)[..] else {
-        panic!("{:?}", cached_indexes(&program));
+    let indexes = cached_indexes(&program);
+    let [index] = &indexes[..] else {
+        panic!("{indexes:?}");
     };
-    assert_eq!(fs::metadata(entry).unwrap().mode() & 0o777, 0o600);
+    assert_eq!(fs::metadata(index).unwrap().mode() & 0o777, 0o600);
 
     let second = search(&program, "drink7");
     assert!(second.stderr.contains(FROM_CACHE), "{}", second.stderr);
@@ -61,9 +62,9 @@ fn loads_the_index_of_an_earlier_process() {
     );
     assert!(!search(&program, "drink7").stdout.contains("s7:"));
 
-    // A power failure may leave half a file.
-    let whole = fs::read(entry).unwrap();
-    fs::write(entry, &whole[..whole.len() / 2]).unwrap();
+    // A power failure may leave half of the file.
+    let bytes = fs::read(index).unwrap();
+    fs::write(index, &bytes[..bytes.len() / 2]).unwrap();
     let damaged = search(&program, "bread");
     assert!(!damaged.stderr.contains(FROM_CACHE), "{}", damaged.stderr);
     assert_eq!(damaged.stdout, changed.stdout);

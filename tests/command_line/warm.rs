@@ -1,4 +1,4 @@
-//! `skillhost warm`: what it compiles, and what it says if it cannot.
+//! `skillhost warm`: what it compiles, and its errors.
 
 use std::fs;
 
@@ -10,10 +10,11 @@ const CONFIG: &str = "tools = [\"tools\"]\ngrants.\"n.wasm\".skills = [\"*\"]\n"
 
 fn run(program: &Program, arguments: &[&str], cache: &str) -> Run {
     let mut command = program.command(arguments);
-    match cache {
-        "off" => command.env("SKILLHOST_CACHE", cache),
-        folder => command.env("SKILLHOST_CACHE", program.folder.path().join(folder)),
-    };
+    if cache == "off" {
+        command.env("SKILLHOST_CACHE", cache);
+    } else {
+        command.env("SKILLHOST_CACHE", program.folder.path().join(cache));
+    }
     finish(command, "")
 }
 
@@ -27,7 +28,7 @@ fn compiled(program: &Program) -> usize {
 }
 
 #[test]
-fn compiles_also_what_is_recorded_when_it_is_served() {
+fn compiles_configuration_with_audit_log() {
     let program = program();
     let text = format!("{CONFIG}audit_file = \"audit.jsonl\"\naudit = \"best_effort\"\n");
     program.write("skillhost.toml", text);
@@ -44,7 +45,7 @@ fn compiles_also_what_is_recorded_when_it_is_served() {
 }
 
 #[test]
-fn compiles_everything_that_is_served() {
+fn compiles_all_served_components() {
     let program = program();
     program.write("skillhost.toml", CONFIG);
     program.write(
@@ -54,7 +55,7 @@ fn compiles_everything_that_is_served() {
     let warm = run(&program, &["warm"], "cache");
     assert_eq!(warm.stdout, "all components are compiled\n");
     assert_eq!(warm.code, 0, "{}", warm.stderr);
-    // Eight are built in.
+    // Eight components are built in.
     assert_eq!(compiled(&program), 9);
     let arguments = ["skill_name=calculator", "path=SKILL.md"];
     let call = ["call", "count_lines", arguments[0], arguments[1]];
@@ -64,7 +65,7 @@ fn compiles_everything_that_is_served() {
 }
 
 #[test]
-fn names_what_it_cannot_keep_or_load() {
+fn reports_what_it_cannot_store_or_load() {
     let program = program();
     program.write("skillhost.toml", "tools = [\"tools\"]\n");
     program.write("tools/n.wasm", "no component");
@@ -72,10 +73,10 @@ fn names_what_it_cannot_keep_or_load() {
     assert_eq!((warm.code, warm.stdout.as_str()), (1, ""));
     let message = "cannot load the tool component `tools/n.wasm`";
     assert!(warm.stderr.contains(message), "{}", warm.stderr);
-    // The others are compiled all the same.
+    // The built-in components are compiled.
     assert_eq!(compiled(&program), 8);
     let warm = run(&program, &["warm"], "off");
     assert_eq!((warm.code, warm.stdout.as_str()), (4, ""));
-    let message = "cannot keep what is compiled: there is no cache folder";
+    let message = "cannot store compiled components: there is no cache folder";
     assert!(warm.stderr.contains(message), "{}", warm.stderr);
 }

@@ -1,4 +1,4 @@
-//! TLS, as a process behind its wall and with real peers: which files it takes, what it
+//! TLS, as a confined process and with real peers: which files it takes, what it
 //! speaks, how it follows files that change, and clients with certificates.
 
 use std::fs;
@@ -61,7 +61,7 @@ impl TlsServer {
             server.ask(json!({"path": "/readyz"}))["status"] == 200
         });
         let status = fs::read_to_string(format!("/proc/{}/status", server.child.pid)).unwrap();
-        assert!(status.contains("Seccomp:\t2"), "the wall is up");
+        assert!(status.contains("Seccomp:\t2"), "the process is confined");
         server
     }
 

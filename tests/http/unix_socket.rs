@@ -1,5 +1,5 @@
-//! `skillhost serve --http unix:PATH`, as a process behind its wall: the file of the
-//! socket, and who may ask.
+//! `skillhost serve --http unix:PATH`, as a confined process: the file of the
+//! socket, and the users who may connect.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};

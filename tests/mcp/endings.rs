@@ -299,7 +299,7 @@ fn the_program_warns_of_clients_that_it_does_not_tell_apart() {
         program.write(name, clients);
         let run = program.run(&["--config", name, "serve"]);
         assert_eq!(run.code, 0, "{run:?}");
-        let warned = run.stderr.contains("`[clients]` counts for `--http` alone");
+        let warned = run.stderr.contains("`[clients]` applies only to `--http`");
         assert_eq!(warned, warns, "{run:?}");
     }
 }

@@ -71,7 +71,7 @@ fn the_command_line_writes_nothing_over_and_says_what_it_cannot_write() {
         let run = program.run(&call("write a b", &["--output-dir", folder]));
         assert_eq!((run.code, &*run.stdout), (4, ""), "{folder}");
         assert!(
-            run.stderr.contains("is there already"),
+            run.stderr.contains("exists already"),
             "{folder}: {}",
             run.stderr
         );
@@ -81,7 +81,7 @@ fn the_command_line_writes_nothing_over_and_says_what_it_cannot_write() {
     let run = program.run(&call("write a b", &["--output-dir", "none/deep"]));
     assert_eq!(run.code, 4);
     assert!(
-        run.stderr.contains("cannot make the folder `none/deep`"),
+        run.stderr.contains("cannot create the folder `none/deep`"),
         "{}",
         run.stderr
     );
@@ -142,7 +142,8 @@ fn the_command_line_writes_nothing_over_and_says_what_it_cannot_write() {
     let run = program.run(&call("read top.py", &["--output-dir", "unmade"]));
     assert_eq!((run.code, &*run.stdout), (0, "read: TOP = 1"));
     assert!(
-        run.stderr.contains("no `view = \"copy-on-write\"`"),
+        run.stderr
+            .contains("does not set `view = \"copy-on-write\"`"),
         "{run:?}"
     );
     assert!(!at("unmade").exists());

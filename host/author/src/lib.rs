@@ -44,7 +44,7 @@ enum Verb {
 
 /// Runs the program.
 pub fn run() -> ExitCode {
-    skillhost_confine::note_inherited();
+    skillhost_confine::record_inherited_descriptors();
     panic::install_hook();
     let first = env::args_os().nth(1).unwrap_or_default();
     if let Some(end) = process::compile_for_parent(&first) {

@@ -55,8 +55,8 @@ enum TestFormat {
 impl TestCommand {
     /// Runs the checks. `global_options` are those before the verb.
     pub(crate) async fn execute(mut self, global_options: CommonOptions) -> anyhow::Result<Exit> {
-        let options = global_options.and(std::mem::take(&mut self.options));
-        let shows_progress = terminal::is_watched();
+        let options = global_options.merge(std::mem::take(&mut self.options));
+        let shows_progress = terminal::is_interactive();
         let is_project = self.component.is_none();
         let component = match self.component.map_or_else(find_built_component, Ok) {
             Ok(component) => component,
@@ -110,7 +110,7 @@ impl TestCommand {
 
 /// Prepares a run of the conformance checks on a component.
 fn conformance(options: &CommonOptions, component: &Path) -> anyhow::Result<Conformance> {
-    let config = options.configured()?;
+    let config = options.load_config()?;
     let mut run = Conformance::new(component).limits(config.limits.clone());
     for root in config.skills_roots()? {
         run = run.skills_root(root);

@@ -1,5 +1,5 @@
-//! The verbs of `skillhost-author`, a program of its own: it brings compilers' front ends,
-//! which a server needs not have.
+//! The verbs of `skillhost-author`. That is a separate program, so that a server has no compiler
+//! front ends.
 
 use std::env;
 use std::ffi::OsString;
@@ -13,7 +13,7 @@ use skillhost_program::exit::Exit;
 
 const PROGRAM: &str = "skillhost-author";
 
-/// The arguments of a verb, which that program reads.
+/// The arguments of a verb. They are parsed by `skillhost-author`.
 #[derive(Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct AuthorCommand {
@@ -21,12 +21,12 @@ pub(crate) struct AuthorCommand {
     _arguments: Vec<OsString>,
 }
 
-/// Runs the program in this process's place, with the same command line. It lies beside this
-/// one, or on the PATH.
+/// Replaces this process by `skillhost-author`, with the same command line. Looks for it beside
+/// this program, then on the PATH.
 ///
 /// # Errors
 ///
-/// If it is not installed, or cannot be run.
+/// Fails if the program is not installed or cannot be run.
 pub(crate) fn run() -> anyhow::Result<Exit> {
     let beside = env::current_exe()?.with_file_name(PROGRAM);
     let program = if beside.is_file() {
@@ -35,7 +35,7 @@ pub(crate) fn run() -> anyhow::Result<Exit> {
         PROGRAM.into()
     };
     let mut command = Command::new(&program);
-    // Its messages name the command that was typed.
+    // Its messages show the command that the user typed.
     let error = command
         .arg0("skillhost")
         .args(env::args_os().skip(1))

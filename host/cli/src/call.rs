@@ -1,5 +1,5 @@
-//! `skillhost call`: calls a tool once. `call/` reads the arguments, makes an
-//! example of right ones, and writes the files of the answer.
+//! `skillhost call`: calls a tool once. `call/` reads the arguments, builds an example call, and
+//! writes the files of the answer.
 
 mod arguments;
 mod example;
@@ -14,9 +14,9 @@ use skillhost::config::Config;
 use skillhost::{
     CallError, Caller, Host, HostBuilder, Output, OutputFiles, Stop, Transport, message,
 };
-use skillhost_confine::broker::Broker;
+use skillhost_confine::broker::BrokerClient;
 
-use crate::wall::{self, Needs, WallArguments};
+use crate::process_sandbox::{self, Needs, SandboxArguments};
 use arguments::CallArguments;
 use skillhost_program::exit::Exit;
 use skillhost_program::options::{CommonOptions, report_problems};
@@ -44,7 +44,7 @@ pub(crate) struct CallCommand {
     #[arg(long)]
     transcript: bool,
     #[command(flatten)]
-    wall: WallArguments,
+    sandbox: SandboxArguments,
     #[command(flatten)]
     options: CommonOptions,
 }
@@ -59,25 +59,25 @@ enum AnswerFormat {
     Message,
 }
 
-/// A call whose process is confined.
+/// A call that is ready to run, in a confined process.
 pub(crate) struct ReadyCall {
     call: CallCommand,
     options: CommonOptions,
     config: Config,
     builder: HostBuilder,
-    /// Writes the files of the answer, if they are wanted and this process cannot.
-    broker: Option<Arc<Broker>>,
+    /// Writes the files for `--output-dir`, which the confined process cannot.
+    broker: Option<Arc<BrokerClient>>,
 }
 
 impl CallCommand {
-    /// Reads and starts what the call needs, and confines the process.
-    pub(crate) fn prepare(mut self, before: CommonOptions) -> anyhow::Result<ReadyCall> {
-        let options = before.and(std::mem::take(&mut self.options));
+    /// Opens and starts what the call needs, then confines the process.
+    pub(crate) fn prepare(mut self, outer: CommonOptions) -> anyhow::Result<ReadyCall> {
+        let options = outer.merge(std::mem::take(&mut self.options));
         if let Some(folder) = &self.output_dir {
             output_dir::check(folder)?;
         }
-        let mut config = options.configured()?;
-        // It reserves nothing for more calls.
+        let mut config = options.load_config()?;
+        // Reserve nothing for further calls.
         config.load.calls = 1;
         let builder = options.builder(&config)?;
         let needs = Needs {
@@ -85,7 +85,8 @@ impl CallCommand {
             output: self.output_dir.as_deref(),
             ..Needs::default()
         };
-        let (builder, broker) = wall::raise(&self.wall, &options, &config, needs, builder)?;
+        let (builder, broker) =
+            process_sandbox::confine(&self.sandbox, &options, &config, needs, builder)?;
         Ok(ReadyCall {
             call: self,
             options,
@@ -100,43 +101,20 @@ impl CallCommand {
         options: CommonOptions,
         config: Config,
         builder: HostBuilder,
-        broker: Option<&Broker>,
+        broker: Option<&BrokerClient>,
     ) -> anyhow::Result<Exit> {
         let host = builder.build().await?;
         report_problems(&host);
-        let mut caller = Caller::new(Transport::Cli);
-        if let Some(id) = &self.tool_call_id {
-            caller = caller.id(id);
-        }
-        let mut noted = None;
-        let outcome = match self.arguments(&host) {
-            Ok(arguments) => {
-                if self.transcript {
-                    terminal::say(&message::call_line(&self.tool, &arguments));
-                }
-                let text = arguments.to_string();
-                options.prepare_search(&host, &self.tool, &text).await;
-                noted = host.noted_skill(&self.tool, &arguments);
-                host.call_from(&caller, &self.tool, arguments).await
-            }
-            Err(error) => host.refuse(&caller, &self.tool, error).await,
-        };
-        if let Some(skill) = noted.filter(|_| outcome.is_ok())
-            && let Some(note) = host.script_note(&caller, &skill).await
-        {
-            for line in note.lines() {
-                terminal::say(&format_line!("help: {line}"));
-            }
-        }
+        let outcome = self.call(&host, &options).await;
         let exit = match &outcome {
             Ok(_) => Exit::Ok,
             Err(error @ (CallError::UnknownTool { .. } | CallError::Arguments(_))) => {
-                let exit = self.refused(&host, &config, error);
+                self.explain_refusal(&host, &config, error);
                 // The model's call still needs an answer.
                 if matches!(self.output, AnswerFormat::Message) {
                     self.print_message(&message::model_text(outcome))?;
                 }
-                return Ok(exit);
+                return Ok(Exit::Usage);
             }
             Err(error) => {
                 explain(&host, error);
@@ -146,37 +124,72 @@ impl CallCommand {
                 }
             }
         };
-        let json = match self.output {
-            AnswerFormat::Json => {
-                terminal::print_json_answer(&message::program_text(&outcome)).map(drop)
-            }
-            _ => Ok(()),
-        };
         let files = outcome.as_ref().ok().and_then(Output::files).cloned();
+        let printed = self.print_answer(outcome);
+        // The files exist only until the process ends, so write them even if printing failed.
+        let written = match exit {
+            Exit::Ok => self.write_files(files.as_ref(), broker),
+            exit => Ok(exit),
+        };
+        if let (Err(_), Err(error)) = (&printed, &written) {
+            terminal::complain(format_args!("{error:#}"));
+        }
+        printed.and(written)
+    }
+
+    /// Calls the tool, and shows the transcript of the call and the note on scripts on stderr.
+    async fn call(&self, host: &Host, options: &CommonOptions) -> Result<Output, CallError> {
+        let mut caller = Caller::new(Transport::Cli);
+        if let Some(id) = &self.tool_call_id {
+            caller = caller.id(id);
+        }
+        let arguments = match self.arguments(host) {
+            Ok(arguments) => arguments,
+            Err(error) => return host.refuse(&caller, &self.tool, error).await,
+        };
+        if self.transcript {
+            terminal::say(&message::call_line(&self.tool, &arguments));
+        }
+        let text = arguments.to_string();
+        options.prepare_search(host, &self.tool, &text).await;
+        let noted_skill = host.noted_skill(&self.tool, &arguments);
+        let output = host.call_from(&caller, &self.tool, arguments).await?;
+        if let Some(skill) = noted_skill
+            && let Some(note) = host.script_note(&caller, &skill).await
+        {
+            for line in note.lines() {
+                terminal::say(&format_line!("help: {line}"));
+            }
+        }
+        Ok(output)
+    }
+
+    /// Prints the answer in the chosen form.
+    fn print_answer(&self, outcome: Result<Output, CallError>) -> anyhow::Result<()> {
+        let json = match self.output {
+            AnswerFormat::Json => Some(message::program_text(&outcome)),
+            AnswerFormat::Text | AnswerFormat::Message => None,
+        };
         let text = message::model_text(outcome);
-        let printed = match self.output {
-            AnswerFormat::Json => json,
-            AnswerFormat::Text => terminal::print_answer(&text),
-            AnswerFormat::Message => self.print_message(&text),
+        let printed = match (self.output, &json) {
+            (AnswerFormat::Message, _) => self.print_message(&text),
+            (_, Some(json)) => terminal::print_json_answer(json).map(drop),
+            (_, None) => terminal::print_answer(&text),
         };
         if self.transcript {
             for line in message::result_lines(&text) {
                 terminal::say(&line);
             }
         }
-        // Also if nothing can be printed: the files are gone after this.
-        let kept = match exit {
-            Exit::Ok => self.keep(files.as_ref(), broker),
-            exit => Ok(exit),
-        };
-        if let (Err(_), Err(error)) = (&printed, &kept) {
-            terminal::complain(format_args!("{error:#}"));
-        }
-        printed.and(kept)
+        printed
     }
 
-    /// Writes the files that the call made or changed, or says how to.
-    fn keep(&self, files: Option<&OutputFiles>, broker: Option<&Broker>) -> anyhow::Result<Exit> {
+    /// Writes the files that the call made or changed, or says how to get them.
+    fn write_files(
+        &self,
+        files: Option<&OutputFiles>,
+        broker: Option<&BrokerClient>,
+    ) -> anyhow::Result<Exit> {
         match (&self.output_dir, files) {
             (None, Some(files)) if files.total > 0 => terminal::complain(format_args!(
                 "the call made or changed {} files, which are gone now; `--output-dir DIR` writes \
@@ -185,7 +198,7 @@ impl CallCommand {
             )),
             (None, _) => {}
             (Some(_), None) => terminal::complain(
-                "`--output-dir`: there are no files, because the tool's grant has no `view = \
+                "`--output-dir`: there are no files, because the tool's grant does not set `view = \
                  \"copy-on-write\"`",
             ),
             (Some(folder), Some(files)) => {
@@ -205,11 +218,11 @@ impl CallCommand {
 
     fn arguments(&self, host: &Host) -> Result<Value, CallError> {
         let schema = host.definition(&self.tool).map(|tool| &tool.input_schema);
-        CallArguments::of(&self.arguments)?.read(schema)
+        CallArguments::parse(&self.arguments)?.read(schema)
     }
 
-    /// Prints why the call is refused, and how to make it right.
-    fn refused(&self, host: &Host, config: &Config, error: &CallError) -> Exit {
+    /// Prints why the call was refused, and how to correct it.
+    fn explain_refusal(&self, host: &Host, config: &Config, error: &CallError) {
         match error {
             CallError::UnknownTool { .. } if host.leaves_out(&self.tool) => {
                 let file = config.file.as_deref().unwrap_or_default();
@@ -218,16 +231,15 @@ impl CallCommand {
                 ));
             }
             CallError::UnknownTool { .. } => {
-                terminal::complain(format_args!("{error} ({})", places(config)));
+                terminal::complain(format_args!("{error} ({})", searched_folders(config)));
             }
             _ => {
                 terminal::complain(error);
-                if let Some(example) = example::of_tool(host, &self.tool) {
+                if let Some(example) = example::for_tool(host, &self.tool) {
                     terminal::complain(format_args!("for example: {example}"));
                 }
             }
         }
-        Exit::Usage
     }
 }
 
@@ -245,33 +257,34 @@ impl ReadyCall {
     }
 }
 
-/// Returns where tools are looked for.
-fn places(config: &Config) -> String {
-    let folders = config.tools.iter();
-    let folders: Vec<String> = folders
+/// Returns a phrase that names the folders in which tools were searched.
+fn searched_folders(config: &Config) -> String {
+    if config.tools.is_empty() {
+        return "only built-in tools are loaded; `--tools DIR` adds those of a folder".to_owned();
+    }
+    let folders: Vec<String> = config
+        .tools
+        .iter()
         .map(|folder| format!("`{}`", folder.path.display()))
         .collect();
-    match folders.is_empty() {
-        true => "only built-in tools are loaded; `--tools DIR` adds those of a folder".to_owned(),
-        false => format!(
-            "looked among the built-in tools and in {}; `--tools DIR` adds a folder",
-            folders.join(", ")
-        ),
-    }
+    format!(
+        "looked among the built-in tools and in {}; `--tools DIR` adds a folder",
+        folders.join(", ")
+    )
 }
 
-/// Returns the names of skills that are like one which does not exist, to stand after it.
-fn nearest(host: &Host, skill: &str) -> String {
+/// Returns a suggestion of skills with similar names, or an empty string if there are none.
+fn similar_skills(host: &Host, skill: &str) -> String {
     let names = host.catalog().nearest(skill);
-    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-    match names.is_empty() {
-        true => String::new(),
-        false => format!("; did you mean {}?", names.join(" or ")),
+    if names.is_empty() {
+        return String::new();
     }
+    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    format!("; did you mean {}?", names.join(" or "))
 }
 
-/// Prints what stands beside the answer: the host's help, and what is for the
-/// operator alone.
+/// Prints what the answer of a failed call leaves out: the host's help, and details for the
+/// operator.
 fn explain(host: &Host, error: &CallError) {
     for line in error.help().iter().flat_map(|help| help.lines()) {
         terminal::say(&format_line!("help: {line}"));
@@ -280,23 +293,23 @@ fn explain(host: &Host, error: &CallError) {
         terminal::complain(format_args!("before it failed, {met}"));
     }
     match error {
-        // Help has the names, unless it is off.
+        // The help names similar skills, unless it is off.
         CallError::Failed(failure) if error.help().is_none() => {
             let Some(skill) = &failure.unknown_skill else {
                 return;
             };
-            let nearest = nearest(host, skill);
-            if !nearest.is_empty() {
-                terminal::complain(format_args!("there is no skill `{skill}`{nearest}"));
+            let similar = similar_skills(host, skill);
+            if !similar.is_empty() {
+                terminal::complain(format_args!("there is no skill `{skill}`{similar}"));
             }
         }
-        // No grant would give what is not there.
+        // No grant can allow a skill that does not exist.
         CallError::Stopped {
             stop: Stop::NotGranted { skill, .. },
             ..
         } if !host.catalog().has(skill) => {
-            let nearest = nearest(host, skill);
-            terminal::complain(format_args!("there is no skill `{skill}`{nearest}"));
+            let similar = similar_skills(host, skill);
+            terminal::complain(format_args!("there is no skill `{skill}`{similar}"));
         }
         CallError::Stopped {
             stop: Stop::Trap(_),

@@ -1,5 +1,5 @@
 //! `skillhost check`: checks skills against the Agent Skills specification. `check/` asks a
-//! loaded runner about their scripts.
+//! script runner about their scripts.
 
 mod scripts;
 
@@ -17,15 +17,14 @@ use skillhost_program::exit::Exit;
 use skillhost_program::options::{self, CommonOptions, ReportFormat};
 use skillhost_program::terminal::{self, format_line};
 
-/// The time between two lines of progress.
-const PROGRESS: Duration = Duration::from_millis(100);
+/// The minimum time between two updates of the progress line.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Check skills against the Agent Skills specification
 #[derive(Args)]
 pub(crate) struct CheckCommand {
-    /// What to check: a SKILL.md, a skill's folder, or a folder of skills, of which
-    /// `--depth` says how deep they lie; repeatable [default: all skills of the
-    /// catalog]
+    /// What to check: a SKILL.md, a skill's folder, or a folder of skills, searched
+    /// down to `--depth`; repeatable [default: all skills of the catalog]
     #[arg(value_name = "PATH")]
     targets: Vec<PathBuf>,
     /// Form of the findings
@@ -35,7 +34,7 @@ pub(crate) struct CheckCommand {
     options: CommonOptions,
 }
 
-/// A skill and the findings in it.
+/// A skill with its findings.
 struct CheckedSkill {
     skill: String,
     findings: Vec<Finding>,
@@ -53,12 +52,12 @@ impl CheckedSkill {
 }
 
 impl CheckCommand {
-    pub(crate) async fn execute(mut self, before: CommonOptions) -> anyhow::Result<Exit> {
-        let options = before.and(std::mem::take(&mut self.options));
+    pub(crate) async fn execute(mut self, outer: CommonOptions) -> anyhow::Result<Exit> {
+        let options = outer.merge(std::mem::take(&mut self.options));
         let mut checked = Vec::new();
         if self.targets.is_empty() {
-            let config = options.configured()?;
-            let catalog = options::catalog_of(&config)?;
+            let config = options.load_config()?;
+            let catalog = options::open_catalog(&config)?;
             options::report_advice(&catalog);
             check_catalog(&catalog, None, &mut checked);
             if !checked.is_empty()
@@ -88,7 +87,7 @@ impl CheckCommand {
     }
 }
 
-/// Checks all skills of a catalog. `folder` stands before their names.
+/// Checks all skills of a catalog. `folder` is shown before their names.
 fn check_catalog(catalog: &Catalog, folder: Option<&Path>, into: &mut Vec<CheckedSkill>) {
     for problem in catalog.problems() {
         terminal::complain(problem);
@@ -97,7 +96,7 @@ fn check_catalog(catalog: &Catalog, folder: Option<&Path>, into: &mut Vec<Checke
     let mut progress = Progress::new(names.len());
     for (number, name) in names.into_iter().enumerate() {
         progress.show(number, &name);
-        // It may have gone since.
+        // The skill may have been removed since it was listed.
         if let Some(findings) = catalog.check(&name) {
             let skill = match folder {
                 Some(folder) => {
@@ -119,7 +118,7 @@ fn check_target(target: &Path, depth: usize, into: &mut Vec<CheckedSkill>) {
         into.push(CheckedSkill::new(skill, findings));
     };
     let names_skill_md = target.file_name().is_some_and(is_skill_md);
-    // The path of a symlink that leads to nothing names a SKILL.md too.
+    // A dangling symlink counts as a SKILL.md too.
     if names_skill_md && !target.is_dir() {
         let folder = match target.parent() {
             Some(folder) if folder != Path::new("") => folder,
@@ -127,7 +126,7 @@ fn check_target(target: &Path, depth: usize, into: &mut Vec<CheckedSkill>) {
         };
         return add(check_file(target, folder).unwrap_or_else(unreadable));
     }
-    if std::fs::metadata(target).is_ok_and(|found| !found.is_dir()) {
+    if std::fs::metadata(target).is_ok_and(|metadata| !metadata.is_dir()) {
         return add(vec![target_error(
             "it is neither a SKILL.md nor a folder".to_owned(),
         )]);
@@ -147,8 +146,8 @@ fn check_target(target: &Path, depth: usize, into: &mut Vec<CheckedSkill>) {
     }
 }
 
-/// Checks the skill of a SKILL.md. A folder may have several spellings of it, of which
-/// tools read one.
+/// Checks the skill of a SKILL.md. If the folder has several spellings of that name, the check
+/// uses the one that tools read.
 fn check_file(file: &Path, folder: &Path) -> std::io::Result<Vec<Finding>> {
     std::fs::symlink_metadata(file)?;
     check_folder(folder)
@@ -163,30 +162,32 @@ fn target_error(message: String) -> Finding {
     }
 }
 
-/// A line of progress on a terminal.
+/// A progress line on a terminal.
 struct Progress {
-    all: usize,
-    shown: Option<Instant>,
+    total: usize,
+    /// The time of the last update, or `None` if stderr is not a terminal.
+    last_update: Option<Instant>,
 }
 
 impl Progress {
-    fn new(all: usize) -> Self {
-        let shown = terminal::is_watched().then(Instant::now);
-        Self { all, shown }
+    fn new(total: usize) -> Self {
+        let last_update = terminal::is_interactive().then(Instant::now);
+        Self { total, last_update }
     }
 
     fn show(&mut self, number: usize, name: &str) {
-        if self.shown.is_some_and(|shown| shown.elapsed() >= PROGRESS) {
+        let is_due = |last: Instant| last.elapsed() >= PROGRESS_INTERVAL;
+        if self.last_update.is_some_and(is_due) {
             let name = terminal::name(name);
-            terminal::show_progress(&format_line!("checking {number} of {}: {name}", self.all));
-            self.shown = Some(Instant::now());
+            terminal::show_progress(&format_line!("checking {number} of {}: {name}", self.total));
+            self.last_update = Some(Instant::now());
         }
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        if self.shown.is_some() {
+        if self.last_update.is_some() {
             terminal::show_progress(&Line::default());
         }
     }
@@ -212,7 +213,7 @@ fn print_text(checked: &[CheckedSkill]) -> anyhow::Result<()> {
                 .unwrap_or_default();
             lines.push(format_line!(
                 "{skill}{line}: {}: {} [{}]",
-                word(finding.severity),
+                severity_name(finding.severity),
                 finding.message,
                 finding.rule
             ));
@@ -225,9 +226,9 @@ fn print_text(checked: &[CheckedSkill]) -> anyhow::Result<()> {
         count(checked, Severity::Error),
         count(checked, Severity::Warning),
     );
-    let counted = |number: usize, what| match number {
-        1 => format!("1 {what}"),
-        number => format!("{number} {what}s"),
+    let counted = |number: usize, noun| match number {
+        1 => format!("1 {noun}"),
+        number => format!("{number} {noun}s"),
     };
     terminal::complain(format_args!(
         "checked {}: {}, {}",
@@ -241,7 +242,7 @@ fn print_text(checked: &[CheckedSkill]) -> anyhow::Result<()> {
 fn to_json(checked: &[CheckedSkill]) -> Value {
     let finding = |finding: &Finding| {
         json!({
-            "severity": word(finding.severity),
+            "severity": severity_name(finding.severity),
             "line": finding.line,
             "rule": finding.rule,
             "message": finding.message,
@@ -267,7 +268,7 @@ fn count(checked: &[CheckedSkill], severity: Severity) -> usize {
         .count()
 }
 
-fn word(severity: Severity) -> &'static str {
+fn severity_name(severity: Severity) -> &'static str {
     match severity {
         Severity::Error => "error",
         Severity::Warning => "warning",

@@ -23,11 +23,11 @@ pub(crate) struct GrantsCommand {
 }
 
 impl GrantsCommand {
-    pub(crate) async fn execute(mut self, before: CommonOptions) -> anyhow::Result<Exit> {
-        let options = before.and(std::mem::take(&mut self.options));
-        let mut grants = options.host_for_one_call().await?.grants();
-        let is_there = |tool: &&String| grants.iter().any(|grant| grant.tool == **tool);
-        if let Some(unknown) = self.named.iter().find(|tool| !is_there(tool)) {
+    pub(crate) async fn execute(mut self, outer: CommonOptions) -> anyhow::Result<Exit> {
+        let options = outer.merge(std::mem::take(&mut self.options));
+        let mut grants = options.load_one_call_host().await?.grants();
+        let exists = |tool: &&String| grants.iter().any(|grant| grant.tool == **tool);
+        if let Some(unknown) = self.named.iter().find(|tool| !exists(tool)) {
             let names: Vec<&str> = grants.iter().map(|grant| &*grant.tool).collect();
             terminal::complain(format_args!(
                 "there is no tool `{unknown}`; the tools are {}",
@@ -38,7 +38,7 @@ impl GrantsCommand {
         grants.retain(|grant| self.named.is_empty() || self.named.contains(&grant.tool));
         match self.output {
             ReportFormat::Text => {
-                let lines: Vec<Line> = grants.iter().flat_map(paragraph).collect();
+                let lines: Vec<Line> = grants.iter().flat_map(lines).collect();
                 terminal::print(&lines)?;
             }
             ReportFormat::Json => {
@@ -50,7 +50,8 @@ impl GrantsCommand {
     }
 }
 
-fn paragraph(grant: &EffectiveGrant) -> Vec<Line> {
+/// Returns a grant as lines for people.
+fn lines(grant: &EffectiveGrant) -> Vec<Line> {
     let rows = Limits::TABLE.iter();
     let described: Vec<String> = rows.map(|row| row.describe(&grant.limits)).collect();
     let mut lines = vec![
@@ -59,8 +60,8 @@ fn paragraph(grant: &EffectiveGrant) -> Vec<Line> {
         format_line!("  skills: {}", grant.skills),
         format_line!("    allows: {}", names(&grant.allowed)),
         format_line!("    refuses: {}", names(&grant.refused)),
-        format_line!("  home folder: {}", yes(grant.home)),
-        format_line!("  hard links: {}", yes(grant.hard_links)),
+        format_line!("  home folder: {}", allowed_word(grant.home)),
+        format_line!("  hard links: {}", allowed_word(grant.hard_links)),
         format_line!("  scripts: {}", grant.scripts),
         format_line!("  view: {}", grant.view.name()),
         format_line!("  limits: {}", described.join(", ")),
@@ -74,17 +75,16 @@ fn paragraph(grant: &EffectiveGrant) -> Vec<Line> {
 
 fn names(names: &[String]) -> String {
     if names.is_empty() {
-        "none".to_owned()
-    } else {
-        let names: Vec<String> = names
-            .iter()
-            .map(|name| terminal::name(name).to_string())
-            .collect();
-        names.join(", ")
+        return "none".to_owned();
     }
+    let names: Vec<String> = names
+        .iter()
+        .map(|name| terminal::name(name).to_string())
+        .collect();
+    names.join(", ")
 }
 
-fn yes(allowed: bool) -> &'static str {
+fn allowed_word(allowed: bool) -> &'static str {
     if allowed { "allowed" } else { "refused" }
 }
 

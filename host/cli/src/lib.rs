@@ -1,12 +1,12 @@
-//! The command line: parses it, runs a verb, prints the error, and sets the exit
-//! code. Each verb is in the file of its name.
+//! The command line of `skillhost`: parses it, runs a verb, prints the error, and returns the
+//! exit code. Each verb has a file of its name.
 
-// What verbs have in common, lowest first: a module uses those above it, and no other.
-// `cargo xtask layers` holds it.
+// What verbs share, lowest layer first: a module uses only modules above it.
+// `cargo xtask layers` checks this.
 
 mod suggest;
 
-mod wall;
+mod process_sandbox;
 
 mod warm;
 
@@ -24,17 +24,18 @@ mod skills;
 mod tools;
 
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use skillhost::Observer;
 use skillhost::internal::{is_skill_md, processors};
 use skillhost_program::exit::Exit;
 use skillhost_program::options::CommonOptions;
 use skillhost_program::process::{self, end_child};
-use skillhost_program::{inspect, panic, terminal};
+use skillhost_program::{inspect, panic};
 
 /// Run agent skill tools as sandboxed WebAssembly components.
 #[derive(Parser)]
@@ -71,29 +72,16 @@ enum Verb {
     Audit(audit::AuditCommand),
 }
 
-/// Runs the program. `observer` learns how every call over stdio ends; the program
-/// `skillhost` has none.
+/// Runs the program, and returns its exit code.
+///
+/// `observer` is told how every call over stdio ends. The program `skillhost` passes `None`.
 pub fn run(observer: Option<Arc<dyn Observer>>) -> ExitCode {
-    skillhost_confine::note_inherited();
-    skillhost_confine::ignore_file_size_limit();
+    skillhost_confine::record_inherited_descriptors();
+    skillhost_confine::ignore_file_size_signal();
     panic::install_hook();
     let first = env::args_os().nth(1).unwrap_or_default();
-    if let Some(end) = process::compile_for_parent(&first) {
-        return end;
-    }
-    if first == skillhost_identity::FETCH_ARGUMENT {
-        skillhost_confine::ignore_end_of_server();
-        // It starts before the wall of the server, which has them too until then.
-        skillhost_confine::close_inherited();
-        let confined = skillhost_confine::confine_network();
-        return end_child(confined.and_then(|()| skillhost_identity::fetch_keys()));
-    }
-    if first == skillhost_confine::broker::ARGUMENT {
-        skillhost_confine::ignore_end_of_server();
-        return end_child(skillhost_confine::broker::run(is_skill_md));
-    }
-    if first == warm::START_SUCCESSOR {
-        return end_child(warm::start_successor());
+    if let Some(exit) = run_as_helper(&first) {
+        return exit;
     }
     let is_successor = first == warm::SUCCESSOR;
     if is_successor && !warm::has_work_left() {
@@ -101,60 +89,77 @@ pub fn run(observer: Option<Arc<dyn Observer>>) -> ExitCode {
     }
     let mut words: Vec<OsString> = env::args_os().collect();
     if is_successor {
-        // This argument is not the server's.
+        // The rest is the command line of the server.
         words.remove(1);
     }
-    let mut arguments: CommandLine = match process::parse(words, suggest::add_tip) {
-        Ok(arguments) => arguments,
+    let mut command_line: CommandLine = match process::parse(words, suggest::add_tip) {
+        Ok(command_line) => command_line,
         Err(exit) => return exit.into(),
     };
-    if arguments.verb.is_of_author() {
+    if command_line.verb.is_for_authors() {
         return process::end(author::run());
     }
     process::raise_descriptor_limit();
-    arguments.options.observer = observer;
-    if let (true, Verb::Serve(serve)) = (is_successor, &mut arguments.verb) {
-        arguments.verb = Verb::Warm(std::mem::take(serve).into_warm());
+    command_line.options.observer = observer;
+    if let (true, Verb::Serve(serve)) = (is_successor, &mut command_line.verb) {
+        command_line.verb = Verb::Warm(std::mem::take(serve).into_warm());
     }
-    let task = match prepare(arguments) {
-        Ok(task) => task,
-        Err(error) => {
-            terminal::complain(format_args!("{error:#}"));
-            return Exit::Setup.into();
-        }
+    process::end(prepare(command_line).and_then(run_task))
+}
+
+/// Runs a helper process if the first argument names one, and returns its exit code.
+fn run_as_helper(first: &OsStr) -> Option<ExitCode> {
+    if let Some(exit) = process::compile_for_parent(first) {
+        return Some(exit);
+    }
+    let result = if first == skillhost_identity::FETCH_ARGUMENT {
+        skillhost_confine::ignore_termination_signals();
+        // The server starts this process before it closes its own inherited descriptors.
+        skillhost_confine::close_inherited_descriptors();
+        skillhost_confine::confine_network().and_then(|()| skillhost_identity::fetch_keys())
+    } else if first == skillhost_confine::broker::ARGUMENT {
+        skillhost_confine::ignore_termination_signals();
+        skillhost_confine::broker::run(is_skill_md)
+    } else if first == warm::START_SUCCESSOR {
+        warm::start_successor()
+    } else {
+        return None;
     };
-    // These two run calls in parallel.
+    Some(end_child(result))
+}
+
+/// Runs a prepared verb in a runtime of its own.
+fn run_task(task: Task) -> anyhow::Result<Exit> {
+    // `serve` and `respond` run calls in parallel.
     let is_parallel = match &task {
         Task::Serve(_) => true,
-        Task::Other(line) => matches!(line.verb, Verb::Respond(_)),
+        Task::Other(command_line) => matches!(command_line.verb, Verb::Respond(_)),
         Task::Call(_) | Task::Warm(_) => false,
     };
-    let mut runtime = match is_parallel {
-        true => tokio::runtime::Builder::new_multi_thread(),
-        false => tokio::runtime::Builder::new_current_thread(),
+    let mut runtime = if is_parallel {
+        tokio::runtime::Builder::new_multi_thread()
+    } else {
+        tokio::runtime::Builder::new_current_thread()
     };
     if matches!(task, Task::Serve(_)) {
-        // A call may keep one of its threads for a turn.
+        // A call may occupy one of the threads for a while.
         runtime.enable_io().worker_threads(processors().max(2));
     }
-    let runtime = match runtime.enable_time().build() {
-        Ok(runtime) => runtime,
-        Err(error) => {
-            terminal::complain(format_args!("cannot start: {error}"));
-            return Exit::Setup.into();
-        }
-    };
+    let runtime = runtime
+        .enable_time()
+        .build()
+        .context("cannot start the runtime")?;
     let result = runtime.block_on(async {
         match task {
             Task::Call(call) => call.execute().await,
             Task::Serve(serve) => serve.execute().await,
             Task::Warm(warm) => warm.execute().await,
-            Task::Other(line) => line.verb.execute(line.options).await,
+            Task::Other(command_line) => command_line.verb.execute(command_line.options).await,
         }
     });
     // Do not wait for a thread that reads a terminal or compiles.
     runtime.shutdown_background();
-    process::end(result)
+    result
 }
 
 /// A verb that is ready to run.
@@ -165,19 +170,19 @@ enum Task {
     Other(Box<CommandLine>),
 }
 
-/// Prepares a verb: `call`, `serve` and `warm` confine this process, which needs to be done
-/// before it has other threads.
-fn prepare(arguments: CommandLine) -> anyhow::Result<Task> {
-    Ok(match arguments.verb {
-        Verb::Call(call) => Task::Call(Box::new(call.prepare(arguments.options)?)),
-        Verb::Serve(serve) => Task::Serve(Box::new(serve.prepare(arguments.options)?)),
-        Verb::Warm(warm) => Task::Warm(Box::new(warm.prepare(arguments.options)?)),
-        _ => Task::Other(Box::new(arguments)),
+/// Prepares a verb. `call`, `serve` and `warm` confine this process here, while it has one thread.
+fn prepare(command_line: CommandLine) -> anyhow::Result<Task> {
+    Ok(match command_line.verb {
+        Verb::Call(call) => Task::Call(Box::new(call.prepare(command_line.options)?)),
+        Verb::Serve(serve) => Task::Serve(Box::new(serve.prepare(command_line.options)?)),
+        Verb::Warm(warm) => Task::Warm(Box::new(warm.prepare(command_line.options)?)),
+        _ => Task::Other(Box::new(command_line)),
     })
 }
 
 impl Verb {
-    fn is_of_author(&self) -> bool {
+    /// Checks whether `skillhost-author` runs this verb.
+    fn is_for_authors(&self) -> bool {
         matches!(
             self,
             Self::New(_) | Self::Build(_) | Self::Dev(_) | Self::AddLibrary(_) | Self::Test(_)
@@ -195,10 +200,10 @@ impl Verb {
             Self::Inspect(inspect) => inspect.execute().await,
             Self::Audit(audit) => audit.execute(),
             Self::Call(_) | Self::Serve(_) | Self::Warm(_) => {
-                unreachable!("`prepare` has made a task of it")
+                unreachable!("`prepare` handles this verb")
             }
             Self::New(_) | Self::Build(_) | Self::Dev(_) | Self::AddLibrary(_) | Self::Test(_) => {
-                unreachable!("`run` has started the program of its author")
+                unreachable!("`run` starts `skillhost-author` for this verb")
             }
         }
     }

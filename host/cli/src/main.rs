@@ -1,5 +1,5 @@
-//! The program `skillhost`. All of it is in the library beside this file, so that a test's
-//! program can be the same.
+//! The program `skillhost`. Its code is in the library beside this file, so that a test program
+//! can run the same code.
 
 use std::process::ExitCode;
 

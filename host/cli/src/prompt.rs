@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 use skillhost::prompt;
 
 use skillhost_program::exit::Exit;
-use skillhost_program::options::{self, CommonOptions, catalog_of};
+use skillhost_program::options::{self, CommonOptions, open_catalog};
 use skillhost_program::terminal;
 
 /// Print the section of a system prompt that lists the skills
@@ -31,16 +31,16 @@ enum Style {
 }
 
 impl PromptCommand {
-    pub(crate) fn execute(mut self, before: CommonOptions) -> anyhow::Result<Exit> {
-        let options = before.and(std::mem::take(&mut self.options));
-        let config = options.configured()?;
+    pub(crate) fn execute(mut self, outer: CommonOptions) -> anyhow::Result<Exit> {
+        let options = outer.merge(std::mem::take(&mut self.options));
+        let config = options.load_config()?;
         let style = match self.style {
             Style::List => prompt::Style::List,
             Style::Xml => prompt::Style::Xml,
         };
         let budget = self.budget.map(|budget| budget as usize);
         let onward = prompt::Onward::of(|tool| config.has_built_in(tool));
-        let catalog = catalog_of(&config)?;
+        let catalog = open_catalog(&config)?;
         options::report_advice(&catalog);
         let section = prompt::section(
             &catalog,

@@ -1,5 +1,4 @@
-//! `skillhost respond`: reads a model's tool calls, and prints the messages to send
-//! back.
+//! `skillhost respond`: reads a model's tool calls, and prints the messages to send back.
 
 mod input;
 
@@ -37,10 +36,10 @@ pub(crate) struct RespondCommand {
 }
 
 impl RespondCommand {
-    pub(crate) async fn execute(mut self, before: CommonOptions) -> anyhow::Result<Exit> {
-        let options = before.and(std::mem::take(&mut self.options));
+    pub(crate) async fn execute(mut self, outer: CommonOptions) -> anyhow::Result<Exit> {
+        let options = outer.merge(std::mem::take(&mut self.options));
         let options = options.started_by(Starter::Agent);
-        let host = options.host().await?;
+        let host = options.build_host().await?;
         let what = format!("a message of the format `{}` on stdin", self.format.name());
         terminal::explain_wait(what, "Ctrl-D");
         let mut messages = MessageReader::new(io::stdin().lock());
@@ -54,23 +53,24 @@ impl RespondCommand {
                     return Ok(Exit::Usage);
                 }
             };
-            let answer = match message {
+            let result = match message {
                 Ok(message) => self.answer(&options, &host, &message).await,
                 Err(error) => Err(error),
             };
-            let answer = answer.unwrap_or_else(|error| {
+            let answer = result.unwrap_or_else(|error| {
                 exit = Exit::Usage;
                 let reason = format!("line {line}: {error}");
                 terminal::complain(&reason);
                 json!({ "error": reason })
             });
-            // Printed at once: the sender may wait for this answer.
+            // Print each answer at once: the sender may wait for it.
             if !terminal::print_json_answer(&message::to_json(&answer))? {
                 return Ok(exit);
             }
         }
     }
 
+    /// Runs the tool calls of a message, and returns the messages to send back.
     async fn answer(
         &self,
         options: &CommonOptions,
@@ -85,8 +85,8 @@ impl RespondCommand {
         }
         if self.transcript {
             for call in &calls {
-                let arguments = parse_arguments(&call.arguments);
-                let arguments = arguments.unwrap_or_else(|_| call.arguments.as_str().into());
+                let arguments = parse_arguments(&call.arguments)
+                    .unwrap_or_else(|_| call.arguments.as_str().into());
                 terminal::say(&message::call_line(&call.name, &arguments));
             }
         }
@@ -101,9 +101,9 @@ impl RespondCommand {
     }
 }
 
-/// Returns the parser of the formats' names.
+/// Returns a parser for the names of message formats.
 fn message_formats() -> impl TypedValueParser<Value = Format> {
     let value = |format: Format| PossibleValue::new(format.name()).help(format.title());
     let names = PossibleValuesParser::new(Format::ALL.map(value));
-    names.try_map(|name| Format::from_name(&name).ok_or("it is no format"))
+    names.try_map(|name| Format::from_name(&name).ok_or("unknown format"))
 }

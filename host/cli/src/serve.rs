@@ -1,4 +1,4 @@
-//! `skillhost serve`: runs an MCP server, on stdin and stdout or over HTTP.
+//! `skillhost serve`: runs an MCP server on stdin and stdout, or over HTTP.
 
 mod http;
 mod memory;
@@ -12,7 +12,7 @@ use skillhost_mcp::{Handler, LiveHost, stdio};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::wall::{self, Needs, WallArguments};
+use crate::process_sandbox::{self, Needs, SandboxArguments};
 use crate::warm::{Successor, WarmCommand};
 use skillhost_program::exit::Exit;
 use skillhost_program::options::{CommonOptions, Starter, report_problems};
@@ -25,35 +25,35 @@ pub(crate) struct ServeCommand {
     #[command(flatten)]
     http: http::HttpArguments,
     #[command(flatten)]
-    wall: WallArguments,
+    sandbox: SandboxArguments,
     #[command(flatten)]
     options: CommonOptions,
 }
 
-/// A server whose process is confined.
+/// A server that is ready to run, in a confined process.
 pub(crate) struct ReadyServer {
     builder: HostBuilder,
     stdio: StdioLimits,
     http: Option<http::ReadyHttp>,
-    /// Compiles what is left when a client ends the server early.
+    /// Finishes compiling if the client ends the server early.
     successor: Option<Successor>,
 }
 
 impl ServeCommand {
-    /// Reads, binds and starts what the server needs, and confines the process.
-    pub(crate) fn prepare(mut self, before: CommonOptions) -> anyhow::Result<ReadyServer> {
-        let options = before.and(std::mem::take(&mut self.options));
+    /// Opens, binds and starts what the server needs, then confines the process.
+    pub(crate) fn prepare(mut self, outer: CommonOptions) -> anyhow::Result<ReadyServer> {
+        let options = outer.merge(std::mem::take(&mut self.options));
         let options = options.started_by(Starter::Client);
-        let config = options.configured()?;
+        let config = options.load_config()?;
         if self.http.address.is_none() && !config.clients.is_empty() {
             terminal::complain(
-                "`[clients]` counts for `--http` alone: over stdio there is one client, who may \
-                 use everything",
+                "`[clients]` applies only to `--http`: over stdio there is one client, which may use \
+                 everything",
             );
         }
         let builder = options.builder(&config)?;
         let http = match self.http.address.take() {
-            Some(address) => Some(self.http.prepare(address, &config, &options.trusted())?),
+            Some(address) => Some(self.http.prepare(address, &config, &options.trust_settings())?),
             None => None,
         };
         let needs = Needs {
@@ -62,11 +62,13 @@ impl ServeCommand {
             files: http.iter().flat_map(|http| http.files()).collect(),
             socket: http.as_ref().and_then(|http| http.socket()),
         };
-        let successor = match http.is_none() && !config.tools.is_empty() {
-            true => Successor::of_client_server(),
-            false => None,
+        let successor = if http.is_none() && !config.tools.is_empty() {
+            Successor::start_for_client()
+        } else {
+            None
         };
-        let (builder, _) = wall::raise(&self.wall, &options, &config, needs, builder)?;
+        let (builder, _) =
+            process_sandbox::confine(&self.sandbox, &options, &config, needs, builder)?;
         Ok(ReadyServer {
             builder,
             stdio: config.stdio,
@@ -75,10 +77,10 @@ impl ServeCommand {
         })
     }
 
-    /// Returns the command that compiles what this one would serve.
+    /// Returns the command that compiles the components that this one would serve.
     pub(crate) fn into_warm(self) -> WarmCommand {
         WarmCommand {
-            wall: self.wall,
+            sandbox: self.sandbox,
             options: self.options,
             starter: Starter::Client,
         }
@@ -87,11 +89,11 @@ impl ServeCommand {
 
 impl ReadyServer {
     pub(crate) async fn execute(self) -> anyhow::Result<Exit> {
-        ignore_hang_up()?;
+        ignore_hangup()?;
         if let Some(http) = self.http {
             return http.execute(self.builder).await;
         }
-        let end = end_by_signal()?;
+        let end = cancel_on_signals()?;
         let live = Arc::new(LiveHost::new(self.builder));
         terminal::explain_wait(
             "an MCP client's messages on stdin (`--http localhost:8080` serves clients over HTTP)",
@@ -102,11 +104,10 @@ impl ReadyServer {
             .inspect_err(|error| tracing::warn!("{error:#}"));
         let served = stdio::serve_process(Handler::new(Arc::clone(&live)), self.stdio, end);
         tokio::pin!(served);
-        // The server answers while components are still compiled. Only calls of their
-        // tools wait for them.
+        // The server answers while components compile. Only calls of their tools wait.
         let served = tokio::select! {
             served = &mut served => {
-                // The session may end before the other branch reports the problems.
+                // The session may end before the other branch reports problems.
                 live.loaded().iter().for_each(report_problems);
                 served
             }
@@ -128,16 +129,16 @@ impl ReadyServer {
     }
 }
 
-/// Makes SIGHUP end nothing. Operators and their tools send it to make a server
-/// read its configuration again. A server does not end with its terminal either.
-fn ignore_hang_up() -> anyhow::Result<()> {
-    // Listening once replaces the default action for good.
+/// Ignores SIGHUP. Operators send it to make a server reload its configuration, and a closed
+/// terminal sends it too.
+fn ignore_hangup() -> anyhow::Result<()> {
+    // Listening once replaces the default action permanently.
     drop(signal(SignalKind::hangup())?);
     Ok(())
 }
 
 /// Returns a token that SIGINT and SIGTERM cancel.
-fn end_by_signal() -> anyhow::Result<CancellationToken> {
+fn cancel_on_signals() -> anyhow::Result<CancellationToken> {
     let end = CancellationToken::new();
     for kind in [SignalKind::interrupt(), SignalKind::terminate()] {
         let mut signals = signal(kind)?;

@@ -5,11 +5,11 @@ use serde_json::{Value, json};
 use skillhost::{Line, Listing, Skill};
 
 use skillhost_program::exit::Exit;
-use skillhost_program::options::{self, CommonOptions};
+use skillhost_program::options::{self, CommonOptions, open_catalog};
 use skillhost_program::terminal;
 
-/// Most problems of skills that are shown one by one. Guards against: a thousand lines
-/// below the list, which `check` has anyway.
+/// The maximum number of problems that are shown one by one. Guards against: a thousand lines
+/// below the list. `check` shows all problems.
 const MAX_PROBLEMS: usize = 20;
 
 /// List the skills and the problems found in them
@@ -31,9 +31,9 @@ enum ListFormat {
 }
 
 impl SkillsCommand {
-    pub(crate) fn execute(mut self, before: CommonOptions) -> anyhow::Result<Exit> {
-        let options = before.and(std::mem::take(&mut self.options));
-        let catalog = options.catalog()?;
+    pub(crate) fn execute(mut self, outer: CommonOptions) -> anyhow::Result<Exit> {
+        let options = outer.merge(std::mem::take(&mut self.options));
+        let catalog = open_catalog(&options.load_config()?)?;
         options::report_advice(&catalog);
         let listing = catalog.list();
         match self.output {
@@ -51,7 +51,7 @@ impl SkillsCommand {
                     .for_each(terminal::complain);
                 if let more @ 1.. = problems.count() {
                     terminal::complain(format_args!(
-                        "{more} more problems of skills; `skillhost check` names all"
+                        "{more} more problems of skills; `skillhost check` lists them all"
                     ));
                 }
                 for problem in &listing.problems {
@@ -79,8 +79,7 @@ fn json(listing: &Listing) -> Value {
     json!({ "skills": skills, "problems": listing.problems })
 }
 
-/// Returns a row per skill: its name, and as much of its description as fits the
-/// width.
+/// Returns a row for each skill: its name, and as much of its description as fits the width.
 fn table(skills: &[Skill], width: usize) -> Vec<Line> {
     use unicode_width::UnicodeWidthStr as _;
 
@@ -88,20 +87,20 @@ fn table(skills: &[Skill], width: usize) -> Vec<Line> {
         .iter()
         .map(|skill| terminal::name(&skill.name))
         .collect();
-    // A narrow terminal shows a part of each column.
-    let column = names
+    // On a narrow terminal, names take at most half of the width.
+    let name_width = names
         .iter()
         .map(|name| name.as_str().width())
         .max()
         .unwrap_or(0)
         .min(width / 2);
     let row = |(skill, name): (&Skill, &Line)| {
-        let name = fit(name.as_str(), column);
-        let padding = " ".repeat(column.saturating_sub(name.width()));
+        let name = fit(name.as_str(), name_width);
+        let padding = " ".repeat(name_width.saturating_sub(name.width()));
         let words: Vec<&str> = skill.description.split_whitespace().collect();
-        // Escapes count: cut what a person sees.
+        // Escape before cutting: escapes take columns too.
         let description = Line::new(words.join(" "));
-        let description = fit(description.as_str(), width.saturating_sub(column + 2));
+        let description = fit(description.as_str(), width.saturating_sub(name_width + 2));
         Line::new(format!("{name}{padding}  {description}").trim_end())
     };
     skills.iter().zip(&names).map(row).collect()
@@ -131,7 +130,7 @@ mod tests {
     use unicode_width::UnicodeWidthStr as _;
 
     #[test]
-    fn cuts_text_by_columns_and_not_by_characters() {
+    fn cuts_text_by_columns() {
         assert_eq!(fit("short", 10), "short");
         assert_eq!(fit("rather long", 8), "rather…");
         assert_eq!(fit("数据分析工具", 7).width(), 7);

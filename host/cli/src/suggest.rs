@@ -1,9 +1,9 @@
-//! Tips for a wrong command line, by the meaning of a word. clap itself suggests
-//! what is spelt alike.
+//! Tips for a wrong command line, based on the meaning of a word. clap itself suggests words with
+//! a similar spelling.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// Words that other programs have for verbs, and what has that meaning here.
+/// Verbs of other programs, each with a tip that names the equivalent here.
 const MEANINGS: [(&[&str], &str); 17] = [
     (&["version"], "`skillhost --version` prints the version"),
     (
@@ -74,21 +74,23 @@ const MEANINGS: [(&[&str], &str); 17] = [
     ),
 ];
 
-/// Adds to an error of clap what was probably meant.
+/// Adds a tip to an error of clap, if the user's intention can be guessed.
 pub(crate) fn add_tip(error: &mut clap::Error) {
     let (similar, tip) = match error.kind() {
         ErrorKind::InvalidSubcommand => {
-            let tip = word(error, ContextKind::InvalidSubcommand).and_then(of_verb);
+            let tip = word(error, ContextKind::InvalidSubcommand).and_then(tip_for_verb);
             (ContextKind::SuggestedSubcommand, tip)
         }
         ErrorKind::UnknownArgument if calls_a_tool(error) => {
             let similar = ContextKind::SuggestedArg;
-            // clap knows the option that was misspelt.
+            // clap suggests the correct option for a misspelling.
             let is_misspelt = |word: &&str| !word.contains('_') && error.get(similar).is_some();
             let word = word(error, ContextKind::InvalidArg).filter(|word| !is_misspelt(word));
-            (similar, word.and_then(of_option_of_call))
+            (similar, word.and_then(tip_for_call_option))
         }
-        ErrorKind::MissingRequiredArgument if calls_a_tool(error) && lacks(error, "<TOOL>") => {
+        ErrorKind::MissingRequiredArgument
+            if calls_a_tool(error) && misses_argument(error, "<TOOL>") =>
+        {
             let tip = "`skillhost tools` prints the tools with their arguments";
             (ContextKind::SuggestedArg, Some(tip.to_owned()))
         }
@@ -102,9 +104,9 @@ pub(crate) fn add_tip(error: &mut clap::Error) {
 }
 
 /// Checks whether an error is about this missing argument.
-fn lacks(error: &clap::Error, argument: &str) -> bool {
+fn misses_argument(error: &clap::Error, argument: &str) -> bool {
     let missing = error.get(ContextKind::InvalidArg);
-    matches!(missing, Some(ContextValue::Strings(all)) if all.iter().any(|one| one == argument))
+    matches!(missing, Some(ContextValue::Strings(names)) if names.iter().any(|name| name == argument))
 }
 
 /// Returns the word that an error is about.
@@ -115,29 +117,31 @@ fn word(error: &clap::Error, kind: ContextKind) -> Option<&str> {
     }
 }
 
-fn of_verb(word: &str) -> Option<String> {
+/// Returns a tip for an unknown verb.
+fn tip_for_verb(word: &str) -> Option<String> {
     let folded = word.to_lowercase();
     let means = |(words, _): &&(&[&str], &str)| words.contains(&&*folded);
     if let Some((_, tip)) = MEANINGS.iter().find(means) {
         return Some((*tip).to_owned());
     }
-    // No verb has one in its name, and most tools do.
-    let is_tool = word.contains('_') && word.bytes().all(is_of_name);
+    // Most tool names have an underscore, and no verb has one.
+    let is_tool = word.contains('_') && word.bytes().all(is_name_byte);
     is_tool.then(|| format!("`skillhost call {word}` calls a tool of that name"))
 }
 
-fn of_option_of_call(word: &str) -> Option<String> {
+/// Returns a tip for an unknown option of `call` that is probably an argument of the tool.
+fn tip_for_call_option(word: &str) -> Option<String> {
     let name = word.strip_prefix("--")?;
     let name = name.split('=').next()?;
-    let is_argument = !name.is_empty() && name.bytes().all(is_of_name);
+    let is_argument = !name.is_empty() && name.bytes().all(is_name_byte);
     is_argument.then(|| format!("a tool's arguments are written without dashes: {name}=VALUE"))
 }
 
-fn is_of_name(byte: u8) -> bool {
+fn is_name_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
 }
 
-/// Checks whether an error is of the verb `call`.
+/// Checks whether an error is about the verb `call`.
 fn calls_a_tool(error: &clap::Error) -> bool {
     let usage = error.get(ContextKind::Usage);
     usage.is_some_and(|usage| usage.to_string().contains("skillhost call"))
@@ -151,7 +155,7 @@ mod tests {
     use crate::CommandLine;
 
     #[test]
-    fn no_word_of_another_meaning_is_a_verb_or_stands_twice() {
+    fn meanings_are_unique_and_no_verbs() {
         let mut seen: Vec<&str> = Vec::new();
         let command = CommandLine::command();
         for word in MEANINGS.iter().flat_map(|(words, _)| words.iter()) {
@@ -162,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn each_tip_names_verbs_and_options_that_exist() {
+    fn tips_name_existing_verbs_and_options() {
         let command = CommandLine::command();
         for tip in MEANINGS
             .iter()

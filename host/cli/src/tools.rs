@@ -23,8 +23,8 @@ pub(crate) struct ToolsCommand {
     options: CommonOptions,
 }
 
-/// A format of definitions. MCP has messages of another kind, and so is no
-/// [`Format`].
+/// A format of tool definitions. MCP is not a [`Format`], because its messages are of another
+/// kind.
 #[derive(Clone, Copy)]
 enum DefinitionFormat {
     Model(Format),
@@ -35,10 +35,10 @@ impl ValueEnum for DefinitionFormat {
     fn value_variants<'a>() -> &'a [Self] {
         const ALL: [DefinitionFormat; Format::ALL.len() + 1] = {
             let mut all = [DefinitionFormat::Mcp; Format::ALL.len() + 1];
-            let mut at = 0;
-            while at < Format::ALL.len() {
-                all[at] = DefinitionFormat::Model(Format::ALL[at]);
-                at += 1;
+            let mut index = 0;
+            while index < Format::ALL.len() {
+                all[index] = DefinitionFormat::Model(Format::ALL[index]);
+                index += 1;
             }
             all
         };
@@ -55,8 +55,8 @@ impl ValueEnum for DefinitionFormat {
 }
 
 impl ToolsCommand {
-    pub(crate) async fn execute(mut self, before: CommonOptions) -> anyhow::Result<Exit> {
-        let options = before.and(std::mem::take(&mut self.options));
+    pub(crate) async fn execute(mut self, outer: CommonOptions) -> anyhow::Result<Exit> {
+        let options = outer.merge(std::mem::take(&mut self.options));
         let format = match self.format {
             DefinitionFormat::Model(format) => Some(format),
             DefinitionFormat::Mcp => None,
@@ -65,7 +65,7 @@ impl ToolsCommand {
             terminal::complain("`--strict` is for the formats `openai` and `responses`");
             return Ok(Exit::Usage);
         }
-        let host = options.host_for_one_call().await?;
+        let host = options.load_one_call_host().await?;
         let definitions = host.definitions();
         let strict = format.filter(|_| self.strict);
         let tools = match strict.and_then(|format| format.strict_tools(&definitions)) {

@@ -1,5 +1,5 @@
-//! `skillhost warm`: compiles components before somebody waits for them. Here too: the
-//! process that compiles what a server over stdio leaves when its client ends it early.
+//! `skillhost warm`: compiles components before a call or client has to wait for them. Also the
+//! successor process, which finishes compiling when a client ends its stdio server early.
 
 use std::env;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -13,56 +13,57 @@ use rustix::io::Errno;
 use skillhost::internal::own_folder;
 use skillhost::{HostBuilder, Trust};
 
-use crate::wall::{self, Needs, WallArguments};
+use crate::process_sandbox::{self, Needs, SandboxArguments};
 use skillhost_program::exit::Exit;
 use skillhost_program::options::{self, CommonOptions, Starter, report_problems};
 use skillhost_program::terminal::{self, format_line};
 
-/// The first argument of a process that starts a [`Successor`] and ends. So the server has
-/// no child that it would have to wait for.
+/// The first argument of a process that starts a [`Successor`] and ends. The process in between
+/// spares the server a child that it would have to wait for.
 pub(crate) const START_SUCCESSOR: &str = "--start-successor";
 
 /// The first argument of a [`Successor`].
 pub(crate) const SUCCESSOR: &str = "--successor";
 
-/// Written to the successor's stdin when nothing is left for it.
+/// The byte that tells the successor on stdin that nothing is left to compile.
 const DONE: u8 = b'.';
 
 /// Compile all components now, so that no first call and no client waits for it
 #[derive(Args, Default)]
 pub(crate) struct WarmCommand {
     #[command(flatten)]
-    pub(crate) wall: WallArguments,
+    pub(crate) sandbox: SandboxArguments,
     #[command(flatten)]
     pub(crate) options: CommonOptions,
-    /// A server's client has chosen the current folder.
+    /// Who chose the current folder: a client, if this is a successor.
     #[arg(skip)]
     pub(crate) starter: Starter,
 }
 
-/// A process that compiles, and is confined.
+/// A `warm` command that is ready to run, in a confined process.
 pub(crate) struct ReadyWarm {
     builder: HostBuilder,
 }
 
 impl WarmCommand {
-    /// Reads what the host needs, and confines the process as that of a server: it runs
-    /// components to ask for their tools.
-    pub(crate) fn prepare(mut self, before: CommonOptions) -> anyhow::Result<ReadyWarm> {
-        let options = before.and(std::mem::take(&mut self.options));
+    /// Opens what the host needs, then confines the process. It needs the sandbox of a server
+    /// because it runs components to ask for their tools.
+    pub(crate) fn prepare(mut self, outer: CommonOptions) -> anyhow::Result<ReadyWarm> {
+        let options = outer.merge(std::mem::take(&mut self.options));
         let options = options.started_by(self.starter);
-        let mut config = options.configured()?;
+        let mut config = options.load_config()?;
         if options::cache_folder().is_none() {
             bail!(
-                "cannot keep what is compiled: there is no cache folder; set `SKILLHOST_CACHE` \
+                "cannot store compiled components: there is no cache folder; set `SKILLHOST_CACHE` \
                  to one"
             );
         }
-        // No call runs, so there is nothing to record or to reserve.
+        // No call runs, so nothing is recorded or reserved.
         (config.audit_file, config.audit_place) = (None, None);
         config.load.calls = 1;
         let builder = options.builder(&config)?;
-        let (builder, _) = wall::raise(&self.wall, &options, &config, Needs::default(), builder)?;
+        let (builder, _) =
+            process_sandbox::confine(&self.sandbox, &options, &config, Needs::default(), builder)?;
         Ok(ReadyWarm { builder })
     }
 }
@@ -80,20 +81,20 @@ impl ReadyWarm {
     }
 }
 
-/// A process that waits for a server over stdio to load all components, and compiles them
-/// in its place if the server ends before. Clients give up after a few seconds and kill a
-/// server that lives on, so its own process cannot finish.
+/// A process that finishes compiling if a stdio server ends before it has loaded all components.
+///
+/// Clients give up after a few seconds and kill a server that keeps running, so the server itself
+/// cannot finish.
 pub(crate) struct Successor(ChildStdin);
 
 impl Successor {
-    /// Starts the process for a server whose client is a program, and which has a cache.
-    pub(crate) fn of_client_server() -> Option<Self> {
+    /// Starts the process, if the server's client is a program and there is a cache.
+    pub(crate) fn start_for_client() -> Option<Self> {
         if io::stdin().is_terminal() || options::cache_folder().is_none() {
             return None;
         }
-        let started = Self::start();
-        // Without it the next server compiles again.
-        started
+        // Without a successor, the next server compiles again.
+        Self::start()
             .inspect_err(|error| tracing::debug!("cannot start the successor: {error}"))
             .ok()
     }
@@ -112,17 +113,17 @@ impl Successor {
         Ok(Self(stdin))
     }
 
-    /// Ends the process: nothing is left to compile.
+    /// Ends the process, because nothing is left to compile.
     pub(crate) fn dismiss(mut self) {
-        // If it fails, the process has ended already.
+        // An error means that the process has ended already.
         let _ = self.0.write_all(&[DONE]);
     }
 }
 
-/// Starts the successor, on the stdin of this process.
+/// Starts the successor with the stdin of this process.
 pub(crate) fn start_successor() -> anyhow::Result<()> {
-    skillhost_confine::close_inherited();
-    // The signals of the client's terminal or session are not for it.
+    skillhost_confine::close_inherited_descriptors();
+    // Signals to the client's terminal or session must not reach the successor.
     rustix::process::setsid()?;
     Command::new(options::program()?)
         .arg(SUCCESSOR)
@@ -132,28 +133,30 @@ pub(crate) fn start_successor() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Waits until the server has loaded all components or has ended. Returns whether
-/// something may be left to compile that no other successor compiles.
+/// Waits until the server has loaded all components or has ended.
+///
+/// Returns `true` if components may be left that no other successor compiles.
 pub(crate) fn has_work_left() -> bool {
     let mut done = [0];
     !matches!(io::stdin().read(&mut done), Ok(1)) && is_only_successor().unwrap_or(true)
 }
 
-/// Returns whether no other successor does the work of this one, until this process ends.
-/// Clients may start and end a server many times while one compiles.
+/// Checks that no other successor runs for the same folder and arguments, and keeps others from
+/// starting until this process ends. Clients may start and end a server many times while one
+/// compiles.
 fn is_only_successor() -> anyhow::Result<bool> {
     let cache = options::cache_folder().context("there is no cache folder")?;
     let folder = own_folder(&cache, &Trust::new())?;
-    let mut of = DefaultHasher::new();
-    (env::current_dir()?, env::args_os().collect::<Vec<_>>()).hash(&mut of);
+    let mut hasher = DefaultHasher::new();
+    (env::current_dir()?, env::args_os().collect::<Vec<_>>()).hash(&mut hasher);
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let name = format!("successor-{:016x}.lock", of.finish());
+    let name = format!("successor-{:016x}.lock", hasher.finish());
     let file = openat(folder, name, flags, Mode::RUSR | Mode::WUSR)?;
     let is_only = match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Err(Errno::WOULDBLOCK) => false,
         locked => locked.map(|()| true)?,
     };
-    // Until the end of the process.
+    // Hold the lock until the process ends.
     std::mem::forget(file);
     Ok(is_only)
 }

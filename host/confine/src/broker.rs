@@ -1,8 +1,12 @@
-//! The broker: a process that starts before the wall and stays outside. The confined
-//! process asks it, over a pair of sockets, for what the wall cannot allow: a folder that
-//! came into a configured folder's place, a compiling process, and the new folder of
-//! `--output-dir`. It takes nothing on trust: what may be asked for is settled before the
-//! wall. `process` has its own side.
+//! The broker: a process that starts before the process sandbox and stays outside it.
+//!
+//! The confined process asks the broker, over a pair of sockets, for what its sandbox cannot
+//! allow: opening a folder that replaced a configured one, starting a compiling process, and
+//! writing the new folder of `--output-dir`. The policy is fixed before the sandbox is applied,
+//! and the broker checks each request against it. `process` is the broker's side.
+//!
+//! A request is one `SOCK_SEQPACKET` message: JSON, with descriptors beside it. The answer is
+//! four bytes, little-endian: a number, or a negated error code. A descriptor may come with it.
 
 mod process;
 
@@ -28,61 +32,52 @@ pub use process::run;
 /// The argument that starts the program as a broker.
 pub const ARGUMENT: &str = "--broker";
 
-/// The longest message. Guards against: a confined process that fills the broker's memory.
-/// The kernel takes a little more at once.
+/// The maximum size of a message, just below what the kernel sends at once. Guards against: a
+/// confined process that fills the broker's memory.
 const MAX_MESSAGE: usize = 160 << 10;
 
-/// Most descriptors of a message: three streams and a socket.
+/// The maximum number of descriptors in a message: three streams and a socket.
 const MAX_DESCRIPTORS: usize = 4;
 
-/// What the confined process may ask for.
+/// The requests that the broker grants. It is the first message to the broker.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub struct Allowed {
-    /// The folders and files to open in, by whatever their paths lead to at that time.
-    pub folders: Vec<AllowedFolder>,
-    /// The new folder to write files into.
-    pub output: Option<OutputFolder>,
-    /// The audit log.
-    pub log: Option<LogPath>,
-    /// The Unix socket that is removed at the end.
-    pub socket: Option<SocketPath>,
-    /// The task of child processes: the program's only argument.
-    pub task: String,
-    /// The names of the variables that their environment may have.
-    pub variables: Vec<String>,
-    /// The longest time that one may run.
-    pub time: Duration,
+pub struct BrokerPolicy {
+    /// The folders and files that the broker opens and watches.
+    pub paths: Vec<AllowedPath>,
+    /// The new folder that the broker creates and writes files into.
+    pub output: Option<EncodedPath>,
+    /// The audit log that the broker opens.
+    pub log: Option<EncodedPath>,
+    /// The Unix socket that the broker removes at the end.
+    pub socket: Option<EncodedPath>,
+    /// The task of child processes, which is their only argument.
+    pub child_task: String,
+    /// The environment variables that child processes may get.
+    pub child_variables: Vec<String>,
+    /// The maximum time that a child process may run.
+    pub child_time: Duration,
 }
 
-/// The new folder of a call's files.
+/// A path that is serialized as bytes.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct OutputFolder(#[serde(with = "bytes")] pub PathBuf);
+pub struct EncodedPath(#[serde(with = "bytes")] pub PathBuf);
 
-/// The path of an audit log.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct LogPath(#[serde(with = "bytes")] pub PathBuf);
-
-/// The path of a Unix socket.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct SocketPath(#[serde(with = "bytes")] pub PathBuf);
-
-/// A folder, or a file, that the broker opens in.
+/// A folder or file that the broker opens and watches.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct AllowedFolder {
-    /// Its path.
+pub struct AllowedPath {
+    /// The path. It is resolved anew at each request.
     #[serde(with = "bytes")]
     pub path: PathBuf,
-    /// True if symlinks in it may lead elsewhere.
+    /// True if the broker also opens what symlinks in the folder lead to.
     pub follows_links: bool,
-    /// The number of folders that such a symlink may lie below it.
+    /// The depth down to which such symlinks are searched.
     pub depth: usize,
-    /// A folder, by its path without symlinks, that the path must lead into; `/` if it may
-    /// lead anywhere.
+    /// The folder that the path must lead into, without symlinks. `/` allows any target.
     #[serde(with = "bytes")]
     pub within: PathBuf,
 }
 
-/// Paths as bytes: not each is UTF-8.
+/// Serializes paths as bytes, because not all paths are UTF-8.
 mod bytes {
     use std::ffi::OsString;
     use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -103,43 +98,43 @@ mod bytes {
 /// A request to the broker.
 #[derive(Debug, Serialize, Deserialize)]
 enum Request {
-    /// To open what the descriptor beside it leads to.
+    /// Open the file of the `O_PATH` descriptor in the message.
     Open,
-    /// To watch the folder of the second descriptor with the first.
+    /// Watch the folder of the second descriptor with the inotify descriptor, the first.
     Watch { events: u32 },
-    /// To open the audit log, or to make it.
+    /// Open or create the audit log.
     OpenLog,
-    /// To start a child process, with the streams and the socket beside it.
+    /// Start a child process. The descriptors are its three streams and its control socket.
     Start { environment: Vec<(String, String)> },
-    /// To make the output folder.
-    MakeOutput,
-    /// To make a new file in it.
-    CreateOutput { path: String },
+    /// Create the output folder.
+    CreateOutputFolder,
+    /// Create a file in the output folder.
+    CreateOutputFile { path: String },
 }
 
-/// The confined process's side of the broker.
+/// The confined process's connection to the broker.
 #[derive(Debug)]
-pub struct Broker {
+pub struct BrokerClient {
     socket: Mutex<OwnedFd>,
 }
 
-/// A child process that the broker has started.
+/// A child process that the broker started.
 #[derive(Debug)]
 pub struct BrokeredChild {
-    /// Has the exit status once the process has ended. Closing it ends the process.
+    /// The control socket. It receives the exit status. Closing it kills the process.
     control: Option<OwnedFd>,
 }
 
-impl Broker {
-    /// Starts the broker. `program` is one that calls [`run`] when its only argument is
+impl BrokerClient {
+    /// Starts the broker process. `program` must call [`run`] when its only argument is
     /// [`ARGUMENT`].
     ///
     /// # Errors
     ///
-    /// If it cannot be started.
-    pub fn start(program: &Path, allowed: &Allowed) -> anyhow::Result<Self> {
+    /// Fails if the process cannot be started, or the policy is too large for one message.
+    pub fn start(program: &Path, policy: &BrokerPolicy) -> anyhow::Result<Self> {
         let start = || -> anyhow::Result<OwnedFd> {
-            let (ours, its) = rustix::net::socketpair(
+            let (own_end, broker_end) = rustix::net::socketpair(
                 AddressFamily::UNIX,
                 SocketType::SEQPACKET,
                 SocketFlags::CLOEXEC,
@@ -148,151 +143,151 @@ impl Broker {
             Command::new(program)
                 .arg(ARGUMENT)
                 .env_clear()
-                .stdin(Stdio::from(its))
+                .stdin(Stdio::from(broker_end))
                 .stdout(Stdio::null())
-                // A terminal's Ctrl-C is for the process that it serves.
+                // Ctrl-C on a terminal must reach only the confined process.
                 .process_group(0)
                 .spawn()?;
-            let message = serde_json::to_vec(allowed)?;
+            let message = serde_json::to_vec(policy)?;
             ensure!(
                 message.len() <= MAX_MESSAGE,
                 "the paths of {} folders are too long for one message",
-                allowed.folders.len()
+                policy.paths.len()
             );
-            send(ours.as_fd(), &message, &[])?;
-            Ok(ours)
+            send(own_end.as_fd(), &message, &[])?;
+            Ok(own_end)
         };
-        let socket = start().context(
-            "cannot start the process outside of the wall; `--confine off` does without it",
-        )?;
+        let socket =
+            start().context("cannot start the broker process; `--confine off` runs without it")?;
         Ok(Self {
             socket: Mutex::new(socket),
         })
     }
 
-    /// Opens a file or folder for reading by an `O_PATH` descriptor of it, if it lies in
-    /// a folder that is allowed.
+    /// Opens a file or folder for reading, given an `O_PATH` descriptor of it.
     ///
     /// # Errors
     ///
-    /// If it does not, or the system refuses.
+    /// Fails if it is in no allowed folder or cannot be opened.
     pub fn open(&self, handle: BorrowedFd<'_>) -> io::Result<OwnedFd> {
-        self.ask(&Request::Open, &[handle])?
-            .ok_or_else(|| Errno::BADMSG.into())
+        self.request_file(&Request::Open, &[handle])
     }
 
-    /// Watches a folder, if it lies in a folder that is allowed. Returns the number of the
-    /// watch.
+    /// Watches a folder. Returns the number of the watch.
     ///
     /// # Errors
     ///
-    /// If it does not, or the system refuses.
+    /// Fails if it is in no allowed folder or cannot be watched.
     pub fn watch(
         &self,
         inotify: BorrowedFd<'_>,
         folder: BorrowedFd<'_>,
         events: u32,
     ) -> io::Result<i32> {
-        self.ask_number(&Request::Watch { events }, &[inotify, folder])
+        self.request(&Request::Watch { events }, &[inotify, folder])
             .map(|(number, _)| number)
     }
 
-    /// Opens the audit log to read and append, or makes it.
+    /// Opens the audit log for reading and appending, or creates it.
     ///
     /// # Errors
     ///
-    /// If there is none to open, or the system refuses.
+    /// Fails if the policy has no audit log, or it cannot be opened.
     pub fn open_log(&self) -> io::Result<OwnedFd> {
-        self.ask(&Request::OpenLog, &[])?
-            .ok_or_else(|| Errno::BADMSG.into())
+        self.request_file(&Request::OpenLog, &[])
     }
 
-    /// Starts a child process on these streams: its stdin, stdout and stderr.
+    /// Starts a child process with these streams as its stdin, stdout and stderr.
     ///
     /// # Errors
     ///
-    /// If the environment is not allowed, too many run, or the system refuses.
+    /// Fails if the policy forbids a variable, too many processes run, or it cannot be started.
     pub fn start_child(
         &self,
         environment: Vec<(String, String)>,
         streams: [OwnedFd; 3],
     ) -> io::Result<BrokeredChild> {
-        let (ours, its) = rustix::net::socketpair(
+        let (control, broker_end) = rustix::net::socketpair(
             AddressFamily::UNIX,
             SocketType::STREAM,
             SocketFlags::CLOEXEC,
             None,
         )?;
-        let [input, output, errors] = &streams;
-        let descriptors = [input.as_fd(), output.as_fd(), errors.as_fd(), its.as_fd()];
-        self.ask(&Request::Start { environment }, &descriptors)?;
+        let [stdin, stdout, stderr] = &streams;
+        let descriptors = [
+            stdin.as_fd(),
+            stdout.as_fd(),
+            stderr.as_fd(),
+            broker_end.as_fd(),
+        ];
+        self.request(&Request::Start { environment }, &descriptors)?;
         Ok(BrokeredChild {
-            control: Some(ours),
+            control: Some(control),
         })
     }
 
-    /// Makes the output folder.
+    /// Creates the output folder.
     ///
     /// # Errors
     ///
-    /// If there is none to make, or the system refuses.
-    pub fn make_output(&self) -> io::Result<()> {
-        self.ask(&Request::MakeOutput, &[]).map(drop)
+    /// Fails if the policy has no output folder, or it cannot be created.
+    pub fn create_output_folder(&self) -> io::Result<()> {
+        self.request(&Request::CreateOutputFolder, &[]).map(drop)
     }
 
-    /// Makes a new file in the output folder, and opens it for writing.
+    /// Creates a file in the output folder, and opens it for writing.
     ///
     /// # Errors
     ///
-    /// If the path leads out, or the system refuses.
-    pub fn create_output(&self, path: &str) -> io::Result<OwnedFd> {
+    /// Fails if the path leads out of the folder, or the file cannot be created.
+    pub fn create_output_file(&self, path: &str) -> io::Result<OwnedFd> {
         let path = path.to_owned();
-        self.ask(&Request::CreateOutput { path }, &[])?
-            .ok_or_else(|| Errno::BADMSG.into())
+        self.request_file(&Request::CreateOutputFile { path }, &[])
     }
 
-    fn ask(
+    /// Sends a request whose answer has a descriptor, and returns that.
+    fn request_file(
         &self,
         request: &Request,
         descriptors: &[BorrowedFd<'_>],
-    ) -> io::Result<Option<OwnedFd>> {
-        self.ask_number(request, descriptors)
-            .map(|(_, opened)| opened)
+    ) -> io::Result<OwnedFd> {
+        let (_, opened) = self.request(request, descriptors)?;
+        opened.ok_or_else(|| Errno::BADMSG.into())
     }
 
-    /// Asks for something, and returns the answer: a number, and what was opened.
-    fn ask_number(
+    /// Sends a request, and returns the number and the descriptor of the answer.
+    fn request(
         &self,
         request: &Request,
         descriptors: &[BorrowedFd<'_>],
     ) -> io::Result<(i32, Option<OwnedFd>)> {
         let message = serde_json::to_vec(request)?;
-        let ended = |error: io::Error| match Errno::from_io_error(&error) {
-            Some(Errno::PIPE | Errno::CONNRESET) => has_ended(),
+        let name_ended_broker = |error: io::Error| match Errno::from_io_error(&error) {
+            Some(Errno::PIPE | Errno::CONNRESET) => broker_ended(),
             _ => error,
         };
         let socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
-        send(socket.as_fd(), &message, descriptors).map_err(ended)?;
-        let (answer, mut opened) = receive(socket.as_fd()).map_err(ended)?;
+        send(socket.as_fd(), &message, descriptors).map_err(name_ended_broker)?;
+        let (answer, mut opened) = receive(socket.as_fd()).map_err(name_ended_broker)?;
         match <[u8; 4]>::try_from(&*answer).map(i32::from_le_bytes) {
             Ok(number @ 0..) => Ok((number, opened.pop())),
             Ok(code) => Err(io::Error::from_raw_os_error(-code)),
-            Err(_) => Err(has_ended()),
+            Err(_) => Err(broker_ended()),
         }
     }
 }
 
-/// Returns the error for requests after the broker has ended.
-fn has_ended() -> io::Error {
+/// Returns the error of requests after the broker has ended.
+fn broker_ended() -> io::Error {
     io::Error::other("the broker process has ended; restart skillhost")
 }
 
 impl BrokeredChild {
-    /// Returns the exit status, if the process has ended.
+    /// Returns the exit status, or `None` while the process runs.
     ///
     /// # Errors
     ///
-    /// If the broker has ended, or the process was ended by [`Self::kill`].
+    /// Fails if the broker has ended.
     pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
         let Some(control) = &self.control else {
             return Ok(Some(ExitStatus::from_raw(libc::SIGKILL)));
@@ -301,12 +296,12 @@ impl BrokeredChild {
         match rustix::net::recv(control, &mut status, RecvFlags::DONTWAIT) {
             Ok((_, 4)) => Ok(Some(ExitStatus::from_raw(i32::from_le_bytes(status)))),
             Err(Errno::AGAIN | Errno::INTR) => Ok(None),
-            Ok(_) => Err(has_ended()),
+            Ok(_) => Err(broker_ended()),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Ends the process.
+    /// Kills the process.
     pub fn kill(&mut self) {
         self.control = None;
     }
@@ -326,7 +321,7 @@ fn send(socket: BorrowedFd<'_>, message: &[u8], descriptors: &[BorrowedFd<'_>]) 
     Ok(())
 }
 
-/// Receives a message and its descriptors. An empty one is the end.
+/// Receives a message and its descriptors. An empty message means that the other side has closed.
 fn receive(socket: BorrowedFd<'_>) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
     let mut bytes = vec![0; MAX_MESSAGE];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
@@ -352,10 +347,11 @@ mod tests {
     #[test]
     fn names_broker_that_has_ended() {
         let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
-        let (ours, its) = rustix::net::socketpair(AddressFamily::UNIX, kind, flags, None).unwrap();
-        drop(its);
-        let socket = Mutex::new(ours);
-        let broker = Broker { socket };
+        let (own_end, broker_end) =
+            rustix::net::socketpair(AddressFamily::UNIX, kind, flags, None).unwrap();
+        drop(broker_end);
+        let socket = Mutex::new(own_end);
+        let broker = BrokerClient { socket };
         let error = broker.open_log().unwrap_err().to_string();
         assert!(error.contains("the broker process has ended"), "{error}");
     }

@@ -1,43 +1,43 @@
-//! Descriptors that the process was started with, beyond its three streams. Nobody here
-//! knows what they lead to: behind the wall they would keep all their rights.
+//! Descriptors that the process inherited from its starter, besides stdin, stdout and stderr.
+//! They are closed because the process sandbox does not restrict open descriptors.
 
 use std::fs;
 use std::os::fd::{FromRawFd as _, OwnedFd, RawFd};
 use std::sync::Mutex;
 
-/// The descriptors that nobody has closed yet, once they were looked for.
+/// The recorded descriptors that are still open, or `None` before they are recorded.
 static INHERITED: Mutex<Option<Vec<RawFd>>> = Mutex::new(None);
 
-/// Notes which descriptors there are. Call it first of all: what is opened later belongs
-/// to whoever opens it. The first time counts.
-pub fn note_inherited() {
+/// Records which descriptors are open. Call it before anything else is opened. Later calls
+/// change nothing.
+pub fn record_inherited_descriptors() {
     let Ok(mut inherited) = INHERITED.lock() else {
         return;
     };
     if inherited.is_some() {
         return;
     }
-    let names = fs::read_dir("/proc/self/fd").into_iter().flatten();
-    let names = names.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let mut found: Vec<RawFd> = names.filter_map(|name| name.parse().ok()).collect();
-    // The one by which they are listed is the first that was free, and is closed by now.
+    let entries = fs::read_dir("/proc/self/fd").into_iter().flatten();
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut open: Vec<RawFd> = names.filter_map(|name| name.parse().ok()).collect();
+    // The listing includes the descriptor of the listing, which is closed by now.
     let is_open = |number: &RawFd| fs::symlink_metadata(format!("/proc/self/fd/{number}")).is_ok();
-    found.retain(|number| *number > 2 && is_open(number));
-    *inherited = Some(found);
+    open.retain(|number| *number > 2 && is_open(number));
+    *inherited = Some(open);
 }
 
-/// Closes them.
-pub fn close_inherited() {
+/// Closes the recorded descriptors.
+pub fn close_inherited_descriptors() {
     let Ok(mut inherited) = INHERITED.lock() else {
         return;
     };
     for number in inherited.replace(Vec::new()).into_iter().flatten() {
         #[allow(
             unsafe_code,
-            reason = "the process was started with it, nothing here has taken it, and it is \
-                      taken off the list before it is closed"
+            reason = "the process inherited this descriptor, nothing here owns it, and it leaves \
+                      the list before it is closed"
         )]
-        // SAFETY: as above.
+        // SAFETY: nothing else owns or closes the descriptor, as the reason above says.
         drop(unsafe { OwnedFd::from_raw_fd(number) });
     }
 }

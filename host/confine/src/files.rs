@@ -1,6 +1,6 @@
-//! The Landlock rules of a process: which files it reads and writes, that it binds and
-//! connects no TCP socket, except one that fetches from the network, and that it signals
-//! nobody outside.
+//! The Landlock rules of a process: the files that it reads and writes. They also forbid TCP
+//! (except connecting, for a process that fetches from the network) and signals to processes
+//! outside the sandbox.
 
 use std::os::fd::OwnedFd;
 
@@ -11,48 +11,59 @@ use landlock::{
 };
 use rustix::fs::{FileType, fstat};
 
-use crate::{Profile, WallReport};
+use crate::{Profile, SandboxReport};
 
-/// The version whose rules are asked for. A kernel with an older one lacks rules that the
-/// filter of system calls has in their place, but for the signals of the broker.
+/// The newest version of Landlock whose rules are requested.
+///
+/// On a kernel with an older version, the filter of system calls replaces the missing rules,
+/// except the one that restricts the signals of the broker.
 const NEWEST: ABI = ABI::V7;
 
+/// The access to one file or folder.
 #[derive(Debug)]
 pub(crate) struct Rule {
-    /// The file or folder, open.
-    pub(crate) place: OwnedFd,
-    pub(crate) kind: Kind,
+    /// The open file or folder.
+    pub(crate) target: OwnedFd,
+    pub(crate) access: FileAccess,
 }
 
+/// What a process may do with a file, or with a folder and everything below it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum FileAccess {
+    /// Read files and list folders.
     Read,
+    /// Read and write an existing file.
     WriteFile,
-    KeepFiles,
-    MakeFiles,
+    /// Create, write and remove files.
+    ManageFiles,
+    /// Create files and folders, and write files.
+    CreateFiles,
+    /// Remove files.
     RemoveFiles,
 }
 
-impl Kind {
-    fn access(self) -> BitFlags<AccessFs> {
+impl FileAccess {
+    /// Returns the rights in Landlock's terms.
+    fn rights(self) -> BitFlags<AccessFs> {
         match self {
             Self::Read => AccessFs::ReadFile | AccessFs::ReadDir,
             Self::WriteFile => AccessFs::ReadFile | AccessFs::WriteFile,
-            Self::KeepFiles => AccessFs::WriteFile | AccessFs::MakeReg | AccessFs::RemoveFile,
-            Self::MakeFiles => AccessFs::WriteFile | AccessFs::MakeReg | AccessFs::MakeDir,
+            Self::ManageFiles => AccessFs::WriteFile | AccessFs::MakeReg | AccessFs::RemoveFile,
+            Self::CreateFiles => AccessFs::WriteFile | AccessFs::MakeReg | AccessFs::MakeDir,
             Self::RemoveFiles => AccessFs::RemoveFile.into(),
         }
     }
 }
 
-/// Restricts the calling thread to the rules. Returns the kernel's version of Landlock; 0 is none.
+/// Restricts the calling thread to the rules. Returns the version of Landlock that the kernel
+/// enforces, or 0 if it enforces none.
 pub(crate) fn restrict(
     rules: &[Rule],
     profile: Profile,
-    report: &mut WallReport,
+    report: &mut SandboxReport,
 ) -> anyhow::Result<i32> {
     let handled = match profile {
-        // It opens what the operator's folders lead to by now, and starts programs.
+        // The broker reads whatever the operator's folders lead to now, and starts programs.
         Profile::Broker => AccessFs::from_write(NEWEST),
         Profile::Serving | Profile::Child | Profile::Network => AccessFs::from_all(NEWEST),
     };
@@ -67,12 +78,12 @@ pub(crate) fn restrict(
             .scope(Scope::from_all(NEWEST))?
             .create()?;
         for rule in rules {
-            let mut access = rule.kind.access() & handled;
-            if !FileType::from_raw_mode(fstat(&rule.place)?.st_mode).is_dir() {
-                access &= AccessFs::from_file(NEWEST);
+            let mut rights = rule.access.rights() & handled;
+            if !FileType::from_raw_mode(fstat(&rule.target)?.st_mode).is_dir() {
+                rights &= AccessFs::from_file(NEWEST);
             }
-            if !access.is_empty() {
-                ruleset = ruleset.add_rule(PathBeneath::new(&rule.place, access))?;
+            if !rights.is_empty() {
+                ruleset = ruleset.add_rule(PathBeneath::new(&rule.target, rights))?;
             }
         }
         Ok(ruleset.restrict_self()?)
@@ -84,7 +95,7 @@ pub(crate) fn restrict(
             .push("Landlock, which is not enabled in this kernel".to_owned()),
         (RulesetStatus::NotEnforced, _) => report
             .missing
-            .push("Landlock, which this kernel lacks (Linux 5.13 has it)".to_owned()),
+            .push("Landlock, which needs Linux 5.13 or newer".to_owned()),
         (_, LandlockStatus::Available { effective_abi, .. }) => {
             let version = effective_abi as i32;
             report.in_force.push(format!("Landlock, version {version}"));

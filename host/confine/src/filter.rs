@@ -1,8 +1,9 @@
-//! The filter of system calls. A call that is not in a process's list does not exist for
-//! it (`ENOSYS`); one that no program of this kind ever makes ends the process.
+//! The seccomp filter of system calls. A call that a process may not make fails with `ENOSYS`,
+//! as if the kernel did not have it. A call on the fatal list kills the process.
 //!
-//! CONTRIBUTING.md says how to see what a process lacks. The kernel remembers calls that are
-//! allowed whatever their arguments, so most cost nothing. Few rules look at arguments.
+//! CONTRIBUTING.md describes how to find calls that a process needs but may not make. The kernel
+//! caches calls that are allowed with any arguments, so these cost almost nothing. Few rules
+//! check arguments.
 
 use std::collections::BTreeMap;
 
@@ -15,22 +16,22 @@ use seccompiler::{
     SeccompRule, TargetArch,
 };
 
-use crate::WallReport;
+use crate::SandboxReport;
 
-/// The kind of a process.
+/// The kind of process that a sandbox confines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Profile {
-    /// One that serves agents or answers a call.
+    /// A process that serves agents or answers a call.
     Serving,
-    /// The one outside that opens and starts what others may not.
+    /// The broker, which opens files and starts programs for another process.
     Broker,
-    /// One that reads a stranger's component, and does nothing else.
+    /// A process that only reads a third-party component.
     Child,
-    /// One that fetches from the network.
+    /// A process that fetches from the network.
     Network,
 }
 
-/// What every process needs: memory, threads, time, and files that are open.
+/// The system calls of every process: memory, threads, time, and open files.
 const BASE: &[c_long] = &[
     libc::SYS_brk,
     libc::SYS_clock_getres,
@@ -72,7 +73,7 @@ const BASE: &[c_long] = &[
     libc::SYS_writev,
 ];
 
-/// What serving needs besides: files, events, and sockets that are open.
+/// The further system calls of a serving process: files, events, and open sockets.
 const SERVING: &[c_long] = &[
     #[cfg(target_arch = "x86_64")]
     libc::SYS_access,
@@ -119,7 +120,7 @@ const SERVING: &[c_long] = &[
     #[cfg(target_arch = "x86_64")]
     libc::SYS_renameat,
     #[cfg(target_arch = "aarch64")]
-    38, // renameat, which libc does not name for every library
+    38, // renameat, which libc does not define for every C library
     #[cfg(target_arch = "riscv64")]
     libc::SYS_renameat2,
     libc::SYS_shutdown,
@@ -127,7 +128,8 @@ const SERVING: &[c_long] = &[
     libc::SYS_unlinkat,
 ];
 
-/// What the broker needs besides: to start a program, which then confines itself.
+/// The further system calls of the broker. With them it starts a program, which then confines
+/// itself.
 const BROKER: &[c_long] = &[
     #[cfg(target_arch = "x86_64")]
     libc::SYS_access,
@@ -178,8 +180,8 @@ const BROKER: &[c_long] = &[
     libc::SYS_waitid,
 ];
 
-/// The further system calls of a process that uses the network: those for connections, and
-/// those with which the C library resolves names.
+/// The further system calls of a process that fetches from the network: connections, and what
+/// the C library needs to resolve host names.
 const NETWORK: &[c_long] = &[
     #[cfg(target_arch = "x86_64")]
     libc::SYS_poll,
@@ -197,17 +199,17 @@ const NETWORK: &[c_long] = &[
     libc::SYS_uname,
 ];
 
-/// The sockets that such a process makes, by their kind and protocol: TCP, and UDP for names.
-/// Others reach processes of this machine, or rare parts of the kernel.
-const SOCKETS: [(i32, i32); 4] = [
+/// The sockets of a process that fetches from the network, as type and protocol: TCP, and UDP to
+/// resolve names. Other sockets reach processes of this machine or rarely used kernel code.
+const NETWORK_SOCKETS: [(i32, i32); 4] = [
     (libc::SOCK_STREAM, 0),
     (libc::SOCK_STREAM, libc::IPPROTO_TCP),
     (libc::SOCK_DGRAM, 0),
     (libc::SOCK_DGRAM, libc::IPPROTO_UDP),
 ];
 
-/// The options of its sockets: times, small packets at once, and errors of name servers.
-const SOCKET_OPTIONS: [(i32, i32); 5] = [
+/// The socket options of that process: timeouts, no delay, and errors from name servers.
+const NETWORK_SOCKET_OPTIONS: [(i32, i32); 5] = [
     (libc::SOL_SOCKET, libc::SO_RCVTIMEO),
     (libc::SOL_SOCKET, libc::SO_SNDTIMEO),
     (libc::IPPROTO_TCP, libc::TCP_NODELAY),
@@ -215,7 +217,8 @@ const SOCKET_OPTIONS: [(i32, i32); 5] = [
     (libc::IPPROTO_IPV6, libc::IPV6_RECVERR),
 ];
 
-/// Calls that no program of this kind makes. Each has been a way to take over kernels.
+/// System calls that kill the process. No program of this kind needs them, and each has been
+/// used to attack kernels.
 const FATAL: &[c_long] = &[
     #[cfg(target_arch = "x86_64")]
     libc::SYS_ioperm,
@@ -278,10 +281,10 @@ const FATAL: &[c_long] = &[
     libc::SYS_vhangup,
 ];
 
-/// The requests of `ioctl`: about terminals, descriptors, and the pages that a guest has
-/// written. Others type into a terminal, or change a file's flags. libc gives them different
-/// types for different libraries.
-const REQUESTS: &[u64] = &[
+/// The allowed requests of `ioctl`: terminals, descriptors, and the pages that a guest has
+/// written. Others could type into a terminal or change the flags of a file. The numbers are
+/// literal because their type in libc depends on the C library.
+const IOCTL_REQUESTS: &[u64] = &[
     0x5401,      // TCGETS
     0x5413,      // TIOCGWINSZ
     0x541b,      // FIONREAD
@@ -290,8 +293,8 @@ const REQUESTS: &[u64] = &[
     0xc060_6610, // PAGEMAP_SCAN
 ];
 
-/// The commands of `fcntl`. Others choose who is signalled, or take leases.
-const COMMANDS: &[i32] = &[
+/// The allowed commands of `fcntl`. Others could have processes signalled, or take file leases.
+const FCNTL_COMMANDS: &[i32] = &[
     libc::F_DUPFD,
     libc::F_DUPFD_CLOEXEC,
     libc::F_GETFD,
@@ -302,17 +305,17 @@ const COMMANDS: &[i32] = &[
     libc::F_GET_SEALS,
 ];
 
-/// The options of `prctl`: names of threads and of memory, and what the kernel told this
-/// process at its start. Guards against: the others.
-const OPTIONS: &[i32] = &[libc::PR_SET_NAME, libc::PR_SET_VMA, PR_GET_AUXV];
+/// The allowed options of `prctl`: names of threads and of memory, and the auxiliary vector.
+const PRCTL_OPTIONS: &[i32] = &[libc::PR_SET_NAME, libc::PR_SET_VMA, PR_GET_AUXV];
 
-/// Those of what the broker starts besides, before that is confined further.
-const OPTIONS_OF_STARTED: &[i32] = &[libc::PR_SET_NO_NEW_PRIVS, libc::PR_SET_PDEATHSIG];
+/// The further `prctl` options of the broker, for programs that it starts: these need them
+/// before they confine themselves.
+const BROKER_PRCTL_OPTIONS: &[i32] = &[libc::PR_SET_NO_NEW_PRIVS, libc::PR_SET_PDEATHSIG];
 
-/// From the kernel's prctl.h; libc does not name it for every library.
+/// The value from the kernel's prctl.h. libc does not define it for every C library.
 const PR_GET_AUXV: i32 = 0x4155_5856;
 
-/// The bits of `clone` that make namespaces, or a task that is no thread of this process.
+/// The flags of `clone` that create namespaces.
 const NAMESPACES: i32 = libc::CLONE_NEWNS
     | libc::CLONE_NEWUTS
     | libc::CLONE_NEWIPC
@@ -321,11 +324,12 @@ const NAMESPACES: i32 = libc::CLONE_NEWNS
     | libc::CLONE_NEWNET
     | libc::CLONE_NEWCGROUP;
 
-/// The rules of a filter, by the number of the system call. No rule allows any argument.
+/// The rules of a filter, by the number of the system call. An empty list allows the call with
+/// any arguments.
 #[derive(Default)]
 struct Rules(BTreeMap<c_long, Vec<SeccompRule>>);
 
-/// A condition on an argument: its place, its size, and what holds.
+/// A condition on an argument: its index, size, comparison and value.
 type Condition = (u8, SeccompCmpArgLen, SeccompCmpOp, u64);
 
 impl Rules {
@@ -333,12 +337,16 @@ impl Rules {
         self.0.extend(calls.iter().map(|call| (*call, Vec::new())));
     }
 
-    /// Allows a call if all conditions hold; of several rules, any.
+    /// Allows a call if all conditions hold. If a call has several rules, one match suffices.
     fn allow_if(&mut self, call: c_long, conditions: &[Condition]) -> anyhow::Result<()> {
-        let conditions = conditions.iter().cloned();
         let conditions = conditions
-            .map(|(place, size, holds, value)| SeccompCondition::new(place, size, holds, value));
-        let rule = SeccompRule::new(conditions.collect::<Result<_, _>>()?)?;
+            .iter()
+            .cloned()
+            .map(|(index, size, operator, value)| {
+                SeccompCondition::new(index, size, operator, value)
+            })
+            .collect::<Result<_, _>>()?;
+        let rule = SeccompRule::new(conditions)?;
         self.0.entry(call).or_default().push(rule);
         Ok(())
     }
@@ -347,67 +355,68 @@ impl Rules {
         self,
         unmatched: SeccompAction,
         matched: SeccompAction,
-        machine: TargetArch,
+        arch: TargetArch,
     ) -> anyhow::Result<BpfProgram> {
-        let filter = SeccompFilter::new(self.0, unmatched, matched, machine)?;
+        let filter = SeccompFilter::new(self.0, unmatched, matched, arch)?;
         Ok(filter.try_into()?)
     }
 }
 
-/// The first version of Landlock that keeps files from being cut.
-const CUTS: i32 = 3;
+/// The first version of Landlock that restricts truncation.
+const LANDLOCK_TRUNCATE: i32 = 3;
 
-/// The calls that open by a path, with the place of their flags.
-const OPENING: &[(c_long, u8)] = &[
+/// The calls that open a path, with the index of their flags.
+const OPEN_CALLS: &[(c_long, u8)] = &[
     #[cfg(target_arch = "x86_64")]
     (libc::SYS_open, 1),
     (libc::SYS_openat, 2),
 ];
 
-/// Lets files be opened, but not emptied by that: before version 3, Landlock lets each be.
-/// The flags of `openat2` lie in memory, where a filter cannot look; the host can do
-/// without it.
-fn allow_opening(rules: &mut Rules, landlock: i32) -> anyhow::Result<()> {
-    let looked_at = libc::O_ACCMODE | libc::O_TRUNC;
-    for (call, place) in OPENING {
+/// Allows opening files, without truncating them. Landlock restricts truncation only from
+/// version 3.
+///
+/// The flags of `openat2` are in memory, where a filter cannot check them, so older versions
+/// forbid this call. The host works without it.
+fn allow_open(rules: &mut Rules, landlock: i32) -> anyhow::Result<()> {
+    let checked_flags = libc::O_ACCMODE | libc::O_TRUNC;
+    for (call, flags_index) in OPEN_CALLS {
         for mode in [libc::O_RDONLY, libc::O_WRONLY, libc::O_RDWR] {
-            let only = MaskedEq(looked_at.cast_unsigned().into());
+            let equals = MaskedEq(checked_flags.cast_unsigned().into());
             let mode = mode.cast_unsigned().into();
-            rules.allow_if(*call, &[(*place, Dword, only, mode)])?;
+            rules.allow_if(*call, &[(*flags_index, Dword, equals, mode)])?;
         }
     }
-    if landlock >= CUTS {
+    if landlock >= LANDLOCK_TRUNCATE {
         rules.allow(&[libc::SYS_openat2]);
     }
     Ok(())
 }
 
-/// Returns the rules of a process, on a kernel with this version of Landlock.
+/// Returns the rules of a process on a kernel with this version of Landlock.
 fn rules(profile: Profile, landlock: i32) -> anyhow::Result<Rules> {
     let mut rules = Rules::default();
     rules.allow(BASE);
-    allow_options(&mut rules, OPTIONS)?;
+    allow_prctl(&mut rules, PRCTL_OPTIONS)?;
     match profile {
         Profile::Broker => {
             rules.allow(BROKER);
-            allow_opening(&mut rules, landlock)?;
-            allow_options(&mut rules, OPTIONS_OF_STARTED)?;
+            allow_open(&mut rules, landlock)?;
+            allow_prctl(&mut rules, BROKER_PRCTL_OPTIONS)?;
             allow_descriptors(&mut rules)?;
-            // What it starts has these rules too, and limits itself.
+            // The programs that it starts inherit these rules, and limit themselves.
             allow_limits_of(&mut rules, 0)?;
             let no_namespace = MaskedEq(u64::from(NAMESPACES.cast_unsigned()));
             rules.allow_if(libc::SYS_clone, &[(0, Qword, no_namespace, 0)])?;
         }
         Profile::Serving => {
             rules.allow(SERVING);
-            allow_opening(&mut rules, landlock)?;
+            allow_open(&mut rules, landlock)?;
             allow_descriptors(&mut rules)?;
             allow_own_threads(&mut rules)?;
-            // A stream between two descriptors of this process. Datagrams could be
-            // sent to any name.
+            // Only stream pairs: a datagram socket could send to any name.
             let stream = libc::SOCK_STREAM.cast_unsigned().into();
-            let stream = [(0, Dword, Eq, 1), (1, Dword, MaskedEq(0xf), stream)];
-            rules.allow_if(libc::SYS_socketpair, &stream)?;
+            let stream_pair = [(0, Dword, Eq, 1), (1, Dword, MaskedEq(0xf), stream)];
+            rules.allow_if(libc::SYS_socketpair, &stream_pair)?;
             allow_socket_option(&mut rules, libc::IPPROTO_TCP, libc::TCP_NODELAY)?;
             rules.allow_if(
                 libc::SYS_setpriority,
@@ -419,41 +428,53 @@ fn rules(profile: Profile, landlock: i32) -> anyhow::Result<Rules> {
             rules.allow(NETWORK);
             allow_descriptors(&mut rules)?;
             allow_own_threads(&mut rules)?;
-            let changing = libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC;
-            for (call, place) in OPENING {
-                let reads = MaskedEq(changing.cast_unsigned().into());
-                let read_only = libc::O_RDONLY.cast_unsigned().into();
-                rules.allow_if(*call, &[(*place, Dword, reads, read_only)])?;
-            }
-            // Its names are asked for by several messages at once.
+            allow_open_for_reading(&mut rules)?;
+            // The C library sends several requests to a name server at once.
             rules.allow_if(libc::SYS_sendmmsg, &[(3, Dword, NO_FAST_OPEN, 0)])?;
-            for (level, option) in SOCKET_OPTIONS {
-                allow_socket_option(&mut rules, level, option)?;
-            }
-            for family in [libc::AF_INET, libc::AF_INET6] {
-                for (kind, protocol) in SOCKETS {
-                    let socket = [
-                        (0, Dword, Eq, family.cast_unsigned().into()),
-                        (1, Dword, MaskedEq(0xf), kind.cast_unsigned().into()),
-                        (2, Dword, Eq, protocol.cast_unsigned().into()),
-                    ];
-                    rules.allow_if(libc::SYS_socket, &socket)?;
-                }
-            }
+            allow_network_sockets(&mut rules)?;
         }
     }
     Ok(rules)
 }
 
+/// Allows opening files for reading only.
+fn allow_open_for_reading(rules: &mut Rules) -> anyhow::Result<()> {
+    let write_flags = libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC;
+    for (call, flags_index) in OPEN_CALLS {
+        let equals = MaskedEq(write_flags.cast_unsigned().into());
+        let read_only = libc::O_RDONLY.cast_unsigned().into();
+        rules.allow_if(*call, &[(*flags_index, Dword, equals, read_only)])?;
+    }
+    Ok(())
+}
+
+/// Allows creating the sockets of a process that fetches from the network.
+fn allow_network_sockets(rules: &mut Rules) -> anyhow::Result<()> {
+    for (level, option) in NETWORK_SOCKET_OPTIONS {
+        allow_socket_option(rules, level, option)?;
+    }
+    for family in [libc::AF_INET, libc::AF_INET6] {
+        for (kind, protocol) in NETWORK_SOCKETS {
+            let socket = [
+                (0, Dword, Eq, family.cast_unsigned().into()),
+                (1, Dword, MaskedEq(0xf), kind.cast_unsigned().into()),
+                (2, Dword, Eq, protocol.cast_unsigned().into()),
+            ];
+            rules.allow_if(libc::SYS_socket, &socket)?;
+        }
+    }
+    Ok(())
+}
+
 fn allow_socket_option(rules: &mut Rules, level: i32, option: i32) -> anyhow::Result<()> {
-    let one = [
+    let arguments = [
         (1, Dword, Eq, level.cast_unsigned().into()),
         (2, Dword, Eq, option.cast_unsigned().into()),
     ];
-    rules.allow_if(libc::SYS_setsockopt, &one)
+    rules.allow_if(libc::SYS_setsockopt, &arguments)
 }
 
-fn allow_options(rules: &mut Rules, options: &[i32]) -> anyhow::Result<()> {
+fn allow_prctl(rules: &mut Rules, options: &[i32]) -> anyhow::Result<()> {
     for option in options {
         let option = u64::from(option.cast_unsigned());
         rules.allow_if(libc::SYS_prctl, &[(0, Dword, Eq, option)])?;
@@ -461,12 +482,12 @@ fn allow_options(rules: &mut Rules, options: &[i32]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Allows what is done with descriptors that are open.
+/// Allows some calls on open descriptors.
 fn allow_descriptors(rules: &mut Rules) -> anyhow::Result<()> {
-    for request in REQUESTS {
+    for request in IOCTL_REQUESTS {
         rules.allow_if(libc::SYS_ioctl, &[(1, Dword, Eq, *request)])?;
     }
-    for command in COMMANDS {
+    for command in FCNTL_COMMANDS {
         let command = u64::from(command.cast_unsigned());
         rules.allow_if(libc::SYS_fcntl, &[(1, Dword, Eq, command)])?;
     }
@@ -474,18 +495,18 @@ fn allow_descriptors(rules: &mut Rules) -> anyhow::Result<()> {
     rules.allow_if(libc::SYS_sendmsg, &[(2, Dword, NO_FAST_OPEN, 0)])
 }
 
-/// The flag by which a listener that is shut down could connect.
+/// The condition that forbids TCP Fast Open. With it, a listener that is shut down could connect.
 const NO_FAST_OPEN: SeccompCmpOp = MaskedEq(libc::MSG_FASTOPEN as u64);
 
-/// Allows threads of this process, signals to them, and a look at its limits.
+/// Allows starting threads of this process, signalling them, and reading its limits.
 fn allow_own_threads(rules: &mut Rules) -> anyhow::Result<()> {
-    let this = u64::from(std::process::id());
+    let own_id = u64::from(std::process::id());
     let thread = u64::from(libc::CLONE_THREAD.cast_unsigned());
-    let kind = MaskedEq(thread | u64::from(NAMESPACES.cast_unsigned()));
-    rules.allow_if(libc::SYS_clone, &[(0, Qword, kind, thread)])?;
-    rules.allow_if(libc::SYS_tgkill, &[(0, Dword, Eq, this)])?;
+    let is_thread = MaskedEq(thread | u64::from(NAMESPACES.cast_unsigned()));
+    rules.allow_if(libc::SYS_clone, &[(0, Qword, is_thread, thread)])?;
+    rules.allow_if(libc::SYS_tgkill, &[(0, Dword, Eq, own_id)])?;
     allow_limits_of(rules, 0)?;
-    allow_limits_of(rules, this)
+    allow_limits_of(rules, own_id)
 }
 
 fn allow_limits_of(rules: &mut Rules, process: u64) -> anyhow::Result<()> {
@@ -496,19 +517,19 @@ fn allow_limits_of(rules: &mut Rules, process: u64) -> anyhow::Result<()> {
 pub(crate) fn install(
     profile: Profile,
     landlock: i32,
-    report: &mut WallReport,
+    report: &mut SandboxReport,
 ) -> anyhow::Result<()> {
-    let Ok(machine) = TargetArch::try_from(std::env::consts::ARCH) else {
+    let Ok(arch) = TargetArch::try_from(std::env::consts::ARCH) else {
         report
             .missing
-            .push("the filter of system calls, which is not made for this processor".to_owned());
+            .push("the filter of system calls, which does not support this processor".to_owned());
         return Ok(());
     };
     let mut fatal = Rules::default();
     fatal.allow(FATAL);
-    let fatal = fatal.compile(SeccompAction::Allow, SeccompAction::KillProcess, machine)?;
+    let fatal = fatal.compile(SeccompAction::Allow, SeccompAction::KillProcess, arch)?;
     let unknown = SeccompAction::Errno(libc::ENOSYS.cast_unsigned());
-    let allowed = rules(profile, landlock)?.compile(unknown, SeccompAction::Allow, machine)?;
+    let allowed = rules(profile, landlock)?.compile(unknown, SeccompAction::Allow, arch)?;
     match seccompiler::apply_filter(&fatal) {
         Ok(()) => {}
         Err(seccompiler::Error::Seccomp(error)) => {
@@ -517,9 +538,9 @@ pub(crate) fn install(
                 .push(format!("the filter of system calls ({error})"));
             return Ok(());
         }
-        Err(error) => return Err(error).context("cannot filter system calls"),
+        Err(error) => return Err(error).context("cannot install the filter of system calls"),
     }
-    seccompiler::apply_filter(&allowed).context("cannot filter system calls")?;
+    seccompiler::apply_filter(&allowed).context("cannot install the filter of system calls")?;
     report.in_force.push("a filter of system calls".to_owned());
     Ok(())
 }
@@ -529,14 +550,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kernel_that_lets_files_be_cut_has_no_call_whose_flags_nobody_sees() {
+    fn allows_openat2_only_if_landlock_controls_truncation() {
         for (landlock, profile) in (0..9).flat_map(|version| {
             [Profile::Serving, Profile::Broker].map(|profile| (version, profile))
         }) {
             let rules = rules(profile, landlock).unwrap().0;
-            let has = rules.contains_key(&libc::SYS_openat2);
-            assert_eq!(has, landlock >= 3, "{landlock} {profile:?}");
-            // Others look at the flags.
+            let is_allowed = rules.contains_key(&libc::SYS_openat2);
+            assert_eq!(is_allowed, landlock >= 3, "{landlock} {profile:?}");
+            // The rules of the other calls check the flags.
             assert!(!rules[&libc::SYS_openat].is_empty());
         }
     }

@@ -1,8 +1,12 @@
-//! The wall around the program's own process: what it may still ask the kernel for once
-//! it has opened what it needs. `files` has the Landlock rules, `filter` the system
-//! calls, `descriptors` what the process was started with, `signals` those that are not
-//! for it, `broker` the process outside that opens and starts what this one may not.
-//! Not here: which files a verb needs; `host/cli/src/wall.rs` lists them.
+//! The process sandbox: restricts what this process may ask of the kernel once it has opened
+//! what it needs. The files that each verb needs are listed in
+//! `host/cli/src/process_sandbox.rs`.
+//!
+//! - `files`: the Landlock rules.
+//! - `filter`: the allowed system calls.
+//! - `descriptors`: descriptors inherited at the start.
+//! - `signals`: ignored signals.
+//! - `broker`: the process outside the sandbox that opens files and starts programs for this one.
 
 mod filter;
 
@@ -23,86 +27,89 @@ use anyhow::Context as _;
 use rustix::fs::{Mode, OFlags};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
-pub use descriptors::{close_inherited, note_inherited};
+pub use descriptors::{close_inherited_descriptors, record_inherited_descriptors};
 pub use filter::Profile;
-pub use signals::{ignore_end_of_server, ignore_file_size_limit};
+pub use signals::{ignore_file_size_signal, ignore_termination_signals};
 pub use socket_file::SocketFile;
 
-/// Most entries that are looked at for symlinks. Guards against: a tree of millions of
-/// files.
-const MOST_ENTRIES: usize = 100_000;
+use files::FileAccess;
 
-/// The files and folders that a process keeps.
+/// The maximum number of folder entries that are searched for symlinks. Guards against: a tree
+/// of millions of files.
+const MAX_ENTRIES: usize = 100_000;
+
+/// A sandbox for the calling thread, with the files and folders that it may use.
 #[derive(Debug, Default)]
-pub struct Wall {
+pub struct ProcessSandbox {
     rules: Vec<files::Rule>,
 }
 
-/// The parts of a wall that the kernel set up, and those that it could not.
+/// The parts of a process sandbox that the kernel enforces, and those that it cannot.
 #[derive(Debug, Default)]
-pub struct WallReport {
-    /// The parts in force, for the operator.
+pub struct SandboxReport {
+    /// The names of the parts in force, for the operator.
     pub in_force: Vec<String>,
-    /// The parts that are missing, and why.
+    /// The names of the missing parts, with the reason.
     pub missing: Vec<String>,
 }
 
-impl Wall {
-    /// Lets the process read a file, or a folder and everything below it, if it is there.
+impl ProcessSandbox {
+    /// Allows reading a file, or a folder and everything below it. A missing path adds no rule.
     #[must_use]
-    pub fn read(self, path: impl AsRef<Path>) -> Self {
-        self.at(path.as_ref(), files::Kind::Read)
+    pub fn allow_read(self, path: impl AsRef<Path>) -> Self {
+        self.allow_at(path.as_ref(), FileAccess::Read)
     }
 
-    /// Lets the process read an open folder and everything below it.
+    /// Allows reading an open folder and everything below it.
     #[must_use]
-    pub fn read_folder(self, folder: OwnedFd) -> Self {
-        self.add(folder, files::Kind::Read)
+    pub fn allow_read_folder(self, folder: OwnedFd) -> Self {
+        self.allow(folder, FileAccess::Read)
     }
 
-    /// Lets the process write an open file, by its path too.
+    /// Allows reading and writing an open file, also when it is opened again by its path.
     #[must_use]
-    pub fn write_file(self, file: OwnedFd) -> Self {
-        self.add(file, files::Kind::WriteFile)
+    pub fn allow_write_file(self, file: OwnedFd) -> Self {
+        self.allow(file, FileAccess::WriteFile)
     }
 
-    /// Lets the process make, replace and remove files in an open folder.
+    /// Allows creating, replacing and removing files in an open folder.
     #[must_use]
-    pub fn keep_files(self, folder: OwnedFd) -> Self {
-        self.add(folder, files::Kind::KeepFiles)
+    pub fn allow_manage_files(self, folder: OwnedFd) -> Self {
+        self.allow(folder, FileAccess::ManageFiles)
     }
 
-    /// Lets the process make new folders, and files in them, below a folder.
-    fn make_files(self, folder: &Path) -> Self {
-        self.at(folder, files::Kind::MakeFiles)
+    /// Allows creating folders and files below a folder.
+    fn allow_create_files(self, folder: &Path) -> Self {
+        self.allow_at(folder, FileAccess::CreateFiles)
     }
 
-    /// Lets the process remove files in a folder.
-    fn remove_files(self, folder: &Path) -> Self {
-        self.at(folder, files::Kind::RemoveFiles)
+    /// Allows removing files in a folder.
+    fn allow_remove_files(self, folder: &Path) -> Self {
+        self.allow_at(folder, FileAccess::RemoveFiles)
     }
 
-    fn at(self, path: &Path, kind: files::Kind) -> Self {
+    fn allow_at(self, path: &Path, access: FileAccess) -> Self {
         match rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
-            Ok(place) => self.add(place, kind),
+            Ok(target) => self.allow(target, access),
             Err(_) => self,
         }
     }
 
-    fn add(mut self, place: OwnedFd, kind: files::Kind) -> Self {
-        self.rules.push(files::Rule { place, kind });
+    fn allow(mut self, target: OwnedFd, access: FileAccess) -> Self {
+        self.rules.push(files::Rule { target, access });
         self
     }
 
-    /// Confines the calling thread, and all threads and processes that it starts from
-    /// now on. Call it before the process has other threads.
+    /// Confines the calling thread, and all threads and processes that it starts from now on.
+    /// Call it while the process has one thread.
+    ///
+    /// Parts that the kernel does not support are listed in the report.
     ///
     /// # Errors
     ///
-    /// If a part that this kernel has cannot be set up. A part that it lacks is in the
-    /// report.
-    pub fn raise(&self, profile: Profile) -> anyhow::Result<WallReport> {
-        let mut report = WallReport::default();
+    /// Fails if a part that the kernel supports cannot be set up.
+    pub fn apply(&self, profile: Profile) -> anyhow::Result<SandboxReport> {
+        let mut report = SandboxReport::default();
         drop_capabilities(profile, &mut report);
         let landlock = files::restrict(&self.rules, profile, &mut report)?;
         filter::install(profile, landlock, &mut report)?;
@@ -110,50 +117,52 @@ impl Wall {
     }
 }
 
-/// Drops all capabilities. Those that open the operator's files keep the ones by which root
-/// opens files of other users: roots, the audit log and the output folder may be theirs. The
-/// rules for files bound what they can be used for.
-fn drop_capabilities(profile: Profile, report: &mut WallReport) {
+/// Drops all capabilities, except two for processes that open the operator's files.
+///
+/// The two let root open files of other users: roots, the audit log and the output folder may
+/// be theirs. The Landlock rules limit which files these are.
+fn drop_capabilities(profile: Profile, report: &mut SandboxReport) {
     let drop = || -> rustix::io::Result<bool> {
-        let have = rustix::thread::capabilities(None)?;
-        let any = !have.permitted.is_empty();
-        let of_files = match profile {
+        let current = rustix::thread::capabilities(None)?;
+        let had_capabilities = !current.permitted.is_empty();
+        let for_files = match profile {
             Profile::Serving | Profile::Broker => {
                 CapabilitySet::DAC_READ_SEARCH | CapabilitySet::DAC_OVERRIDE
             }
             Profile::Child | Profile::Network => CapabilitySet::empty(),
         };
-        let keep = have.effective & of_files;
+        let kept = current.effective & for_files;
         let kept = CapabilitySets {
-            effective: keep,
-            permitted: keep,
+            effective: kept,
+            permitted: kept,
             inheritable: CapabilitySet::empty(),
         };
         rustix::thread::set_capabilities(None, kept)?;
-        Ok(any)
+        Ok(had_capabilities)
     };
     match drop() {
         Ok(true) => report.in_force.push("capabilities dropped".to_owned()),
         Ok(false) => {}
         Err(error) => report
             .missing
-            .push(format!("capabilities cannot be dropped ({error})")),
+            .push(format!("dropped capabilities ({error})")),
     }
 }
 
-/// Confines a process that reads a stranger's component on stdin and answers on stdout:
-/// it opens nothing, starts nothing and reaches nothing. Parts that the kernel lacks are
-/// left out: the process that started it has said so.
+/// Confines a process that reads a third-party component on stdin and answers on stdout. It can
+/// open no file, start no process and use no network.
+///
+/// The process that started this one has reported the parts that the kernel does not support.
 ///
 /// # Errors
 ///
-/// If a part that this kernel has cannot be set up.
+/// Fails if a part that the kernel supports cannot be set up.
 pub fn confine_child() -> anyhow::Result<()> {
-    let report = Wall::default().raise(Profile::Child);
+    let report = ProcessSandbox::default().apply(Profile::Child);
     report.map(drop).context("cannot confine this process")
 }
 
-/// The files by which the C library finds the address of a name. The folders have the libraries
+/// The files that the C library reads to resolve host names, and the folders of the libraries
 /// that some versions of it load for that.
 const RESOLVER_FILES: [&str; 10] = [
     "/etc/gai.conf",
@@ -171,51 +180,54 @@ const RESOLVER_FILES: [&str; 10] = [
 /// The file with the addresses of name servers.
 const RESOLVER: &str = "/etc/resolv.conf";
 
-/// Confines a process that fetches from the network and answers on stdout: it makes connections
-/// over TCP, resolves names, and reads the files for that. It listens nowhere, reaches no Unix
-/// socket, opens no other file and starts nothing. Parts that the kernel lacks are left out: the
-/// process that started it has said so.
+/// Confines a process that fetches from the network and answers on stdout. It can resolve host
+/// names and connect over TCP. It cannot listen, use Unix sockets, open other files or start
+/// processes.
+///
+/// The process that started this one has reported the parts that the kernel does not support.
 ///
 /// # Errors
 ///
-/// If a part that this kernel has cannot be set up.
+/// Fails if a part that the kernel supports cannot be set up.
 pub fn confine_network() -> anyhow::Result<()> {
-    let mut wall = RESOLVER_FILES.into_iter().fold(Wall::default(), Wall::read);
-    // Whoever keeps it elsewhere puts new files into its place there.
-    let real = Path::new(RESOLVER).canonicalize();
-    let folder = real.as_ref().ok().and_then(|real| real.parent());
+    let mut sandbox = RESOLVER_FILES
+        .into_iter()
+        .fold(ProcessSandbox::default(), ProcessSandbox::allow_read);
+    // If the file is a symlink, its target is replaced in another folder.
+    let target = Path::new(RESOLVER).canonicalize();
+    let folder = target.as_ref().ok().and_then(|target| target.parent());
     if let Some(folder) = folder.filter(|folder| *folder != Path::new("/etc")) {
-        wall = wall.read(folder);
+        sandbox = sandbox.allow_read(folder);
     }
-    let report = wall.raise(Profile::Network);
+    let report = sandbox.apply(Profile::Network);
     report.map(drop).context("cannot confine this process")
 }
 
-/// Returns the folders that symlinks in a folder lead to, down to a depth. It follows no
-/// link, and does not look into skills below it, which are folders with a file of such a
-/// name: their links are their authors'.
+/// Returns the folders that symlinks in a folder lead to, searched down to a depth.
+///
+/// Follows no symlink, and does not search skills below the folder: their authors control the
+/// symlinks in them. A skill is a folder with a file whose name `is_skill_md` accepts.
 pub fn link_targets(folder: &Path, depth: usize, is_skill_md: fn(&OsStr) -> bool) -> Vec<PathBuf> {
-    link_targets_of(folder, depth, is_skill_md, MOST_ENTRIES)
+    bounded_link_targets(folder, depth, is_skill_md, MAX_ENTRIES)
 }
 
-fn link_targets_of(
+fn bounded_link_targets(
     folder: &Path,
     depth: usize,
     is_skill_md: fn(&OsStr) -> bool,
-    most_entries: usize,
+    max_entries: usize,
 ) -> Vec<PathBuf> {
     let mut targets = Vec::new();
     let mut folders = vec![(folder.to_owned(), depth, false)];
-    let mut left = most_entries;
+    let mut remaining = max_entries;
     while let Some((folder, depth, is_below)) = folders.pop() {
-        let entries = std::fs::read_dir(folder);
-        let entries =
-            entries.and_then(|entries| entries.take(left).collect::<io::Result<Vec<_>>>());
-        let entries = entries.unwrap_or_default();
-        left -= entries.len();
+        let entries = std::fs::read_dir(folder)
+            .and_then(|entries| entries.take(remaining).collect::<io::Result<Vec<_>>>())
+            .unwrap_or_default();
+        remaining -= entries.len();
         let is_skill = || entries.iter().any(|entry| is_skill_md(&entry.file_name()));
-        // The name may be among the entries that are left out.
-        if is_below && (left == 0 || is_skill()) {
+        // A listing that was cut off may have left out the SKILL.md.
+        if is_below && (remaining == 0 || is_skill()) {
             continue;
         }
         for entry in entries {
@@ -242,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_are_looked_for_down_to_a_depth_and_among_so_many_entries() {
+    fn bounds_link_targets_by_depth_and_entries() {
         let folder = tempfile::tempdir().unwrap();
         let at = |path: &str| folder.path().join(path);
         for path in ["one", "two", "three", "four", "root/a/b", "root/skill"] {
@@ -260,8 +272,9 @@ mod tests {
         ] {
             symlink(at(target), at(link)).unwrap();
         }
-        let targets = |depth, most| {
-            let targets = link_targets_of(&at("root"), depth, |name| name == "doc", most);
+        let targets = |depth, max_entries| {
+            let targets =
+                bounded_link_targets(&at("root"), depth, |name| name == "doc", max_entries);
             let name = |target: PathBuf| target.file_name().unwrap().to_owned();
             let mut names: Vec<_> = targets.into_iter().map(name).collect();
             names.sort();
@@ -270,9 +283,9 @@ mod tests {
         assert_eq!(targets(1, 100), ["one"]);
         assert_eq!(targets(2, 100), ["one", "two"]);
         assert_eq!(targets(3, 100), ["one", "three", "two"]);
-        // The five of the root, two of each of the folders in it, and one below.
+        // Five entries in the root, two in each of its folders, and one below.
         assert_eq!(targets(3, 11), ["one", "three", "two"]);
-        // There could be a document among the last entries of any folder that is cut.
+        // The entries that are cut off may hold a SKILL.md.
         assert_eq!(targets(3, 5), ["one"]);
         assert!(targets(3, 0).is_empty());
     }

@@ -1,22 +1,22 @@
 //! Signals that must not end a process.
 
-/// Ignores the signal of a file that reaches the limit on its size, `ulimit -f`. Writing to
-/// it is then an error, as on a full disk.
-pub fn ignore_file_size_limit() {
+/// Ignores the signal sent when a file reaches `ulimit -f`. Writing then fails, as on a full
+/// disk.
+pub fn ignore_file_size_signal() {
     ignore(&[libc::SIGXFSZ]);
 }
 
-/// Ignores the signals that end a server, in the processes that work for it. A manager of services sends them to all its
-/// processes at once; one that works for the server ends when it closes its end, after
-/// the requests in flight.
-pub fn ignore_end_of_server() {
+/// Ignores the signals by which a service manager ends a server. The manager sends them to all
+/// processes of the service at once. A helper process ends only when the server closes its
+/// connection, after the requests in flight.
+pub fn ignore_termination_signals() {
     ignore(&[libc::SIGTERM, libc::SIGINT, libc::SIGHUP]);
 }
 
 fn ignore(signals: &[libc::c_int]) {
     for signal in signals {
         #[allow(unsafe_code, reason = "the standard library has no call for it")]
-        // SAFETY: no handler of this process is replaced, and none runs afterwards.
+        // SAFETY: this replaces no handler of this process, and none runs afterwards.
         unsafe {
             libc::signal(*signal, libc::SIG_IGN);
         }

@@ -128,8 +128,8 @@ pub mod internal {
     pub use skillhost_sandbox::tool::arguments::{BoundedValidator, Misfit, check_arguments};
     pub use skillhost_sandbox::tool::audit::chain;
     pub use skillhost_sandbox::tool::audit::open_audit_log;
-    pub use skillhost_skills::delegate::{
-        ChildHandle, Delegate, opened_or_asked, set as set_delegate, watched_or_asked,
+    pub use skillhost_skills::broker::{
+        Broker, ChildHandle, retry_with_broker, set as set_broker, watch_folder,
     };
     pub use skillhost_skills::own_user::is_own_user;
     pub use skillhost_skills::skill_md::is_skill_md;

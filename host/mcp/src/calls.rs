@@ -50,7 +50,7 @@ impl Calls {
     pub(crate) fn start() -> std::io::Result<Self> {
         let threads = |name: &str| {
             let mut threads = Builder::new_multi_thread();
-            // tokio's own count is asked behind the wall, which hides the limits of a container.
+            // tokio would count in the process sandbox, which hides the limits of a container.
             threads.worker_threads(processors());
             threads.enable_time().thread_name(name).build()
         };

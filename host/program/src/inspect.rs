@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::{Map, Value, json};
-use skillhost::{ComponentMetadata, Inspection, Inspector, Line};
+use skillhost::{Inspection, Inspector, Line};
 
 use crate::exit::Exit;
 use crate::options::{ReportFormat, cache_folder, show_compilations};
@@ -22,7 +22,7 @@ pub struct InspectCommand {
 }
 
 impl InspectCommand {
-    /// Prints the description. The exit code says whether a host would load the component.
+    /// Prints the description. The exit code tells whether a host would load the component.
     pub async fn execute(self) -> anyhow::Result<Exit> {
         let inspection = inspector(&self.file).run().await?;
         match self.output {
@@ -37,8 +37,7 @@ impl InspectCommand {
     }
 }
 
-/// Prepares the inspection of a component, which another process compiles into the
-/// cache.
+/// Prepares the inspection of a component. Another process compiles it into the cache.
 pub fn inspector(file: &Path) -> Inspector {
     let mut inspector = Inspector::of(file).progress(show_compilations());
     if let Some(folder) = cache_folder() {
@@ -56,14 +55,12 @@ pub fn lines(inspection: &Inspection) -> Vec<Line> {
         format_line!("sha256: {}", inspection.digest),
         format_line!("size: {} bytes", inspection.size),
     ];
-    let said = said(&inspection.metadata).filter_map(|(key, text)| {
-        let text = text.as_deref()?;
-        Some(format_line!("  {key}: {text}"))
-    });
-    let said: Vec<Line> = said.collect();
-    if !said.is_empty() {
+    let metadata: Vec<Line> = metadata(inspection)
+        .filter_map(|(key, text)| Some(format_line!("  {key}: {}", text.as_deref()?)))
+        .collect();
+    if !metadata.is_empty() {
         lines.push(format_line!("says of itself:"));
-        lines.extend(said);
+        lines.extend(metadata);
     }
     if let Some(start) = &inspection.start {
         lines.push(format_line!(
@@ -97,24 +94,26 @@ pub fn lines(inspection: &Inspection) -> Vec<Line> {
                 lines.push(format_line!("    {}", description.join(" ")));
             }
         }
-        Err(why) => lines.push(format_line!("would be refused: {why}")),
+        Err(reason) => lines.push(format_line!("would be refused: {reason}")),
     }
     lines
 }
 
-/// Returns what a component says of itself, in the order for people.
-fn said(metadata: &ComponentMetadata) -> impl Iterator<Item = (&'static str, &Option<String>)> {
+/// Returns the metadata of a component in display order.
+fn metadata(inspection: &Inspection) -> impl Iterator<Item = (&'static str, &Option<String>)> {
+    let metadata = &inspection.metadata;
     std::iter::once(("name", &metadata.name)).chain(metadata.sections())
 }
 
 fn to_json(inspection: &Inspection) -> Value {
-    let imports = inspection.imports.iter();
-    let imports: Value = imports
+    let imports: Value = inspection
+        .imports
+        .iter()
         .map(|import| json!({"name": import.name, "granted": import.granted}))
         .collect();
     let tools: Option<Value> = inspection.tools.as_ref().ok().map(|tools| {
-        let tools = tools.iter();
         tools
+            .iter()
             .map(|tool| {
                 json!({
                     "name": tool.name,
@@ -130,7 +129,7 @@ fn to_json(inspection: &Inspection) -> Value {
     json!({
         "sha256": inspection.digest,
         "size": inspection.size,
-        "metadata": said(&inspection.metadata)
+        "metadata": metadata(inspection)
             .map(|(key, text)| (key.to_owned(), json!(text)))
             .collect::<Map<String, Value>>(),
         "interface": inspection.interface,

@@ -1,7 +1,7 @@
-//! What the programs `skillhost` and `skillhost-author` share: the options that most verbs
-//! take, how components are shown, and everything that is printed. Not here: verbs.
+//! Code that the programs `skillhost` and `skillhost-author` share: the options of most verbs, the
+//! display of components, and all printing. The verbs are in the crates of the programs.
 
-// Lowest first: a module uses those above it, and no other.
+// Lowest layer first: a module uses only modules above it.
 
 pub mod terminal;
 

@@ -1,4 +1,4 @@
-//! The log on stderr: one line per event, whatever the event holds.
+//! The log on stderr: one line per event, whatever text the event contains.
 
 use std::fmt;
 
@@ -14,20 +14,19 @@ use crate::terminal;
 
 /// Starts the log.
 pub fn start(level: LevelFilter) {
-    // The protocol's library warns about each refused request and each client
-    // that hangs up, both of which are usual.
-    let protocol = match level {
+    // rmcp warns about each refused request and each client that disconnects. Both are normal.
+    let rmcp_level = match level {
         LevelFilter::INFO => LevelFilter::WARN,
         LevelFilter::DEBUG | LevelFilter::TRACE => level,
         _ => LevelFilter::OFF,
     };
     let filter = Targets::new()
         .with_default(level)
-        .with_target("rmcp", protocol);
+        .with_target("rmcp", rmcp_level);
     tracing_subscriber::fmt()
         .with_max_level(level)
         .with_writer(terminal::log)
-        // They go to stderr too, and panic if nobody reads that.
+        // They would go to stderr too, and panic if nobody reads it.
         .log_internal_errors(false)
         .with_ansi(false)
         .with_target(false)
@@ -38,7 +37,7 @@ pub fn start(level: LevelFilter) {
         .init();
 }
 
-/// The format of an event: its message and fields come from anywhere.
+/// Formats an event as one escaped line, because its text may come from an untrusted source.
 struct LineFormat<F>(F);
 
 impl<S, N, F> FormatEvent<S, N> for LineFormat<F>
@@ -83,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_one_line_of_bounded_length() {
+    fn formats_events_as_bounded_lines() {
         let written = SharedBuffer::default();
         let writer = written.clone();
         let log = tracing_subscriber::fmt()

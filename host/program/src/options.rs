@@ -1,5 +1,5 @@
-//! The options that most verbs take, and the catalog or host that they describe. Only this
-//! file and the author's `build/` read the environment.
+//! The options of most verbs, and the catalog or host that they configure. Only this file and
+//! `host/author/src/build/` read environment variables.
 
 use std::env;
 use std::ffi::OsString;
@@ -23,14 +23,14 @@ use tracing::level_filters::LevelFilter;
 
 use crate::terminal::{self, format_line};
 
-/// The folder of skills, if it exists and no other is given or configured.
+/// The default folder of skills. It is used if it exists and no other is given or configured.
 const DEFAULT_SKILLS: &str = "skills";
 
-/// The longest wait of a call for the index. Guards against: a catalog on a disk that
-/// does not answer.
-const INDEX_TIME: Duration = Duration::from_secs(30);
+/// The maximum time that a call waits for the index. Guards against: a catalog on a disk that
+/// does not respond.
+const INDEX_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The variable that holds the bearer token of a server over HTTP.
+/// The variable with the bearer token of an HTTP server.
 pub const TOKEN_VARIABLE: &str = "SKILLHOST_HTTP_TOKEN";
 
 /// Returns the path of this program.
@@ -38,12 +38,12 @@ pub fn program() -> io::Result<PathBuf> {
     env::current_exe()
 }
 
-/// Returns the token in the environment. An empty one counts, and is refused.
+/// Returns the token in the environment. An empty one is returned too, and then refused.
 pub fn token() -> Option<OsString> {
     env::var_os(TOKEN_VARIABLE)
 }
 
-/// Options that may stand before the verb, after it, or both; they add up.
+/// Options that may be given before the verb, after it, or both. Both are combined.
 #[derive(Args, Default)]
 pub struct CommonOptions {
     /// Read this configuration [default: ./skillhost.toml, confined to its
@@ -81,24 +81,24 @@ pub struct CommonOptions {
     trust: Vec<Principal>,
     #[arg(skip)]
     starter: Starter,
-    /// Learns how every call ends.
+    /// The observer, which is told how every call ends.
     #[arg(skip)]
     pub observer: Option<Arc<dyn Observer>>,
-    /// The index of the host that these options describe.
+    /// The index of the host that these options configure.
     #[arg(skip)]
     index: Arc<MemoryIndex>,
 }
 
-/// The party that starts the program, and so chooses the current folder.
+/// The party that starts the program and so chooses the current folder.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub enum Starter {
-    /// A person who types a verb there.
+    /// A person who types a command.
     #[default]
     Person,
     /// An agent's loop, which calls `respond`.
     Agent,
-    /// An MCP client, which starts `serve` in its own current folder, such as a
-    /// stranger's repository.
+    /// An MCP client, which starts `serve` in its own current folder: perhaps a repository that
+    /// nobody has checked.
     Client,
 }
 
@@ -133,8 +133,9 @@ impl From<LogLevel> for LevelFilter {
 }
 
 impl CommonOptions {
-    /// Adds the options that stand after the verb.
-    pub fn and(mut self, after: Self) -> Self {
+    /// Merges the options after the verb into those before it. An option that takes one value is
+    /// overridden; repeatable options add up.
+    pub fn merge(mut self, after: Self) -> Self {
         self.config = after.config.or(self.config);
         self.audit = after.audit.or(self.audit);
         self.log = after.log.or(self.log);
@@ -146,18 +147,18 @@ impl CommonOptions {
         self
     }
 
-    /// Sets the starter, if it is not a person.
+    /// Sets the starter, which is a person by default.
     pub fn started_by(mut self, starter: Starter) -> Self {
         self.starter = starter;
         self
     }
 
-    /// Starts the log and reads the configuration, with the options over it. A verb
-    /// calls this once.
-    pub fn configured(&self) -> anyhow::Result<Config> {
+    /// Starts the log, reads the configuration, and applies the options to it. A verb calls this
+    /// once.
+    pub fn load_config(&self) -> anyhow::Result<Config> {
         self.start_log();
         let mut config = match &self.config {
-            Some(path) => Config::read(path, &self.trusted())?,
+            Some(path) => Config::read(path, &self.trust_settings())?,
             None => self.default_config()?,
         };
         if let Some(file) = &config.file {
@@ -167,12 +168,12 @@ impl CommonOptions {
         Ok(config)
     }
 
-    /// Returns the depth of the folders that `--skills` names.
+    /// Returns the search depth of the folders that `--skills` names.
     pub fn depth(&self) -> usize {
         self.depth.unwrap_or(1).into()
     }
 
-    /// Puts the options into a configuration.
+    /// Applies the options to a configuration.
     fn override_config(&self, config: &mut Config) -> anyhow::Result<()> {
         let roots = self
             .skills
@@ -196,8 +197,9 @@ impl CommonOptions {
             })?;
             let grant = Grant::new()
                 .limits(config.limits.clone())
-                .source("`--grant`");
-            let grant = grant.skills(skills.split(',')).context("`--grant`")?;
+                .source("`--grant`")
+                .skills(skills.split(','))
+                .context("`--grant`")?;
             config.grants.insert(component.to_owned(), grant);
         }
         if let Some(path) = &self.audit {
@@ -212,67 +214,60 @@ impl CommonOptions {
         Ok(())
     }
 
-    /// Reads the configuration in the current folder, if it counts.
+    /// Reads the configuration in the current folder, if it may be used.
     fn default_config(&self) -> anyhow::Result<Config> {
-        // A file that cannot be read is an error: without it, its limits would not
-        // hold.
+        // A file that cannot be read is an error: otherwise its limits would not apply.
         let metadata = std::fs::symlink_metadata(DEFAULT_FILE);
         if metadata.is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
             return Ok(Config::default());
         }
-        let unused = match self.starter {
+        let reason = match self.starter {
             Starter::Client | Starter::Agent => "without `--config`",
             Starter::Person if self.skills.is_empty() && self.tools.is_empty() => {
-                return Config::read_found(Path::new(DEFAULT_FILE), &self.trusted());
+                return Config::read_found(Path::new(DEFAULT_FILE), &self.trust_settings());
             }
             Starter::Person => "beside `--skills` or `--tools`",
         };
         terminal::complain(format_args!(
-            "`./{DEFAULT_FILE}` is not used {unused}; `--config ./{DEFAULT_FILE}` would use it"
+            "`./{DEFAULT_FILE}` is not used {reason}; `--config ./{DEFAULT_FILE}` would use it"
         ));
         Ok(Config::default())
     }
 
-    /// Returns whose files are trusted.
-    pub fn trusted(&self) -> Trust {
-        let principals = self.trust.iter().copied();
-        principals.fold(Trust::new(), Trust::and)
+    /// Returns the users and groups whose files are trusted.
+    pub fn trust_settings(&self) -> Trust {
+        self.trust.iter().copied().fold(Trust::new(), Trust::and)
     }
 
-    /// Returns the folder of skills that serves where none is configured.
+    /// Returns the default folder of skills, if it exists and stays in the current folder.
     fn default_root(&self) -> Option<ConfiguredRoot> {
         let folder = Path::new(DEFAULT_SKILLS);
         if !folder.is_dir() {
             return None;
         }
-        let real = folder.canonicalize();
-        let here = Path::new(".").canonicalize();
-        let here = here
+        let target = folder.canonicalize();
+        let current_folder = Path::new(".")
+            .canonicalize()
             .ok()
-            .filter(|here| real.is_ok_and(|real| real.starts_with(here)));
-        let Some(here) = here else {
-            // The author of the current folder would choose what is read.
+            .filter(|current| target.is_ok_and(|target| target.starts_with(current)));
+        let Some(current_folder) = current_folder else {
+            // Otherwise the author of the current folder would choose what is read.
             terminal::complain(
                 "`./skills` leads out of this folder and is not used; `--skills skills` uses it",
             );
             return None;
         };
         if self.starter == Starter::Client {
-            let shown = std::path::absolute(folder);
+            let absolute = std::path::absolute(folder);
             terminal::complain(format_args!(
                 "serving the skills in `{}`; `--skills DIR` names another folder",
-                shown.as_deref().unwrap_or(folder).display()
+                absolute.as_deref().unwrap_or(folder).display()
             ));
         }
-        let mut found = plain_root(folder, self.depth(), "the current folder");
-        // Nor later: a server opens a folder again that another one has replaced.
-        found.root.within = Some(here);
-        Some(found)
-    }
-
-    /// Opens the catalog, without loading any tool.
-    pub fn catalog(&self) -> anyhow::Result<Catalog> {
-        catalog_of(&self.configured()?)
+        let mut root = plain_root(folder, self.depth(), "the current folder");
+        // The same must hold later, when a server reopens a folder that was replaced.
+        root.root.within = Some(current_folder);
+        Some(root)
     }
 
     /// Starts the log on stderr.
@@ -280,34 +275,33 @@ impl CommonOptions {
         crate::log::start(self.log.unwrap_or(LogLevel::Warn).into());
     }
 
-    /// Builds a host, and reports on stderr what it could not load.
-    pub async fn host(&self) -> anyhow::Result<Host> {
-        self.host_of(&self.configured()?).await
+    /// Loads the configuration and builds a host. Prints what the host could not load.
+    pub async fn build_host(&self) -> anyhow::Result<Host> {
+        self.build_host_from(&self.load_config()?).await
     }
 
-    /// Builds a host for at most one call: it reserves nothing for more.
-    pub async fn host_for_one_call(&self) -> anyhow::Result<Host> {
-        self.host_of_one_call(&mut self.configured()?).await
+    /// Loads the configuration and builds a host for at most one call.
+    pub async fn load_one_call_host(&self) -> anyhow::Result<Host> {
+        self.build_one_call_host(&mut self.load_config()?).await
     }
 
-    /// Builds a host for at most one call, by a configuration.
-    pub async fn host_of_one_call(&self, config: &mut Config) -> anyhow::Result<Host> {
+    /// Builds a host for at most one call. It reserves nothing for further calls.
+    pub async fn build_one_call_host(&self, config: &mut Config) -> anyhow::Result<Host> {
         config.load.calls = 1;
-        self.host_of(config).await
+        self.build_host_from(config).await
     }
 
-    async fn host_of(&self, config: &Config) -> anyhow::Result<Host> {
+    async fn build_host_from(&self, config: &Config) -> anyhow::Result<Host> {
         let host = self.builder(config)?.build().await?;
         report_problems(&host);
         Ok(host)
     }
 
-    /// Returns a builder with everything that the configuration, the options and the
-    /// environment say.
+    /// Returns a builder with the settings of the configuration, the options and the environment.
     pub fn builder(&self, config: &Config) -> anyhow::Result<HostBuilder> {
         let index: Arc<dyn SkillIndex> = Arc::clone(&self.index) as _;
         let mut builder = HostBuilder::from_config(config)?
-            .trust(self.trusted())
+            .trust(self.trust_settings())
             .index(index);
         if let Some(observer) = &self.observer {
             builder = builder.observer(Arc::clone(observer));
@@ -326,8 +320,8 @@ impl CommonOptions {
         Ok(builder.progress(show_compilations()))
     }
 
-    /// Waits until all skills can be found, if a call will search. Only a server's
-    /// index is ready before the first call.
+    /// Waits until the index is complete, if the call is a search. Only a server builds its index
+    /// before the first call.
     pub async fn prepare_search(&self, host: &Host, tool: &str, arguments: &str) {
         let searches = match tool {
             "find_skills" => true,
@@ -337,23 +331,22 @@ impl CommonOptions {
         if searches {
             host.update_index();
             let index = Arc::clone(&self.index);
-            let wait = move || index.wait_until_ready(INDEX_TIME);
+            let wait = move || index.wait_until_ready(INDEX_TIMEOUT);
             let is_ready = tokio::task::spawn_blocking(wait).await;
             if !is_ready.unwrap_or(true) {
-                tracing::warn!("not all skills are read yet; the search goes without them");
+                tracing::warn!("the index is incomplete: the search leaves out some skills");
             }
         }
     }
 }
 
 /// Opens the catalog of a configuration, without loading any tool.
-pub fn catalog_of(config: &Config) -> anyhow::Result<Catalog> {
+pub fn open_catalog(config: &Config) -> anyhow::Result<Catalog> {
     let catalog = Catalog::open(&config.skills_roots()?, None)?;
     Ok(catalog.hard_links(config.hard_links))
 }
 
-/// Reports what a host could not load, and what is wrong with a catalog without
-/// skills.
+/// Prints what a host could not load, and advice on a catalog without skills.
 pub fn report_problems(host: &Host) {
     for problem in host.problems() {
         terminal::complain(problem);
@@ -361,14 +354,14 @@ pub fn report_problems(host: &Host) {
     report_advice(host.catalog());
 }
 
-/// Reports what is wrong with a catalog without skills.
+/// Prints advice on a catalog without skills.
 pub fn report_advice(catalog: &Catalog) {
     for advice in catalog.advice() {
         terminal::complain(advice);
     }
 }
 
-/// Returns a folder of skills, for a configuration.
+/// Returns a root of skills with default settings.
 fn plain_root(path: &Path, depth: usize, place: &str) -> ConfiguredRoot {
     ConfiguredRoot {
         root: SkillsRoot {
@@ -379,8 +372,8 @@ fn plain_root(path: &Path, depth: usize, place: &str) -> ConfiguredRoot {
     }
 }
 
-/// Returns the folder for compiled components: `SKILLHOST_CACHE`, which may be
-/// `off`, else one in the user's cache folder.
+/// Returns the folder for compiled components: `SKILLHOST_CACHE`, or else a folder in the user's
+/// cache folder. Returns `None` if the variable is `off` or there is no such folder.
 pub fn cache_folder() -> Option<PathBuf> {
     match env::var_os("SKILLHOST_CACHE") {
         Some(value) if value == "off" => None,
@@ -389,7 +382,7 @@ pub fn cache_folder() -> Option<PathBuf> {
             let base = env::var_os("XDG_CACHE_HOME")
                 .map(PathBuf::from)
                 .filter(|base| base.is_absolute())
-                // From another path it would be the current folder's author who brings code.
+                // With a relative path, the author of the current folder could supply code.
                 .or_else(|| {
                     let home = PathBuf::from(env::var_os("HOME")?);
                     home.is_absolute().then(|| home.join(".cache"))
@@ -399,78 +392,69 @@ pub fn cache_folder() -> Option<PathBuf> {
     }
 }
 
-/// Returns a callback that shows what is being compiled: on a terminal at once, elsewhere
-/// if it takes long.
+/// Returns a callback that shows which components compile: on a terminal at once, elsewhere only
+/// if compiling takes long.
 pub fn show_compilations() -> impl Fn(&str, Compilation) + Send + Sync + 'static {
-    let is_watched = terminal::is_watched();
+    let is_interactive = terminal::is_interactive();
     let progress = CompilationProgress::default();
     let slow = Arc::<SlowCompilations>::default();
-    move |component, event| match is_watched {
-        true => progress.show(component, event),
-        false => slow.show(component, event),
+    move |component, event| {
+        if is_interactive {
+            progress.show(component, event);
+        } else {
+            slow.show(component, event);
+        }
     }
 }
 
-/// Shows on a terminal what is being compiled: a first start takes a moment.
+/// Shows on a terminal which components compile.
 #[derive(Default)]
-struct CompilationProgress {
-    compiling: Mutex<Vec<String>>,
-}
+struct CompilationProgress(Mutex<Vec<String>>);
 
 impl CompilationProgress {
     fn show(&self, component: &str, event: Compilation) {
-        let mut compiling = self
-            .compiling
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
-        match event {
-            Compilation::Started => compiling.push(component.to_owned()),
-            Compilation::Ended => compiling.retain(|other| other != component),
-        }
-        terminal::show_progress(&self::compiling(&compiling));
+        let mut components = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        update(&mut components, component, event);
+        terminal::show_progress(&progress_line(&components));
     }
 }
 
-/// Reports on stderr that components take long to compile, where no terminal shows
-/// progress.
+/// Reports on stderr which components take long to compile, if no terminal shows progress.
 #[derive(Default)]
 struct SlowCompilations(Mutex<RunningCompilations>);
 
 #[derive(Default)]
 struct RunningCompilations {
     components: Vec<String>,
-    /// Dropped when the last of them is compiled.
+    /// A sender that is dropped when the last component is compiled.
     running: Option<mpsc::Sender<()>>,
 }
 
 impl SlowCompilations {
     /// The time after which compilations are reported.
-    const SLOW: Duration = Duration::from_secs(2);
+    const THRESHOLD: Duration = Duration::from_secs(2);
 
     fn show(self: &Arc<Self>, component: &str, event: Compilation) {
         let mut state = self.lock();
-        match event {
-            Compilation::Started => state.components.push(component.to_owned()),
-            Compilation::Ended => state.components.retain(|other| other != component),
-        }
+        update(&mut state.components, component, event);
         if state.components.is_empty() {
             state.running = None;
         } else if state.running.is_none() {
             let (running, ended) = mpsc::channel();
             state.running = Some(running);
             let this = Arc::clone(self);
-            // Without a thread nothing is reported.
+            // If no thread can start, nothing is reported.
             let _ = thread::Builder::new().spawn(move || this.report(&ended));
         }
     }
 
-    /// Reports the components that are being compiled, unless that ends soon.
+    /// Reports the components that still compile after a while.
     fn report(&self, ended: &mpsc::Receiver<()>) {
         let start = Instant::now();
-        if ended.recv_timeout(Self::SLOW) != Err(RecvTimeoutError::Timeout) {
+        if ended.recv_timeout(Self::THRESHOLD) != Err(RecvTimeoutError::Timeout) {
             return;
         }
-        let compiling = compiling(&self.lock().components);
+        let compiling = progress_line(&self.lock().components);
         terminal::complain(format_args!("{compiling}; the cache did not have it"));
         let _ = ended.recv();
         terminal::complain(format_args!("compiled in {} s", start.elapsed().as_secs()));
@@ -481,8 +465,16 @@ impl SlowCompilations {
     }
 }
 
-/// Returns the line about components that are being compiled.
-fn compiling(components: &[String]) -> Line {
+/// Adds or removes a component of a list of those that compile.
+fn update(components: &mut Vec<String>, component: &str, event: Compilation) {
+    match event {
+        Compilation::Started => components.push(component.to_owned()),
+        Compilation::Ended => components.retain(|other| other != component),
+    }
+}
+
+/// Returns the line that names the components that compile.
+fn progress_line(components: &[String]) -> Line {
     match components {
         [] => Line::default(),
         [one] => format_line!("compiling {one}"),

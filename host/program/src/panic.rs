@@ -1,5 +1,5 @@
-//! What a panic prints: one line, in which nothing is hidden, and no backtrace. Rust's own
-//! hook prints the message as it is, with whatever a guest, a skill or a peer wrote into it.
+//! The panic message: one escaped line without a backtrace. Rust's own hook would print the
+//! message unescaped, with whatever a guest, a skill or a peer wrote into it.
 
 use std::panic::{self, PanicHookInfo};
 
@@ -7,12 +7,12 @@ use skillhost::Line;
 
 use crate::terminal::{self, format_line};
 
-/// Replaces Rust's hook in the whole process. The exit code stays 101.
+/// Replaces Rust's panic hook in this process. The exit code of a panic stays 101.
 pub fn install_hook() {
     panic::set_hook(Box::new(|info| terminal::say(&report(info))));
 }
 
-/// The start of what tokio says of a thread that it cannot start.
+/// The start of tokio's message for a thread that it cannot start.
 const NO_THREAD: &str = "OS can't spawn worker thread";
 
 fn report(info: &PanicHookInfo<'_>) -> Line {
@@ -22,11 +22,11 @@ fn report(info: &PanicHookInfo<'_>) -> Line {
             "skillhost: cannot start another thread: raise the limit of processes (`ulimit -u`)"
         );
     }
-    let place = info.location().map(ToString::to_string);
+    let location = info.location().map(ToString::to_string);
     format_line!(
         "skillhost: internal error: {} (at {}); please report it",
         terminal::shortened(message),
-        place.as_deref().unwrap_or("an unknown place")
+        location.as_deref().unwrap_or("an unknown location")
     )
 }
 
@@ -37,11 +37,11 @@ mod tests {
 
     use super::*;
 
-    /// Set in the process that panics.
+    /// The variable with the message of the process that panics.
     const PANIC: &str = "SKILLHOST_TEST_PANIC";
 
     #[test]
-    fn a_panic_prints_one_escaped_line_without_a_backtrace_and_exits_with_101() {
+    fn prints_one_escaped_line_and_exits_with_101() {
         if let Some(message) = env::var_os(PANIC) {
             install_hook();
             panic!(
@@ -51,7 +51,7 @@ mod tests {
             );
         }
         let panicked = |message| {
-            let test = "a_panic_prints_one_escaped_line_without_a_backtrace_and_exits_with_101";
+            let test = "prints_one_escaped_line_and_exits_with_101";
             let output = Command::new(env::current_exe().unwrap())
                 .args(["--exact", &format!("panic::tests::{test}"), "--nocapture"])
                 .env(PANIC, message)

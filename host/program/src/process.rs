@@ -1,5 +1,5 @@
-//! How both programs begin and end: their command lines, their descriptors, and the processes
-//! that they start of themselves.
+//! The start and end of both programs: the command line, the descriptor limit, and the helper
+//! processes that run the program itself.
 
 use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
@@ -12,23 +12,24 @@ use skillhost::internal::compile_component_confined;
 use crate::exit::Exit;
 use crate::{options, terminal};
 
-/// Parses a command line. Prints the help or the error if there is nothing to run; `tip` may
-/// add a tip to an error.
+/// Parses a command line. Prints the help or the error if there is nothing to run. `add_tip` may
+/// add a tip to the error.
 ///
 /// # Errors
 ///
-/// The exit code of a process that has nothing to run, or that finds a relative path in
-/// `SKILLHOST_CACHE`: compiled code would come from the author of the current folder.
+/// Returns the exit code if there is nothing to run, or if `SKILLHOST_CACHE` is a relative path:
+/// then compiled code would come from the author of the current folder.
 pub fn parse<T: Parser>(
     words: Vec<OsString>,
-    tip: impl FnOnce(&mut clap::Error),
+    add_tip: impl FnOnce(&mut clap::Error),
 ) -> Result<T, Exit> {
     let parsed = T::try_parse_from(&words).map_err(|error| {
-        // An agent may have chosen the words, so the error quotes them escaped.
-        let words = words.iter();
-        let words = words.map(|word| Line::new(word.to_string_lossy()).to_string());
-        let mut error = T::try_parse_from(words).err().unwrap_or(error);
-        tip(&mut error);
+        // An agent may have chosen the words, so escape them before the error quotes them.
+        let escaped = words
+            .iter()
+            .map(|word| Line::new(word.to_string_lossy()).to_string());
+        let mut error = T::try_parse_from(escaped).err().unwrap_or(error);
+        add_tip(&mut error);
         // Help goes to stdout and is no error.
         let _ = error.print();
         if error.use_stderr() {
@@ -44,31 +45,31 @@ pub fn parse<T: Parser>(
     Ok(parsed)
 }
 
-/// Raises the limit of file descriptors to its maximum, because each call needs
-/// some. The usual limit is low for programs that use `select`.
+/// Raises the limit on file descriptors to its maximum, because each call needs some. The default
+/// limit is low for programs that use `select`.
 pub fn raise_descriptor_limit() {
     let limit = rustix::process::getrlimit(Resource::Nofile);
     let raised = Rlimit {
         current: limit.maximum,
         ..limit
     };
-    // If this fails, calls have fewer descriptors.
+    // If this fails, fewer calls can run at once.
     let _ = rustix::process::setrlimit(Resource::Nofile, raised);
 }
 
-/// Compiles a component and ends, if the first argument says that another process of this
-/// program started this one for that.
+/// Compiles a component if the first argument says so, and returns the exit code. Another process
+/// of this program starts this one for that.
 pub fn compile_for_parent(first: &OsStr) -> Option<ExitCode> {
-    let is_it = first == skillhost::COMPILE_ARGUMENT;
-    is_it.then(|| end_child(compile_component_confined(skillhost_confine::confine_child)))
+    (first == skillhost::COMPILE_ARGUMENT)
+        .then(|| end_child(compile_component_confined(skillhost_confine::confine_child)))
 }
 
-/// Ends a process that another one of this program started for a task.
+/// Returns the exit code of a helper process, and prints its error.
 pub fn end_child(result: anyhow::Result<()>) -> ExitCode {
     match result {
         Ok(()) => Exit::Ok,
         Err(error) => {
-            // That one reads this and names the component.
+            // The process that started this one reads the error and names the component.
             terminal::say(&terminal::format_line!("{error:#}"));
             Exit::Failure
         }
@@ -76,7 +77,7 @@ pub fn end_child(result: anyhow::Result<()>) -> ExitCode {
     .into()
 }
 
-/// Ends the program after a verb.
+/// Returns the exit code of a verb, and prints its error.
 pub fn end(result: anyhow::Result<Exit>) -> ExitCode {
     match result {
         Ok(exit) => exit.into(),

@@ -1,8 +1,8 @@
-//! The program's stdout and stderr. Only this file prints.
+//! All printing to stdout and stderr.
 //!
-//! Text for people is made of [`Line`]s, whether it goes to a terminal, a file or a
-//! pipe. Text for a model or a program goes to a file or a pipe byte for byte, and
-//! is escaped on a terminal. A reader that goes away is no error.
+//! Text for people consists of [`Line`]s, on a terminal as in a file or a pipe. Text for a model
+//! or a program goes to a file or a pipe byte for byte, and is escaped on a terminal. A closed
+//! pipe is not an error.
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -12,14 +12,14 @@ use skillhost::Line;
 use skillhost::line::{self, is_hidden};
 use unicode_width::UnicodeWidthChar as _;
 
-/// The number of columns of a table outside a terminal.
+/// The number of columns if stdout is not a terminal.
 const DEFAULT_WIDTH: usize = 100;
 
-/// The most bytes of a message that the log or a panic shows. Guards against: a
-/// library that puts a peer's bytes into its own message.
-const LONGEST: usize = 4096;
+/// The maximum number of bytes of a message in the log or from a panic. Guards against: a library
+/// that puts a peer's bytes into its own message.
+const MAX_MESSAGE: usize = 4096;
 
-/// Makes a [`Line`] as `format!` makes a string.
+/// Creates a [`Line`] as `format!` creates a string.
 #[macro_export]
 macro_rules! format_line {
     ($($text:tt)*) => {
@@ -28,12 +28,12 @@ macro_rules! format_line {
 }
 pub use crate::format_line;
 
-/// Returns a text as a line, cut if it is long.
+/// Returns a text as a line, shortened if it is long.
 pub fn shortened(text: &str) -> Line {
-    if text.len() <= LONGEST {
+    if text.len() <= MAX_MESSAGE {
         return Line::new(text);
     }
-    format_line!("{}…", &text[..text.floor_char_boundary(LONGEST)])
+    format_line!("{}…", &text[..text.floor_char_boundary(MAX_MESSAGE)])
 }
 
 /// Prints an error or a warning as one line on stderr.
@@ -46,24 +46,22 @@ pub fn say(line: &Line) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// Replaces the line of progress on stderr, which must be
-/// [a terminal](is_watched).
+/// Replaces the progress line on stderr, which must be a [terminal](is_interactive).
 pub fn show_progress(line: &Line) {
     let _ = write!(io::stderr(), "\r\x1b[K{line}");
 }
 
-/// Returns the stream that the log goes to. `log.rs` makes its lines.
+/// Returns the stream of the log. `log.rs` formats its lines.
 pub fn log() -> io::Stderr {
     io::stderr()
 }
 
-/// Checks that stderr is a terminal.
-pub fn is_watched() -> bool {
+/// Checks whether stderr is a terminal.
+pub fn is_interactive() -> bool {
     io::stderr().is_terminal()
 }
 
-/// Says what the program waits for, and which key ends that, if a person started it
-/// on a terminal.
+/// Prints what the program waits for and which key ends that, if stdin is a terminal.
 pub fn explain_wait(what: impl Display, key: &str) {
     if io::stdin().is_terminal() {
         complain(format_args!("waiting for {what}; {key} ends it"));
@@ -80,7 +78,7 @@ pub fn print(lines: &[Line]) -> anyhow::Result<()> {
     print_or_end(lines).map(drop)
 }
 
-/// Prints lines to stdout; returns `false` if nobody reads any more.
+/// Prints lines to stdout. Returns `false` if the reader has closed the pipe.
 pub fn print_or_end(lines: &[Line]) -> anyhow::Result<bool> {
     let lines: String = lines.iter().map(|line| format!("{line}\n")).collect();
     write(&lines)
@@ -91,8 +89,8 @@ pub fn print_json(value: &Value) -> anyhow::Result<()> {
     write(&line::escape_json(&format!("{value:#}\n"))).map(drop)
 }
 
-/// Prints a text for a model or a program. On a terminal it ends with a line
-/// break, so that the shell's prompt gets a line of its own.
+/// Prints a text for a model or a program. On a terminal the text ends with a line break, so that
+/// the shell's prompt gets a line of its own.
 pub fn print_answer(text: &str) -> anyhow::Result<()> {
     if !io::stdout().is_terminal() {
         return write(text).map(drop);
@@ -101,8 +99,8 @@ pub fn print_answer(text: &str) -> anyhow::Result<()> {
     write(&(line::escape_document(text) + end)).map(drop)
 }
 
-/// Prints a line of JSON for a model or a program; returns `false` if nobody reads
-/// any more.
+/// Prints a line of JSON for a model or a program. Returns `false` if the reader has closed the
+/// pipe.
 pub fn print_json_answer(json: &str) -> anyhow::Result<bool> {
     if io::stdout().is_terminal() {
         write(&(line::escape_json(json) + "\n"))
@@ -111,7 +109,7 @@ pub fn print_json_answer(json: &str) -> anyhow::Result<bool> {
     }
 }
 
-/// Writes to stdout; returns `false` if nobody reads any more.
+/// Writes to stdout. Returns `false` if the reader has closed the pipe.
 fn write(text: &str) -> anyhow::Result<bool> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -121,13 +119,13 @@ fn write(text: &str) -> anyhow::Result<bool> {
     }
 }
 
-/// Returns a name or a path to stand beside other text. It is quoted unless it has
-/// only letters, digits, `-`, `_`, `.` and `/`, so it cannot pass for that text.
+/// Returns a name or a path for use beside other text. Quotes it unless it has only letters,
+/// digits, `-`, `_`, `.` and `/`, so that it cannot pass for that text.
 pub fn name(name: &str) -> Line {
     let is_plain = |c: char| {
         c.is_alphanumeric()
             || "-_./".contains(c)
-            // Marks on letters.
+            // Combining marks.
             || !c.is_ascii() && c.width() == Some(0)
     };
     if !name.is_empty() && name.chars().all(|c| is_plain(c) && !is_hidden(c)) {
@@ -141,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quotes_a_name_that_could_pass_for_other_text() {
+    fn quotes_names_that_could_pass_for_text() {
         for (given, shown) in [
             ("read-files_2.x", "read-files_2.x"),
             ("./skills/a", "./skills/a"),
@@ -175,8 +173,8 @@ mod tests {
                 } else if !path.ends_with("terminal.rs") {
                     files += 1;
                     let source = std::fs::read_to_string(&path).unwrap();
-                    for way in ["io::stdout", "io::stderr", "print!(", "println!("] {
-                        assert!(!source.contains(way), "{}: {way}", path.display());
+                    for printing in ["io::stdout", "io::stderr", "print!(", "println!("] {
+                        assert!(!source.contains(printing), "{}: {printing}", path.display());
                     }
                 }
             }

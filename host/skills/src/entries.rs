@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::delegate;
+use crate::broker;
 
 /// A listing in progress.
 #[derive(Debug)]
@@ -64,5 +64,5 @@ pub(crate) fn open_to_list(parent: BorrowedFd<'_>, name: &str) -> Result<OwnedFd
         let flags = flags | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         rustix::fs::openat(parent, name, flags, Mode::empty())
     };
-    delegate::opened_or_asked(open(OFlags::RDONLY), || open(OFlags::PATH))
+    broker::retry_with_broker(open(OFlags::RDONLY), || open(OFlags::PATH))
 }

@@ -18,7 +18,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::path::DecInt;
 
-use crate::delegate;
+use crate::broker;
 
 /// A folder, and the rules for everything below it.
 #[derive(Debug, Clone)]
@@ -317,7 +317,7 @@ impl UnopenedFile {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
         let name = DecInt::from_fd(self.handle.as_fd());
         let opened = rustix::fs::openat(descriptors()?, name, flags, Mode::empty());
-        let opened = delegate::opened_or_asked(opened, || Ok(self.handle))?;
+        let opened = broker::retry_with_broker(opened, || Ok(self.handle))?;
         Ok(File::from(opened))
     }
 }

@@ -12,7 +12,7 @@ compile_error!("skillhost runs on Linux: its guard opens files through /proc and
 
 pub mod text;
 
-pub mod delegate;
+pub mod broker;
 
 pub mod own_user;
 

@@ -13,7 +13,7 @@ use std::path::Path;
 use anyhow::{Context as _, bail, ensure};
 use rustix::fs::{Mode, OFlags};
 
-use crate::delegate::opened_or_asked;
+use crate::broker::retry_with_broker;
 use crate::own_user::is_own_user;
 use crate::trust::Trust;
 
@@ -21,7 +21,7 @@ use crate::trust::Trust;
 /// terminal must not become this process's own.
 pub const UNKNOWN_KIND: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY);
 
-/// Opens a regular file for reading. A confined process has it opened.
+/// Opens a regular file for reading. A confined process may ask its broker.
 ///
 /// # Errors
 ///
@@ -30,7 +30,7 @@ pub fn open(path: &Path) -> anyhow::Result<File> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | UNKNOWN_KIND;
     let opened = rustix::fs::open(path, flags, Mode::empty());
     let handle = || rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
-    let file = File::from(opened_or_asked(opened, handle).map_err(io::Error::from)?);
+    let file = File::from(retry_with_broker(opened, handle).map_err(io::Error::from)?);
     check_kind(&file.metadata()?)?;
     Ok(file)
 }

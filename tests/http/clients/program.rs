@@ -89,8 +89,8 @@ fn warns_of_unused_scopes_and_expired_clients() {
     std::io::Read::read_to_string(stderr, &mut log).unwrap();
     for line in [
         "`expires` of `[clients.old]` has passed",
-        "`reed_*` in `tools` of `[clients.old]` fits none of the tools that there are",
-        "`zebra` in `skills` of `[clients.old]` fits none of the skills that there are",
+        "`reed_*` in `tools` of `[clients.old]` matches none of the tools",
+        "`zebra` in `skills` of `[clients.old]` matches none of the skills",
     ] {
         assert!(log.contains(line), "{line}: {log}");
     }

@@ -31,7 +31,7 @@ const GROUPS: &[(&str, &str, &str, &str)] = &[
     // The suite runs the program `skillhost-author`, which cargo builds only for its own tests.
     ("suite", "--test=suite --test=author", "suite", "test"),
     ("audit", "--lib", "skillhost_audit", "lib"),
-    ("attempts", "--test=attempts", "attempts", "test"),
+    ("escapes", "--test=escapes", "escapes", "test"),
     ("confine", "--lib", "skillhost_confine", "lib"),
     ("core", "--lib", "skillhost", "lib"),
     ("sandbox", "--lib", "skillhost_sandbox", "lib"),

@@ -70,8 +70,8 @@ fn file_names(test: &str) -> Vec<String> {
     let mut modules: Vec<&str> = name.split("::").filter(|part| *part != "tests").collect();
     modules.pop();
     let path = modules.join("/");
-    if group == "attempts" {
-        return vec!["`attempts/`".to_owned()];
+    if group == "escapes" {
+        return vec!["`escapes/`".to_owned()];
     }
     if group == "suite" {
         let first = modules.first().copied().unwrap_or_default();

@@ -1,6 +1,5 @@
-//! The words after the tool's name: one JSON object, or a key and a value each,
-//! which become JSON by the tool's schema. Whether the arguments fit the tool is
-//! checked in the host.
+//! The words after the tool's name: one JSON object, or `KEY=VALUE` pairs that become JSON
+//! according to the tool's schema. The host checks whether the arguments fit the tool.
 
 use std::io::Read as _;
 
@@ -9,20 +8,20 @@ use skillhost::{CallError, MAX_ARGUMENTS, parse_arguments};
 
 use skillhost_program::terminal;
 
-/// The arguments of a call, as they are written.
+/// The arguments of a call, as the user wrote them.
 #[derive(Debug, PartialEq)]
 pub(super) enum CallArguments<'a> {
     /// JSON on stdin.
     Stdin,
-    /// JSON.
+    /// JSON in one word.
     Json(&'a str),
     /// Keys with their values.
     Pairs(Vec<(&'a str, &'a str)>),
 }
 
 impl<'a> CallArguments<'a> {
-    /// Returns the arguments that words stand for.
-    pub(super) fn of(words: &'a [String]) -> Result<Self, CallError> {
+    /// Parses the words of the command line.
+    pub(super) fn parse(words: &'a [String]) -> Result<Self, CallError> {
         match words {
             [] => return Ok(Self::Json("")),
             [word] if word == "-" => return Ok(Self::Stdin),
@@ -33,9 +32,10 @@ impl<'a> CallArguments<'a> {
         for word in words {
             let pair = word.split_once('=').filter(|_| !is_json(word));
             let Some((key, value)) = pair.filter(|(key, _)| !key.is_empty()) else {
-                let hint = match is_json(word) {
-                    true => "; JSON is one object in single quotes, and stands alone",
-                    false => "",
+                let hint = if is_json(word) {
+                    "; JSON is one object in single quotes, and stands alone"
+                } else {
+                    ""
                 };
                 return refused(format!(
                     "expected KEY=VALUE or a JSON object, but got `{}`{hint}",
@@ -50,8 +50,7 @@ impl<'a> CallArguments<'a> {
         Ok(Self::Pairs(pairs))
     }
 
-    /// Returns the arguments as JSON. The schema is the tool's, if there is such a
-    /// tool.
+    /// Returns the arguments as JSON. `schema` is the tool's, or `None` if the tool is unknown.
     pub(super) fn read(&self, schema: Option<&Map<String, Value>>) -> Result<Value, CallError> {
         let pairs = match self {
             Self::Json(text) => return parse_arguments(text),
@@ -73,7 +72,7 @@ impl<'a> CallArguments<'a> {
     }
 }
 
-/// Checks that a word can be nothing but JSON.
+/// Checks whether a word can only be JSON.
 fn is_json(word: &str) -> bool {
     word.trim_start().starts_with(['{', '[', '"'])
 }
@@ -90,7 +89,7 @@ fn read_stdin() -> Result<Value, CallError> {
     }
     match String::from_utf8(bytes) {
         Ok(text) => parse_arguments(&text),
-        // Arguments that are too long are refused as such, wherever this cut them.
+        // Let the parser refuse them as too long, even if the limit cut a character in two.
         Err(error) if error.as_bytes().len() > MAX_ARGUMENTS => {
             parse_arguments(&String::from_utf8_lossy(error.as_bytes()))
         }
@@ -98,31 +97,32 @@ fn read_stdin() -> Result<Value, CallError> {
     }
 }
 
-/// Returns a value as the type that a property's schema takes, or as a string, which
-/// the schema then takes or refuses. None for a list or an object.
+/// Returns a value in a type that a property's schema accepts, or as a string if none fits: the
+/// host then refuses it. Returns `None` if the schema accepts only lists or objects.
 fn typed(value: &str, schema: &Value) -> Option<Value> {
     let mut types = Vec::new();
     collect_types(schema, value, &mut types);
-    let takes = |kind: &str| types.contains(&kind);
-    let takes_number = takes("integer") || takes("number");
-    if takes("string") || types.is_empty() {
+    let accepts = |kind: &str| types.contains(&kind);
+    let accepts_number = accepts("integer") || accepts("number");
+    if accepts("string") || types.is_empty() {
         return Some(value.into());
     }
     let number = serde_json::from_str::<Number>(value);
     match (value.parse::<bool>(), number) {
-        (Ok(truth), _) if takes("boolean") => Some(truth.into()),
-        (_, Ok(number)) if takes_number => Some(Value::Number(number)),
-        _ if takes_number || takes("boolean") => Some(value.into()),
-        _ => (!takes("array") && !takes("object")).then(|| value.into()),
+        (Ok(boolean), _) if accepts("boolean") => Some(boolean.into()),
+        (_, Ok(number)) if accepts_number => Some(Value::Number(number)),
+        _ if accepts_number || accepts("boolean") => Some(value.into()),
+        _ => (!accepts("array") && !accepts("object")).then(|| value.into()),
     }
 }
 
-/// Collects the types that a schema takes. Where it lists strings, it takes no other.
+/// Collects the types that a schema accepts. An `enum` accepts a string only if it lists it.
 fn collect_types<'s>(schema: &'s Value, text: &str, types: &mut Vec<&'s str>) {
     let listed = schema.get("enum").and_then(Value::as_array);
-    let listed: Vec<&Value> = listed.into_iter().flatten().collect();
-    let values = listed.into_iter().chain(schema.get("const"));
-    let of_values: Vec<&str> = values
+    let value_types: Vec<&str> = listed
+        .into_iter()
+        .flatten()
+        .chain(schema.get("const"))
         .map(|value| match value {
             Value::String(listed) if listed != text => "another string",
             Value::String(_) => "string",
@@ -133,8 +133,8 @@ fn collect_types<'s>(schema: &'s Value, text: &str, types: &mut Vec<&'s str>) {
             Value::Null => "null",
         })
         .collect();
-    if !of_values.is_empty() {
-        types.extend(of_values);
+    if !value_types.is_empty() {
+        types.extend(value_types);
         return;
     }
     match schema.get("type") {
@@ -163,13 +163,13 @@ mod tests {
     fn read(words: &[&str], properties: &Value) -> Result<Value, String> {
         let words: Vec<String> = words.iter().map(ToString::to_string).collect();
         let schema = json!({ "properties": properties });
-        CallArguments::of(&words)
+        CallArguments::parse(&words)
             .and_then(|arguments| arguments.read(schema.as_object()))
             .map_err(|error| error.to_string())
     }
 
     #[test]
-    fn a_value_has_the_type_of_its_schema() {
+    fn converts_values_to_the_schema_type() {
         for (schema, value, expected) in [
             (json!({"type": "string"}), "a=b", json!("a=b")),
             (json!({"type": "string"}), "", json!("")),
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_and_an_object_need_json() {
+    fn refuses_pairs_for_lists_and_objects() {
         for schema in [
             json!({"type": "array"}),
             json!({"type": ["object", "null"]}),
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_pairs_or_one_of_them_is_json() {
+    fn parses_pairs_or_one_json_object() {
         let read = |words: &[&str]| read(words, &json!({}));
         for (words, expected) in [
             (&[][..], json!({})),

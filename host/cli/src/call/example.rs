@@ -1,28 +1,28 @@
-//! An example of a right call, made from the tool's schema, for the error about a
-//! wrong one.
+//! An example call, generated from the tool's schema and shown when the arguments are wrong.
 
 use serde_json::{Map, Value};
 use skillhost::internal::check_arguments;
 use skillhost::line::is_hidden;
 use skillhost::{Definition, Host};
 
-/// The most levels of a value in an example, and the most characters of one. Guards
-/// against: a stranger's schema, whose example nobody would read.
-const LEVELS: usize = 4;
-const LONGEST: usize = 300;
+/// The maximum nesting depth of a value in an example. Guards against: the schema of a
+/// third-party tool, whose example nobody would read.
+const MAX_DEPTH: usize = 4;
 
-/// Returns a call of a tool, to be typed into a shell. None if there is no short one
-/// that the tool's schema takes.
-pub(super) fn of_tool(host: &Host, tool: &str) -> Option<String> {
+/// The maximum number of characters of an example. Guards against the same.
+const MAX_CHARACTERS: usize = 300;
+
+/// Returns an example call to type into a shell, or `None` if no short one fits the schema.
+pub(super) fn for_tool(host: &Host, tool: &str) -> Option<String> {
     let definition = host.definition(tool)?;
     let grants = host.grants();
     let grant = grants.iter().find(|grant| grant.tool == tool);
     let mut skills = grant.into_iter().flat_map(|grant| &grant.allowed);
     let skill = skills.find(|skill| is_plain(skill));
-    of_definition(definition, skill.map_or("SKILL", String::as_str))
+    for_definition(definition, skill.map_or("SKILL", String::as_str))
 }
 
-fn of_definition(definition: &Definition, skill: &str) -> Option<String> {
+fn for_definition(definition: &Definition, skill: &str) -> Option<String> {
     let schema = &definition.input_schema;
     let rule = definition.folder.as_ref();
     let skill_property = rule.map(|rule| &rule.skill_property);
@@ -34,16 +34,16 @@ fn of_definition(definition: &Definition, skill: &str) -> Option<String> {
             name if name == skill_property => skill.into(),
             Some(name) if !required.contains(&name.as_str()) => continue,
             name if name == path_property => "SKILL.md".into(),
-            _ => sample(schema, LEVELS)?,
+            _ => sample(schema, MAX_DEPTH)?,
         };
         arguments.insert(name.clone(), value);
     }
     let example = format!("skillhost call {}{}", definition.name, words(&arguments)?);
     let fits = matches!(check_arguments(schema, Value::Object(arguments)), Ok(Ok(_)));
-    (fits && example.chars().count() <= LONGEST).then_some(example)
+    (fits && example.chars().count() <= MAX_CHARACTERS).then_some(example)
 }
 
-/// Returns arguments as words for a shell: pairs if they can be, else JSON.
+/// Returns arguments as words for a shell: pairs if possible, else JSON.
 fn words(arguments: &Map<String, Value>) -> Option<String> {
     let pair = |(name, value): (&String, &Value)| {
         let value = match value {
@@ -51,27 +51,32 @@ fn words(arguments: &Map<String, Value>) -> Option<String> {
             Value::Number(_) | Value::Bool(_) => value.to_string(),
             _ => return None,
         };
-        let starts_a_pair = !name.trim_start().starts_with(['-', '{', '[', '"']);
-        let is_key = starts_a_pair && !name.is_empty() && !name.contains('=');
+        let looks_like_option_or_json = name.trim_start().starts_with(['-', '{', '[', '"']);
+        let is_key = !looks_like_option_or_json && !name.is_empty() && !name.contains('=');
         is_key.then(|| format!("{name}={value}"))
     };
     let pairs: Option<Vec<String>> = arguments.iter().map(pair).collect();
     let words = pairs.unwrap_or_else(|| vec![Value::Object(arguments.clone()).to_string()]);
-    let quoted = words.iter().map(|word| Some(format!(" {}", quoted(word)?)));
-    quoted.collect()
+    words
+        .iter()
+        .map(|word| Some(format!(" {}", shell_quoted(word)?)))
+        .collect()
 }
 
-/// Returns a value that a schema may take.
-fn sample(schema: &Value, levels: usize) -> Option<Value> {
-    let levels = levels.checked_sub(1)?;
+/// Returns a value that a schema may accept, or `None` beyond this depth.
+fn sample(schema: &Value, depth: usize) -> Option<Value> {
+    let depth = depth.checked_sub(1)?;
     let value = |key: &str| schema.get(key).cloned();
     let first = |key: &str| schema.get(key)?.as_array()?.first().cloned();
-    let given = first("examples").or_else(|| value("default"));
-    if let Some(given) = given.or_else(|| value("const")).or_else(|| first("enum")) {
-        return Some(given);
+    let declared = first("examples")
+        .or_else(|| value("default"))
+        .or_else(|| value("const"))
+        .or_else(|| first("enum"));
+    if declared.is_some() {
+        return declared;
     }
     if let Some(choice) = first("anyOf").or_else(|| first("oneOf")) {
-        return sample(&choice, levels);
+        return sample(&choice, depth);
     }
     let kind = match schema.get("type") {
         Some(Value::Array(kinds)) => kinds.first()?.as_str()?,
@@ -83,13 +88,13 @@ fn sample(schema: &Value, levels: usize) -> Option<Value> {
         "boolean" => true.into(),
         "array" => {
             let items = schema.get("items").unwrap_or(&Value::Null);
-            vec![sample(items, levels)?].into()
+            vec![sample(items, depth)?].into()
         }
         "object" => {
             let schema = schema.as_object()?;
             let required = required(schema);
             let named = properties(schema).filter(|(name, _)| required.contains(&name.as_str()));
-            let sampled = named.map(|(name, schema)| Some((name.clone(), sample(schema, levels)?)));
+            let sampled = named.map(|(name, schema)| Some((name.clone(), sample(schema, depth)?)));
             Value::Object(sampled.collect::<Option<_>>()?)
         }
         "null" => Value::Null,
@@ -105,12 +110,15 @@ fn properties(schema: &Map<String, Value>) -> impl Iterator<Item = (&String, &Va
 /// Returns the names of the required properties.
 fn required(schema: &Map<String, Value>) -> Vec<&str> {
     let required = schema.get("required").and_then(Value::as_array);
-    let required = required.into_iter().flatten();
-    required.filter_map(Value::as_str).collect()
+    required
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect()
 }
 
-/// Returns a word as a shell takes it. None if a person could not copy it.
-fn quoted(word: &str) -> Option<String> {
+/// Returns a word quoted for a shell, or `None` if it has characters that nobody could type.
+fn shell_quoted(word: &str) -> Option<String> {
     if is_plain(word) {
         return Some(word.to_owned());
     }
@@ -118,7 +126,7 @@ fn quoted(word: &str) -> Option<String> {
     is_visible.then(|| format!("'{}'", word.replace('\'', r"'\''")))
 }
 
-/// Checks that a shell takes a word as it is.
+/// Checks whether a word needs no quotes in a shell.
 fn is_plain(word: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_./:,@%+=-".contains(&byte);
     !word.is_empty() && word.bytes().all(is_plain)

@@ -1,5 +1,5 @@
-//! `--output-dir`: the files that a call made or changed, written into a new folder.
-//! Nothing is ever written over, and no link is followed.
+//! `--output-dir`: writes the files that a call made or changed into a new folder. Overwrites no
+//! file and follows no symlink.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -10,48 +10,50 @@ use anyhow::{Context as _, bail};
 use cap_std::fs::Dir;
 use rustix::fs::OFlags;
 use skillhost::OutputFiles;
-use skillhost_confine::broker::Broker;
+use skillhost_confine::broker::BrokerClient;
 
 use skillhost_program::terminal::{self, format_line};
 
-/// Checks before the call that the folder can be made: a call may take long.
+/// Checks that the folder does not exist yet. This runs before the call, which may take long.
 pub(super) fn check(folder: &Path) -> anyhow::Result<()> {
     match folder.symlink_metadata() {
         Ok(_) => bail!(
-            "`--output-dir {}` is there already: name a new folder, nothing is written over",
+            "`--output-dir {}` exists already; name a new folder: no file is overwritten",
             folder.display()
         ),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(cannot_make(error, folder)),
+        Err(error) => Err(creation_error(error, folder)),
     }
 }
 
-/// Writes the files into a new folder, and says which. Returns `false` if the answer
-/// had no room for all.
+/// Writes the files into a new folder, and prints their names. Returns `false` if the answer was
+/// too small for all of them.
 pub(super) fn write(
     files: &OutputFiles,
     folder: &Path,
-    broker: Option<&Broker>,
+    broker: Option<&BrokerClient>,
 ) -> anyhow::Result<bool> {
     let opened = match broker {
-        Some(broker) => broker.make_output().map(|()| NewFolder::Outside(broker)),
-        None => make(folder).map(NewFolder::Here),
+        Some(broker) => broker
+            .create_output_folder()
+            .map(|()| OutputDir::Brokered(broker)),
+        None => create(folder).map(OutputDir::Direct),
     };
-    let opened = opened.map_err(|error| cannot_make(error, folder))?;
+    let output_dir = opened.map_err(|error| creation_error(error, folder))?;
     let mut complete = true;
     for file in &files.files {
         let shown = terminal::name(&file.path);
         let written = file
             .bytes
             .as_ref()
-            .map(|bytes| opened.put(&file.path, bytes));
+            .map(|bytes| output_dir.write_file(&file.path, bytes));
         match written {
             Some(Ok(())) => terminal::say(&format_line!("wrote {shown} ({} bytes)", file.size)),
             None => {
                 complete = false;
                 terminal::complain(format_args!(
-                    "{shown} ({} bytes) is not written: the answer has no room for it; \
-                     `output_file_bytes` in the tool's limits gives more",
+                    "{shown} ({} bytes) is not written: the answer is too small for it; raise \
+                     `output_file_bytes` in the tool's limits",
                     file.size
                 ));
             }
@@ -59,7 +61,7 @@ pub(super) fn write(
                 let folder = folder.display().to_string();
                 return Err(error).with_context(|| {
                     format!(
-                        "cannot write all of {shown} into `{folder}`; files before it are written"
+                        "cannot write all of {shown} into `{folder}`; the files before it are written"
                     )
                 });
             }
@@ -69,7 +71,7 @@ pub(super) fn write(
     if unlisted > 0 {
         complete = false;
         terminal::complain(format_args!(
-            "{unlisted} more files are not written: `output_files` in the tool's limits gives more"
+            "{unlisted} more files are not written: raise `output_files` in the tool's limits"
         ));
     }
     if files.total == 0 {
@@ -78,25 +80,25 @@ pub(super) fn write(
     Ok(complete)
 }
 
-/// The folder, and who may write in it.
-enum NewFolder<'a> {
-    Here(Dir),
-    /// This process is confined.
-    Outside(&'a Broker),
+/// The new folder, and the process that writes in it.
+enum OutputDir<'a> {
+    /// This process writes.
+    Direct(Dir),
+    /// The broker creates the files, because this process is confined.
+    Brokered(&'a BrokerClient),
 }
 
-impl NewFolder<'_> {
-    fn put(&self, path: &str, bytes: &[u8]) -> io::Result<()> {
+impl OutputDir<'_> {
+    fn write_file(&self, path: &str, bytes: &[u8]) -> io::Result<()> {
         match self {
-            Self::Here(folder) => put(folder, path, bytes),
-            Self::Outside(broker) => File::from(broker.create_output(path)?).write_all(bytes),
+            Self::Direct(folder) => write_file(folder, path, bytes),
+            Self::Brokered(broker) => File::from(broker.create_output_file(path)?).write_all(bytes),
         }
     }
 }
 
-/// Makes the folder and opens it, without following a link that somebody puts in its
-/// place.
-fn make(folder: &Path) -> io::Result<Dir> {
+/// Creates and opens the folder. Follows no symlink that somebody may put in its place.
+fn create(folder: &Path) -> io::Result<Dir> {
     DirBuilder::new().create(folder)?;
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW;
     let opened = OpenOptions::new()
@@ -106,8 +108,8 @@ fn make(folder: &Path) -> io::Result<Dir> {
     Ok(Dir::from_std_file(opened))
 }
 
-/// Writes a new file. The folder's handle keeps each path inside.
-fn put(folder: &Dir, path: &str, bytes: &[u8]) -> io::Result<()> {
+/// Writes a new file. The handle of the folder confines every path to the folder.
+fn write_file(folder: &Dir, path: &str, bytes: &[u8]) -> io::Result<()> {
     if let Some((parent, _)) = path.rsplit_once('/') {
         folder.create_dir_all(parent)?;
     }
@@ -116,9 +118,9 @@ fn put(folder: &Dir, path: &str, bytes: &[u8]) -> io::Result<()> {
     file.write_all(bytes)
 }
 
-fn cannot_make(error: io::Error, folder: &Path) -> anyhow::Error {
-    let made = format!("cannot make the folder `{}`", folder.display());
-    anyhow::Error::from(error).context(made)
+fn creation_error(error: io::Error, folder: &Path) -> anyhow::Error {
+    let message = format!("cannot create the folder `{}`", folder.display());
+    anyhow::Error::from(error).context(message)
 }
 
 #[cfg(test)]
@@ -128,37 +130,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_that_is_there_in_any_form_is_refused() {
+    fn refuses_paths_that_exist() {
         let base = tempfile::tempdir().unwrap();
-        let there = base.path().join("there");
-        std::fs::create_dir(&there).unwrap();
+        std::fs::create_dir(base.path().join("there")).unwrap();
         symlink("there", base.path().join("link")).unwrap();
         symlink("nothing", base.path().join("dangling")).unwrap();
         std::fs::write(base.path().join("file"), "").unwrap();
         for name in ["there", "link", "dangling", "file"] {
             let folder = base.path().join(name);
             let error = format!("{:#}", check(&folder).unwrap_err());
-            assert!(error.contains("is there already"), "{name}: {error}");
-            // Also if it comes between the check and the call's end.
-            assert!(make(&folder).is_err(), "{name}");
+            assert!(error.contains("exists already"), "{name}: {error}");
+            // Also if it appears between the check and the end of the call.
+            assert!(create(&folder).is_err(), "{name}");
         }
         assert!(!base.path().join("nothing").exists());
         assert!(check(&base.path().join("none")).is_ok());
         assert!(check(&base.path().join("file/none")).is_err());
-        assert!(make(&base.path().join("none/deep")).is_err());
+        assert!(create(&base.path().join("none/deep")).is_err());
     }
 
     #[test]
-    fn no_path_leads_out_and_no_link_is_followed() {
+    fn refuses_paths_and_symlinks_that_lead_out() {
         let base = tempfile::tempdir().unwrap();
-        let folder = make(&base.path().join("out")).unwrap();
+        let folder = create(&base.path().join("out")).unwrap();
         symlink("../stolen", base.path().join("out/link")).unwrap();
         symlink("..", base.path().join("out/up")).unwrap();
         std::fs::write(base.path().join("out/old"), "old").unwrap();
         for path in ["../x", "/tmp/x", "link", "up/x", "old", "old/x", ""] {
-            assert!(put(&folder, path, b"new").is_err(), "{path}");
+            assert!(write_file(&folder, path, b"new").is_err(), "{path}");
         }
-        assert!(put(&folder, "a/b/new", b"new").is_ok());
+        assert!(write_file(&folder, "a/b/new", b"new").is_ok());
         let names = |path: &str| {
             let entries = std::fs::read_dir(base.path().join(path)).unwrap();
             entries.count()

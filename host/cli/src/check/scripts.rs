@@ -1,5 +1,5 @@
-//! What a loaded runner says about the scripts of a skill. The host parses no scripts: it asks
-//! the tool `check_skill_scripts`, whichever component defines it.
+//! The report of a script runner on the scripts of a skill. The host does not parse scripts: it
+//! calls the tool `check_skill_scripts` of a loaded component.
 
 use serde::Deserialize as _;
 use serde_json::{Value, json};
@@ -10,25 +10,25 @@ use skillhost::{Host, Line};
 use skillhost_program::options::CommonOptions;
 use skillhost_program::terminal::{self, format_line};
 
-/// The tool that is asked.
+/// The name of the tool that checks scripts.
 const TOOL: &str = "check_skill_scripts";
 
-/// A host that has the tool.
+/// A host with the tool that checks scripts.
 pub(super) struct ScriptChecker {
     host: Host,
 }
 
-/// The tool's answer on the scripts of a skill.
+/// The tool's report on the scripts of one skill.
 pub(super) struct ScriptReport(Value);
 
 impl ScriptChecker {
-    /// Loads the configured components. Returns none if there are none, none has the tool, or
-    /// they cannot be loaded, which is not what `check` is about.
+    /// Loads the configured components. Returns `None` if none of them has the tool, or if they
+    /// cannot be loaded: `check` reports that, and still checks the skills.
     pub(super) async fn load(options: &CommonOptions, mut config: Config) -> Option<Self> {
         if config.tools.is_empty() {
             return None;
         }
-        match options.host_of_one_call(&mut config).await {
+        match options.build_one_call_host(&mut config).await {
             Ok(host) => host.definition(TOOL).is_some().then_some(Self { host }),
             Err(error) => {
                 terminal::complain(format_args!("scripts are not checked: {error:#}"));
@@ -37,7 +37,8 @@ impl ScriptChecker {
         }
     }
 
-    /// Asks about a skill. Complains if the tool may not read it, or fails.
+    /// Returns the report on a skill. Prints a message and returns `None` if the tool fails or may
+    /// not read the skill.
     pub(super) async fn report(&self, skill: &str) -> Option<ScriptReport> {
         match self.host.call(TOOL, json!({ "skill_name": skill })).await {
             Ok(output) => Some(ScriptReport(output.record()["scripts"].clone())),
@@ -54,20 +55,21 @@ impl ScriptChecker {
 }
 
 impl ScriptReport {
-    /// Returns the answer for programs.
+    /// Returns the report as JSON for programs.
     pub(super) fn record(&self) -> &Value {
         &self.0
     }
 
-    /// Returns the answer for people: a line for each script, and one for each reason. No
-    /// name of a file can begin a line, or pass for a verdict.
+    /// Returns the report as lines for people: one for each script and each reason. Quoting keeps
+    /// a file name from starting a line or passing for a verdict.
     pub(super) fn lines(&self) -> Vec<Line> {
         let mut lines = Vec::new();
         for script in Vec::<JudgedScript>::deserialize(&self.0).unwrap_or_default() {
             let path = terminal::name(&script.script);
-            lines.push(match script.description.is_empty() {
-                true => format_line!("{path}: {}", script.verdict),
-                false => format_line!("{path}: {} - {}", script.verdict, script.description),
+            lines.push(if script.description.is_empty() {
+                format_line!("{path}: {}", script.verdict)
+            } else {
+                format_line!("{path}: {} - {}", script.verdict, script.description)
             });
             for reason in &script.reasons {
                 let place = match (reason.path == script.script, reason.line) {
@@ -78,8 +80,10 @@ impl ScriptReport {
                         format_line!("{}, line {line}: ", terminal::name(&reason.path))
                     }
                 };
-                let instead = reason.instead.as_deref().filter(|text| !text.is_empty());
-                let instead = instead.map_or_else(Line::default, |text| format_line!(": {text}"));
+                let instead = match reason.instead.as_deref() {
+                    Some(text) if !text.is_empty() => format_line!(": {text}"),
+                    _ => Line::default(),
+                };
                 lines.push(format_line!("  {place}{}{instead}", reason.needs));
             }
         }

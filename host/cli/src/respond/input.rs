@@ -1,18 +1,19 @@
-//! Reads messages from a stream of bytes: one message over several lines, as
-//! programs print it, or one per line. The first line decides: it is a whole JSON
-//! value, or the beginning of one. So a bad line spoils no other.
+//! Reads messages from a stream of bytes: one message over several lines, or one per line.
+//!
+//! The first line decides: either it is the start of a JSON value that continues, or each line is
+//! a message of its own. So an invalid line does not affect other lines.
 
 use std::io::{self, BufRead, Read as _};
 
 use serde::de::IgnoredAny;
 use skillhost::exchange::{MAX_MESSAGE, MessageError};
 
-/// An iterator over the messages of a stream.
+/// A reader of the messages of a stream.
 pub(super) struct MessageReader<R> {
     input: R,
-    /// Number of lines read.
+    /// The number of lines read.
     line: usize,
-    /// A line that is not blank was read.
+    /// True once a line that is not blank was read.
     started: bool,
 }
 
@@ -25,7 +26,7 @@ impl<R: BufRead> MessageReader<R> {
         }
     }
 
-    /// Returns the next message and the line on which it begins.
+    /// Returns the next message with the number of its first line, or `None` at the end.
     pub(super) fn next(&mut self) -> io::Result<Option<(usize, Result<String, MessageError>)>> {
         loop {
             let Some(line) = self.line()? else {
@@ -42,22 +43,23 @@ impl<R: BufRead> MessageReader<R> {
             if text.trim_ascii().is_empty() {
                 continue;
             }
-            if !std::mem::replace(&mut self.started, true) && is_beginning(&text) {
+            if !std::mem::replace(&mut self.started, true) && is_incomplete_json(&text) {
                 let left = (MAX_MESSAGE + 1).saturating_sub(text.len()) as u64;
                 self.input.by_ref().take(left).read_to_end(&mut text)?;
                 if text.len() > MAX_MESSAGE {
-                    // No message begins in the rest.
+                    // The rest belongs to this message.
                     io::copy(&mut self.input, &mut io::sink())?;
                     return Ok(Some((number, Err(MessageError::TooLarge))));
                 }
             }
-            let text = String::from_utf8(text);
-            let text = text.map_err(|_| MessageError::NotJson("it is not UTF-8".to_owned()));
-            return Ok(Some((number, text)));
+            let message = String::from_utf8(text)
+                .map_err(|_| MessageError::NotJson("it is not UTF-8".to_owned()));
+            return Ok(Some((number, message)));
         }
     }
 
-    /// Returns the next line, or `Some(None)` if it is larger than a message may be.
+    /// Returns the next line, or `Some(None)` if it is larger than a message may be. Returns `None`
+    /// at the end.
     fn line(&mut self) -> io::Result<Option<Option<Vec<u8>>>> {
         let mut line = Vec::new();
         let mut limited = self.input.by_ref().take(MAX_MESSAGE as u64 + 1);
@@ -73,9 +75,9 @@ impl<R: BufRead> MessageReader<R> {
     }
 }
 
-/// Checks that a JSON value begins in this line and ends in a later one. No string
-/// continues on the next line.
-fn is_beginning(line: &[u8]) -> bool {
+/// Checks whether a line is the start of a JSON value that ends in a later line. A JSON string
+/// cannot continue on the next line.
+fn is_incomplete_json(line: &[u8]) -> bool {
     let mut in_string = false;
     let mut bytes = line.iter();
     while let Some(byte) = bytes.next() {
@@ -87,8 +89,8 @@ fn is_beginning(line: &[u8]) -> bool {
             _ => {}
         }
     }
-    let whole = serde_json::from_slice::<IgnoredAny>(line);
-    !in_string && whole.is_err_and(|error| error.is_eof())
+    let parsed = serde_json::from_slice::<IgnoredAny>(line);
+    !in_string && parsed.is_err_and(|error| error.is_eof())
 }
 
 #[cfg(test)]
@@ -101,13 +103,14 @@ mod tests {
     }
 
     fn texts(input: &[u8]) -> Vec<(usize, String)> {
-        let read = read(input).into_iter();
-        read.map(|(line, text)| (line, text.unwrap().trim_end().to_owned()))
+        read(input)
+            .into_iter()
+            .map(|(line, text)| (line, text.unwrap().trim_end().to_owned()))
             .collect()
     }
 
     #[test]
-    fn the_first_line_decides_whether_each_line_is_a_message() {
+    fn first_line_decides_whether_each_line_is_a_message() {
         for (input, messages) in [
             ("", vec![]),
             ("\n \r\n", vec![]),
@@ -116,7 +119,7 @@ mod tests {
             ("\n{}\r\n\n[1]\n", vec![(2, "{}"), (4, "[1]")]),
             ("{\n \"a\": 1\n}\n", vec![(1, "{\n \"a\": 1\n}")]),
             ("{\"a\": [\n{}\n{}\n", vec![(1, "{\"a\": [\n{}\n{}")]),
-            // A bad line is a line of its own.
+            // An invalid line affects no other line.
             ("x\n{}\n", vec![(1, "x"), (2, "{}")]),
             ("{\"a\": \"b\n{}\n", vec![(1, "{\"a\": \"b"), (2, "{}")]),
             ("{\"a\\\"\": \"\n{}", vec![(1, "{\"a\\\"\": \""), (2, "{}")]),
@@ -131,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_the_next_line_after_the_largest_message() {
+    fn reads_on_after_the_largest_message() {
         for end in ["\n", "\r\n"] {
             let mut input = b"1".to_vec();
             input.resize(MAX_MESSAGE + 1 - end.len(), b' ');
@@ -142,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn skips_a_line_that_is_too_long_and_reads_the_next() {
+    fn skips_too_long_lines() {
         let mut input = vec![b' '; MAX_MESSAGE + 10];
         input.extend(b"\n{}\n");
         assert_eq!(
@@ -155,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_a_line_that_is_not_utf_8_and_reads_the_next() {
+    fn reports_lines_that_are_not_utf8() {
         let read = read(b"{}\n\"\xff\"\n{}");
         assert!(matches!(&read[1], (2, Err(MessageError::NotJson(_)))));
         assert_eq!(read[2], (3, Ok("{}".to_owned())));

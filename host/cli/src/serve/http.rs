@@ -1,5 +1,5 @@
-//! `skillhost serve --http ADDR`: sets up the server over HTTP from options,
-//! configuration and environment.
+//! `skillhost serve --http ADDR`: sets up the HTTP server from options, configuration and
+//! environment.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use skillhost_program::exit::Exit;
 use skillhost_program::options::{self, TOKEN_VARIABLE, report_problems};
 use skillhost_program::terminal::{self, format_line};
 
-/// Options of the server; the others are keys of `[http]`.
+/// Options of the HTTP server. Its other settings are keys of `[http]`.
 #[derive(Args, Default)]
 pub(crate) struct HttpArguments {
     /// Serve over HTTP at this address, such as localhost:8080 or
@@ -47,7 +47,7 @@ pub(crate) struct HttpArguments {
     allow_origin: Vec<String>,
 }
 
-/// The address of a server.
+/// The address that a server listens on.
 #[derive(Clone)]
 pub(crate) enum HttpAddress {
     /// Both loopback addresses, with this port.
@@ -86,17 +86,59 @@ impl FromStr for HttpAddress {
 /// A server whose sockets are bound.
 pub(crate) struct ReadyHttp {
     options: HttpOptions,
-    /// The files of its TLS.
+    /// The certificate and key files of TLS.
     tls_files: Option<TlsFiles>,
-    /// The files with keys of issuers.
+    /// The files with issuers' keys.
     key_files: Vec<PathBuf>,
-    /// The clients, as configured.
+    /// The configured clients.
     clients: Vec<ClientConfig>,
+    bound: BoundSockets,
+}
+
+/// The bound sockets of a server.
+struct BoundSockets {
     sockets: Sockets,
-    /// The path of a Unix socket, and its file.
-    socket: Option<(PathBuf, SocketFile)>,
-    /// The address, as clients name it.
-    shown: String,
+    /// The path and the file of the Unix socket.
+    unix: Option<(PathBuf, SocketFile)>,
+    /// The address in the form that clients use.
+    shown_address: String,
+}
+
+impl BoundSockets {
+    /// Checks that the options allow the address, and binds it.
+    fn bind(address: &HttpAddress, options: &HttpOptions, config: &Config) -> anyhow::Result<Self> {
+        let scheme = if options.tls.is_some() {
+            "https"
+        } else {
+            "http"
+        };
+        let mut unix = None;
+        let (sockets, shown_address) = match address {
+            HttpAddress::Localhost(port) => {
+                let sockets = Sockets::bind_localhost(*port)?;
+                let port = sockets.address().map_or(*port, |address| address.port());
+                (sockets, format!("{scheme}://localhost:{port}/mcp"))
+            }
+            HttpAddress::Socket(address) => {
+                Server::check(*address, options)?;
+                let sockets = Sockets::bind(*address)?;
+                let shown_address = format!("{scheme}://{sockets}/mcp");
+                (sockets, shown_address)
+            }
+            HttpAddress::Unix(path) => {
+                Server::check_unix(path, options)?;
+                let sockets = Sockets::bind_unix(path, config.http.socket_mode.bits())?;
+                unix = Some((path.clone(), SocketFile::open(path)?));
+                let shown_address = sockets.to_string();
+                (sockets, shown_address)
+            }
+        };
+        Ok(Self {
+            sockets,
+            unix,
+            shown_address,
+        })
+    }
 }
 
 impl HttpArguments {
@@ -109,9 +151,13 @@ impl HttpArguments {
     ) -> anyhow::Result<ReadyHttp> {
         let program = options::program().context("this program has no path")?;
         let resource = config.http.resource.as_deref().unwrap_or_default();
-        let clients = Clients::read(&config.clients, trust)?;
-        let issuers = &config.issuers;
-        let clients = clients.with_issuers(&config.clients, issuers, resource, &program, trust)?;
+        let clients = Clients::read(&config.clients, trust)?.with_issuers(
+            &config.clients,
+            &config.issuers,
+            resource,
+            &program,
+            trust,
+        )?;
         for warning in Clients::warnings(&config.clients) {
             terminal::complain(warning);
         }
@@ -119,54 +165,20 @@ impl HttpArguments {
         let mut options = self.options(config.http.clone(), clients, trust)?;
         let tls = tls_files.clone().map(|files| Tls::read(files, trust));
         options.tls = tls.transpose()?.map(Arc::new);
-        let scheme = if options.tls.is_some() {
-            "https"
-        } else {
-            "http"
-        };
-        let mut socket = None;
-        let (sockets, shown) = match &address {
-            HttpAddress::Localhost(port) => {
-                let sockets = Sockets::bind_localhost(*port)?;
-                let port = sockets.address().map_or(*port, |address| address.port());
-                (sockets, format!("{scheme}://localhost:{port}/mcp"))
-            }
-            HttpAddress::Socket(address) => {
-                Server::check(*address, &options)?;
-                let sockets = Sockets::bind(*address)?;
-                let shown = format!("{scheme}://{sockets}/mcp");
-                (sockets, shown)
-            }
-            HttpAddress::Unix(path) => {
-                Server::check_unix(path, &options)?;
-                let sockets = Sockets::bind_unix(path, config.http.socket_mode.bits())?;
-                socket = Some((path.clone(), SocketFile::at(path)?));
-                let shown = sockets.to_string();
-                (sockets, shown)
-            }
-        };
-        let has_client_ca = tls_files.iter().any(|files| files.client_ca.is_some());
+        let bound = BoundSockets::bind(&address, &options, config)?;
         for warning in unreachable_users(config, &address) {
             terminal::complain(warning);
         }
-        for client in &config.clients {
-            if !client.certificate_names.is_empty() && !has_client_ca {
-                terminal::complain(format_args!(
-                    "{}: `certificate_names` of `{}`: no certificate is asked for without \
-                     `tls_client_ca` in `[http]`",
-                    client.place,
-                    client.table()
-                ));
-            }
+        let has_client_ca = tls_files.iter().any(|files| files.client_ca.is_some());
+        if !has_client_ca {
+            warn_of_unused_certificate_names(config);
         }
         Ok(ReadyHttp {
             options,
             tls_files,
             key_files: key_files(config),
             clients: config.clients.clone(),
-            sockets,
-            socket,
-            shown,
+            bound,
         })
     }
 
@@ -188,15 +200,12 @@ impl HttpArguments {
         Ok(options)
     }
 
-    /// Returns the files of TLS. Options replace what is configured, both at once.
+    /// Returns the files of TLS. The two options replace both configured files.
     fn tls_files(&self, configured: &config::Http) -> anyhow::Result<Option<TlsFiles>> {
-        let path = |configured: &Option<ConfiguredPath>| {
-            let configured = configured.as_ref();
-            configured.map(|configured| configured.path.clone())
-        };
+        let path = |file: &Option<ConfiguredPath>| file.as_ref().map(|file| file.path.clone());
         let (certificate, key) = match (&self.tls_cert, &self.tls_key) {
             (None, None) => (path(&configured.tls_cert), path(&configured.tls_key)),
-            given => (given.0.clone(), given.1.clone()),
+            (certificate, key) => (certificate.clone(), key.clone()),
         };
         let client_ca = path(&configured.tls_client_ca);
         match (certificate, key) {
@@ -212,26 +221,26 @@ impl HttpArguments {
         }
     }
 
-    /// Returns the token. Two of them are an error: a guess could take the wrong
-    /// one.
+    /// Returns the token, or an error if a file and the environment both hold one.
     fn token(&self, configured: &config::Http, trust: &Trust) -> anyhow::Result<Option<Token>> {
-        let named = configured.token_file.as_ref();
-        let file = match (&self.token_file, named) {
+        let file = match (&self.token_file, &configured.token_file) {
             (Some(file), _) => Some((file, "`--token-file`")),
-            (None, Some(located)) => Some((&located.path, located.place.as_str())),
+            (None, Some(configured)) => Some((&configured.path, configured.place.as_str())),
             (None, None) => None,
         };
         match (file, options::token()) {
             (Some((_, place)), Some(_)) => {
-                bail!("{place}: `{TOKEN_VARIABLE}` holds a token, too; remove one of the two")
+                bail!("{place}: `{TOKEN_VARIABLE}` also holds a token; remove one of the two")
             }
             (Some((file, place)), None) => {
                 let token = Token::read(file, trust);
                 token.context(place.to_owned()).map(Some)
             }
             (None, Some(text)) => {
-                let text = text.to_str().context("it is not UTF-8");
-                let token = text.and_then(Token::new);
+                let token = text
+                    .to_str()
+                    .context("it is not UTF-8")
+                    .and_then(Token::new);
                 token.context(format!("`{TOKEN_VARIABLE}`")).map(Some)
             }
             (None, None) => Ok(None),
@@ -242,118 +251,148 @@ impl HttpArguments {
 impl ReadyHttp {
     /// Returns the files that are read again when they change.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
-        let files = self.tls_files.iter().flat_map(TlsFiles::paths);
-        let files = files.map(Path::to_owned);
-        files.chain(self.key_files.iter().cloned()).collect()
+        let tls_files = self.tls_files.iter().flat_map(TlsFiles::paths);
+        tls_files
+            .map(Path::to_owned)
+            .chain(self.key_files.iter().cloned())
+            .collect()
     }
 
-    /// Returns the path of the Unix socket, if it listens on one.
+    /// Returns the path of the Unix socket, or `None` if the server listens on none.
     pub(crate) fn socket(&self) -> Option<&Path> {
-        self.socket.as_ref().map(|(path, _)| &**path)
+        self.bound.unix.as_ref().map(|(path, _)| &**path)
     }
 
+    /// Serves until a signal ends the server.
     pub(crate) async fn execute(self, builder: HostBuilder) -> anyhow::Result<Exit> {
         let metrics = Arc::<Metrics>::default();
         let builder = builder.observer(metrics.clone());
         let shutdown = Shutdown::on_signals()?;
-        let Self {
-            options,
-            clients,
+        let BoundSockets {
             sockets,
-            socket,
-            shown,
-            ..
-        } = self;
-        let server = Server::from_sockets(sockets, options).await?;
-        memory::give_back_large_blocks();
-        tokio::spawn(memory::give_back_when_quiet(server.quiet()));
+            unix,
+            shown_address,
+        } = self.bound;
+        let server = Server::from_sockets(sockets, self.options).await?;
+        memory::release_large_blocks();
+        tokio::spawn(memory::release_when_quiet(server.quiet()));
         let live = Arc::new(LiveHost::new(builder));
         let _watching = live
             .watch()
             .inspect_err(|error| tracing::warn!("{error:#}"));
-        let (occupied, answering, ending) = (live.clone(), live.clone(), live.clone());
-        let server = match live.is_watched() {
-            true => server.changes(live.changes()),
-            false => server,
-        };
-        let served = server
-            .metrics(Arc::clone(&metrics))
-            .occupancy(move || {
-                metrics.set_folders(occupied.folder_counts());
-                let host = occupied.loaded().filter(Host::is_complete);
-                host.map(|host| host.occupancy())
-            })
-            .serve(move || Ok(Handler::new(Arc::clone(&answering))), &shutdown);
-        let asked = shutdown.clone();
-        tokio::spawn(async move {
-            asked.requested().await;
-            ending.close();
-        });
-        // The server has listened since its start. Whoever reads the address may rely on its
+        let served = serve(server, &live, metrics, &shutdown);
+        close_on_shutdown(&live, &shutdown);
+        // The sockets have listened since the start. Once the address is printed, the server
         // answers.
         let announced = async {
             live.serving().await;
-            terminal::print(&[format_line!("{shown}")])?;
+            terminal::print(&[format_line!("{shown_address}")])?;
             terminal::explain_wait("MCP clients at this address", "Ctrl-C");
             Ok(())
         };
         tokio::pin!(served);
-        // As over stdin, an early client waits for the tools.
-        let broken_off = tokio::select! {
-            broken_off = &mut served => {
-                // The server may end before the other branch reports the problems.
+        // As over stdio, an early client waits for the tools.
+        let aborted = tokio::select! {
+            aborted = &mut served => {
+                // The server may end before the other branch reports problems.
                 if let Some(host) = live.loaded() {
                     report_problems(&host);
-                    report_scopes(&host, &clients);
+                    report_scopes(&host, &self.clients);
                 }
-                broken_off
+                aborted
             }
             loaded = async { tokio::try_join!(live.load(), announced) } => {
                 let (host, ()) = loaded?;
                 report_problems(&host);
-                report_scopes(&host, &clients);
+                report_scopes(&host, &self.clients);
                 served.await
             }
         };
-        drop(socket);
+        drop(unix);
         live.stop().await;
-        if broken_off > 0 {
-            tracing::warn!("{broken_off} connections were broken off with requests in flight");
+        if aborted > 0 {
+            tracing::warn!("aborted {aborted} connections with requests in flight");
         }
         Ok(Exit::Ok)
     }
 }
 
-/// Returns the files with keys of issuers.
+/// Serves the host until the shutdown. Returns the number of connections that were aborted with
+/// requests in flight.
+fn serve(
+    server: Server,
+    live: &Arc<LiveHost>,
+    metrics: Arc<Metrics>,
+    shutdown: &Shutdown,
+) -> impl Future<Output = usize> {
+    let server = if live.is_watched() {
+        server.changes(live.changes())
+    } else {
+        server
+    };
+    let (occupied, answering) = (Arc::clone(live), Arc::clone(live));
+    server
+        .metrics(Arc::clone(&metrics))
+        .occupancy(move || {
+            metrics.set_folders(occupied.folder_counts());
+            let host = occupied.loaded().filter(Host::is_complete);
+            host.map(|host| host.occupancy())
+        })
+        .serve(move || Ok(Handler::new(Arc::clone(&answering))), shutdown)
+}
+
+/// Closes the host when the shutdown is requested.
+fn close_on_shutdown(live: &Arc<LiveHost>, shutdown: &Shutdown) {
+    let (live, shutdown) = (Arc::clone(live), shutdown.clone());
+    tokio::spawn(async move {
+        shutdown.requested().await;
+        live.close();
+    });
+}
+
+/// Returns the files with issuers' keys.
 fn key_files(config: &Config) -> Vec<PathBuf> {
-    let files = config
+    config
         .issuers
         .iter()
         .filter_map(|issuer| match &issuer.keys {
             KeySource::File(file) => Some(file.path.clone()),
             KeySource::Address(_) => None,
-        });
-    files.collect()
+        })
+        .collect()
 }
 
-/// Returns what keeps clients from being those that `unix_users` says.
+/// Warns of each client whose `certificate_names` have no effect without `tls_client_ca`.
+fn warn_of_unused_certificate_names(config: &Config) {
+    for client in &config.clients {
+        if !client.certificate_names.is_empty() {
+            terminal::complain(format_args!(
+                "{}: `certificate_names` of `{}`: no certificate is asked for without \
+                 `tls_client_ca` in `[http]`",
+                client.place,
+                client.table()
+            ));
+        }
+    }
+}
+
+/// Returns a warning for each client whose `unix_users` cannot connect, with the reason.
 fn unreachable_users(config: &Config, address: &HttpAddress) -> Vec<String> {
     let own = rustix::process::geteuid().as_raw();
-    let why = match address {
+    let reason = match address {
         HttpAddress::Unix(_) if config.http.socket_mode.bits() & 0o066 != 0 => return Vec::new(),
         HttpAddress::Unix(_) => "no other user can open the socket; set `socket_mode` in `[http]`",
         _ => "users are known only at a Unix socket, `--http unix:PATH`",
     };
     let is_unix = matches!(address, HttpAddress::Unix(_));
-    let others = |client: &&ClientConfig| {
-        let mut users = client.unix_users.iter();
-        users.any(|user| !is_unix || (*user != own && *user != 0))
-    };
-    let clients = config.clients.iter().filter(others);
-    clients
+    let is_unreachable = |user: &u32| !is_unix || (*user != own && *user != 0);
+    config
+        .clients
+        .iter()
+        .filter(|client| client.unix_users.iter().any(is_unreachable))
         .map(|client| {
             format!(
-                "{}: `unix_users` of `{}`: {why}",
+                "{}: `unix_users` of `{}`: {reason}",
                 client.place,
                 client.table()
             )
@@ -361,12 +400,12 @@ fn unreachable_users(config: &Config, address: &HttpAddress) -> Vec<String> {
         .collect()
 }
 
-/// Reports the patterns of clients that fit no tool and no skill.
+/// Reports each pattern of a client that matches no tool or no skill.
 fn report_scopes(host: &Host, clients: &[ClientConfig]) {
     for client in clients {
         for (kind, pattern) in host.unmatched(&client.scope) {
             terminal::complain(format_args!(
-                "{}: `{}` in `{kind}` of `{}` fits none of the {kind} that there are",
+                "{}: `{}` in `{kind}` of `{}` matches none of the {kind}",
                 client.place,
                 pattern,
                 client.table()

@@ -1,34 +1,38 @@
-//! The allocator of a server over HTTP: it returns large blocks to the system, and what many
-//! peers have left. A server on stdin and stdout keeps the C library's defaults: its one client reads
-//! what it asks for, and kept blocks are faster.
+//! The allocator settings of an HTTP server: it returns large blocks to the system, and all free
+//! memory when many peers have left.
+//!
+//! A stdio server uses the C library's defaults: it has one client, and reusing blocks is faster.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
-/// The size from which a freed block returns to the system at once. Guards against:
-/// peers that once make a server hold many large answers. glibc raises its own
-/// bound to the largest block ever freed, up to 32 MiB, and keeps later ones of
-/// that size in its arenas. Smaller blocks are kept for reuse: to get those of an
-/// answer of 1 MiB anew takes as long as to fill them.
+/// The size from which a freed block returns to the system at once. Guards against: peers that
+/// once make a server hold many large answers.
+///
+/// glibc would raise its own threshold to the largest block ever freed, up to 32 MiB, and keep
+/// later blocks of that size in its arenas. Smaller blocks are kept for reuse: allocating those of
+/// an answer of 1 MiB anew takes as long as filling them.
 #[cfg(target_env = "gnu")]
-const LARGE: std::ffi::c_int = 4 << 20;
+const LARGE_BLOCK: std::ffi::c_int = 4 << 20;
 
-/// The pause before memory is given back, in which the last peers' is freed, and the pause
-/// after it. Guards against: peers that come and go, so that the server allocates the same
-/// memory again and again.
-const SETTLING: Duration = Duration::from_millis(100);
+/// The delay before memory is returned, so that the memory of the last peers is freed.
+const SETTLE_TIME: Duration = Duration::from_millis(100);
+
+/// The minimum time between two returns. Guards against: peers that come and go, so that the
+/// server allocates the same memory again and again.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// Gives back the free memory of the process each time that most peers have gone. Parts
-/// of requests are smaller than what is [large](LARGE), so the allocator keeps them: 200 MB
-/// of 90 bodies that were never whole.
-pub(super) async fn give_back_when_quiet(quiet: Arc<Notify>) {
+/// Returns free memory to the system each time that most peers have left.
+///
+/// Parts of requests are smaller than a [large block](LARGE_BLOCK), so the allocator keeps them:
+/// 200 MB for 90 incomplete bodies.
+pub(super) async fn release_when_quiet(quiet: Arc<Notify>) {
     loop {
         quiet.notified().await;
-        tokio::time::sleep(SETTLING).await;
-        if tokio::task::spawn_blocking(give_back_free_blocks)
+        tokio::time::sleep(SETTLE_TIME).await;
+        if tokio::task::spawn_blocking(release_free_blocks)
             .await
             .is_err()
         {
@@ -41,19 +45,19 @@ pub(super) async fn give_back_when_quiet(quiet: Arc<Notify>) {
 /// Returns the free pages of all arenas to the system.
 #[cfg(target_env = "gnu")]
 #[allow(unsafe_code, reason = "the C library has no other call for it")]
-fn give_back_free_blocks() {
+fn release_free_blocks() {
     unsafe extern "C" {
         fn malloc_trim(keep: usize) -> std::ffi::c_int;
     }
-    // SAFETY: this is the C library's own function. It takes the allocator's locks.
+    // SAFETY: this is a function of the C library, which takes the allocator's locks.
     unsafe {
         malloc_trim(0);
     }
 }
 
-/// Does nothing: other C libraries keep little.
+/// Does nothing: other C libraries keep little free memory.
 #[cfg(not(target_env = "gnu"))]
-fn give_back_free_blocks() {}
+fn release_free_blocks() {}
 
 /// Makes the allocator return large blocks when they are freed.
 #[cfg(target_env = "gnu")]
@@ -61,7 +65,7 @@ fn give_back_free_blocks() {}
     unsafe_code,
     reason = "only this function configures the C library in a running program"
 )]
-pub(super) fn give_back_large_blocks() {
+pub(super) fn release_large_blocks() {
     use std::ffi::c_int;
 
     // From malloc.h.
@@ -70,15 +74,15 @@ pub(super) fn give_back_large_blocks() {
     unsafe extern "C" {
         fn mallopt(parameter: c_int, value: c_int) -> c_int;
     }
-    // SAFETY: this is the C library's own function, with its own parameters. It
-    // changes numbers of the allocator, under the allocator's lock.
+    // SAFETY: this is a function of the C library, with its own parameters. It changes settings
+    // of the allocator, under the allocator's lock.
     unsafe {
-        mallopt(M_MMAP_THRESHOLD, LARGE);
-        // The end of an arena may keep twice that, the ratio of glibc itself.
-        mallopt(M_TRIM_THRESHOLD, 2 * LARGE);
+        mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK);
+        // The end of an arena may keep twice that, as in glibc.
+        mallopt(M_TRIM_THRESHOLD, 2 * LARGE_BLOCK);
     }
 }
 
 /// Does nothing: other C libraries return large blocks by themselves.
 #[cfg(not(target_env = "gnu"))]
-pub(super) fn give_back_large_blocks() {}
+pub(super) fn release_large_blocks() {}

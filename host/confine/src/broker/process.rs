@@ -1,7 +1,8 @@
-//! The broker's own side: checks each request, and does what it asks for. It is confined
-//! too, as far as one can be that opens and starts: it writes in and below the folders that
-//! the output folder and the audit log lie in, removes files in that of the Unix socket, and
-//! reaches no network.
+//! The broker process: checks each request against the policy, and carries it out.
+//!
+//! The broker is confined too. It reads any file, because its job is to open them. It writes only
+//! in the folders that hold the output folder and the audit log, removes files only in the folder
+//! of the Unix socket, and uses no network.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -23,74 +24,77 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
 
-use super::{Allowed, AllowedFolder, LogPath, OutputFolder, Request, SocketPath, receive, send};
-use crate::{Profile, SocketFile, Wall, link_targets};
+use super::{BrokerPolicy, EncodedPath, Request, receive, send};
+use crate::{ProcessSandbox, Profile, SocketFile, link_targets};
 
-/// Most child processes at a time. Guards against: a confined process that starts them
-/// without end.
+/// The maximum number of child processes at a time. Guards against: a confined process that
+/// starts them without end.
 const MAX_CHILDREN: usize = 16;
 
-/// The time between looks whether a child has ended.
-const PATIENCE: Timespec = Timespec {
+/// The interval at which a child process is polled.
+const POLL_INTERVAL: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 2_000_000,
 };
 
-/// The time that a child has beyond its own: the process that asked says so first.
+/// The time that a child process has beyond its limit, so that the process that asked for it
+/// reports the timeout first.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// The flags with which each step of a path is opened.
 const STEP: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// How a folder is opened to make something in it.
+/// The flags with which a folder is opened to create something in it.
 const FOLDER: OFlags = STEP.union(OFlags::DIRECTORY);
 
 /// The events that may be watched for.
 const EVENTS: WatchFlags = WatchFlags::ALL_EVENTS.union(WatchFlags::ONLYDIR);
 
-/// Runs the broker: answers requests on stdin until the other side is closed.
-/// `is_skill_md` tells the names of files that make their folder a skill.
+/// Runs the broker: answers requests on stdin until the other side closes.
+///
+/// `is_skill_md` accepts the names of files that make their folder a skill.
 ///
 /// # Errors
 ///
-/// If it cannot be set up.
+/// Fails if the broker cannot confine itself, or its socket fails.
 pub fn run(is_skill_md: fn(&OsStr) -> bool) -> anyhow::Result<()> {
     let stdin = io::stdin();
     let (message, _) = receive(stdin.as_fd())?;
     if message.is_empty() {
-        // Whoever started it has failed, and says so itself.
+        // The process that started the broker has failed, and reports that itself.
         return Ok(());
     }
-    let allowed: Allowed = serde_json::from_slice(&message).context("cannot begin")?;
+    let policy: BrokerPolicy =
+        serde_json::from_slice(&message).context("cannot read the policy of the broker")?;
     let program = std::env::current_exe()?;
-    let mut wall = Wall::default();
-    if let Some(OutputFolder(output)) = &allowed.output {
-        wall = wall.make_files(parent(output));
+    let mut sandbox = ProcessSandbox::default();
+    if let Some(EncodedPath(output)) = &policy.output {
+        sandbox = sandbox.allow_create_files(parent(output));
     }
-    if let Some(LogPath(log)) = &allowed.log {
-        wall = wall.make_files(parent(log));
+    if let Some(EncodedPath(log)) = &policy.log {
+        sandbox = sandbox.allow_create_files(parent(log));
     }
     let mut socket = None;
-    if let Some(SocketPath(path)) = &allowed.socket {
-        socket = SocketFile::at(path).ok();
-        wall = wall.remove_files(parent(path));
+    if let Some(EncodedPath(path)) = &policy.socket {
+        socket = SocketFile::open(path).ok();
+        sandbox = sandbox.allow_remove_files(parent(path));
     }
-    wall.raise(Profile::Broker)?;
-    let mut office = Office {
-        allowed,
+    sandbox.apply(Profile::Broker)?;
+    let mut broker = BrokerProcess {
+        policy,
         program,
         children: Arc::default(),
         output: None,
-        linked: Vec::new(),
+        link_targets: Vec::new(),
         is_skill_md,
     };
-    let served = office.serve(stdin.as_fd());
-    // Whoever asked is gone, by whatever end.
+    let served = broker.serve(stdin.as_fd());
+    // The confined process has ended, so nobody listens on the socket any more.
     drop(socket);
     Ok(served?)
 }
 
-/// Returns the folder that a path's last name lies in.
+/// Returns the folder that holds the last name of a path.
 fn parent(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if parent != Path::new("") => parent,
@@ -98,31 +102,31 @@ fn parent(path: &Path) -> &Path {
     }
 }
 
-/// Returns a path that leads to what this process has open.
-fn link_to(own: &OwnedFd) -> String {
+/// Returns a path that leads to an open file of this process.
+fn descriptor_path(own: &OwnedFd) -> String {
     format!("/proc/self/fd/{}", own.as_raw_fd())
 }
 
-/// Returns the path of what is open, without symlinks. For a descriptor of another mount
-/// namespace, it is the path there.
-fn path_of(open: BorrowedFd<'_>) -> io::Result<PathBuf> {
+/// Returns the path of an open file, without symlinks. A descriptor from another mount namespace
+/// has its path there.
+fn real_path(open: BorrowedFd<'_>) -> io::Result<PathBuf> {
     let path = rustix::fs::readlink(format!("/proc/self/fd/{}", open.as_raw_fd()), Vec::new())?;
     Ok(OsString::from_vec(path.into_bytes()).into())
 }
 
-/// Opens a path of the operator's, through whatever links it has.
-fn open_place(path: &Path) -> Option<OwnedFd> {
+/// Opens a path from the policy without rights, following symlinks.
+fn open_path(path: &Path) -> Option<OwnedFd> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     rustix::fs::open(path, flags, Mode::empty()).ok()
 }
 
-/// Opens what lies below a folder, step by step, and follows no link. `openat2` would do so at
-/// once, and is not allowed with each version of Landlock.
-fn open_below(place: OwnedFd, below: &Path) -> io::Result<OwnedFd> {
+/// Opens a path below a folder, name by name, without following symlinks. `openat2` would need
+/// one call, but the filter does not allow it with every version of Landlock.
+fn open_below(folder: OwnedFd, below: &Path) -> io::Result<OwnedFd> {
     below
         .components()
-        .try_fold(place, |place, step| match step {
-            Component::Normal(name) => Ok(rustix::fs::openat(&place, name, STEP, Mode::empty())?),
+        .try_fold(folder, |folder, step| match step {
+            Component::Normal(name) => Ok(rustix::fs::openat(&folder, name, STEP, Mode::empty())?),
             _ => Err(Errno::ACCESS.into()),
         })
 }
@@ -133,53 +137,56 @@ struct Identity {
     kind: FileType,
     device: (u32, u32),
     inode: u64,
-    /// The number of the mount, if the kernel tells it.
+    /// The number of the mount, or `None` if the kernel does not report it.
     mount: Option<u64>,
 }
 
 impl Identity {
-    /// Returns that of an open file. Waits for no file system: a hostile one may be beneath it.
+    /// Returns the identity of an open file. Does not wait for its file system, which may be
+    /// hostile.
     fn of(open: BorrowedFd<'_>) -> io::Result<Self> {
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
         let wanted = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::MNT_ID;
-        let found = rustix::fs::statx(open, "", flags, wanted)?;
-        let has_mount = StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::MNT_ID);
+        let status = rustix::fs::statx(open, "", flags, wanted)?;
+        let has_mount = StatxFlags::from_bits_retain(status.stx_mask).contains(StatxFlags::MNT_ID);
         Ok(Self {
-            kind: FileType::from_raw_mode(found.stx_mode.into()),
-            device: (found.stx_dev_major, found.stx_dev_minor),
-            inode: found.stx_ino,
-            mount: has_mount.then_some(found.stx_mnt_id),
+            kind: FileType::from_raw_mode(status.stx_mode.into()),
+            device: (status.stx_dev_major, status.stx_dev_minor),
+            inode: status.stx_ino,
+            mount: has_mount.then_some(status.stx_mnt_id),
         })
     }
 }
 
-/// What a request led to.
+/// The answer to a request.
 enum Answer {
     Done,
     Opened(OwnedFd),
     Number(i32),
 }
 
-/// The state of the broker.
-struct Office {
-    allowed: Allowed,
+/// The state of the broker process.
+struct BrokerProcess {
+    policy: BrokerPolicy,
     program: PathBuf,
+    /// The number of child processes that run.
     children: Arc<AtomicUsize>,
+    /// The output folder, once it is created.
     output: Option<OwnedFd>,
-    /// The folders that links in allowed folders led to when they were last looked at.
-    linked: Vec<PathBuf>,
+    /// The folders that symlinks in allowed folders led to at the last search.
+    link_targets: Vec<PathBuf>,
     is_skill_md: fn(&OsStr) -> bool,
 }
 
-impl Office {
-    /// Answers requests until the other side is closed.
-    fn serve(&mut self, asker: BorrowedFd<'_>) -> io::Result<()> {
+impl BrokerProcess {
+    /// Answers requests until the other side closes.
+    fn serve(&mut self, client: BorrowedFd<'_>) -> io::Result<()> {
         use io::ErrorKind::{BrokenPipe, ConnectionReset};
         loop {
-            match self.serve_next(asker) {
+            match self.serve_next(client) {
                 Ok(true) => {}
                 Ok(false) => return Ok(()),
-                // It ended with a request in flight, or did not read the last answer.
+                // The client ended with a request in flight, or did not read the last answer.
                 Err(error) if matches!(error.kind(), BrokenPipe | ConnectionReset) => {
                     return Ok(());
                 }
@@ -188,16 +195,16 @@ impl Office {
         }
     }
 
-    /// Answers a request. Returns false if the other side is closed.
-    fn serve_next(&mut self, asker: BorrowedFd<'_>) -> io::Result<bool> {
-        let (message, descriptors) = receive(asker)?;
+    /// Answers one request. Returns `false` if the other side has closed.
+    fn serve_next(&mut self, client: BorrowedFd<'_>) -> io::Result<bool> {
+        let (message, descriptors) = receive(client)?;
         if message.is_empty() {
             return Ok(false);
         }
-        let answered = serde_json::from_slice(&message)
+        let result = serde_json::from_slice(&message)
             .map_err(io::Error::from)
             .and_then(|request| self.answer(request, descriptors));
-        let (number, opened) = match answered {
+        let (number, opened) = match result {
             Ok(Answer::Done) => (0, None),
             Ok(Answer::Opened(opened)) => (0, Some(opened)),
             Ok(Answer::Number(number)) => (number, None),
@@ -207,152 +214,165 @@ impl Office {
             }
         };
         let opened = opened.as_ref().map(|opened| opened.as_fd());
-        send(asker, &number.to_le_bytes(), opened.as_slice())?;
+        send(client, &number.to_le_bytes(), opened.as_slice())?;
         Ok(true)
     }
 
     fn answer(&mut self, request: Request, descriptors: Vec<OwnedFd>) -> io::Result<Answer> {
         match request {
             Request::Open => {
-                let [handle] = take(descriptors)?;
+                let [handle] = exactly(descriptors)?;
                 self.open(handle.as_fd()).map(Answer::Opened)
             }
             Request::Watch { events } => {
-                let [inotify, folder] = take(descriptors)?;
+                let [inotify, folder] = exactly(descriptors)?;
                 self.watch(inotify.as_fd(), folder.as_fd(), events)
                     .map(Answer::Number)
             }
             Request::OpenLog => self.open_log().map(Answer::Opened),
             Request::Start { environment } => self
-                .start(thread::Builder::new(), environment, take(descriptors)?)
+                .start(thread::Builder::new(), environment, exactly(descriptors)?)
                 .map(|()| Answer::Done),
-            Request::MakeOutput => self.make_output().map(|()| Answer::Done),
-            Request::CreateOutput { path } => {
-                self.create_output(Path::new(&path)).map(Answer::Opened)
-            }
+            Request::CreateOutputFolder => self.create_output_folder().map(|()| Answer::Done),
+            Request::CreateOutputFile { path } => self
+                .create_output_file(Path::new(&path))
+                .map(Answer::Opened),
         }
     }
 
-    /// Opens a regular file or a folder anew, for reading. Waits for nobody who holds a lease
-    /// of it.
-    fn open(&mut self, asked: BorrowedFd<'_>) -> io::Result<OwnedFd> {
-        let own = self.own_handle(asked)?;
+    /// Opens a regular file or a folder for reading. Does not wait for a lease on the file.
+    fn open(&mut self, handle: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+        let own = self.own_handle(handle)?;
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        Ok(rustix::fs::open(link_to(&own), flags, Mode::empty())?)
+        Ok(rustix::fs::open(
+            descriptor_path(&own),
+            flags,
+            Mode::empty(),
+        )?)
     }
 
-    /// Watches a folder. Landlock does not keep a process from watching any folder that its
-    /// user may read.
+    /// Watches a folder. The confined process cannot: Landlock does not restrict watching, so its
+    /// filter forbids it.
     fn watch(
         &mut self,
         inotify: BorrowedFd<'_>,
-        asked: BorrowedFd<'_>,
+        handle: BorrowedFd<'_>,
         events: u32,
     ) -> io::Result<i32> {
-        let own = self.own_handle(asked)?;
+        let own = self.own_handle(handle)?;
         let events = WatchFlags::from_bits_retain(events) & EVENTS;
         Ok(rustix::fs::inotify::add_watch(
             inotify,
-            link_to(&own),
+            descriptor_path(&own),
             events,
         )?)
     }
 
-    /// Opens, without rights, the regular file or folder that a descriptor leads to, if it lies
-    /// in a folder that is allowed.
+    /// Opens the regular file or folder of a descriptor anew, without rights. It must be in an
+    /// allowed folder.
     ///
-    /// The descriptor is the confined process's word for a path: it may come from another mount
-    /// namespace, where another file has that path. The path is walked here, and what it leads
-    /// to must be the same file of the same mount.
-    fn own_handle(&mut self, asked: BorrowedFd<'_>) -> io::Result<OwnedFd> {
-        let path = path_of(asked)?;
-        let (place, below) = self.place_of(&path).ok_or(Errno::ACCESS)?;
-        let own = open_below(place, &below)?;
-        let found = Identity::of(own.as_fd())?;
-        let is_ordinary = found.kind.is_file() || found.kind.is_dir();
-        match is_ordinary && found == Identity::of(asked)? {
-            true => Ok(own),
-            false => Err(Errno::ACCESS.into()),
+    /// The broker only takes a path from the confined process's descriptor, which may come from
+    /// another mount namespace, where another file has that path. So the broker walks the path
+    /// itself, and what it reaches must be the same file on the same mount.
+    fn own_handle(&mut self, handle: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+        let path = real_path(handle)?;
+        let (folder, below) = self.allowed_folder_of(&path).ok_or(Errno::ACCESS)?;
+        let own = open_below(folder, &below)?;
+        let identity = Identity::of(own.as_fd())?;
+        let is_ordinary = identity.kind.is_file() || identity.kind.is_dir();
+        if !is_ordinary || identity != Identity::of(handle)? {
+            return Err(Errno::ACCESS.into());
         }
+        Ok(own)
     }
 
-    /// Opens the audit log by its name. Whoever asked checks whose it is.
+    /// Opens the audit log by its path. The confined process checks its owner.
     fn open_log(&self) -> io::Result<OwnedFd> {
-        let LogPath(log) = self.allowed.log.as_ref().ok_or(Errno::ACCESS)?;
-        let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC;
-        let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let EncodedPath(log) = self.policy.log.as_ref().ok_or(Errno::ACCESS)?;
+        let flags = OFlags::RDWR
+            | OFlags::APPEND
+            | OFlags::CREATE
+            | OFlags::CLOEXEC
+            | OFlags::NOFOLLOW
+            | OFlags::NONBLOCK;
         Ok(rustix::fs::open(log, flags, Mode::RUSR | Mode::WUSR)?)
     }
 
-    /// Returns the folder or file that is allowed now and has this path, which has no symlinks,
-    /// or has it below; and the rest of the path.
-    fn place_of(&mut self, path: &Path) -> Option<(OwnedFd, PathBuf)> {
-        let folders = self.allowed.folders.iter();
-        let folders: Vec<_> = folders
+    /// Returns the allowed folder or file that holds a path without symlinks, and the rest of the
+    /// path below it.
+    fn allowed_folder_of(&mut self, path: &Path) -> Option<(OwnedFd, PathBuf)> {
+        let configured: Vec<_> = self
+            .policy
+            .paths
+            .iter()
             .filter_map(|folder| {
-                let place = open_place(&folder.path)?;
-                let real = path_of(place.as_fd()).ok()?;
-                let stays = real.starts_with(&folder.within);
-                stays.then_some((folder, real, place))
+                let handle = open_path(&folder.path)?;
+                let real = real_path(handle.as_fd()).ok()?;
+                let is_inside = real.starts_with(&folder.within);
+                is_inside.then_some((folder, real, handle))
             })
             .collect();
         let rest = |real: &Path| path.strip_prefix(real).ok().map(Path::to_owned);
-        let is_linked = |linked: &[PathBuf]| linked.iter().any(|real| path.starts_with(real));
-        // A root may have thousands of links, and all are looked at. A link that has gone
-        // meanwhile opens nothing that it did not lead to before.
-        if !folders.iter().any(|(_, real, _)| path.starts_with(real)) && !is_linked(&self.linked) {
-            let with_links = folders.iter().filter(|(folder, ..)| folder.follows_links);
-            let targets = |(folder, real, _): &(&AllowedFolder, PathBuf, OwnedFd)| {
-                link_targets(real, folder.depth, self.is_skill_md)
-            };
-            self.linked = with_links.flat_map(targets).collect();
+        let has_path = |real: &PathBuf| path.starts_with(real);
+        // A root may have thousands of symlinks, and a search visits all of them. So it runs only
+        // if no known folder holds the path. A known target stays allowed if its symlink is
+        // removed: it opens nothing that the symlink did not lead to before.
+        let is_known = configured.iter().any(|(_, real, _)| has_path(real))
+            || self.link_targets.iter().any(has_path);
+        if !is_known {
+            self.link_targets = configured
+                .iter()
+                .filter(|(folder, ..)| folder.follows_links)
+                .flat_map(|(folder, real, _)| link_targets(real, folder.depth, self.is_skill_md))
+                .collect();
         }
-        let mut configured = folders.into_iter();
-        let configured = configured.find_map(|(_, real, place)| Some((place, rest(&real)?)));
-        configured.or_else(|| {
-            let real = self.linked.iter().find(|real| path.starts_with(real))?;
+        let in_configured = configured
+            .into_iter()
+            .find_map(|(_, real, handle)| Some((handle, rest(&real)?)));
+        in_configured.or_else(|| {
+            let target = self.link_targets.iter().find(|target| has_path(target))?;
             // The path may lead elsewhere by now.
-            let place =
-                open_place(real).filter(|it| path_of(it.as_fd()).is_ok_and(|at| at == *real));
-            Some((place?, rest(real)?))
+            let handle = open_path(target)
+                .filter(|handle| real_path(handle.as_fd()).is_ok_and(|real| real == *target))?;
+            Some((handle, rest(target)?))
         })
     }
 
+    /// Starts a child process. It ends with the thread that starts it.
     fn start(
         &self,
         thread: thread::Builder,
         environment: Vec<(String, String)>,
-        [input, output, errors, control]: [OwnedFd; 4],
+        [stdin, stdout, stderr, control]: [OwnedFd; 4],
     ) -> io::Result<()> {
-        let is_known = |name: &String| self.allowed.variables.contains(name);
-        if !environment.iter().all(|(name, _)| is_known(name)) {
+        let is_allowed = |name: &String| self.policy.child_variables.contains(name);
+        if !environment.iter().all(|(name, _)| is_allowed(name)) {
             return Err(Errno::ACCESS.into());
         }
-        // Whatever else it is could make this process wait.
+        // Another kind of file could block this process.
         if Identity::of(control.as_fd())?.kind != FileType::Socket {
             return Err(Errno::INVAL.into());
         }
-        let place = Place::take(&self.children).ok_or(Errno::AGAIN)?;
+        let slot = ChildSlot::acquire(&self.children).ok_or(Errno::AGAIN)?;
         let mut command = Command::new(&self.program);
         command
-            .arg(&self.allowed.task)
+            .arg(&self.policy.child_task)
             .env_clear()
             .envs(environment)
-            .stdin(Stdio::from(input))
-            .stdout(Stdio::from(output))
-            .stderr(Stdio::from(errors));
-        let until = Instant::now() + self.allowed.time + GRACE;
+            .stdin(Stdio::from(stdin))
+            .stdout(Stdio::from(stdout))
+            .stderr(Stdio::from(stderr));
+        let deadline = Instant::now() + self.policy.child_time + GRACE;
         let (started, result) = std::sync::mpsc::channel();
-        // The child ends with the thread that starts it.
         thread.spawn(move || {
-            let _place = place;
+            let _slot = slot;
             let spawned = command.spawn();
-            // The child alone has its streams now.
+            // Closes this process's ends of the streams.
             drop(command);
             match spawned {
                 Ok(child) => {
                     let _ = started.send(Ok(()));
-                    watch(child, &control, until);
+                    supervise(child, &control, deadline);
                 }
                 Err(error) => drop(started.send(Err(error))),
             }
@@ -360,15 +380,16 @@ impl Office {
         result.recv().unwrap_or(Err(Errno::AGAIN.into()))
     }
 
-    fn make_output(&mut self) -> io::Result<()> {
-        let OutputFolder(folder) = self.allowed.output.as_ref().ok_or(Errno::ACCESS)?;
+    /// Creates and opens the output folder.
+    fn create_output_folder(&mut self) -> io::Result<()> {
+        let EncodedPath(folder) = self.policy.output.as_ref().ok_or(Errno::ACCESS)?;
         std::fs::DirBuilder::new().mode(0o777).create(folder)?;
         self.output = Some(rustix::fs::openat(CWD, folder, FOLDER, Mode::empty())?);
         Ok(())
     }
 
-    /// Makes a new file in the output folder, and the folders above it. Follows no link.
-    fn create_output(&self, path: &Path) -> io::Result<OwnedFd> {
+    /// Creates a file in the output folder, and the folders above it. Follows no symlink.
+    fn create_output_file(&self, path: &Path) -> io::Result<OwnedFd> {
         let names: Option<Vec<_>> = path
             .components()
             .map(|part| match part {
@@ -377,11 +398,11 @@ impl Office {
             })
             .collect();
         let names = names.unwrap_or_default();
-        let Some((file, above)) = names.split_last() else {
+        let Some((file, parents)) = names.split_last() else {
             return Err(Errno::ACCESS.into());
         };
         let mut folder = self.output.as_ref().ok_or(Errno::ACCESS)?.try_clone()?;
-        for name in above {
+        for name in parents {
             match rustix::fs::mkdirat(&folder, *name, Mode::from_raw_mode(0o777)) {
                 Ok(()) | Err(Errno::EXIST) => {}
                 Err(error) => return Err(error.into()),
@@ -394,35 +415,34 @@ impl Office {
     }
 }
 
-/// A child process's place among those that run. It is free again when this is dropped,
-/// also if the process does not start.
-struct Place(Arc<AtomicUsize>);
+/// A slot of a child process. It is released on drop, also if the process does not start.
+struct ChildSlot(Arc<AtomicUsize>);
 
-impl Place {
-    /// Takes one, if there is one.
-    fn take(taken: &Arc<AtomicUsize>) -> Option<Self> {
-        let before = taken.fetch_add(1, Ordering::SeqCst);
-        let place = Self(Arc::clone(taken));
-        (before < MAX_CHILDREN).then_some(place)
+impl ChildSlot {
+    /// Acquires a slot, or returns `None` if all are in use.
+    fn acquire(in_use: &Arc<AtomicUsize>) -> Option<Self> {
+        let before = in_use.fetch_add(1, Ordering::SeqCst);
+        let slot = Self(Arc::clone(in_use));
+        (before < MAX_CHILDREN).then_some(slot)
     }
 }
 
-impl Drop for Place {
+impl Drop for ChildSlot {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
-/// Takes the descriptors of a request, if they are as many as it needs.
-fn take<const N: usize>(descriptors: Vec<OwnedFd>) -> io::Result<[OwnedFd; N]> {
+/// Returns the descriptors of a request, or an error if their number is wrong.
+fn exactly<const N: usize>(descriptors: Vec<OwnedFd>) -> io::Result<[OwnedFd; N]> {
     descriptors
         .try_into()
         .map_err(|_| io::Error::from(Errno::INVAL))
 }
 
-/// Waits for the end of a child, and reports its exit status. Ends it when its time is
-/// over or the other side is closed.
-fn watch(mut child: Child, control: &OwnedFd, until: Instant) {
+/// Waits until a child process ends, and sends its exit status. Kills it at the deadline, or when
+/// the other side closes the control socket.
+fn supervise(mut child: Child, control: &OwnedFd, deadline: Instant) {
     loop {
         match child.try_wait() {
             Ok(None) => {}
@@ -435,8 +455,8 @@ fn watch(mut child: Child, control: &OwnedFd, until: Instant) {
             Err(_) => return,
         }
         let mut closed = [PollFd::new(control, PollFlags::empty())];
-        let is_closed = poll(&mut closed, Some(&PATIENCE)).is_ok_and(|ready| ready > 0);
-        if is_closed || Instant::now() >= until {
+        let is_closed = poll(&mut closed, Some(&POLL_INTERVAL)).is_ok_and(|ready| ready > 0);
+        if is_closed || Instant::now() >= deadline {
             let _ = child.kill();
         }
     }
@@ -448,46 +468,46 @@ mod tests {
 
     use super::*;
 
-    fn office() -> Office {
-        Office {
-            allowed: Allowed::default(),
+    fn broker() -> BrokerProcess {
+        BrokerProcess {
+            policy: BrokerPolicy::default(),
             program: "/bin/true".into(),
             children: Arc::default(),
             output: None,
-            linked: Vec::new(),
+            link_targets: Vec::new(),
             is_skill_md: |_| false,
         }
     }
 
     #[test]
-    fn an_asker_that_leaves_is_no_error() {
-        // Before its request is answered, and before it has read the answer.
+    fn client_that_disconnects_is_no_error() {
+        // The client leaves before its request is answered, or before it has read the answer.
         for is_answered in [false, true] {
             let flags = SocketFlags::CLOEXEC;
             let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
-            let (ours, its) = pair.unwrap();
+            let (client_end, broker_end) = pair.unwrap();
             let request = serde_json::to_vec(&Request::OpenLog).unwrap();
-            send(ours.as_fd(), &request, &[]).unwrap();
+            send(client_end.as_fd(), &request, &[]).unwrap();
             if is_answered {
-                receive(its.as_fd()).unwrap();
-                send(its.as_fd(), &[0; 4], &[]).unwrap();
+                receive(broker_end.as_fd()).unwrap();
+                send(broker_end.as_fd(), &[0; 4], &[]).unwrap();
             }
-            drop(ours);
-            office().serve(its.as_fd()).unwrap();
+            drop(client_end);
+            broker().serve(broker_end.as_fd()).unwrap();
         }
     }
 
     #[test]
-    fn starts_that_fail_keep_no_place() {
-        let office = office();
+    fn failed_starts_release_their_slots() {
+        let broker = broker();
         let start = |thread| {
-            let [input, output, errors] =
+            let [stdin, stdout, stderr] =
                 [(); 3].map(|()| std::fs::File::open("/dev/null").unwrap().into());
             let (control, _) = std::os::unix::net::UnixStream::pair().unwrap();
-            office.start(thread, Vec::new(), [input, output, errors, control.into()])
+            broker.start(thread, Vec::new(), [stdin, stdout, stderr, control.into()])
         };
         for _ in 0..=MAX_CHILDREN {
-            // No thread gets so large a stack.
+            // No thread can get such a large stack.
             start(thread::Builder::new().stack_size(usize::MAX / 4)).unwrap_err();
         }
         start(thread::Builder::new()).unwrap();

@@ -24,8 +24,8 @@ use skillhost_sandbox::tool::grant::Grant;
 use skillhost_skills::text::digest::sha256_hex;
 use skillhost_skills::trust::Trust;
 
-/// The maximum number of files that are compiled at once while a host is loaded. A confined
-/// process may start twice as many children.
+/// The maximum number of files that are compiled at once while a host is loaded. The broker of a
+/// confined process starts at most twice as many processes.
 const MAX_COMPILED_AT_ONCE: usize = 8;
 
 /// A component and its tools.

@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use rustix::fs::inotify::{self, CreateFlags, Reader, WatchFlags};
 use rustix::io::Errno;
-use skillhost::internal::watched_or_asked;
+use skillhost::internal::watch_folder;
 
 pub(super) use rustix::fs::inotify::ReadFlags;
 
@@ -56,7 +56,7 @@ impl Inotify {
     /// Watches the folder that is open here. A folder that is watched already keeps
     /// its number.
     pub(super) fn add(&self, folder: BorrowedFd<'_>) -> Result<WatchId, Errno> {
-        watched_or_asked(self.0.as_fd(), folder, CHANGES)
+        watch_folder(self.0.as_fd(), folder, CHANGES)
     }
 
     /// Watches a folder no longer.

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat};
 use rustix::time::ClockId;
-use skillhost::internal::opened_or_asked;
+use skillhost::internal::retry_with_broker;
 
 /// The most entries of a folder that are looked at. Guards against: a folder of
 /// millions of files.
@@ -94,7 +94,7 @@ impl OpenFolder {
             }
             rustix::fs::openat(CWD, path, flags, Mode::empty())
         };
-        let handle = opened_or_asked(open(OFlags::RDONLY), || open(OFlags::PATH)).ok()?;
+        let handle = retry_with_broker(open(OFlags::RDONLY), || open(OFlags::PATH)).ok()?;
         let stat = rustix::fs::fstat(&handle).ok()?;
         Some(Self {
             id: FolderId::from_stat(&stat),

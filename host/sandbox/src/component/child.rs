@@ -14,7 +14,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use rustix::process::{Resource, Rlimit, Signal};
 
-use skillhost_skills::delegate::{self, ChildHandle};
+use skillhost_skills::broker::{self, ChildHandle};
 
 /// The maximum address space of a child. Compiling an honest component made from Python
 /// takes a quarter of it.
@@ -85,7 +85,7 @@ impl ChildProcess<'_> {
     /// Starts the child directly, or through the broker if this process is confined.
     fn start(&self, streams: [OwnedFd; 3]) -> io::Result<Box<dyn ChildHandle>> {
         let environment = self.environment.iter();
-        let Some(delegate) = delegate::get() else {
+        let Some(broker) = broker::get() else {
             let [input, output, errors] = streams.map(Stdio::from);
             let child = Command::new(self.program)
                 .arg(self.argument)
@@ -101,7 +101,7 @@ impl ChildProcess<'_> {
             let value = value.to_str().ok_or(io::ErrorKind::InvalidInput)?;
             Ok(((*name).to_owned(), value.to_owned()))
         });
-        delegate.start(
+        broker.start(
             self.argument,
             environment.collect::<io::Result<_>>()?,
             streams,

@@ -25,7 +25,7 @@ use super::checkpoint::CheckpointSigner;
 use super::end::{self, FileEnd, LastRecord, LogEnd};
 use super::record::{EventRecord, to_json};
 use skillhost_skills::trust::Trust;
-use skillhost_skills::{delegate, named_file};
+use skillhost_skills::{broker, named_file};
 
 /// The longest wait for another process that writes to the log. Guards against: one
 /// that was stopped in between.
@@ -482,8 +482,8 @@ fn open_file(folder: &OwnedFd, name: &OsStr, trust: &Trust) -> anyhow::Result<(F
     let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC;
     let flags = flags | OFlags::NOFOLLOW | named_file::UNKNOWN_KIND;
     let file = match openat(folder.as_fd(), name, flags, Mode::RUSR | Mode::WUSR) {
-        // The wall around this process leaves the file that had the name before.
-        Err(Errno::ACCESS) if let Some(delegate) = delegate::get() => delegate
+        // The process sandbox allows only the file that had this name at the start.
+        Err(Errno::ACCESS) if let Some(broker) = broker::get() => broker
             .open_log()
             .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::ACCESS)),
         opened => opened,

@@ -1,6 +1,5 @@
-//! The wall around the program's process: when it is up, what still works behind it, and
-//! what the broker does for whoever asks. What it keeps code from that has broken out is
-//! tried in `attempts/`.
+//! The process sandbox: when it is applied, what still works in it, and what the broker does for a
+//! confined process. What escaped code cannot do is tested in `escapes/`.
 
 mod broker;
 
@@ -18,7 +17,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::Signal;
 use serde_json::json;
-use skillhost_confine::broker::{Allowed, AllowedFolder, Broker, LogPath, OutputFolder};
+use skillhost_confine::broker::{AllowedPath, BrokerClient, BrokerPolicy};
 
 use crate::support::filter::{Answer, answer_filters_with, answer_landlock_with};
 use crate::support::folders::Folders;
@@ -28,8 +27,8 @@ use crate::support::program::{Program, author, command, finish, run_unprivileged
 use crate::support::watchdog::wait_until;
 use crate::support::{again, is_again};
 
-/// The longest wait for anything.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// The maximum wait of a test.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 const SKILL: &str = "---\nname: a\ndescription: A.\n---\nbody\n";
 
@@ -37,26 +36,26 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Returns a folder with a root of one skill.
+/// Returns a program folder with one skill.
 fn program() -> Program {
     let program = Program::new();
     program.write("skills/a/SKILL.md", SKILL);
     program
 }
 
-/// Returns the values of a line in the status of each thread of a process.
-fn of_threads(pid: u32, line: &str) -> Vec<String> {
+/// Returns the value of a field in `/proc/PID/task/*/status` for each thread of a process.
+fn thread_status(pid: u32, field: &str) -> Vec<String> {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let status = threads.map(|thread| fs::read_to_string(thread.unwrap().path().join("status")));
     let value = |status: String| {
-        let found = status.lines().find_map(|at| at.strip_prefix(line));
-        found.unwrap().trim_start_matches(':').trim().to_owned()
+        let value = status.lines().find_map(|line| line.strip_prefix(field));
+        value.unwrap().trim_start_matches(':').trim().to_owned()
     };
     status.map(|status| value(status.unwrap())).collect()
 }
 
 #[test]
-fn each_thread_of_a_server_is_confined_unless_the_operator_says_otherwise() {
+fn confines_each_thread_unless_turned_off() {
     let program = program();
     program.write(
         "off.toml",
@@ -72,18 +71,18 @@ fn each_thread_of_a_server_is_confined_unless_the_operator_says_otherwise() {
         let mut client = Client::start(program.folder.path(), arguments, NEWEST);
         let result = client.call("read_skill", json!({"skill_name": "a"}));
         assert_eq!(result["isError"], false, "{arguments:?}");
-        let has = |line: &str| of_threads(client.pid(), line);
-        assert!(has("Seccomp").len() > 3);
+        let status = |field: &str| thread_status(client.pid(), field);
+        assert!(status("Seccomp").len() > 3);
         assert!(
-            has("Seccomp").iter().all(|value| value == filters),
+            status("Seccomp").iter().all(|value| value == filters),
             "{arguments:?}"
         );
         if filters != "0" {
-            assert!(has("NoNewPrivs").iter().all(|value| value == "1"));
-            // Nothing, or root's rights to open files of other users.
-            let own = of_threads(std::process::id(), "CapEff");
+            assert!(status("NoNewPrivs").iter().all(|value| value == "1"));
+            // No capabilities, or those by which root opens files of other users.
+            let own = thread_status(std::process::id(), "CapEff");
             let own = u64::from_str_radix(&own[0], 16).unwrap();
-            for kept in has("CapEff").iter().chain(&has("CapPrm")) {
+            for kept in status("CapEff").iter().chain(&status("CapPrm")) {
                 let kept = u64::from_str_radix(kept, 16).unwrap();
                 assert_eq!(kept, own & 0b110, "{arguments:?}");
             }
@@ -93,7 +92,7 @@ fn each_thread_of_a_server_is_confined_unless_the_operator_says_otherwise() {
 }
 
 #[test]
-fn a_wall_that_is_required_is_whole_or_the_program_does_not_start() {
+fn required_sandbox_is_complete_or_start_fails() {
     let program = program();
     program.write(
         "skillhost.toml",
@@ -107,24 +106,23 @@ fn a_wall_that_is_required_is_whole_or_the_program_does_not_start() {
         "skill_name=a",
     ];
     let run = program.run(&call);
-    match is_root() {
-        true => {
-            assert_eq!(run.code, 4, "{run:?}");
-            let why = "`confine = \"required\"`: running as root weakens";
-            assert!(run.stderr.contains(why), "{run:?}");
-        }
-        false => assert_eq!((run.code, &*run.stdout), (0, "body\n"), "{run:?}"),
+    if is_root() {
+        assert_eq!(run.code, 4, "{run:?}");
+        let error = "`confine = \"required\"`: running as root weakens";
+        assert!(run.stderr.contains(error), "{run:?}");
+    } else {
+        assert_eq!((run.code, &*run.stdout), (0, "body\n"), "{run:?}");
     }
     let run = program.run(&[&call[..], &["--confine", "off"]].concat());
     assert_eq!((run.code, &*run.stderr), (0, ""), "{run:?}");
-    // A configuration that nobody named has no say.
+    // A configuration that was not given on the command line cannot set it.
     let run = program.run(&["call", "read_skill", "skill_name=a"]);
     assert!(run.stderr.contains("`process` reaches beyond"), "{run:?}");
 }
 
 #[test]
-fn a_confined_process_knows_the_memory_of_the_machine() {
-    // By default, a call may have a quarter of it at most.
+fn confined_process_knows_machine_memory() {
+    // By default, a call may use at most a quarter of it.
     let program = program();
     for memory in ["257MiB", "1GiB", "4GiB"] {
         let text = format!("skills = [\"skills\"]\nlimits.memory = \"{memory}\"\n");
@@ -138,7 +136,7 @@ fn a_confined_process_knows_the_memory_of_the_machine() {
 }
 
 #[test]
-fn the_log_says_which_parts_of_the_wall_are_up() {
+fn logs_sandbox_parts_in_force() {
     let program = program();
     let call = ["--skills", "skills", "call", "read_skill", "skill_name=a"];
     let run = program.run(&call);
@@ -149,7 +147,7 @@ fn the_log_says_which_parts_of_the_wall_are_up() {
     assert!(run.stderr.contains("a filter of system calls"), "{run:?}");
     let dropped = run.stderr.contains("capabilities dropped");
     assert_eq!(dropped, is_root(), "{run:?}");
-    // A server says besides that a wall holds root less well.
+    // A server also warns that root weakens the sandbox.
     let run = program.run_with(&["serve", "--skills", "skills"], &session(&[]));
     assert_eq!(run.code, 0, "{run:?}");
     let warns = run
@@ -159,7 +157,7 @@ fn the_log_says_which_parts_of_the_wall_are_up() {
 }
 
 #[test]
-fn a_root_that_is_replaced_by_another_link_goes_on_working() {
+fn replaced_root_keeps_working() {
     let program = Program::new();
     for (release, skill) in [("1", "a"), ("2", "b"), ("3", "c")] {
         program.write(&format!("releases/{release}/{skill}/SKILL.md"), SKILL);
@@ -171,7 +169,7 @@ fn a_root_that_is_replaced_by_another_link_goes_on_working() {
     for (release, skill) in [("1", "a"), ("2", "b"), ("3", "c")] {
         symlink(format!("releases/{release}"), at("next")).unwrap();
         fs::rename(at("next"), at("skills")).unwrap();
-        let until = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let arguments = json!({"skill_name": skill, "file_path": "deep/file"});
         loop {
             let result = client.call("read_file_in_skill", arguments.clone());
@@ -179,7 +177,7 @@ fn a_root_that_is_replaced_by_another_link_goes_on_working() {
                 assert_eq!(result["content"][0]["text"], skill);
                 break;
             }
-            assert!(Instant::now() < until, "{result}");
+            assert!(Instant::now() < deadline, "{result}");
             thread::sleep(Duration::from_millis(50));
         }
         let listed = client.call("list_skills", json!({}));
@@ -193,7 +191,7 @@ fn a_root_that_is_replaced_by_another_link_goes_on_working() {
 }
 
 #[test]
-fn a_root_whose_path_is_not_utf8_and_many_roots_are_served() {
+fn serves_many_roots_and_non_utf8_paths() {
     use std::os::unix::ffi::OsStrExt as _;
     let program = program();
     let odd = program
@@ -218,7 +216,7 @@ fn a_root_whose_path_is_not_utf8_and_many_roots_are_served() {
 }
 
 #[test]
-fn a_server_goes_on_with_an_audit_log_that_was_renamed() {
+fn reopens_renamed_audit_log() {
     let program = program();
     let at = |path: &str| program.folder.path().join(path);
     let arguments = ["--skills", "skills", "--audit", "audit.jsonl"];
@@ -237,7 +235,7 @@ fn a_server_goes_on_with_an_audit_log_that_was_renamed() {
 }
 
 #[test]
-fn what_a_confined_process_compiles_is_run_by_confined_ones_alone() {
+fn unconfined_processes_run_no_confined_code() {
     let program = program();
     let cache = program.folder.path().join("own-cache");
     let code = |folder: &str| {
@@ -256,16 +254,16 @@ fn what_a_confined_process_compiles_is_run_by_confined_ones_alone() {
     };
     let (open, confined) = call("auto");
     assert!(open == 0 && confined > 0, "{open} {confined}");
-    // It does not run what is there already.
+    // An unconfined process does not run the code that is there already.
     let (open, _) = call("off");
     assert!(open > 0);
-    // What was compiled without a wall serves behind it too.
+    // A confined process runs what an unconfined one compiled.
     fs::remove_dir_all(cache.join("confined")).unwrap();
     assert_eq!(call("auto"), (open, 0));
 }
 
 #[test]
-fn makes_nothing_in_a_cache_that_others_write() {
+fn creates_nothing_in_cache_others_can_write() {
     let program = program();
     let cache = program.folder.path().join("open-cache");
     fs::create_dir(&cache).unwrap();
@@ -278,15 +276,15 @@ fn makes_nothing_in_a_cache_that_others_write() {
             command.env("SKILLHOST_CACHE", &folder);
             let run = finish(command, "");
             assert_eq!((run.code, &*run.stdout), (0, "body\n"), "{run:?}");
-            let why = format!("the cache folder `{}` is not used: ", folder.display());
-            assert!(run.stderr.contains(&why), "{confine}: {run:?}");
+            let warning = format!("the cache folder `{}` is not used: ", folder.display());
+            assert!(run.stderr.contains(&warning), "{confine}: {run:?}");
             assert_eq!(fs::read_dir(&cache).unwrap().count(), 0, "{confine}");
         }
     }
 }
 
 #[test]
-fn a_confined_process_keeps_nothing_that_its_starter_left_open() {
+fn closes_inherited_descriptors() {
     let program = program();
     program.write("secret", "some text");
     let issuer = "skills = [\"skills\"]\n[http]\nresource = \"http://127.0.0.1/mcp\"\n\
@@ -298,7 +296,7 @@ fn a_confined_process_keeps_nothing_that_its_starter_left_open() {
     for (arguments, processes, is_open) in [
         (&["--skills", "skills"][..], 2, false),
         (&["--skills", "skills", "--confine", "off"], 1, true),
-        // With one that fetches keys.
+        // With a process that fetches keys.
         (&http, 3, false),
     ] {
         let mut command = Command::new("sh");
@@ -313,7 +311,7 @@ fn a_confined_process_keeps_nothing_that_its_starter_left_open() {
         let mut server = Process::start(&mut command);
         let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
         writeln!(server.stdin.as_mut().unwrap(), "{ping}").unwrap();
-        // The answer, or the address.
+        // Wait for the answer, or the address.
         server.first_line();
         let children = server.children().into_iter();
         let children = children.map(|child| child.as_raw_nonzero().get().unsigned_abs());
@@ -321,14 +319,14 @@ fn a_confined_process_keeps_nothing_that_its_starter_left_open() {
         assert_eq!(all.len(), processes, "{arguments:?}");
         let secret = program.folder.path().canonicalize().unwrap().join("secret");
         for process in all {
-            let has = || {
+            let has_secret = || {
                 let files = fs::read_dir(format!("/proc/{process}/fd")).unwrap();
                 let mut files = files.map(|file| fs::read_link(file.unwrap().path()));
                 files.any(|file| file.is_ok_and(|file| file == secret))
             };
-            // A process that has just been started closes it in a moment.
-            wait_until(&format!("no end of it in {arguments:?}"), || {
-                has() == is_open
+            // A process that has just started closes it after a moment.
+            wait_until(&format!("wrong descriptors with {arguments:?}"), || {
+                has_secret() == is_open
             });
         }
         server.signal(Signal::TERM);
@@ -336,26 +334,29 @@ fn a_confined_process_keeps_nothing_that_its_starter_left_open() {
     }
 }
 
-/// Waits until a process is confined: it confines itself after its start.
+/// Waits until a process has confined itself after its start.
 #[track_caller]
-fn wait_for_the_wall_of(process: u32, whose: &str) {
-    let has = |line: &str, value: &str| of_threads(process, line).iter().all(|it| it == value);
-    wait_until(&format!("no wall of {whose}"), || has("Seccomp", "2"));
-    assert!(has("NoNewPrivs", "1"), "{whose}");
-    for kept in of_threads(process, "CapEff") {
+fn wait_until_confined(process: u32, name: &str) {
+    let has = |field: &str, expected: &str| {
+        let values = thread_status(process, field);
+        values.iter().all(|value| value == expected)
+    };
+    wait_until(&format!("{name} is not confined"), || has("Seccomp", "2"));
+    assert!(has("NoNewPrivs", "1"), "{name}");
+    for kept in thread_status(process, "CapEff") {
         let kept = u64::from_str_radix(&kept, 16).unwrap();
-        assert_eq!(kept & !0b110, 0, "{whose}");
+        assert_eq!(kept & !0b110, 0, "{name}");
     }
 }
 
 #[test]
-fn what_reads_a_strangers_component_is_confined_limited_and_ends_with_its_parent() {
+fn component_reader_is_confined_limited_and_ends_with_parent() {
     let skillhost = Path::new(env!("CARGO_BIN_EXE_skillhost"));
     for (program, task) in [
         (skillhost, skillhost::COMPILE_ARGUMENT),
         (&author(), "--locate-frames"),
     ] {
-        // A shell is its parent, and says its number. It waits for its input.
+        // Its parent is a shell, which prints its process id. It waits for its input.
         let mut shell = command(Path::new("sh"));
         shell
             .args(["-c", "exec 3<&0; \"$0\" \"$1\" <&3 & echo $!; wait"])
@@ -363,44 +364,44 @@ fn what_reads_a_strangers_component_is_confined_limited_and_ends_with_its_parent
             .env("PATH", "/usr/bin:/bin");
         let mut shell = Process::start(&mut shell);
         let reader = shell.first_line().parse().unwrap();
-        wait_for_the_wall_of(reader, task);
-        let limit = |of: &str| -> Option<u64> {
+        wait_until_confined(reader, task);
+        let limit = |name: &str| -> Option<u64> {
             let limits = fs::read_to_string(format!("/proc/{reader}/limits")).unwrap();
-            let line = limits.lines().find_map(|line| line.strip_prefix(of));
+            let line = limits.lines().find_map(|line| line.strip_prefix(name));
             line?.split_whitespace().next()?.parse().ok()
         };
-        wait_until(&format!("no limit of files of {task}"), || {
+        wait_until(&format!("no limit on the file size of {task}"), || {
             limit("Max file size") == Some(0)
         });
         assert!(limit("Max address space").is_some(), "{task}");
         shell.signal(Signal::KILL);
-        // Nobody has its output open any more.
+        // Its output closes when it ends.
         let mut output = [PollFd::new(
             shell.stdout.as_ref().unwrap(),
             PollFlags::empty(),
         )];
-        let patience = Timespec::try_from(PATIENCE).unwrap();
-        let closed = poll(&mut output, Some(&patience));
+        let timeout = Timespec::try_from(TIMEOUT).unwrap();
+        let closed = poll(&mut output, Some(&timeout));
         assert_eq!(closed, Ok(1), "{task} outlives its parent");
     }
 }
 
 #[test]
-fn a_wall_that_lacks_a_part_is_a_warning_and_where_it_is_required_an_error() {
+fn missing_part_warns_or_fails_when_required() {
     if !is_again() {
         return again(
-            "wall::a_wall_that_lacks_a_part_is_a_warning_and_where_it_is_required_an_error",
-            "on kernels that lack a part",
+            "process_sandbox::missing_part_warns_or_fails_when_required",
+            "on kernels without a part of the sandbox",
         );
     }
     let folders = Folders::new();
     let root = folders.root.to_str().unwrap();
     let call = |confine| ["--skills", root, "call", "--confine", confine, "none"];
-    // Of several answers to a call, the last counts.
+    // The last filter that answers a call decides.
     let kernels: [(fn(), &str); 3] = [
         (
             || answer_landlock_with(Answer::Unknown),
-            "Landlock, which this kernel lacks (Linux 5.13 has it)\n",
+            "Landlock, which needs Linux 5.13 or newer\n",
         ),
         (
             || answer_landlock_with(Answer::Disabled),
@@ -415,16 +416,18 @@ fn a_wall_that_lacks_a_part_is_a_warning_and_where_it_is_required_an_error() {
     for (become_kernel, missing) in kernels {
         become_kernel();
         let run = run_unprivileged(&call("required"));
-        let why = format!("`confine = \"required\"`: missing is {missing}");
-        assert!(run.code == 4 && run.stderr.contains(&why), "{run:?}");
+        let error = format!(
+            "`confine = \"required\"`: the process sandbox is incomplete: missing {missing}"
+        );
+        assert!(run.code == 4 && run.stderr.contains(&error), "{run:?}");
         let run = Program::new().run(&call("auto"));
-        let warning = format!("this process is not confined in full: missing is {missing}");
+        let warning = format!("the process sandbox is incomplete: missing {missing}");
         assert!(run.code != 4 && run.stderr.contains(&warning), "{run:?}");
     }
 }
 
 #[test]
-fn linked_skills_and_the_home_are_read_behind_the_wall_without_a_broker() {
+fn reads_linked_skills_and_home_without_broker() {
     let program = Program::new();
     program.write("elsewhere/linked/SKILL.md", "linked body");
     program.write("skills/group/plain/SKILL.md", "plain body");
@@ -439,7 +442,7 @@ fn linked_skills_and_the_home_are_read_behind_the_wall_without_a_broker() {
         (&["read_skill", "skill_name=plain"], "plain body"),
         (&["read_skill_file", "path=file"], "text at home"),
     ] {
-        // Without tools of its own, a call starts no process that could open them for it.
+        // A call without third-party tools starts no broker that could open them.
         let call = ["call", "--config", "c.toml"];
         let run = program.run(&[&call, arguments].concat());
         assert_eq!((run.code, run.stdout.trim_end()), (0, expected), "{run:?}");
@@ -447,7 +450,7 @@ fn linked_skills_and_the_home_are_read_behind_the_wall_without_a_broker() {
 }
 
 #[test]
-fn a_strangers_component_is_compiled_for_a_confined_process_as_for_others() {
+fn compiles_third_party_components_when_confined() {
     let program = program();
     let guest = fs::read(crate::support::guests().join("scripted.wasm")).unwrap();
     program.write("tools/scripted.wasm", &guest);
@@ -455,7 +458,7 @@ fn a_strangers_component_is_compiled_for_a_confined_process_as_for_others() {
     program.write("c.toml", "grants.\"scripted.wasm\".skills = [\"*\"]\n");
     program.write("late.toml", "compile_time = \"1ms\"\n");
     let script = ["scripted_run", "skill_name=a", "script=stat-at 0 none -"];
-    for (arguments, code, says) in [
+    for (arguments, code, message) in [
         (
             &["--tools", "tools", "--config", "c.toml"][..],
             0,
@@ -471,18 +474,18 @@ fn a_strangers_component_is_compiled_for_a_confined_process_as_for_others() {
         let runs = ["auto", "off"].map(|confine| {
             let call = ["call", "--skills", "skills", "--confine", confine];
             let mut command = program.command(&[&call, arguments, &script].concat());
-            // Nothing is in it yet.
+            // An empty cache.
             let cache = tempfile::tempdir().unwrap();
             command.env("SKILLHOST_CACHE", cache.path());
             finish(command, "")
         });
-        let [confined, other] = runs;
+        let [confined, unconfined] = runs;
         assert_eq!(confined.code, code, "{arguments:?}: {confined:?}");
-        let said = format!("{}{}", confined.stdout, confined.stderr);
-        assert!(said.contains(says), "{arguments:?}: {confined:?}");
+        let printed = format!("{}{}", confined.stdout, confined.stderr);
+        assert!(printed.contains(message), "{arguments:?}: {confined:?}");
         assert_eq!(
             (confined.stdout, confined.stderr),
-            (other.stdout, other.stderr)
+            (unconfined.stdout, unconfined.stderr)
         );
     }
 }

@@ -1,19 +1,19 @@
-//! The wall around `serve` and `call`: which files they keep, and what is opened, bound
-//! and started before it. Not here: how the kernel is asked, which is
-//! `skillhost-confine`'s.
+//! The process sandbox of `serve`, `call` and `warm`: the files that these verbs may use.
+//! `skillhost-confine` applies it.
 //!
-//! The wall goes up while the process has one thread. In this order there come before it:
+//! The sandbox is applied while the process has one thread. Everything that it would forbid comes
+//! before it, in this order:
 //!
-//! | what | where |
+//! | step | where |
 //! |---|---|
-//! | the configuration, tokens and keys are read | the verb |
-//! | the program and the socket that get checkpoints of the audit log | `CommonOptions::builder` |
-//! | the processes that fetch issuers' keys start | `serve/http.rs` |
-//! | the server's sockets are bound; that of a path is removed by the broker | `serve/http.rs` |
-//! | descriptors that the process was started with are closed | [`raise`] |
-//! | what the machine is asked once: its memory, the page map, `/proc/self/fd` | [`look_at_machine`] |
-//! | the cache folders and the audit log are checked, and made if they are missing | [`OwnFiles::open`] |
-//! | the broker starts, which opens and starts what this process may not | [`start_broker`] |
+//! | read the configuration, tokens and keys | the verb |
+//! | start the program, or connect to the socket, that receives checkpoints of the audit log | `CommonOptions::builder` |
+//! | start the processes that fetch issuers' keys | `serve/http.rs` |
+//! | bind the server's sockets | `serve/http.rs` |
+//! | close inherited descriptors | [`confine`] |
+//! | read the machine's memory, the page map and `/proc/self/fd` once | [`look_at_machine`] |
+//! | check the cache folders and the audit log, and create them if they are missing | [`OwnFiles::open`] |
+//! | start the broker | [`start_broker`] |
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -25,33 +25,35 @@ use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
 use skillhost::config::{Config, ConfiguredPath, Confinement};
 use skillhost::internal::{
-    ChildHandle, Delegate, EXPLICIT_CHECKS, is_skill_md, look_at_machine, open_audit_log,
-    own_folder, set_delegate,
+    Broker, ChildHandle, EXPLICIT_CHECKS, is_skill_md, look_at_machine, open_audit_log, own_folder,
+    set_broker,
 };
 use skillhost::{COMPILE_ARGUMENT, HostBuilder, Trust, TrustError};
 use skillhost_confine::broker::{
-    Allowed, AllowedFolder, Broker, BrokeredChild, LogPath, OutputFolder, SocketPath,
+    AllowedPath, BrokerClient, BrokerPolicy, BrokeredChild, EncodedPath,
 };
-use skillhost_confine::{Profile, Wall, WallReport, close_inherited, link_targets};
+use skillhost_confine::{
+    ProcessSandbox, Profile, SandboxReport, close_inherited_descriptors, link_targets,
+};
 
 use skillhost_program::options::{self, CommonOptions};
 
-/// Files of the machine that are read while serving. All users may read them, and they
-/// hold no secrets.
+/// Files of the machine that are read while serving. All users may read them, and they hold no
+/// secrets.
 const PUBLIC_FILES: [&str; 5] = [
-    // To judge who may change a tools folder.
+    // To check who may change a tools folder.
     "/etc/group",
     "/etc/passwd",
     "/proc/sys/kernel/overflowuid",
     // To watch folders.
     "/proc/sys/fs/inotify/max_user_watches",
-    // For the names of sessions.
+    // To generate session ids.
     "/dev/urandom",
 ];
 
-/// Options of the wall.
+/// Options of the process sandbox.
 #[derive(Args, Default)]
-pub(crate) struct WallArguments {
+pub(crate) struct SandboxArguments {
     /// Confine this process to its skills, tools, cache and audit log, instead of as
     /// configured
     #[arg(long, value_enum, value_name = "EXTENT")]
@@ -68,29 +70,30 @@ enum Extent {
     Off,
 }
 
-/// What a verb needs beyond the configuration.
+/// The files that a verb needs besides those of the configuration.
 #[derive(Default)]
 pub(crate) struct Needs<'a> {
-    /// True for a server: it warns of what a wall cannot hold, and reads folders that
-    /// come into the place of its own.
+    /// True for a server. It needs a broker for folders that are replaced while it runs, and it
+    /// warns if it runs as root.
     pub(crate) is_server: bool,
     /// The new folder of `--output-dir`.
     pub(crate) output: Option<&'a Path>,
-    /// The files that are read again when they change.
+    /// Files that are read again when they change.
     pub(crate) files: Vec<PathBuf>,
-    /// The Unix socket on which it listens.
+    /// The Unix socket that the server listens on.
     pub(crate) socket: Option<&'a Path>,
 }
 
-/// Confines this process. Returns the builder of its host, which keeps new entries of the
-/// cache apart, and the broker, if there is one.
-pub(crate) fn raise(
-    arguments: &WallArguments,
+/// Confines this process, and returns the broker if one is needed.
+///
+/// The returned builder stores new cache entries in the folder of confined processes.
+pub(crate) fn confine(
+    arguments: &SandboxArguments,
     options: &CommonOptions,
     config: &Config,
     needs: Needs<'_>,
     builder: HostBuilder,
-) -> anyhow::Result<(HostBuilder, Option<Arc<Broker>>)> {
+) -> anyhow::Result<(HostBuilder, Option<Arc<BrokerClient>>)> {
     let confinement = match arguments.confine {
         Some(Extent::Auto) => Confinement::Auto,
         Some(Extent::Required) => Confinement::Required,
@@ -108,18 +111,19 @@ pub(crate) fn raise(
              as another user"
         );
     }
-    close_inherited();
+    close_inherited_descriptors();
     look_at_machine();
-    let trust = options.trusted();
+    let trust = options.trust_settings();
     let own = OwnFiles::open(options::cache_folder(), audit_file(config), &trust)?;
     let new_entries = own.new_entries.as_ref().map(|(path, _)| path.clone());
-    let folders = folders(config, &trust);
+    let folders = readable_folders(config, &trust);
     let broker = start_broker(config, &needs, &folders)?;
-    let report = wall(own, folders).raise(Profile::Serving);
-    let report = report.context("cannot confine this process; `--confine off` does not")?;
-    tell(&report, is_required, is_root && needs.is_server)?;
+    let report = sandbox(own, folders)
+        .apply(Profile::Serving)
+        .context("cannot confine this process; `--confine off` runs without the process sandbox")?;
+    log_report(&report, is_required, is_root && needs.is_server)?;
     if let Some(broker) = &broker {
-        set_delegate(Box::new(Outside(Arc::clone(broker))));
+        set_broker(Box::new(HostBroker(Arc::clone(broker))));
     }
     let builder = match new_entries {
         Some(folder) => builder.new_cache_entries(folder),
@@ -128,20 +132,22 @@ pub(crate) fn raise(
     Ok((builder, broker))
 }
 
-/// The folders and the file that the process keeps for itself. Each was checked before anything
-/// was made in it. The host says why a cache is missing here.
+/// The cache folders and the audit log, opened and checked. If a cache folder cannot be used, the
+/// host reports why.
 struct OwnFiles {
     cache: Option<OwnedFd>,
-    /// The folder for the cache's new entries of confined processes. The others do not read it:
-    /// what is in it may come from code that has broken out.
+    /// The cache folder that confined processes write. Other processes do not read it, because
+    /// escaped code may have written it.
     new_entries: Option<(PathBuf, OwnedFd)>,
     log: Option<OwnedFd>,
 }
 
 impl OwnFiles {
-    /// Opens them, and makes those that are missing.
+    /// Opens the folders and the log, and creates those that are missing.
     fn open(folder: Option<PathBuf>, log: Option<&Path>, trust: &Trust) -> anyhow::Result<Self> {
-        let cache = folder.as_ref().and_then(|it| own_folder(it, trust).ok());
+        let cache = folder
+            .as_ref()
+            .and_then(|folder| own_folder(folder, trust).ok());
         let new_entries = folder.filter(|_| cache.is_some()).and_then(|folder| {
             let path = folder.join("confined");
             let handle = own_folder(&path, trust).ok()?;
@@ -156,15 +162,19 @@ impl OwnFiles {
     }
 }
 
-/// Says which parts of the wall are up, and which are missing.
-fn tell(report: &WallReport, is_required: bool, warns_of_root: bool) -> anyhow::Result<()> {
+/// Logs the parts of the process sandbox in force. Warns of missing parts, or fails if they are
+/// required.
+fn log_report(
+    report: &SandboxReport,
+    is_required: bool,
+    warns_of_root: bool,
+) -> anyhow::Result<()> {
     let missing = report.missing.join(", and ");
-    match (missing.is_empty(), is_required) {
-        (true, _) => {}
-        (false, true) => bail!("`confine = \"required\"`: missing is {missing}"),
-        (false, false) => {
-            tracing::warn!("this process is not confined in full: missing is {missing}")
-        }
+    if !missing.is_empty() && is_required {
+        bail!("`confine = \"required\"`: the process sandbox is incomplete: missing {missing}");
+    }
+    if !missing.is_empty() {
+        tracing::warn!("the process sandbox is incomplete: missing {missing}");
     }
     if warns_of_root {
         tracing::warn!(
@@ -175,38 +185,47 @@ fn tell(report: &WallReport, is_required: bool, warns_of_root: bool) -> anyhow::
     Ok(())
 }
 
-/// Returns the files and folders that the process keeps.
-fn wall(own: OwnFiles, folders: Vec<AllowedFolder>) -> Wall {
-    let mut wall = Wall::default();
+/// Returns the sandbox that allows these files and folders.
+fn sandbox(own: OwnFiles, folders: Vec<AllowedPath>) -> ProcessSandbox {
+    let mut sandbox = ProcessSandbox::default();
     for file in PUBLIC_FILES {
-        wall = wall.read(file);
+        sandbox = sandbox.allow_read(file);
     }
     for folder in folders {
         if folder.follows_links {
-            let targets = link_targets(&folder.path, folder.depth, is_skill_md);
-            wall = targets.into_iter().fold(wall, Wall::read);
+            for target in link_targets(&folder.path, folder.depth, is_skill_md) {
+                sandbox = sandbox.allow_read(target);
+            }
         }
-        wall = wall.read(folder.path);
+        sandbox = sandbox.allow_read(folder.path);
     }
-    wall = own.cache.into_iter().fold(wall, Wall::read_folder);
-    let new_entries = own.new_entries.into_iter().map(|(_, folder)| folder);
-    wall = new_entries.fold(wall, Wall::keep_files);
-    own.log.into_iter().fold(wall, Wall::write_file)
+    if let Some(cache) = own.cache {
+        sandbox = sandbox.allow_read_folder(cache);
+    }
+    if let Some((_, folder)) = own.new_entries {
+        sandbox = sandbox.allow_manage_files(folder);
+    }
+    if let Some(log) = own.log {
+        sandbox = sandbox.allow_write_file(log);
+    }
+    sandbox
 }
 
-/// Returns the file of the audit log, if it is one.
+/// Returns the path of the audit log, or `None` if it is off or goes to stderr.
 fn audit_file(config: &Config) -> Option<&Path> {
     let file = config.audit_file.as_ref()?.path.as_path();
     (file != Path::new("-")).then_some(file)
 }
 
-/// Returns the folders that are read, by the paths that the operator gave. A folder of tools
-/// that others can change is left out: they would choose what is read. The host says so.
-fn folders(config: &Config, trust: &Trust) -> Vec<AllowedFolder> {
+/// Returns the configured folders to read, with their configured paths.
+///
+/// Leaves out a tools folder that others can change: they would choose what is read. The host
+/// reports such a folder.
+fn readable_folders(config: &Config, trust: &Trust) -> Vec<AllowedPath> {
     let is_trusted = |tools: &&ConfiguredPath| {
         !matches!(trust.check(&tools.path), Err(TrustError::Changeable(_)))
     };
-    let roots = config.skills.iter().map(|skills| AllowedFolder {
+    let roots = config.skills.iter().map(|skills| AllowedPath {
         path: skills.root.path.clone(),
         follows_links: skills.root.follow_links,
         depth: skills.root.depth,
@@ -214,57 +233,59 @@ fn folders(config: &Config, trust: &Trust) -> Vec<AllowedFolder> {
     });
     let tools = config.tools.iter().filter(is_trusted);
     let others = tools.chain(&config.home);
-    let others = others.map(|other| AllowedFolder {
-        path: other.path.clone(),
+    roots
+        .chain(others.map(|folder| allowed_path(&folder.path)))
+        .collect()
+}
+
+/// Allows a path whose symlinks are not followed further.
+fn allowed_path(path: &Path) -> AllowedPath {
+    AllowedPath {
+        path: path.to_owned(),
         follows_links: false,
         depth: 1,
         within: anywhere(),
-    });
-    roots.chain(others).collect()
+    }
 }
 
-/// The folder that all paths lead into.
+/// Returns the folder that holds all others.
 fn anywhere() -> PathBuf {
     "/".into()
 }
 
-/// Starts the broker, if it may be needed: a call of built-in tools needs none.
+/// Starts the broker, unless it is not needed: for one call without third-party tools and
+/// `--output-dir`.
 fn start_broker(
     config: &Config,
     needs: &Needs<'_>,
-    folders: &[AllowedFolder],
-) -> anyhow::Result<Option<Arc<Broker>>> {
+    folders: &[AllowedPath],
+) -> anyhow::Result<Option<Arc<BrokerClient>>> {
     if !needs.is_server && needs.output.is_none() && config.tools.is_empty() {
         return Ok(None);
     }
-    let allowed = allowed(config, needs, folders);
-    let broker = Broker::start(&std::env::current_exe()?, &allowed)?;
+    let policy = broker_policy(config, needs, folders);
+    let broker = BrokerClient::start(&std::env::current_exe()?, &policy)?;
     Ok(Some(Arc::new(broker)))
 }
 
-/// Returns what the broker does for this process.
-fn allowed(config: &Config, needs: &Needs<'_>, folders: &[AllowedFolder]) -> Allowed {
-    let files = needs.files.iter().map(|file| AllowedFolder {
-        path: file.clone(),
-        follows_links: false,
-        depth: 1,
-        within: anywhere(),
-    });
-    Allowed {
-        folders: folders.iter().cloned().chain(files).collect(),
-        output: needs.output.map(|output| OutputFolder(output.to_owned())),
-        log: audit_file(config).map(|log| LogPath(log.to_owned())),
-        socket: needs.socket.map(|socket| SocketPath(socket.to_owned())),
-        task: COMPILE_ARGUMENT.to_owned(),
-        variables: vec![EXPLICIT_CHECKS.to_owned()],
-        time: config.compile_limits.compile_time,
+/// Returns the requests that the broker grants this process.
+fn broker_policy(config: &Config, needs: &Needs<'_>, folders: &[AllowedPath]) -> BrokerPolicy {
+    let files = needs.files.iter().map(|file| allowed_path(file));
+    BrokerPolicy {
+        paths: folders.iter().cloned().chain(files).collect(),
+        output: needs.output.map(|output| EncodedPath(output.to_owned())),
+        log: audit_file(config).map(|log| EncodedPath(log.to_owned())),
+        socket: needs.socket.map(|socket| EncodedPath(socket.to_owned())),
+        child_task: COMPILE_ARGUMENT.to_owned(),
+        child_variables: vec![EXPLICIT_CHECKS.to_owned()],
+        child_time: config.compile_limits.compile_time,
     }
 }
 
-/// The broker, as the host knows it.
-struct Outside(Arc<Broker>);
+/// The broker process as the host's [`Broker`].
+struct HostBroker(Arc<BrokerClient>);
 
-impl Delegate for Outside {
+impl Broker for HostBroker {
     fn open(&self, handle: BorrowedFd<'_>) -> io::Result<OwnedFd> {
         self.0.open(handle)
     }
@@ -292,13 +313,14 @@ impl Delegate for Outside {
             return Err(io::ErrorKind::Unsupported.into());
         }
         let child = self.0.start_child(environment, streams)?;
-        Ok(Box::new(Started(child)))
+        Ok(Box::new(HostChild(child)))
     }
 }
 
-struct Started(BrokeredChild);
+/// A child of the broker process as the host's [`ChildHandle`].
+struct HostChild(BrokeredChild);
 
-impl ChildHandle for Started {
+impl ChildHandle for HostChild {
     fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
         self.0.try_wait()
     }
@@ -318,7 +340,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keeps_no_files_that_others_can_change() {
+    fn keeps_no_files_others_can_change() {
         let folder = tempfile::tempdir().unwrap();
         let at = |path: &str| folder.path().join(path);
         for (name, mode) in [("own", 0o700), ("open", 0o777), ("linked", 0o700)] {
@@ -338,12 +360,12 @@ mod tests {
             ("new", true, true, true),
             ("open", false, false, false),
             ("open/new", false, false, false),
-            // A link of this user leads where this user wants.
+            // This user controls where this user's own symlinks lead.
             ("linked", true, !is_root, false),
         ] {
             let own = OwnFiles::open(Some(at(name)), None, &Trust::new()).unwrap();
-            let found = (own.cache.is_some(), own.new_entries.is_some());
-            assert_eq!(found, (cache, new_entries), "{name}");
+            let opened = (own.cache.is_some(), own.new_entries.is_some());
+            assert_eq!(opened, (cache, new_entries), "{name}");
             let own = OwnFiles::open(None, Some(&at(name).join("log")), &Trust::new());
             assert_eq!(own.is_ok(), log, "{name}");
         }
@@ -351,14 +373,14 @@ mod tests {
         assert_eq!(fs::read_dir(at("victim")).unwrap().count(), 0);
         let text = "tools = [\"own/tools\", \"open/tools\", \"none\"]\n";
         let config = Config::parse(text, "c.toml", folder.path()).unwrap();
-        let folders = folders(&config, &Trust::new()).into_iter();
-        let folders: Vec<_> = folders.map(|folder| folder.path).collect();
-        // What is missing may come, and is checked then.
-        assert_eq!(folders, [at("own/tools"), at("none")]);
+        let folders = readable_folders(&config, &Trust::new());
+        let paths: Vec<_> = folders.into_iter().map(|folder| folder.path).collect();
+        // A missing folder may appear later, and is checked then.
+        assert_eq!(paths, [at("own/tools"), at("none")]);
     }
 
     #[test]
-    fn the_broker_is_asked_for_what_the_configuration_names_and_nothing_else() {
+    fn broker_policy_follows_the_configuration() {
         let read = |text| Config::parse(text, "c.toml", Path::new("/f")).unwrap();
         let text = "skills = [{ path = \"linked\", follow_root_links = true, depth = 3 }, \
                     \"plain\"]\ntools = [\"tools\"]\nhome = \"home\"\naudit_file = \"log\"\n\
@@ -370,12 +392,14 @@ mod tests {
             files: vec!["token".into()],
             socket: Some(Path::new("socket")),
         };
-        let of = |config: &Config, needs: &Needs<'_>| {
-            allowed(config, needs, &folders(config, &Trust::new()))
+        let policy_for = |config: &Config, needs: &Needs<'_>| {
+            broker_policy(config, needs, &readable_folders(config, &Trust::new()))
         };
-        let allowed = of(&config, &needs);
-        let folders = allowed.folders.iter();
-        let folders = folders.map(|folder| (&*folder.path, folder.follows_links, folder.depth));
+        let policy = policy_for(&config, &needs);
+        let folders = policy
+            .paths
+            .iter()
+            .map(|folder| (&*folder.path, folder.follows_links, folder.depth));
         let expected = [
             (Path::new("/f/linked"), true, 3),
             (Path::new("/f/plain"), false, 1),
@@ -384,14 +408,14 @@ mod tests {
             (Path::new("token"), false, 1),
         ];
         assert_eq!(folders.collect::<Vec<_>>(), expected);
-        assert_eq!(allowed.output.unwrap().0, Path::new("out"));
-        assert_eq!(allowed.log.unwrap().0, Path::new("/f/log"));
-        assert_eq!(allowed.socket.unwrap().0, Path::new("socket"));
-        assert_eq!(allowed.task, COMPILE_ARGUMENT);
-        assert_eq!(allowed.variables, [EXPLICIT_CHECKS]);
-        assert_eq!(allowed.time, Duration::from_secs(7));
-        // A log on stdout needs nothing opened.
-        let allowed = of(&read("audit_file = \"-\"\n"), &Needs::default());
-        assert!(allowed.folders.is_empty() && allowed.log.is_none());
+        assert_eq!(policy.output.unwrap().0, Path::new("out"));
+        assert_eq!(policy.log.unwrap().0, Path::new("/f/log"));
+        assert_eq!(policy.socket.unwrap().0, Path::new("socket"));
+        assert_eq!(policy.child_task, COMPILE_ARGUMENT);
+        assert_eq!(policy.child_variables, [EXPLICIT_CHECKS]);
+        assert_eq!(policy.child_time, Duration::from_secs(7));
+        // An audit log on stderr needs no file.
+        let policy = policy_for(&read("audit_file = \"-\"\n"), &Needs::default());
+        assert!(policy.paths.is_empty() && policy.log.is_none());
     }
 }

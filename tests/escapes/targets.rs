@@ -1,5 +1,5 @@
-//! What the attempts aim at: files, processes and sockets that the test made, and
-//! descriptors that the process had open before its wall went up.
+//! The targets of escaped code: files, processes and sockets of the test, and descriptors that
+//! were open before the process was confined. Also the system calls of escaped code.
 
 use std::ffi::{CString, c_long};
 use std::net::{TcpListener, TcpStream};
@@ -8,38 +8,40 @@ use std::path::PathBuf;
 
 use crate::table::TABLE;
 
-/// The variable that turns the attempts on: the folder of the test, the victim's process
-/// id, the test's TCP port, and the number of the attempt to begin with.
-pub(crate) const VARIABLE: &str = "SKILLHOST_ATTEMPTS";
+/// The variable that turns on escaped code. Its lines are the folder of the test, the process id of
+/// the victim, the test's TCP port, and the number of the first row to try.
+pub(crate) const VARIABLE: &str = "SKILLHOST_ESCAPES";
 
-/// What the attempts aim at.
-pub(crate) struct Ground {
+/// The targets of escaped code. Descriptors are numbers, as system calls take them.
+pub(crate) struct Targets {
     folder: PathBuf,
-    /// A process of the test.
+    /// The process id of a process of the test.
     pub(crate) victim: usize,
-    /// A port on which the test listens.
+    /// A TCP port on which the test listens.
     pub(crate) port: u16,
-    from: usize,
-    /// A socket that listens.
+    first_row: usize,
+    /// A listening TCP socket.
     pub(crate) listener: usize,
-    /// A connection over TCP.
+    /// A TCP connection.
     pub(crate) stream: usize,
-    /// Unix sockets that are not connected, of streams and of datagrams.
+    /// An unconnected Unix stream socket.
     pub(crate) socket: usize,
+    /// Another one, to bind.
     pub(crate) bindable: usize,
+    /// An unconnected Unix datagram socket.
     pub(crate) datagrams: usize,
-    /// A file of the root, open for reading.
+    /// A file in the root, open for reading.
     pub(crate) file: usize,
-    /// The leading end of a terminal.
+    /// The controlling side of a pseudoterminal.
     pub(crate) terminal: usize,
 }
 
-/// The kernel's answer: a number, or an error's.
+/// The result of a system call: a number, or an error code.
 pub(crate) type Answer = Result<i64, i32>;
 
-impl Ground {
-    /// Opens what must be open before the wall. `None` if nothing is to be tried.
-    pub(crate) fn prepare() -> Option<Self> {
+impl Targets {
+    /// Opens the targets. Returns `None` if the variable is not set, so no escaped code runs.
+    pub(crate) fn open() -> Option<Self> {
         let text = std::env::var(VARIABLE).ok()?;
         let mut words = text.split('\n');
         let folder = PathBuf::from(words.next()?);
@@ -50,31 +52,31 @@ impl Ground {
         Some(Self {
             victim: words.next()?.parse().ok()?,
             port: words.next()?.parse().ok()?,
-            from: words.next()?.parse().ok()?,
+            first_row: words.next()?.parse().ok()?,
             folder,
             listener: listener.into_raw_fd() as usize,
             stream: stream.into_raw_fd() as usize,
             socket: socket(libc::SOCK_STREAM),
             bindable: socket(libc::SOCK_STREAM),
             datagrams: socket(libc::SOCK_DGRAM),
-            // SAFETY: it takes a number alone.
+            // SAFETY: the call takes only a number.
             terminal: unsafe { libc::posix_openpt(libc::O_RDWR | libc::O_NOCTTY) } as usize,
             file: file.into_raw_fd() as usize,
         })
     }
 
-    /// Tries all attempts from the first that this process is to try, and says how each
-    /// ends. One that ends this process has no second line.
-    pub(crate) fn run(&self) {
-        for (number, attempt) in TABLE.iter().enumerate().skip(self.from) {
-            say(&format!("attempt {number} begins {}\n", attempt.name));
-            let answer = match (attempt.run)(self) {
+    /// Tries each row from the first one of this process on, and prints its result. A row that
+    /// kills this process prints no result.
+    pub(crate) fn try_escapes(&self) {
+        for (number, escape) in TABLE.iter().enumerate().skip(self.first_row) {
+            print(&format!("escape {number} begins {}\n", escape.name));
+            let result = match (escape.run)(self) {
                 Ok(_) => "done".to_owned(),
                 Err(error) => error.to_string(),
             };
-            say(&format!("attempt {number} ends {answer}\n"));
+            print(&format!("escape {number} ends {result}\n"));
         }
-        say("attempts end\n");
+        print("escapes end\n");
     }
 
     /// Returns a path in the test's folder.
@@ -87,41 +89,42 @@ impl Ground {
         text(&self.path(path))
     }
 
-    /// Returns the address of a path below the victim's folder of `/proc`.
-    pub(crate) fn of_victim(&self, path: &str) -> usize {
+    /// Returns the address of a path below the victim's folder in `/proc`, for a system call.
+    pub(crate) fn victim_proc(&self, path: &str) -> usize {
         text(&format!("/proc/{}/{path}", self.victim))
     }
 }
 
-/// No attempt reaches the terminal from which the tests were started.
+/// Detaches this process from its terminal, so that escaped code cannot reach it.
 fn leave_terminal() {
     if let Ok(terminal) = std::fs::File::open("/dev/tty") {
-        // SAFETY: it takes a number alone.
+        // SAFETY: the call takes only a number.
         unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCNOTTY) };
     }
     let status = std::fs::read_to_string("/proc/self/stat").unwrap();
-    // After the name, which may have spaces.
+    // The terminal is a field after the name, which may have spaces.
     let terminal = status.rsplit(") ").next().unwrap().split(' ').nth(4);
     assert_eq!(terminal, Some("0"), "this process has a terminal");
 }
 
 fn socket(kind: i32) -> usize {
-    // SAFETY: it takes numbers alone.
+    // SAFETY: the call takes only numbers.
     let socket = unsafe { libc::socket(libc::AF_UNIX, kind | libc::SOCK_CLOEXEC, 0) };
     socket as usize
 }
 
-fn say(line: &str) {
-    // SAFETY: the bytes live as long as the call.
+/// Prints to stderr with one system call.
+fn print(line: &str) {
+    // SAFETY: the bytes outlive the call.
     unsafe { libc::write(2, line.as_ptr().cast(), line.len()) };
 }
 
-/// Returns the address of a text. It is kept for good: few are made.
+/// Returns the address of a string, which is never freed.
 pub(crate) fn text(text: &str) -> usize {
     CString::new(text).unwrap().into_raw() as usize
 }
 
-/// Returns the address of a value, which is kept for good.
+/// Returns the address of a value, which is never freed.
 pub(crate) fn value<T>(value: T) -> usize {
     Box::into_raw(Box::new(value)) as usize
 }
@@ -131,7 +134,7 @@ pub(crate) fn call(number: c_long, arguments: &[usize]) -> Answer {
     let mut all = [0; 6];
     all[..arguments.len()].copy_from_slice(arguments);
     let [a, b, c, d, e, f] = all;
-    // SAFETY: addresses among the arguments are those of values that are kept for good.
+    // SAFETY: addresses among the arguments belong to values that are never freed.
     let answer = unsafe { libc::syscall(number, a, b, c, d, e, f) };
     match answer {
         -1 => Err(std::io::Error::last_os_error().raw_os_error().unwrap()),
@@ -139,10 +142,11 @@ pub(crate) fn call(number: c_long, arguments: &[usize]) -> Answer {
     }
 }
 
-/// Makes a process that has the stack of this one until it ends, so no function runs there.
+/// Creates a process by `vfork`. It shares the stack of this one until it ends, so it must call no
+/// function.
 pub(crate) fn vfork() -> Answer {
     let answer: i64;
-    // SAFETY: the new process ends at once, and changes nothing but registers.
+    // SAFETY: the new process ends at once, and changes only registers.
     unsafe {
         std::arch::asm!(
             "syscall",
@@ -168,10 +172,10 @@ pub(crate) fn vfork() -> Answer {
     }
 }
 
-/// Makes a system call that may return a second time, in a new process, which ends.
+/// Makes a system call that may return a second time in a new process. That process ends at once.
 pub(crate) fn fork_by(number: c_long, arguments: &[usize]) -> Answer {
     match call(number, arguments)? {
-        // SAFETY: it ends the new process at once.
+        // SAFETY: the call ends the new process at once.
         0 => unsafe { libc::_exit(0) },
         process => {
             let waited = [process as usize, 0, libc::__WALL as usize, 0];

@@ -1,4 +1,5 @@
-//! A folder, a process and sockets that the attempts aim at, and the programs that try them.
+//! The fixture of an escape test: a folder, a process and sockets as targets, and the processes
+//! that run escaped code.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,30 +16,28 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags};
-use skillhost_confine::broker::{
-    Allowed, AllowedFolder, Broker, LogPath, OutputFolder, SocketPath,
-};
+use skillhost_confine::broker::{AllowedPath, BrokerClient, BrokerPolicy, EncodedPath};
 
-use crate::ground::VARIABLE;
 use crate::table::TABLE;
+use crate::targets::VARIABLE;
 
-/// Errors by which the kernel refuses: the wall's own, and one of Landlock's for renames
-/// and links out of a folder.
+/// The errors of a refused system call. `EXDEV` is Landlock's for renames and links out of a
+/// folder.
 const REFUSED: [i32; 4] = [libc::EPERM, libc::EACCES, libc::ENOSYS, libc::EXDEV];
 
-/// The longest run of the program.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The maximum time that the program runs.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The end of an attempt.
+/// The outcome of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub(crate) enum Outcome {
     Done,
     Error(i32),
-    /// The process has ended in it.
+    /// The row killed its process.
     Killed,
 }
 
-impl Ending {
+impl Outcome {
     pub(crate) fn is_refused(self) -> bool {
         match self {
             Self::Done => false,
@@ -48,8 +47,8 @@ impl Ending {
     }
 }
 
-/// A folder, a process and sockets to aim at.
-pub(crate) struct Field {
+/// Targets for escaped code.
+pub(crate) struct Fixture {
     folder: tempfile::TempDir,
     victim: Child,
     port: TcpListener,
@@ -57,15 +56,15 @@ pub(crate) struct Field {
     datagrams: UnixDatagram,
 }
 
-impl Drop for Field {
+impl Drop for Fixture {
     fn drop(&mut self) {
         let _ = self.victim.kill();
         let _ = self.victim.wait();
     }
 }
 
-impl Field {
-    pub(crate) fn make() -> Self {
+impl Fixture {
+    pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let at = |path: &str| folder.path().join(path);
         for name in [
@@ -112,7 +111,7 @@ impl Field {
         set_mode(&at("cache"), 0o700);
         set_mode(&at("cache/confined"), 0o700);
         symlink("../../secret/file", at("skills/a/out")).unwrap();
-        // A link of a root that follows none.
+        // A symlink in a root that follows none.
         symlink("../secret", at("skills/linked")).unwrap();
         symlink("../../secret/file", at("cache/confined/out")).unwrap();
         let port = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -121,7 +120,7 @@ impl Field {
         socket.set_nonblocking(true).unwrap();
         let datagrams = UnixDatagram::bind(at("secret/datagrams")).unwrap();
         datagrams.set_nonblocking(true).unwrap();
-        // It waits for its input, which ends with this.
+        // The victim waits for its input, which ends with this process.
         let victim = Command::new("cat")
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
@@ -136,124 +135,124 @@ impl Field {
         }
     }
 
-    /// Tries all attempts in this program, started as often as it takes.
-    pub(crate) fn try_all(&self, arguments: &[&str]) -> Vec<Ending> {
-        self.try_all_by(|from| self.start(arguments, from))
+    /// Tries all rows in this program with these arguments.
+    pub(crate) fn run_table(&self, arguments: &[&str]) -> Vec<Outcome> {
+        self.run_table_with(|first_row| self.run_program(arguments, first_row))
     }
 
-    /// Tries all attempts in processes that begin with the one of a number, and say what
-    /// comes of it.
-    pub(crate) fn try_all_by(&self, start: impl Fn(usize) -> String) -> Vec<Ending> {
-        let mut ends: BTreeMap<usize, Ending> = BTreeMap::new();
+    /// Tries all rows in as many processes as it takes. `run` starts a process at a row, and
+    /// returns what it printed.
+    pub(crate) fn run_table_with(&self, run: impl Fn(usize) -> String) -> Vec<Outcome> {
+        let mut outcomes: BTreeMap<usize, Outcome> = BTreeMap::new();
         loop {
-            let from = ends.len();
-            let said = start(from);
+            let first_row = outcomes.len();
+            let output = run(first_row);
             let mut in_flight = None;
-            for line in said.lines() {
+            for line in output.lines() {
                 let words: Vec<&str> = line.splitn(4, ' ').collect();
                 match words[..] {
-                    ["attempt", number, "begins", _] => in_flight = number.parse().ok(),
-                    ["attempt", number, "ends", end] => {
-                        let end = match end.parse() {
-                            Ok(code) => Ending::Error(code),
-                            Err(_) => Ending::Done,
+                    ["escape", number, "begins", _] => in_flight = number.parse().ok(),
+                    ["escape", number, "ends", result] => {
+                        let outcome = match result.parse() {
+                            Ok(code) => Outcome::Error(code),
+                            Err(_) => Outcome::Done,
                         };
-                        ends.insert(number.parse().unwrap(), end);
+                        outcomes.insert(number.parse().unwrap(), outcome);
                         in_flight = None;
                     }
                     _ => {}
                 }
             }
             if let Some(number) = in_flight {
-                ends.insert(number, Ending::Killed);
+                outcomes.insert(number, Outcome::Killed);
             }
-            assert!(ends.len() > from, "it tried nothing: {said}");
-            if ends.len() == TABLE.len() {
-                return ends.into_values().collect();
+            assert!(outcomes.len() > first_row, "no row ran: {output}");
+            if outcomes.len() == TABLE.len() {
+                return outcomes.into_values().collect();
             }
         }
     }
 
-    /// Returns what a program is told that is to try the attempts from this one on.
-    fn aim(&self, from: usize) -> String {
+    /// Returns the value of the variable that turns on escaped code, from this row on.
+    fn variable(&self, first_row: usize) -> String {
         let folder = self.folder.path().to_str().unwrap();
         let port = self.port.local_addr().unwrap().port();
-        format!("{folder}\n{}\n{port}\n{from}", self.victim.id())
+        format!("{folder}\n{}\n{port}\n{first_row}", self.victim.id())
     }
 
-    /// Starts a broker, asks it for what makes it look into the folder of a skill, and
-    /// returns what it said.
-    pub(crate) fn ask_broker(&self, from: usize) -> String {
-        let own = tempfile::tempdir().unwrap();
-        let (said, script) = (own.path().join("said"), own.path().join("script"));
-        // A broker gets no variables.
+    /// Starts a broker, sends a request that makes it search a skill's folder, and returns what it
+    /// printed.
+    pub(crate) fn run_in_broker(&self, first_row: usize) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let (output, script) = (folder.path().join("output"), folder.path().join("script"));
+        // The script sets the variable, because a broker gets no environment.
         let text = format!(
             "#!/bin/sh\n{VARIABLE}='{}' exec '{}' \"$@\" 2>'{}'\n",
-            self.aim(from),
+            self.variable(first_row),
             std::env::current_exe().unwrap().display(),
-            said.display(),
+            output.display(),
         );
         fs::write(&script, text).unwrap();
         set_mode(&script, 0o700);
         let at = |path: &str| self.folder.path().join(path);
-        let skills = AllowedFolder {
+        let skills = AllowedPath {
             path: at("skills"),
             follows_links: true,
             depth: 2,
             within: "/".into(),
         };
-        let allowed = Allowed {
-            folders: vec![skills],
-            output: Some(OutputFolder(at("out/new"))),
-            log: Some(LogPath(at("logs/audit.jsonl"))),
-            socket: Some(SocketPath(at("run/socket"))),
-            ..Allowed::default()
+        let policy = BrokerPolicy {
+            paths: vec![skills],
+            output: Some(EncodedPath(at("out/new"))),
+            log: Some(EncodedPath(at("logs/audit.jsonl"))),
+            socket: Some(EncodedPath(at("run/socket"))),
+            ..BrokerPolicy::default()
         };
-        let broker = Broker::start(&script, &allowed).unwrap();
+        let broker = BrokerClient::start(&script, &policy).unwrap();
         let handle = rustix::fs::open(at("logs"), OFlags::PATH, Mode::empty()).unwrap();
-        let (answer, answered) = mpsc::channel();
-        thread::spawn(move || answer.send(broker.open(handle.as_fd()).is_err()));
-        // An error, whether it is still there or not.
-        let answered = answered.recv_timeout(PATIENCE);
-        assert_eq!(answered, Ok(true), "the broker does not answer");
-        fs::read_to_string(said).unwrap()
+        let (sender, receiver) = mpsc::channel();
+        thread::spawn(move || sender.send(broker.open(handle.as_fd()).is_err()));
+        // The request fails, whether the broker refuses it or was killed.
+        let has_failed = receiver.recv_timeout(TIMEOUT);
+        assert_eq!(has_failed, Ok(true), "the broker does not answer");
+        fs::read_to_string(output).unwrap()
     }
 
-    /// Runs the program to its end, with one call, and returns its stderr.
-    fn start(&self, arguments: &[&str], from: usize) -> String {
+    /// Runs the program with one call until it ends, and returns its stderr.
+    fn run_program(&self, arguments: &[&str], first_row: usize) -> String {
         let folder = self.folder.path().to_str().unwrap();
         let mut command = Command::new(std::env::current_exe().unwrap());
         command
             .args(arguments)
             .current_dir(folder)
             .env_clear()
-            // No attempt reaches the group of the tests.
+            // Signals to the process group must not reach the tests.
             .process_group(0)
             .env("SKILLHOST_CACHE", format!("{folder}/cache"))
-            .env(VARIABLE, self.aim(from))
+            .env(VARIABLE, self.variable(first_row))
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        let mut input = child.stdin.take().unwrap();
-        // The other side may have ended.
-        let _ = input.write_all(SESSION.as_bytes());
-        let mut errors = child.stderr.take().unwrap();
-        let said = thread::spawn(move || {
-            let mut said = String::new();
-            errors.read_to_string(&mut said).map(|_| said).unwrap()
+        let mut stdin = child.stdin.take().unwrap();
+        // The program may have ended already.
+        let _ = stdin.write_all(SESSION.as_bytes());
+        let mut stderr = child.stderr.take().unwrap();
+        let output = thread::spawn(move || {
+            let mut output = String::new();
+            stderr.read_to_string(&mut output).map(|_| output).unwrap()
         });
-        // The call is answered before the program ends.
-        drop(input);
-        let until = Instant::now() + PATIENCE;
+        // The program answers the call before it ends.
+        drop(stdin);
+        let deadline = Instant::now() + TIMEOUT;
         while child.try_wait().unwrap().is_none() {
-            assert!(Instant::now() < until, "{arguments:?} does not end");
+            assert!(Instant::now() < deadline, "{arguments:?} does not end");
             thread::sleep(Duration::from_millis(5));
         }
-        said.join().unwrap()
+        output.join().unwrap()
     }
 
-    /// Returns all that can be known of the files, but of those that serving may change.
+    /// Returns the contents and attributes of all files, except those that serving may change.
     pub(crate) fn state(&self) -> BTreeMap<String, (u32, u64, i64, i64, String)> {
         let mut state = BTreeMap::new();
         let mut folders = vec![self.folder.path().to_owned()];
@@ -262,31 +261,37 @@ impl Field {
                 let path = entry.unwrap().path();
                 let name = path.strip_prefix(self.folder.path()).unwrap();
                 let name = name.to_str().unwrap().to_owned();
-                let found = fs::symlink_metadata(&path).unwrap();
+                let metadata = fs::symlink_metadata(&path).unwrap();
                 let is_own = name == "logs/audit.jsonl"
                     || name == "cache"
                     || name == "cache/confined"
                     || name.ends_with(".cwasm")
                     || name.ends_with(".tools");
-                if found.is_dir() {
+                if metadata.is_dir() {
                     folders.push(path.clone());
                 }
                 if !is_own {
-                    let text = match found.is_file() {
-                        true => fs::read_to_string(&path).unwrap(),
-                        false => String::new(),
+                    let text = if metadata.is_file() {
+                        fs::read_to_string(&path).unwrap()
+                    } else {
+                        String::new()
                     };
-                    let times = (found.mtime(), found.ctime());
-                    let known = (found.mode(), found.nlink(), times.0, times.1, text);
-                    state.insert(name, known);
+                    let file_state = (
+                        metadata.mode(),
+                        metadata.nlink(),
+                        metadata.mtime(),
+                        metadata.ctime(),
+                        text,
+                    );
+                    state.insert(name, file_state);
                 }
             }
         }
         state
     }
 
-    /// Checks that nobody has come to the test's sockets.
-    pub(crate) fn reached_nobody(&self) {
+    /// Checks that the test's sockets received no connection and no datagram.
+    pub(crate) fn assert_nothing_connected(&self) {
         assert!(self.port.accept().is_err());
         assert!(self.socket.accept().is_err());
         assert!(self.datagrams.recv(&mut [0; 8]).is_err());
@@ -298,8 +303,8 @@ fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// The server's configuration. It compiles one tool at each start until that is in the
-/// cache: others would be compiled again and again.
+/// The configuration of the server. It disables all tools but one: a process that is killed early
+/// stores no compiled code, so each start would compile all of them again.
 const CONFIGURATION: &str = r#"
 skills = ["skills"]
 audit_file = "logs/audit.jsonl"
@@ -309,7 +314,7 @@ disabled_tools = [
 ]
 "#;
 
-/// What a client says that calls a tool once.
+/// The messages of a client that calls one tool.
 const SESSION: &str = concat!(
     r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","#,
     r#""capabilities":{},"clientInfo":{"name":"test","version":"1"}}}"#,

@@ -1,0 +1,70 @@
+//! The processes that run escaped code.
+
+use std::process::ExitCode;
+use std::sync::{Arc, Once, OnceLock};
+
+use skillhost::{CallEnd, Observer};
+
+use crate::targets::Targets;
+
+/// The first argument of a process that runs escaped code confined as a child process. By default
+/// it is confined as one that reads a third-party component.
+pub(crate) const CHILD: &str = "--escape-from-child";
+
+/// The second argument of a process that is confined as one that fetches from the network.
+pub(crate) const NETWORK: &str = "network";
+
+/// Runs the program with escaped code, as its arguments say.
+pub(crate) fn run(targets: Targets) -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let first = arguments.next();
+    if first.as_deref() == Some(skillhost_confine::broker::ARGUMENT) {
+        return run_in_broker(targets);
+    }
+    if first.as_deref() != Some(CHILD) {
+        let escaped = EscapedCode {
+            targets,
+            once: Once::new(),
+        };
+        return skillhost_cli::run(Some(Arc::new(escaped)));
+    }
+    let confined = match arguments.next().as_deref() {
+        Some(NETWORK) => skillhost_confine::confine_network(),
+        _ => skillhost_confine::confine_child(),
+    };
+    if let Err(error) = confined {
+        eprintln!("{error:#}");
+        return ExitCode::FAILURE;
+    }
+    targets.try_escapes();
+    ExitCode::SUCCESS
+}
+
+/// The targets of escaped code in the broker.
+static IN_BROKER: OnceLock<Targets> = OnceLock::new();
+
+/// Runs the broker. The escaped code runs when the broker first checks a file name for a skill.
+fn run_in_broker(targets: Targets) -> ExitCode {
+    static ONCE: Once = Once::new();
+    let _ = IN_BROKER.set(targets);
+    let result = skillhost_confine::broker::run(|_| {
+        ONCE.call_once(|| IN_BROKER.get().unwrap().try_escapes());
+        false
+    });
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+/// Escaped code. It runs at the end of the first call, in the thread of that call.
+struct EscapedCode {
+    targets: Targets,
+    once: Once,
+}
+
+impl Observer for EscapedCode {
+    fn ended(&self, _: &CallEnd<'_>) {
+        self.once.call_once(|| self.targets.try_escapes());
+    }
+}

@@ -1,0 +1,44 @@
+//! Escape tests: the program `skillhost` whose first call runs native code, as a guest could that
+//! escaped its wasm sandbox.
+//!
+//! The escaped code tries each row of the table from inside the serving process, in its process
+//! sandbox, and likewise from the compiling process, the process that fetches keys, and the
+//! broker. `harness` starts this program as each of them and checks what the code reached. The
+//! program `skillhost` contains none of this code.
+//!
+//! Each row is harmless where it succeeds: it uses files, processes and sockets of the test, or
+//! asks the kernel for something impossible.
+
+#![cfg_attr(
+    target_arch = "x86_64",
+    allow(unsafe_code, reason = "escaped code makes any system call")
+)]
+
+#[cfg(target_arch = "x86_64")]
+mod escaped;
+#[cfg(target_arch = "x86_64")]
+mod fixture;
+#[cfg(target_arch = "x86_64")]
+mod harness;
+#[cfg(target_arch = "x86_64")]
+mod table;
+#[cfg(target_arch = "x86_64")]
+mod targets;
+
+#[cfg(target_arch = "x86_64")]
+fn main() -> std::process::ExitCode {
+    skillhost_confine::record_inherited_descriptors();
+    let first = std::env::args().nth(1);
+    match targets::Targets::open() {
+        Some(targets) => escaped::run(targets),
+        // The broker of a server under test gets no variables.
+        None if first.as_deref() == Some(skillhost_confine::broker::ARGUMENT) => {
+            skillhost_cli::run(None)
+        }
+        None => harness::run(),
+    }
+}
+
+/// Does nothing: the table uses system calls of x86-64.
+#[cfg(not(target_arch = "x86_64"))]
+fn main() {}

@@ -1,0 +1,40 @@
+//! The table of escapes, grouped by target.
+//!
+//! A row has a name and a system call. A name that begins with `keeps` is no attack: it shows that
+//! the process sandbox allows what the program needs.
+
+mod files;
+mod kernel;
+mod processes;
+mod sockets;
+
+use std::sync::LazyLock;
+
+use crate::targets::{Answer, Targets};
+
+/// A row of the table.
+#[derive(Clone, Copy)]
+pub(crate) struct Escape {
+    pub(crate) name: &'static str,
+    pub(crate) run: fn(&Targets) -> Answer,
+}
+
+/// All rows.
+pub(crate) static TABLE: LazyLock<Vec<Escape>> = LazyLock::new(|| {
+    [
+        files::ESCAPES,
+        sockets::ESCAPES,
+        processes::ESCAPES,
+        kernel::ESCAPES,
+    ]
+    .concat()
+});
+
+/// Defines rows from names and closures.
+macro_rules! escapes {
+    ($($name:literal => $run:expr;)*) => {
+        pub(super) const ESCAPES: &[crate::table::Escape] =
+            &[$(crate::table::Escape { name: $name, run: $run },)*];
+    };
+}
+use escapes;

@@ -220,7 +220,7 @@ fn a_bad_request_is_a_protocol_error_with_a_reason() {
         ("unheard/of", json!({}), -32601, "unheard/of"),
         ("tasks/get", json!({"taskId": "x"}), -32601, ""),
         ("logging/setLevel", json!({"level": "debug"}), -32601, ""),
-        ("", json!({}), -32601, "''"),
+        ("", json!({}), -32601, "``"),
     ];
     for revision in REVISIONS {
         let mut client = Client::start(program.folder.path(), &[], revision);

@@ -251,14 +251,14 @@ fn skills_and_files_that_are_left_out_are_logged_in_one_line() {
         for (what, count) in [
             (line, 1),
             (
-                "2 have a folder whose name the specification refuses (`c_c`, `d_d`)",
+                "2 with a folder name that the specification does not allow (`c_c`, `d_d`)",
                 1,
             ),
             (
                 "`skills/list` leaves out `a`: the frontmatter is not YAML",
                 details,
             ),
-            ("the manifest of `b` is without `etc` (outside)", details),
+            ("the manifest of `b` lacks `etc` (outside)", details),
         ] {
             assert_eq!(about(what), count, "{what}: {}", run.stderr);
         }

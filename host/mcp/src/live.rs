@@ -94,10 +94,10 @@ impl Changes {
 /// The number of folders in which changes are noticed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FolderCounts {
-    /// Folders that the kernel watches: a change there shows within a second.
+    /// Folders that the kernel watches. A change there shows within a second.
     pub watched: usize,
-    /// Folders beyond the bound on watches, which are looked at in turns.
-    pub in_turns: usize,
+    /// Folders beyond the limit on watches, which are polled.
+    pub polled: usize,
 }
 
 /// The content of `tools/list` and `prompts/list`.

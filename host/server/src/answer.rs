@@ -16,14 +16,14 @@ use crate::LAST_WORDS;
 use crate::places::Protection;
 use crate::quota::QuotaPermit;
 use crate::sessions::CancellableRequest;
-use skillhost_mcp::room::Room;
+use skillhost_mcp::answer_lease::AnswerLease;
 
 /// The things that a request holds until the last byte of its answer is written.
 pub(crate) struct RequestHold {
     pub(crate) _permit: QuotaPermit,
     pub(crate) _protection: Option<Protection>,
     pub(crate) _in_flight: Option<CancellableRequest>,
-    pub(crate) room: Arc<Room>,
+    pub(crate) room: Arc<AnswerLease>,
 }
 
 /// The body of an answer.
@@ -102,7 +102,7 @@ impl HttpBody for AnswerBody {
         };
         // The size of a stream is known only as it is sent.
         let length = frame.data_ref().map_or(0, Bytes::len);
-        if !self.hold.room.fit(length) {
+        if !self.hold.room.reserve(length) {
             let error = io::Error::other("there is no room for the answer");
             return Poll::Ready(Some(Err(axum::Error::new(error))));
         }

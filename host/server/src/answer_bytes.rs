@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::client::ClientKey;
 use crate::client_shares::ClientShares;
-use skillhost_mcp::room::{JsonTurns, Room};
+use skillhost_mcp::answer_lease::{AnswerLease, JsonTurns};
 
 /// The bytes that answers may take. Without clients, all of them are anybody's.
 pub(crate) struct AnswerBytes {
@@ -30,13 +30,13 @@ impl AnswerBytes {
     }
 
     /// Returns the room for an answer to a client, which is empty.
-    pub(crate) fn room(self: &Arc<Self>, client: ClientKey) -> Arc<Room> {
+    pub(crate) fn room(self: &Arc<Self>, client: ClientKey) -> Arc<AnswerLease> {
         let mut share = AnswerShare {
             bytes: Arc::clone(self),
             client,
             taken: 0,
         };
-        Room::new(move |more| share.take(more)).with_turns(self.turns.clone())
+        AnswerLease::new(move |more| share.take(more)).with_turns(self.turns.clone())
     }
 
     fn shares(&self) -> MutexGuard<'_, ClientShares> {
@@ -70,15 +70,15 @@ mod tests {
     fn answers_share_bytes_and_give_them_back() {
         let bytes = AnswerBytes::new(100, 0);
         let (one, other) = (bytes.room(None), bytes.room(None));
-        assert!(one.fit(60) && other.fit(40));
-        assert!(!other.fit(41));
-        assert!(!other.holds(1) && one.holds(60));
-        assert!(one.fit(10) && !other.fit(90));
-        assert!(!one.fit(usize::MAX));
+        assert!(one.reserve(60) && other.reserve(40));
+        assert!(!other.reserve(41));
+        assert!(!other.reserve_answer(1) && one.reserve_answer(60));
+        assert!(one.reserve(10) && !other.reserve(90));
+        assert!(!one.reserve(usize::MAX));
         drop(other);
-        assert!(one.fit(100));
+        assert!(one.reserve(100));
         drop(one);
-        assert!(bytes.room(None).fit(100));
+        assert!(bytes.room(None).reserve(100));
     }
 
     #[test]
@@ -86,10 +86,10 @@ mod tests {
         let bytes = AnswerBytes::new(100, 2);
         let [greedy, other] = ["greedy", "other"].map(|name| Some(name.into()));
         let taken = [(); 9].map(|()| bytes.room(ClientKey::clone(&greedy)));
-        assert_eq!(taken.iter().filter(|room| room.fit(25)).count(), 3);
+        assert_eq!(taken.iter().filter(|room| room.reserve(25)).count(), 3);
         let own = bytes.room(other);
-        assert!(own.fit(25) && !own.fit(26));
+        assert!(own.reserve(25) && !own.reserve(26));
         drop(taken);
-        assert!(own.fit(75) && !own.fit(76) && bytes.room(greedy).fit(25));
+        assert!(own.reserve(75) && !own.reserve(76) && bytes.room(greedy).reserve(25));
     }
 }

@@ -27,8 +27,8 @@ use crate::reply::{busy, closing, refusal, used_up};
 use crate::sessions::{MessageKind, Sessions};
 use crate::{HttpLimits, HttpOptions, changes, client, reply, sessions};
 use skillhost_mcp::Changes;
+use skillhost_mcp::message_limits::{self, MAX_LABEL_BYTES};
 use skillhost_mcp::subscriptions::{self, LISTEN};
-use skillhost_mcp::{labels, values};
 
 /// The code for a request that the server could answer later, from the range that
 /// JSON-RPC leaves to servers.
@@ -168,10 +168,10 @@ impl<S: ServerHandler> Endpoint<S> {
         let is_json = is_json(&parts.headers);
         let (mut session_id, mut in_flight) = (None, None);
         if is_json {
-            if let Some(why) = find_excess(&body, is_subscription) {
-                return malformed(&body, Some(&why));
+            if let Err(excess) = message_limits::check(&body) {
+                return malformed(&body, Some(&excess.to_string()));
             }
-            if is_subscription && !hold.room.fit(subscriptions::bytes_kept(&body)) {
+            if is_subscription && !hold.room.reserve(subscriptions::retained_bytes(&body)) {
                 return busy();
             }
             match self
@@ -211,7 +211,7 @@ impl<S: ServerHandler> Endpoint<S> {
         drop(body);
         // A plain answer, or an error in place of one without room.
         if let Some(length) = answer.body().size_hint().exact()
-            && !hold.room.holds(length)
+            && !hold.room.reserve_answer(length)
         {
             tracing::info!("an answer was dropped: there is no room for it");
             return busy();
@@ -246,18 +246,6 @@ impl<S> Endpoint<S> {
             None => used_up(why),
         }
     }
-}
-
-/// Returns the bound that a message exceeds, if any.
-fn find_excess(body: &[u8], is_subscription: bool) -> Option<String> {
-    // First, because it need not read a body that is too long.
-    if is_subscription && let Some(why) = subscriptions::excess(body) {
-        return Some(why);
-    }
-    if values::too_many(body) {
-        return Some("the body has too many values".to_owned());
-    }
-    labels::excess(body)
 }
 
 /// Answers a request that its client has cancelled: a stream without an event.
@@ -332,7 +320,7 @@ fn request_id(body: &[u8]) -> Option<Value> {
     // As text first: an id could be what the refusal spares.
     let request = RawJson::new(str::from_utf8(body).ok()?).ok()?;
     let id = request.member("id")?.get();
-    if id.len() > labels::LABEL_BYTES {
+    if id.len() > MAX_LABEL_BYTES {
         return None;
     }
     // Text of JSON need not be a value: a number can be too large, and a string can have

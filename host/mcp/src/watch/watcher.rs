@@ -71,7 +71,7 @@ pub(super) struct Watcher {
     /// True once the first scan has ended.
     has_scanned: bool,
     /// The last warning about folders that are not watched.
-    warned: Warned,
+    last_warning: Warning,
     /// True once a warning about too many entries was logged.
     has_warned_of_cut: bool,
     publish: Box<dyn Fn(FolderCounts) + Send>,
@@ -79,7 +79,7 @@ pub(super) struct Watcher {
 
 /// A warning about folders that are not watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Warned {
+enum Warning {
     Nothing,
     /// That folders are polled.
     Polling,
@@ -107,7 +107,7 @@ impl Watcher {
             unwatched: 0,
             lost_since: None,
             has_scanned: false,
-            warned: Warned::Nothing,
+            last_warning: Warning::Nothing,
             has_warned_of_cut: false,
             publish: Box::new(publish),
         };
@@ -435,16 +435,16 @@ impl Watcher {
             None if polled == 0 => {
                 tracing::info!("{watched} folders are watched for changes");
             }
-            None if self.warned == Warned::Nothing => {
-                self.warned = Warned::Polling;
+            None if self.last_warning == Warning::Nothing => {
+                self.last_warning = Warning::Polling;
                 tracing::warn!(
                     "{watched} folders are watched for changes, and {polled} more are polled: {}",
                     self.watches.limit().reason(),
                 );
             }
-            Some(_) if polled == 0 => self.warned = Warned::Nothing,
-            Some(round_time) if self.warned == Warned::Polling => {
-                self.warned = Warned::RoundTime;
+            Some(_) if polled == 0 => self.last_warning = Warning::Nothing,
+            Some(round_time) if self.last_warning == Warning::Polling => {
+                self.last_warning = Warning::RoundTime;
                 tracing::warn!(
                     "to poll {polled} folders takes {:.1} seconds: changes there are noticed within \
                      that time",

@@ -1,4 +1,4 @@
-//! `skillhost serve` over stdio, by the lines that it reads and writes.
+//! `skillhost serve` over stdio, tested by the lines that it reads and writes.
 
 mod answers;
 mod bad_input;
@@ -14,8 +14,7 @@ use serde_json::{Value, json};
 use crate::support::mcp::{Client, REVISIONS};
 use crate::support::program::Program;
 
-/// Returns the options for the test guests, with every skill granted to these
-/// component files.
+/// Returns the options for the test guests. Grants every skill to these component files.
 fn guests(granted: &[&str]) -> Vec<String> {
     let mut options = vec![
         "--tools".to_owned(),
@@ -28,7 +27,7 @@ fn guests(granted: &[&str]) -> Vec<String> {
     options
 }
 
-/// Returns a folder with one skill and this `skillhost.toml`.
+/// Returns a folder with one skill and a `skillhost.toml`.
 fn folder(config: &str) -> Program {
     let program = Program::new();
     program.write(
@@ -39,7 +38,7 @@ fn folder(config: &str) -> Program {
     program
 }
 
-/// Starts a server in such a folder, and waits until the test guests are loaded.
+/// Starts a server in a folder, and waits until the test guests are loaded.
 fn with_guests(program: &Program, granted: &[&str], revision: &'static str) -> Client {
     let options = guests(granted);
     let options: Vec<&str> = options.iter().map(String::as_str).collect();
@@ -48,9 +47,9 @@ fn with_guests(program: &Program, granted: &[&str], revision: &'static str) -> C
     client
 }
 
-/// Opens a session with a server whose pipes a test holds itself, and waits until its tools
-/// are loaded, which the call of an unknown one does. The requests have the ids 0 and 1.
-fn greet(input: &mut impl Write, mut answer: impl FnMut() -> Value) {
+/// Opens a session over a test's own pipes, and waits until all tools are loaded, as the call
+/// of an unknown tool does. The requests have the ids 0 and 1.
+fn open_session(input: &mut impl Write, mut answer: impl FnMut() -> Value) {
     let hello = json!({
         "protocolVersion": REVISIONS[0],
         "capabilities": {},
@@ -64,18 +63,18 @@ fn greet(input: &mut impl Write, mut answer: impl FnMut() -> Value) {
     }
 }
 
-/// Replaces text in bytes by text of the same length, such as the names of a
-/// component's tools.
+/// Replaces text in bytes by text of the same length, such as the names of a component's
+/// tools.
 fn replaced(bytes: &[u8], old: &[u8], new: &[u8]) -> Vec<u8> {
     assert_eq!(old.len(), new.len());
     let mut bytes = bytes.to_vec();
-    let mut found = 0;
+    let mut count = 0;
     for start in 0..=bytes.len() - old.len() {
         if bytes[start..].starts_with(old) {
             bytes[start..start + old.len()].copy_from_slice(new);
-            found += 1;
+            count += 1;
         }
     }
-    assert!(found > 0);
+    assert!(count > 0);
     bytes
 }

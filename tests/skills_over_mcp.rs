@@ -1,5 +1,5 @@
-//! Skills over MCP: resources at `skill://<skill>/<path>`, and the skills
-//! extension with its manifests and folders.
+//! Skills over MCP: resources at `skill://<skill>/<path>`, and the skills extension with its
+//! manifests and folders.
 
 mod extension;
 mod pages;
@@ -52,7 +52,7 @@ fn children(session: &mut Session, uri: &str) -> Vec<Value> {
         .0
 }
 
-/// Reads a resource. It has one content.
+/// Reads a resource, which must have one content.
 fn read(session: &mut Session, uri: &str) -> Value {
     let mut result = session.ask("resources/read", json!({"uri": uri})).unwrap();
     assert_eq!(result["contents"].as_array().unwrap().len(), 1);

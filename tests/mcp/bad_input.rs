@@ -1,4 +1,4 @@
-//! Lines that are not messages, and bad requests.
+//! Lines that are not messages, and invalid requests.
 
 use std::thread;
 
@@ -9,7 +9,7 @@ use crate::support::http::large_subscriptions;
 use crate::support::mcp::{Client, NEWEST, REVISIONS};
 use crate::support::odd_json;
 
-/// A line, and its answer: none, or an id and a code.
+/// A line, and the id and error code of its answer, if it gets one.
 type Case = (String, Option<(Value, i64)>);
 
 fn malformed_lines() -> Vec<Case> {
@@ -53,7 +53,7 @@ fn malformed_lines() -> Vec<Case> {
             json!("x"),
             -32600,
         ),
-        // Ids and progress tokens have at most 1 KiB; a refusal repeats no longer one.
+        // Ids and progress tokens may have at most 1 KiB. An error repeats no longer one.
         case(
             &format!(
                 r#"{{"jsonrpc":"2.0","id":"{}","method":"ping"}}"#,
@@ -79,7 +79,7 @@ fn malformed_lines() -> Vec<Case> {
             null,
             -32600,
         ),
-        // Unexpected answers and unknown notifications.
+        // Unexpected responses and unknown notifications.
         silent(r#"{"jsonrpc":"2.0","id":99,"result":{}}"#),
         silent(r#"{"jsonrpc":"2.0","id":99,"error":{"code":1,"message":"x"}}"#),
         silent(r#"{"jsonrpc":"2.0","method":"unheard/of"}"#),
@@ -93,7 +93,7 @@ fn malformed_lines() -> Vec<Case> {
     ]
 }
 
-/// Sends lines, and checks that the next request is answered after each.
+/// Sends lines. Checks the answer to each, and that the next request is answered.
 fn check(client: &mut Client, cases: Vec<Case>) {
     for (line, expected) in cases {
         let shown: String = line.chars().take(100).collect();
@@ -112,13 +112,13 @@ fn check(client: &mut Client, cases: Vec<Case>) {
 }
 
 #[test]
-fn a_malformed_line_does_not_affect_the_next_request() {
+fn malformed_line_does_not_affect_next_request() {
     let program = folder("");
     for revision in REVISIONS {
         let mut client = Client::start(program.folder.path(), &[], revision);
         check(&mut client, malformed_lines());
-        client.logged("a line that is not a message was skipped");
-        client.logged("a message of more than");
+        client.logged("skipped a line that is not a message: invalid JSON");
+        client.logged("skipped a line that is not a message: a message may have at most");
         assert_eq!(client.end().1, Some(0));
     }
 }
@@ -147,7 +147,7 @@ fn refuses_subscriptions_that_keep_much() {
         let message = answer["error"]["message"].as_str().unwrap();
         assert!(message.contains("subscriptions/listen"), "{answer}");
     }
-    // None of them counts as a subscription.
+    // None of the refused requests counts as a subscription.
     for _ in 0..16 {
         let params = json!({"notifications": {"resourceSubscriptions": ["skill://a/SKILL.md"]}});
         client.send("subscriptions/listen", params);
@@ -157,7 +157,7 @@ fn refuses_subscriptions_that_keep_much() {
 }
 
 #[test]
-fn no_line_before_a_session_ends_the_server() {
+fn no_line_before_session_ends_server() {
     let program = folder("");
     let mut client = Client::start_unopened(program.folder.path(), &[], "2025-11-25");
     for (line, expected) in malformed_lines() {
@@ -189,7 +189,7 @@ fn no_line_before_a_session_ends_the_server() {
 }
 
 #[test]
-fn a_bad_request_is_a_protocol_error_with_a_reason() {
+fn bad_request_is_protocol_error_with_reason() {
     let program = folder("");
     let cases = [
         (
@@ -220,7 +220,7 @@ fn a_bad_request_is_a_protocol_error_with_a_reason() {
         ("unheard/of", json!({}), -32601, "unheard/of"),
         ("tasks/get", json!({"taskId": "x"}), -32601, ""),
         ("logging/setLevel", json!({"level": "debug"}), -32601, ""),
-        ("", json!({}), -32601, "''"),
+        ("", json!({}), -32601, "``"),
     ];
     for revision in REVISIONS {
         let mut client = Client::start(program.folder.path(), &[], revision);
@@ -239,7 +239,7 @@ fn a_bad_request_is_a_protocol_error_with_a_reason() {
 }
 
 #[test]
-fn an_unknown_revision_is_refused_or_answered_with_a_known_one() {
+fn answers_unknown_revision_with_known_ones() {
     let program = folder("");
     let mut client = Client::start_unopened(program.folder.path(), &[], "none");
     let meta = json!({"_meta": {
@@ -262,7 +262,7 @@ fn an_unknown_revision_is_refused_or_answered_with_a_known_one() {
 }
 
 #[test]
-fn the_id_of_a_request_in_flight_cannot_be_used_again() {
+fn refuses_id_of_request_in_flight() {
     let program = folder("[limits]\ntime = \"700ms\"\n");
     let refuses = |revision| {
         let mut client = super::with_guests(&program, &["unchecked.wasm"], revision);
@@ -275,7 +275,7 @@ fn the_id_of_a_request_in_flight_cannot_be_used_again() {
             (&refused["id"], &refused["error"]["code"]),
             (&Value::Null, &json!(-32600))
         );
-        // So is a line that is none of a request with it.
+        // An invalid line with the id is not answered under the id either.
         client.line(r#"{"jsonrpc":"2.0","id":"twice","method":1}"#);
         assert_eq!(client.message()["id"], Value::Null);
         // The first request is answered once; then the id is free.
@@ -287,7 +287,7 @@ fn the_id_of_a_request_in_flight_cannot_be_used_again() {
         let list = client.written(&json!("twice"), "tools/list", json!({}));
         client.line(list);
         assert!(client.message()["result"]["tools"].is_array());
-        client.logged("a request with the id of one in flight was skipped");
+        client.logged("refused a request with the id of a request in flight");
     };
     thread::scope(|scope| {
         for revision in REVISIONS {
@@ -297,7 +297,7 @@ fn the_id_of_a_request_in_flight_cannot_be_used_again() {
 }
 
 #[test]
-fn the_id_of_a_cancelled_request_can_be_used_again() {
+fn accepts_id_of_cancelled_request() {
     let program = folder("");
     let mut client = Client::start(program.folder.path(), &[], REVISIONS[0]);
     client.request("tools/list", json!({}));
@@ -326,16 +326,20 @@ fn the_id_of_a_cancelled_request_can_be_used_again() {
 }
 
 #[test]
-fn errors_of_clients_are_logged_at_level_info() {
-    for (log, told) in [(&[][..], false), (&["--log", "info"], true)] {
+fn logs_errors_of_clients_at_level_info() {
+    for (options, is_logged) in [(&[][..], false), (&["--log", "info"], true)] {
         let program = folder("");
-        let mut client = Client::start(program.folder.path(), log, NEWEST);
+        let mut client = Client::start(program.folder.path(), options, NEWEST);
         let answer = client.request("tools/call", json!({"name": "none"}));
         assert!(answer["error"].is_object(), "{answer}");
-        if told {
+        if is_logged {
             client.logged("response error");
         }
         client.request("tools/list", json!({}));
-        assert_eq!(client.stderr().contains("response error"), told, "{log:?}");
+        assert_eq!(
+            client.stderr().contains("response error"),
+            is_logged,
+            "{options:?}"
+        );
     }
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::{folder, greet, with_guests};
+use super::{folder, open_session, with_guests};
 use crate::support::mcp::{Client, NEWEST, REVISIONS, server};
 use crate::support::process::Process;
 use crate::support::watchdog::join;
@@ -31,9 +31,9 @@ fn send_endless(client: &mut Client, tool: &str) -> u64 {
     id
 }
 
-/// Returns the time until the records of so many cancelled calls are written, which
-/// happens when the guest is gone.
-fn until_recorded(audit: &Path, count: usize, start: Instant) -> Duration {
+/// Returns the time until the records of `count` cancelled calls are written, which happens
+/// when the guest is gone.
+fn time_until_recorded(audit: &Path, count: usize, start: Instant) -> Duration {
     loop {
         let records = fs::read_to_string(audit).unwrap_or_default();
         let cancelled = records.matches("\"cancelled\"").count();
@@ -46,7 +46,7 @@ fn until_recorded(audit: &Path, count: usize, start: Instant) -> Duration {
 }
 
 #[test]
-fn a_cancelled_call_stops_its_guest_within_100_ms_and_is_not_answered() {
+fn cancelled_call_stops_within_100_ms_without_answer() {
     let program = folder("audit_file = \"audit.jsonl\"\n");
     let audit = program.folder.path().join("audit.jsonl");
     for (index, revision) in REVISIONS.into_iter().enumerate() {
@@ -58,9 +58,9 @@ fn a_cancelled_call_stops_its_guest_within_100_ms_and_is_not_answered() {
                 let start = Instant::now();
                 client.notify("notifications/cancelled", json!({"requestId": id}));
                 let count = index * 6 + attempt * 2 + which + 1;
-                let took = until_recorded(&audit, count, start);
+                let took = time_until_recorded(&audit, count, start);
                 fastest[which] = fastest[which].min(took);
-                // The next thing that comes is the next request's.
+                // The next message is the answer to the next request.
                 let next = client.send("tools/list", json!({}));
                 assert_eq!(client.message()["id"], next);
             }
@@ -72,11 +72,11 @@ fn a_cancelled_call_stops_its_guest_within_100_ms_and_is_not_answered() {
 }
 
 #[test]
-fn a_long_call_sends_progress_if_the_client_asks() {
+fn long_call_sends_requested_progress() {
     let program = folder("[limits]\ntime = \"2500ms\"\n");
     let reports_twice = |revision| {
         let mut client = with_guests(&program, &["unchecked.wasm"], revision);
-        // It is compiled, and takes no time later.
+        // Compiles the tool, so that later calls are quick.
         client.call("list_skills", json!({}));
         let silent = client.send(
             "tools/call",
@@ -118,10 +118,10 @@ fn a_long_call_sends_progress_if_the_client_asks() {
 }
 
 #[test]
-fn calls_that_compute_delay_neither_each_other_nor_a_small_request() {
+fn computing_calls_delay_no_small_request() {
     let program = folder("[limits]\ntime = \"5s\"\n");
     let mut client = with_guests(&program, &["unchecked.wasm"], "2025-11-25");
-    // It is compiled before times count.
+    // Compiles the tool before times are measured.
     client.call("get_skill", json!({"skill_name": "a"}));
     let looping: Vec<u64> = (0..16)
         .map(|_| {
@@ -130,31 +130,37 @@ fn calls_that_compute_delay_neither_each_other_nor_a_small_request() {
         })
         .collect();
     thread::sleep(Duration::from_millis(200));
-    let (mut asked, mut called) = (Duration::ZERO, Duration::ZERO);
+    let (mut slowest_ping, mut slowest_call) = (Duration::ZERO, Duration::ZERO);
     for _ in 0..5 {
         let start = Instant::now();
         assert!(client.request("ping", json!({}))["result"].is_object());
-        asked = asked.max(start.elapsed());
+        slowest_ping = slowest_ping.max(start.elapsed());
         let start = Instant::now();
         client.call("get_skill", json!({"skill_name": "a"}));
-        called = called.max(start.elapsed());
+        slowest_call = slowest_call.max(start.elapsed());
     }
-    assert!(asked < Duration::from_millis(200), "{asked:?}");
-    assert!(called < Duration::from_millis(1500), "{called:?}");
+    assert!(
+        slowest_ping < Duration::from_millis(200),
+        "{slowest_ping:?}"
+    );
+    assert!(
+        slowest_call < Duration::from_millis(1500),
+        "{slowest_call:?}"
+    );
     for id in looping {
         assert_eq!(client.answer(id)["result"]["isError"], true);
     }
 }
 
 #[test]
-fn each_request_of_a_flood_gets_its_own_answer() {
+fn each_request_of_flood_gets_its_answer() {
     const CALLS: u64 = 3000;
     let program = folder("calls = 4\nqueue = 1024\n");
     for n in 0..10 {
         program.write(&format!("skills/a/{n}.txt"), format!("file {n}"));
     }
     let mut client = Client::start(program.folder.path(), &[], NEWEST);
-    // Only what the pipes hold is read before everything is sent.
+    // Answers are read only after everything is sent, so most of them have to wait.
     for n in 0..CALLS {
         let path = format!("{}.txt", n % 10);
         client.send(
@@ -177,7 +183,7 @@ fn each_request_of_a_flood_gets_its_own_answer() {
 }
 
 #[test]
-fn input_is_read_while_an_answer_is_not() {
+fn reads_input_while_answer_is_unread() {
     let program = folder("");
     // Neither the answer nor the lines fit into a pipe.
     let text = "x".repeat(1 << 20);
@@ -192,7 +198,7 @@ fn input_is_read_while_an_answer_is_not() {
     let mut answers = BufReader::new(server.stdout.take().unwrap()).lines();
     let mut answer =
         || -> Value { serde_json::from_str(&answers.next().unwrap().unwrap()).unwrap() };
-    greet(&mut input, &mut answer);
+    open_session(&mut input, &mut answer);
     let arguments = json!({"skill_name": "a", "file_path": "large.txt"});
     let call = json!({"name": "read_file_in_skill", "arguments": arguments});
     let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call});
@@ -211,17 +217,17 @@ fn input_is_read_while_an_answer_is_not() {
     assert!(server.wait().success());
 }
 
-/// Sends so many lines such as this to a server, and then reads an answer to each.
-/// Returns how many it took before.
+/// Sends a line `count` times to a server, and only then reads the answers. Returns the number
+/// of lines that the server took before.
 fn send_before_reading(folder: &Path, line: &Value, count: usize) -> usize {
     let mut server = Process::start(&mut server(folder));
     let mut input = server.stdin.take().unwrap();
     let mut answers = BufReader::new(server.stdout.take().unwrap()).lines();
     let mut answer =
         || -> Value { serde_json::from_str(&answers.next().unwrap().unwrap()).unwrap() };
-    greet(&mut input, &mut answer);
+    open_session(&mut input, &mut answer);
     let mut line = line.clone();
-    // The first call may wait for its component, which is not the rest that is looked for.
+    // The first call may wait for its component, which must not look like the end of sending.
     line["id"] = "first".into();
     writeln!(input, "{line}").unwrap();
     assert_eq!(answer()["id"], "first");
@@ -234,7 +240,7 @@ fn send_before_reading(folder: &Path, line: &Value, count: usize) -> usize {
             counted.fetch_add(1, Ordering::SeqCst);
         }
     });
-    // Until sending has rested for a second.
+    // Waits until no line was taken for a second.
     let (mut taken, mut since) = (0, Instant::now());
     while since.elapsed() < Duration::from_secs(1) {
         thread::sleep(Duration::from_millis(20));
@@ -253,28 +259,28 @@ fn send_before_reading(folder: &Path, line: &Value, count: usize) -> usize {
 }
 
 #[test]
-fn no_more_is_read_of_a_client_that_does_not_read_its_answers() {
-    // Many times more than there are slots, and than the pipes hold.
+fn stops_reading_from_client_that_does_not_read() {
+    // Many times more than there are slots, or than the pipes hold.
     const LINES: usize = 1000;
     let program = folder("");
     program.write("skills/a/large.txt", "x".repeat(8000));
     let arguments = json!({"skill_name": "a", "file_path": "large.txt"});
     let call = json!({"name": "read_file_in_skill", "arguments": arguments});
     let request = json!({"jsonrpc": "2.0", "method": "tools/call", "params": call});
-    let no_request = json!({"jsonrpc": "2.0", "method": 1});
+    let invalid = json!({"jsonrpc": "2.0", "method": 1});
     thread::scope(|scope| {
-        for line in [request, no_request] {
+        for line in [request, invalid] {
             let folder = program.folder.path();
             scope.spawn(move || {
                 let taken = send_before_reading(folder, &line, LINES);
-                assert!(taken < LINES / 2, "{taken} lines such as {line}");
+                assert!(taken < LINES / 2, "{taken} of {line}");
             });
         }
     });
 }
 
 #[test]
-fn answers_that_nobody_reads_have_a_bounded_number_of_bytes() {
+fn limits_bytes_of_unread_answers() {
     const CALLS: usize = 60;
     let program = folder("audit_file = \"audit.jsonl\"\n[stdio]\nmessage = \"16MiB\"\n");
     program.write("skills/a/large.txt", vec![b'x'; 8 << 20]);
@@ -282,7 +288,7 @@ fn answers_that_nobody_reads_have_a_bounded_number_of_bytes() {
     let mut input = server.stdin.take().unwrap();
     let mut lines = BufReader::new(server.stdout.take().unwrap()).lines();
     let first = || serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
-    greet(&mut input, first);
+    open_session(&mut input, first);
     let arguments = json!({"skill_name": "a", "file_path": "large.txt"});
     let call = json!({"name": "read_file_in_skill", "arguments": arguments});
     for id in 2..2 + CALLS {
@@ -293,20 +299,17 @@ fn answers_that_nobody_reads_have_a_bounded_number_of_bytes() {
     let audit = program.folder.path().join("audit.jsonl");
     let ended = || fs::read_to_string(&audit).map_or(0, |log| log.matches("large.txt").count());
     while ended() < CALLS {
-        // The watchdog ends the server, which ends this, if it takes too long.
+        // If this takes too long, the watchdog ends the server.
         assert!(server.try_wait().is_none());
         thread::sleep(Duration::from_millis(10));
     }
     let lines: Vec<String> = lines.map(Result::unwrap).collect();
     let (large, refused): (Vec<_>, Vec<_>) = lines.iter().partition(|line| line.len() > 8 << 20);
-    // 256 MiB, and what the first to be read may have given back to the last calls.
+    // 256 MiB, and the bytes that the first written answers gave back to the last calls.
     assert!((28..45).contains(&large.len()), "{}", large.len());
     assert_eq!(refused.len(), CALLS - large.len());
     for line in refused {
-        assert!(
-            line.contains("the server has no room for the answer now, try again"),
-            "{line}"
-        );
+        assert!(line.contains("no memory is left for the answer"), "{line}");
     }
     assert!(server.wait().success());
 }

@@ -12,15 +12,15 @@ use crate::support::program::Program;
 
 const TOOLS_CHANGED: &str = "notifications/tools/list_changed";
 
-/// Returns a client that gets notifications of changes, and its subscription if
-/// the revision needs one.
+/// Returns a client that is notified of changes, and the id of its subscription if the
+/// revision needs one.
 fn listening(
     program: &Program,
     arguments: &[&str],
     revision: &'static str,
 ) -> (Client, Option<u64>) {
     let mut client = Client::start(program.folder.path(), arguments, revision);
-    // The first listing is not a change, and nor are components that were compiled before.
+    // Neither the first listing nor a component that was compiled before is a change.
     client.wait_for_components();
     client.request("tools/list", json!({}));
     if revision != NEWEST {
@@ -62,7 +62,7 @@ fn copy(program: &Program, guest: &str, name: &str) {
 }
 
 #[test]
-fn clients_are_notified_of_changed_files() {
+fn notifies_of_changed_files() {
     const CHANGED: &str = "notifications/resources/list_changed";
     for revision in REVISIONS {
         let program = folder("");
@@ -77,7 +77,7 @@ fn clients_are_notified_of_changed_files() {
         let after = manifest(&mut client);
         assert_eq!(after[0], before[0]);
         assert_eq!(after[1]["uri"], "skill://a/docs/new.md");
-        // There may be two notifications: for the folder and for the file.
+        // There may be two notifications, for the folder and for the file.
         while client.arrived(CHANGED) > 0 {
             expect_notification(&mut client, CHANGED, subscription);
         }
@@ -90,12 +90,12 @@ fn clients_are_notified_of_changed_files() {
 }
 
 #[test]
-fn clients_are_notified_of_added_and_removed_skills() {
+fn notifies_of_added_and_removed_skills() {
     for revision in REVISIONS {
         let program = folder("");
         let (mut client, subscription) = listening(&program, &[], revision);
         if revision != NEWEST {
-            // Said once more, it changes nothing.
+            // A second one must change nothing.
             client.notify("notifications/initialized", json!({}));
         }
         program.write("skills/b/SKILL.md", "---\nname: b\ndescription: B.\n---\n");
@@ -130,7 +130,7 @@ fn clients_are_notified_of_added_and_removed_skills() {
 }
 
 #[test]
-fn a_replaced_folder_of_skills_is_watched() {
+fn watches_replaced_skills_folder() {
     let program = folder("");
     let (mut client, subscription) = listening(&program, &[], NEWEST);
     program.write("new/c/SKILL.md", "---\nname: c\ndescription: C.\n---\n");
@@ -148,7 +148,7 @@ fn a_replaced_folder_of_skills_is_watched() {
 }
 
 #[test]
-fn a_new_and_a_changed_skill_are_found_and_the_prompt_keeps_its_budget() {
+fn finds_new_skills_and_limits_prompt() {
     let program = Program::new();
     for number in 0..300 {
         let text = format!(
@@ -174,7 +174,7 @@ fn a_new_and_a_changed_skill_are_found_and_the_prompt_keeps_its_budget() {
         result["content"][0]["text"].as_str().unwrap().to_owned()
     };
     let expect = |client: &mut Client, query: &str, expected: &str| {
-        // Watched for a second, and then read while other tests run.
+        // The change is noticed within a second. The index is slow while other tests run.
         let end = Instant::now() + Duration::from_secs(20);
         while !find(client, query).contains(expected) {
             assert!(Instant::now() < end, "`{query}` does not find `{expected}`");
@@ -187,7 +187,7 @@ fn a_new_and_a_changed_skill_are_found_and_the_prompt_keeps_its_budget() {
     program.write("skills/knots/SKILL.md", knots("Tie a sheepshank."));
     expect(&mut client, "sheepshank", "knots: Ropes.");
     fs::remove_dir_all(program.folder.path().join("skills/knots")).unwrap();
-    // At once: the host looks.
+    // The removed skill is gone at once, because the host checks each result.
     assert!(!find(&mut client, "sheepshank").contains("knots"));
     assert_eq!(
         client
@@ -200,7 +200,7 @@ fn a_new_and_a_changed_skill_are_found_and_the_prompt_keeps_its_budget() {
 }
 
 #[test]
-fn components_are_reloaded_when_files_are_added_changed_or_removed() {
+fn reloads_added_changed_and_removed_components() {
     for revision in [REVISIONS[1], NEWEST] {
         let program = folder("");
         fs::create_dir(program.folder.path().join("tools")).unwrap();
@@ -222,7 +222,7 @@ fn components_are_reloaded_when_files_are_added_changed_or_removed() {
         assert!(names.contains(&"lines_count".to_owned()), "{names:?}");
         assert!(!names.contains(&"count_lines".to_owned()), "{names:?}");
 
-        // A broken component changes nothing but the log.
+        // An invalid component changes nothing but the log.
         program.write("tools/one.wasm", &bytes[..bytes.len() / 2]);
         client.logged("its earlier tools stay");
         assert!(tools(&mut client).contains(&"lines_count".to_owned()));
@@ -245,7 +245,7 @@ fn calls_in_flight_keep_their_component() {
     std::thread::sleep(Duration::from_millis(200));
     fs::remove_file(program.folder.path().join("tools/unchecked.wasm")).unwrap();
     expect_notification(&mut client, TOOLS_CHANGED, subscription);
-    // New calls do not find the tool; the call in flight sleeps up to its limit.
+    // New calls do not find the tool. The call in flight sleeps until its time limit.
     let unknown = client.request("tools/call", params);
     assert_eq!(unknown["error"]["code"], -32602);
     let result = client.answer(sleeping)["result"].clone();
@@ -254,12 +254,12 @@ fn calls_in_flight_keep_their_component() {
 }
 
 #[test]
-fn a_change_outside_of_the_listings_sends_no_notification() {
+fn change_outside_of_listings_sends_no_notification() {
     let program = folder("");
     program.write("skills/a/notes.txt", "one");
     let (mut client, _) = listening(&program, &[], NEWEST);
     program.write("skills/a/notes.txt", "two");
-    // Reading is no change either, or notifications would never end.
+    // Reading is no change either: otherwise each notification would cause another one.
     for _ in 0..10 {
         client.call("read_skill", json!({"skill_name": "a"}));
         std::thread::sleep(Duration::from_millis(100));
@@ -269,7 +269,7 @@ fn a_change_outside_of_the_listings_sends_no_notification() {
 }
 
 #[test]
-fn subscriptions_of_a_client_are_bounded() {
+fn limits_subscriptions_of_client() {
     let program = folder("");
     let mut client = Client::start(program.folder.path(), &[], NEWEST);
     client.request("tools/list", json!({}));
@@ -279,22 +279,22 @@ fn subscriptions_of_a_client_are_bounded() {
         .collect();
     let refused = client.request("subscriptions/listen", listen());
     assert_eq!(refused["error"]["code"], -32600);
-    // A cancelled subscription makes room.
+    // A cancelled subscription makes room for another one.
     client.notify("notifications/cancelled", json!({"requestId": first[3]}));
     let again = client.send("subscriptions/listen", listen());
     program.write("skills/b/SKILL.md", "---\nname: b\ndescription: B.\n---\n");
-    let mut told: Vec<Value> = (0..16)
+    let mut notified: Vec<Value> = (0..16)
         .map(|_| client.notification(TOOLS_CHANGED))
-        .map(|one| one["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"].clone())
+        .map(|message| message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"].clone())
         .collect();
-    told.sort_by_key(Value::as_u64);
-    assert!(told.contains(&json!(again)) && !told.contains(&json!(first[3])));
-    told.dedup();
-    assert_eq!(told.len(), 16);
+    notified.sort_by_key(Value::as_u64);
+    assert!(notified.contains(&json!(again)) && !notified.contains(&json!(first[3])));
+    notified.dedup();
+    assert_eq!(notified.len(), 16);
 }
 
 #[test]
-fn a_subscription_goes_on_after_changes_that_it_does_not_ask_for() {
+fn subscription_continues_after_other_changes() {
     let program = folder("");
     let mut client = Client::start(program.folder.path(), &[], NEWEST);
     client.request("tools/list", json!({}));
@@ -306,18 +306,18 @@ fn a_subscription_goes_on_after_changes_that_it_does_not_ask_for() {
         client.notification("notifications/subscriptions/acknowledged");
         id
     };
-    let of_tools = listen("toolsListChanged");
-    let of_resources = listen("resourcesListChanged");
+    let tools_id = listen("toolsListChanged");
+    let resources_id = listen("resourcesListChanged");
     program.write("skills/a/new.md", "new");
     let changed = "notifications/resources/list_changed";
-    expect_notification(&mut client, changed, Some(of_resources));
+    expect_notification(&mut client, changed, Some(resources_id));
     program.write("skills/b/SKILL.md", "---\nname: b\ndescription: B.\n---\n");
-    expect_notification(&mut client, TOOLS_CHANGED, Some(of_tools));
-    // Both end with the server, and not before.
+    expect_notification(&mut client, TOOLS_CHANGED, Some(tools_id));
+    // Both subscriptions end only with the server.
     let (rest, code) = client.end();
     assert_eq!(code, Some(0));
     let answered = rest.iter().filter_map(|message| message["id"].as_u64());
     let mut answered: Vec<u64> = answered.collect();
     answered.sort_unstable();
-    assert_eq!(answered, [of_tools, of_resources]);
+    assert_eq!(answered, [tools_id, resources_id]);
 }

@@ -1,4 +1,4 @@
-//! A cache without the components: what a client is answered before they are compiled.
+//! Answers to clients before all components are compiled, with an empty cache.
 
 use std::fs;
 use std::io::Write as _;
@@ -23,10 +23,10 @@ fn names(session: &mut Session) -> Vec<String> {
         .collect()
 }
 
-/// A folder with a component that is compiled once [`Cold::go`] is called.
-struct Cold(Program);
+/// A folder with a component that is compiled once [`ColdStart::go`] is called.
+struct ColdStart(Program);
 
-impl Cold {
+impl ColdStart {
     fn new() -> Self {
         let program = folder("");
         let this = Self(program);
@@ -61,7 +61,7 @@ impl Cold {
 
 #[test]
 fn serves_compiled_tools_while_others_compile() {
-    let cold = Cold::new();
+    let cold = ColdStart::new();
     let mut session = Session::open_while_loading(cold.builder());
     let built_in = names(&mut session);
     assert!(built_in.contains(&"read_skill".to_owned()), "{built_in:?}");
@@ -71,7 +71,7 @@ fn serves_compiled_tools_while_others_compile() {
     let arguments = json!({"skill_name": "a"});
     let read = json!({"name": "read_skill", "arguments": arguments});
     assert_eq!(session.ask("tools/call", read).unwrap()["isError"], false);
-    // Calls of tools that are not there yet wait, whether they will be or not.
+    // Calls of unknown tools wait until all components are loaded.
     let arguments = json!({"skill_name": "a", "path": "SKILL.md"});
     let count = json!({"name": "count_lines", "arguments": arguments});
     let (count, none) = (
@@ -96,10 +96,10 @@ fn serves_compiled_tools_while_others_compile() {
 
 #[test]
 fn lists_nothing_before_required_components() {
-    let cold = Cold::new();
+    let cold = ColdStart::new();
     let mut session = Session::open_while_loading(cold.builder().require_components(true));
     let listing = session.begin("tools/list", json!({}));
-    // Whatever needs no tool is answered.
+    // A request that needs no tool is answered.
     session.ask("server/discover", json!({})).unwrap();
     cold.go();
     let listed = loop {
@@ -112,7 +112,7 @@ fn lists_nothing_before_required_components() {
 }
 
 #[test]
-fn finishes_compiling_after_its_client_left() {
+fn finishes_compiling_after_client_left() {
     let program = folder("tools = [\"tools\"]\ngrants.\"n.wasm\".skills = [\"*\"]\n");
     let path = |name: &str| program.folder.path().join(name);
     fs::create_dir(path("tools")).unwrap();
@@ -131,7 +131,7 @@ fn finishes_compiling_after_its_client_left() {
     writeln!(input, "{hello}").unwrap();
     drop(input);
     assert_eq!(server.wait().code(), Some(0));
-    // The last of what is written: the component's definitions, after its code.
+    // The component's definitions are written last, after its code.
     watchdog::wait_until("the component is in the cache", || {
         let entries = fs::read_dir(path("cache/confined")).unwrap();
         let mut names = entries.map(|entry| entry.unwrap().file_name());

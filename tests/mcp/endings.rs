@@ -1,4 +1,4 @@
-//! The end of the server.
+//! The ways in which the server ends.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use super::{folder, greet, guests, with_guests};
+use super::{folder, guests, open_session, with_guests};
 use crate::support::mcp::{Client, NEWEST, REVISIONS, server};
 use crate::support::process::Process;
 
@@ -21,7 +21,7 @@ fn signal(client: &Client, signal: Signal) {
 }
 
 #[test]
-fn the_end_of_input_waits_for_calls_in_flight() {
+fn end_of_input_waits_for_calls() {
     // Longer than rmcp waits.
     let program = folder("[limits]\ntime = \"6s\"\n");
     let answers_all = |revision| {
@@ -55,7 +55,7 @@ fn the_end_of_input_waits_for_calls_in_flight() {
 }
 
 #[test]
-fn the_end_of_input_waits_for_messages_behind_a_large_answer() {
+fn end_of_input_waits_for_unwritten_messages() {
     let program = folder("");
     program.write("skills/a/large.txt", "x".repeat(1 << 18));
     let mut server = Process::start(&mut server(program.folder.path()));
@@ -67,8 +67,8 @@ fn the_end_of_input_waits_for_messages_behind_a_large_answer() {
         serde_json::from_str(&line).unwrap()
     };
     let arguments = json!({"skill_name": "a", "file_path": "large.txt"});
-    // Each error has the request's id. Together the requests, and the errors, are
-    // more than a pipe holds: the server must read on while its client does not.
+    // Each error has the request's id. All requests are longer than a pipe, and so are all
+    // errors. So the server must continue to read while its client does not.
     let ids = (0..120).map(|number| format!("{number}{}", "i".repeat(1000)));
     let ids: Vec<String> = ids.collect();
     let wrong = ids
@@ -91,13 +91,13 @@ fn the_end_of_input_waits_for_messages_behind_a_large_answer() {
             assert_eq!(answer(&mut answers)["id"], message["id"]);
         }
         if message["id"] == 2 {
-            // The answer is on its way before there is more to write.
+            // The server has begun to write the answer before there is more to write.
             answers.fill_buf().unwrap();
         }
     }
     drop(input);
     assert_eq!(answer(&mut answers)["id"], 2);
-    // Long enough for a server that does not wait to be gone.
+    // Long enough for a server to exit that does not wait.
     thread::sleep(Duration::from_millis(200));
     for id in &ids {
         assert_eq!(answer(&mut answers)["id"], **id);
@@ -106,7 +106,7 @@ fn the_end_of_input_waits_for_messages_behind_a_large_answer() {
 }
 
 #[test]
-fn empty_or_unfinished_input_ends_the_server() {
+fn empty_or_unfinished_input_ends_server() {
     let program = folder("");
     let client = Client::start_unopened(program.folder.path(), &[], NEWEST);
     assert_eq!(client.end(), (vec![], Some(0)));
@@ -126,7 +126,7 @@ fn empty_or_unfinished_input_ends_the_server() {
 }
 
 #[test]
-fn a_signal_ends_the_server_and_the_guests() {
+fn signal_ends_server_and_guests() {
     let program = folder("[limits]\ntime = \"60s\"\n");
     let ends = |kind, revision| {
         let mut idle = Client::start(program.folder.path(), &[], revision);
@@ -167,7 +167,7 @@ fn a_signal_ends_the_server_and_the_guests() {
 }
 
 #[test]
-fn a_hang_up_signal_ends_nothing() {
+fn hang_up_signal_ends_nothing() {
     let program = folder("");
     let folder = program.folder.path();
     let mut client = Client::start(folder, &["--skills", "skills"], NEWEST);
@@ -183,7 +183,7 @@ fn a_hang_up_signal_ends_nothing() {
 }
 
 #[test]
-fn a_waiting_request_is_answered_at_a_signal() {
+fn answers_waiting_requests_after_signal() {
     let program = folder("");
     program.write("skills/a/file.txt", "x".repeat(9000));
     let mut server = Process::start(&mut server(program.folder.path()));
@@ -194,8 +194,8 @@ fn a_waiting_request_is_answered_at_a_signal() {
         answers.read_line(&mut line).unwrap();
         (!line.is_empty()).then(|| serde_json::from_str::<Value>(&line).unwrap())
     };
-    greet(&mut input, || answer().unwrap());
-    // More than are answered at a time and fit into a pipe.
+    open_session(&mut input, || answer().unwrap());
+    // More requests than are in flight at a time, and more answers than a pipe holds.
     let arguments = json!({"skill_name": "a", "file_path": "file.txt"});
     let call = json!({"name": "read_file_in_skill", "arguments": arguments});
     for id in 2..200 {
@@ -214,7 +214,7 @@ fn a_waiting_request_is_answered_at_a_signal() {
 }
 
 #[test]
-fn a_client_that_exits_during_a_call_leaves_no_server_behind() {
+fn client_that_exits_leaves_no_server() {
     let program = folder("[limits]\ntime = \"1s\"\n");
     let mut client = with_guests(&program, &["unchecked.wasm"], NEWEST);
     client.request("tools/list", json!({}));
@@ -229,7 +229,7 @@ fn a_client_that_exits_during_a_call_leaves_no_server_behind() {
 }
 
 #[test]
-fn a_client_that_closes_its_output_during_a_call_ends_the_server() {
+fn closed_output_ends_server_during_call() {
     let program = folder("audit_file = \"audit.jsonl\"\n[limits]\ntime = \"60s\"\n");
     let pipe = || {
         let (read, write) = std::io::pipe().unwrap();
@@ -244,7 +244,7 @@ fn a_client_that_closes_its_output_during_a_call_ends_the_server() {
         command.args(guests(&["unchecked.wasm"])).stdout(theirs);
         let mut child = Process::start(command.stderr(Stdio::piped()));
         drop(command);
-        // The input stays open, so that its end is not what the server notices.
+        // The input stays open, so that the server cannot notice its end.
         let mut stdin = child.stdin.take().unwrap();
         for line in [
             json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
@@ -280,7 +280,7 @@ fn a_client_that_closes_its_output_during_a_call_ends_the_server() {
 }
 
 #[test]
-fn a_host_that_cannot_be_loaded_ends_the_server_with_a_reason() {
+fn host_that_cannot_load_ends_server_with_reason() {
     let program = folder("audit_file = \"/proc/none/audit.jsonl\"\n");
     let mut client = Client::start_unopened(program.folder.path(), &[], NEWEST);
     assert_eq!(client.wait(), Some(4));
@@ -290,7 +290,7 @@ fn a_host_that_cannot_be_loaded_ends_the_server_with_a_reason() {
 }
 
 #[test]
-fn the_program_warns_of_clients_that_it_does_not_tell_apart() {
+fn warns_that_clients_need_http() {
     let program = folder("");
     for (name, clients, warns) in [
         ("some.toml", "[clients.ci]\ntoken_file = \"none\"\n", true),

@@ -1,4 +1,4 @@
-//! The skills extension: entries, and skills without one.
+//! The skills extension: listed skills, and skills that are not listed.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -14,9 +14,9 @@ use crate::support::program::Program;
 use crate::support::session::Session;
 
 #[test]
-fn only_skills_that_every_client_takes_are_listed() {
+fn lists_skills_that_every_client_accepts() {
     let long = "x".repeat(1025);
-    // The others are answered one by one, with what their SKILL.md says.
+    // `skills/get` returns these skills, with the values in their SKILL.md.
     let cases = [
         (
             "no-name",
@@ -121,19 +121,19 @@ fn only_skills_that_every_client_takes_are_listed() {
     for (name, why) in [
         (
             "mismatch",
-            "`name` is `other`, not the folder's name; the protocol has no entry for that, and \
-             skill://mismatch/SKILL.md can be read",
+            "`name` is `other`, not the folder's name, so the skill has no entry; read \
+             skill://mismatch/SKILL.md instead",
         ),
         ("ümlaut", "its folder's name is not"),
         ("lower", "read skill://lower/skill.md"),
         ("binary", "not UTF-8"),
-        ("empty", "there is no `SKILL.md`"),
+        ("empty", "`SKILL.md` is missing"),
     ] {
         let (code, message) = session.error("skills/get", get(name));
         assert_eq!(code, INVALID_PARAMS, "{name}");
         assert!(message.contains(why), "{name}: {message}");
     }
-    // Their files are resources like any others.
+    // The files of unlisted skills are resources too.
     let listed = resources(&mut session);
     for uri in [
         "skill://mismatch/SKILL.md",
@@ -151,9 +151,9 @@ fn only_skills_that_every_client_takes_are_listed() {
 }
 
 #[test]
-fn a_listing_that_leaves_files_out_says_how_to_find_them() {
+fn listing_tells_how_to_find_missing_files() {
     let folders = folders("a");
-    // Before SKILL.md, so that the walk ends before it.
+    // Sorted before SKILL.md, so that the walk ends before it.
     for number in 0..16_400 {
         folders.write(&format!("a/A/{number:05}"), "");
     }
@@ -175,7 +175,7 @@ fn a_listing_that_leaves_files_out_says_how_to_find_them() {
 }
 
 #[test]
-fn frontmatter_keeps_every_key_and_its_type() {
+fn frontmatter_keeps_keys_and_types() {
     let folders = Folders::new();
     let text = "---\nname: a\ndescription: >-\n  One\n  two.\nlicense: 'MIT'\nmetadata:\n  \
                 version: 1.10\nallowed-tools: [Read]\nmodel: x\n---\nBody\n";
@@ -193,7 +193,7 @@ fn frontmatter_keeps_every_key_and_its_type() {
 }
 
 #[test]
-fn files_that_cannot_be_read_are_in_no_listing() {
+fn lists_no_unreadable_files() {
     let folders = folders("a");
     let a = folders.root.join("a");
     folders.write("a/docs/x", "x");
@@ -225,7 +225,7 @@ fn files_that_cannot_be_read_are_in_no_listing() {
 }
 
 #[test]
-fn skills_and_files_that_are_left_out_are_logged_in_one_line() {
+fn logs_one_line_about_unlisted_skills() {
     let program = Program::new();
     program.write("skills/a/SKILL.md", skill_md("other\u{1b}[2J"));
     program.write("skills/b/SKILL.md", skill_md("b"));
@@ -251,14 +251,14 @@ fn skills_and_files_that_are_left_out_are_logged_in_one_line() {
         for (what, count) in [
             (line, 1),
             (
-                "2 have a folder whose name the specification refuses (`c_c`, `d_d`)",
+                "2 with a folder name that the specification does not allow (`c_c`, `d_d`)",
                 1,
             ),
             (
                 "`skills/list` leaves out `a`: the frontmatter is not YAML",
                 details,
             ),
-            ("the manifest of `b` is without `etc` (outside)", details),
+            ("the manifest of `b` lacks `etc` (outside)", details),
         ] {
             assert_eq!(about(what), count, "{what}: {}", run.stderr);
         }
@@ -269,7 +269,7 @@ fn skills_and_files_that_are_left_out_are_logged_in_one_line() {
 }
 
 #[test]
-fn a_skill_that_is_not_granted_looks_like_a_missing_one() {
+fn skill_without_grant_looks_missing() {
     let folders = folders("a");
     folders.write("b/SKILL.md", skill_md("b") + CANARY);
     let grant = Grant::new().skills(["a"]).unwrap();

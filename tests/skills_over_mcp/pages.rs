@@ -10,7 +10,7 @@ use crate::support::folders::Folders;
 use crate::support::session::Session;
 
 #[test]
-fn pages_hold_each_entry_once_in_order_while_files_change() {
+fn pages_contain_entries_once_while_files_change() {
     let folders = Folders::new();
     for skill in ["a", "b", "c"] {
         folders.write(&format!("{skill}/SKILL.md"), skill_md(skill));
@@ -24,8 +24,8 @@ fn pages_hold_each_entry_once_in_order_while_files_change() {
     let seen = uris(&all);
     assert!(seen.is_sorted() && seen.iter().collect::<BTreeSet<_>>().len() == 2250);
 
-    // The next page starts after the last entry, even if that is removed and others
-    // are added before it.
+    // The next page starts after the last entry, even if that entry is removed and others are
+    // added before it.
     let first = session.ask("resources/list", json!({})).unwrap();
     assert_eq!(first["resources"][999]["uri"], "skill://b/docs/248");
     fs::remove_file(folders.root.join("b/docs/248")).unwrap();
@@ -35,7 +35,7 @@ fn pages_hold_each_entry_once_in_order_while_files_change() {
     let second = session.ask("resources/list", next.clone()).unwrap();
     assert_eq!(second["resources"][0]["uri"], "skill://b/docs/249");
     assert_eq!(session.ask("resources/list", next.clone()).unwrap(), second);
-    // Even if the whole skill is removed.
+    // The same holds if the whole skill is removed.
     fs::remove_dir_all(folders.root.join("b")).unwrap();
     let second = session.ask("resources/list", next).unwrap();
     assert_eq!(second["resources"][0]["uri"], "skill://c/SKILL.md");
@@ -53,12 +53,12 @@ fn pages_hold_each_entry_once_in_order_while_files_change() {
 }
 
 #[test]
-fn pages_of_skills_are_bounded_by_number_by_files_and_by_bytes() {
+fn limits_skills_files_and_bytes_of_page() {
     let folders = Folders::new();
     for number in 0..260 {
         let name = format!("a{number:03}");
         folders.write(&format!("{name}/SKILL.md"), skill_md(&name));
-        // Left out, after they were read.
+        // These skills are left out only after they were read.
         folders.write(&format!("b{number:03}/SKILL.md"), skill_md("x"));
         folders.write(&format!("c{number:03}/SKILL.md"), skill_md("x"));
     }
@@ -90,7 +90,7 @@ fn pages_of_skills_are_bounded_by_number_by_files_and_by_bytes() {
 }
 
 #[test]
-fn a_cursor_of_another_listing_is_refused() {
+fn refuses_cursor_of_another_listing() {
     let folders = folders("a");
     for number in 0..1_001 {
         folders.write(&format!("a/docs/{number:04}"), "x");
@@ -99,10 +99,10 @@ fn a_cursor_of_another_listing_is_refused() {
     let cursor = |session: &mut Session, method: &str, params: Value| {
         session.ask(method, params).unwrap()["nextCursor"].clone()
     };
-    let of_resources = cursor(&mut session, "resources/list", json!({}));
+    let resources_cursor = cursor(&mut session, "resources/list", json!({}));
     let docs = json!({"uri": "skill://a/docs"});
-    let of_docs = cursor(&mut session, "resources/directory/read", docs.clone());
-    for bad in [
+    let docs_cursor = cursor(&mut session, "resources/directory/read", docs.clone());
+    for invalid in [
         json!(""),
         json!("0"),
         json!("200"),
@@ -110,22 +110,22 @@ fn a_cursor_of_another_listing_is_refused() {
         json!("x".repeat(100_000)),
     ] {
         for method in ["resources/list", "skills/list", "resources/directory/read"] {
-            let params = json!({"uri": "skill://a/docs", "cursor": bad});
+            let params = json!({"uri": "skill://a/docs", "cursor": invalid});
             let (code, message) = session.error(method, params);
-            assert_eq!(code, INVALID_PARAMS, "{method} {bad}");
-            assert!(message.contains("cursor"), "{method} {bad}: {message}");
+            assert_eq!(code, INVALID_PARAMS, "{method} {invalid}");
+            assert!(message.contains("cursor"), "{method} {invalid}: {message}");
         }
     }
     for (method, params) in [
-        ("skills/list", json!({"cursor": of_resources})),
-        ("resources/list", json!({"cursor": of_docs})),
+        ("skills/list", json!({"cursor": resources_cursor})),
+        ("resources/list", json!({"cursor": docs_cursor})),
         (
             "resources/directory/read",
-            json!({"uri": "skill://a/docs", "cursor": of_resources}),
+            json!({"uri": "skill://a/docs", "cursor": resources_cursor}),
         ),
         (
             "resources/directory/read",
-            json!({"uri": "skill://a", "cursor": of_docs}),
+            json!({"uri": "skill://a", "cursor": docs_cursor}),
         ),
     ] {
         assert_eq!(session.error(method, params).0, INVALID_PARAMS, "{method}");

@@ -1,4 +1,4 @@
-//! Resources: files and folders, as they are listed and read.
+//! Resources: listing and reading of files and folders.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -14,11 +14,11 @@ use crate::support::session::Session;
 use crate::support::{builder, repository};
 
 #[test]
-fn every_listed_file_reads_as_its_manifest_says() {
+fn listed_files_match_their_manifest() {
     let mut session = Session::open(builder().skills(repository().join("skills")));
     let listed = resources(&mut session);
     let skills = skills(&mut session);
-    // The other names have an underscore, which the extension does not allow.
+    // The other skills' names have an underscore, which the extension does not allow.
     let names: Vec<&Value> = skills
         .iter()
         .map(|skill| &skill["frontmatter"]["name"])
@@ -66,7 +66,7 @@ fn every_listed_file_reads_as_its_manifest_says() {
 }
 
 #[test]
-fn folders_list_their_own_entries() {
+fn folders_list_their_entries() {
     let folders = folders("a");
     folders.write("a/docs/deep/x.md", "x");
     folders.write("a/docs/y.bin", b"\xff");
@@ -118,7 +118,7 @@ fn folders_list_their_own_entries() {
 }
 
 #[test]
-fn no_address_reads_outside_its_skill() {
+fn no_uri_reads_outside_its_skill() {
     let folders = folders("a");
     folders.write("b/SKILL.md", CANARY);
     folders.write("a/docs/x.md", "x");
@@ -166,7 +166,7 @@ fn no_address_reads_outside_its_skill() {
             let (code, message) = session.error(method, json!({"uri": uri}));
             assert_eq!(code, INVALID_PARAMS, "{method} {uri}");
             assert!(!message.contains(CANARY), "{method} {uri}: {message}");
-            // rmcp itself repeats the whole address of a skill.
+            // rmcp itself repeats the whole URI of a skill.
             let short = method == "skills/get" || message.len() < 2000;
             assert!(short, "{method}");
         }
@@ -175,7 +175,7 @@ fn no_address_reads_outside_its_skill() {
 }
 
 #[test]
-fn each_request_sees_the_current_files() {
+fn each_request_sees_current_files() {
     let folders = folders("a");
     let mut session = open(&folders);
     let uri = "skill://a/SKILL.md";
@@ -199,7 +199,7 @@ fn each_request_sees_the_current_files() {
 }
 
 #[test]
-fn capabilities_name_resources_only_if_they_are_served() {
+fn capabilities_name_served_resources_only() {
     let folders = folders("a");
     let mut session = open(&folders);
     let capabilities = session.ask("server/discover", json!({})).unwrap()["capabilities"].take();
@@ -223,7 +223,7 @@ fn capabilities_name_resources_only_if_they_are_served() {
 }
 
 #[test]
-fn a_missing_resource_has_the_error_code_of_the_revision() {
+fn missing_resource_has_error_code_of_revision() {
     let folders = folders("a");
     for revision in ["2024-11-05", "2025-06-18", "2025-11-25"] {
         let mut session = Session::of_revision(revision, builder().skills(&folders.root));
@@ -239,7 +239,7 @@ fn a_missing_resource_has_the_error_code_of_the_revision() {
     let error = error.unwrap_err();
     assert_eq!(error["code"], INVALID_PARAMS);
     assert_eq!(error["data"], missing);
-    // A long address is not repeated.
+    // A long URI is not repeated.
     let long = format!("skill://a/{}", "x".repeat(1000));
     let error = open(&folders).ask("resources/read", json!({"uri": long}));
     assert_eq!(error.unwrap_err().get("data"), None);

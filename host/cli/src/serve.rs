@@ -53,7 +53,11 @@ impl ServeCommand {
         }
         let builder = options.builder(&config)?;
         let http = match self.http.address.take() {
-            Some(address) => Some(self.http.prepare(address, &config, &options.trust_settings())?),
+            Some(address) => Some(self.http.prepare(
+                address,
+                &config,
+                &options.trust_settings(),
+            )?),
             None => None,
         };
         let needs = Needs {

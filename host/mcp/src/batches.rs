@@ -1,5 +1,5 @@
-//! Reads many skills for a page of a listing: several at a time, with the results in
-//! order. Not here: what is read, and where a page ends.
+//! Reads many skills for a page of a listing, several at a time, and returns them in order.
+//! The caller decides what is read and where a page ends.
 
 use std::collections::VecDeque;
 use std::vec;
@@ -10,27 +10,27 @@ use skillhost::internal::processors;
 use super::calls::RunningCall;
 use super::live::LiveHost;
 
-/// Most skills of a batch, which are read one after another: to change the thread takes
+/// The most skills of a batch, which are read one after another: to change the thread takes
 /// as long as to read a small skill.
-const BATCH: usize = 8;
+const MAX_SKILLS: usize = 8;
 
-/// The files after which a batch ends. Guards against: batches of skills with thousands
-/// of files, which would all be in memory.
-const MOST_FILES: usize = 1_000;
+/// The number of files after which a batch ends. Guards against: batches of skills with
+/// thousands of files, which would all be in memory.
+const MAX_FILES: usize = 1_000;
 
-/// Most batches at a time. Guards against: a listing that takes the places of calls on a
-/// machine of many processors.
-const MOST_BATCHES: usize = 4;
+/// The most batches at a time. Guards against: a listing that takes the slots of calls on a
+/// machine with many processors.
+const MAX_BATCHES: usize = 4;
 
-/// Something that was read, and the number of files that it has.
-pub(crate) type Reading<T> = (T, usize);
+/// The result of reading a skill, and the number of its files.
+pub(crate) type SkillReading<T> = (T, usize);
 
-/// Skills that are read in the order of their names.
+/// Skills that are read in batches, in the order of their names.
 pub(crate) struct Batches<'a, T, R> {
     live: &'a LiveHost,
     names: VecDeque<String>,
     read: R,
-    at_a_time: usize,
+    max_running: usize,
     running: VecDeque<RunningBatch<T>>,
     ready: vec::IntoIter<(String, T)>,
 }
@@ -41,7 +41,7 @@ struct RunningBatch<T> {
     call: RunningCall<Batch<T>>,
 }
 
-/// The skills of a batch that were read, and those that were not.
+/// The result of a batch: the skills that it has read, and the rest.
 struct Batch<T> {
     read: Vec<(String, T)>,
     rest: Vec<String>,
@@ -51,33 +51,33 @@ impl<'a, T, R, F> Batches<'a, T, R>
 where
     T: Send + 'static,
     R: Fn(String) -> F + Clone + Send + 'static,
-    F: Future<Output = Reading<T>> + Send,
+    F: Future<Output = SkillReading<T>> + Send,
 {
-    /// Makes batches of skills. `places` is the number of calls that may run at a time.
-    pub(crate) fn new(live: &'a LiveHost, names: Vec<String>, places: usize, read: R) -> Self {
-        let processors = processors();
-        // Others want to call as well.
-        let places = (places / 2).max(1);
+    /// Returns batches of these skills. `slots` is the number of calls that may run at a
+    /// time.
+    pub(crate) fn new(live: &'a LiveHost, names: Vec<String>, slots: usize, read: R) -> Self {
+        // Leaves slots for other calls.
+        let slots = (slots / 2).max(1);
         Self {
             live,
             names: names.into(),
             read,
-            at_a_time: MOST_BATCHES.min(processors).min(places),
+            max_running: MAX_BATCHES.min(processors()).min(slots),
             running: VecDeque::new(),
             ready: Vec::new().into_iter(),
         }
     }
 
-    /// Returns the next skill and what was read of it. Begins no more skills than are
-    /// wanted with it, so that few are read for nothing where a page ends.
+    /// Returns the next skill and its reading. Reads at most `wanted` skills ahead, so that
+    /// few are read in vain at the end of a page.
     pub(crate) async fn next(&mut self, wanted: usize) -> Result<Option<(String, T)>, ErrorData> {
         loop {
             if let Some(skill) = self.ready.next() {
                 return Ok(Some(skill));
             }
             let mut begun: usize = self.running.iter().map(|batch| batch.skills).sum();
-            while self.running.len() < self.at_a_time && begun < wanted {
-                let skills = BATCH.min(wanted - begun).min(self.names.len());
+            while self.running.len() < self.max_running && begun < wanted {
+                let skills = MAX_SKILLS.min(wanted - begun).min(self.names.len());
                 if skills == 0 {
                     break;
                 }
@@ -89,7 +89,7 @@ where
             let Some(batch) = self.running.pop_front() else {
                 return Ok(None);
             };
-            let Batch { read, rest } = batch.call.end().await?;
+            let Batch { read, rest } = batch.call.finish().await?;
             if !rest.is_empty() {
                 let batch = self.begin(rest)?;
                 self.running.push_front(batch);
@@ -98,8 +98,8 @@ where
         }
     }
 
-    /// Returns the name of the first skill that was not returned.
-    pub(crate) fn into_rest(mut self) -> Option<String> {
+    /// Returns the name of the first skill that [`next`](Self::next) has not returned.
+    pub(crate) fn into_next_name(mut self) -> Option<String> {
         let ready = self.ready.next().map(|(name, _)| name);
         let running = || self.running.pop_front().map(|batch| batch.first);
         ready.or_else(running).or_else(|| self.names.pop_front())
@@ -111,16 +111,16 @@ where
         let first = names.first().cloned().unwrap_or_default();
         let call = self.live.begin(async move {
             let mut names = names.into_iter();
-            let (mut found, mut files) = (Vec::new(), 0);
-            while files < MOST_FILES
+            let (mut readings, mut files) = (Vec::new(), 0);
+            while files < MAX_FILES
                 && let Some(name) = names.next()
             {
-                let (skill, count) = read(name.clone()).await;
-                found.push((name, skill));
+                let (reading, count) = read(name.clone()).await;
+                readings.push((name, reading));
                 files += count;
             }
             Batch {
-                read: found,
+                read: readings,
                 rest: names.collect(),
             }
         })?;
@@ -142,15 +142,15 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn returns_skills_in_order_and_reads_no_more_than_are_wanted() {
+    async fn returns_skills_in_order_and_reads_few_ahead() {
         let live = LiveHost::new(HostBuilder::default());
         live.start_calls().unwrap();
         let names: Vec<String> = (0..100).map(|number| format!("{number:03}")).collect();
-        for (files, wanted, taken, most) in [
+        for (files, wanted, taken, max_reads) in [
             (0, 100, 100, 100),
             (0, 20, 1, 20),
-            (MOST_FILES, 100, 100, 100),
-            (MOST_FILES, 1, 1, 1),
+            (MAX_FILES, 100, 100, 100),
+            (MAX_FILES, 1, 1, 1),
         ] {
             let reads = Arc::new(AtomicUsize::new(0));
             let read = {
@@ -173,9 +173,12 @@ mod tests {
                 assert_eq!(name, read);
                 seen.push(name);
             }
-            assert_eq!(batches.into_rest().as_ref(), names.get(taken));
+            assert_eq!(batches.into_next_name().as_ref(), names.get(taken));
             assert_eq!(seen, names[..taken]);
-            assert!(reads.load(Ordering::Relaxed) <= most, "{files} {wanted}");
+            assert!(
+                reads.load(Ordering::Relaxed) <= max_reads,
+                "{files} {wanted}"
+            );
         }
         let mut none = Batches::new(&live, Vec::new(), 1, |_| async { ((), 0) });
         assert!(none.next(9).await.unwrap().is_none());

@@ -1,5 +1,5 @@
-//! The party that sent a request: what the audit log says of it beside the call.
-//! Nothing here decides whether it may call.
+//! The caller of a request, as the audit log records it. Nothing here decides whether it may
+//! call.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use rmcp::service::{RequestContext, RoleServer};
 use skillhost::{Caller, Peer, TraceId, Transport};
 use skillhost_identity::Client;
 
-/// The header of a trace, for clients that do not write it into the message.
+/// The HTTP header of a trace, for clients that do not write it into the message.
 const TRACEPARENT: &str = "traceparent";
 
 /// Returns the caller of a request, with the request's id.
-pub(crate) fn of(context: &RequestContext<RoleServer>) -> Caller {
+pub(crate) fn from_context(context: &RequestContext<RoleServer>) -> Caller {
     let parts = context.extensions.get::<Parts>();
     let transport = match parts {
         Some(_) => Transport::Http,

@@ -1,12 +1,13 @@
-//! The threads that run guests. Guests that compute take turns of 10 ms each; on
-//! the protocol's threads, many of them would delay a small request or a
-//! cancellation. On threads of their own, the system's scheduler lets the
-//! protocol's threads through. Calls of built-in tools have other threads than
-//! those of strangers' guests, for the same reason.
+//! The threads that run guests.
 //!
-//! A call that is alone is polled once on the thread that read its message, and
-//! most calls end there: two changes of threads would take as long as the call.
-//! At most one thread of the protocol is busy with that.
+//! Guests that compute take turns of 10 ms each. On the protocol's threads, many of them
+//! would delay a small request or a cancellation. So they have threads of their own, and the
+//! operating system schedules the protocol's threads in between. Calls of built-in tools
+//! have other threads than those of third-party tools, for the same reason.
+//!
+//! A call that is alone is polled once on the thread that read its message, and most calls
+//! end there: to change the thread twice would take as long as the call. At most one of the
+//! protocol's threads does so at a time.
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,41 +23,41 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
-/// The longest time that stopping waits for calls. A guest is stopped at its next
-/// turn, within 10 ms. Guards against: a file system that does not answer.
-const STOP_TIME: Duration = Duration::from_secs(1);
+/// The longest time that stopping waits for calls. A guest is stopped at its next turn,
+/// within 10 ms. Guards against: a file system that does not answer.
+const MAX_STOP_TIME: Duration = Duration::from_secs(1);
 
 /// The origin of a guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Guest {
-    /// The component comes with the host.
+    /// A component that comes with the host.
     BuiltIn,
-    /// The component is any other.
-    Stranger,
+    /// Any other component.
+    ThirdParty,
 }
 
-/// The calls that run, and their threads.
+/// The running calls, and their threads.
 pub(crate) struct Calls {
     built_in: Option<Runtime>,
-    strangers: Option<Runtime>,
+    third_party: Option<Runtime>,
     running: TaskTracker,
-    /// Held by the call that is polled on a thread of the protocol.
+    /// Locked while a call is polled on one of the protocol's threads.
     inline: Mutex<()>,
     stop: CancellationToken,
 }
 
 impl Calls {
-    /// Starts as many threads as there are processors, of each kind.
+    /// Starts threads of each kind, one for each processor.
     pub(crate) fn start() -> std::io::Result<Self> {
         let threads = |name: &str| {
             let mut threads = Builder::new_multi_thread();
-            // tokio would count in the process sandbox, which hides the limits of a container.
+            // tokio would count within the process sandbox, which hides a container's limits.
             threads.worker_threads(processors());
             threads.enable_time().thread_name(name).build()
         };
         Ok(Self {
             built_in: Some(threads("skillhost-own")?),
-            strangers: Some(threads("skillhost-call")?),
+            third_party: Some(threads("skillhost-call")?),
             running: TaskTracker::new(),
             inline: Mutex::default(),
             stop: CancellationToken::new(),
@@ -67,34 +68,37 @@ impl Calls {
     pub(crate) async fn stop(&self) {
         self.stop.cancel();
         self.running.close();
-        if timeout(STOP_TIME, self.running.wait()).await.is_err() {
-            tracing::warn!("{} calls did not stop in time", self.running.len());
+        if timeout(MAX_STOP_TIME, self.running.wait()).await.is_err() {
+            tracing::warn!(
+                "{} calls did not stop within {MAX_STOP_TIME:?}",
+                self.running.len()
+            );
         }
     }
 
-    /// Runs a call. Dropping the future stops it at its next turn.
+    /// Runs a call. If the future is dropped, the call stops at its next turn.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         guest: Guest,
         call: impl Future<Output = T> + Send + 'static,
     ) -> Result<T, ErrorData> {
         let threads = self.threads(guest)?;
-        let alone = self.running.is_empty();
+        let is_alone = self.running.is_empty();
         let call = self.stop.clone().run_until_cancelled_owned(call);
         let mut call = Box::pin(self.running.track_future(call));
-        if alone {
-            let polled = poll_fn(|task| Poll::Ready(self.poll_inline(call.as_mut(), task)));
-            if let Some(done) = polled.await {
-                let done = done.map_err(|_| broken(&"it panicked"))?;
-                return done.ok_or_else(ending);
+        if is_alone {
+            let polling = poll_fn(|task| Poll::Ready(self.poll_inline(call.as_mut(), task)));
+            if let Some(outcome) = polling.await {
+                let outcome = outcome.map_err(|_| failed(&"it panicked"))?;
+                return outcome.ok_or_else(shutting_down);
             }
         }
         RunningCall(AbortOnDropHandle::new(threads.spawn(call)))
-            .end()
+            .finish()
             .await
     }
 
-    /// Begins a call of built-in tools beside others, on a thread of its own.
+    /// Begins a call of built-in tools on another thread, and does not wait for it.
     pub(crate) fn begin<T: Send + 'static>(
         &self,
         call: impl Future<Output = T> + Send + 'static,
@@ -108,13 +112,13 @@ impl Calls {
     fn threads(&self, guest: Guest) -> Result<&Runtime, ErrorData> {
         let threads = match guest {
             Guest::BuiltIn => &self.built_in,
-            Guest::Stranger => &self.strangers,
+            Guest::ThirdParty => &self.third_party,
         };
-        threads.as_ref().ok_or_else(ending)
+        threads.as_ref().ok_or_else(shutting_down)
     }
 
-    /// Polls a call once on this thread, unless another call is polled there.
-    /// Returns its outcome if it ended.
+    /// Polls a call once on this thread, unless another call is polled inline. Returns its
+    /// outcome if it ends.
     fn poll_inline<T>(
         &self,
         call: Pin<&mut impl Future<Output = T>>,
@@ -124,38 +128,38 @@ impl Calls {
         // Unwind safe: nothing of a call that has panicked is used again.
         match catch_unwind(AssertUnwindSafe(|| call.poll(task))) {
             Ok(Poll::Pending) => None,
-            Ok(Poll::Ready(done)) => Some(Ok(done)),
+            Ok(Poll::Ready(outcome)) => Some(Ok(outcome)),
             Err(panicked) => Some(Err(panicked)),
         }
     }
 }
 
-/// A call that has begun. Dropping it stops the call at its next turn.
+/// A call that has begun. If it is dropped, the call stops at its next turn.
 pub(crate) struct RunningCall<T>(AbortOnDropHandle<Option<T>>);
 
 impl<T> RunningCall<T> {
-    /// Waits for the end.
-    pub(crate) async fn end(self) -> Result<T, ErrorData> {
-        let done = self.0.await.map_err(|error| broken(&error))?;
-        done.ok_or_else(ending)
+    /// Waits for the end of the call.
+    pub(crate) async fn finish(self) -> Result<T, ErrorData> {
+        let outcome = self.0.await.map_err(|error| failed(&error))?;
+        outcome.ok_or_else(shutting_down)
     }
 }
 
-/// Returns the error of a call when the server ends.
-fn ending() -> ErrorData {
-    ErrorData::internal_error("the server is ending", None)
+/// Returns the error for a request that the end of the server stops.
+pub(crate) fn shutting_down() -> ErrorData {
+    ErrorData::internal_error("the server is shutting down", None)
 }
 
-/// Returns the error of a call that panicked.
-fn broken(why: &dyn std::fmt::Display) -> ErrorData {
-    tracing::error!("a call broke off: {why}");
-    ErrorData::internal_error("the call broke off", None)
+/// Logs that a call panicked, and returns its error.
+fn failed(why: &dyn std::fmt::Display) -> ErrorData {
+    tracing::error!("a call failed inside the host: {why}");
+    ErrorData::internal_error("the call failed inside the host", None)
 }
 
 impl Drop for Calls {
     fn drop(&mut self) {
-        // Without waiting: a runtime may not wait where this is dropped.
-        for threads in [self.built_in.take(), self.strangers.take()] {
+        // Does not wait, because the code that drops it may be asynchronous.
+        for threads in [self.built_in.take(), self.third_party.take()] {
             threads.into_iter().for_each(Runtime::shutdown_background);
         }
     }
@@ -170,64 +174,73 @@ mod tests {
 
     use super::*;
 
-    async fn here() -> ThreadId {
+    async fn current_thread() -> ThreadId {
         thread::current().id()
     }
 
     #[tokio::test]
-    async fn runs_a_short_call_that_is_alone_on_the_same_thread() {
+    async fn runs_short_lone_call_on_same_thread() {
         let calls = Calls::start().unwrap();
         assert_eq!(
-            calls.run(Guest::Stranger, here()).await.unwrap(),
+            calls
+                .run(Guest::ThirdParty, current_thread())
+                .await
+                .unwrap(),
             thread::current().id()
         );
     }
 
     #[tokio::test]
-    async fn moves_a_call_that_goes_on_to_another_thread() {
+    async fn moves_longer_call_to_another_thread() {
         let calls = Calls::start().unwrap();
         let call = async {
-            let first = here().await;
+            let first = current_thread().await;
             yield_now().await;
-            (first, here().await)
+            (first, current_thread().await)
         };
-        let (first, second) = calls.run(Guest::Stranger, call).await.unwrap();
+        let (first, second) = calls.run(Guest::ThirdParty, call).await.unwrap();
         assert_eq!(first, thread::current().id());
         assert_ne!(second, first);
     }
 
     #[tokio::test]
-    async fn runs_a_call_beside_another_on_another_thread() {
+    async fn runs_second_call_on_another_thread() {
         let calls = Calls::start().unwrap();
         let (end, ended) = oneshot::channel();
         let beside = async {
-            let thread = calls.run(Guest::Stranger, here()).await.unwrap();
+            let thread = calls
+                .run(Guest::ThirdParty, current_thread())
+                .await
+                .unwrap();
             end.send(()).unwrap();
             thread
         };
-        let (first, second) = tokio::join!(calls.run(Guest::Stranger, ended), beside);
+        let (first, second) = tokio::join!(calls.run(Guest::ThirdParty, ended), beside);
         assert!(first.unwrap().is_ok());
         assert_ne!(second, thread::current().id());
         assert_eq!(
-            calls.run(Guest::Stranger, here()).await.unwrap(),
+            calls
+                .run(Guest::ThirdParty, current_thread())
+                .await
+                .unwrap(),
             thread::current().id()
         );
     }
 
     #[tokio::test]
-    async fn runs_a_built_in_call_beside_strangers_that_block_every_thread() {
+    async fn blocked_third_party_threads_delay_no_built_in_call() {
         let calls = Calls::start().unwrap();
         let (end, ended) = std::sync::mpsc::channel::<()>();
         let ended = std::sync::Arc::new(Mutex::new(ended));
-        let strangers: Vec<_> = (0..64)
+        let blocking: Vec<_> = (0..64)
             .map(|_| {
                 let ended = std::sync::Arc::clone(&ended);
-                let wait = move || ended.lock().unwrap().recv();
+                let block = move || ended.lock().unwrap().recv();
                 let call = async move {
                     yield_now().await;
-                    wait().unwrap_err();
+                    block().unwrap_err();
                 };
-                let threads = calls.strangers.as_ref().unwrap();
+                let threads = calls.third_party.as_ref().unwrap();
                 threads.spawn(calls.running.track_future(call))
             })
             .collect();
@@ -235,15 +248,15 @@ mod tests {
             yield_now().await;
             7
         });
-        assert_eq!(timeout(STOP_TIME, answer).await.unwrap().unwrap(), 7);
+        assert_eq!(timeout(MAX_STOP_TIME, answer).await.unwrap().unwrap(), 7);
         drop(end);
-        for stranger in strangers {
-            stranger.await.unwrap();
+        for call in blocking {
+            call.await.unwrap();
         }
     }
 
     #[tokio::test]
-    async fn answers_a_call_that_panics_on_any_thread() {
+    async fn reports_call_that_panics_on_any_thread() {
         let calls = Calls::start().unwrap();
         for turns in [0, 1] {
             let call = async move {
@@ -254,9 +267,9 @@ mod tests {
                     panic!("on purpose");
                 }
             };
-            let error = calls.run(Guest::Stranger, call).await.unwrap_err();
-            assert_eq!(error.message, "the call broke off");
-            assert_eq!(calls.run(Guest::Stranger, async { 7 }).await.unwrap(), 7);
+            let error = calls.run(Guest::ThirdParty, call).await.unwrap_err();
+            assert_eq!(error.message, "the call failed inside the host");
+            assert_eq!(calls.run(Guest::ThirdParty, async { 7 }).await.unwrap(), 7);
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Skills that `skills/list` leaves out, so that the operator reads one line about
-//! all of them, and again only when that changes.
+//! The faults of skills that `skills/list` leaves out. The operator reads one line about all
+//! of them, and another one only when that line changes.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -7,17 +7,17 @@ use std::sync::{Mutex, MutexGuard};
 
 use skillhost::Line;
 
-/// The most skills whose faults are remembered. Guards against: a root of ever
-/// new names.
-const MOST_SKILLS: usize = 65_536;
+/// The most skills whose faults are remembered. Guards against: a root that gets new names
+/// again and again.
+const MAX_SKILLS: usize = 65_536;
 
-/// The most characters of a fault. Guards against: a path as long as a page.
-const MOST_CHARACTERS: usize = 512;
+/// The most characters of a fault in the log. Guards against: a path as long as a page.
+const MAX_DETAIL_CHARACTERS: usize = 512;
 
-/// The most skills that the line names for a fault.
-const MOST_NAMED: usize = 3;
+/// The most skills that the line names for each fault.
+const MAX_NAMED: usize = 3;
 
-/// A fault of a skill, as the extension sees it.
+/// A reason why the skills extension does not list a skill, or not all of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum SkillFault {
     FolderName,
@@ -28,73 +28,76 @@ pub(crate) enum SkillFault {
     ValueType,
     OverLimit,
     Unreadable,
-    /// The skill is listed, and its manifest is without some files.
+    /// The skill is listed, but its manifest lacks some files.
     Incomplete,
 }
 
-/// The faults of skills that listings met.
+/// The faults of skills that listings have found.
 #[derive(Debug, Default)]
 pub(crate) struct FaultLog(Mutex<Faults>);
 
 #[derive(Debug, Default)]
 struct Faults {
     skills: BTreeMap<String, SkillFault>,
-    /// The line that was logged last.
-    logged: String,
+    /// The last line in the log.
+    last_line: String,
 }
 
 impl SkillFault {
+    /// Returns the words that follow a number of skills.
     fn words(self) -> &'static str {
         match self {
-            Self::FolderName => "have a folder whose name the specification refuses",
-            Self::NoSkillMd => "have no `SKILL.md` that is UTF-8",
-            Self::NoFrontmatter => "have no frontmatter that is YAML",
-            Self::OtherName => "have a `name` that is not their folder's",
-            Self::Description => "have no `description` of 1 to 1024 characters",
-            Self::ValueType => "have a value of another type or length than specified",
-            Self::OverLimit => "have more files or bytes than the extension allows",
-            Self::Unreadable => "cannot be read",
-            Self::Incomplete => "are listed without files that lead outside or cannot be read",
+            Self::FolderName => "with a folder name that the specification does not allow",
+            Self::NoSkillMd => "without a `SKILL.md` in UTF-8",
+            Self::NoFrontmatter => "without frontmatter in valid YAML",
+            Self::OtherName => "with a `name` that differs from the folder name",
+            Self::Description => "without a `description` of 1 to 1024 characters",
+            Self::ValueType => "with a value of the wrong type or length",
+            Self::OverLimit => "with more files or bytes than the extension allows",
+            Self::Unreadable => "that cannot be read",
+            Self::Incomplete => {
+                "listed without files that lead outside of the skill or cannot be read"
+            }
         }
     }
 }
 
 impl FaultLog {
-    /// Remembers a skill's fault, and logs it for those who want to know each.
+    /// Remembers a skill's fault, and logs it at level `info`.
     pub(crate) fn set(&self, skill: &str, fault: SkillFault, detail: &str) {
         let mut faults = self.faults();
-        if faults.skills.get(skill) == Some(&fault) || faults.skills.len() >= MOST_SKILLS {
+        if faults.skills.get(skill) == Some(&fault) || faults.skills.len() >= MAX_SKILLS {
             return;
         }
         faults.skills.insert(skill.to_owned(), fault);
         drop(faults);
-        let detail: String = detail.chars().take(MOST_CHARACTERS).collect();
+        let detail: String = detail.chars().take(MAX_DETAIL_CHARACTERS).collect();
         let (skill, detail) = (Line::new(skill), Line::new(detail));
         match fault {
             SkillFault::Incomplete => {
-                tracing::info!("the manifest of `{skill}` is without {detail}");
+                tracing::info!("the manifest of `{skill}` lacks {detail}");
             }
             _ => tracing::info!("`skills/list` leaves out `{skill}`: {detail}"),
         }
     }
 
-    /// Forgets the fault of a skill that has none any more.
+    /// Forgets the fault of a skill, which is fixed.
     pub(crate) fn clear(&self, skill: &str) {
         self.faults().skills.remove(skill);
     }
 
-    /// Logs one line about all faults, if it is another than before: at the end of a
-    /// listing, which has these skills.
+    /// Logs one line about all faults at the end of a listing, if it differs from the last
+    /// one. Forgets the faults of removed skills: `skills` are the sorted names of all.
     pub(crate) fn summarize(&self, skills: &[String]) {
         let mut faults = self.faults();
         faults
             .skills
             .retain(|name, _| skills.binary_search(name).is_ok());
         let line = summary(&faults.skills, skills.len());
-        if faults.logged == line {
+        if faults.last_line == line {
             return;
         }
-        faults.logged.clone_from(&line);
+        faults.last_line.clone_from(&line);
         drop(faults);
         if !line.is_empty() {
             tracing::warn!("{line}");
@@ -102,11 +105,13 @@ impl FaultLog {
     }
 
     fn faults(&self) -> MutexGuard<'_, Faults> {
-        self.0.lock().unwrap_or_else(|broken| broken.into_inner())
+        self.0
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
-/// Returns the line about the faults of these skills. Empty if there are none.
+/// Returns the line about the faults of skills. It is empty if there are none.
 fn summary(faults: &BTreeMap<String, SkillFault>, skills: usize) -> String {
     let mut by_fault: BTreeMap<SkillFault, Vec<&str>> = BTreeMap::new();
     for (name, fault) in faults {
@@ -122,19 +127,16 @@ fn summary(faults: &BTreeMap<String, SkillFault>, skills: usize) -> String {
     );
     let mut separator = ':';
     for (fault, names) in by_fault {
-        let named = names.iter().take(MOST_NAMED);
-        let named: Vec<String> = named.map(|name| format!("`{}`", Line::new(name))).collect();
-        let more = match names.len() > MOST_NAMED {
-            true => ", …",
-            false => "",
-        };
+        let first = names.iter().take(MAX_NAMED);
+        let first: Vec<String> = first.map(|name| format!("`{}`", Line::new(name))).collect();
+        let more = if names.len() > MAX_NAMED { ", …" } else { "" };
         // Writing to a `String` does not fail.
         let _ = write!(
             line,
             "{separator} {} {} ({}{more})",
             names.len(),
             fault.words(),
-            named.join(", ")
+            first.join(", ")
         );
         separator = ';';
     }
@@ -146,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_skills_by_fault_in_one_line() {
+    fn counts_skills_by_fault() {
         let log = FaultLog::default();
         for name in ["a_1", "a_2", "a_3", "a_4\u{1b}"] {
             log.set(name, SkillFault::FolderName, "x");
@@ -157,25 +159,25 @@ mod tests {
         let skills = ["a_1", "a_2", "a_3", "a_4\u{1b}", "b", "c", "d"].map(str::to_owned);
         log.summarize(&skills);
         assert_eq!(
-            log.faults().logged,
-            "`skills/list` leaves out 5 of 7 skills; `--log info` says why for each: 4 have a \
-             folder whose name the specification refuses (`a_1`, `a_2`, `a_3`, …); 1 have a \
-             `name` that is not their folder's (`b`); 1 are listed without files that lead \
-             outside or cannot be read (`c`)"
+            log.faults().last_line,
+            "`skills/list` leaves out 5 of 7 skills; `--log info` says why for each: 4 with a \
+             folder name that the specification does not allow (`a_1`, `a_2`, `a_3`, …); 1 with a \
+             `name` that differs from the folder name (`b`); 1 listed without files that lead \
+             outside of the skill or cannot be read (`c`)"
         );
         for name in &skills {
             log.clear(name);
         }
         log.summarize(&skills);
-        assert_eq!(log.faults().logged, "");
+        assert_eq!(log.faults().last_line, "");
     }
 
     #[test]
-    fn remembers_a_bounded_number_of_skills() {
+    fn remembers_limited_number_of_skills() {
         let log = FaultLog::default();
-        for number in 0..MOST_SKILLS + 10 {
+        for number in 0..MAX_SKILLS + 10 {
             log.set(&number.to_string(), SkillFault::OtherName, "x");
         }
-        assert_eq!(log.faults().skills.len(), MOST_SKILLS);
+        assert_eq!(log.faults().skills.len(), MAX_SKILLS);
     }
 }

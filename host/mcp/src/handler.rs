@@ -1,5 +1,5 @@
-//! The handler of MCP requests: each method of the protocol calls the module
-//! that answers it. Nothing is decided here but what the server says of itself.
+//! The handler of MCP requests. Each method of the protocol calls the module that answers
+//! it. Only the description of the server is here.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ use rmcp::model::{
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleServer, SubscriptionContext};
 
+use crate::answer_lease::LeaseHandle;
 use crate::client::{self, ClientView};
 use crate::live::LiveHost;
-use crate::room::AnswerRoom;
 use crate::{caller, methods, progress, prompts, resources, skills, subscriptions, tools};
 
-/// The instructions of the server as a whole, for a model.
+/// The instructions for a model that uses the server.
 const INSTRUCTIONS: &str = "Skills are folders with instructions and files for particular kinds of \
     task. When a request matches a skill, read that skill before you start, follow it, and read \
     its further files where it refers to them. Paths are relative to the skill's folder. Nothing \
@@ -33,7 +33,7 @@ pub struct Handler {
 }
 
 impl Handler {
-    /// Returns a handler that answers from this host.
+    /// Returns a handler that answers from a host.
     pub fn new(live: Arc<LiveHost>) -> Self {
         Self { live }
     }
@@ -42,7 +42,7 @@ impl Handler {
         self.live.builder().serves_resources()
     }
 
-    /// Returns the host that it answers from.
+    /// Returns the host that the handler answers from.
     pub fn live(&self) -> &Arc<LiveHost> {
         &self.live
     }
@@ -81,7 +81,7 @@ impl ServerHandler for Handler {
     ) -> Result<InitializeResult, ErrorData> {
         context.peer.set_peer_info(request.clone());
         let mut result = self.negotiate_initialize(&request)?;
-        limit(&mut result.capabilities, &context);
+        remove_unavailable(&mut result.capabilities, &context);
         Ok(result)
     }
 
@@ -91,7 +91,7 @@ impl ServerHandler for Handler {
     ) -> Result<DiscoverResult, ErrorData> {
         let versions = self.supported_protocol_versions().into_owned();
         let mut info = self.get_info();
-        limit(&mut info.capabilities, &context);
+        remove_unavailable(&mut info.capabilities, &context);
         Ok(DiscoverResult::from_server_info(versions, info))
     }
 
@@ -101,8 +101,8 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let view = ClientView::new(&self.live, &context);
-        let room = AnswerRoom::of(&context);
-        progress::run(&context, tools::list(&view, request, room)).await
+        let lease = LeaseHandle::from_context(&context);
+        progress::run(&context, tools::list(&view, request, lease)).await
     }
 
     async fn call_tool(
@@ -111,13 +111,13 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let view = ClientView::new(&self.live, &context);
-        let caller = caller::of(&context);
-        let room = AnswerRoom::of(&context);
-        let call = progress::run(&context, tools::call(&view, request, caller, room));
+        let caller = caller::from_context(&context);
+        let lease = LeaseHandle::from_context(&context);
+        let call = progress::run(&context, tools::call(&view, request, caller, lease));
         match call.await {
-            // Nobody reads the answer, and rmcp would log an error.
+            // Nobody reads the error, and rmcp would log it.
             Err(_) if context.ct.is_cancelled() => Ok(CallToolResult::default().into()),
-            called => Ok(called?.into()),
+            result => Ok(result?.into()),
         }
     }
 
@@ -146,7 +146,7 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
         let view = ClientView::new(&self.live, &context);
-        let caller = caller::of(&context);
+        let caller = caller::from_context(&context);
         progress::run(&context, resources::list(&view, request, caller)).await
     }
 
@@ -155,9 +155,10 @@ impl ServerHandler for Handler {
         _: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        match self.serves_resources() && client::has_resources(&context) {
-            true => Ok(resources::templates()),
-            false => Err(resources::none()),
+        if self.serves_resources() && client::may_read_resources(&context) {
+            Ok(resources::templates())
+        } else {
+            Err(resources::not_served())
         }
     }
 
@@ -167,9 +168,9 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
         let view = ClientView::new(&self.live, &context);
-        let caller = caller::of(&context);
-        let room = AnswerRoom::of(&context);
-        let read = progress::run(&context, resources::read(&view, request, caller, room));
+        let caller = caller::from_context(&context);
+        let lease = LeaseHandle::from_context(&context);
+        let read = progress::run(&context, resources::read(&view, request, caller, lease));
         Ok(read.await?.into())
     }
 
@@ -179,7 +180,7 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceDirectoryResult, ErrorData> {
         let view = ClientView::new(&self.live, &context);
-        let caller = caller::of(&context);
+        let caller = caller::from_context(&context);
         progress::run(&context, resources::directory(&view, request, caller)).await
     }
 
@@ -189,7 +190,7 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<ListSkillsResult, ErrorData> {
         let view = ClientView::new(&self.live, &context);
-        let caller = caller::of(&context);
+        let caller = caller::from_context(&context);
         progress::run(&context, skills::list(&view, request, caller)).await
     }
 
@@ -199,29 +200,29 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<GetSkillResult, ErrorData> {
         let view = ClientView::new(&self.live, &context);
-        let caller = caller::of(&context);
+        let caller = caller::from_context(&context);
         progress::run(&context, skills::get(&view, request, caller)).await
     }
 
-    /// Accepts changes of every list, if folders are watched.
+    /// Accepts notifications of changed lists, if folders are watched.
     fn accepted_subscription_filter(
         &self,
         requested: &SubscriptionFilter,
     ) -> Option<SubscriptionFilter> {
         self.live
             .is_watched()
-            .then(|| subscriptions::served(requested))
+            .then(|| subscriptions::accepted_filter(requested))
     }
 
     async fn listen(&self, subscription: SubscriptionContext) -> Result<(), ErrorData> {
-        let client = client::of(subscription.request_context());
+        let client = client::from_context(subscription.request_context());
         let scope = client.and_then(|client| client.scope());
         let scope = scope.map(Arc::as_ref);
         self.live.notify_subscriber(&subscription, scope).await;
         Ok(())
     }
 
-    /// Notifies the client of a session of changes from here on.
+    /// Notifies the client of a session of all later changes.
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
         self.live.add_session(context.peer);
     }
@@ -236,9 +237,9 @@ impl ServerHandler for Handler {
     }
 }
 
-/// Takes away the capabilities that the client of a request may not use.
-fn limit(capabilities: &mut ServerCapabilities, context: &RequestContext<RoleServer>) {
-    if !client::has_resources(context) {
+/// Removes the capabilities that the client of a request may not use.
+fn remove_unavailable(capabilities: &mut ServerCapabilities, context: &RequestContext<RoleServer>) {
+    if !client::may_read_resources(context) {
         capabilities.resources = None;
         capabilities.extensions = None;
     }

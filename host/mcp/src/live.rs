@@ -1,11 +1,11 @@
-//! The current host: loaded once, replaced when folders change. Clients are
+//! The current host. It is loaded once, and replaced when folders change. Clients are
 //! notified of each change.
 //!
-//! Components that have to be compiled first come late: the host serves without them,
-//! and is replaced when they are ready.
+//! The first host serves without the components that have to be compiled. It is replaced
+//! when they are ready.
 //!
-//! A request takes the host that is current when it arrives, and keeps it. A
-//! replaced host lives until the last of its calls ends.
+//! A request takes the host that is current when it arrives, and keeps it. A replaced host
+//! lives until the last of its calls ends.
 
 use std::sync::{Mutex, MutexGuard, Once, OnceLock};
 use std::time::Duration;
@@ -16,29 +16,27 @@ use rmcp::service::{Peer, RoleServer, SubscriptionContext};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::calls::{Calls, Guest, RunningCall};
+use super::calls::{Calls, Guest, RunningCall, shutting_down};
 use super::faults::FaultLog;
-use skillhost::Definition;
-use skillhost::Line;
 use skillhost::prompt;
-use skillhost::{Host, HostBuilder, SKILL_RESOURCES, Scope};
+use skillhost::{Definition, Host, HostBuilder, Line, SKILL_RESOURCES, Scope};
 
-/// The longest time that a session's client may take to read a notification.
-/// Guards against: a client that does not read.
-const NOTIFY_TIME: Duration = Duration::from_secs(5);
+/// The longest time that a session's client may take to read a notification. Guards
+/// against: a client that does not read.
+const MAX_NOTIFY_TIME: Duration = Duration::from_secs(5);
 
 /// A host that can be replaced while it answers.
 pub struct LiveHost {
     builder: HostBuilder,
     calls: OnceLock<Calls>,
-    watched: OnceLock<()>,
+    is_watched: OnceLock<()>,
     host: watch::Sender<Option<Host>>,
     folders: Mutex<FolderCounts>,
     loading: watch::Sender<Loading>,
-    /// The last offer that was compared.
+    /// The offer after the last change.
     offer: Mutex<Option<Offer>>,
     changes: watch::Sender<Changes>,
-    /// Clients of protocol revisions with sessions, which need not subscribe.
+    /// The clients of protocol revisions with sessions. They need not subscribe.
     sessions: Mutex<Vec<Peer<RoleServer>>>,
     closing: CancellationToken,
     faults: FaultLog,
@@ -48,15 +46,15 @@ pub struct LiveHost {
 /// The progress of [`LiveHost::load`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Loading {
-    /// The offer is not known, so no later one can be compared with it.
+    /// The offer is not known yet, so no later one can be compared with it.
     Started,
-    /// The offer is known, and may lack components that are being compiled.
+    /// The offer is known. It may lack components that are being compiled.
     Offered,
-    /// All components are there.
+    /// All components are loaded.
     Complete,
 }
 
-/// The number of times that each listing has changed.
+/// The number of changes of each listing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Changes {
     /// Changes of tools or their definitions.
@@ -78,8 +76,10 @@ pub struct ChangedLists {
 }
 
 impl Changes {
-    /// Returns what has changed since an earlier time. What a scope sees of tools and
-    /// prompts is not compared: it may have changed with any skill.
+    /// Returns the lists that have changed since an earlier time.
+    ///
+    /// The tools and prompts that a scope sees may change with any skill. They are not
+    /// compared: they count as changed.
     pub fn since(&self, earlier: &Self, scope: Option<&Scope>) -> ChangedLists {
         let resources = self.resources != earlier.resources;
         let by_skills = resources && scope.is_some();
@@ -91,13 +91,13 @@ impl Changes {
     }
 }
 
-/// The number of folders in which changes are noticed.
+/// The number of folders that are checked for changes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FolderCounts {
-    /// Folders that the kernel watches: a change there shows within a second.
+    /// Folders that the kernel watches. A change there shows within a second.
     pub watched: usize,
-    /// Folders beyond the bound on watches, which are looked at in turns.
-    pub in_turns: usize,
+    /// Folders beyond the limit on watches, which are polled.
+    pub polled: usize,
 }
 
 /// The content of `tools/list` and `prompts/list`.
@@ -108,12 +108,12 @@ struct Offer {
 }
 
 impl LiveHost {
-    /// Returns a host that is not loaded yet. Requests wait until it [is](Self::load).
+    /// Returns a host that is not loaded yet. Requests wait until it is [loaded](Self::load).
     pub fn new(builder: HostBuilder) -> Self {
         Self {
             builder,
             calls: OnceLock::new(),
-            watched: OnceLock::new(),
+            is_watched: OnceLock::new(),
             host: watch::Sender::new(None),
             folders: Mutex::default(),
             loading: watch::Sender::new(Loading::Started),
@@ -126,35 +126,34 @@ impl LiveHost {
         }
     }
 
-    /// Returns what the host is built from.
+    /// Returns the builder of the host.
     pub(crate) fn builder(&self) -> &HostBuilder {
         &self.builder
     }
 
-    /// Returns the faults of skills that were logged, by any request.
+    /// Returns the log of skills' faults, which all requests share.
     pub(crate) fn faults(&self) -> &FaultLog {
         &self.faults
     }
 
-    /// Logs, once, that the skills do not fit the prompt.
-    pub(crate) fn warn_of_prompt(&self, section: &prompt::Section) {
+    /// Logs that the skills do not fit the prompt, at the first time.
+    pub(crate) fn warn_of_cut_prompt(&self, section: &prompt::Section) {
         if let Some(warning) = section.warning() {
             self.prompt_warning
                 .call_once(|| tracing::warn!("{}", Line::new(warning)));
         }
     }
 
-    /// Returns whether folders are [watched](Self::watch). If so, clients are
-    /// notified of changes.
+    /// Returns whether folders are [watched](Self::watch), and clients notified of changes.
     pub fn is_watched(&self) -> bool {
-        self.watched.get().is_some()
+        self.is_watched.get().is_some()
     }
 
     pub(crate) fn set_watched(&self) {
-        self.watched.get_or_init(|| ());
+        self.is_watched.get_or_init(|| ());
     }
 
-    /// Returns how many folders are watched, and how many are not.
+    /// Returns the number of watched and of polled folders.
     pub fn folder_counts(&self) -> FolderCounts {
         *lock(&self.folders)
     }
@@ -163,29 +162,32 @@ impl LiveHost {
         *lock(&self.folders) = counts;
     }
 
-    /// Loads the host, which takes as long as components take to compile. Until then it
-    /// serves the tools that need no compiler; the others follow, and clients are notified.
-    /// If all components are [required](HostBuilder::require_components), it serves none
-    /// before.
+    /// Loads the host, which takes as long as components take to compile.
+    ///
+    /// Serves the tools that need no compiler first. The others follow, and clients are
+    /// notified. If all components are [required](HostBuilder::require_components), no tool
+    /// is served before all are compiled.
     ///
     /// # Errors
     ///
-    /// Those of the builder. Requests that need what was not loaded keep waiting then.
+    /// Those of the builder. Requests that need more than is loaded wait forever then.
     pub async fn load(&self) -> anyhow::Result<Host> {
         self.start_calls()?;
         let builder = self.builder.clone();
         let build = move |runtime: tokio::runtime::Handle| {
             runtime.block_on(async {
-                match builder.requires_components() {
-                    true => builder.build().await,
-                    false => builder.build_compiled().await,
+                if builder.requires_components() {
+                    builder.build().await
+                } else {
+                    builder.build_compiled().await
                 }
             })
         };
-        let compiled = run_on_a_thread(build).await??;
-        // A call waits neither for listings nor for other components.
+        let compiled = run_on_thread(build).await??;
+        // From here on, calls of these tools run: they need neither the offer nor other
+        // components.
         self.host.send_replace(Some(compiled.clone()));
-        let prepared = prepare(&compiled);
+        let preparing = prepare(&compiled);
         let offer = offer(&compiled).await;
         compiled.update_index();
         self.compare(offer).await;
@@ -194,36 +196,38 @@ impl LiveHost {
             self.loading.send_replace(Loading::Complete);
             return Ok(compiled);
         }
-        // The tools that serve already have the processors first.
-        let _ = prepared.await;
+        // The tools that are served already get the processors first.
+        let _ = preparing.await;
         let builder = self.builder.clone();
         let complete =
             move |runtime: tokio::runtime::Handle| runtime.block_on(builder.complete(&compiled));
-        let host = run_on_a_thread(complete).await??;
+        let host = run_on_thread(complete).await??;
         drop(prepare(&host));
         self.replace(host.clone()).await;
         self.loading.send_replace(Loading::Complete);
         Ok(host)
     }
 
-    /// Loads what has changed and replaces the host. What cannot be loaded is
-    /// logged, and stays as it was.
+    /// Loads the components that have changed, and replaces the host. Logs what cannot be
+    /// loaded, and keeps its earlier version.
     pub async fn reload(&self) {
         let Some(earlier) = self.loaded() else { return };
         let builder = self.builder.clone();
-        let known = earlier.problems().to_vec();
-        let built =
-            run_on_a_thread(move |runtime| runtime.block_on(builder.rebuild(&earlier))).await;
+        let known_problems = earlier.problems().to_vec();
+        let built = run_on_thread(move |runtime| runtime.block_on(builder.rebuild(&earlier))).await;
         match built.and_then(|built| built) {
             Ok(host) => {
-                for problem in host.problems().iter().filter(|new| !known.contains(new)) {
-                    tracing::warn!("{}", Line::new(problem));
+                let problems = host.problems().iter();
+                for new in problems.filter(|problem| !known_problems.contains(problem)) {
+                    tracing::warn!("{}", Line::new(new));
                 }
                 self.replace(host).await;
             }
             Err(error) => {
                 let error = Line::new(format_args!("{error:#}"));
-                tracing::error!("cannot reload, everything stays as it was: {error}");
+                tracing::error!(
+                    "cannot reload, so all tools and skills stay as they were: {error}"
+                );
             }
         }
     }
@@ -242,13 +246,13 @@ impl LiveHost {
         }
     }
 
-    /// Returns the host, once its offer is known: a change after a client has
-    /// listed must be seen as one. A client that is not notified of changes waits for all
-    /// components.
+    /// Returns the host, once its offer is known. Otherwise a change after a client's listing
+    /// would not be noticed. If clients are not notified of changes, waits for all components.
     pub(crate) async fn host_to_list(&self) -> Host {
-        self.reach(match self.is_watched() {
-            true => Loading::Offered,
-            false => Loading::Complete,
+        self.wait_for(if self.is_watched() {
+            Loading::Offered
+        } else {
+            Loading::Complete
         })
         .await;
         self.host().await
@@ -263,32 +267,28 @@ impl LiveHost {
         self.complete_host().await
     }
 
-    /// Waits until tools are served.
+    /// Waits until the first tools are served.
     pub async fn serving(&self) {
-        self.reach(Loading::Offered).await;
+        self.wait_for(Loading::Offered).await;
     }
 
     /// Returns the host, once it has all components.
     pub(crate) async fn complete_host(&self) -> Host {
-        self.reach(Loading::Complete).await;
+        self.wait_for(Loading::Complete).await;
         self.host().await
     }
 
-    /// Waits until loading has come this far.
-    async fn reach(&self, loading: Loading) {
-        let mut reached = self.loading.subscribe();
-        if reached
-            .wait_for(|reached| *reached >= loading)
-            .await
-            .is_err()
-        {
+    /// Waits until loading has reached a stage.
+    async fn wait_for(&self, stage: Loading) {
+        let mut loading = self.loading.subscribe();
+        if loading.wait_for(|reached| *reached >= stage).await.is_err() {
             // The sender lives as long as `self`.
             std::future::pending::<()>().await;
         }
     }
 
-    /// Runs a call of a guest where it keeps no message waiting. Dropping the
-    /// future stops the guest.
+    /// Runs a call of a guest on a thread where it delays no message. If the future is
+    /// dropped, the guest is stopped.
     pub(crate) fn run<T: Send + 'static>(
         &self,
         guest: Guest,
@@ -304,8 +304,7 @@ impl LiveHost {
         }
     }
 
-    /// Begins a call of built-in tools beside others: it runs whether or not somebody
-    /// waits for its end.
+    /// Begins a call of built-in tools, which runs whether or not anybody waits for its end.
     pub(crate) fn begin<T: Send + 'static>(
         &self,
         call: impl Future<Output = T> + Send + 'static,
@@ -316,17 +315,17 @@ impl LiveHost {
         }
     }
 
-    /// Starts the threads of calls, if they are not there.
+    /// Starts the threads for calls, unless they run.
     pub(crate) fn start_calls(&self) -> anyhow::Result<()> {
         if self.calls.get().is_none() {
-            let calls = Calls::start().context("cannot start the threads of calls")?;
+            let calls = Calls::start().context("cannot start the threads for calls")?;
             self.calls.get_or_init(|| calls);
         }
         Ok(())
     }
 
-    /// Stops the calls that still run and waits until they are recorded and signed.
-    /// For the end of a server.
+    /// Stops the running calls, and waits until they are recorded and signed. Must be called
+    /// at the end of a server.
     pub async fn stop(&self) {
         if let Some(calls) = self.calls.get() {
             calls.stop().await;
@@ -336,12 +335,13 @@ impl LiveHost {
         }
     }
 
-    /// Returns the host, if it is loaded, as far as it is.
+    /// Returns the host, which may lack components that are being compiled. Returns `None`
+    /// before the first host is loaded.
     pub fn loaded(&self) -> Option<Host> {
         self.host.borrow().clone()
     }
 
-    /// Returns the counts of changes, to wait on.
+    /// Returns a receiver of the number of changes.
     pub fn changes(&self) -> watch::Receiver<Changes> {
         self.changes.subscribe()
     }
@@ -351,10 +351,10 @@ impl LiveHost {
         if let Some(host) = self.loaded() {
             host.update_index();
         }
-        self.count(|changes| changes.resources += 1).await;
+        self.add_changes(|changes| changes.resources += 1).await;
     }
 
-    /// Returns what is wrong with roots that have no skills, for the operator.
+    /// Returns the advice for the operator about roots without skills.
     pub(crate) async fn advice(&self) -> Vec<String> {
         let Some(host) = self.loaded() else {
             return Vec::new();
@@ -363,18 +363,17 @@ impl LiveHost {
         advice.await.unwrap_or_default()
     }
 
-    /// Ends subscriptions, so that their requests are answered before the server
-    /// ends.
+    /// Ends subscriptions, so that their requests are answered before the server ends.
     pub fn close(&self) {
         self.closing.cancel();
     }
 
-    /// Returns whether it is [closed](Self::close).
+    /// Returns whether subscriptions have [ended](Self::close).
     pub fn is_closing(&self) -> bool {
         self.closing.is_cancelled()
     }
 
-    /// Notifies a subscriber with a scope of what it asked for, until one side ends that.
+    /// Notifies a subscriber of changes in its scope, until one side ends the subscription.
     pub(crate) async fn notify_subscriber(
         &self,
         subscription: &SubscriptionContext,
@@ -410,12 +409,12 @@ impl LiveHost {
             () = subscription.cancelled() => {}
             () = self.closing.cancelled() => {}
             notified = notify => if let Err(error) = notified {
-                tracing::debug!("a subscription ended: {error}");
+                tracing::debug!("a subscription failed: {error}");
             }
         }
     }
 
-    /// Notifies a client of all changes, for as long as its session lasts.
+    /// Adds a client that is notified of all changes until its session ends.
     pub(crate) fn add_session(&self, peer: Peer<RoleServer>) {
         if self.is_watched() {
             let mut sessions = lock(&self.sessions);
@@ -426,16 +425,15 @@ impl LiveHost {
 
     /// Replaces the host.
     async fn replace(&self, host: Host) {
-        // Before anybody can list it: a change after a client has listed must be
-        // seen as one.
+        // The offer must be known before a client can list the host's tools. Otherwise a
+        // change after that listing would not be noticed.
         let offer = offer(&host).await;
         host.update_index();
         self.host.send_replace(Some(host));
         self.compare(offer).await;
     }
 
-    /// Compares the current offer with the last one, and notifies clients of what
-    /// has changed.
+    /// Compares the current offer with the last one, and notifies clients of changes.
     pub(crate) async fn check_offer(&self) {
         if let Some(host) = self.loaded() {
             self.compare(offer(&host).await).await;
@@ -447,25 +445,25 @@ impl LiveHost {
         let (tools, prompts) = {
             let mut last = lock(&self.offer);
             let changed = match &*last {
-                // Nobody has listed anything yet.
+                // No client has listed anything yet.
                 None => (false, false),
                 Some(last) => (last.tools != offer.tools, last.prompts != offer.prompts),
             };
             *last = Some(offer);
             changed
         };
-        self.count(|changes| {
+        self.add_changes(|changes| {
             changes.tools += u64::from(tools);
             changes.prompts += u64::from(prompts);
         })
         .await;
     }
 
-    /// Counts changes, and notifies clients if there are any.
-    async fn count(&self, change: impl FnOnce(&mut Changes)) {
+    /// Adds to the number of changes, and notifies clients if it has grown.
+    async fn add_changes(&self, add: impl FnOnce(&mut Changes)) {
         let before = *self.changes.borrow();
         let mut now = before;
-        change(&mut now);
+        add(&mut now);
         if now == before {
             return;
         }
@@ -477,8 +475,8 @@ impl LiveHost {
         };
         let mut notifications = tokio::task::JoinSet::new();
         for session in sessions {
-            notifications.spawn(tokio::time::timeout(NOTIFY_TIME, async move {
-                // They are of a transport without clients.
+            notifications.spawn(tokio::time::timeout(MAX_NOTIFY_TIME, async move {
+                // The transport of a session has one client, which has no scope.
                 let changed = now.since(&before, None);
                 if changed.tools {
                     session.notify_tool_list_changed().await?;
@@ -494,19 +492,19 @@ impl LiveHost {
         }
         while let Some(notified) = notifications.join_next().await {
             if !matches!(notified, Ok(Ok(Ok(())))) {
-                tracing::debug!("a client could not be notified of a change: {notified:?}");
+                tracing::debug!("cannot notify a client of a change: {notified:?}");
             }
         }
     }
 }
 
-/// Compiles the components that a first call would have to wait for.
+/// Starts to compile the components that a first call would wait for.
 fn prepare(host: &Host) -> tokio::task::JoinHandle<()> {
     let host = host.clone();
     tokio::spawn(async move { host.prepare().await })
 }
 
-/// Returns the current offer. None when the process is ending.
+/// Returns the offer of a host, or `None` when the process is ending.
 async fn offer(host: &Host) -> Option<Offer> {
     let host = host.clone();
     let offer = run_blocking(move || Offer {
@@ -516,24 +514,23 @@ async fn offer(host: &Host) -> Option<Offer> {
     offer.await.ok()
 }
 
-/// Returns whether a host offers the prompt: whether a skill would be in it.
+/// Returns whether a host offers the prompt, which must have a skill.
 pub(crate) fn has_prompt(host: &Host) -> bool {
     let mut skills = host.skills();
     skills.any(|skill| prompt::has_any(&[skill]))
 }
 
-/// Runs work that waits for the file system on a thread where it holds up no
-/// call.
+/// Runs work that waits for the file system on a thread where it delays no call.
 pub(crate) async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, ErrorData> {
     tokio::task::spawn_blocking(work)
         .await
-        .map_err(|_| ErrorData::internal_error("the server is ending", None))
+        .map_err(|_| shutting_down())
 }
 
-/// Runs a future that computes for long on a thread of its own.
-async fn run_on_a_thread<T: Send + 'static>(
+/// Runs long work on a thread of its own.
+async fn run_on_thread<T: Send + 'static>(
     work: impl FnOnce(tokio::runtime::Handle) -> T + Send + 'static,
 ) -> anyhow::Result<T> {
     let runtime = tokio::runtime::Handle::current();
@@ -541,8 +538,11 @@ async fn run_on_a_thread<T: Send + 'static>(
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|broken| broken.into_inner())
+    mutex
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
 }
+
 fn not_loaded() -> ErrorData {
-    ErrorData::internal_error("the tools are not loaded", None)
+    ErrorData::internal_error("the tools are not loaded yet: try again", None)
 }

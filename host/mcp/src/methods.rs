@@ -1,11 +1,11 @@
-//! Errors for requests that rmcp could not read: those of an unknown method, and
-//! those of a known method with wrong parameters.
+//! Errors for requests that rmcp cannot parse: their method is unknown, or their parameters
+//! are invalid.
 
 use rmcp::model::{ErrorCode, ErrorData, ProtocolVersion};
 
-/// The methods whose parameters rmcp reads. If it hands on a request of one of
-/// these unread, the parameters are wrong.
-const WITH_PARAMETERS: [&str; 16] = [
+/// The methods whose parameters rmcp parses. If it passes on a request of one of them
+/// unparsed, the parameters are invalid.
+const METHODS_WITH_PARAMETERS: [&str; 16] = [
     "initialize",
     "completion/complete",
     "logging/setLevel",
@@ -24,7 +24,7 @@ const WITH_PARAMETERS: [&str; 16] = [
     "tools/list",
 ];
 
-/// The methods that the revision 2026-07-28 removed.
+/// The methods that revision 2026-07-28 removed.
 const REMOVED_METHODS: [&str; 4] = [
     "initialize",
     "logging/setLevel",
@@ -33,20 +33,20 @@ const REMOVED_METHODS: [&str; 4] = [
 ];
 
 /// The most characters of a method's name that an error repeats.
-const MOST_CHARACTERS: usize = 64;
+const MAX_NAME_CHARACTERS: usize = 64;
 
-/// Returns the error for a request that rmcp could not read. `revision` is the
-/// one that the request names, if any.
+/// Returns the error for a request that rmcp cannot parse. `revision` is the one that the
+/// request names, if any.
 pub(crate) fn error(method: &str, revision: Option<&ProtocolVersion>) -> ErrorData {
-    let name: String = method.chars().take(MOST_CHARACTERS).collect();
-    let removed = revision.is_some_and(|revision| *revision >= ProtocolVersion::V_2026_07_28)
+    let name: String = method.chars().take(MAX_NAME_CHARACTERS).collect();
+    let is_removed = revision.is_some_and(|revision| *revision >= ProtocolVersion::V_2026_07_28)
         && REMOVED_METHODS.contains(&method);
-    if WITH_PARAMETERS.contains(&method) && !removed {
-        ErrorData::invalid_params(format!("the parameters of '{name}' are wrong"), None)
+    if METHODS_WITH_PARAMETERS.contains(&method) && !is_removed {
+        ErrorData::invalid_params(format!("invalid parameters for `{name}`"), None)
     } else {
         ErrorData::new(
             ErrorCode::METHOD_NOT_FOUND,
-            format!("unknown method: '{name}'"),
+            format!("unknown method: `{name}`"),
             None,
         )
     }

@@ -1,5 +1,5 @@
-//! The files that a call made or changed, as embedded resources of its answer. The
-//! text of the answer lists them all; these blocks have the contents, up to a bound.
+//! The files that a call made or changed, as embedded resources of its answer. The answer's
+//! text lists all of them; the resources have their contents, up to a limit.
 
 use std::fmt;
 
@@ -12,10 +12,10 @@ use super::resources::uri;
 
 /// The most bytes of files in an answer. Guards against: a script whose files fill the
 /// context of a model, because its client shows it every resource.
-const MOST_BYTES: usize = 1 << 20;
+const MAX_BYTES: usize = 1 << 20;
 
-/// The address of a file that a call made. Its scheme is no skill's: the file is in
-/// this answer and nowhere else, so no client can read it again.
+/// The URI of a file that a call made. Its scheme is not that of skills: the file is in this
+/// answer only, so no client can read it again.
 struct OutputUri<'a>(&'a str);
 
 impl fmt::Display for OutputUri<'_> {
@@ -25,12 +25,13 @@ impl fmt::Display for OutputUri<'_> {
     }
 }
 
-/// Returns the files as blocks, in their order, as far as there is room.
+/// Returns the files as blocks, in their order. Leaves out each file that does not fit into
+/// the bytes that are left.
 pub(crate) fn blocks(files: &OutputFiles) -> Vec<ContentBlock> {
-    let mut room = MOST_BYTES;
-    let files = files.files.iter().filter_map(|file| {
+    let mut left = MAX_BYTES;
+    let blocks = files.files.iter().filter_map(|file| {
         let bytes = file.bytes.as_ref()?;
-        room = room.checked_sub(bytes.len())?;
+        left = left.checked_sub(bytes.len())?;
         let uri = OutputUri(&file.path).to_string();
         let contents = match std::str::from_utf8(bytes) {
             Ok(text) => ResourceContents::text(text, uri),
@@ -40,5 +41,5 @@ pub(crate) fn blocks(files: &OutputFiles) -> Vec<ContentBlock> {
             contents.with_mime_type(file.media_type),
         ))
     });
-    files.collect()
+    blocks.collect()
 }

@@ -1,20 +1,19 @@
-//! Pages of a long listing. A cursor names the listing and where in it a page
-//! starts. It holds no secret, and every instance of the server reads it alike.
+//! Pages of a long listing. A cursor names the listing and the position at which a page
+//! starts. It holds no secret, and all instances of the server accept the same cursors.
 
 use std::fmt::Write as _;
 
 use rmcp::model::ErrorData;
 use sha2::{Digest as _, Sha256};
 
-/// The most entries of a page. Guards against: a listing that fills a client's
-/// buffers.
-const PAGE: usize = 100;
+/// The most entries of a page. Guards against: a listing that fills a client's buffers.
+const PAGE_ENTRIES: usize = 100;
 
-/// The digits of a cursor that stand for the listing.
-const DIGITS: usize = 16;
+/// The number of a cursor's digits that identify the listing.
+const LISTING_DIGITS: usize = 16;
 
-/// Returns one page of `items`, and the cursor of the next page if there is one.
-/// A cursor is good only for a listing with the same `name`s.
+/// Returns one page of `items`, and the cursor of the next page if there is one. A cursor is
+/// valid only for a listing with the same names.
 pub(crate) fn cut<T>(
     mut items: Vec<T>,
     cursor: Option<&str>,
@@ -25,23 +24,24 @@ pub(crate) fn cut<T>(
         None => 0,
         Some(cursor) => position(cursor, &listing, items.len()).ok_or_else(|| {
             ErrorData::invalid_params(
-                "the cursor is not of this listing; list again without one",
+                "the cursor belongs to another listing: list again without a cursor",
                 None,
             )
         })?,
     };
     let mut page = items.split_off(start);
-    let next = (page.len() > PAGE).then(|| format!("{listing}{:x}", start + PAGE));
-    page.truncate(PAGE);
+    let next = (page.len() > PAGE_ENTRIES).then(|| format!("{listing}{:x}", start + PAGE_ENTRIES));
+    page.truncate(PAGE_ENTRIES);
     Ok((page, next))
 }
 
 fn position(cursor: &str, listing: &str, length: usize) -> Option<usize> {
     let digits = cursor.strip_prefix(listing)?;
     let start = usize::from_str_radix(digits, 16).ok()?;
-    // Only cursors that were given out: the start of a page, no sign or leading zero.
-    let given = start > 0 && start < length && start.is_multiple_of(PAGE);
-    (given && format!("{start:x}") == digits).then_some(start)
+    // Accepts only cursors that `cut` returns: the start of a page, without a sign or a
+    // leading zero.
+    let is_page_start = start > 0 && start < length && start.is_multiple_of(PAGE_ENTRIES);
+    (is_page_start && format!("{start:x}") == digits).then_some(start)
 }
 
 fn fingerprint<'a>(names: impl Iterator<Item = &'a str>) -> String {
@@ -50,8 +50,8 @@ fn fingerprint<'a>(names: impl Iterator<Item = &'a str>) -> String {
         digest.update(name.len().to_le_bytes());
         digest.update(name);
     }
-    let mut fingerprint = String::with_capacity(DIGITS);
-    for byte in &digest.finalize()[..DIGITS / 2] {
+    let mut fingerprint = String::with_capacity(LISTING_DIGITS);
+    for byte in &digest.finalize()[..LISTING_DIGITS / 2] {
         let _ = write!(fingerprint, "{byte:02x}");
     }
     fingerprint
@@ -66,13 +66,21 @@ mod tests {
     }
 
     #[test]
-    fn pages_hold_every_entry_once_in_order() {
-        for count in [0, 1, PAGE - 1, PAGE, PAGE + 1, 3 * PAGE, 3 * PAGE + 7] {
+    fn pages_contain_each_entry_once_in_order() {
+        for count in [
+            0,
+            1,
+            PAGE_ENTRIES - 1,
+            PAGE_ENTRIES,
+            PAGE_ENTRIES + 1,
+            3 * PAGE_ENTRIES,
+            3 * PAGE_ENTRIES + 7,
+        ] {
             let mut seen = Vec::new();
             let mut cursor = None;
             loop {
                 let (page, next) = cut(names(count), cursor.as_deref(), |name| name).unwrap();
-                assert!(page.len() <= PAGE);
+                assert!(page.len() <= PAGE_ENTRIES);
                 seen.extend(page);
                 match next {
                     Some(next) => cursor = Some(next),
@@ -84,16 +92,16 @@ mod tests {
     }
 
     #[test]
-    fn accepts_only_cursors_that_were_given_out() {
-        let (_, cursor) = cut(names(PAGE + 1), None, |name| name).unwrap();
-        let good = cursor.unwrap();
-        assert!(cut(names(PAGE + 1), Some(&good), |name| name).is_ok());
-        // Another listing, though as long.
-        let mut other = names(PAGE + 1);
+    fn accepts_only_returned_cursors() {
+        let (_, cursor) = cut(names(PAGE_ENTRIES + 1), None, |name| name).unwrap();
+        let valid = cursor.unwrap();
+        assert!(cut(names(PAGE_ENTRIES + 1), Some(&valid), |name| name).is_ok());
+        // Another listing of the same length.
+        let mut other = names(PAGE_ENTRIES + 1);
         other[0].push('x');
-        assert!(cut(other, Some(&good), |name| name).is_err());
-        let listing = &good[..DIGITS];
-        for bad in [
+        assert!(cut(other, Some(&valid), |name| name).is_err());
+        let listing = &valid[..LISTING_DIGITS];
+        for invalid in [
             "",
             "0",
             "100",
@@ -104,10 +112,10 @@ mod tests {
             &format!("{listing}064"),
             &format!("{listing}c8"),
             &format!("{listing}ffffffffffffffffff"),
-            &format!("{good} "),
+            &format!("{valid} "),
             &"f".repeat(1 << 20),
         ] {
-            let error = cut(names(PAGE + 1), Some(bad), |name| name).unwrap_err();
+            let error = cut(names(PAGE_ENTRIES + 1), Some(invalid), |name| name).unwrap_err();
             assert_eq!(error.code, rmcp::model::ErrorCode::INVALID_PARAMS);
         }
     }

@@ -1,5 +1,5 @@
-//! The work of a request: begun when its client's turn comes, stopped when the client
-//! cancels it, with reports of progress if the client asked for them.
+//! The work of a request: it begins when the client's turn comes, is dropped when the client
+//! cancels the request, and reports its progress if the client asks for that.
 
 use std::pin::{Pin, pin};
 use std::time::{Duration, Instant};
@@ -9,11 +9,11 @@ use rmcp::service::{RequestContext, RoleServer};
 
 use crate::client;
 
-/// The time before the first report, and between reports.
+/// The time before the first progress report, and between reports.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Does the work of a request once its client has its turn. When the request is cancelled, the work is
-/// dropped, and its sandbox with it. Nobody reads the error then.
+/// Does the work of a request once its client has its turn. If the request is cancelled, the
+/// work is dropped, and its sandbox with it. Nobody reads the error then.
 ///
 /// The work is boxed at once, because it is large and is moved several times.
 pub(crate) fn run<'a, T: Send + 'a>(
@@ -23,21 +23,21 @@ pub(crate) fn run<'a, T: Send + 'a>(
     let work: Pin<Box<dyn Future<Output = _> + Send + 'a>> = Box::pin(work);
     async move {
         let work = async {
-            let _share = client::enter(client::of(context)).await;
+            let _share = client::wait_for_turn(client::from_context(context)).await;
             match context.meta.get_progress_token() {
-                Some(token) => run_reported(context, token, work).await,
+                Some(token) => run_with_reports(context, token, work).await,
                 None => work.await,
             }
         };
         tokio::select! {
             biased;
             () = context.ct.cancelled() => Err(ErrorData::internal_error("cancelled", None)),
-            done = work => done,
+            result = work => result,
         }
     }
 }
 
-async fn run_reported<T>(
+async fn run_with_reports<T>(
     context: &RequestContext<RoleServer>,
     token: ProgressToken,
     work: impl Future<Output = T>,
@@ -47,22 +47,22 @@ async fn run_reported<T>(
     loop {
         tokio::select! {
             biased;
-            done = &mut work => return done,
+            result = &mut work => return result,
             () = tokio::time::sleep(INTERVAL) => {}
         }
         let seconds = start.elapsed().as_secs_f64();
         let report = ProgressNotificationParam::new(token.clone(), seconds)
             .with_message(format!("running for {seconds:.0} s"));
-        let mut report = pin!(context.peer.notify_progress(report));
+        let mut sending = pin!(context.peer.notify_progress(report));
         tokio::select! {
             biased;
-            done = &mut work => {
-                // A report that was begun goes out before the answer.
-                let _ = report.await;
-                return done;
+            result = &mut work => {
+                // A report that has begun is sent before the answer.
+                let _ = sending.await;
+                return result;
             }
-            // A report that cannot be sent is no error: the answer cannot be either.
-            _ = &mut report => {}
+            // If a report cannot be sent, the answer cannot be sent either.
+            _ = &mut sending => {}
         }
     }
 }

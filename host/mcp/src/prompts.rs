@@ -1,5 +1,5 @@
-//! `prompts/list` and `prompts/get`: one prompt, which lists the skills for a
-//! model. It is not offered without skills.
+//! `prompts/list` and `prompts/get`: one prompt, which lists the skills for a model. Without
+//! skills it is not offered.
 
 use rmcp::model::{
     ErrorData, GetPromptRequestParams, GetPromptResult, ListPromptsResult, PaginatedRequestParams,
@@ -14,18 +14,18 @@ use skillhost::prompt;
 /// The prompt's name.
 const SKILLS: &str = "skills";
 
-const DESCRIPTION: &str = "The skills that there are, each with when and how to load it";
+const DESCRIPTION: &str = "All skills, each with when to use it and how to load it";
 
-/// Returns the prompts.
+/// Returns a page of the prompts.
 pub(crate) async fn list(
     live: &ClientView<'_>,
     request: Option<PaginatedRequestParams>,
 ) -> Result<ListPromptsResult, ErrorData> {
     let host = live.host_to_list().await;
-    let has_prompt = run_blocking(move || has_prompt(&host)).await?;
-    let prompts = match has_prompt {
-        true => vec![Prompt::new(SKILLS, Some(DESCRIPTION), Some(Vec::new())).with_title("Skills")],
-        false => Vec::new(),
+    let prompts = if run_blocking(move || has_prompt(&host)).await? {
+        vec![Prompt::new(SKILLS, Some(DESCRIPTION), Some(Vec::new())).with_title("Skills")]
+    } else {
+        Vec::new()
     };
     let cursor = request.and_then(|request| request.cursor);
     let (page, next) = page::cut(prompts, cursor.as_deref(), |prompt| &prompt.name)?;
@@ -48,7 +48,7 @@ pub(crate) async fn get(
     if section.is_empty() {
         return Err(unknown());
     }
-    live.warn_of_prompt(&section);
+    live.warn_of_cut_prompt(&section);
     let message = PromptMessage::new_text(Role::User, section.text);
     Ok(GetPromptResult::new(vec![message]).with_description(DESCRIPTION))
 }

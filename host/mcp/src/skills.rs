@@ -1,10 +1,11 @@
 //! `skills/list` and `skills/get`: the skills extension of MCP (SEP-2640, beta).
-//! An entry is a skill's frontmatter, word for word, and all of its files with
-//! their current digests and sizes.
 //!
-//! The listing has the skills that every client takes; the others are counted in one
-//! line for the operator. `skills/get` answers for every skill that has a SKILL.md, unless
-//! its `name` is another than its folder's. The rules are in [`entry`].
+//! An entry is a skill's unchanged frontmatter, and all of its files with their current
+//! digests and sizes.
+//!
+//! The listing has the skills that every client accepts. The log has one line for the
+//! operator about the others. `skills/get` returns every skill that has a SKILL.md, unless
+//! its `name` differs from its folder's. The rules are in [`entry`].
 
 mod entry;
 
@@ -14,7 +15,7 @@ use rmcp::model::{
 };
 
 use self::entry::{Entry, Fault, NOT_A_NAME, is_name};
-use super::batches::{Batches, Reading};
+use super::batches::{Batches, SkillReading};
 use super::calls::Guest;
 use super::client::ClientView;
 use super::faults::SkillFault;
@@ -24,57 +25,63 @@ use super::resources::{
 };
 use skillhost::{Caller, ResourceError, SkillFiles};
 
-/// The most entries of a page. Guards against: a listing that fills a client's
-/// buffers. A client may end after 64 pages.
-const PAGE: usize = 200;
-/// The files after which a page ends, about 150 bytes each. Guards against: entries
-/// with 512 files each.
-const FILES: usize = 5_000;
-/// The most skills that are looked at for a page, each by a call. Guards against: a
-/// listing of many skills that are left out.
-const MOST_READ: usize = 256;
-/// The bytes of digested files after which a page ends. Guards against: a page
-/// that takes a minute.
-const BYTES: u64 = 32 << 20;
+/// The most entries of a page. Guards against: a listing that fills a client's buffers. A
+/// client may stop after 64 pages.
+const PAGE_SKILLS: usize = 200;
 
-/// Returns what the server's capabilities say of the extension.
+/// The number of files after which a page ends, with about 150 bytes each. Guards against:
+/// entries with 512 files each.
+const PAGE_FILES: usize = 5_000;
+
+/// The most skills that are read for a page, each by a call. Guards against: a listing of
+/// many skills that are left out.
+const MAX_SKILLS_READ: usize = 256;
+
+/// The bytes of digested files after which a page ends. Guards against: a page that takes a
+/// minute.
+const PAGE_BYTES: u64 = 32 << 20;
+
+/// Returns the extension as the server's capabilities describe it.
 pub(crate) fn extension() -> Option<ExtensionCapabilities> {
     let capabilities = ServerCapabilities::builder().enable_skills_with_directory_read();
     capabilities.build().extensions
 }
 
-/// Returns a page of the skills that every client takes, sorted by name.
+/// Returns a page of the skills that every client accepts, sorted by name.
 pub(crate) async fn list(
     live: &ClientView<'_>,
     request: Option<PaginatedRequestParams>,
     caller: Caller,
 ) -> Result<ListSkillsResult, ErrorData> {
     const LISTING: &str = "skills";
-    let place = request.and_then(|request| request.cursor);
-    let place = place.map(|cursor| cursor::decode(LISTING, &cursor));
-    let [from] = place.transpose().map_err(cursor_error)?.unwrap_or_default();
+    let cursor = request.and_then(|request| request.cursor);
+    let position = cursor.map(|cursor| cursor::decode(LISTING, &cursor));
+    let [from] = position
+        .transpose()
+        .map_err(cursor_error)?
+        .unwrap_or_default();
     let resources = reader(live, caller).await?;
-    let mut names = skills_from(&resources, &from, MOST_READ + 1).await?;
-    let next = names.split_off(MOST_READ.min(names.len())).pop();
+    let mut names = skills_from(&resources, &from, MAX_SKILLS_READ + 1).await?;
+    let next = names.split_off(MAX_SKILLS_READ.min(names.len())).pop();
     let mut result = ListSkillsResult::default();
     let (mut bytes, mut files) = (0, 0);
     let faults = live.faults();
-    // It costs no call to leave such a skill out.
+    // A skill with an invalid name is left out without a call.
     names.retain(|name| {
-        let is_name = is_name(name);
-        if !is_name {
+        let is_valid = is_name(name);
+        if !is_valid {
             faults.set(name, SkillFault::FolderName, NOT_A_NAME);
         }
-        is_name
+        is_valid
     });
-    let (places, reader) = (resources.places(), resources.clone());
-    let mut skills = Batches::new(live, names, places, move |name| {
-        let reader = reader.clone();
-        async move { listed(&name, reader.manifest(&name).await) }
+    let slots = resources.places();
+    let mut skills = Batches::new(live, names, slots, move |name| {
+        let reader = resources.clone();
+        async move { read_for_listing(&name, reader.manifest(&name).await) }
     });
-    while files < FILES
-        && bytes < BYTES
-        && let wanted @ 1.. = PAGE - result.skills.len()
+    while files < PAGE_FILES
+        && bytes < PAGE_BYTES
+        && let wanted @ 1.. = PAGE_SKILLS - result.skills.len()
         && let Some((name, read)) = skills.next(wanted).await?
     {
         match read {
@@ -83,11 +90,11 @@ pub(crate) async fn list(
                 files += listed.files;
                 result.skills.push(listed.skill);
                 match listed.left_out {
-                    Some(files) => faults.set(&name, SkillFault::Incomplete, &files),
+                    Some(left_out) => faults.set(&name, SkillFault::Incomplete, &left_out),
                     None => faults.clear(&name),
                 }
             }
-            // It was removed while the others were read.
+            // The skill was removed while the others were read.
             Err(NotListed::Read(ResourceError::UnknownSkill)) => {}
             Err(NotListed::Read(error)) => {
                 check_host(&error)?;
@@ -96,12 +103,13 @@ pub(crate) async fn list(
             Err(NotListed::Fault((fault, why))) => faults.set(&name, fault, &why),
         }
     }
-    match skills.into_rest().or(next) {
+    match skills.into_next_name().or(next) {
         Some(next) => result.next_cursor = Some(cursor::encode(LISTING, [&next])),
         None => {
-            // Of all clients: what one does not see is no fault.
-            let all = LiveHost::host_to_list(live).await.skill_resources();
-            if let Some(all) = all {
+            // Compares with the skills of all clients: a skill that this client may not see
+            // has no fault.
+            let host = LiveHost::host_to_list(live).await;
+            if let Some(all) = host.skill_resources() {
                 faults.summarize(&run_blocking(move || all.skills()).await?);
             }
         }
@@ -112,9 +120,11 @@ pub(crate) async fn list(
 /// A skill of a listing.
 struct ListedSkill {
     skill: Skill,
-    /// The bytes and the number of its files.
+    /// The bytes of all its files.
     bytes: u64,
+    /// The number of its files.
     files: usize,
+    /// The files that are not in its manifest, in words.
     left_out: Option<String>,
 }
 
@@ -124,51 +134,52 @@ enum NotListed {
     Fault(Fault),
 }
 
-/// Returns what a listing needs of a skill's files.
-fn listed(
+/// Returns the parts of a skill that a listing needs, and the number of its files.
+fn read_for_listing(
     name: &str,
-    read: Result<SkillFiles, ResourceError>,
-) -> Reading<Result<ListedSkill, NotListed>> {
-    let files = read.as_ref().map_or(0, |read| read.files.len());
-    let listed = read.map_err(NotListed::Read).and_then(|read| {
-        let Entry { skill, fault } = entry::of_files(name, &read).map_err(NotListed::Fault)?;
+    manifest: Result<SkillFiles, ResourceError>,
+) -> SkillReading<Result<ListedSkill, NotListed>> {
+    let files = manifest.as_ref().map_or(0, |manifest| manifest.files.len());
+    let listed = manifest.map_err(NotListed::Read).and_then(|manifest| {
+        let Entry { skill, fault } =
+            Entry::from_files(name, &manifest).map_err(NotListed::Fault)?;
         match fault {
             Some(fault) => Err(NotListed::Fault(fault)),
             None => Ok(ListedSkill {
                 skill,
-                bytes: read.files.iter().map(|file| file.size).sum(),
+                bytes: manifest.files.iter().map(|file| file.size).sum(),
                 files,
-                left_out: left_out(&read),
+                left_out: left_out(&manifest),
             }),
         }
     });
     (listed, files)
 }
 
-/// Returns one skill, by the address of its SKILL.md.
+/// Returns one skill, by the URI of its SKILL.md.
 pub(crate) async fn get(
     live: &ClientView<'_>,
     request: GetSkillRequestParams,
     caller: Caller,
 ) -> Result<GetSkillResult, ErrorData> {
-    let refused = ErrorCode::INVALID_PARAMS;
-    let uri = parse(&request.uri, refused)?;
+    let not_found_code = ErrorCode::INVALID_PARAMS;
+    let uri = parse(&request.uri, not_found_code)?;
     if uri.path.as_deref() != Some(SKILL_MD) {
-        let why = "the address of a skill is that of the SKILL.md in its folder";
-        return Err(not_found(refused, &request.uri, &why));
+        let why = "the URI of a skill is that of the SKILL.md in its folder";
+        return Err(not_found(not_found_code, &request.uri, &why));
     }
     let resources = reader(live, caller).await?;
     let skill = uri.skill.clone();
-    let files = async move { resources.manifest(&skill).await };
-    let files = live.run(Guest::BuiltIn, files).await?;
-    let files = files.map_err(|error| read_error(refused, &request.uri, &error))?;
-    match entry::carried(&uri.skill, &files) {
+    let call = async move { resources.manifest(&skill).await };
+    let result = live.run(Guest::BuiltIn, call).await?;
+    let manifest = result.map_err(|error| read_error(not_found_code, &request.uri, &error))?;
+    match entry::for_get(&uri.skill, &manifest) {
         Ok(skill) => Ok(GetSkillResult::new(skill)),
-        Err(why) => Err(not_found(refused, &request.uri, &why)),
+        Err(why) => Err(not_found(not_found_code, &request.uri, &why)),
     }
 }
 
-/// Returns the files that are not in a skill's manifest, in words.
+/// Returns the files that are not in a skill's manifest, in words. Returns `None` if all are.
 fn left_out(files: &SkillFiles) -> Option<String> {
     let first = files.left_out.first()?;
     let more = match files.left_out_count {

@@ -1,47 +1,41 @@
-//! Counting the values in JSON without building them: text that is small can be
-//! large once it is read. Two megabytes of `[],` are seven hundred thousand
-//! lists, which take 160 MiB and a second.
+//! The number of values in JSON, and the memory that they take once they are parsed.
+//!
+//! Small text can become large: two megabytes of `[],` are seven hundred thousand arrays,
+//! which take 160 MiB of memory and a second of time.
 
 use serde_json::{Map, Value};
 
-/// The most values in a message, twice as many as the largest arguments of a
-/// tool have. Guards against: a small message that takes much memory.
-pub(crate) const MESSAGE_VALUES: usize = 20_000;
-
-/// The bytes that a value takes at most besides its text, as an object of one field, which has
-/// a table of its own.
+/// The most bytes that a value takes besides its text: an object with one field, which has
+/// a hash table of its own.
 const VALUE_BYTES: usize = 500;
 
-/// Returns the most bytes that so many values take in memory.
-pub(crate) fn bytes_of(values: usize) -> usize {
+/// Returns the most bytes that this number of values takes in memory, besides their text.
+pub(crate) fn memory_for(values: usize) -> usize {
     values * VALUE_BYTES
 }
 
-/// Returns the most bytes that a value takes in memory, with all in it.
-pub(crate) fn size(value: &Value) -> usize {
+/// Returns the most bytes that a value takes in memory, with everything in it.
+pub(crate) fn memory_of(value: &Value) -> usize {
     VALUE_BYTES
         + match value {
             Value::String(text) => text.len(),
-            Value::Array(parts) => parts.iter().map(size).sum(),
-            Value::Object(parts) => size_of_object(parts),
+            Value::Array(items) => items.iter().map(memory_of).sum(),
+            Value::Object(members) => memory_of_members(members),
             _ => 0,
         }
 }
 
-/// The same for an object.
-pub(crate) fn size_of_object(object: &Map<String, Value>) -> usize {
-    let parts = object.iter();
-    parts.map(|(name, part)| name.len() + size(part)).sum()
+/// Returns the most bytes that the members of an object take in memory.
+pub(crate) fn memory_of_members(object: &Map<String, Value>) -> usize {
+    let members = object.iter();
+    members
+        .map(|(name, value)| name.len() + memory_of(value))
+        .sum()
 }
 
-/// Returns whether JSON has more values than a message may have.
-pub fn too_many(json: &[u8]) -> bool {
-    // A short text is not counted: each value takes a byte.
-    json.get(MESSAGE_VALUES).is_some() && count(json) > MESSAGE_VALUES
-}
-
-/// Returns the most values that JSON can have: one for each character that a
-/// value, or a key and its value, can follow.
+/// Returns the most values that JSON text can have, without parsing it.
+///
+/// Counts each character that a value, or a key with its value, can follow.
 pub(crate) fn count(json: &[u8]) -> usize {
     let (mut values, mut in_string, mut escaped) = (1, false, false);
     for byte in json {
@@ -75,25 +69,14 @@ mod tests {
     }
 
     #[test]
-    fn bounds_the_values_of_a_message() {
-        let list = |items: usize| format!("[{}1]", "1,".repeat(items - 1));
-        assert!(!too_many(list(MESSAGE_VALUES - 1).as_bytes()));
-        assert!(too_many(list(MESSAGE_VALUES).as_bytes()));
-        assert!(too_many("{\"a\":".repeat(MESSAGE_VALUES).as_bytes()));
-        assert!(!too_many(
-            format!("[\"{}\"]", ",".repeat(MESSAGE_VALUES)).as_bytes()
-        ));
-    }
-
-    #[test]
-    fn a_value_takes_memory_for_itself_and_for_its_text() {
+    fn measures_values_and_their_text() {
         for (json, values, text) in [
             ("1", 1, 0),
             ("[1, []]", 3, 0),
             (r#"{"ab": ["abc", {"d": null}]}"#, 5, 6),
         ] {
             let value = serde_json::from_str(json).unwrap();
-            assert_eq!(size(&value), bytes_of(values) + text, "{json}");
+            assert_eq!(memory_of(&value), memory_for(values) + text, "{json}");
         }
     }
 }

@@ -16,14 +16,14 @@ use crate::FINAL_WRITE_TIME;
 use crate::budget::Lease;
 use crate::sessions::CancellableRequest;
 use crate::slots::Protection;
-use skillhost_mcp::room::Room;
+use skillhost_mcp::answer_lease::AnswerLease;
 
 /// The resources that a request holds until the last byte of its answer is written.
 pub(crate) struct RequestResources {
     pub(crate) _lease: Lease,
     pub(crate) _protection: Option<Protection>,
     pub(crate) _in_flight: Option<CancellableRequest>,
-    pub(crate) room: Arc<Room>,
+    pub(crate) room: Arc<AnswerLease>,
 }
 
 /// The body of an answer, which holds the resources of its request.
@@ -104,7 +104,7 @@ impl HttpBody for AnswerBody {
         };
         // The size of a stream is known only while it is sent.
         let length = frame.data_ref().map_or(0, Bytes::len);
-        if !self.resources.room.fit(length) {
+        if !self.resources.room.reserve(length) {
             let error = io::Error::other("there is no room for the answer");
             return Poll::Ready(Some(Err(axum::Error::new(error))));
         }

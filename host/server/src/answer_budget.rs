@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use skillhost_mcp::room::{JsonTurns, Room};
+use skillhost_mcp::answer_lease::{AnswerLease, JsonTurns};
 
 use crate::budget::{Budget, Holder};
 
@@ -22,9 +22,9 @@ impl AnswerBudget {
     }
 
     /// Returns the room for an answer, which is empty.
-    pub(crate) fn room(&self, holder: Holder) -> Arc<Room> {
+    pub(crate) fn room(&self, holder: Holder) -> Arc<AnswerLease> {
         let mut lease = self.bytes.empty_lease(holder);
-        Room::new(move |more| lease.grow(more)).with_turns(self.turns.clone())
+        AnswerLease::new(move |more| lease.grow(more)).with_turns(self.turns.clone())
     }
 }
 
@@ -36,15 +36,15 @@ mod tests {
     fn answers_share_bytes_and_release_them() {
         let budget = AnswerBudget::new(100, 0);
         let (one, other) = (budget.room(Holder::Anybody), budget.room(Holder::Anybody));
-        assert!(one.fit(60) && other.fit(40));
-        assert!(!other.fit(41));
-        assert!(!other.holds(1) && one.holds(60));
-        assert!(one.fit(10) && !other.fit(90));
-        assert!(!one.fit(usize::MAX));
+        assert!(one.reserve(60) && other.reserve(40));
+        assert!(!other.reserve(41));
+        assert!(!other.reserve_answer(1) && one.reserve_answer(60));
+        assert!(one.reserve(10) && !other.reserve(90));
+        assert!(!one.reserve(usize::MAX));
         drop(other);
-        assert!(one.fit(100));
+        assert!(one.reserve(100));
         drop(one);
-        assert!(budget.room(Holder::Anybody).fit(100));
+        assert!(budget.room(Holder::Anybody).reserve(100));
     }
 
     #[test]
@@ -52,10 +52,10 @@ mod tests {
         let budget = AnswerBudget::new(100, 2);
         let [greedy, other] = ["greedy", "other"].map(|name| Holder::Client(Some(name.into())));
         let rooms = [(); 9].map(|()| budget.room(greedy.clone()));
-        assert_eq!(rooms.iter().filter(|room| room.fit(25)).count(), 3);
+        assert_eq!(rooms.iter().filter(|room| room.reserve(25)).count(), 3);
         let own = budget.room(other);
-        assert!(own.fit(25) && !own.fit(26));
+        assert!(own.reserve(25) && !own.reserve(26));
         drop(rooms);
-        assert!(own.fit(75) && !own.fit(76) && budget.room(greedy).fit(25));
+        assert!(own.reserve(75) && !own.reserve(76) && budget.room(greedy).reserve(25));
     }
 }

@@ -16,8 +16,9 @@ use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use skillhost::internal::RawJson;
 use skillhost_identity::{BudgetError, Client, Expiry};
+use skillhost_mcp::Changes;
+use skillhost_mcp::message_limits::{self, MAX_LABEL_BYTES};
 use skillhost_mcp::subscriptions::{self, LISTEN};
-use skillhost_mcp::{Changes, labels, values};
 use tokio::sync::watch::Receiver;
 use tokio_util::sync::CancellationToken;
 
@@ -185,10 +186,14 @@ impl<S: ServerHandler> Endpoint<S> {
             session_id: None,
         };
         if message.is_json {
-            if let Some(problem) = find_excess(&message.body, is_subscription) {
-                return malformed(&message.body, Some(&problem));
+            if let Err(excess) = message_limits::check(&message.body) {
+                return malformed(&message.body, Some(&excess.to_string()));
             }
-            if is_subscription && !resources.room.fit(subscriptions::bytes_kept(&message.body)) {
+            if is_subscription
+                && !resources
+                    .room
+                    .reserve(subscriptions::retained_bytes(&message.body))
+            {
                 return busy();
             }
             let sessions = &self.sessions;
@@ -235,7 +240,7 @@ impl<S: ServerHandler> Endpoint<S> {
         drop(message.body);
         // A plain answer, or an error in place of one that did not fit.
         if let Some(length) = answer.body().size_hint().exact()
-            && !resources.room.holds(length)
+            && !resources.room.reserve_answer(length)
         {
             tracing::info!("dropped an answer: too few bytes are left in `answers`");
             return busy();
@@ -277,18 +282,6 @@ impl<S> Endpoint<S> {
             None => over_budget(error),
         }
     }
-}
-
-/// Returns the problem of a message that exceeds a limit.
-fn find_excess(body: &[u8], is_subscription: bool) -> Option<String> {
-    // Comes first, because it does not parse a body that is too long.
-    if is_subscription && let Some(problem) = subscriptions::excess(body) {
-        return Some(problem);
-    }
-    if values::too_many(body) {
-        return Some("the body has too many values".to_owned());
-    }
-    labels::excess(body)
 }
 
 /// Answers a request that its client has cancelled: a stream without events.
@@ -368,7 +361,7 @@ fn request_id(body: &[u8]) -> Option<Value> {
     // Checks the length first: to parse a huge id would cost what the refusal saves.
     let request = RawJson::new(str::from_utf8(body).ok()?).ok()?;
     let id = request.member("id")?.get();
-    if id.len() > labels::LABEL_BYTES {
+    if id.len() > MAX_LABEL_BYTES {
         return None;
     }
     // Not all JSON text has a value: a number can be too large, and a string can have half a

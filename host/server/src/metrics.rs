@@ -184,7 +184,7 @@ impl<const N: usize, M: Clone> Labelled<N, M> {
 impl Metrics {
     /// Sets the numbers of folders in which changes are noticed.
     pub fn set_folders(&self, counts: FolderCounts) {
-        for (method, count) in [("events", counts.watched), ("turns", counts.in_turns)] {
+        for (method, count) in [("events", counts.watched), ("turns", counts.polled)] {
             let count = i64::try_from(count).unwrap_or(i64::MAX);
             self.folders.get([method.into()]).set(count);
         }

@@ -1,7 +1,8 @@
-//! Cursors that hold the last item of a page and not a number, so that items which
-//! come or go in between shift nothing. A cursor needs no seal: it holds no secret
-//! and opens nothing that the listing does not. A cursor of another listing is
-//! refused.
+//! Cursors that hold the last item of a page instead of its number, so that added or removed
+//! items shift nothing.
+//!
+//! A cursor needs no signature: it holds no secret, and gives access to nothing that the
+//! listing does not show. A cursor of another listing is refused.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -9,25 +10,25 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use skillhost::limits;
 
 /// The most bytes of a cursor. Guards against: text that is costly to refuse.
-const MOST_BYTES: usize = 8 * limits::PATH_BYTES;
+const MAX_BYTES: usize = 8 * limits::PATH_BYTES;
 
 /// The error for text that is not a cursor of this listing.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the cursor is not of this listing; list again without one")]
+#[error("the cursor belongs to another listing: list again without a cursor")]
 pub(crate) struct BadCursor;
 
-/// Returns the cursor of a place in a listing.
-pub(crate) fn encode<const N: usize>(listing: &str, place: [&str; N]) -> String {
-    let parts: Vec<&str> = std::iter::once(listing).chain(place).collect();
+/// Returns the cursor of a position in a listing.
+pub(crate) fn encode<const N: usize>(listing: &str, position: [&str; N]) -> String {
+    let parts: Vec<&str> = std::iter::once(listing).chain(position).collect();
     BASE64_URL_SAFE_NO_PAD.encode(serde_json::json!(parts).to_string())
 }
 
-/// Returns the place that a cursor names.
+/// Returns the position that a cursor holds.
 pub(crate) fn decode<const N: usize>(
     listing: &str,
     cursor: &str,
 ) -> Result<[String; N], BadCursor> {
-    if cursor.len() > MOST_BYTES {
+    if cursor.len() > MAX_BYTES {
         return Err(BadCursor);
     }
     let json = BASE64_URL_SAFE_NO_PAD
@@ -46,17 +47,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_a_cursor_of_the_same_listing_only() {
+    fn decodes_cursors_of_same_listing_only() {
         let cursor = encode("resources", ["a", "docs/ä\0.md"]);
-        let place = ["a".to_owned(), "docs/ä\0.md".to_owned()];
-        assert_eq!(decode("resources", &cursor), Ok(place));
+        let position = ["a".to_owned(), "docs/ä\0.md".to_owned()];
+        assert_eq!(decode("resources", &cursor), Ok(position));
         assert_eq!(decode::<2>("skills", &cursor), Err(BadCursor));
         assert_eq!(decode::<1>("resources", &cursor), Err(BadCursor));
         assert_eq!(decode::<3>("resources", &cursor), Err(BadCursor));
     }
 
     #[test]
-    fn refuses_text_that_is_not_a_cursor() {
+    fn refuses_other_text() {
         let json = |json: &str| BASE64_URL_SAFE_NO_PAD.encode(json);
         for cursor in [
             String::new(),
@@ -70,7 +71,7 @@ mod tests {
             json("[\"skills\", \"a\", \"b\"]"),
             BASE64_URL_SAFE_NO_PAD.encode(b"[\"skills\", \"\xff\"]"),
             encode("skills", ["a"]) + "=",
-            encode("skills", [&"x".repeat(MOST_BYTES)]),
+            encode("skills", [&"x".repeat(MAX_BYTES)]),
         ] {
             assert_eq!(decode::<1>("skills", &cursor), Err(BadCursor), "{cursor:?}");
         }

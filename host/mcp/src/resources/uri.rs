@@ -1,34 +1,34 @@
-//! The address of a skill's file or folder: `skill://<skill>/<path>`.
+//! The URI of a skill's file or folder: `skill://<skill>/<path>`.
 //!
-//! A file has exactly one address, the one that this module writes, and no other
-//! spelling is accepted: a client that keeps approvals by address must not get
-//! the same file under another. No step of a path leads up. Names are checked
-//! after they are decoded, and the skill's name is looked up, never joined.
+//! A file has exactly one URI, the one that this module writes. No other spelling is
+//! accepted: a client that remembers approvals by URI must not get the same file under
+//! another one. No step of a path leads up. Names are checked after they are decoded. The
+//! skill's name is looked up, and never joined to a path.
 
 use std::fmt;
 
 use skillhost::Skill;
 use skillhost::limits;
 
-/// The address of a skill, or of a file or folder in it.
+/// The URI of a skill, or of a file or folder in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SkillUri {
     /// The skill's name.
     pub(crate) skill: String,
-    /// The path in the skill's folder. None for that folder itself.
+    /// The path in the skill's folder. `None` for that folder itself.
     pub(crate) path: Option<String>,
 }
 
-/// The reason why text is not an address.
+/// The reason why text is not the URI of a skill's file or folder.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum UriError {
-    #[error("it does not start with `skill://`, in lower case")]
+    #[error("it does not start with `skill://` in lower case")]
     Scheme,
     #[error("it is too long")]
     TooLong,
-    #[error("it has no valid name of a skill")]
+    #[error("it has no valid skill name")]
     Skill,
-    #[error("a name in its path is empty, `.`, `..`, or has a character that is not allowed")]
+    #[error("a name in its path is empty, `.` or `..`, or has a character that is not allowed")]
     Path,
     #[error("a percent sign is not followed by two hexadecimal digits, or the bytes are not UTF-8")]
     Encoding,
@@ -38,16 +38,20 @@ pub(crate) enum UriError {
 
 const SCHEME: &str = "skill://";
 
-/// The most bytes of an address: of a path in which each byte is written as three.
-/// Guards against: text that is costly to refuse.
-const MOST_BYTES: usize = 4 * limits::PATH_BYTES;
+/// The most bytes of a URI, whose path may have each byte written as three. Guards against:
+/// text that is costly to refuse.
+const MAX_BYTES: usize = 4 * limits::PATH_BYTES;
 
-/// The characters besides letters and digits that stand for themselves in a path:
-/// RFC 3986's `pchar`. In a skill's name, which has the place of a host, all but
-/// the last two.
-const PLAIN: &[u8] = b"-._~!$&'()*+,;=:@";
+/// The characters besides letters and digits that are not escaped in a skill's name, which
+/// is in the position of a URI's host.
+const PLAIN_IN_NAME: &[u8] = b"-._~!$&'()*+,;=";
+
+/// The characters besides letters and digits that are not escaped in a path: `pchar` of
+/// RFC 3986.
+const PLAIN_IN_PATH: &[u8] = b"-._~!$&'()*+,;=:@";
 
 impl SkillUri {
+    /// Returns the URI of a skill's file.
     pub(crate) fn file(skill: &str, path: &str) -> Self {
         Self {
             skill: skill.to_owned(),
@@ -55,7 +59,7 @@ impl SkillUri {
         }
     }
 
-    /// Returns the address of a skill's folder.
+    /// Returns the URI of a skill's folder.
     pub(crate) fn folder(skill: &str) -> Self {
         Self {
             skill: skill.to_owned(),
@@ -63,9 +67,9 @@ impl SkillUri {
         }
     }
 
-    /// Reads an address.
+    /// Parses a URI.
     pub(crate) fn parse(text: &str) -> Result<Self, UriError> {
-        if text.len() > MOST_BYTES {
+        if text.len() > MAX_BYTES {
             return Err(UriError::TooLong);
         }
         let rest = text.strip_prefix(SCHEME).ok_or(UriError::Scheme)?;
@@ -90,7 +94,7 @@ impl SkillUri {
             skill,
             path: path.transpose()?,
         };
-        // Of all spellings, only the one that is written here.
+        // Accepts only the spelling that this module writes.
         let written = uri.to_string();
         if written != text {
             return Err(UriError::Spelling(written));
@@ -98,7 +102,7 @@ impl SkillUri {
         Ok(uri)
     }
 
-    /// Returns the address of an entry of this folder.
+    /// Returns the URI of an entry of this folder.
     pub(crate) fn child(&self, name: &str) -> Self {
         let path = match &self.path {
             Some(path) => format!("{path}/{name}"),
@@ -111,23 +115,23 @@ impl SkillUri {
 impl fmt::Display for SkillUri {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(SCHEME)?;
-        encode(f, &self.skill, &PLAIN[..PLAIN.len() - 2])?;
+        encode(f, &self.skill, PLAIN_IN_NAME)?;
         self.path
             .as_deref()
             .map_or(Ok(()), |path| write_path(f, path))
     }
 }
 
-/// Writes the path of an address, each name after a `/`.
+/// Writes the path of a URI, each name after a `/`.
 pub(crate) fn write_path(f: &mut fmt::Formatter<'_>, path: &str) -> fmt::Result {
     for name in path.split('/') {
         f.write_str("/")?;
-        encode(f, name, PLAIN)?;
+        encode(f, name, PLAIN_IN_PATH)?;
     }
     Ok(())
 }
 
-/// Returns whether text is one name of a path, here and on other systems.
+/// Returns whether text is one name of a path on every operating system.
 fn is_name(name: &str) -> bool {
     !matches!(name, "" | "." | "..")
         && !name.contains(|c: char| c == '/' || c == '\\' || c.is_control())
@@ -144,7 +148,7 @@ fn encode(f: &mut fmt::Formatter<'_>, name: &str, plain: &[u8]) -> fmt::Result {
     Ok(())
 }
 
-/// Decodes percent signs once. The result may have others, which stay.
+/// Decodes percent escapes once. Escapes in the result stay.
 fn decode(text: &str) -> Result<String, UriError> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
@@ -170,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_back_each_address_that_it_writes() {
+    fn parses_each_uri_that_it_writes() {
         for (skill, path, written) in [
             ("a", None, "skill://a"),
             (
@@ -205,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_every_other_text() {
+    fn refuses_other_text() {
         let other = |written: &str| UriError::Spelling(written.to_owned());
         for (text, error) in [
             // No scheme, other schemes, and other spellings of this one.
@@ -287,7 +291,7 @@ mod tests {
             ("skill://a/x%0D%0Ay", UriError::Path),
             ("skill://a/\u{1b}[2J", UriError::Path),
             ("skill://a/%C2%85", UriError::Path),
-            // Broken percent signs, overlong encodings, and surrogates.
+            // Invalid percent escapes, overlong encodings, and surrogates.
             ("skill://a/%", UriError::Encoding),
             ("skill://a/%2", UriError::Encoding),
             ("skill://a/%zz", UriError::Encoding),
@@ -298,7 +302,7 @@ mod tests {
             ("skill://a/%FF", UriError::Encoding),
             ("skill://a/%ED%A0%80", UriError::Encoding),
             ("skill://%/SKILL.md", UriError::Encoding),
-            // Valid addresses in another spelling.
+            // Valid URIs in another spelling.
             ("skill://%61/SKILL.md", other("skill://a/SKILL.md")),
             ("skill://a/%53KILL.md", other("skill://a/SKILL.md")),
             (
@@ -312,7 +316,7 @@ mod tests {
         ] {
             assert_eq!(SkillUri::parse(text), Err(error), "{text:?}");
         }
-        let long = format!("skill://a/{}", "x/".repeat(MOST_BYTES));
+        let long = format!("skill://a/{}", "x/".repeat(MAX_BYTES));
         assert_eq!(SkillUri::parse(&long), Err(UriError::TooLong));
     }
 

@@ -1,10 +1,9 @@
-//! A skill's entry, and the rules for entries that every client takes.
+//! A skill's entry, and the rules for entries that every client accepts.
 //!
-//! A strict client checks each value of the frontmatter by the Agent Skills
-//! specification, and refuses a whole listing for one that is wrong. So the listing
-//! has only entries without a [`SkillFault`]. `skills/get` gives the others as well, if
-//! the protocol can carry them: the frontmatter word for word, as far as it is JSON,
-//! otherwise as text.
+//! A strict client checks each value of the frontmatter by the Agent Skills specification,
+//! and refuses a whole listing if one value is wrong. So the listing has only entries
+//! without a [`SkillFault`]. `skills/get` returns the others as well, if the protocol has a
+//! form for them: the frontmatter is unchanged as far as it is JSON, and otherwise text.
 
 use rmcp::model::{SKILL_MD, Skill, SkillFrontmatter, SkillResource, SkillResources as Manifest};
 use serde_json::{Map, Value};
@@ -15,28 +14,32 @@ use skillhost::{SkillFile, SkillFiles};
 use crate::faults::SkillFault;
 use crate::resources::uri::SkillUri;
 
-/// The most characters of a name, of a description and of `compatibility`, from the
-/// specification.
-const NAME: usize = 64;
-const DESCRIPTION: usize = 1024;
-const COMPATIBILITY: usize = 500;
+/// The most characters of a name, by the specification.
+const MAX_NAME: usize = 64;
 
-/// A fault, and the words for it.
+/// The most characters of a description, by the specification.
+const MAX_DESCRIPTION: usize = 1024;
+
+/// The most characters of `compatibility`, by the specification.
+const MAX_COMPATIBILITY: usize = 500;
+
+/// A fault, and its description.
 pub(super) type Fault = (SkillFault, String);
 
-/// An entry. With a fault, no listing has it.
+/// The entry of a skill. If it has a fault, listings leave it out.
 pub(super) struct Entry {
     pub(super) skill: Skill,
     pub(super) fault: Option<Fault>,
 }
 
+/// The description of a folder name that the extension does not accept.
 pub(super) const NOT_A_NAME: &str = "its folder's name is not 1 to 64 lower-case letters, digits \
                                      and hyphens, with each hyphen between two others";
 
-/// Returns whether the extension takes a name. The specification's letters are
-/// read as ASCII, which every reader takes.
+/// Returns whether the extension accepts a name. Letters are ASCII letters, which every
+/// reader of the specification accepts.
 pub(super) fn is_name(name: &str) -> bool {
-    (1..=NAME).contains(&name.len())
+    (1..=MAX_NAME).contains(&name.len())
         && name.split('-').all(|part| {
             !part.is_empty()
                 && part
@@ -45,62 +48,64 @@ pub(super) fn is_name(name: &str) -> bool {
         })
 }
 
-/// Returns the entry of a skill whose files were read, with or without a fault, if
-/// the protocol can carry it.
-pub(super) fn carried(name: &str, files: &SkillFiles) -> Result<Skill, String> {
-    let Entry { skill, fault } = of_files(name, files).map_err(|(_, why)| why)?;
+/// Returns the entry of a skill for `skills/get`, with or without a fault. Returns a
+/// description of the fault if the protocol has no form for the entry.
+pub(super) fn for_get(name: &str, files: &SkillFiles) -> Result<Skill, String> {
+    let Entry { skill, fault } = Entry::from_files(name, files).map_err(|(_, why)| why)?;
     match skill.validate() {
         Ok(()) => Ok(skill),
         Err(error) => {
             let why = fault.map_or_else(|| error.to_string(), |(_, why)| why);
             Err(format!(
-                "{why}; the protocol has no entry for that, and {} can be read",
+                "{why}, so the skill has no entry; read {} instead",
                 skill.uri
             ))
         }
     }
 }
 
-/// Returns the entry of a skill whose files were read, or why it has none.
-pub(super) fn of_files(name: &str, files: &SkillFiles) -> Result<Entry, Fault> {
-    let Some(start) = files.skill_md.as_deref() else {
-        let mut files = files.files.iter();
-        let other = files.find(|file| is_skill_md(file.path.as_ref()));
-        let why = match other {
-            Some(other) if other.path != SKILL_MD => format!(
-                "its file is `{}`, and the extension reads `{SKILL_MD}` alone; read {}",
-                other.path,
-                SkillUri::file(name, &other.path)
-            ),
-            _ => format!("there is no `{SKILL_MD}` that can be read, or it is not UTF-8"),
+impl Entry {
+    /// Makes the entry of a skill from its files. Returns its fault if it cannot have an entry.
+    pub(super) fn from_files(name: &str, files: &SkillFiles) -> Result<Self, Fault> {
+        let Some(start) = files.skill_md.as_deref() else {
+            let mut files = files.files.iter();
+            let other = files.find(|file| is_skill_md(file.path.as_ref()));
+            let why = match other {
+                Some(other) if other.path != SKILL_MD => format!(
+                    "its file is `{}`, but the extension reads only `{SKILL_MD}`; read {} instead",
+                    other.path,
+                    SkillUri::file(name, &other.path)
+                ),
+                _ => format!("`{SKILL_MD}` is missing, cannot be read, or is not UTF-8"),
+            };
+            return Err((SkillFault::NoSkillMd, why));
         };
-        return Err((SkillFault::NoSkillMd, why));
-    };
-    let (front, mut fault) = front(name, start);
-    let manifest = match &files.over {
-        None => Manifest::Files(
-            files
-                .files
-                .iter()
-                .map(|file| resource(name, file))
-                .collect(),
-        ),
-        // The extension's word for files without digests.
-        Some(over) => {
-            fault.get_or_insert((SkillFault::OverLimit, over.to_string()));
-            Manifest::Dynamic
+        let (front, mut fault) = front(name, start);
+        let manifest = match &files.over {
+            None => Manifest::Files(
+                files
+                    .files
+                    .iter()
+                    .map(|file| resource(name, file))
+                    .collect(),
+            ),
+            // The extension's form for files without digests.
+            Some(over) => {
+                fault.get_or_insert((SkillFault::OverLimit, over.to_string()));
+                Manifest::Dynamic
+            }
+        };
+        if !is_name(name) {
+            fault = Some((SkillFault::FolderName, NOT_A_NAME.to_owned()));
         }
-    };
-    if !is_name(name) {
-        fault = Some((SkillFault::FolderName, NOT_A_NAME.to_owned()));
+        let skill = Skill::new(SkillUri::file(name, SKILL_MD).to_string(), front, manifest);
+        if fault.is_none()
+            && let Err(error) = skill.validate()
+        {
+            fault = Some((SkillFault::Unreadable, error.to_string()));
+        }
+        Ok(Self { skill, fault })
     }
-    let skill = Skill::new(SkillUri::file(name, SKILL_MD).to_string(), front, manifest);
-    if fault.is_none()
-        && let Err(error) = skill.validate()
-    {
-        fault = Some((SkillFault::Unreadable, error.to_string()));
-    }
-    Ok(Entry { skill, fault })
 }
 
 fn resource(name: &str, file: &SkillFile) -> SkillResource {
@@ -113,7 +118,7 @@ fn resource(name: &str, file: &SkillFile) -> SkillResource {
 fn front(name: &str, start: &str) -> (SkillFrontmatter, Option<Fault>) {
     let (mut object, fault) = match frontmatter::read_json(start) {
         Ok(Some(object)) => {
-            let fault = fault_of(name, &object);
+            let fault = find_fault(name, &object);
             (object, fault)
         }
         Ok(None) => {
@@ -130,7 +135,7 @@ fn front(name: &str, start: &str) -> (SkillFrontmatter, Option<Fault>) {
         Some(Value::Null) | None => None,
         Some(other) => Some(other.to_string()),
     };
-    // The protocol needs both.
+    // The protocol requires a name and a description.
     let own_name = take("name").unwrap_or_else(|| name.to_owned());
     let description = take("description").unwrap_or_default();
     let mut front = SkillFrontmatter::new(own_name, description);
@@ -138,45 +143,45 @@ fn front(name: &str, start: &str) -> (SkillFrontmatter, Option<Fault>) {
     (front, fault)
 }
 
-/// A key, what its value must be, and the check of that.
+/// A key, a description of its allowed values, and the check of a value.
 type ValueRule = (&'static str, &'static str, fn(&Value) -> bool);
 
-/// Returns what a strict client refuses in a frontmatter.
-fn fault_of(name: &str, object: &Map<String, Value>) -> Option<Fault> {
+/// Returns the first fault for which a strict client refuses a frontmatter.
+fn find_fault(name: &str, object: &Map<String, Value>) -> Option<Fault> {
     let fault = |fault, why: String| Some((fault, why));
     match object.get("name") {
-        Some(Value::String(found)) if found == name => {}
-        Some(Value::String(found)) => {
-            let found: String = found.chars().take(NAME).collect();
-            let why = format!("`name` is `{found}`, not the folder's name");
+        Some(Value::String(own_name)) if own_name == name => {}
+        Some(Value::String(own_name)) => {
+            let shown: String = own_name.chars().take(MAX_NAME).collect();
+            let why = format!("`name` is `{shown}`, not the folder's name");
             return fault(SkillFault::OtherName, why);
         }
         Some(_) => return fault(SkillFault::OtherName, "`name` is not text".to_owned()),
         None => return fault(SkillFault::OtherName, "`name` is missing".to_owned()),
     }
     let description = object.get("description");
-    if description.is_none_or(|value| !is_text(value, DESCRIPTION)) {
-        let why = format!("`description` is not text of 1 to {DESCRIPTION} characters");
+    if description.is_none_or(|value| !is_text(value, MAX_DESCRIPTION)) {
+        let why = format!("`description` is not text of 1 to {MAX_DESCRIPTION} characters");
         return fault(SkillFault::Description, why);
     }
     let rules: [ValueRule; 4] = [
         ("license", "text", Value::is_string),
         ("allowed-tools", "text", Value::is_string),
         ("compatibility", "text of 1 to 500 characters", |value| {
-            is_text(value, COMPATIBILITY)
+            is_text(value, MAX_COMPATIBILITY)
         }),
         ("metadata", "a map of keys to text", |value| {
             let map = value.as_object();
             map.is_some_and(|map| !map.contains_key(PROTO) && map.values().all(Value::is_string))
         }),
     ];
-    for (key, what, holds) in rules {
-        if object.get(key).is_some_and(|value| !holds(value)) {
-            return fault(SkillFault::ValueType, format!("`{key}` is not {what}"));
+    for (key, allowed, is_allowed) in rules {
+        if object.get(key).is_some_and(|value| !is_allowed(value)) {
+            return fault(SkillFault::ValueType, format!("`{key}` is not {allowed}"));
         }
     }
     if object.contains_key(PROTO) {
-        let why = format!("the key `{PROTO}` means something else in JavaScript");
+        let why = format!("the key `{PROTO}` is not allowed: JavaScript gives it another meaning");
         return fault(SkillFault::ValueType, why);
     }
     None
@@ -185,13 +190,13 @@ fn fault_of(name: &str, object: &Map<String, Value>) -> Option<Fault> {
 /// A key that clients in JavaScript refuse.
 const PROTO: &str = "__proto__";
 
-/// Returns whether a value is text of 1 to `most` characters, not all blank.
-fn is_text(value: &Value, most: usize) -> bool {
+/// Returns whether a value is text of 1 to `max` characters that are not all white space.
+fn is_text(value: &Value, max: usize) -> bool {
     let text = value.as_str().unwrap_or_default();
-    !text.trim().is_empty() && text.chars().count() <= most
+    !text.trim().is_empty() && text.chars().count() <= max
 }
 
-/// Returns a frontmatter that is not JSON, as it was read line by line.
+/// Returns a frontmatter that is not JSON, with all values as text.
 fn as_text(front: Frontmatter) -> Map<String, Value> {
     let mut object = Map::new();
     let texts = [
@@ -222,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn accepts_only_names_of_the_specification() {
+    fn accepts_names_of_specification_only() {
         for name in ["a", "0", "pdf-processing", "a-1-b", &"a".repeat(64)] {
             assert!(is_name(name), "{name}");
         }
@@ -243,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_a_frontmatter_only_if_every_value_is_as_specified() {
+    fn finds_fault_of_each_invalid_value() {
         use SkillFault::{Description, NoFrontmatter, OtherName, ValueType};
         let (long, longest) = ("é".repeat(1025), "é".repeat(1024));
         let cases = [
@@ -302,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_a_frontmatter_word_for_word_as_far_as_the_protocol_can() {
+    fn keeps_frontmatter_as_far_as_protocol_can() {
         let cases = [
             (
                 "name: b\ndescription: \" x \"\nlicense: 2\nallowed-tools: [Read]\nmetadata:\n  a: 1",
@@ -313,7 +318,7 @@ mod tests {
                 "license: MIT",
                 r#"{"name":"a","description":"","license":"MIT"}"#,
             ),
-            // Not YAML: as it was read line by line.
+            // Invalid YAML, which is read line by line.
             (
                 "name: b\ndescription: Use: it\nversion: 1.10",
                 r#"{"name":"b","description":"Use: it","version":"1.10"}"#,

@@ -1,6 +1,7 @@
 //! Reads messages, and gives each request its slot among those in flight.
 
 use std::future::poll_fn;
+use std::mem;
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -10,8 +11,9 @@ use rmcp::model::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::frame::{self, BadLine, LineReader, NextLine};
 use super::in_flight::{self, BeginError, InFlight};
+use super::line_reader::{LineReader, NextLine};
+use super::parse::{BadLine, parse};
 use super::writer::MessageWriter;
 
 /// The reader of a session's input.
@@ -20,9 +22,11 @@ pub(crate) struct MessageReader {
     pub(crate) in_flight: Arc<InFlight>,
     pub(crate) writer: MessageWriter,
     /// Cancelled when no more input is read.
-    pub(crate) closing: CancellationToken,
-    /// True once a session has begun, or a request that needs none has come.
-    pub(crate) opened: bool,
+    pub(crate) input_closed: CancellationToken,
+    /// True once a session has begun, or a request has come that needs none.
+    pub(crate) is_open: bool,
+    /// True once the client has sent `notifications/initialized`.
+    pub(crate) is_initialized: bool,
 }
 
 impl MessageReader {
@@ -31,120 +35,127 @@ impl MessageReader {
         loop {
             let line = tokio::select! {
                 biased;
-                () = self.closing.cancelled() => NextLine::End,
+                () = self.input_closed.cancelled() => NextLine::End,
                 line = self.lines.next() => line,
             };
-            match line {
+            let message = match line {
                 NextLine::End => return None,
-                NextLine::TooLong => {
-                    let limit = frame::MAX_LINE;
-                    tracing::warn!("a message of more than {limit} bytes was skipped");
-                    let why = format!("a message is {limit} bytes at most");
-                    self.refuse(ErrorData::invalid_request(why, None), None)
-                        .await;
+                NextLine::TooLong => Err(BadLine::too_long()),
+                NextLine::Text(line) => parse(line),
+            };
+            match message {
+                Ok(message) => {
+                    if self.admits(&message).await {
+                        return Some(message);
+                    }
                 }
-                NextLine::Text => match frame::read(self.lines.text()) {
-                    Ok(message) => {
-                        if self.admits(&message).await {
-                            return Some(message);
-                        }
-                    }
-                    Err(BadLine {
-                        answered,
-                        id,
-                        code,
-                        message,
-                    }) => {
-                        tracing::warn!("a line that is not a message was skipped: {message}");
-                        if answered {
-                            // With it, the client would take this for the answer to a
-                            // request in flight.
-                            let id = id.filter(|id| self.in_flight.of(id).is_none());
-                            self.refuse(ErrorData::new(code, message, None), id).await;
-                        }
-                    }
-                },
+                Err(bad) => self.refuse_line(bad).await,
             }
         }
     }
 
-    /// Returns whether rmcp gets a message. Before a session, anything but a request
-    /// would make rmcp end the server.
+    /// Answers a line that is not a message with an error, unless it is a notification.
+    async fn refuse_line(&self, bad: BadLine) {
+        tracing::warn!("skipped a line that is not a message: {}", bad.message);
+        if !bad.is_notification {
+            // With the id of a request in flight, the client would take the error for the
+            // answer to that request.
+            let id = bad.id.filter(|id| self.in_flight.get(id).is_none());
+            self.refuse(ErrorData::new(bad.code, bad.message, None), id)
+                .await;
+        }
+    }
+
+    /// Returns whether rmcp gets a message. Before a session, anything but a request would
+    /// make rmcp end the server.
     async fn admits(&mut self, message: &ClientJsonRpcMessage) -> bool {
-        let what = match message {
+        let kind = match message {
             JsonRpcMessage::Request(request) => {
                 return self.begin(&request.id, &request.request).await;
             }
             JsonRpcMessage::Notification(notification) => {
-                if let ClientNotification::CancelledNotification(cancelled) =
-                    &notification.notification
-                {
-                    if let Some(id) = &cancelled.params.request_id {
-                        self.in_flight.cancel(id);
+                match &notification.notification {
+                    ClientNotification::CancelledNotification(cancelled) => {
+                        if let Some(id) = &cancelled.params.request_id {
+                            self.in_flight.cancel(id);
+                        }
+                        return false;
                     }
-                    return false;
+                    // Guards against: a client that sends it a million times, and would get
+                    // each notification of a change as often.
+                    ClientNotification::InitializedNotification(_) if self.is_open => {
+                        return !mem::replace(&mut self.is_initialized, true);
+                    }
+                    _ => "a notification",
                 }
-                "a notification"
             }
-            _ => "an answer",
+            _ => "a response",
         };
-        if !self.opened {
-            tracing::warn!("{what} before the session was skipped");
+        if !self.is_open {
+            tracing::warn!("skipped {kind} before the session");
         }
-        self.opened
+        self.is_open
     }
 
-    /// Gives a request its slot, or refuses it.
+    /// Gives a request its slot, or answers it with an error. Returns whether it has a slot.
     async fn begin(&mut self, id: &RequestId, request: &ClientRequest) -> bool {
-        self.opened = self.opened || opens(request);
-        let (why, answered) = match self.in_flight.begin(id, request).await {
+        self.is_open = self.is_open || opens_session(request);
+        let (message, answered_id) = match self.in_flight.begin(id, request).await {
             Ok(()) => return true,
-            Err(BeginError::SameId) => {
-                tracing::warn!("a request with the id of one in flight was skipped");
+            Err(BeginError::DuplicateId) => {
+                tracing::warn!("refused a request with the id of a request in flight");
                 let shown: String = id.to_string().chars().take(64).collect();
-                // With the id, the client would take this for the other answer.
-                (format!("a request with the id {shown} is in flight"), None)
+                // With the id, the client would take the error for the other answer.
+                (
+                    format!("the id `{shown}` belongs to a request in flight"),
+                    None,
+                )
             }
             Err(BeginError::TooManySubscriptions) => {
-                tracing::warn!("a subscription beyond the limit was refused");
-                let limit = in_flight::SUBSCRIPTIONS;
-                let why = format!("a client has {limit} subscriptions at most");
-                (why, Some(id.clone()))
+                tracing::warn!("refused a subscription: the client has too many");
+                let max = in_flight::MAX_SUBSCRIPTIONS;
+                let message = format!(
+                    "a client may have at most {max} subscriptions: cancel one, then subscribe \
+                     again"
+                );
+                (message, Some(id.clone()))
             }
         };
-        self.refuse(ErrorData::invalid_request(why, None), answered)
-            .await;
+        let error = ErrorData::invalid_request(message, None);
+        self.refuse(error, answered_id).await;
         false
     }
 
-    /// Answers a line that rmcp does not get. Reading goes on before the answer is
-    /// written: a client may write all its lines before it reads. The answer takes a
-    /// slot like a request, so that their number is bounded.
+    /// Answers a line that rmcp does not get.
+    ///
+    /// Reading continues before the answer is written, because a client may write all its
+    /// lines before it reads. The answer takes a slot as a request does, which limits the
+    /// number of such answers.
     async fn refuse(&self, error: ErrorData, id: Option<RequestId>) {
         let Some(slot) = self.in_flight.slot().await else {
             return;
         };
         let message = JsonRpcMessage::error(error, id);
-        let mut written = Box::pin(self.writer.write(message, Some(slot)));
-        // Its first poll decides its place in the order of messages.
-        let first = poll_fn(|task| Poll::Ready(written.as_mut().poll(task))).await;
+        let mut writing = Box::pin(self.writer.write(message, Some(slot)));
+        // The first poll takes a place in the order of messages.
+        let first = poll_fn(|task| Poll::Ready(writing.as_mut().poll(task))).await;
         if first.is_pending() {
-            tokio::spawn(written);
+            tokio::spawn(writing);
         }
     }
 }
 
-/// Returns whether rmcp takes this for the start of a session.
-fn opens(request: &ClientRequest) -> bool {
+/// Returns whether rmcp begins a session with this request.
+fn opens_session(request: &ClientRequest) -> bool {
     match request {
         ClientRequest::InitializeRequest(_) => true,
         ClientRequest::PingRequest(_) | ClientRequest::DiscoverRequest(_) => false,
         request => {
             let meta = request.get_meta();
-            let complete = meta.missing_required_keys(&ProtocolVersion::V_2026_07_28);
+            let missing = meta.missing_required_keys(&ProtocolVersion::V_2026_07_28);
             let version = meta.protocol_version();
-            complete.is_empty()
-                && version.is_some_and(|found| ProtocolVersion::KNOWN_VERSIONS.contains(&found))
+            missing.is_empty()
+                && version.is_some_and(|version| ProtocolVersion::KNOWN_VERSIONS.contains(&version))
         }
     }
 }

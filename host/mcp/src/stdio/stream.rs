@@ -1,20 +1,23 @@
-//! A pipe, socket, terminal or file of this process. It shares its non-blocking
-//! flag with other processes. So this neither changes that flag nor relies on it,
-//! and asks the kernel before it reads or writes.
+//! A pipe, socket, terminal or file of this process.
+//!
+//! Other processes share its non-blocking flag. So this module neither changes that flag nor
+//! relies on it: it asks the kernel before it reads or writes.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::AsFd;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::ioctl_fionread;
-use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-use tokio::task::yield_now;
+use tokio::io::{AsyncRead, Interest, ReadBuf};
+use tokio::task::coop::poll_proceed;
 
-/// The most bytes that are written without a thread that may wait: an empty pipe
-/// takes them, and so does a socket that takes anything.
-const AT_ONCE: usize = 16 << 10;
+/// The most bytes that are written without a thread that may wait: an empty pipe takes
+/// them, and so does a socket that takes anything.
+const MAX_DIRECT_WRITE: usize = 16 << 10;
 
 /// A stream that is read.
 pub(crate) enum InputStream {
@@ -27,43 +30,35 @@ pub(crate) enum InputStream {
 pub(crate) struct OutputStream(File);
 
 impl InputStream {
-    /// Makes one of a stream that stays open. Needs a runtime with input and output.
+    /// Opens a copy of a stream's descriptor. Needs a runtime with I/O.
     pub(crate) fn new(stream: impl AsFd) -> io::Result<Self> {
-        let file = own(&stream)?;
-        #[expect(
-            deprecated,
-            reason = "its replacement is unsafe, for types that may close their descriptor; a \
-                      file does not"
-        )]
-        let polled = AsyncFd::try_with_interest(file, Interest::READABLE);
-        match polled {
-            Ok(polled) => Ok(Self::Polled(polled)),
-            Err(error) => {
-                let (file, error) = error.into_parts();
-                match error.kind() {
-                    io::ErrorKind::PermissionDenied => Ok(Self::Ready(file)),
-                    _ => Err(error),
-                }
-            }
-        }
+        Ok(match polled(duplicate(&stream)?, Interest::READABLE)? {
+            Ok(polled) => Self::Polled(polled),
+            Err(file) => Self::Ready(file),
+        })
     }
+}
 
-    /// Reads the bytes that are ready. If dropped before it returns, it has read nothing.
-    pub(crate) async fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let polled = match self {
+impl AsyncRead for InputStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        task: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let polled = match &mut *self {
             Self::Ready(file) => {
-                // Others of this task, such as the end of the server, have their turn.
-                yield_now().await;
-                return file.read(into);
+                // Lets the other futures of this task run, such as the server's end.
+                ready!(poll_proceed(task)).made_progress();
+                return Poll::Ready(read(file, buffer));
             }
             Self::Polled(polled) => polled,
         };
         loop {
-            let mut ready = polled.readable_mut().await?;
+            let mut ready = ready!(polled.poll_read_ready_mut(task))?;
             if is_ready(ready.get_inner(), PollFlags::IN)? {
-                match ready.get_inner_mut().read(into) {
+                match read(ready.get_inner_mut(), buffer) {
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                    read => return read,
+                    result => return Poll::Ready(result),
                 }
             }
             ready.clear_ready();
@@ -71,21 +66,27 @@ impl InputStream {
     }
 }
 
+fn read(file: &mut File, buffer: &mut ReadBuf<'_>) -> io::Result<()> {
+    let bytes = file.read(buffer.initialize_unfilled())?;
+    buffer.advance(bytes);
+    Ok(())
+}
+
 impl OutputStream {
-    /// Makes one of a stream that stays open.
+    /// Opens a copy of a stream's descriptor.
     pub(crate) fn new(stream: impl AsFd) -> io::Result<Self> {
-        own(&stream).map(Self)
+        Ok(Self(duplicate(&stream)?))
     }
 
-    /// Returns whether so many bytes can be written without waiting.
-    pub(crate) fn takes(&self, bytes: usize) -> bool {
-        bytes <= AT_ONCE
+    /// Returns whether the stream takes this number of bytes without waiting.
+    pub(crate) fn takes_at_once(&self, bytes: usize) -> bool {
+        bytes <= MAX_DIRECT_WRITE
             && is_ready(&self.0, PollFlags::OUT).unwrap_or(false)
             // The pipe may hold unread bytes, of this process or another.
             && ioctl_fionread(&self.0).is_ok_and(|unread| unread == 0)
     }
 
-    /// Writes all bytes, and waits if it has to.
+    /// Writes all bytes. Waits until the stream has taken them.
     pub(crate) fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             match self.0.write(bytes) {
@@ -102,24 +103,64 @@ impl OutputStream {
     }
 }
 
-fn own(stream: &impl AsFd) -> io::Result<File> {
+/// Waits until the other end of a pipe or socket is closed, so that the calls of a client
+/// that has ended are stopped before there is something to write. Waits forever if the
+/// kernel does not poll the stream, such as a file. Needs a runtime with I/O.
+pub(crate) async fn hang_up(stream: impl AsFd) -> io::Result<()> {
+    // The kernel reports errors and hang-ups whatever is asked for. This asks for nothing
+    // that the client causes otherwise.
+    let Ok(polled) = polled(duplicate(&stream)?, Interest::PRIORITY)? else {
+        return std::future::pending().await;
+    };
+    loop {
+        let mut ready = polled.ready(Interest::PRIORITY | Interest::ERROR).await?;
+        if is_ready(polled.get_ref(), PollFlags::empty())? {
+            return Ok(());
+        }
+        ready.clear_ready();
+    }
+}
+
+fn duplicate(stream: &impl AsFd) -> io::Result<File> {
     Ok(stream.as_fd().try_clone_to_owned()?.into())
+}
+
+/// Registers a stream with the runtime. Returns the file if the kernel does not poll it.
+fn polled(file: File, interest: Interest) -> io::Result<Result<AsyncFd<File>, File>> {
+    #[expect(
+        deprecated,
+        reason = "its replacement is unsafe, for types that may close their descriptor; a file \
+                  does not"
+    )]
+    let polled = AsyncFd::try_with_interest(file, interest);
+    polled.map(Ok).or_else(|error| {
+        let (file, error) = error.into_parts();
+        match error.kind() {
+            io::ErrorKind::PermissionDenied => Ok(Err(file)),
+            _ => Err(error),
+        }
+    })
 }
 
 /// Returns whether a stream has one of these events, or has ended.
 fn is_ready(stream: &File, wanted: PollFlags) -> io::Result<bool> {
-    let at_once = Timespec::default();
-    let ready = poll(&mut [PollFd::new(stream, wanted)], Some(&at_once))?;
+    let now = Timespec::default();
+    let ready = poll(&mut [PollFd::new(stream, wanted)], Some(&now))?;
     Ok(ready > 0)
 }
 
 #[cfg(test)]
 mod tests {
     use std::io::{PipeReader, PipeWriter};
+    use std::os::unix::net::UnixStream;
+    use std::pin::pin;
+    use std::task::Waker;
     use std::thread;
     use std::time::Duration;
 
     use rustix::fs::{OFlags, fcntl_setfl};
+    use tokio::io::AsyncReadExt as _;
+    use tokio::time::timeout;
 
     use super::*;
 
@@ -136,52 +177,85 @@ mod tests {
     async fn waits_for_blocking_and_non_blocking_streams() {
         for flags in [OFlags::NONBLOCK, OFlags::empty()] {
             let (reader, writer) = pipe(flags);
-            let written = thread::spawn(move || {
-                // The reader is there first and finds nothing.
-                thread::sleep(Duration::from_millis(20));
-                OutputStream::new(writer).unwrap().write(&[7; LARGE])
-            });
             let mut input = InputStream::new(reader).unwrap();
-            let (mut read, mut part) = (Vec::new(), [0; 1000]);
-            while let bytes @ 1.. = input.read(&mut part).await.unwrap() {
-                read.extend_from_slice(&part[..bytes]);
-            }
-            written.join().unwrap().unwrap();
-            assert_eq!(read, [7; LARGE]);
+            let mut bytes = [0; 1];
+            let mut first = Box::pin(input.read(&mut bytes));
+            // The reader is there first and finds nothing.
+            let mut task = Context::from_waker(Waker::noop());
+            assert!(first.as_mut().poll(&mut task).is_pending());
+            let writing =
+                thread::spawn(move || OutputStream::new(writer).unwrap().write(&[7; LARGE]));
+            assert_eq!(first.await.unwrap(), 1);
+            let mut rest = Vec::new();
+            input.read_to_end(&mut rest).await.unwrap();
+            writing.join().unwrap().unwrap();
+            assert_eq!((bytes, rest), ([7], vec![7; LARGE - 1]));
         }
     }
 
     #[tokio::test]
-    async fn gives_others_their_turn_at_input_without_end() {
+    async fn endless_input_lets_other_work_run() {
         let mut input = InputStream::new(File::open("/dev/zero").unwrap()).unwrap();
-        let mut part = [0; 1000];
+        let mut bytes = [0; 1000];
         let endless = async {
             for _ in 0..100_000 {
-                input.read(&mut part).await.unwrap();
+                input.read(&mut bytes).await.unwrap();
             }
         };
-        let ended = tokio::time::timeout(Duration::from_millis(1), endless).await;
+        let ended = timeout(Duration::from_millis(1), endless).await;
         assert!(ended.is_err());
     }
 
     #[tokio::test]
-    async fn says_which_writes_would_wait() {
+    async fn tells_which_writes_would_wait() {
         let (_reader, writer) = io::pipe().unwrap();
         let mut output = OutputStream::new(writer).unwrap();
-        assert!(output.takes(AT_ONCE));
-        assert!(!output.takes(AT_ONCE + 1));
+        assert!(output.takes_at_once(MAX_DIRECT_WRITE));
+        assert!(!output.takes_at_once(MAX_DIRECT_WRITE + 1));
         output.write(b"unread").unwrap();
-        assert!(!output.takes(1));
+        assert!(!output.takes_at_once(1));
     }
 
     #[tokio::test]
-    async fn reads_a_file_to_its_end() {
+    async fn reads_file_to_its_end() {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(b"text").unwrap();
         rustix::fs::seek(&file, rustix::fs::SeekFrom::Start(0)).unwrap();
         let mut input = InputStream::new(file).unwrap();
-        let mut part = [0; 10];
-        assert_eq!(input.read(&mut part).await.unwrap(), 4);
-        assert_eq!(input.read(&mut part).await.unwrap(), 0);
+        let mut bytes = Vec::new();
+        input.read_to_end(&mut bytes).await.unwrap();
+        assert_eq!(bytes, b"text");
+    }
+
+    /// Checks that the hang-up is noticed when the other end is closed, and not before.
+    async fn expect_hang_up(ours: impl AsFd, mut theirs: impl io::Read) {
+        let mut output = OutputStream::new(&ours).unwrap();
+        let mut hang_up = pin!(hang_up(&ours));
+        let mut is_open = async || {
+            let waited = timeout(Duration::from_millis(20), hang_up.as_mut()).await;
+            waited.is_err()
+        };
+        assert!(is_open().await);
+        output.write(b"x").unwrap();
+        assert!(is_open().await);
+        theirs.read_exact(&mut [0]).unwrap();
+        assert!(is_open().await);
+        drop(theirs);
+        hang_up.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn notices_hang_up_of_pipe_and_socket() {
+        let (reader, writer) = io::pipe().unwrap();
+        expect_hang_up(writer, reader).await;
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        expect_hang_up(ours, theirs).await;
+    }
+
+    #[tokio::test]
+    async fn file_never_hangs_up() {
+        let file = tempfile::tempfile().unwrap();
+        let waited = timeout(Duration::from_millis(20), hang_up(file)).await;
+        assert!(waited.is_err());
     }
 }

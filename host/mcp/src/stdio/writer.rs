@@ -1,4 +1,4 @@
-//! Writes messages one after the other, and each of them whole.
+//! Writes messages one after the other, each of them whole.
 
 use std::io::{self, Write as _};
 use std::mem;
@@ -17,8 +17,8 @@ use tokio_util::sync::CancellationToken;
 use super::in_flight::RequestSlot;
 use super::stream::OutputStream;
 
-/// The bytes that the buffer keeps between messages. To get them anew for a large
-/// message takes as long as to fill them.
+/// The bytes that the buffer keeps between messages. To allocate them again for a large
+/// message would take as long as to fill them.
 const BUFFER_BYTES: usize = 4 << 20;
 
 /// The longest time that writing one message may take while the server ends. Guards
@@ -29,40 +29,45 @@ const MAX_WRITE_TIME: Duration = Duration::from_secs(10);
 #[derive(Clone)]
 pub(crate) struct MessageWriter {
     state: Arc<Mutex<WriterState>>,
-    /// The number of writes begun and ended: odd while a message is being written.
-    writes: Arc<AtomicUsize>,
-    /// Cancelled when nobody can be answered any more.
-    gone: CancellationToken,
+    /// The number of times that a write has begun or ended: odd during a write.
+    write_changes: Arc<AtomicUsize>,
+    /// Cancelled when the client can no longer be answered.
+    client_gone: CancellationToken,
 }
 
 struct WriterState {
     output: OutputStream,
-    line: Line,
+    line: OutputLine,
 }
 
-/// The line of a message.
-struct Line {
+/// The buffer for the line of a message.
+struct OutputLine {
     bytes: Vec<u8>,
-    /// The most bytes that it may have, with its end.
-    most: usize,
+    /// The most bytes that a line may have, with its line feed.
+    max_bytes: usize,
 }
 
 impl MessageWriter {
-    /// Makes a writer of messages with at most so many bytes. It cancels `gone` when
-    /// writing fails.
-    pub(crate) fn new(output: OutputStream, most: usize, gone: CancellationToken) -> Self {
-        let bytes = Vec::new();
-        let line = Line { bytes, most };
+    /// Returns a writer of messages with at most `max_bytes` each. Cancels `client_gone`
+    /// when writing fails.
+    pub(crate) fn new(
+        output: OutputStream,
+        max_bytes: usize,
+        client_gone: CancellationToken,
+    ) -> Self {
+        let line = OutputLine::new(max_bytes);
         Self {
             state: Arc::new(Mutex::new(WriterState { output, line })),
-            writes: Arc::default(),
-            gone,
+            write_changes: Arc::default(),
+            client_gone,
         }
     }
 
     /// Writes a message after those before it, or an error in place of one that is too
-    /// large. If the client may make it wait, a thread writes it. A dropped future leaves
-    /// the message whole or unwritten.
+    /// large. Then drops the slot of the answered request.
+    ///
+    /// If the client may make it wait, a thread writes. If the future is dropped, the
+    /// message is whole or not written at all.
     pub(crate) fn write(
         &self,
         message: ServerJsonRpcMessage,
@@ -70,32 +75,33 @@ impl MessageWriter {
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
         let Self {
             state,
-            writes,
-            gone,
+            write_changes,
+            client_gone,
         } = self.clone();
         async move {
             let mut state = state.lock_owned().await;
-            if gone.is_cancelled() {
+            if client_gone.is_cancelled() {
                 return Err(io::ErrorKind::BrokenPipe.into());
             }
             let WriterState { output, line } = &mut *state;
             line.set(message)?;
-            let at_once = output.takes(line.bytes.len());
+            let takes_at_once = output.takes_at_once(line.bytes.len());
             let write = move || {
                 let WriterState { output, line } = &mut *state;
-                writes.fetch_add(1, Ordering::Relaxed);
-                let done = output.write(&line.bytes);
-                writes.fetch_add(1, Ordering::Relaxed);
-                if let Err(error) = &done {
-                    tracing::warn!("the client cannot be answered any more: {error}");
-                    gone.cancel();
+                write_changes.fetch_add(1, Ordering::Relaxed);
+                let result = output.write(&line.bytes);
+                write_changes.fetch_add(1, Ordering::Relaxed);
+                if let Err(error) = &result {
+                    tracing::warn!("cannot write to the client, so its calls stop: {error}");
+                    client_gone.cancel();
                 }
                 drop(answered);
-                done
+                result
             };
-            match at_once {
-                true => write(),
-                false => spawn_blocking(write).await?,
+            if takes_at_once {
+                write()
+            } else {
+                spawn_blocking(write).await?
             }
         }
     }
@@ -105,28 +111,33 @@ impl MessageWriter {
         drop(self.state.lock().await);
     }
 
-    /// Waits until a message has taken too long to be written.
+    /// Waits until writing one message takes longer than [`MAX_WRITE_TIME`].
     pub(crate) async fn stalled(&self) {
-        self.stalled_by(sleep).await;
+        self.stalled_with(sleep).await;
     }
 
-    /// The same, with another way to wait.
-    async fn stalled_by<W: Future<Output = ()>>(&self, sleep: impl Fn(Duration) -> W) {
+    /// Does the work of [`stalled`](Self::stalled) with another way to sleep.
+    async fn stalled_with<W: Future<Output = ()>>(&self, sleep: impl Fn(Duration) -> W) {
         const CHECKS: u32 = 10;
-        let (mut alike, mut last) = (0, 0);
-        while alike < CHECKS {
+        let (mut unchanged, mut last) = (0, 0);
+        while unchanged < CHECKS {
             sleep(MAX_WRITE_TIME / CHECKS).await;
-            let now = self.writes.load(Ordering::Relaxed);
-            alike = match now % 2 == 1 && now == last {
-                true => alike + 1,
-                false => 0,
-            };
-            last = now;
+            let changes = self.write_changes.load(Ordering::Relaxed);
+            let is_same_write = changes % 2 == 1 && changes == last;
+            unchanged = if is_same_write { unchanged + 1 } else { 0 };
+            last = changes;
         }
     }
 }
 
-impl Line {
+impl OutputLine {
+    fn new(max_bytes: usize) -> Self {
+        Self {
+            bytes: Vec::new(),
+            max_bytes,
+        }
+    }
+
     /// Becomes the line of a message, or of the error in place of one that is too large.
     fn set(&mut self, mut message: ServerJsonRpcMessage) -> serde_json::Result<()> {
         self.bytes.clear();
@@ -138,9 +149,10 @@ impl Line {
             None => written,
         };
         match written {
+            // Only a line that is too long is an I/O error.
             Err(error) if error.is_io() => {
                 self.bytes.clear();
-                let error = too_large(message, self.most);
+                let error = too_large(message, self.max_bytes);
                 serde_json::to_writer(&mut *self, &error)?;
             }
             written => written?,
@@ -149,15 +161,16 @@ impl Line {
         Ok(())
     }
 
-    /// Writes the text that was taken from a message into its place: the first empty
-    /// member `text` of the line. Within a string the quotation marks would be escaped.
+    /// Writes the text that was taken from a message into its place: the first empty member
+    /// `text` of the line. No string before it looks like one, because its quotation marks
+    /// would be escaped.
     fn insert_first_text(&mut self, text: &str) -> serde_json::Result<()> {
         const EMPTY: &[u8] = br#""text":"""#;
         let mut members = self.bytes.windows(EMPTY.len());
-        let Some(at) = members.position(|bytes| bytes == EMPTY) else {
-            return Err(ser::Error::custom("the text of an answer has no place"));
+        let Some(start) = members.position(|bytes| bytes == EMPTY) else {
+            return Err(ser::Error::custom("an answer has no place for its text"));
         };
-        let end = at + EMPTY.len();
+        let end = start + EMPTY.len();
         let rest = self.bytes.split_off(end);
         self.bytes.truncate(end - b"\"\"".len());
         push_json_string(&mut self.bytes, text);
@@ -165,8 +178,8 @@ impl Line {
     }
 }
 
-/// Takes the first text out of the answer to a call. It may have a mebibyte, which serde_json
-/// escapes byte by byte: that is half of what a call over stdio takes.
+/// Takes the first text out of the answer to a call. It may have a mebibyte, which
+/// serde_json escapes byte by byte: that is half of what a call over stdio takes.
 fn take_first_text(message: &mut ServerJsonRpcMessage) -> Option<String> {
     if let JsonRpcMessage::Response(response) = message
         && let ServerResult::CallToolResult(result) = &mut response.result
@@ -177,10 +190,10 @@ fn take_first_text(message: &mut ServerJsonRpcMessage) -> Option<String> {
     None
 }
 
-impl io::Write for Line {
-    /// Fails if there is no room for the bytes and the line's end.
+impl io::Write for OutputLine {
+    /// Fails if the bytes and the line feed exceed the limit.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if bytes.len() >= self.most.saturating_sub(self.bytes.len()) {
+        if bytes.len() >= self.max_bytes.saturating_sub(self.bytes.len()) {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         self.bytes.extend_from_slice(bytes);
@@ -192,14 +205,14 @@ impl io::Write for Line {
     }
 }
 
-/// Returns the message in place of one that has more bytes. For a call of a tool, a model
-/// reads it.
-fn too_large(message: ServerJsonRpcMessage, most: usize) -> ServerJsonRpcMessage {
+/// Returns the error in place of a message with more than `max_bytes`. If the message is
+/// the result of a tool, a model reads the error.
+fn too_large(message: ServerJsonRpcMessage, max_bytes: usize) -> ServerJsonRpcMessage {
     let why = format!(
-        "the answer is larger than the {most} bytes of a message: ask for less, such as a part \
-         of a file with `offset` and `limit` of `read_skill_file`"
+        "the answer is larger than the {max_bytes} bytes of a message: ask for less, such as a \
+         part of a file with `offset` and `limit` of `read_skill_file`"
     );
-    tracing::warn!("an answer was replaced by an error: it is larger than `[stdio]` allows");
+    tracing::warn!("replaced an answer by an error: it is larger than `[stdio]` allows");
     let id = match message {
         JsonRpcMessage::Response(mut response) => {
             if let ServerResult::CallToolResult(result) = &mut response.result {
@@ -227,7 +240,7 @@ mod tests {
 
     use super::*;
 
-    const MOST: usize = 2 << 20;
+    const MAX_BYTES: usize = 2 << 20;
 
     fn message(text: &str) -> ServerJsonRpcMessage {
         let error = ErrorData::internal_error(text.to_owned(), None);
@@ -245,10 +258,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn writes_all_messages_in_order_before_it_ends() {
+    async fn finish_waits_for_all_messages_in_order() {
         let (reader, output) = pipe().unwrap();
         let output = OutputStream::new(output).unwrap();
-        let writer = MessageWriter::new(output, MOST, CancellationToken::new());
+        let writer = MessageWriter::new(output, MAX_BYTES, CancellationToken::new());
         let large = "x".repeat(1 << 20);
         let texts_written = ["first", &large, "last"];
         let mut writing = tokio::task::JoinSet::new();
@@ -256,7 +269,7 @@ mod tests {
             writing.spawn(writer.write(message(text), None));
             tokio::task::yield_now().await;
         }
-        // The first fits into the pipe, and the others wait for a reader.
+        // Only the first fits into the pipe.
         writing.join_next().await.unwrap().unwrap().unwrap();
         assert!(writing.try_join_next().is_none());
         let read = thread::spawn(move || texts(reader));
@@ -266,23 +279,20 @@ mod tests {
     }
 
     #[test]
-    fn bounds_a_line_with_its_end() {
-        let mut line = Line {
-            bytes: Vec::new(),
-            most: MOST,
-        };
+    fn limits_line_with_its_line_feed() {
+        let mut line = OutputLine::new(MAX_BYTES);
         line.set(message("")).unwrap();
-        let room = MOST - line.bytes.len();
+        let left = MAX_BYTES - line.bytes.len();
         for (text, fits) in [
-            ("x".repeat(room), true),
-            ("x".repeat(room + 1), false),
-            ("\n".repeat(MOST / 2), false),
+            ("x".repeat(left), true),
+            ("x".repeat(left + 1), false),
+            ("\n".repeat(MAX_BYTES / 2), false),
         ] {
             line.set(message(&text)).unwrap();
             let written = line.bytes.strip_suffix(b"\n").unwrap();
             let written: Value = serde_json::from_slice(written).unwrap();
             assert_eq!(written["error"]["message"] == *text, fits);
-            assert_eq!(line.bytes.len() == MOST, fits);
+            assert_eq!(line.bytes.len() == MAX_BYTES, fits);
         }
     }
 
@@ -295,17 +305,14 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_written_as_serde_json_does() {
+    fn writes_answers_as_serde_json_does() {
         for text in [
             "",
             "short",
             r#""text":"""#,
             &"a \"line\"\n\u{1}".repeat(9000),
         ] {
-            let mut line = Line {
-                bytes: Vec::new(),
-                most: MOST,
-            };
+            let mut line = OutputLine::new(MAX_BYTES);
             line.set(answer(text)).unwrap();
             let written = line.bytes.strip_suffix(b"\n").unwrap();
             assert!(written == serde_json::to_vec(&answer(text)).unwrap());
@@ -313,34 +320,31 @@ mod tests {
     }
 
     #[test]
-    fn bounds_an_answer_with_what_follows_its_text() {
-        let mut line = Line {
-            bytes: Vec::new(),
-            most: MOST,
-        };
+    fn limits_answer_with_what_follows_its_text() {
+        let mut line = OutputLine::new(MAX_BYTES);
         line.set(answer("")).unwrap();
-        let room = MOST - line.bytes.len();
+        let left = MAX_BYTES - line.bytes.len();
         for (length, fits) in [
-            (room, true),
-            (room + 1, false),
-            (room + 30, false),
-            (MOST + 1, false),
+            (left, true),
+            (left + 1, false),
+            (left + 30, false),
+            (MAX_BYTES + 1, false),
         ] {
             line.set(answer(&"x".repeat(length))).unwrap();
-            assert_eq!(line.bytes.len() == MOST, fits);
+            assert_eq!(line.bytes.len() == MAX_BYTES, fits);
             let written: Value = serde_json::from_slice(&line.bytes).unwrap();
             assert_eq!(written["result"]["isError"] == true, !fits);
         }
     }
 
     #[tokio::test]
-    async fn writes_a_message_whole_even_if_its_sender_stops_waiting() {
+    async fn dropped_write_leaves_message_whole() {
         let (reader, output) = pipe().unwrap();
         let output = OutputStream::new(output).unwrap();
-        let writer = MessageWriter::new(output, MOST, CancellationToken::new());
+        let writer = MessageWriter::new(output, MAX_BYTES, CancellationToken::new());
         let large = "x".repeat(1 << 20);
         let dropped = tokio::spawn(writer.write(message(&large), None));
-        while writer.writes.load(Ordering::Relaxed) == 0 {
+        while writer.write_changes.load(Ordering::Relaxed) == 0 {
             tokio::task::yield_now().await;
         }
         dropped.abort();
@@ -351,23 +355,23 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_message_that_is_not_written_in_ten_seconds_has_stalled() {
+    async fn write_stalls_after_ten_seconds() {
         for earlier in [0, 1, 60].map(Duration::from_secs) {
             let (_reader, output) = pipe().unwrap();
             let output = OutputStream::new(output).unwrap();
-            let writer = MessageWriter::new(output, MOST, CancellationToken::new());
-            writer.writes.fetch_add(1, Ordering::Relaxed);
+            let writer = MessageWriter::new(output, MAX_BYTES, CancellationToken::new());
+            writer.write_changes.fetch_add(1, Ordering::Relaxed);
             let waited = Cell::new(Duration::ZERO);
             let wait = |pause| {
                 if waited.get() < earlier {
                     // One message ends, and the next one begins.
-                    writer.writes.fetch_add(2, Ordering::Relaxed);
+                    writer.write_changes.fetch_add(2, Ordering::Relaxed);
                 }
                 waited.set(waited.get() + pause);
                 std::future::ready(())
             };
-            writer.stalled_by(wait).await;
-            // A look may come late.
+            writer.stalled_with(wait).await;
+            // A check may come late.
             let waited = waited.get() - earlier;
             let expected = Duration::from_secs(10)..=Duration::from_secs(12);
             assert!(expected.contains(&waited), "{waited:?} after {earlier:?}");
@@ -375,12 +379,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_failed_write_cancels_what_waits_for_answers() {
+    async fn failed_write_stops_calls() {
         for text in ["lost", &"x".repeat(1 << 20)] {
             let (reader, output) = pipe().unwrap();
             drop(reader);
             let gone = CancellationToken::new();
-            let writer = MessageWriter::new(OutputStream::new(output).unwrap(), MOST, gone.clone());
+            let writer =
+                MessageWriter::new(OutputStream::new(output).unwrap(), MAX_BYTES, gone.clone());
             assert!(writer.write(message(text), None).await.is_err());
             assert!(gone.is_cancelled());
             assert!(writer.write(message("also lost"), None).await.is_err());

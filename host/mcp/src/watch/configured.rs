@@ -1,5 +1,5 @@
-//! The folders that a host is built from, by the absolute paths that they are watched
-//! by, and which of its listings a change at a path concerns.
+//! The folders that a host is built from, with the absolute paths at which they are watched,
+//! and the listings that a change at a path affects.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use skillhost::{HostBuilder, Skill, SkillsRoot};
 
-/// The configured folders: skills roots first.
+/// The configured folders, skills roots first.
 #[derive(Debug)]
 pub(super) struct ConfiguredFolders {
     pub(super) roots: Vec<WatchRoot>,
@@ -17,21 +17,21 @@ pub(super) struct ConfiguredFolders {
 #[derive(Debug)]
 pub(super) struct WatchRoot {
     pub(super) path: PathBuf,
-    pub(super) holds: Holds,
+    pub(super) kind: RootKind,
 }
 
-/// The contents of a configured folder.
+/// The kind of a configured folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Holds {
-    /// Folders of skills, this deep.
+pub(super) enum RootKind {
+    /// A root with skills, up to this depth.
     Skills { depth: usize, follow_links: bool },
-    /// Component files.
+    /// A folder with component files.
     Tools,
 }
 
-/// The listings that a change concerns.
+/// The listings that a change affects.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Concern {
+pub(super) struct AffectedListings {
     pub(super) skills: bool,
     pub(super) tools: bool,
 }
@@ -39,45 +39,45 @@ pub(super) struct Concern {
 impl ConfiguredFolders {
     /// Returns the folders that a host is built from.
     pub(super) fn new(builder: &HostBuilder) -> anyhow::Result<Self> {
-        let absolute = |path: &Path, holds| {
+        let watch_root = |path: &Path, kind| {
             let path = std::path::absolute(path)
                 .with_context(|| format!("cannot watch the folder `{}`", path.display()))?;
-            Ok(WatchRoot { path, holds })
+            Ok(WatchRoot { path, kind })
         };
-        let skills = |root: &SkillsRoot| {
-            let holds = Holds::Skills {
+        let skills_root = |root: &SkillsRoot| {
+            let kind = RootKind::Skills {
                 depth: root.depth,
                 follow_links: root.follow_links,
             };
-            absolute(&root.path, holds)
+            watch_root(&root.path, kind)
         };
-        let skills = builder.skills_roots().iter().map(skills);
-        let tools = builder.tool_folders().iter();
-        let tools = tools.map(|folder| absolute(folder, Holds::Tools));
+        let skills = builder.skills_roots().iter().map(skills_root);
+        let tool_folders = builder.tool_folders().iter();
+        let tools = tool_folders.map(|folder| watch_root(folder, RootKind::Tools));
         let roots = skills.chain(tools).collect::<anyhow::Result<_>>()?;
         Ok(Self { roots })
     }
 
-    /// Returns the listings that a change at this path concerns.
-    pub(super) fn concern(&self, path: &Path) -> Concern {
-        let mut concern = Concern::default();
+    /// Returns the listings that a change at a path affects.
+    pub(super) fn affected_by(&self, path: &Path) -> AffectedListings {
+        let mut affected = AffectedListings::default();
         for root in &self.roots {
-            match root.holds {
-                Holds::Skills { .. } => concern.skills |= path.starts_with(&root.path),
-                Holds::Tools => {
-                    concern.tools |= path == root.path || is_component(path, &root.path);
+            match root.kind {
+                RootKind::Skills { .. } => affected.skills |= path.starts_with(&root.path),
+                RootKind::Tools => {
+                    affected.tools |= path == root.path || is_component(path, &root.path);
                 }
             }
         }
-        concern
+        affected
     }
 }
 
-impl Holds {
-    /// Returns whether a folder of this name, so deep below the root, is looked into.
-    pub(super) fn looks_into(self, name: &OsStr, depth: usize) -> bool {
+impl RootKind {
+    /// Returns whether a folder with this name, at this depth below the root, is watched.
+    pub(super) fn watches_folder(self, name: &OsStr, depth: usize) -> bool {
         match self {
-            // No skill has a hidden name: a repository's `.git` changes all the time.
+            // No skill has a hidden name, and a repository's `.git` changes all the time.
             Self::Skills { depth: skills, .. } => {
                 depth > skills || name.to_str().is_some_and(Skill::is_name)
             }
@@ -85,7 +85,7 @@ impl Holds {
         }
     }
 
-    /// Returns whether a symlink so deep below the root is followed.
+    /// Returns whether a symlink at this depth below the root is followed.
     pub(super) fn follows_links(self, depth: usize) -> bool {
         match self {
             Self::Skills {
@@ -98,5 +98,8 @@ impl Holds {
 }
 
 fn is_component(path: &Path, folder: &Path) -> bool {
-    path.parent() == Some(folder) && path.extension().is_some_and(|found| found == "wasm")
+    path.parent() == Some(folder)
+        && path
+            .extension()
+            .is_some_and(|extension| extension == "wasm")
 }

@@ -1,5 +1,5 @@
-//! The kernel's reports of changes in folders (inotify): watches and events.
-//! Which folders are watched, and what an event means, is decided in `watcher`.
+//! The kernel's reports of changes in folders (inotify): watches and events. `watcher`
+//! decides which folders are watched, and what an event means.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -13,9 +13,9 @@ use skillhost::internal::watch_folder;
 
 pub(super) use rustix::fs::inotify::ReadFlags;
 
-/// The reports of a folder. Opening and reading a file is no change: every call does
-/// so. A file that a linker writes through memory gives an event only when it is
-/// closed.
+/// The changes that the kernel reports. Opening and reading a file is no change: every call
+/// does so. A file that a linker writes through a memory mapping causes an event only when
+/// it is closed.
 const CHANGES: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::DELETE)
     .union(WatchFlags::MOVE)
@@ -25,12 +25,12 @@ const CHANGES: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::ONLYDIR);
 
 /// The bytes that one read takes from the kernel's queue.
-const BUFFER: usize = 64 << 10;
+const BUFFER_BYTES: usize = 64 << 10;
 
-/// The kernel's file with the most watches of a user.
-const LIMIT: &str = "/proc/sys/fs/inotify/max_user_watches";
+/// The kernel's file with the limit on a user's watches.
+const USER_LIMIT_FILE: &str = "/proc/sys/fs/inotify/max_user_watches";
 
-/// The number that stands for a watched folder.
+/// The kernel's number of a watched folder.
 pub(super) type WatchId = i32;
 
 /// The folders that the kernel watches for this process.
@@ -41,8 +41,8 @@ pub(super) struct Inotify(OwnedFd);
 #[derive(Debug)]
 pub(super) struct FolderEvent {
     pub(super) watch: WatchId,
-    pub(super) what: ReadFlags,
-    /// The name in the folder, unless the event is about the folder itself.
+    pub(super) flags: ReadFlags,
+    /// The name of the entry. `None` if the event is about the folder itself.
     pub(super) name: Option<OsString>,
 }
 
@@ -53,33 +53,32 @@ impl Inotify {
         )?))
     }
 
-    /// Watches the folder that is open here. A folder that is watched already keeps
-    /// its number.
+    /// Watches an open folder. A folder that is watched already keeps its number.
     pub(super) fn add(&self, folder: BorrowedFd<'_>) -> Result<WatchId, Errno> {
         watch_folder(self.0.as_fd(), folder, CHANGES)
     }
 
-    /// Watches a folder no longer.
+    /// Stops to watch a folder.
     pub(super) fn remove(&self, watch: WatchId) {
-        // Fails for a folder that is gone, as its watch is.
+        // Fails if the folder is gone, and its watch with it.
         let _ = inotify::remove_watch(&self.0, watch);
     }
 
-    /// Passes on the events that one read gives. Returns whether there were any.
-    pub(super) fn read(&self, mut event: impl FnMut(FolderEvent)) -> bool {
-        let mut buffer = vec![MaybeUninit::uninit(); BUFFER];
+    /// Passes the events of one read to `handle`. Returns whether there were any.
+    pub(super) fn read(&self, mut handle: impl FnMut(FolderEvent)) -> bool {
+        let mut buffer = vec![MaybeUninit::uninit(); BUFFER_BYTES];
         let mut reader = Reader::new(&self.0, &mut buffer);
-        let mut any = false;
+        let mut has_events = false;
         loop {
-            // An error ends the reading: mostly that there are no more events.
-            let Ok(found) = reader.next() else {
-                return any;
+            // Mostly the error says that there are no more events.
+            let Ok(event) = reader.next() else {
+                return has_events;
             };
-            any = true;
-            event(FolderEvent {
-                watch: found.wd(),
-                what: found.events(),
-                name: found
+            has_events = true;
+            handle(FolderEvent {
+                watch: event.wd(),
+                flags: event.events(),
+                name: event
                     .file_name()
                     .map(|name| OsStr::from_bytes(name.to_bytes()).to_owned()),
             });
@@ -89,10 +88,14 @@ impl Inotify {
         }
     }
 
-    /// Returns the most folders that the kernel watches for the user of this
-    /// process, all processes together.
+    /// Returns the most folders that the kernel watches for all processes of this process's
+    /// user.
     pub(super) fn user_limit() -> Option<usize> {
-        std::fs::read_to_string(LIMIT).ok()?.trim().parse().ok()
+        std::fs::read_to_string(USER_LIMIT_FILE)
+            .ok()?
+            .trim()
+            .parse()
+            .ok()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Changes that were seen on the watcher's thread and are not handled yet.
+//! Changes that the watcher's thread has noticed and that are not handled yet.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,17 +7,17 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::configured::{Concern, ConfiguredFolders};
+use super::configured::{AffectedListings, ConfiguredFolders};
 
-/// The time without changes after which they are handled: a copy is many changes.
-const QUIET: Duration = Duration::from_millis(200);
+/// The time without changes after which they are handled. To copy files makes many changes.
+const QUIET_TIME: Duration = Duration::from_millis(200);
 
-/// The longest time that changes of skills may go on before they are handled.
-const MOST_WAIT: Duration = Duration::from_millis(600);
+/// The longest time that changes of skills may continue before they are handled.
+const MAX_WAIT: Duration = Duration::from_millis(600);
 
-/// The longest time that changes of component files may go on: half a component is
-/// no component.
-const MOST_WAIT_FOR_TOOLS: Duration = Duration::from_secs(2);
+/// The longest time that changes of component files may continue before they are handled. It
+/// is longer, because a component that is half written is invalid.
+const MAX_WAIT_FOR_TOOLS: Duration = Duration::from_secs(2);
 
 /// Changes that are not handled yet.
 #[derive(Debug)]
@@ -26,18 +26,18 @@ pub(super) struct PendingChanges {
     notify: Notify,
     skills: AtomicBool,
     tools: AtomicBool,
-    moved: AtomicBool,
+    roots: AtomicBool,
 }
 
-/// Changes to handle.
+/// The kinds of changes to handle.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Pending {
     /// Skills or their files have changed.
     pub(super) skills: bool,
     /// Component files have changed.
     pub(super) tools: bool,
-    /// A configured folder is another one than before.
-    pub(super) moved: bool,
+    /// A configured folder was replaced.
+    pub(super) roots: bool,
 }
 
 impl PendingChanges {
@@ -47,13 +47,13 @@ impl PendingChanges {
             notify: Notify::new(),
             skills: AtomicBool::new(false),
             tools: AtomicBool::new(false),
-            moved: AtomicBool::new(false),
+            roots: AtomicBool::new(false),
         }
     }
 
-    /// Records that something changed at this path.
+    /// Records a change at a path.
     pub(super) fn record(&self, path: &Path) {
-        let Concern { skills, tools } = self.folders.concern(path);
+        let AffectedListings { skills, tools } = self.folders.affected_by(path);
         self.add(skills, tools);
     }
 
@@ -62,9 +62,9 @@ impl PendingChanges {
         self.add(true, true);
     }
 
-    /// Records that a configured folder is another one than before.
-    pub(super) fn record_moved(&self) {
-        self.moved.store(true, Ordering::SeqCst);
+    /// Records that a configured folder was replaced.
+    pub(super) fn record_replaced_root(&self) {
+        self.roots.store(true, Ordering::SeqCst);
         self.record_all();
     }
 
@@ -76,19 +76,20 @@ impl PendingChanges {
         }
     }
 
-    /// Waits for changes, and then until no more come, up to a bound.
+    /// Waits for a change, and then until no more follow or a time limit is reached.
     pub(super) async fn next(&self) -> Pending {
         self.notify.notified().await;
-        let most = match self.tools.load(Ordering::SeqCst) {
-            true => MOST_WAIT_FOR_TOOLS,
-            false => MOST_WAIT,
+        let max_wait = if self.tools.load(Ordering::SeqCst) {
+            MAX_WAIT_FOR_TOOLS
+        } else {
+            MAX_WAIT
         };
-        let latest = tokio::time::sleep(most);
-        tokio::pin!(latest);
+        let limit = tokio::time::sleep(max_wait);
+        tokio::pin!(limit);
         loop {
             tokio::select! {
-                () = &mut latest => break,
-                () = tokio::time::sleep(QUIET) => break,
+                () = &mut limit => break,
+                () = tokio::time::sleep(QUIET_TIME) => break,
                 () = self.notify.notified() => {}
             }
         }
@@ -96,7 +97,7 @@ impl PendingChanges {
         Pending {
             skills: take(&self.skills),
             tools: take(&self.tools),
-            moved: take(&self.moved),
+            roots: take(&self.roots),
         }
     }
 }

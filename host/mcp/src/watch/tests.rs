@@ -1,4 +1,4 @@
-//! Tests of the watcher's thread, on real folders and with small bounds.
+//! Tests of the watcher's thread, on real folders and with small limits.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -14,18 +14,18 @@ use tokio::task::JoinSet;
 
 use super::configured::ConfiguredFolders;
 use super::pending::{Pending, PendingChanges};
-use super::visit::time_of_thread;
+use super::visit::thread_time;
 use super::watcher::Watcher;
-use super::watches::WatchBound;
+use super::watches::WatchLimit;
 use crate::live::FolderCounts;
 
-/// Longer than the tick of the clock that gives files their times.
+/// Longer than the tick of the clock that sets the times of files.
 const TICK: Duration = Duration::from_millis(20);
 
 /// The longest wait for a change.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Longer than all waits and rounds of a watcher that has little to look at.
+/// Longer than all waits and rounds of a watcher with few folders.
 const LONG: Duration = Duration::from_millis(900);
 
 /// Longer than the wait for events that belong together.
@@ -34,10 +34,10 @@ const SHORT: Duration = Duration::from_millis(300);
 const SKILLS: Pending = Pending {
     skills: true,
     tools: false,
-    moved: false,
+    roots: false,
 };
 
-/// A root with skills, and what is noticed of it.
+/// A root with skills, and the changes that are noticed in it.
 pub(super) struct Root {
     folder: TempDir,
     pending: Arc<PendingChanges>,
@@ -53,15 +53,15 @@ impl Drop for Root {
 
 impl Root {
     /// Makes five skills with three folders each, and starts to watch them.
-    fn new(most: usize) -> Self {
-        let (root, watcher) = Self::prepared(most);
+    fn new(max_watched: usize) -> Self {
+        let (root, watcher) = Self::prepared(max_watched);
         root.run(watcher);
-        root.wait_for(|counts| counts.watched + counts.in_turns == 16);
+        root.wait_for(|counts| counts.watched + counts.polled == 16);
         root
     }
 
     /// Returns a watcher that does not run yet.
-    pub(super) fn prepared(most: usize) -> (Self, Watcher) {
+    pub(super) fn prepared(max_watched: usize) -> (Self, Watcher) {
         let folder = tempfile::tempdir().unwrap();
         for skill in 0..5 {
             let inner = folder
@@ -80,8 +80,8 @@ impl Root {
         let counts = Arc::new(Mutex::new(FolderCounts::default()));
         let published = Arc::clone(&counts);
         let publish = move |counts| *published.lock().unwrap() = counts;
-        let bound = WatchBound::new(most);
-        let watcher = Watcher::new(configured, Arc::clone(&pending), bound, publish).unwrap();
+        let limit = WatchLimit::new(max_watched);
+        let watcher = Watcher::new(configured, Arc::clone(&pending), limit, publish).unwrap();
         let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).unwrap());
         let root = Self {
             folder,
@@ -97,9 +97,9 @@ impl Root {
         std::thread::spawn(move || watcher.run(&stop));
     }
 
-    fn wait_for(&self, hold: impl Fn(FolderCounts) -> bool) {
+    fn wait_for(&self, is_met: impl Fn(FolderCounts) -> bool) {
         let start = Instant::now();
-        while !hold(*self.counts.lock().unwrap()) {
+        while !is_met(*self.counts.lock().unwrap()) {
             assert!(start.elapsed() < PATIENCE, "{:?}", self.counts);
             std::thread::sleep(TICK);
         }
@@ -116,19 +116,23 @@ impl Root {
 
     async fn expect(&self, expected: Pending, what: &str) {
         assert_eq!(self.next(PATIENCE).await, Some(expected), "{what}");
-        // A change may be seen twice.
-        let turns = self.counts.lock().unwrap().in_turns > 0;
-        while self.next(if turns { LONG } else { SHORT }).await.is_some() {}
+        // A change may be noticed twice.
+        let is_polled = self.counts.lock().unwrap().polled > 0;
+        while self
+            .next(if is_polled { LONG } else { SHORT })
+            .await
+            .is_some()
+        {}
     }
 }
 
 type Change = (&'static str, fn(&Path));
 
-/// Changes in the last skill. Those of a row need the ones before them.
+/// Returns changes in the last skill. Each change needs those before it in its row.
 fn changes() -> Vec<Vec<Change>> {
     vec![
         vec![
-            ("a file is written where it lies", |root| {
+            ("a file is written in place", |root| {
                 fs::write(root.join("skill-4/docs/deep/file"), "more").unwrap();
             }),
             ("a file is replaced by another", |root| {
@@ -150,18 +154,18 @@ fn changes() -> Vec<Vec<Change>> {
             }),
         ],
         vec![
-            ("a folder comes with what is in it", |root| {
+            ("a folder is moved in with its contents", |root| {
                 fs::rename(root.join("../outside"), root.join("skill-4/docs/moved")).unwrap();
             }),
-            ("a file is added to a folder that came", |root| {
+            ("a file is added to a folder that was moved in", |root| {
                 fs::write(root.join("skill-4/docs/moved/inner/file"), "x").unwrap();
             }),
         ],
         vec![
-            ("a folder gets another name", |root| {
+            ("a folder is renamed", |root| {
                 fs::rename(root.join("skill-4/docs"), root.join("skill-4/papers")).unwrap();
             }),
-            ("a file is added to a folder with another name", |root| {
+            ("a file is added to a renamed folder", |root| {
                 fs::write(root.join("skill-4/papers/deep/added"), "x").unwrap();
             }),
             ("a symlink is added", |root| {
@@ -182,22 +186,20 @@ fn changes() -> Vec<Vec<Change>> {
     ]
 }
 
-/// Makes each change where no more than these folders are watched, and expects that it is
-/// noticed. Each row has a root of its own.
-async fn expect_each_change(bounds: &[usize]) {
+/// Makes each change while at most this number of folders is watched, and expects that it
+/// is noticed. Each row has its own root.
+async fn expect_each_change(limits: &[usize]) {
     let mut roots = JoinSet::new();
-    for most in bounds.iter().copied() {
+    for max_watched in limits.iter().copied() {
         for row in changes() {
             roots.spawn(async move {
-                let root = Root::new(most);
-                let watched = most.min(16);
-                root.wait_for(|counts| {
-                    counts.watched == watched && counts.in_turns == 16 - watched
-                });
-                assert_eq!(root.next(LONG).await, None, "{most}");
+                let root = Root::new(max_watched);
+                let watched = max_watched.min(16);
+                root.wait_for(|counts| counts.watched == watched && counts.polled == 16 - watched);
+                assert_eq!(root.next(LONG).await, None, "{max_watched}");
                 for (what, change) in row {
                     change(&root.path("skills"));
-                    root.expect(SKILLS, &format!("{what}, {most} watched"))
+                    root.expect(SKILLS, &format!("{what}, {max_watched} watched"))
                         .await;
                 }
             });
@@ -209,18 +211,18 @@ async fn expect_each_change(bounds: &[usize]) {
 }
 
 #[tokio::test]
-async fn every_change_in_a_watched_folder_is_noticed() {
+async fn notices_every_change_in_watched_folders() {
     expect_each_change(&[1_000]).await;
 }
 
 #[tokio::test]
-async fn every_change_beyond_the_bound_on_watches_is_noticed() {
-    // The root and four skills, the root alone, and nothing.
+async fn notices_every_change_beyond_watch_limit() {
+    // Watches the root and four skills, only the root, and nothing.
     expect_each_change(&[5, 1, 0]).await;
 }
 
 #[tokio::test]
-async fn skills_own_folders_are_watched_before_those_in_them() {
+async fn watches_skill_folders_first() {
     let root = Root::new(6);
     let start = Instant::now();
     fs::write(root.path("skills/skill-4/SKILL.md"), "new").unwrap();
@@ -233,10 +235,10 @@ async fn skills_own_folders_are_watched_before_those_in_them() {
 }
 
 #[tokio::test]
-async fn a_change_before_a_folder_is_watched_is_noticed() {
-    for most in [1_000, 5] {
+async fn notices_changes_before_the_first_scan() {
+    for max_watched in [1_000, 5] {
         for (what, change) in changes().into_iter().flatten().take(4) {
-            let (root, watcher) = Root::prepared(most);
+            let (root, watcher) = Root::prepared(max_watched);
             change(&root.path("skills"));
             root.run(watcher);
             assert_eq!(root.next(PATIENCE).await, Some(SKILLS), "{what}");
@@ -245,36 +247,36 @@ async fn a_change_before_a_folder_is_watched_is_noticed() {
 }
 
 #[tokio::test]
-async fn folders_that_hold_no_skill_are_not_looked_at() {
-    let not_looked_at = async |most| {
-        let root = Root::new(most);
+async fn ignores_folders_without_skills() {
+    let ignores = async |max_watched| {
+        let root = Root::new(max_watched);
         fs::rename(root.path("skills/skill-0"), root.path("outside/was")).unwrap();
         root.expect(SKILLS, "a skill is moved elsewhere").await;
         fs::write(root.path("outside/was/docs/deep/file"), "more").unwrap();
         fs::write(root.path("skills/.git/objects/x"), "x").unwrap();
-        assert_eq!(root.next(LONG).await, None, "{most}");
+        assert_eq!(root.next(LONG).await, None, "{max_watched}");
     };
-    tokio::join!(not_looked_at(1_000), not_looked_at(3));
+    tokio::join!(ignores(1_000), ignores(3));
 }
 
 #[tokio::test]
-async fn a_replaced_root_is_noticed() {
+async fn notices_replaced_root() {
     let root = Root::new(1_000);
     fs::create_dir_all(root.path("next/skill/docs")).unwrap();
     fs::rename(root.path("skills"), root.path("last")).unwrap();
     fs::rename(root.path("next"), root.path("skills")).unwrap();
-    let moved = Pending {
+    let replaced = Pending {
         skills: true,
         tools: true,
-        moved: true,
+        roots: true,
     };
-    root.expect(moved, "replaced").await;
+    root.expect(replaced, "replaced").await;
     fs::write(root.path("skills/skill/docs/file"), "x").unwrap();
     root.expect(SKILLS, "written").await;
 }
 
 #[tokio::test]
-async fn changes_are_noticed_after_the_kernel_lost_events() {
+async fn notices_changes_after_lost_events() {
     let (root, mut watcher) = Root::prepared(1_000);
     while watcher.has_work() {
         watcher.work();
@@ -298,7 +300,7 @@ async fn changes_are_noticed_after_the_kernel_lost_events() {
 }
 
 #[tokio::test]
-async fn changes_that_never_rest_are_handled_all_the_same() {
+async fn handles_changes_without_end() {
     let root = Root::new(1_000);
     let file = root.path("skills/skill-0/log");
     let writing = tokio::spawn(async move {
@@ -312,30 +314,30 @@ async fn changes_that_never_rest_are_handled_all_the_same() {
 }
 
 #[test]
-fn looks_in_turns_take_a_twentieth_of_a_thread() {
+fn polling_takes_twentieth_of_thread() {
     // No folder is watched.
     let (root, mut watcher) = Root::prepared(0);
-    // A round takes several turns.
+    // A round takes several slices of work.
     for number in 0..2_000 {
         fs::create_dir(root.path(&format!("skills/skill-0/docs/{number}"))).unwrap();
     }
     let start = Instant::now();
-    let is_in_turns = || root.counts.lock().unwrap().in_turns > 0;
-    while !is_in_turns() {
+    let is_polled = || root.counts.lock().unwrap().polled > 0;
+    while !is_polled() {
         watcher.work();
         assert!(start.elapsed() < PATIENCE);
     }
     let (mut worked, mut taken) = (Duration::ZERO, Duration::ZERO);
     while worked < Duration::from_millis(10) {
-        let (begun, before) = (Instant::now(), time_of_thread());
-        let turn = watcher.work().saturating_duration_since(begun);
-        // Between two rounds it rests for longer, however little it has worked.
-        if turn < Duration::from_millis(300) {
-            worked += time_of_thread().saturating_sub(before);
-            taken += turn;
+        let (start_work, start_busy) = (Instant::now(), thread_time());
+        let slice = watcher.work().saturating_duration_since(start_work);
+        // The rest between two rounds does not depend on the work.
+        if slice < Duration::from_millis(300) {
+            worked += thread_time().saturating_sub(start_busy);
+            taken += slice;
         }
         assert!(start.elapsed() < PATIENCE);
     }
-    // A part of the work here is not its own.
+    // Some of the measured time is the test's own.
     assert!(taken > 15 * worked, "{worked:?} of {taken:?}");
 }

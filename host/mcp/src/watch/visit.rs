@@ -1,7 +1,9 @@
-//! One look at a folder: the folders in it, and whether anything in it has changed
-//! since a moment. What has changed has a later status time (`ctime`): nobody can set
-//! it back, and entries that come and go change that of their folder. So nothing is
-//! kept of a folder between two looks.
+//! One visit of a folder: finds the folders in it, and an entry that has changed since an
+//! earlier time.
+//!
+//! A changed entry has a later status time (`ctime`), which nobody can set back. Added and
+//! removed entries change the status time of their folder. So nothing is kept of a folder
+//! between two visits.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
@@ -13,11 +15,11 @@ use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat};
 use rustix::time::ClockId;
 use skillhost::internal::retry_with_broker;
 
-/// The most entries of a folder that are looked at. Guards against: a folder of
-/// millions of files.
-pub(super) const MOST_ENTRIES: usize = 200_000;
+/// The most entries of a folder that are checked. Guards against: a folder with millions of
+/// files.
+pub(super) const MAX_ENTRIES: usize = 200_000;
 
-/// A moment by the clock that gives files their times.
+/// A time of the clock that sets the times of files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct FileTime(i64, i64);
 
@@ -29,28 +31,28 @@ pub(super) struct FolderId(u64, u64);
 pub(super) struct OpenFolder {
     pub(super) handle: OwnedFd,
     pub(super) id: FolderId,
-    changed: FileTime,
+    status_time: FileTime,
 }
 
 /// The contents of a folder.
 #[derive(Default)]
 pub(super) struct Contents {
-    /// The names of the folders in it, and of symlinks if they are wanted.
+    /// The names of the folders in it, and of symlinks if these are requested.
     pub(super) folders: Vec<OsString>,
-    /// An entry that has changed, or the folder itself (empty).
+    /// The name of an entry that has changed. It is empty if the folder itself has changed.
     pub(super) changed: Option<OsString>,
-    /// True if there are more entries than are looked at.
-    pub(super) cut: bool,
+    /// True if the folder has more than [`MAX_ENTRIES`].
+    pub(super) is_cut: bool,
 }
 
 /// Returns the processor time of this thread.
-pub(super) fn time_of_thread() -> Duration {
+pub(super) fn thread_time() -> Duration {
     let time = rustix::time::clock_gettime(ClockId::ThreadCPUTime);
     Duration::try_from(time).unwrap_or_default()
 }
 
 impl FileTime {
-    /// Returns this moment.
+    /// Returns the current time.
     pub(super) fn now() -> Self {
         let now = rustix::time::clock_gettime(ClockId::RealtimeCoarse);
         Self(now.tv_sec, now.tv_nsec)
@@ -61,14 +63,14 @@ impl FileTime {
         clippy::unnecessary_cast,
         reason = "the types of these fields differ between architectures; the values are small"
     )]
-    fn of(stat: &Stat) -> Self {
+    fn of_status(stat: &Stat) -> Self {
         Self(stat.st_ctime as i64, stat.st_ctime_nsec as i64)
     }
 }
 
 impl FolderId {
-    /// Returns the identity of the folder that a path leads to.
-    pub(super) fn of(path: &Path) -> Option<Self> {
+    /// Returns the identity of the folder at a path, or `None` if there is no folder.
+    pub(super) fn at(path: &Path) -> Option<Self> {
         let stat = rustix::fs::stat(path).ok()?;
         FileType::from_raw_mode(stat.st_mode)
             .is_dir()
@@ -85,7 +87,7 @@ impl FolderId {
 }
 
 impl OpenFolder {
-    /// Opens a folder. `None` if there is none, or it cannot be read.
+    /// Opens a folder. Returns `None` if there is none, or if it cannot be read.
     pub(super) fn open(path: &Path, follow_link: bool) -> Option<Self> {
         let open = |flags: OFlags| {
             let mut flags = flags | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -98,46 +100,48 @@ impl OpenFolder {
         let stat = rustix::fs::fstat(&handle).ok()?;
         Some(Self {
             id: FolderId::from_stat(&stat),
-            changed: FileTime::of(&stat),
+            status_time: FileTime::of_status(&stat),
             handle,
         })
     }
 
-    /// Reads the folder's entries. With a moment, looks for an entry that has changed
-    /// since.
-    pub(super) fn read(self, since: Option<FileTime>, with_links: bool) -> Contents {
+    /// Reads the folder's entries. With `since`, also looks for an entry that has changed since
+    /// that time.
+    pub(super) fn read(self, since: Option<FileTime>, include_links: bool) -> Contents {
         let mut contents = Contents::default();
-        if since.is_some_and(|since| self.changed >= since) {
+        if since.is_some_and(|since| self.status_time >= since) {
             contents.changed = Some(OsString::new());
         }
         let Ok(mut entries) = Dir::new(self.handle) else {
             return contents;
         };
-        let mut seen = 0;
+        let mut count = 0;
         while let Some(Ok(entry)) = entries.read() {
             let name = OsStr::from_bytes(entry.file_name().to_bytes());
             if name == "." || name == ".." {
                 continue;
             }
-            seen += 1;
-            if seen > MOST_ENTRIES {
-                contents.cut = true;
+            count += 1;
+            if count > MAX_ENTRIES {
+                contents.is_cut = true;
                 break;
             }
             let mut kind = entry.file_type();
-            let looks = since.filter(|_| contents.changed.is_none() && !kind.is_dir());
-            if (looks.is_some() || kind == FileType::Unknown)
+            let changed_since = since.filter(|_| contents.changed.is_none() && !kind.is_dir());
+            if (changed_since.is_some() || kind == FileType::Unknown)
                 && let Ok(folder) = entries.fd()
                 && let Ok(stat) =
                     rustix::fs::statat(folder, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)
             {
                 kind = FileType::from_raw_mode(stat.st_mode);
-                // A folder is looked at itself.
-                if looks.is_some_and(|since| !kind.is_dir() && FileTime::of(&stat) >= since) {
+                // Folders have visits of their own.
+                if changed_since
+                    .is_some_and(|since| !kind.is_dir() && FileTime::of_status(&stat) >= since)
+                {
                     contents.changed = Some(name.to_owned());
                 }
             }
-            if kind.is_dir() || with_links && kind.is_symlink() {
+            if kind.is_dir() || include_links && kind.is_symlink() {
                 contents.folders.push(name.to_owned());
             }
         }

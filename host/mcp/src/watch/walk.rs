@@ -1,5 +1,5 @@
-//! The order in which folders are visited: tasks, walks through what is in a folder,
-//! and turns. A visit itself is `watcher`'s.
+//! The order in which folders are visited: tasks, walks through a folder with everything in
+//! it, and rounds of polling. `watcher` makes the visits.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -7,22 +7,23 @@ use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::visit::{FileTime, MOST_ENTRIES};
+use super::visit::{FileTime, MAX_ENTRIES};
 
-/// The most names of folders that wait for their visit. Guards against: a skill of a
+/// The most names of folders that wait for their visit. Guards against: a skill with a
 /// million folders.
-const MOST_NAMES: usize = MOST_ENTRIES;
+const MAX_NAMES: usize = MAX_ENTRIES;
 
-/// A folder to visit, with what is in it.
+/// A folder to visit, with the folders in it.
 #[derive(Debug)]
 pub(super) struct Task {
     pub(super) path: PathBuf,
-    /// The number of the configured folder that it is in, and its depth there.
+    /// The index of the configured folder that it is in.
     pub(super) root: usize,
+    /// Its depth in the configured folder.
     pub(super) depth: usize,
     /// The depth of the deepest folder to visit.
-    pub(super) deepest: usize,
-    /// The moment since which changes are looked for.
+    pub(super) max_depth: usize,
+    /// The time since which changes are looked for.
     pub(super) since: FileTime,
     pub(super) kind: TaskKind,
 }
@@ -30,25 +31,25 @@ pub(super) struct Task {
 /// The reason for a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TaskKind {
-    /// A part of a scan: of the configured folders and skills' own.
-    Skills,
-    /// A part of a scan: of everything.
-    All,
+    /// A part of a scan of the configured folders and of skills' own folders.
+    SkillFolders,
+    /// A part of a scan of all folders.
+    AllFolders,
     /// A new folder.
-    New,
-    /// A place that is looked at in turns.
-    Turn,
+    NewFolder,
+    /// A folder that is polled.
+    Poll,
 }
 
-/// A task that goes on.
+/// A task in progress.
 #[derive(Debug)]
 pub(super) struct Walk {
     pub(super) task: Task,
-    /// Folders that were visited and are not watched.
+    /// The number of visited folders that are not watched.
     pub(super) unwatched: usize,
-    /// The folders that were visited and whose folders are not all visited.
+    /// The visited folders that have folders which are not visited yet.
     frames: Vec<Frame>,
-    /// The names in all frames.
+    /// The number of names in all frames.
     names: usize,
 }
 
@@ -58,22 +59,21 @@ struct Frame {
     names: std::vec::IntoIter<OsString>,
 }
 
-/// The folders that are looked at in turns.
+/// The folders that are polled.
 #[derive(Debug, Default)]
-pub(super) struct Turns {
-    /// Skills, and roots, that have a folder which is not watched, with the moment of
-    /// the last look.
-    places: BTreeMap<PathBuf, FileTime>,
+pub(super) struct Polling {
+    /// Skills and roots with a folder that is not watched, and the time of the last visit.
+    folders: BTreeMap<PathBuf, FileTime>,
     round: Option<Round>,
 }
 
-/// A round of turns.
+/// A visit of all polled folders.
 #[derive(Debug)]
 struct Round {
     start: Instant,
-    /// The place that had its turn last.
+    /// The folder that was visited last.
     last: Option<PathBuf>,
-    /// Folders that were visited and are not watched.
+    /// The number of visited folders that are not watched.
     unwatched: usize,
 }
 
@@ -87,11 +87,11 @@ impl Walk {
         }
     }
 
-    /// Adds the folders in a folder. Returns whether there was room for all.
+    /// Adds the folders in a folder. Returns false if some exceed the limit, and drops these.
     pub(super) fn push(&mut self, path: PathBuf, mut names: Vec<OsString>) -> bool {
-        let room = MOST_NAMES - self.names;
-        let fits = names.len() <= room;
-        names.truncate(room);
+        let left = MAX_NAMES - self.names;
+        let fits = names.len() <= left;
+        names.truncate(left);
         self.names += names.len();
         let names = names.into_iter();
         self.frames.push(Frame { path, names });
@@ -99,7 +99,7 @@ impl Walk {
     }
 
     /// Returns the next folder to visit, and its depth.
-    pub(super) fn step(&mut self) -> Option<(PathBuf, usize)> {
+    pub(super) fn next_folder(&mut self) -> Option<(PathBuf, usize)> {
         loop {
             let depth = self.task.depth + self.frames.len();
             let frame = self.frames.last_mut()?;
@@ -112,21 +112,21 @@ impl Walk {
     }
 }
 
-impl Turns {
-    /// Adds a place that was looked at now, unless the root that it is in is one.
-    pub(super) fn add(&mut self, place: PathBuf, root: &Path, now: FileTime) {
-        if !self.places.contains_key(root) {
-            self.places.entry(place).or_insert(now);
+impl Polling {
+    /// Adds a folder that was visited now, unless the root that it is in is polled.
+    pub(super) fn add(&mut self, folder: PathBuf, root: &Path, now: FileTime) {
+        if !self.folders.contains_key(root) {
+            self.folders.entry(folder).or_insert(now);
         }
     }
 
-    /// Returns whether nothing is looked at in turns.
+    /// Returns whether no folder is polled.
     pub(super) fn is_empty(&self) -> bool {
-        self.places.is_empty()
+        self.folders.is_empty()
     }
 
-    /// Returns the next place and the moment of the last look at it. `None` at the
-    /// end of a round, after which the next one begins.
+    /// Returns the next folder to visit, and the time of its last visit. Returns `None` at the
+    /// end of a round; the next call begins another one.
     pub(super) fn next(&mut self) -> Option<(PathBuf, FileTime)> {
         let round = self.round.get_or_insert_with(|| Round {
             start: Instant::now(),
@@ -135,26 +135,26 @@ impl Turns {
         });
         let last = round.last.take();
         let after = last.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
-        let places = self
-            .places
+        let mut folders = self
+            .folders
             .range_mut::<PathBuf, _>((after, Bound::Unbounded));
-        let (place, looked) = places.into_iter().next()?;
-        round.last = Some(place.clone());
-        let since = std::mem::replace(looked, FileTime::now());
-        Some((place.clone(), since))
+        let (folder, last_visit) = folders.next()?;
+        round.last = Some(folder.clone());
+        let since = std::mem::replace(last_visit, FileTime::now());
+        Some((folder.clone(), since))
     }
 
-    /// Takes note of the end of a turn.
-    pub(super) fn end_turn(&mut self, place: &Path, unwatched: usize) {
+    /// Records the end of a visit. Stops to poll the folder if all folders in it are watched.
+    pub(super) fn end_visit(&mut self, folder: &Path, unwatched: usize) {
         if unwatched == 0 {
-            self.places.remove(place);
+            self.folders.remove(folder);
         }
         if let Some(round) = &mut self.round {
             round.unwatched += unwatched;
         }
     }
 
-    /// Ends a round. Returns the time that it took, and the folders that it found.
+    /// Ends a round. Returns its duration, and the number of unwatched folders.
     pub(super) fn end_round(&mut self) -> Option<(Duration, usize)> {
         let round = self.round.take()?;
         Some((round.start.elapsed(), round.unwatched))
@@ -166,23 +166,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bounded_number_of_names_waits() {
+    fn limits_waiting_names() {
         let mut walk = Walk::new(Task {
             path: PathBuf::from("/r"),
             root: 0,
             depth: 0,
-            deepest: 9,
+            max_depth: 9,
             since: FileTime::now(),
-            kind: TaskKind::New,
+            kind: TaskKind::NewFolder,
         });
         let names = |count| vec![OsString::from("a"); count];
-        assert!(walk.push(PathBuf::from("/r"), names(MOST_NAMES - 1)));
+        assert!(walk.push(PathBuf::from("/r"), names(MAX_NAMES - 1)));
         assert!(walk.push(PathBuf::from("/r/b"), names(1)));
         assert!(!walk.push(PathBuf::from("/r/b/a"), names(2)));
-        // Each that is visited makes room for another.
-        assert_eq!(walk.step(), Some((PathBuf::from("/r/b/a"), 2)));
+        // Each visit makes room for another name.
+        assert_eq!(walk.next_folder(), Some((PathBuf::from("/r/b/a"), 2)));
         assert!(walk.push(PathBuf::from("/r/b/a"), names(1)));
-        let left = std::iter::from_fn(|| walk.step()).count();
-        assert_eq!(left, MOST_NAMES);
+        let left = std::iter::from_fn(|| walk.next_folder()).count();
+        assert_eq!(left, MAX_NAMES);
     }
 }

@@ -1,9 +1,9 @@
-//! The thread that notices changes. It scans the configured folders once, skills'
-//! own folders before those in them, and asks the kernel to report changes in each.
-//! Folders for which there is no watch are looked at in turns.
+//! The thread that notices changes. It scans the configured folders once, skills' own folders
+//! before those in them, and asks the kernel to report changes in each. Folders beyond the
+//! limit on watches are polled.
 //!
-//! Each folder is watched by itself, and symlinks in a skill are not followed, so the
-//! contents of a skill decide neither where this looks nor how much it keeps.
+//! Each folder is watched by itself, and symlinks in a skill are not followed. So the contents
+//! of a skill decide neither which folders are visited nor how much memory that takes.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
@@ -16,37 +16,40 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use skillhost::Line;
 
-use super::configured::{ConfiguredFolders, Holds};
+use super::configured::{ConfiguredFolders, RootKind};
 use super::inotify::{FolderEvent, ReadFlags};
 use super::pending::PendingChanges;
-use super::visit::{FileTime, FolderId, MOST_ENTRIES, OpenFolder, time_of_thread};
-use super::walk::{Task, TaskKind, Turns, Walk};
-use super::watches::{WatchBound, WatchState, Watches};
+use super::visit::{FileTime, FolderId, MAX_ENTRIES, OpenFolder, thread_time};
+use super::walk::{Polling, Task, TaskKind, Walk};
+use super::watches::{WatchLimit, WatchState, Watches};
 use crate::live::FolderCounts;
 
 #[cfg(test)]
 mod tests;
 
-/// The time between checks that the configured folders were not replaced: there is
-/// no event for that. Also the time between two rounds of turns.
+/// The time between checks that the configured folders were not replaced, for which there is
+/// no event. Also the time between two rounds of polling.
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// The depth of the deepest folder of a root that is looked at.
-const MOST_DEPTH: usize = 16;
+/// The depth of the deepest folder that is visited in a root.
+const MAX_DEPTH: usize = 16;
 
-/// The most new folders that wait for a visit. Beyond it, everything is scanned
+/// The most new folders that wait for a visit. If there are more, everything is scanned
 /// again. Guards against: folders that are made faster than they are visited.
-const MOST_TASKS: usize = 16_384;
+const MAX_TASKS: usize = 16_384;
 
-/// The longest time of work between looks at the kernel's events.
-const SLICE: Duration = Duration::from_millis(2);
+/// The longest work before the kernel's events are read again.
+const WORK_SLICE: Duration = Duration::from_millis(2);
 
-/// The time of rest after work, as a multiple of its processor time: none in the first scan,
-/// half of a thread's time in later ones, 95 % of it between turns.
-const REST_OF_SCAN: u32 = 1;
-const REST_OF_TURN: u32 = 19;
+/// The rest after a part of a scan, as a multiple of its processor time: scans take half of
+/// a thread. The first scan has no rest.
+const SCAN_REST: u32 = 1;
 
-/// The priority of the thread: requests come before the first scan.
+/// The rest after a part of a round of polling, as a multiple of its processor time: polling
+/// takes a twentieth of a thread.
+const POLL_REST: u32 = 19;
+
+/// The priority of the thread, which is lower than that of requests.
 const NICENESS: i32 = 10;
 
 /// The state of the thread.
@@ -54,72 +57,75 @@ pub(super) struct Watcher {
     configured: Arc<ConfiguredFolders>,
     changes: Arc<PendingChanges>,
     watches: Watches,
-    /// The configured folders, as they were found last.
+    /// The identities of the configured folders at the last check.
     roots: Vec<Option<FolderId>>,
     tasks: VecDeque<Task>,
     walk: Option<Walk>,
-    turns: Turns,
-    /// The tasks of a scan that are left.
-    scans: usize,
-    /// Folders that the last scan, or round of turns, found and that are not watched.
+    polling: Polling,
+    /// The number of a scan's tasks that are left.
+    scan_tasks: usize,
+    /// The number of folders that are not watched, by the last scan or round of polling.
     unwatched: usize,
-    /// The moment since which events were lost.
-    lost: Option<FileTime>,
+    /// The time since which events were lost.
+    lost_since: Option<FileTime>,
     /// True once the first scan has ended.
-    scanned: bool,
-    /// The operator's knowledge of folders that are not watched.
-    warned: Warned,
-    /// True once a warning of too many entries was logged.
-    warned_of_cut: bool,
+    has_scanned: bool,
+    /// The last warning about folders that are not watched.
+    last_warning: Warning,
+    /// True once a warning about too many entries was logged.
+    has_warned_of_cut: bool,
     publish: Box<dyn Fn(FolderCounts) + Send>,
 }
 
-/// The warnings of folders that are not watched.
+/// A warning about folders that are not watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Warned {
+enum Warning {
     Nothing,
-    OfTurns,
-    OfTime,
+    /// That folders are polled.
+    Polling,
+    /// That polling takes long.
+    RoundTime,
 }
 
 impl Watcher {
-    /// Starts to watch: changes from here on are noticed, once it [runs](Self::run).
+    /// Starts to watch. No later change is missed, once the watcher [runs](Self::run).
     pub(super) fn new(
         configured: Arc<ConfiguredFolders>,
         changes: Arc<PendingChanges>,
-        bound: WatchBound,
+        limit: WatchLimit,
         publish: impl Fn(FolderCounts) + Send + 'static,
     ) -> io::Result<Self> {
         let mut watcher = Self {
             configured,
             changes,
-            watches: Watches::new(bound)?,
+            watches: Watches::new(limit)?,
             roots: Vec::new(),
             tasks: VecDeque::new(),
             walk: None,
-            turns: Turns::default(),
-            scans: 0,
+            polling: Polling::default(),
+            scan_tasks: 0,
             unwatched: 0,
-            lost: None,
-            scanned: false,
-            warned: Warned::Nothing,
-            warned_of_cut: false,
+            lost_since: None,
+            has_scanned: false,
+            last_warning: Warning::Nothing,
+            has_warned_of_cut: false,
             publish: Box::new(publish),
         };
         watcher.scan_all(FileTime::now());
         Ok(watcher)
     }
 
-    /// Notices changes until something is written to `stop`.
+    /// Notices changes until `stop` is written.
     pub(super) fn run(mut self, stop: &OwnedFd) {
-        // Of this thread alone. It fails nowhere that matters.
+        // The priority of this thread only. If it fails, the thread just competes with others.
         let _ = rustix::process::setpriority_process(None, NICENESS);
         let mut next_check = Instant::now() + CHECK_INTERVAL;
         let mut next_work = Instant::now();
         loop {
-            let until = match self.has_work() {
-                true => next_work.min(next_check),
-                false => next_check,
+            let until = if self.has_work() {
+                next_work.min(next_check)
+            } else {
+                next_check
             };
             let wait = until.saturating_duration_since(Instant::now());
             match self.wait(stop, wait) {
@@ -127,7 +133,7 @@ impl Watcher {
                 Ok((false, true)) => self.read_events(),
                 Ok((false, false)) => {}
                 Err(error) => {
-                    tracing::error!("changes in folders are no longer noticed: {error}");
+                    tracing::error!("cannot notice changes in folders any more: {error}");
                     return;
                 }
             }
@@ -142,7 +148,7 @@ impl Watcher {
         }
     }
 
-    /// Waits. Returns whether to stop, and whether there are events.
+    /// Waits. Returns whether `stop` was written, and whether there are events.
     fn wait(&self, stop: &OwnedFd, wait: Duration) -> Result<(bool, bool), Errno> {
         let wait = Timespec::try_from(wait).map_err(|_| Errno::INVAL)?;
         let mut files = [
@@ -158,39 +164,41 @@ impl Watcher {
         Ok((stop, events))
     }
 
-    /// Begins a scan of the configured folders: first of skills' own folders, so that
-    /// those are watched, whatever is in them.
+    /// Begins a scan of the configured folders. Skills' own folders come first, so that they
+    /// are watched, however many folders are in them.
     fn scan_all(&mut self, since: FileTime) {
         let roots = &self.configured.roots;
-        self.roots = roots.iter().map(|root| FolderId::of(&root.path)).collect();
+        self.roots = roots.iter().map(|root| FolderId::at(&root.path)).collect();
         self.walk = None;
-        self.turns = Turns::default();
+        self.polling = Polling::default();
         self.unwatched = 0;
         self.tasks.clear();
-        for kind in [TaskKind::Skills, TaskKind::All] {
-            for (number, root) in roots.iter().enumerate() {
+        for kind in [TaskKind::SkillFolders, TaskKind::AllFolders] {
+            for (index, root) in roots.iter().enumerate() {
                 self.tasks.push_back(Task {
                     path: root.path.clone(),
-                    root: number,
+                    root: index,
                     depth: 0,
-                    deepest: match (root.holds, kind) {
-                        (Holds::Tools, _) => 0,
-                        (Holds::Skills { depth, .. }, TaskKind::Skills) => depth,
-                        (Holds::Skills { .. }, _) => MOST_DEPTH,
+                    max_depth: match (root.kind, kind) {
+                        (RootKind::Tools, _) => 0,
+                        (RootKind::Skills { depth, .. }, TaskKind::SkillFolders) => depth,
+                        (RootKind::Skills { .. }, _) => MAX_DEPTH,
                     },
                     since,
                     kind,
                 });
             }
         }
-        self.scans = self.tasks.len();
+        self.scan_tasks = self.tasks.len();
     }
 
-    /// Starts again with a new list of watches: what is known may be wrong.
-    fn start_again(&mut self, since: FileTime) {
-        match Watches::new(self.watches.bound()) {
+    /// Starts again with new watches, because the known ones may be wrong.
+    fn restart(&mut self, since: FileTime) {
+        match Watches::new(self.watches.limit()) {
             Ok(watches) => self.watches = watches,
-            Err(error) => tracing::error!("changes in folders may be missed: {error}"),
+            Err(error) => tracing::error!(
+                "cannot renew the watches, so changes in folders may be missed: {error}"
+            ),
         }
         self.scan_all(since);
     }
@@ -198,12 +206,12 @@ impl Watcher {
     /// Scans everything if a configured folder was replaced, or events were lost.
     fn check_roots(&mut self) {
         let roots = self.configured.roots.iter().zip(&self.roots);
-        let moved = roots.filter(|(root, known)| FolderId::of(&root.path) != **known);
-        if moved.count() > 0 {
-            self.start_again(FileTime::now());
-            self.changes.record_moved();
-        } else if let Some(since) = self.lost.take() {
-            self.start_again(since);
+        let mut identities = roots.map(|(root, known)| (FolderId::at(&root.path), *known));
+        if identities.any(|(current, known)| current != known) {
+            self.restart(FileTime::now());
+            self.changes.record_replaced_root();
+        } else if let Some(since) = self.lost_since.take() {
+            self.restart(since);
         }
     }
 
@@ -211,27 +219,32 @@ impl Watcher {
         let since = FileTime::now();
         let mut events = Vec::new();
         self.watches.read(|event| events.push(event));
-        let mut moved = BTreeSet::new();
+        let mut moved_away = BTreeSet::new();
         for event in events {
-            self.take_event(event, since, &mut moved);
+            self.handle_event(event, since, &mut moved_away);
         }
-        if self.tasks.len() > MOST_TASKS {
-            self.tasks.retain(|task| task.kind != TaskKind::New);
-            self.lost.get_or_insert(since);
+        if self.tasks.len() > MAX_TASKS {
+            self.tasks.retain(|task| task.kind != TaskKind::NewFolder);
+            self.lost_since.get_or_insert(since);
         }
-        if !moved.is_empty() {
-            self.watches.remove_below(&moved);
+        if !moved_away.is_empty() {
+            self.watches.remove_all(&moved_away);
         }
     }
 
-    /// Takes in an event. Adds a folder that was moved elsewhere to `moved`.
-    fn take_event(&mut self, event: FolderEvent, since: FileTime, moved: &mut BTreeSet<PathBuf>) {
-        if event.what.contains(ReadFlags::QUEUE_OVERFLOW) {
-            self.lost.get_or_insert(since);
+    /// Handles an event. Adds a folder that was moved away to `moved_away`.
+    fn handle_event(
+        &mut self,
+        event: FolderEvent,
+        since: FileTime,
+        moved_away: &mut BTreeSet<PathBuf>,
+    ) {
+        if event.flags.contains(ReadFlags::QUEUE_OVERFLOW) {
+            self.lost_since.get_or_insert(since);
             self.changes.record_all();
             return;
         }
-        if event.what.contains(ReadFlags::IGNORED) {
+        if event.flags.contains(ReadFlags::IGNORED) {
             self.watches.forget(event.watch);
             return;
         }
@@ -245,65 +258,63 @@ impl Watcher {
         let path = folder.path.join(&name);
         self.changes.record(&path);
         let (root, depth) = (folder.root, folder.depth + 1);
-        let holds = self.configured.roots[root].holds;
-        let is_folder = event.what.contains(ReadFlags::ISDIR);
-        let comes = ReadFlags::CREATE | ReadFlags::MOVED_TO;
-        if is_folder && event.what.contains(ReadFlags::MOVED_FROM) {
-            moved.insert(path);
-        } else if event.what.intersects(comes)
-            && (is_folder || holds.follows_links(depth))
-            && depth <= MOST_DEPTH
-            && holds.looks_into(&name, depth)
+        let root_kind = self.configured.roots[root].kind;
+        let is_folder = event.flags.contains(ReadFlags::ISDIR);
+        let added = ReadFlags::CREATE | ReadFlags::MOVED_TO;
+        if is_folder && event.flags.contains(ReadFlags::MOVED_FROM) {
+            moved_away.insert(path);
+        } else if event.flags.intersects(added)
+            && (is_folder || root_kind.follows_links(depth))
+            && depth <= MAX_DEPTH
+            && root_kind.watches_folder(&name, depth)
         {
             self.tasks.push_back(Task {
                 path,
                 root,
                 depth,
-                deepest: MOST_DEPTH,
+                max_depth: MAX_DEPTH,
                 since,
-                kind: TaskKind::New,
+                kind: TaskKind::NewFolder,
             });
         }
     }
 
+    /// Returns whether a folder waits for its visit.
     pub(super) fn has_work(&self) -> bool {
-        self.walk.is_some() || !self.tasks.is_empty() || !self.turns.is_empty()
+        self.walk.is_some() || !self.tasks.is_empty() || !self.polling.is_empty()
     }
 
-    /// Works for a slice of time. Returns when to go on.
+    /// Visits folders for a slice of time. Returns the time to continue.
     pub(super) fn work(&mut self) -> Instant {
-        let (start, busy) = (Instant::now(), time_of_thread());
-        let mut rest = match self.scanned {
-            true => REST_OF_SCAN,
-            false => 0,
-        };
-        while start.elapsed() < SLICE {
+        let (start, start_busy) = (Instant::now(), thread_time());
+        let mut rest = if self.has_scanned { SCAN_REST } else { 0 };
+        while start.elapsed() < WORK_SLICE {
             let Some(mut walk) = self.walk.take().or_else(|| self.next_walk()) else {
-                // A round of turns has ended.
+                // A round of polling has ended.
                 return start + CHECK_INTERVAL;
             };
-            if walk.task.kind == TaskKind::Turn {
-                rest = REST_OF_TURN;
+            if walk.task.kind == TaskKind::Poll {
+                rest = POLL_REST;
             }
-            match walk.step() {
+            match walk.next_folder() {
                 Some((path, depth)) => {
                     self.visit(&mut walk, path, depth);
                     self.walk = Some(walk);
                 }
-                None => self.end(&walk),
+                None => self.end_task(&walk),
             }
             if !self.has_work() {
                 break;
             }
         }
-        Instant::now() + time_of_thread().saturating_sub(busy) * rest
+        Instant::now() + thread_time().saturating_sub(start_busy) * rest
     }
 
-    /// Begins the next task. `None` at the end of a round of turns.
+    /// Begins the next task. Returns `None` at the end of a round of polling.
     fn next_walk(&mut self) -> Option<Walk> {
         let task = match self.tasks.pop_front() {
             Some(task) => task,
-            None => self.next_turn()?,
+            None => self.next_poll()?,
         };
         let (path, depth) = (task.path.clone(), task.depth);
         let mut walk = Walk::new(task);
@@ -311,12 +322,12 @@ impl Watcher {
         Some(walk)
     }
 
-    /// Returns the task to look at the next place. `None` at the end of a round.
-    fn next_turn(&mut self) -> Option<Task> {
-        let Some((path, since)) = self.turns.next() else {
-            if let Some((took, unwatched)) = self.turns.end_round() {
+    /// Returns the task to poll the next folder, or `None` at the end of a round.
+    fn next_poll(&mut self) -> Option<Task> {
+        let Some((path, since)) = self.polling.next() else {
+            if let Some((round_time, unwatched)) = self.polling.end_round() {
                 self.unwatched = unwatched;
-                self.report(Some(took));
+                self.report(Some(round_time));
             }
             return None;
         };
@@ -327,73 +338,77 @@ impl Watcher {
             depth: inside.map_or(0, |inside| inside.components().count()),
             path,
             root,
-            deepest: MOST_DEPTH,
+            max_depth: MAX_DEPTH,
             since,
-            kind: TaskKind::Turn,
+            kind: TaskKind::Poll,
         })
     }
 
-    /// Takes note of the end of a task.
-    fn end(&mut self, walk: &Walk) {
+    /// Records the end of a task.
+    fn end_task(&mut self, walk: &Walk) {
         match walk.task.kind {
-            TaskKind::Turn => self.turns.end_turn(&walk.task.path, walk.unwatched),
-            TaskKind::New => {
+            TaskKind::Poll => self.polling.end_visit(&walk.task.path, walk.unwatched),
+            TaskKind::NewFolder => {
                 self.unwatched += walk.unwatched;
                 self.publish();
             }
-            TaskKind::Skills | TaskKind::All => {
-                if walk.task.kind == TaskKind::All {
+            TaskKind::SkillFolders | TaskKind::AllFolders => {
+                if walk.task.kind == TaskKind::AllFolders {
                     self.unwatched += walk.unwatched;
                 }
-                self.scans -= 1;
-                if self.scans == 0 {
-                    self.scanned = true;
+                self.scan_tasks -= 1;
+                if self.scan_tasks == 0 {
+                    self.has_scanned = true;
                     self.report(None);
                 }
             }
         }
     }
 
-    /// Looks at a folder, watches it if there is room, and lists the folders in it.
+    /// Visits a folder: watches it within the limit, looks for changes, and adds the folders in
+    /// it to the walk.
     fn visit(&mut self, walk: &mut Walk, path: PathBuf, depth: usize) {
         let root = walk.task.root;
-        let holds = self.configured.roots[root].holds;
+        let root_kind = self.configured.roots[root].kind;
         let now = FileTime::now();
-        let Some(open) = OpenFolder::open(&path, holds.follows_links(depth)) else {
+        let Some(open) = OpenFolder::open(&path, root_kind.follows_links(depth)) else {
             return;
         };
         let state = self.watches.add(&open, &path, root, depth);
         if state == WatchState::Unwatched {
             walk.unwatched += 1;
-            let place = self.place_of(&path, root);
-            self.turns
-                .add(place, &self.configured.roots[root].path, now);
+            let polled = self.polled_folder(&path, root);
+            self.polling
+                .add(polled, &self.configured.roots[root].path, now);
         }
-        // Read after it is watched, so that no change is missed. Events report what
-        // changes in a folder that was watched before.
-        let since = (state != WatchState::Old).then_some(walk.task.since);
-        let deeper = depth < walk.task.deepest;
-        let mut contents = open.read(since, deeper && holds.follows_links(depth + 1));
+        // The folder is read after it is watched, so that no change is missed. If it was
+        // watched before, events have reported its changes.
+        let since = (state != WatchState::Known).then_some(walk.task.since);
+        let goes_deeper = depth < walk.task.max_depth;
+        let include_links = goes_deeper && root_kind.follows_links(depth + 1);
+        let mut contents = open.read(since, include_links);
         if let Some(changed) = contents.changed {
-            match changed.is_empty() {
-                true => self.changes.record(&path),
-                false => self.changes.record(&path.join(changed)),
+            if changed.is_empty() {
+                self.changes.record(&path);
+            } else {
+                self.changes.record(&path.join(changed));
             }
         }
-        if contents.cut {
+        if contents.is_cut {
             self.warn_of_cut(&path);
         }
-        if deeper {
+        if goes_deeper {
             let names = &mut contents.folders;
-            names.retain(|name| holds.looks_into(name, depth + 1));
+            names.retain(|name| root_kind.watches_folder(name, depth + 1));
             if !walk.push(path, contents.folders) {
                 self.warn_of_cut(&walk.task.path);
             }
         }
     }
 
-    /// Returns the folder of the root that this path is in, or the root.
-    fn place_of(&self, path: &Path, root: usize) -> PathBuf {
+    /// Returns the folder that is polled for a path: the folder of the root that the path is
+    /// in, or the root.
+    fn polled_folder(&self, path: &Path, root: usize) -> PathBuf {
         let root = &self.configured.roots[root].path;
         let inside = path.strip_prefix(root).ok();
         match inside.and_then(|inside| inside.components().next()) {
@@ -402,39 +417,38 @@ impl Watcher {
         }
     }
 
-    /// Publishes how many folders are watched.
+    /// Publishes the number of watched and of polled folders.
     fn publish(&self) -> FolderCounts {
         let counts = FolderCounts {
             watched: self.watches.len(),
-            in_turns: self.unwatched,
+            polled: self.unwatched,
         };
         (self.publish)(counts);
         counts
     }
 
-    /// Tells the operator how many folders are watched, at the end of a scan or of a
-    /// round of turns, which took so long.
-    fn report(&mut self, round: Option<Duration>) {
-        let FolderCounts { watched, in_turns } = self.publish();
-        match round {
-            None if in_turns == 0 => {
+    /// Logs how many folders are watched, at the end of a scan or of a round of polling, which
+    /// has a duration.
+    fn report(&mut self, round_time: Option<Duration>) {
+        let FolderCounts { watched, polled } = self.publish();
+        match round_time {
+            None if polled == 0 => {
                 tracing::info!("{watched} folders are watched for changes");
             }
-            None if self.warned == Warned::Nothing => {
-                self.warned = Warned::OfTurns;
+            None if self.last_warning == Warning::Nothing => {
+                self.last_warning = Warning::Polling;
                 tracing::warn!(
-                    "{watched} folders are watched for changes, and {in_turns} more are looked at \
-                     in turns: {}",
-                    self.watches.bound().reason(),
+                    "{watched} folders are watched for changes, and {polled} more are polled: {}",
+                    self.watches.limit().reason(),
                 );
             }
-            Some(_) if in_turns == 0 => self.warned = Warned::Nothing,
-            Some(round) if self.warned == Warned::OfTurns => {
-                self.warned = Warned::OfTime;
+            Some(_) if polled == 0 => self.last_warning = Warning::Nothing,
+            Some(round_time) if self.last_warning == Warning::Polling => {
+                self.last_warning = Warning::RoundTime;
                 tracing::warn!(
-                    "a look at the {in_turns} folders that are not watched takes {:.1} seconds: \
-                     changes there show after that time at most",
-                    (round + CHECK_INTERVAL).as_secs_f64(),
+                    "to poll {polled} folders takes {:.1} seconds: changes there are noticed within \
+                     that time",
+                    (round_time + CHECK_INTERVAL).as_secs_f64(),
                 );
             }
             _ => {}
@@ -442,12 +456,12 @@ impl Watcher {
     }
 
     fn warn_of_cut(&mut self, path: &Path) {
-        if !self.warned_of_cut {
+        if !self.has_warned_of_cut {
             tracing::warn!(
-                "`{}` has more than {MOST_ENTRIES} entries; changes in the rest are not noticed",
+                "`{}` has more than {MAX_ENTRIES} entries: changes in the rest are not noticed",
                 Line::new(path.display())
             );
         }
-        self.warned_of_cut = true;
+        self.has_warned_of_cut = true;
     }
 }

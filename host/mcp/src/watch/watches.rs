@@ -1,4 +1,4 @@
-//! The folders that the kernel watches, up to a bound.
+//! The folders that the kernel watches, up to a limit.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -10,88 +10,92 @@ use rustix::io::Errno;
 use super::inotify::{FolderEvent, Inotify, WatchId};
 use super::visit::{FolderId, OpenFolder};
 
-/// The most folders that the kernel is asked to watch. Guards against: memory of the
-/// kernel, about 1 KiB for each, and 200 bytes of ours.
-const MOST_WATCHED: usize = 65_536;
+/// The most folders that the kernel is asked to watch. Guards against: use of memory, about
+/// 1 KiB of the kernel's and 200 bytes of this process for each.
+const MAX_WATCHED: usize = 65_536;
 
-/// The most folders, if the kernel does not say how many a user may watch.
-const FEW_WATCHED: usize = 4096;
+/// The most folders, if the kernel's limit for a user is unknown.
+const MAX_WATCHED_BY_DEFAULT: usize = 4096;
 
-/// One in this number of the user's watches is taken: editors need them as well.
-const SHARE: usize = 2;
+/// The part of the user's watches that is taken: one in this number. Editors need watches
+/// too.
+const USER_LIMIT_DIVISOR: usize = 2;
 
 /// The folders that the kernel watches.
 #[derive(Debug)]
 pub(super) struct Watches {
     inotify: Inotify,
-    bound: WatchBound,
+    limit: WatchLimit,
     folders: HashMap<WatchId, WatchedFolder>,
     ids: HashMap<FolderId, WatchId>,
 }
 
-/// The most folders that are watched.
+/// The limit on the number of watched folders.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct WatchBound {
-    most: usize,
-    /// The kernel's own limit, if that is the reason.
-    limit: Option<usize>,
+pub(super) struct WatchLimit {
+    max: usize,
+    /// The kernel's limit for a user, if that is the reason.
+    user_limit: Option<usize>,
 }
 
 /// A folder that the kernel watches.
 #[derive(Debug)]
 pub(super) struct WatchedFolder {
     pub(super) path: Box<Path>,
-    /// The number of the configured folder that it is in.
+    /// The index of the configured folder that it is in.
     pub(super) root: usize,
-    /// Its depth there.
+    /// Its depth in the configured folder.
     pub(super) depth: usize,
     id: FolderId,
 }
 
-/// The state of a folder that should be watched.
+/// The result of watching a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WatchState {
-    /// There is no room for it.
+    /// Not watched, because of the limit or an error.
     Unwatched,
     /// Watched from now on.
     New,
     /// Watched before.
-    Old,
+    Known,
 }
 
-impl WatchBound {
-    /// Returns the bound that suits this system.
+impl WatchLimit {
+    /// Returns the limit for this system.
     pub(super) fn of_system() -> Self {
-        let limit = Inotify::user_limit();
-        let share = limit.map_or(FEW_WATCHED, |limit| limit / SHARE);
+        let user_limit = Inotify::user_limit();
+        let max = user_limit.map_or(MAX_WATCHED_BY_DEFAULT, |limit| limit / USER_LIMIT_DIVISOR);
         Self {
-            most: share.min(MOST_WATCHED),
-            limit: limit.filter(|_| share < MOST_WATCHED),
+            max: max.min(MAX_WATCHED),
+            user_limit: user_limit.filter(|_| max < MAX_WATCHED),
         }
     }
 
     #[cfg(test)]
-    pub(super) fn new(most: usize) -> Self {
-        Self { most, limit: None }
+    pub(super) fn new(max: usize) -> Self {
+        Self {
+            max,
+            user_limit: None,
+        }
     }
 
-    /// Returns the reason for the bound, and the setting that would change it.
+    /// Returns the reason for the limit, and the setting that would change it.
     pub(super) fn reason(self) -> String {
-        match self.limit {
+        match self.user_limit {
             Some(limit) => format!(
-                "`fs.inotify.max_user_watches` is {limit}, and at most one in {SHARE} of them, or \
-                 what others leave, is taken"
+                "`fs.inotify.max_user_watches` is {limit}, and skillhost takes at most one in \
+                 {USER_LIMIT_DIVISOR} of them, or what other programs leave"
             ),
-            None => format!("at most {} are watched", self.most),
+            None => format!("skillhost watches at most {}", self.max),
         }
     }
 }
 
 impl Watches {
-    pub(super) fn new(bound: WatchBound) -> io::Result<Self> {
+    pub(super) fn new(limit: WatchLimit) -> io::Result<Self> {
         Ok(Self {
             inotify: Inotify::new()?,
-            bound,
+            limit,
             folders: HashMap::new(),
             ids: HashMap::new(),
         })
@@ -105,24 +109,25 @@ impl Watches {
         root: usize,
         depth: usize,
     ) -> WatchState {
-        if self.folders.len() >= self.bound.most {
-            return match self.ids.contains_key(&open.id) {
-                true => WatchState::Old,
-                false => WatchState::Unwatched,
+        if self.folders.len() >= self.limit.max {
+            return if self.ids.contains_key(&open.id) {
+                WatchState::Known
+            } else {
+                WatchState::Unwatched
             };
         }
         let watch = match self.inotify.add(open.handle.as_fd()) {
             Ok(watch) => watch,
             Err(error) => {
                 if matches!(error, Errno::NOSPC | Errno::NOMEM) {
-                    self.bound.most = self.folders.len();
-                    self.bound.limit = Inotify::user_limit();
+                    self.limit.max = self.folders.len();
+                    self.limit.user_limit = Inotify::user_limit();
                 }
                 return WatchState::Unwatched;
             }
         };
         if self.folders.contains_key(&watch) {
-            return WatchState::Old;
+            return WatchState::Known;
         }
         let id = open.id;
         let path = path.into();
@@ -137,9 +142,9 @@ impl Watches {
         WatchState::New
     }
 
-    /// Passes on the events that one read gives. Returns whether there were any.
-    pub(super) fn read(&self, event: impl FnMut(FolderEvent)) -> bool {
-        self.inotify.read(event)
+    /// Passes the events of one read to `handle`. Returns whether there were any.
+    pub(super) fn read(&self, handle: impl FnMut(FolderEvent)) -> bool {
+        self.inotify.read(handle)
     }
 
     pub(super) fn get(&self, watch: WatchId) -> Option<&WatchedFolder> {
@@ -151,8 +156,8 @@ impl Watches {
         self.folders.len()
     }
 
-    pub(super) fn bound(&self) -> WatchBound {
-        self.bound
+    pub(super) fn limit(&self) -> WatchLimit {
+        self.limit
     }
 
     /// Forgets a watch that the kernel has dropped.
@@ -164,11 +169,13 @@ impl Watches {
         }
     }
 
-    /// Drops the watches of these folders, and of all folders in them.
-    pub(super) fn remove_below(&mut self, gone: &BTreeSet<PathBuf>) {
-        let is_gone = |path: &Path| path.ancestors().any(|above| gone.contains(above));
-        let watches = self.folders.iter();
-        let watches = watches.filter(|(_, folder)| is_gone(&folder.path));
+    /// Removes the watches of these folders, and of all folders in them.
+    pub(super) fn remove_all(&mut self, removed: &BTreeSet<PathBuf>) {
+        let is_removed = |path: &Path| path.ancestors().any(|above| removed.contains(above));
+        let watches = self
+            .folders
+            .iter()
+            .filter(|(_, folder)| is_removed(&folder.path));
         for watch in watches.map(|(watch, _)| *watch).collect::<Vec<_>>() {
             self.inotify.remove(watch);
             self.forget(watch);

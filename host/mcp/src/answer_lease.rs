@@ -1,0 +1,220 @@
+//! Leases on the memory for answers, which a transport keeps until its clients read them.
+//!
+//! A method of the handler reserves memory before it makes an answer into JSON. If too
+//! little is left, it answers with an error.
+
+use std::num::NonZero;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::thread::available_parallelism;
+
+use http::request::Parts;
+use rmcp::model::ErrorData;
+use rmcp::service::{RequestContext, RoleServer};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// The size in bytes from which on an answer needs a turn to be made into JSON, which takes
+/// some milliseconds for each MiB. Guards against: large answers that keep all threads from
+/// small ones.
+const LARGE_ANSWER: usize = 1 << 20;
+
+/// The turns in which large answers are made into JSON: one for every two processors.
+#[derive(Clone)]
+pub struct JsonTurns(Arc<Semaphore>);
+
+impl Default for JsonTurns {
+    fn default() -> Self {
+        let processors = available_parallelism().map_or(1, NonZero::get);
+        Self(Arc::new(Semaphore::new((processors / 2).max(1))))
+    }
+}
+
+/// The bytes that one request's answer holds of the budget for all answers. They return to
+/// the budget on drop.
+pub struct AnswerLease {
+    held: Mutex<HeldBytes>,
+    /// True once a reservation has failed.
+    is_refused: AtomicBool,
+    /// The turn of the answer. `None` once the answer is JSON, or if its transport has no
+    /// turns.
+    turn: Mutex<Option<JsonTurn>>,
+}
+
+/// The turn of one answer, until it is dropped.
+struct JsonTurn {
+    turns: JsonTurns,
+    /// `None` before the turn has come.
+    permit: Option<OwnedSemaphorePermit>,
+}
+
+struct HeldBytes {
+    count: usize,
+    /// Takes more bytes of the budget. Returns false if too few are left.
+    take: Box<dyn FnMut(usize) -> bool + Send>,
+}
+
+impl AnswerLease {
+    /// Returns a lease that holds nothing yet. `take` takes this number of bytes of a
+    /// budget, or returns false. It must give all of them back when it is dropped.
+    pub fn new(take: impl FnMut(usize) -> bool + Send + 'static) -> Arc<Self> {
+        Arc::new(Self {
+            held: Mutex::new(HeldBytes {
+                count: 0,
+                take: Box::new(take),
+            }),
+            is_refused: AtomicBool::new(false),
+            turn: Mutex::new(None),
+        })
+    }
+
+    /// Makes the answer wait for one of these turns if it is large.
+    pub fn with_turns(self: Arc<Self>, turns: JsonTurns) -> Arc<Self> {
+        *self.turn() = Some(JsonTurn {
+            turns,
+            permit: None,
+        });
+        self
+    }
+
+    /// Ends the turn of the answer: it is JSON, or a stream, which needs no turn.
+    pub fn end_turn(&self) {
+        *self.turn() = None;
+    }
+
+    /// Returns the turns, if the answer needs one of them and has none yet.
+    fn turns_to_wait_for(&self) -> Option<JsonTurns> {
+        let turn = self.turn();
+        let waiting = turn.as_ref().filter(|turn| turn.permit.is_none());
+        waiting.map(|turn| turn.turns.clone())
+    }
+
+    fn turn(&self) -> MutexGuard<'_, Option<JsonTurn>> {
+        self.turn
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Grows the lease to at least this number of bytes. Returns false if too few are left:
+    /// then the answer must not be kept.
+    ///
+    /// The lease never shrinks, so a progress report does not give up the memory for the
+    /// answer that follows it.
+    pub fn reserve(&self, bytes: usize) -> bool {
+        let mut held = self
+            .held
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        let missing = bytes.saturating_sub(held.count);
+        let fits = missing == 0 || (held.take)(missing);
+        if fits {
+            held.count += missing;
+        } else {
+            self.is_refused.store(true, Ordering::Relaxed);
+        }
+        fits
+    }
+
+    /// Grows the lease to the size of a whole answer. Returns false if too few bytes are
+    /// left, or if an earlier reservation failed: then the answer is only an error.
+    pub fn reserve_answer(&self, bytes: u64) -> bool {
+        !self.is_refused.load(Ordering::Relaxed)
+            && usize::try_from(bytes).is_ok_and(|bytes| self.reserve(bytes))
+    }
+}
+
+/// A request's access to the lease of its answer. `None` if its transport does not limit
+/// the memory for answers.
+#[derive(Clone)]
+pub(crate) struct LeaseHandle(pub(crate) Option<Weak<AnswerLease>>);
+
+impl LeaseHandle {
+    /// Finds the lease that the transport put into a request's extensions.
+    pub(crate) fn from_context(context: &RequestContext<RoleServer>) -> Self {
+        // The HTTP transport's extensions are in the parts of the HTTP request.
+        let parts = context.extensions.get::<Parts>();
+        let http = parts.and_then(|parts| parts.extensions.get::<Weak<AnswerLease>>());
+        let stdio = || context.extensions.get::<Weak<AnswerLease>>();
+        Self(http.or_else(stdio).cloned())
+    }
+
+    /// Waits for the turn of an answer, if it is large. The answer keeps its turn until its
+    /// transport [ends](AnswerLease::end_turn) it.
+    pub(crate) async fn wait_for_turn(&self, bytes: usize) {
+        let lease = || self.0.as_ref().and_then(Weak::upgrade);
+        let turns = lease().and_then(|lease| lease.turns_to_wait_for());
+        let Some(JsonTurns(turns)) = turns.filter(|_| bytes >= LARGE_ANSWER) else {
+            return;
+        };
+        // Without the lease: it is dropped, with its bytes, if the client goes away.
+        let permit = turns.acquire_owned().await.ok();
+        if let Some(lease) = lease()
+            && let Some(turn) = &mut *lease.turn()
+        {
+            turn.permit = permit;
+        }
+    }
+
+    /// Reserves memory for an answer. Returns the error to send in its place if too little
+    /// is left, or if nobody waits for the answer any more.
+    pub(crate) fn reserve(&self, bytes: usize) -> Result<(), ErrorData> {
+        let fits = self
+            .0
+            .as_ref()
+            .is_none_or(|lease| lease.upgrade().is_some_and(|lease| lease.reserve(bytes)));
+        if fits {
+            return Ok(());
+        }
+        let why = "no memory is left for the answer: other answers are still unread; try again";
+        Err(ErrorData::internal_error(why, None))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::{Pin, pin};
+    use std::task::{Context, Waker};
+
+    use super::*;
+
+    #[test]
+    fn refuses_answer_without_memory_or_reader() {
+        let lease = AnswerLease::new(|missing| missing <= 10);
+        let handle = LeaseHandle(Some(Arc::downgrade(&lease)));
+        assert!(handle.reserve(10).is_ok());
+        let error = handle.reserve(21).unwrap_err();
+        assert!(error.message.contains("no memory is left"), "{error}");
+        drop(lease);
+        assert!(handle.reserve(1).is_err());
+        // A transport without leases limits answers by itself.
+        assert!(LeaseHandle(None).reserve(usize::MAX).is_ok());
+    }
+
+    #[test]
+    fn large_answers_take_turns() {
+        let turns = JsonTurns(Arc::new(Semaphore::new(1)));
+        let leases = [(); 3].map(|()| AnswerLease::new(|_| true).with_turns(turns.clone()));
+        let [first, second, ended] = leases
+            .each_ref()
+            .map(|lease| LeaseHandle(Some(Arc::downgrade(lease))));
+        let mut task = Context::from_waker(Waker::noop());
+        let mut is_ready =
+            |mut wait: Pin<&mut dyn Future<Output = ()>>| wait.as_mut().poll(&mut task).is_ready();
+        assert!(is_ready(pin!(first.wait_for_turn(LARGE_ANSWER))));
+        // It has its turn already.
+        assert!(is_ready(pin!(first.wait_for_turn(LARGE_ANSWER))));
+        let mut waiting = pin!(second.wait_for_turn(LARGE_ANSWER));
+        assert!(!is_ready(waiting.as_mut()));
+        leases[2].end_turn();
+        assert!(is_ready(pin!(ended.wait_for_turn(LARGE_ANSWER))));
+        assert!(is_ready(pin!(ended.wait_for_turn(LARGE_ANSWER - 1))));
+        assert!(is_ready(pin!(
+            LeaseHandle(None).wait_for_turn(LARGE_ANSWER)
+        )));
+        leases[0].end_turn();
+        assert!(is_ready(waiting));
+        // A client that goes away gives its turn back.
+        assert_eq!(turns.0.available_permits(), 0);
+        drop(leases);
+        assert_eq!(turns.0.available_permits(), 1);
+    }
+}

@@ -1,0 +1,257 @@
+//! Limits on a message, which every transport checks before it parses the message.
+//!
+//! A small message can take much memory once it is parsed. The server keeps and repeats a
+//! request's id and progress token. rmcp reads `_meta` several times, and keeps a
+//! `subscriptions/listen` request as long as its stream is open.
+
+use skillhost::internal::RawJson;
+
+use crate::subscriptions::LISTEN;
+use crate::values;
+
+/// The most bytes of an id or a progress token, as they are sent. Guards against: a label
+/// as large as a message, which is repeated with every progress report.
+pub const MAX_LABEL_BYTES: usize = 1024;
+
+/// The most values in a message, twice as many as the largest arguments of a tool have.
+/// Guards against: a small message that takes much memory.
+const MAX_VALUES: usize = 20_000;
+
+/// The most values in the `_meta` of a message. Guards against: rmcp, which builds them
+/// again for each method that it compares the message with.
+const MAX_META_VALUES: usize = 1000;
+
+/// The most bytes of a `subscriptions/listen` request. Guards against: streams that keep
+/// megabytes each.
+const MAX_LISTEN_BYTES: usize = 64 << 10;
+
+/// The most values in a `subscriptions/listen` request. Guards against: small values that
+/// take much memory, and lists that take rmcp quadratic time.
+const MAX_LISTEN_VALUES: usize = 256;
+
+/// A limit that a message exceeds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Excess {
+    /// The message has too many values. Even its id must not be parsed.
+    #[error(
+        "too many values: a message may have at most {} JSON values",
+        MAX_VALUES
+    )]
+    Values,
+    /// The label with this name is too long.
+    #[error("{0} may have at most {max} bytes", max = MAX_LABEL_BYTES)]
+    Label(&'static str),
+    /// The `_meta` of the message has too many values.
+    #[error("`_meta` may have at most {} JSON values", MAX_META_VALUES)]
+    Meta,
+    /// The message is a `subscriptions/listen` request that is too large.
+    #[error(
+        "a `{listen}` request may have at most {bytes} bytes and {values} JSON values: leave out \
+         `resourceSubscriptions`",
+        listen = LISTEN,
+        bytes = MAX_LISTEN_BYTES,
+        values = MAX_LISTEN_VALUES
+    )]
+    Listen,
+}
+
+/// Checks a message.
+///
+/// # Errors
+///
+/// If it exceeds a limit.
+pub fn check(message: &[u8]) -> Result<(), Excess> {
+    let values = values::count(message);
+    if values > MAX_VALUES {
+        return Err(Excess::Values);
+    }
+    // A message as small as this exceeds no other limit.
+    if message.len() <= MAX_LABEL_BYTES && values <= MAX_LISTEN_VALUES {
+        return Ok(());
+    }
+    // The parser refuses text that is not JSON.
+    let json = str::from_utf8(message).map(RawJson::new);
+    let Ok(Ok(json)) = json else { return Ok(()) };
+    let is_large = message.len() > MAX_LISTEN_BYTES || values > MAX_LISTEN_VALUES;
+    if is_large && is_listen(json) {
+        return Err(Excess::Listen);
+    }
+    label_excess(json, &MESSAGE).map_or(Ok(()), Err)
+}
+
+/// Returns whether a message is a `subscriptions/listen` request. If it repeats the key
+/// `method`, any of the methods counts, because the parser decides which one is valid.
+fn is_listen(message: RawJson<'_>) -> bool {
+    message.members().any(|(key, value)| {
+        key == "method" && value.read::<String>().is_ok_and(|method| method == LISTEN)
+    })
+}
+
+/// Returns the first excess of the labels in an object. Checks every value of a repeated
+/// key, because the parser decides which one is valid.
+fn label_excess(object: RawJson<'_>, scope: &LabelScope) -> Option<Excess> {
+    object.members().find_map(|(key, value)| {
+        let label = scope.labels.iter().find(|(name, _)| *name == key);
+        if let Some((_, title)) = label {
+            return (value.get().len() > MAX_LABEL_BYTES).then_some(Excess::Label(title));
+        }
+        let (_, inner) = scope.inner.filter(|(name, _)| *name == key)?;
+        let count = || values::count(value.get().as_bytes());
+        if inner.max_values.is_some_and(|max| count() > max) {
+            return Some(Excess::Meta);
+        }
+        label_excess(value, inner)
+    })
+}
+
+/// The labels in one object of a message.
+struct LabelScope {
+    /// The keys of labels, with their titles in an error message.
+    labels: &'static [(&'static str, &'static str)],
+    /// The key of an object with more labels, and its scope.
+    inner: Option<(&'static str, &'static LabelScope)>,
+    /// The most values in this object, if it has a limit of its own.
+    max_values: Option<usize>,
+}
+
+const MESSAGE: LabelScope = LabelScope {
+    labels: &[("id", "a request's `id`")],
+    inner: Some(("params", &PARAMS)),
+    max_values: None,
+};
+
+const PARAMS: LabelScope = LabelScope {
+    // The labels of notifications. Those of requests are in `_meta`.
+    labels: &[
+        ("requestId", "a `requestId`"),
+        ("progressToken", "a `progressToken`"),
+    ],
+    inner: Some(("_meta", &META)),
+    max_values: None,
+};
+
+const META: LabelScope = LabelScope {
+    labels: &[("progressToken", "a `progressToken`")],
+    inner: None,
+    max_values: Some(MAX_META_VALUES),
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn assert_fits(message: &str, fits: bool) {
+        let checked = check(message.as_bytes());
+        assert_eq!(checked.is_ok(), fits, "{message:.60}: {checked:?}");
+    }
+
+    #[test]
+    fn limits_values_of_message() {
+        let list = |items: usize| format!("[{}1]", "1,".repeat(items - 1));
+        assert_fits(&list(MAX_VALUES - 1), true);
+        assert_fits(&list(MAX_VALUES), false);
+        assert_fits(&"{\"a\":".repeat(MAX_VALUES), false);
+        assert_fits(&format!("[\"{}\"]", ",".repeat(MAX_VALUES)), true);
+    }
+
+    #[test]
+    fn refuses_long_labels_only() {
+        let fits = format!("\"{}\"", "x".repeat(MAX_LABEL_BYTES - 2));
+        let long = format!("\"{}\"", "x".repeat(MAX_LABEL_BYTES - 1));
+        let escaped = format!("\"{}\"", "\\u0061".repeat(200));
+        let messages = |label: &str| {
+            [
+                (
+                    format!(r#"{{"jsonrpc":"2.0","id":{label},"method":"ping"}}"#),
+                    "`id`",
+                ),
+                (format!(r#"{{"id":1,"id":{label},"id":2}}"#), "`id`"),
+                (format!(r#"{{"\u0069d":{label}}}"#), "`id`"),
+                (
+                    format!(r#"{{"id":1,"params":{{"_meta":{{"progressToken":{label}}}}}}}"#),
+                    "`progressToken`",
+                ),
+                (
+                    format!(r#"{{"params":{{"progressToken":{label}}}}}"#),
+                    "`progressToken`",
+                ),
+                (
+                    format!(r#"{{"params":{{"requestId":{label}}}}}"#),
+                    "`requestId`",
+                ),
+                (
+                    format!(r#" {{"params":[],"params":{{"requestId":{label}}}}}"#),
+                    "`requestId`",
+                ),
+            ]
+        };
+        for (message, title) in [&long, &escaped]
+            .into_iter()
+            .flat_map(|label| messages(label))
+        {
+            let excess = check(message.as_bytes()).unwrap_err().to_string();
+            assert!(
+                excess.contains(title) && excess.contains("1024"),
+                "{message}: {excess}"
+            );
+        }
+        for (message, _) in messages(&fits) {
+            assert_fits(&message, true);
+        }
+        for message in [
+            format!(
+                r#"{{"id":1,"method":"tools/call","params":{{"name":"a","arguments":{{"id":{long}}}}}}}"#
+            ),
+            format!(r#"{{"params":{{"_meta":{{"id":{long},"requestId":{long}}}}}}}"#),
+            format!(r#"[{{"id":{long}}}]"#),
+            format!(r#"{{"id":{}"#, &long[..1000]),
+            long,
+        ] {
+            assert_fits(&message, true);
+        }
+    }
+
+    #[test]
+    fn limits_values_of_meta_in_any_position() {
+        let list = |values: usize| format!("[{}1]", "1,".repeat(values));
+        for (values, fits) in [(MAX_META_VALUES - 3, true), (MAX_META_VALUES - 2, false)] {
+            let meta = format!(r#"{{"a":{}}}"#, list(values));
+            for message in [
+                format!(r#"{{"id":1,"method":"a","params":{{"_meta":{meta},"name":"a"}}}}"#),
+                format!(r#"{{"params":{{"name":"a","_meta":{meta}}},"method":"a","id":1}}"#),
+                format!(r#"{{"params":{{}},"params":{{"_meta":{{}},"_meta":{meta}}}}}"#),
+            ] {
+                assert_fits(&message, fits);
+            }
+        }
+        let elsewhere = format!(
+            r#"{{"params":{{"name":"a","arguments":{{"_meta":{}}}}}}}"#,
+            list(2000)
+        );
+        assert_fits(&elsewhere, true);
+    }
+
+    #[test]
+    fn limits_bytes_and_values_of_subscriptions() {
+        let methods = [
+            r#""method":"subscriptions/listen""#,
+            r#""method":"subscriptions\/listen""#,
+            r#""method":"a","m\u0065thod":"subscriptions/listen","method":"b""#,
+        ];
+        for (method, is_listen) in methods.map(|method| (method, true)).into_iter().chain([
+            (r#""method":"tools/list""#, false),
+            (r#""params":{"method":"subscriptions/listen"}"#, false),
+        ]) {
+            let message = |value: &str| format!(r#"{{{method},"a":{value}}}"#);
+            let text = |bytes: usize| format!("\"{}\"", "x".repeat(bytes));
+            let room = MAX_LISTEN_BYTES - message(&text(0)).len();
+            assert_fits(&message(&text(room)), true);
+            assert_fits(&message(&text(room + 1)), !is_listen);
+            let list = |items: usize| format!("[{}1]", "1,".repeat(items - 1));
+            let items = MAX_LISTEN_VALUES - values::count(message("[]").as_bytes()) + 1;
+            // It has fewer bytes than a label may have.
+            assert_fits(&message(&list(items)), true);
+            assert_fits(&message(&list(items + 1)), !is_listen);
+        }
+    }
+}

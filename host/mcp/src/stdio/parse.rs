@@ -1,0 +1,244 @@
+//! Parses the messages in lines.
+
+use std::fmt::Display;
+
+use rmcp::model::{ClientJsonRpcMessage, ErrorCode, RequestId};
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+use super::line_reader::MAX_LINE;
+use crate::message_limits::{self, Excess, MAX_LABEL_BYTES};
+
+/// A line that is not a message, and the error that answers it.
+#[derive(Debug)]
+pub(crate) struct BadLine {
+    /// True for a notification, which gets no answer.
+    pub(crate) is_notification: bool,
+    /// The request's id, if it can be read.
+    pub(crate) id: Option<RequestId>,
+    pub(crate) code: ErrorCode,
+    pub(crate) message: String,
+}
+
+impl BadLine {
+    /// Returns an error without an id.
+    fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self {
+            is_notification: false,
+            id: None,
+            code,
+            message: message.into(),
+        }
+    }
+
+    /// Returns the error for a line with more than [`MAX_LINE`] bytes.
+    pub(crate) fn too_long() -> Self {
+        let message = format!("a message may have at most {MAX_LINE} bytes");
+        Self::new(ErrorCode::INVALID_REQUEST, message)
+    }
+}
+
+/// Parses a message.
+pub(crate) fn parse(line: &[u8]) -> Result<ClientJsonRpcMessage, BadLine> {
+    const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+    let line = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line);
+    if let Err(excess) = message_limits::check(line) {
+        let error = BadLine::new(ErrorCode::INVALID_REQUEST, excess.to_string());
+        if excess == Excess::Values {
+            return Err(error);
+        }
+        let explained = explain(line);
+        let is_short =
+            |id: &RequestId| serde_json::to_string(id).is_ok_and(|id| id.len() <= MAX_LABEL_BYTES);
+        return Err(BadLine {
+            is_notification: explained.is_notification,
+            id: explained.id.filter(is_short),
+            ..error
+        });
+    }
+    serde_json::from_slice(line).map_err(|_| explain(line))
+}
+
+/// The members of a JSON-RPC message that explain why a line is not one.
+#[derive(Deserialize)]
+struct Envelope {
+    /// `Some` also for an id of `null`, which is not allowed.
+    #[serde(default, deserialize_with = "present")]
+    id: Option<Value>,
+    jsonrpc: Option<Value>,
+    method: Option<Value>,
+}
+
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
+}
+
+/// Returns why a line is not a message.
+fn explain(line: &[u8]) -> BadLine {
+    let invalid_json =
+        |why: &dyn Display| BadLine::new(ErrorCode::PARSE_ERROR, format!("invalid JSON: {why}"));
+    let invalid = |message: &str| BadLine::new(ErrorCode::INVALID_REQUEST, message);
+    let line = match str::from_utf8(line) {
+        Ok(line) => line,
+        Err(error) => return invalid_json(&error),
+    };
+    // serde would read the items of an array as the fields of the envelope.
+    let envelope = if line.starts_with('[') {
+        serde_json::from_str(line).map(|IgnoredAny| None)
+    } else {
+        serde_json::from_str::<Envelope>(line).map(Some)
+    };
+    match envelope {
+        Ok(Some(Envelope {
+            id,
+            jsonrpc,
+            method,
+        })) => {
+            let message = if jsonrpc.is_some_and(|version| version == "2.0") {
+                "the line is JSON, but not a JSON-RPC message"
+            } else {
+                "the line is not a JSON-RPC message: `jsonrpc` must be \"2.0\""
+            };
+            BadLine {
+                is_notification: id.is_none() && method.is_some(),
+                id: id.and_then(|id| serde_json::from_value(id).ok()),
+                ..invalid(message)
+            }
+        }
+        Err(error) if !error.is_data() => invalid_json(&error),
+        Ok(None) => invalid("batches are not supported: send each message on its own line"),
+        Err(_) => invalid("the line is JSON, but not a JSON-RPC message"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn explains_bad_lines() {
+        for (line, id, code) in [
+            ("{", None, ErrorCode::PARSE_ERROR),
+            ("nonsense", None, ErrorCode::PARSE_ERROR),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"method":"ping""#,
+                None,
+                ErrorCode::PARSE_ERROR,
+            ),
+            ("1", None, ErrorCode::INVALID_REQUEST),
+            ("[]", None, ErrorCode::INVALID_REQUEST),
+            (
+                r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#,
+                None,
+                ErrorCode::INVALID_REQUEST,
+            ),
+            (
+                r#"["2.0",1,"tools/call",{"name":"a"}]"#,
+                None,
+                ErrorCode::INVALID_REQUEST,
+            ),
+            ("{}", None, ErrorCode::INVALID_REQUEST),
+            (
+                r#"{"jsonrpc":"1.0","id":7,"method":"ping"}"#,
+                Some(7),
+                ErrorCode::INVALID_REQUEST,
+            ),
+            (
+                r#"{"id":7,"method":"ping"}"#,
+                Some(7),
+                ErrorCode::INVALID_REQUEST,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#,
+                None,
+                ErrorCode::INVALID_REQUEST,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":{},"method":"ping"}"#,
+                None,
+                ErrorCode::INVALID_REQUEST,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1.5,"method":"ping"}"#,
+                None,
+                ErrorCode::INVALID_REQUEST,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":7,"method":1}"#,
+                Some(7),
+                ErrorCode::INVALID_REQUEST,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":7,"method":"ping","result":{}}"#,
+                Some(7),
+                ErrorCode::INVALID_REQUEST,
+            ),
+        ] {
+            let bad = parse(line.as_bytes()).unwrap_err();
+            assert_eq!(bad.id, id.map(RequestId::Number), "{line}");
+            assert_eq!(bad.code, code, "{line}");
+            assert!(!bad.is_notification, "{line}");
+        }
+        let notification = br#"{"jsonrpc":"2.0","method":"notifications/initialized","params":7}"#;
+        assert!(parse(notification).unwrap_err().is_notification);
+        let invalid_utf8 = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\"}";
+        assert_eq!(
+            parse(invalid_utf8).unwrap_err().code,
+            ErrorCode::PARSE_ERROR
+        );
+        let deep = "[".repeat(10_000);
+        assert_eq!(
+            parse(deep.as_bytes()).unwrap_err().code,
+            ErrorCode::PARSE_ERROR
+        );
+    }
+
+    #[test]
+    fn refuses_message_with_too_many_values() {
+        let many = format!(
+            r#"{{"jsonrpc":"2.0","id":1,"a":[{}0]}}"#,
+            "0,".repeat(1 << 20)
+        );
+        let bad = parse(many.as_bytes()).unwrap_err();
+        assert_eq!(bad.code, ErrorCode::INVALID_REQUEST);
+        assert!(bad.message.contains("values"));
+    }
+
+    #[test]
+    fn repeats_only_short_ids() {
+        let long = "x".repeat(MAX_LABEL_BYTES);
+        let refused = |line: &str| {
+            let bad = parse(line.as_bytes()).unwrap_err();
+            assert_eq!(bad.code, ErrorCode::INVALID_REQUEST, "{line}");
+            assert!(bad.message.contains("1024"), "{}", bad.message);
+            (bad.is_notification, bad.id)
+        };
+        let by_id = format!(r#"{{"jsonrpc":"2.0","id":"{long}","method":"ping"}}"#);
+        assert_eq!(refused(&by_id), (false, None));
+        let meta = format!(r#""params":{{"name":"a","_meta":{{"progressToken":"{long}"}}}}"#);
+        let by_token = format!(r#"{{"jsonrpc":"2.0","id":7,"method":"tools/call",{meta}}}"#);
+        assert_eq!(refused(&by_token), (false, Some(RequestId::Number(7))));
+        let params = format!(r#""params":{{"progressToken":"{long}","progress":1}}"#);
+        let by_progress =
+            format!(r#"{{"jsonrpc":"2.0","method":"notifications/progress",{params}}}"#);
+        assert_eq!(refused(&by_progress), (true, None));
+        for line in [by_id, by_token, by_progress] {
+            let short = line.replace(&long, &long[..1000]);
+            assert!(parse(short.as_bytes()).is_ok(), "{short}");
+        }
+    }
+
+    #[test]
+    fn parses_messages() {
+        for line in [
+            r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#,
+            "\u{feff}{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"method\":\"ping\"}",
+            r#"{"jsonrpc":"2.0","id":1,"method":"unheard/of","params":{"a":1}}"#,
+            r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
+            r#"{"jsonrpc":"2.0","method":"unheard/of"}"#,
+        ] {
+            assert!(parse(line.as_bytes()).is_ok(), "{line}");
+        }
+    }
+}

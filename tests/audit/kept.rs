@@ -3,12 +3,14 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::time::SystemTime;
 
 use skillhost::internal::chain::{CONTINUED, Link};
 use skillhost_audit::{KeptCheckpoints, Report, verify};
 
 use super::signed_log::{AT_THE_END, SignedLog, record};
 use crate::support::build;
+use crate::support::program::{Program, finish};
 use crate::support::watchdog::wait_until;
 
 impl SignedLog {
@@ -244,4 +246,85 @@ fn checkpoints_that_are_older_than_the_log_count_as_such() {
     let report = log.verify_kept(&["audit.jsonl"], &kept);
     assert!(report.is_proven(), "{report:?}");
     assert_eq!((report.kept, report.missing_before), (2, 4));
+}
+
+#[test]
+fn finds_a_removed_file_that_begins_a_later_chain() {
+    let log = SignedLog::new(AT_THE_END);
+    record(&log.host(), 2);
+    fs::rename(&log.path, log.beside("1")).unwrap();
+    // The time tells which chain is older.
+    let end = SystemTime::now();
+    wait_until("the clock stands still", || {
+        end.elapsed().is_ok_and(|time| time.as_millis() > 1)
+    });
+    // A process that finds no log begins a chain, which goes on in the next file.
+    let host = log.host();
+    record(&host, 2);
+    fs::rename(&log.path, log.beside("2")).unwrap();
+    record(&host, 2);
+    drop(host);
+    let files = ["1", "2", "audit.jsonl"];
+    let kept = files.map(|file| log.checkpoints(file)).concat();
+    let report = log.verify_kept(&files, &kept);
+    assert!(report.is_proven() && report.chains == 2, "{report:?}");
+    for order in [["1", "audit.jsonl"], ["audit.jsonl", "1"]] {
+        let report = log.verify_kept(&order, &kept);
+        assert_eq!(
+            words(&report),
+            ["a new chain begins, and records 0 to 2 are missing before it"]
+        );
+        assert_eq!(report.missing_before, 0);
+    }
+    // The oldest files of a log may go.
+    let report = log.verify_kept(&["2", "audit.jsonl"], &log.checkpoints("2"));
+    assert!(report.is_proven(), "{report:?}");
+    let report = log.verify_kept(&["audit.jsonl"], &log.checkpoints("audit.jsonl"));
+    assert_eq!((report.is_proven(), report.missing_before), (true, 3));
+}
+
+#[test]
+fn torn_checkpoints_do_not_count() {
+    let log = SignedLog::new("checkpoint_records = 1\n");
+    record(&log.host(), 3);
+    let all = log.checkpoints("audit.jsonl");
+    let lines: Vec<&str> = all.split_inclusive('\n').collect();
+    let [first, second, last @ ..] = &lines[..] else {
+        panic!("{all}");
+    };
+    let met = lines.len() as u64 - 1;
+    for end in (1..second.len() - 1).step_by(7) {
+        let (torn, last) = (&second[..end], last.concat());
+        // The reader was killed: at the end, or another one appended to the same line.
+        for kept in [
+            format!("{first}{last}{torn}"),
+            format!("{first}{torn}{last}"),
+        ] {
+            let report = log.verify_kept(&["audit.jsonl"], &kept);
+            assert!(report.is_proven(), "{end}: {report:?}");
+            assert_eq!(
+                (report.kept, report.torn_checkpoint_bytes),
+                (met, end as u64)
+            );
+        }
+    }
+    // A checkpoint that only lacks its line feed is one.
+    let report = log.verify_kept(&["audit.jsonl"], all.trim_end());
+    assert_eq!((report.kept, report.torn_checkpoint_bytes), (met + 1, 0));
+    // The command line says so.
+    fs::write(log.beside("public"), log.public.to_pem().unwrap()).unwrap();
+    fs::write(log.beside("torn"), format!("{all}{}", &first[..40])).unwrap();
+    let mut command = Program::new().command(&[
+        "audit",
+        "verify",
+        "audit.jsonl",
+        "--key",
+        "public",
+        "--checkpoints",
+        "torn",
+    ]);
+    command.current_dir(log.folder.path());
+    let run = finish(command, "");
+    let said = "40 bytes of torn checkpoints in the file of `--checkpoints` do not count";
+    assert!(run.code == 0 && run.stdout.contains(said), "{run:?}");
 }

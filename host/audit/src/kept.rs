@@ -6,7 +6,7 @@ use std::io::BufReader;
 use std::path::Path;
 
 use anyhow::{Context as _, bail, ensure};
-use skillhost::internal::chain::{Link, NAME, Signed};
+use skillhost::internal::chain::{Link, NAME, START, Signed, begins, is_torn};
 use skillhost::internal::hex;
 use skillhost::named_file;
 
@@ -19,7 +19,11 @@ const MOST_KEPT: usize = 1_000_000;
 
 /// Checkpoints that were kept elsewhere than in the log.
 #[derive(Debug, Clone, Default)]
-pub struct KeptCheckpoints(BTreeMap<[u8; NAME], KeptChain>);
+pub struct KeptCheckpoints {
+    chains: BTreeMap<[u8; NAME], KeptChain>,
+    /// The bytes of torn checkpoints in the file.
+    torn_bytes: u64,
+}
 
 /// The checkpoints of one chain, and what of the chain is in the log.
 #[derive(Debug, Clone, Default)]
@@ -60,6 +64,12 @@ impl KeptCheckpoints {
                 cannot()
             );
             let (Piece::Line(line) | Piece::Part(line, _)) = piece;
+            let torn = torn_length(line);
+            kept.torn_bytes += torn as u64;
+            if torn > 0 && torn == line.len() {
+                continue;
+            }
+            let line = &line[torn..];
             let added = kept.add(line, keys);
             added
                 .with_context(|| format!("line {number}"))
@@ -81,7 +91,7 @@ impl KeptCheckpoints {
         let Link {
             chain, previous, ..
         } = signed.link.after(line);
-        let kept = self.0.entry(chain).or_default();
+        let kept = self.chains.entry(chain).or_default();
         kept.last = kept.last.max(signed.link.sequence);
         let with_number = kept.unmet.entry(signed.link.sequence).or_default();
         if !with_number.contains(&previous) {
@@ -90,20 +100,27 @@ impl KeptCheckpoints {
         Ok(())
     }
 
+    /// Returns the bytes of torn checkpoints, which the file has beside whole ones.
+    pub(crate) fn torn_bytes(&self) -> u64 {
+        self.torn_bytes
+    }
+
     /// Returns whether a checkpoint of a chain was kept.
     pub(crate) fn has(&self, chain: &[u8; NAME]) -> bool {
-        self.0.contains_key(chain)
+        self.chains.contains_key(chain)
     }
 
     /// Returns whether a record of a chain was met that has kept checkpoints.
     pub(crate) fn has_met(&self, chain: &[u8; NAME]) -> bool {
-        self.0.get(chain).is_some_and(|kept| kept.found.is_some())
+        self.chains
+            .get(chain)
+            .is_some_and(|kept| kept.found.is_some())
     }
 
     /// Takes a record with this number, by the link after it. Returns what was kept with
     /// the number. None if nothing was.
     pub(crate) fn meet(&mut self, sequence: u64, after: &Link) -> Option<KeptMatch> {
-        let kept = self.0.get_mut(&after.chain)?;
+        let kept = self.chains.get_mut(&after.chain)?;
         let (first, last) = kept.found.get_or_insert((sequence, sequence));
         (*first, *last) = (sequence.min(*first), sequence.max(*last));
         let digests = kept.unmet.remove(&sequence)?;
@@ -115,7 +132,7 @@ impl KeptCheckpoints {
 
     /// Takes note of a checkpoint in the log whose signature is right.
     pub(crate) fn prove(&mut self, chain: &[u8; NAME]) {
-        if let Some(kept) = self.0.get_mut(chain) {
+        if let Some(kept) = self.chains.get_mut(chain) {
             kept.is_proven = true;
         }
     }
@@ -129,7 +146,7 @@ impl KeptCheckpoints {
         is_other_proven: bool,
         mut each: impl FnMut(u64, String),
     ) {
-        for (chain, kept) in self.0 {
+        for (chain, kept) in self.chains {
             let KeptChain { last: newest, .. } = kept;
             let Some((first, last)) = kept.found else {
                 let which = if is_empty { "the" } else { "another" };
@@ -157,5 +174,24 @@ impl KeptCheckpoints {
                 each(newest, words);
             }
         }
+    }
+}
+
+/// Returns the length of the torn checkpoints that a line begins with. A reader that is
+/// killed leaves one, and the next reader appends to its line.
+fn torn_length(line: &[u8]) -> usize {
+    let starts = line.windows(START.len()).enumerate().skip(1);
+    let starts = starts.filter(|(_, bytes)| begins(bytes, START));
+    let mut last = 0;
+    for (start, _) in starts {
+        if !is_torn(&line[last..start]) {
+            return 0;
+        }
+        last = start;
+    }
+    if is_torn(&line[last..]) {
+        line.len()
+    } else {
+        last
     }
 }

@@ -39,6 +39,9 @@ pub struct Report {
     pub unchained: u64,
     /// The bytes of torn records at the ends of files. Nothing is known of them.
     pub torn_bytes: u64,
+    /// The bytes of torn checkpoints in the file of those that were kept elsewhere. Its
+    /// writer was killed meanwhile: the rest counts.
+    pub torn_checkpoint_bytes: u64,
     /// The problems, the first hundred.
     pub problems: Vec<Problem>,
     /// The number of further problems.

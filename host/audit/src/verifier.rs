@@ -234,6 +234,7 @@ impl Verifier {
     pub fn finish(mut self) -> Report {
         self.end_file();
         let kept = std::mem::take(&mut self.kept);
+        self.report.torn_checkpoint_bytes = kept.torn_bytes();
         let (is_empty, is_proven) = (self.next.is_none(), self.report.proven.is_some());
         kept.report_unmet(is_empty, is_proven, |sequence, problem| {
             self.add(Some(sequence), problem);
@@ -251,7 +252,8 @@ impl Verifier {
         let sequence = link.sequence;
         let begins = link == Link::FIRST || event.is_some_and(|event| event.outcome == CONTINUED);
         let Some(next) = self.next else {
-            self.begin_chain(sequence);
+            self.begin_chain();
+            self.report.missing_before += sequence;
             let problem =
                 || format!("the log begins with record {sequence}: its beginning is missing");
             return (Place::Begins, (!begins).then(problem));
@@ -262,8 +264,13 @@ impl Verifier {
         // Nothing ties a chain to another one but that both are known elsewhere.
         let is_kept = self.kept.has(&next.chain) && self.kept.has(chain);
         if begins && is_kept && !self.kept.has_met(chain) {
-            self.begin_chain(sequence);
-            return (Place::Begins, None);
+            self.begin_chain();
+            // Old files are removed from the beginning of a log, and not between two others.
+            let problem = (link != Link::FIRST).then(|| {
+                let missing = missing(0, sequence);
+                format!("a new chain begins, and {missing} before it")
+            });
+            return (Place::Begins, problem);
         }
         let begins_file = !self.has_chain && begins;
         let is_other = *chain != next.chain;
@@ -282,11 +289,8 @@ impl Verifier {
         } else if sequence == next.sequence {
             let problem = "it does not follow the record before it: one of the two was changed";
             (Place::Broken, problem.to_owned())
-        } else if let Some(missing) = sequence.checked_sub(next.sequence) {
-            let missing = match missing {
-                1 => format!("record {} is missing", next.sequence),
-                _ => format!("records {} to {} are missing", next.sequence, sequence - 1),
-            };
+        } else if sequence > next.sequence {
+            let missing = missing(next.sequence, sequence);
             // The files between may only not be given.
             let place = if begins_file {
                 Place::Begins
@@ -301,9 +305,8 @@ impl Verifier {
         (place, Some(problem))
     }
 
-    fn begin_chain(&mut self, first: u64) {
+    fn begin_chain(&mut self) {
         self.report.chains += 1;
-        self.report.missing_before += first;
         self.unproven_before = self.report.unproven;
         self.before_checkpoint = Some(0);
     }
@@ -430,5 +433,13 @@ impl Verifier {
             true => self.report.problems.push(problem),
             false => self.report.problems_left_out += 1,
         }
+    }
+}
+
+/// Says which records are missing: those from `first` on that are before `next`.
+fn missing(first: u64, next: u64) -> String {
+    match next.saturating_sub(first) {
+        1 => format!("record {first} is missing"),
+        _ => format!("records {first} to {} are missing", next.saturating_sub(1)),
     }
 }

@@ -83,6 +83,12 @@ fn lines(report: &Report) -> Vec<Line> {
         let kept = count(report.kept, "checkpoint");
         lines.push(format_line!("{kept} that were kept are in the log"));
     }
+    if report.torn_checkpoint_bytes > 0 {
+        lines.push(format_line!(
+            "{} bytes of torn checkpoints in the file of `--checkpoints` do not count",
+            report.torn_checkpoint_bytes
+        ));
+    }
     if report.vouched_bytes > 0 {
         lines.push(format_line!(
             "{} bytes are torn or from a version without a chain, and as they were then",

@@ -1,14 +1,20 @@
 //! When a log has a checkpoint.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use serde_json::json;
+use skillhost::{AuditMode, CheckpointSigner, Host};
+use skillhost_audit::LogSigner;
+use tokio::runtime::Runtime;
 
 use super::signed_log::{AT_THE_END, SignedLog, record};
 use super::{put_at_descriptor, replace_descriptor};
-use crate::support::block_on;
+use crate::support::watchdog::wait_until;
+use crate::support::{block_on, build};
 
 #[test]
 fn a_checkpoint_comes_after_so_many_records_and_at_the_end() {
@@ -66,4 +72,58 @@ fn a_checkpoint_that_a_full_disk_had_no_room_for_comes_later() {
     assert_eq!(log.verify(&["audit.jsonl"]).checkpoints, 1);
     drop(host);
     log.prove(&["audit.jsonl"], 2);
+}
+
+/// A signer that counts its signatures.
+struct CountingSigner(Arc<LogSigner>, AtomicUsize);
+
+impl CheckpointSigner for CountingSigner {
+    fn key_id(&self) -> &str {
+        self.0.key_id()
+    }
+
+    fn sign(&self, message: &[u8]) -> [u8; 64] {
+        self.1.fetch_add(1, Ordering::SeqCst);
+        self.0.sign(message)
+    }
+
+    fn digest_key(&self) -> [u8; 32] {
+        self.0.digest_key()
+    }
+
+    fn records(&self) -> u64 {
+        self.0.records()
+    }
+
+    fn time(&self) -> Duration {
+        self.0.time()
+    }
+
+    fn publish(&self, checkpoint: &[u8]) {
+        self.0.publish(checkpoint);
+    }
+}
+
+#[test]
+fn retries_a_failed_checkpoint_while_the_host_is_idle() {
+    let log = SignedLog::new("checkpoint_time = \"100ms\"\n");
+    let signer = Arc::new(CountingSigner(log.signer(), AtomicUsize::new(0)));
+    let builder = Host::builder().without_embedded_tools();
+    let builder = builder.audit(&log.path, AuditMode::Required);
+    let host = build(builder.audit_signer(Arc::clone(&signer) as _));
+    let runtime = Runtime::new().unwrap();
+    let error = runtime.block_on(host.call("none", json!({})));
+    error.unwrap_err();
+    // The log's file is replaced under its descriptor by one that is full.
+    let number = replace_descriptor(&log.path, Path::new("/dev/full"));
+    let signatures = || signer.1.load(Ordering::SeqCst);
+    let before = signatures();
+    // A checkpoint takes two, with that of the record that continues the chain.
+    wait_until("the checkpoint is not retried", || {
+        signatures() > before + 4
+    });
+    put_at_descriptor(number, &log.path);
+    wait_until("there is no checkpoint", || {
+        log.verify(&["audit.jsonl"]).unproven == 0
+    });
 }

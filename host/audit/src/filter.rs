@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 use serde::Deserialize;
 use skillhost::CallOutcome;
-use skillhost::internal::chain::{CHECKPOINT, CONTINUED, TORN};
+use skillhost::internal::chain::{CHECKPOINT, CONTINUED, TORN, format_time};
 
 use crate::files;
 use crate::kept::KeptCheckpoints;
@@ -56,16 +56,14 @@ impl FromStr for Moment {
         let time = humantime::parse_rfc3339_weak(text).ok();
         let before = || {
             let before = humantime::parse_duration(text).ok()?;
-            // No record is older than the epoch.
-            let time = SystemTime::now().checked_sub(before)?;
-            Some(time.max(SystemTime::UNIX_EPOCH))
+            SystemTime::now().checked_sub(before)
         };
         let time = time.or_else(before);
         let time = time.ok_or(
             "expected a time in UTC such as 2026-11-23T08:00:00Z, or how long ago it was, such \
              as 2h",
         )?;
-        Ok(Self(humantime::format_rfc3339_millis(time).to_string()))
+        Ok(Self(format_time(time)))
     }
 }
 
@@ -94,6 +92,9 @@ pub struct CallRecord<'a> {
     /// The path as the caller gave it.
     #[serde(borrow)]
     pub path: Option<Cow<'a, str>>,
+    /// The names of the fields whose values were cut.
+    #[serde(borrow, default)]
+    pub truncated: Vec<Cow<'a, str>>,
     /// The outcome.
     #[serde(borrow)]
     pub outcome: Cow<'a, str>,

@@ -9,6 +9,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 
 use serde_json::Value;
 use skillhost::Line;
+use skillhost::internal::write_stderr_line;
 use skillhost::line::{self, is_hidden};
 use unicode_width::UnicodeWidthChar as _;
 
@@ -43,7 +44,7 @@ pub fn complain(message: impl Display) {
 
 /// Prints a line on stderr.
 pub fn say(line: &Line) {
-    let _ = writeln!(io::stderr(), "{line}");
+    let _ = write_stderr_line(format!("{line}\n").as_bytes());
 }
 
 /// Replaces the line of progress on stderr, which must be
@@ -53,8 +54,23 @@ pub fn show_progress(line: &Line) {
 }
 
 /// Returns the stream that the log goes to. `log.rs` makes its lines.
-pub fn log() -> io::Stderr {
-    io::stderr()
+pub fn log() -> LogStream {
+    LogStream
+}
+
+/// Stderr, to which each write is a line. Guards against: a reader that does not read, and
+/// stops the program.
+pub struct LogStream;
+
+impl io::Write for LogStream {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        write_stderr_line(line)?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Checks that stderr is a terminal.

@@ -16,6 +16,7 @@ use wasmtime::component::{Component, InstancePre};
 
 use crate::engine::{CallQuota, CallSlot, EpochEngine};
 use crate::granted_skills::GrantedSkills;
+use crate::tool::audit::MemoryMeter;
 use crate::tool::grant::{FolderAccess, Terms};
 use crate::tool::limits::Limits;
 use crate::tool::{CallError, CallTrace, Stop};
@@ -62,6 +63,8 @@ pub struct SandboxCall<'a> {
     pub scripts: Option<ScriptGate>,
     /// True if it leaves a trace when it fails.
     pub is_traced: bool,
+    /// Shows the memory that the call has.
+    pub memory: MemoryMeter,
     /// Its slot. The time of the call starts when it has one.
     pub slot: &'a CallSlot,
 }
@@ -224,6 +227,7 @@ impl Sandbox {
         );
         imports.scripts = call.scripts;
         imports.is_traced = call.is_traced;
+        imports.measure_memory(call.memory);
         let component = match view {
             FolderAccess::ReadOnly => Ok(&self.component),
             FolderAccess::CopyOnWrite => imports

@@ -104,8 +104,12 @@ fn shown(record: &CallRecord<'_>) -> Line {
         .as_deref()
         .map(|reason| format!(" ({reason})"));
     let took = record.duration_us.unwrap_or_default();
+    let truncated = match &record.truncated[..] {
+        [] => String::new(),
+        fields => format!(" (truncated: {})", fields.join(", ")),
+    };
     format_line!(
-        "{}{} {} {} {} {} {}{} {}.{:03} ms",
+        "{}{} {} {} {} {} {}{} {}.{:03} ms{truncated}",
         if record.is_chained { "" } else { "unchained " },
         record.time,
         name(who),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::CallQuota;
 use crate::tool::Stop;
+use crate::tool::audit::MemoryMeter;
 
 /// The memory that a call has, against its own limit and the quota that calls share.
 /// It returns to the quota on drop.
@@ -12,6 +13,8 @@ pub(crate) struct CallMemory {
     bytes: usize,
     limit: usize,
     quota: Arc<CallQuota>,
+    /// Tells the call's record, also if the call is dropped while it runs.
+    meter: MemoryMeter,
 }
 
 impl CallMemory {
@@ -21,7 +24,14 @@ impl CallMemory {
             bytes: 0,
             limit,
             quota: Arc::clone(quota),
+            meter: MemoryMeter::default(),
         }
+    }
+
+    /// Sets the meter that shows the bytes from now on.
+    pub(crate) fn measure(&mut self, meter: MemoryMeter) {
+        self.meter = meter;
+        self.meter.set(self.bytes);
     }
 
     /// Takes more memory, or says which limit it met.
@@ -34,6 +44,7 @@ impl CallMemory {
             return Err(Stop::HostMemory);
         }
         self.bytes = bytes;
+        self.meter.set(bytes);
         Ok(())
     }
 

@@ -35,7 +35,7 @@ struct ScriptRun {
 /// A script as a record shows it.
 #[derive(Debug, PartialEq, Eq, serde::Serialize)]
 pub(crate) struct ScriptRecord {
-    script: String,
+    pub(crate) script: String,
     /// SHA-256 of its bytes.
     script_sha256: String,
     /// SHA-256 over what `sha256sum` prints for the modules, sorted by path.
@@ -105,9 +105,9 @@ impl ScriptLog {
         add(&mut run.written, sha256_hex(bytes))
     }
 
-    /// Returns what the record shows, if a script was started, with so many characters
-    /// of its path. The exit code counts only if the call ended in an answer.
-    pub(crate) fn record(&self, longest: usize, is_answered: bool) -> Option<ScriptRecord> {
+    /// Returns what the record shows, if a script was started. The exit code counts only if
+    /// the call ended in an answer.
+    pub(crate) fn record(&self, is_answered: bool) -> Option<ScriptRecord> {
         let run = self.lock();
         let run = run.as_ref()?;
         let mut listing = Vec::new();
@@ -116,7 +116,7 @@ impl ScriptLog {
         }
         let written: String = run.written.iter().map(|it| format!("{it}\n")).collect();
         Some(ScriptRecord {
-            script: run.path.chars().take(longest).collect(),
+            script: run.path.clone(),
             script_sha256: run.digest.clone(),
             modules_sha256: (!listing.is_empty()).then(|| sha256_hex(&listing)),
             written_code_sha256: (!written.is_empty()).then(|| sha256_hex(written.as_bytes())),

@@ -4,6 +4,8 @@
 //!
 //! The writer and the verifier, which is the crate `skillhost-audit`, share this.
 
+use std::time::{Duration, SystemTime};
+
 use serde::de::IgnoredAny;
 use sha2::{Digest as _, Sha256};
 
@@ -19,6 +21,9 @@ pub const CHECKPOINT: &str = "checkpoint";
 
 /// The beginning of every record; `0` stands for any digit.
 pub const START: &[u8] = b"{\"time\":\"0000-00-00T00:00:00.000Z\",\"id\":";
+
+/// Milliseconds from 1970 to the end of the year 9999, the last that a record can name.
+const MAX_TIME_MILLIS: u64 = 253_402_300_799_999;
 
 /// Bytes of an Ed25519 signature.
 pub const SIGNATURE: usize = 64;
@@ -169,6 +174,16 @@ pub fn is_torn(line: &[u8]) -> bool {
     begins(line, START) && ends_early() && others.all(|bytes| bytes != BEFORE_TIME)
 }
 
+/// Formats a time as records have it: in UTC, with milliseconds.
+///
+/// A time before 1970 or after 9999 becomes the first or the last of these years. A wrong
+/// clock must not stop the host.
+pub fn format_time(time: SystemTime) -> String {
+    let last = SystemTime::UNIX_EPOCH + Duration::from_millis(MAX_TIME_MILLIS);
+    let time = time.clamp(SystemTime::UNIX_EPOCH, last);
+    humantime::format_rfc3339_millis(time).to_string()
+}
+
 /// Reads bytes in hex, in lower case alone: a value has one spelling.
 pub fn from_hex<const N: usize>(text: &[u8]) -> Option<[u8; N]> {
     let digit = |byte: u8| match byte {
@@ -241,6 +256,25 @@ mod tests {
             b"{\"tool\":\"read_skill\",",
         ] {
             assert!(!is_torn(other), "{}", String::from_utf8_lossy(other));
+        }
+    }
+
+    #[test]
+    fn formats_times_of_any_clock() {
+        let epoch = SystemTime::UNIX_EPOCH;
+        let year = Duration::from_secs(365 * 24 * 3600);
+        for (time, expected) in [
+            (epoch - year * 100, "1970-01-01T00:00:00.000Z"),
+            (
+                epoch + Duration::from_millis(1_234),
+                "1970-01-01T00:00:01.234Z",
+            ),
+            (epoch + year * 8_000, "9964-09-09T00:00:00.000Z"),
+            (epoch + year * 9_000, "9999-12-31T23:59:59.999Z"),
+        ] {
+            let formatted = format_time(time);
+            assert_eq!(formatted, expected);
+            assert!(begins(formatted.as_bytes(), &START[9..33]));
         }
     }
 

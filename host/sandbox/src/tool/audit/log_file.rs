@@ -24,12 +24,9 @@ use super::chain::{CONTINUED, Link, Signed, TORN};
 use super::checkpoint::CheckpointSigner;
 use super::end::{self, FileEnd, LastRecord, LogEnd};
 use super::record::{EventRecord, to_json};
+use super::wait_limit::WaitLimit;
 use skillhost_skills::trust::Trust;
 use skillhost_skills::{delegate, named_file};
-
-/// The longest wait for another process that writes to the log. Guards against: one
-/// that was stopped in between.
-const LOCK_TIME: Duration = Duration::from_secs(2);
 
 /// The pause between looks at a lock.
 const LOCK_PAUSE: Duration = Duration::from_micros(200);
@@ -50,6 +47,8 @@ pub(super) struct LogFile {
     name: OsString,
     trust: Trust,
     signer: Option<Signer>,
+    /// The longest wait for another process that writes to the log.
+    wait: WaitLimit,
     file: File,
     /// Device and inode, to notice that another file has the name.
     identity: (u64, u64),
@@ -84,7 +83,12 @@ impl LogFile {
     /// Opens a log for appending. Reads its end, so that the next record goes on with its
     /// chain, and closes a record that is torn. Signs what is there, before this process
     /// adds to it.
-    pub(super) fn open(path: &Path, trust: &Trust, signer: Option<Signer>) -> anyhow::Result<Self> {
+    pub(super) fn open(
+        path: &Path,
+        trust: &Trust,
+        signer: Option<Signer>,
+        wait: WaitLimit,
+    ) -> anyhow::Result<Self> {
         let (folder, name) = open_folder(path, trust)?;
         let (file, identity) = open_file(&folder, name, trust)?;
         let mut log = Self {
@@ -92,6 +96,7 @@ impl LogFile {
             name: name.to_owned(),
             trust: trust.clone(),
             signer,
+            wait,
             file,
             identity,
             size: UNKNOWN,
@@ -175,7 +180,7 @@ impl LogFile {
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<T, E>,
     ) -> Result<T, E> {
-        lock(&self.file, LOCK_TIME)?;
+        lock(&self.file, &mut self.wait)?;
         let done = work(self);
         // The file may be another one now, which is locked as well. The lock of the one
         // before it ended when that was closed.
@@ -211,7 +216,7 @@ impl LogFile {
             let why = format!("the log was renamed, and the new one cannot be used: {error:#}");
             io::Error::other(why)
         })?;
-        lock(&file, LOCK_TIME)?;
+        lock(&file, &mut self.wait)?;
         let size = file.metadata()?.len();
         if end::kind(&file, size)? == LogEnd::Foreign {
             let why = "the log was replaced by a file that is no audit log";
@@ -360,6 +365,7 @@ impl LogFile {
     fn write(&mut self, batch: Batch) -> io::Result<()> {
         self.size = UNKNOWN;
         self.file.write_all(&batch.bytes)?;
+        self.wait.restore();
         self.size = batch.at + batch.bytes.len() as u64;
         (self.next, self.last) = (batch.next, batch.last);
         if let (Some(signer), Some(line)) = (&self.signer, batch.checkpoint) {
@@ -378,6 +384,16 @@ impl Signer {
     pub(super) fn new(signer: Arc<dyn CheckpointSigner>, process: &Arc<str>) -> Self {
         let process = Arc::clone(process);
         Self { signer, process }
+    }
+
+    /// Returns the number of records after which there is a checkpoint.
+    pub(super) fn records(&self) -> u64 {
+        self.signer.records()
+    }
+
+    /// Returns the longest time from a record to a checkpoint.
+    pub(super) fn time(&self) -> Duration {
+        self.signer.time()
     }
 
     /// Returns whether a line is a checkpoint of this key.
@@ -424,8 +440,12 @@ impl Batch {
     }
 }
 
-/// Takes the lock of a file, once no other process has it. Waits no longer than a time.
-fn lock(file: &File, time: Duration) -> io::Result<()> {
+/// Takes the lock of a file. Waits for another process that has it, up to a limit.
+fn lock(file: &File, wait: &mut WaitLimit) -> io::Result<()> {
+    wait.observe(lock_within(file, wait.time()))
+}
+
+fn lock_within(file: &File, time: Duration) -> io::Result<()> {
     let start = Instant::now();
     loop {
         match flock(file, FlockOperation::NonBlockingLockExclusive) {
@@ -514,7 +534,13 @@ mod tests {
     #[test]
     fn a_program_that_is_started_gets_no_file_of_the_log() {
         let folder = tempfile::tempdir().unwrap();
-        let log = LogFile::open(&folder.path().join("log"), &Trust::new(), None).unwrap();
+        let log = LogFile::open(
+            &folder.path().join("log"),
+            &Trust::new(),
+            None,
+            WaitLimit::new(),
+        )
+        .unwrap();
         for descriptor in [log.folder.as_fd(), log.file.as_fd()] {
             let flags = fcntl_getfd(descriptor).unwrap();
             assert!(flags.contains(FdFlags::CLOEXEC));
@@ -530,13 +556,13 @@ mod tests {
         let open = || File::create(folder.path().join("log")).unwrap();
         let (own, other) = (open(), open());
         let time = Duration::from_millis(20);
-        lock(&other, time).unwrap();
+        lock_within(&other, time).unwrap();
         let start = Instant::now();
-        let error = lock(&own, time).unwrap_err();
+        let error = lock_within(&own, time).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         assert!(start.elapsed() >= time);
         std::thread::scope(|threads| {
-            threads.spawn(|| lock(&own, Duration::from_secs(5)).unwrap());
+            threads.spawn(|| lock_within(&own, Duration::from_secs(5)).unwrap());
             drop(other);
         });
     }

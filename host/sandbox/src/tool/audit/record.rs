@@ -1,13 +1,13 @@
 //! A record of the audit log: its fields, and its line of JSON. What is asked of a call
 //! stands in it, bounded and escaped; what was read does not.
 
-use std::io;
 use std::time::SystemTime;
+use std::{fmt, io};
 
 use serde::Serialize;
 use serde_json::ser::Formatter;
 
-use super::chain::CHECKPOINT;
+use super::chain::{CHECKPOINT, format_time};
 use super::digest::KeyedDigest;
 use crate::tool::Caller;
 use crate::tool::script::ScriptRecord;
@@ -15,7 +15,7 @@ use skillhost_skills::text::digest::hex;
 
 /// The longest value that a record carries, in characters. Guards against: a caller
 /// that fills the disk with names.
-pub(super) const LONGEST: usize = 1024;
+const MAX_CHARACTERS: usize = 1024;
 
 /// The record of one call.
 #[derive(Serialize, Default)]
@@ -39,9 +39,12 @@ pub(super) struct Record {
     tool: String,
     /// SHA-256 of the component.
     pub(super) component: Option<String>,
-    pub(super) skill: Option<String>,
+    skill: Option<String>,
     /// The path as the caller gave it.
-    pub(super) path: Option<String>,
+    path: Option<String>,
+    /// The names of the fields whose values are too long and were cut.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    truncated: Vec<&'static str>,
     /// `output`, `failed`, `refused`, `stopped` or `cancelled`.
     pub(super) outcome: &'static str,
     /// The kind of failure, refusal or stop.
@@ -60,7 +63,7 @@ pub(super) struct Record {
     pub(super) answer_hmac: Option<KeyedDigest>,
     /// The script, for a call that started one.
     #[serde(flatten)]
-    pub(super) script: Option<ScriptRecord>,
+    script: Option<ScriptRecord>,
     /// The files that the call made or changed in a copy-on-write view, and their
     /// bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -81,16 +84,54 @@ impl Record {
 
     /// Creates the record of a call that begins.
     pub(super) fn begin(outcome: &'static str, caller: &Caller, call: String, tool: &str) -> Self {
-        Self {
-            id: caller.id.as_deref().map(truncate),
+        let mut record = Self {
             call: Some(call),
-            client: caller.client.as_deref().map(truncate),
             peer: caller.peer.map(|peer| peer.to_string()),
             transport: Some(caller.transport.name()),
             trace: caller.trace.map(|trace| trace.to_string()),
-            tool: truncate(tool),
             ..Self::new(outcome)
+        };
+        record.id = record.bounded("id", caller.id.as_deref());
+        record.client = record.bounded("client", caller.client.as_deref());
+        record.tool = record.bounded("tool", Some(tool)).unwrap_or_default();
+        record
+    }
+
+    /// Sets the skill.
+    pub(super) fn set_skill(&mut self, skill: Option<&str>) {
+        self.skill = self.bounded("skill", skill);
+    }
+
+    /// Sets the path.
+    pub(super) fn set_path(&mut self, path: Option<&str>) {
+        self.path = self.bounded("path", path);
+    }
+
+    /// Sets the script.
+    pub(super) fn set_script(&mut self, mut script: ScriptRecord) {
+        let path = self.bounded("script", Some(&script.script));
+        script.script = path.unwrap_or_default();
+        self.script = Some(script);
+    }
+
+    /// Returns the beginning of a field's value, and notes if the value is longer.
+    fn bounded(&mut self, field: &'static str, value: Option<&str>) -> Option<String> {
+        self.truncated.retain(|other| *other != field);
+        let value = value?;
+        let end = value.char_indices().nth(MAX_CHARACTERS).map(|(end, _)| end);
+        if end.is_some() {
+            self.truncated.push(field);
         }
+        Some(value[..end.unwrap_or(value.len())].to_owned())
+    }
+}
+
+impl fmt::Display for Record {
+    /// Names the call for the host's log.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { tool, outcome, .. } = self;
+        let call = self.call.as_deref().unwrap_or_default();
+        write!(f, "call `{call}` of `{tool}` ({outcome})")
     }
 }
 
@@ -161,11 +202,7 @@ pub(super) fn to_json(record: &impl Serialize) -> io::Result<Vec<u8>> {
 }
 
 fn now() -> String {
-    humantime::format_rfc3339_millis(SystemTime::now()).to_string()
-}
-
-pub(super) fn truncate(value: &str) -> String {
-    value.chars().take(LONGEST).collect()
+    format_time(SystemTime::now())
 }
 
 /// Formats JSON with everything but printable ASCII escaped: no record can move a

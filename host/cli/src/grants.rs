@@ -25,7 +25,7 @@ pub(crate) struct GrantsCommand {
 impl GrantsCommand {
     pub(crate) async fn execute(mut self, before: CommonOptions) -> anyhow::Result<Exit> {
         let options = before.and(std::mem::take(&mut self.options));
-        let mut grants = options.host_for_one_call().await?.grants();
+        let mut grants = options.host_without_calls().await?.grants();
         let is_there = |tool: &&String| grants.iter().any(|grant| grant.tool == **tool);
         if let Some(unknown) = self.named.iter().find(|tool| !is_there(tool)) {
             let names: Vec<&str> = grants.iter().map(|grant| &*grant.tool).collect();

@@ -58,9 +58,7 @@ impl WarmCommand {
                  to one"
             );
         }
-        // No call runs, so there is nothing to record or to reserve.
-        (config.audit_file, config.audit_place) = (None, None);
-        config.load.calls = 1;
+        options::forbid_calls(&mut config);
         let builder = options.builder(&config)?;
         let (builder, _) = wall::raise(&self.wall, &options, &config, Needs::default(), builder)?;
         Ok(ReadyWarm { builder })

@@ -285,9 +285,11 @@ impl CommonOptions {
         self.host_of(&self.configured()?).await
     }
 
-    /// Builds a host for at most one call: it reserves nothing for more.
-    pub async fn host_for_one_call(&self) -> anyhow::Result<Host> {
-        self.host_of_one_call(&mut self.configured()?).await
+    /// Builds a host that no call runs on.
+    pub async fn host_without_calls(&self) -> anyhow::Result<Host> {
+        let mut config = self.configured()?;
+        forbid_calls(&mut config);
+        self.host_of(&config).await
     }
 
     /// Builds a host for at most one call, by a configuration.
@@ -344,6 +346,13 @@ impl CommonOptions {
             }
         }
     }
+}
+
+/// Adapts a configuration to a host that no call runs on: it reserves nothing for calls,
+/// and leaves the audit log as it is.
+pub fn forbid_calls(config: &mut Config) {
+    (config.audit_file, config.audit_place) = (None, None);
+    config.load.calls = 1;
 }
 
 /// Opens the catalog of a configuration, without loading any tool.

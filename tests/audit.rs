@@ -2,11 +2,13 @@
 //! without a record.
 
 mod adopted;
+mod best_effort;
 mod chain;
 mod checkpoints;
 mod kept;
 mod program;
 mod signed_log;
+mod stderr;
 mod unproven;
 
 use std::fs;
@@ -23,6 +25,7 @@ use skillhost_server::HttpOptions;
 use crate::support::folders::Folders;
 use crate::support::http::{Client, Request, TestServer};
 use crate::support::program::Program;
+use crate::support::session::Session;
 use crate::support::{block_on, build, builder, builder_with_guests, call};
 
 /// The header of a trace.
@@ -114,6 +117,84 @@ fn every_call_leaves_one_record() {
         (&given_up["outcome"], &given_up["skill"]),
         (&json!("cancelled"), &json!("a"))
     );
+    assert!(given_up["memory"].as_u64().unwrap() > 0, "{given_up}");
+}
+
+/// The name that a record has of a call, and the reason why the call was refused.
+type Refusal<'a> = (&'a str, &'a str);
+
+/// Returns parameters of `tools/call` that are no call, and what their record says.
+fn malformed_calls() -> Vec<(Value, Refusal<'static>)> {
+    vec![
+        (
+            json!({"name": "read_skill", "arguments": [1]}),
+            ("read_skill", "arguments"),
+        ),
+        (
+            json!({"name": "read_skill", "arguments": "a"}),
+            ("read_skill", "arguments"),
+        ),
+        (
+            json!({"name": "none", "arguments": 7}),
+            ("none", "unknown-tool"),
+        ),
+        (json!({"name": 7, "arguments": {}}), ("", "unknown-tool")),
+        (json!({"arguments": {}}), ("", "unknown-tool")),
+    ]
+}
+
+#[track_caller]
+fn assert_refused(record: &Value, transport: &str, (tool, reason): Refusal<'_>) {
+    let found = ["transport", "tool", "outcome", "reason"].map(|field| &record[field]);
+    let expected = [transport, tool, "refused", reason];
+    assert_eq!(found, expected.map(|text| json!(text)).each_ref());
+    assert_eq!(record.get("arguments_hmac"), None);
+}
+
+#[test]
+fn records_malformed_calls_over_stdio() {
+    let folders = Folders::new();
+    folders.write("a/SKILL.md", "# A\n");
+    let builder = builder().skills(&folders.root);
+    let mut session = Session::open(builder.audit(log(&folders), AuditMode::Required));
+    for (params, _) in malformed_calls() {
+        let (code, _) = session.error("tools/call", params);
+        assert_eq!(code, -32602);
+    }
+    let long = json!({"name": "x".repeat(5_000), "arguments": 1});
+    session.error("tools/call", long);
+    let records = records(&log(&folders));
+    let (last, first) = records.split_last().unwrap();
+    assert_eq!(first.len(), malformed_calls().len());
+    for (record, (_, refusal)) in first.iter().zip(malformed_calls()) {
+        assert_refused(record, "stdio", refusal);
+    }
+    assert_refused(last, "stdio", (&"x".repeat(1_024), "unknown-tool"));
+    assert_eq!(last["truncated"], json!(["tool"]));
+    // Without a record there is only an error that says so.
+    replace_descriptor(&log(&folders), Path::new("/dev/full"));
+    let (_, message) = session.error("tools/call", json!({"name": "read_skill", "arguments": 1}));
+    assert!(message.contains("could not be recorded"), "{message}");
+}
+
+#[test]
+fn records_malformed_calls_over_http() {
+    let folders = Folders::new();
+    folders.write("a/SKILL.md", "# A\n");
+    let builder = builder().skills(&folders.root);
+    let builder = builder.audit(log(&folders), AuditMode::Required);
+    let server = TestServer::start(builder, HttpOptions::default());
+    for (params, _) in malformed_calls() {
+        let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+        let request = Request::post(call.to_string()).with("MCP-Protocol-Version", "2025-11-25");
+        let answer = Client::once(server.address, &request);
+        assert!(answer.text().contains("-32602"), "{answer:?}");
+    }
+    let records = records(&log(&folders));
+    assert_eq!(records.len(), malformed_calls().len());
+    for (record, (_, refusal)) in records.iter().zip(malformed_calls()) {
+        assert_refused(record, "http", refusal);
+    }
 }
 
 #[test]
@@ -136,13 +217,14 @@ fn a_record_names_the_caller_and_what_the_call_cost() {
     assert_eq!(named["transport"], "http");
     assert_eq!(named["trace"], "0af7651916cd43dd8448eb211c80319c");
     assert_eq!(named["id"], "x".repeat(1024));
+    assert_eq!(named["truncated"], json!(["id"]));
     let cpu = named["cpu_us"].as_u64().unwrap();
     assert!(
         cpu > 0 && cpu <= named["duration_us"].as_u64().unwrap() + 1_000,
         "{named}"
     );
     assert_eq!(unnamed["transport"], "embedded");
-    for none in ["client", "peer", "trace"] {
+    for none in ["client", "peer", "trace", "truncated"] {
         assert_eq!(unnamed.get(none), None);
     }
     // Two calls of one process have the same beginning of their own ids.
@@ -379,5 +461,43 @@ fn a_record_has_1024_characters_of_each_name_and_hosts_go_on_after_it() {
     for (at, field) in [(0, "skill"), (0, "path"), (0, "client"), (1, "tool")] {
         let length = records[at][field].as_str().map(|text| text.chars().count());
         assert!(records[at][field] == cut, "{field}: {length:?}");
+    }
+    assert_eq!(records[0]["truncated"], json!(["client", "skill", "path"]));
+    assert_eq!(records[1]["truncated"], json!(["client", "tool"]));
+}
+
+#[test]
+fn tells_a_cut_value_from_one_of_the_same_text() {
+    let folders = Folders::new();
+    let host = host(&folders, AuditMode::Required);
+    let longest = "é".repeat(1_024);
+    for path in [&longest, &format!("{longest}é"), &longest] {
+        let arguments = json!({"skill_name": "a", "file_path": path});
+        call(&host, "read_file_in_skill", arguments).unwrap_err();
+    }
+    let records = records(&log(&folders));
+    for (record, truncated) in records.iter().zip([None, Some(json!(["path"])), None]) {
+        assert!(record["path"] == json!(longest));
+        assert_eq!(record.get("truncated"), truncated.as_ref());
+    }
+}
+
+#[test]
+fn verbs_without_calls_leave_the_log_alone() {
+    let program = Program::new();
+    program.write("skills/a/SKILL.md", "---\nname: a\ndescription: A.\n---\n");
+    program.write("tools/.keep", "");
+    let made = program.run(&["audit", "new-key", "key"]);
+    assert_eq!(made.code, 0);
+    let text = "skills = [\"skills\"]\ntools = [\"tools\"]\naudit_file = \"log\"\n\
+                [audit]\nkey_file = \"key\"\ncheckpoint_command = [\"touch\", \"started\"]\n";
+    program.write("skillhost.toml", text);
+    for verb in ["grants", "tools", "check", "skills", "prompt"] {
+        let run = program.run(&[verb]);
+        assert_eq!(run.code, 0, "{verb}: {run:?}");
+        for file in ["log", "started"] {
+            let exists = program.folder.path().join(file).exists();
+            assert!(!exists, "{verb} makes `{file}`");
+        }
     }
 }

@@ -1,5 +1,5 @@
-//! A log that cannot be used, with `audit = "best_effort"`: calls are answered, and the host
-//! says what has no record. Also: how long calls wait for a log that another process holds.
+//! Logs that cannot be used: with `best_effort` the host answers calls and reports those
+//! without a record, and no call waits long for a locked log.
 
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt as _;
@@ -21,7 +21,7 @@ fn builder(log: &SignedLog, mode: AuditMode) -> skillhost::HostBuilder {
 }
 
 #[test]
-fn starts_while_another_process_holds_the_log() {
+fn starts_while_the_log_is_locked() {
     let log = SignedLog::new("checkpoint_records = 1\n");
     record(&log.host(), 1);
     let before = log.records("audit.jsonl").len();
@@ -32,7 +32,7 @@ fn starts_while_another_process_holds_the_log() {
     assert!(!error.contains("could not be recorded"), "{error}");
     assert_eq!(log.records("audit.jsonl").len(), before);
     drop(lock);
-    // It tries again now and then.
+    // The host tries to open it again.
     wait_until("the log is not used again", || {
         record(&host, 1);
         log.records("audit.jsonl").len() > before
@@ -43,7 +43,7 @@ fn starts_while_another_process_holds_the_log() {
 }
 
 #[test]
-fn starts_without_a_log_that_it_cannot_use() {
+fn starts_without_a_usable_log() {
     let program = Program::new();
     program.write("skills/a/SKILL.md", "# A\n");
     program.write("foreign", "export PATH=/bin\n");
@@ -72,7 +72,7 @@ fn starts_without_a_log_that_it_cannot_use() {
 }
 
 #[test]
-fn calls_wait_once_for_a_log_that_another_process_holds() {
+fn waits_once_for_a_locked_log() {
     for mode in [AuditMode::Required, AuditMode::BestEffort] {
         for is_rotated in [false, true] {
             let log = SignedLog::new("");
@@ -90,7 +90,7 @@ fn calls_wait_once_for_a_log_that_another_process_holds() {
                 call(&host, "none", json!({})).unwrap_err();
             }
             let waited = start.elapsed();
-            // Two seconds, and hardly more for each of the others.
+            // The first call waits two seconds, and each of the others a few milliseconds.
             assert!(
                 waited < Duration::from_secs(6),
                 "{mode:?} {is_rotated}: {waited:?}"

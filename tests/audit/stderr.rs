@@ -1,4 +1,4 @@
-//! Records on stderr that nobody reads.
+//! Records on stderr, which nobody reads.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::Stdio;
@@ -12,11 +12,11 @@ use crate::support::process::Process;
 use crate::support::program::Program;
 use crate::support::watchdog::patience;
 
-/// More calls than a pipe has records of.
+/// The number of calls: a pipe holds the records of fewer.
 const CALLS: usize = 400;
 
 #[test]
-fn a_reader_that_does_not_read_stops_no_host() {
+fn answers_while_nobody_reads_stderr() {
     for (mode, has_output) in [("required", false), ("best_effort", true)] {
         let program = Program::new();
         program.write("skills/a/SKILL.md", "# A\n");

@@ -52,7 +52,7 @@ impl AuditEntry {
     /// Sets the digest of the arguments.
     pub(super) fn with_arguments(mut self, arguments: Option<&serde_json::Value>) -> Self {
         let key = &self.audit.key;
-        self.record.arguments_hmac = arguments.map(|arguments| key.of_arguments(arguments));
+        self.record.arguments_hmac = arguments.map(|arguments| key.digest_arguments(arguments));
         self
     }
 
@@ -89,7 +89,7 @@ impl AuditEntry {
         self.is_answered = matches!(result, Ok(_) | Err(CallError::Failed(_)));
         (self.record.outcome, self.record.reason) = (outcome.name(), outcome.reason());
         self.record.bytes = answer_bytes(result);
-        self.record.answer_hmac = self.audit.key.of_answer(result);
+        self.record.answer_hmac = self.audit.key.digest_answer(result);
         if let Ok(Output {
             files: Some(files), ..
         }) = result

@@ -51,8 +51,7 @@ impl LogSource {
 }
 
 impl SignedLog {
-    /// Opens the file. Without it there is an error, or an error in the host's log if calls
-    /// may go unrecorded.
+    /// Opens the file. If that fails, returns the error, or logs it if calls may go unrecorded.
     pub(super) fn open(source: LogSource, mode: AuditMode) -> anyhow::Result<Self> {
         let file = match source.open(WaitLimit::new()) {
             Ok(file) => Some(file),

@@ -1,12 +1,11 @@
-//! Checkpoints that were kept elsewhere: what they show of a log, or of another one in its
-//! place.
+//! External checkpoints: what they show of a log, or of another one in its place.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::SystemTime;
 
 use skillhost::internal::chain::{CONTINUED, Link};
-use skillhost_audit::{KeptCheckpoints, Report, verify};
+use skillhost_audit::{ExternalCheckpoints, Report, verify};
 
 use super::signed_log::{AT_THE_END, SignedLog, record};
 use crate::support::build;
@@ -23,17 +22,17 @@ impl SignedLog {
             .collect()
     }
 
-    /// Verifies files with checkpoints that were kept.
-    fn verify_kept(&self, files: &[&str], checkpoints: &str) -> Report {
+    /// Verifies files with external checkpoints.
+    fn verify_external(&self, files: &[&str], checkpoints: &str) -> Report {
         let keys = [self.public.clone()];
-        fs::write(self.beside("kept"), checkpoints).unwrap();
-        let kept = KeptCheckpoints::read(&self.beside("kept"), &keys).unwrap();
+        fs::write(self.beside("external"), checkpoints).unwrap();
+        let external = ExternalCheckpoints::read(&self.beside("external"), &keys).unwrap();
         let files: Vec<_> = files.iter().map(|name| self.beside(name)).collect();
-        verify(&files, &keys, kept).unwrap()
+        verify(&files, &keys, external).unwrap()
     }
 
-    /// Writes so many records, each by a process of its own, to a new log with a chain of
-    /// its own. Returns its checkpoints.
+    /// Writes a new log with its own chain, in which each host makes one call. Returns its
+    /// checkpoints.
     fn new_chain(&self, file: &str, calls: usize) -> String {
         for _ in 0..calls {
             record(&self.host(), 1);
@@ -49,10 +48,10 @@ fn words(report: &Report) -> Vec<&str> {
 }
 
 #[test]
-fn a_late_reader_has_all_checkpoints_when_the_log_ends() {
+fn sends_all_checkpoints_to_a_late_reader() {
     let mut log = SignedLog::new("");
-    let kept = log.beside("kept");
-    let reader = format!("sleep 0.5; exec cat > {}", kept.display());
+    let external = log.beside("external");
+    let reader = format!("sleep 0.5; exec cat > {}", external.display());
     log.settings =
         format!("checkpoint_records = 1\ncheckpoint_command = [\"sh\", \"-c\", \"{reader}\"]\n");
     let signer = log.signer();
@@ -60,17 +59,17 @@ fn a_late_reader_has_all_checkpoints_when_the_log_ends() {
     // More than a pipe holds.
     record(&host, 200);
     drop(host);
-    // The program may end now, and drops nothing.
+    // The signer is never dropped, as in a program that ends now.
     std::mem::forget(signer);
     let all = log.checkpoints("audit.jsonl");
     assert!(all.len() > 64 << 10, "{}", all.len());
     wait_until("checkpoints are missing", || {
-        fs::read_to_string(&kept).is_ok_and(|kept| kept == all)
+        fs::read_to_string(&external).is_ok_and(|external| external == all)
     });
 }
 
 #[test]
-fn kept_checkpoints_show_a_cut() {
+fn external_checkpoints_show_a_cut() {
     let log = SignedLog::new("checkpoint_records = 2\ncheckpoint_time = \"3600s\"\n");
     record(&log.host(), 6);
     let text = fs::read_to_string(&log.path).unwrap();
@@ -78,46 +77,49 @@ fn kept_checkpoints_show_a_cut() {
         .split_inclusive('\n')
         .filter(|line| line.contains("\"signature\""))
         .collect();
-    let kept_file = log.beside("kept");
-    fs::write(&kept_file, &checkpoints).unwrap();
+    let external_file = log.beside("external");
+    fs::write(&external_file, &checkpoints).unwrap();
     let keys = [log.public.clone()];
     let check = || {
-        let kept = KeptCheckpoints::read(&kept_file, &keys).unwrap();
-        verify(std::slice::from_ref(&log.path), &keys, kept).unwrap()
+        let external = ExternalCheckpoints::read(&external_file, &keys).unwrap();
+        verify(std::slice::from_ref(&log.path), &keys, external).unwrap()
     };
     let report = check();
-    assert_eq!((report.kept, &*report.problems), (4, &[][..]));
+    assert_eq!(
+        (report.external_checkpoints, &*report.problems),
+        (4, &[][..])
+    );
     let cut: String = text.split_inclusive('\n').take(7).collect();
     fs::write(&log.path, &cut).unwrap();
     let report = check();
-    assert_eq!((report.kept, report.proven), (3, Some(6)));
+    assert_eq!((report.external_checkpoints, report.proven), (3, Some(6)));
     assert!(
         report.problems[0]
             .problem
             .contains("the log is cut after record 6")
     );
-    // What is kept must be signed.
+    // External checkpoints must be signed.
     for wrong in [
         "{}\n",
         &checkpoints.replacen("\"sequence\":0", "\"sequence\":3", 1),
         "x",
     ] {
-        fs::write(&kept_file, wrong).unwrap();
-        let error = KeptCheckpoints::read(&kept_file, &keys).unwrap_err();
+        fs::write(&external_file, wrong).unwrap();
+        let error = ExternalCheckpoints::read(&external_file, &keys).unwrap_err();
         assert!(format!("{error:#}").contains("line 1"), "{error:#}");
     }
 }
 
 #[test]
-fn one_chain_does_not_stand_for_another_that_is_gone() {
+fn tells_a_missing_chain_from_another() {
     let log = SignedLog::new(AT_THE_END);
     let one = log.new_chain("one", 3);
-    // As long as the first, shorter and longer.
+    // As long as the first chain, shorter and longer.
     for calls in [3, 1, 5] {
         let other = log.new_chain("other", calls);
-        let kept = [one.as_str(), &other].concat();
+        let external = [one.as_str(), &other].concat();
         for (files, missing) in [("other", 6), ("one", 2 * calls)] {
-            let report = log.verify_kept(&[files], &kept);
+            let report = log.verify_external(&[files], &external);
             let [problem] = words(&report)[..] else {
                 panic!("{files} of {calls} calls: {report:?}");
             };
@@ -127,27 +129,30 @@ fn one_chain_does_not_stand_for_another_that_is_gone() {
             );
             assert!(!report.is_proven());
         }
-        // A copy of it is not another one.
+        // A copy does not count as another chain.
         fs::copy(log.beside("other"), log.beside("copy")).unwrap();
-        assert!(!log.verify_kept(&["other", "copy"], &other).is_proven());
-        // Each is right by itself, and both are with the checkpoints of both.
-        assert!(log.verify_kept(&["other"], &other).is_proven());
+        assert!(!log.verify_external(&["other", "copy"], &other).is_proven());
+        // Each chain verifies by itself, and so do both with the checkpoints of both.
+        assert!(log.verify_external(&["other"], &other).is_proven());
         for files in [["one", "other"], ["other", "one"]] {
-            let report = log.verify_kept(&files, &kept);
+            let report = log.verify_external(&files, &external);
             assert_eq!(words(&report), [""; 0]);
-            assert_eq!((report.kept, report.unproven), (5 + calls as u64, 0));
+            assert_eq!(
+                (report.external_checkpoints, report.unproven),
+                (5 + calls as u64, 0)
+            );
             assert_eq!(report.chains, 2);
             assert_eq!(report.records, 8 + 2 * calls as u64);
-            // Nothing ties them to each other without.
-            for kept in ["", &one, &other] {
-                let report = log.verify_kept(&files, kept);
+            // Without the checkpoints of both, nothing ties them to each other.
+            for external in ["", &one, &other] {
+                let report = log.verify_external(&files, external);
                 assert_eq!(words(&report).len(), 1, "{report:?}");
             }
-            // A record of the one that was removed is missing still.
+            // A record that is removed from one chain is still found missing.
             let text = fs::read_to_string(log.beside("one")).unwrap();
             let cut: String = text.split_inclusive('\n').take(6).collect();
             fs::write(log.beside("one"), cut).unwrap();
-            let report = log.verify_kept(&files, &kept);
+            let report = log.verify_external(&files, &external);
             assert!(
                 words(&report)
                     .iter()
@@ -160,22 +165,22 @@ fn one_chain_does_not_stand_for_another_that_is_gone() {
 }
 
 #[test]
-fn what_is_left_unsigned_of_an_earlier_chain_stays_unproven() {
+fn leaves_unsigned_records_unproven() {
     let log = SignedLog::new(AT_THE_END);
-    let kept = log.new_chain("one", 2);
+    let external = log.new_chain("one", 2);
     let text = fs::read_to_string(log.beside("one")).unwrap();
-    // As of a process that was killed.
+    // Like a log of a killed process.
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     fs::write(log.beside("one"), lines[..4].concat()).unwrap();
-    let first = kept.split_inclusive('\n').next().unwrap().to_owned();
+    let first = external.split_inclusive('\n').next().unwrap().to_owned();
     let other = log.new_chain("other", 2);
-    let report = log.verify_kept(&["one", "other"], &[first, other].concat());
+    let report = log.verify_external(&["one", "other"], &[first, other].concat());
     assert_eq!(words(&report), [""; 0]);
     assert_eq!((report.records, report.unproven), (9, 1));
 }
 
 #[test]
-fn a_log_that_was_put_back_and_went_on_differently_lacks_what_was_kept() {
+fn finds_a_restored_log_by_its_checkpoints() {
     let log = SignedLog::new(AT_THE_END);
     let record_twice = || {
         for _ in 0..2 {
@@ -189,28 +194,31 @@ fn a_log_that_was_put_back_and_went_on_differently_lacks_what_was_kept() {
     fs::copy(log.beside("copy"), &log.path).unwrap();
     record_twice();
     let second = log.checkpoints("audit.jsonl");
-    assert_eq!(words(&log.verify_kept(&["audit.jsonl"], &second)), [""; 0]);
-    let report = log.verify_kept(&["audit.jsonl"], &[first, second].concat());
-    assert_eq!(report.kept, 5);
+    assert_eq!(
+        words(&log.verify_external(&["audit.jsonl"], &second)),
+        [""; 0]
+    );
+    let report = log.verify_external(&["audit.jsonl"], &[first, second].concat());
+    assert_eq!(report.external_checkpoints, 5);
     let places: Vec<_> = report.problems.iter().map(|found| found.sequence).collect();
     assert_eq!(places, [Some(6), Some(8)], "{report:?}");
     assert!(
         words(&report)
             .iter()
-            .all(|words| words.contains("not the checkpoint")),
+            .all(|words| words.contains("not the external checkpoint")),
         "{report:?}"
     );
 }
 
 #[test]
-fn a_record_that_nobody_signed_does_not_stand_for_a_chain_that_is_gone() {
+fn unsigned_records_do_not_replace_a_chain() {
     let log = SignedLog::new(AT_THE_END);
     let one = log.new_chain("one", 2);
     let other = log.new_chain("other", 2);
-    let kept = [one, other].concat();
+    let external = [one, other].concat();
     let text = fs::read_to_string(log.beside("one")).unwrap();
-    let last = Link::of(text.lines().last().unwrap().as_bytes()).unwrap();
-    // It claims to be a later file of the chain, which begins after all that was kept.
+    let last = Link::parse(text.lines().last().unwrap().as_bytes()).unwrap();
+    // It claims to be a later file of the chain, after all external checkpoints.
     let mut forged = format!(
         "{{\"time\":\"2026-01-01T00:00:00.000Z\",\"id\":null,\"tool\":\"\",\"outcome\":\"{CONTINUED}\"}}"
     )
@@ -224,13 +232,13 @@ fn a_record_that_nobody_signed_does_not_stand_for_a_chain_that_is_gone() {
     fs::write(log.beside("forged"), forged).unwrap();
     fs::set_permissions(log.beside("forged"), fs::Permissions::from_mode(0o600)).unwrap();
     for files in [["forged", "other"], ["other", "forged"]] {
-        let report = log.verify_kept(&files, &kept);
+        let report = log.verify_external(&files, &external);
         assert!(!report.is_proven(), "{report:?}");
     }
 }
 
 #[test]
-fn checkpoints_that_are_older_than_the_log_count_as_such() {
+fn ignores_checkpoints_older_than_the_log() {
     let log = SignedLog::new(AT_THE_END);
     let host = log.host();
     record(&host, 2);
@@ -238,14 +246,14 @@ fn checkpoints_that_are_older_than_the_log_count_as_such() {
     fs::rename(&log.path, log.beside("audit.jsonl.1")).unwrap();
     record(&host, 2);
     drop(host);
-    let kept = ["audit.jsonl.1", "audit.jsonl"]
+    let external = ["audit.jsonl.1", "audit.jsonl"]
         .map(|file| log.checkpoints(file))
         .concat();
-    let report = log.verify_kept(&["audit.jsonl.1", "audit.jsonl"], &kept);
-    assert_eq!((report.kept, report.missing_before), (4, 0));
-    let report = log.verify_kept(&["audit.jsonl"], &kept);
+    let report = log.verify_external(&["audit.jsonl.1", "audit.jsonl"], &external);
+    assert_eq!((report.external_checkpoints, report.missing_before), (4, 0));
+    let report = log.verify_external(&["audit.jsonl"], &external);
     assert!(report.is_proven(), "{report:?}");
-    assert_eq!((report.kept, report.missing_before), (2, 4));
+    assert_eq!((report.external_checkpoints, report.missing_before), (2, 4));
 }
 
 #[test]
@@ -253,23 +261,23 @@ fn finds_a_removed_file_that_begins_a_later_chain() {
     let log = SignedLog::new(AT_THE_END);
     record(&log.host(), 2);
     fs::rename(&log.path, log.beside("1")).unwrap();
-    // The time tells which chain is older.
+    // The chains are sorted by their time.
     let end = SystemTime::now();
     wait_until("the clock stands still", || {
         end.elapsed().is_ok_and(|time| time.as_millis() > 1)
     });
-    // A process that finds no log begins a chain, which goes on in the next file.
+    // A process that finds no log begins a chain, which continues in the next file.
     let host = log.host();
     record(&host, 2);
     fs::rename(&log.path, log.beside("2")).unwrap();
     record(&host, 2);
     drop(host);
     let files = ["1", "2", "audit.jsonl"];
-    let kept = files.map(|file| log.checkpoints(file)).concat();
-    let report = log.verify_kept(&files, &kept);
+    let external = files.map(|file| log.checkpoints(file)).concat();
+    let report = log.verify_external(&files, &external);
     assert!(report.is_proven() && report.chains == 2, "{report:?}");
     for order in [["1", "audit.jsonl"], ["audit.jsonl", "1"]] {
-        let report = log.verify_kept(&order, &kept);
+        let report = log.verify_external(&order, &external);
         assert_eq!(
             words(&report),
             ["a new chain begins, and records 0 to 2 are missing before it"]
@@ -277,14 +285,14 @@ fn finds_a_removed_file_that_begins_a_later_chain() {
         assert_eq!(report.missing_before, 0);
     }
     // The oldest files of a log may go.
-    let report = log.verify_kept(&["2", "audit.jsonl"], &log.checkpoints("2"));
+    let report = log.verify_external(&["2", "audit.jsonl"], &log.checkpoints("2"));
     assert!(report.is_proven(), "{report:?}");
-    let report = log.verify_kept(&["audit.jsonl"], &log.checkpoints("audit.jsonl"));
+    let report = log.verify_external(&["audit.jsonl"], &log.checkpoints("audit.jsonl"));
     assert_eq!((report.is_proven(), report.missing_before), (true, 3));
 }
 
 #[test]
-fn torn_checkpoints_do_not_count() {
+fn skips_torn_checkpoints() {
     let log = SignedLog::new("checkpoint_records = 1\n");
     record(&log.host(), 3);
     let all = log.checkpoints("audit.jsonl");
@@ -295,23 +303,27 @@ fn torn_checkpoints_do_not_count() {
     let met = lines.len() as u64 - 1;
     for end in (1..second.len() - 1).step_by(7) {
         let (torn, last) = (&second[..end], last.concat());
-        // The reader was killed: at the end, or another one appended to the same line.
-        for kept in [
+        // The process that stores checkpoints was killed. Perhaps the next one appended to the
+        // same line.
+        for external in [
             format!("{first}{last}{torn}"),
             format!("{first}{torn}{last}"),
         ] {
-            let report = log.verify_kept(&["audit.jsonl"], &kept);
+            let report = log.verify_external(&["audit.jsonl"], &external);
             assert!(report.is_proven(), "{end}: {report:?}");
             assert_eq!(
-                (report.kept, report.torn_checkpoint_bytes),
+                (report.external_checkpoints, report.torn_checkpoint_bytes),
                 (met, end as u64)
             );
         }
     }
     // A checkpoint that only lacks its line feed is one.
-    let report = log.verify_kept(&["audit.jsonl"], all.trim_end());
-    assert_eq!((report.kept, report.torn_checkpoint_bytes), (met + 1, 0));
-    // The command line says so.
+    let report = log.verify_external(&["audit.jsonl"], all.trim_end());
+    assert_eq!(
+        (report.external_checkpoints, report.torn_checkpoint_bytes),
+        (met + 1, 0)
+    );
+    // The command line reports it.
     fs::write(log.beside("public"), log.public.to_pem().unwrap()).unwrap();
     fs::write(log.beside("torn"), format!("{all}{}", &first[..40])).unwrap();
     let mut command = Program::new().command(&[

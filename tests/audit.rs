@@ -188,7 +188,7 @@ fn records_malformed_calls_over_http() {
         let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
         let request = Request::post(call.to_string()).with("MCP-Protocol-Version", "2025-11-25");
         let answer = Client::once(server.address, &request);
-        assert!(answer.text().contains("-32602"), "{answer:?}");
+        assert!(answer.body.contains("-32602"), "{answer:?}");
     }
     let records = records(&log(&folders));
     assert_eq!(records.len(), malformed_calls().len());
@@ -491,9 +491,9 @@ fn verbs_without_calls_leave_the_log_alone() {
     assert_eq!(made.code, 0);
     let text = "skills = [\"skills\"]\ntools = [\"tools\"]\naudit_file = \"log\"\n\
                 [audit]\nkey_file = \"key\"\ncheckpoint_command = [\"touch\", \"started\"]\n";
-    program.write("skillhost.toml", text);
+    program.write("c.toml", text);
     for verb in ["grants", "tools", "check", "skills", "prompt"] {
-        let run = program.run(&[verb]);
+        let run = program.run(&["--config", "c.toml", verb]);
         assert_eq!(run.code, 0, "{verb}: {run:?}");
         for file in ["log", "started"] {
             let exists = program.folder.path().join(file).exists();

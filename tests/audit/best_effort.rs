@@ -53,8 +53,16 @@ fn starts_without_a_usable_log() {
         for log in ["none/log", "foreign"] {
             for (mode, code) in [("required", 4), ("best_effort", 0)] {
                 let text = format!("audit_file = \"{log}\"\naudit = \"{mode}\"\n");
-                program.write("skillhost.toml", &text);
-                let arguments = ["call", "--confine", confine, "read_skill", "skill_name=a"];
+                program.write("c.toml", &text);
+                let arguments = [
+                    "--config",
+                    "c.toml",
+                    "call",
+                    "--confine",
+                    confine,
+                    "read_skill",
+                    "skill_name=a",
+                ];
                 let run = program.run(&arguments);
                 let about = format!("{confine} {log} {mode}: {run:?}");
                 assert_eq!(run.code, code, "{about}");

@@ -1,12 +1,14 @@
-//! The audit log: one record per call, without what the call read, and no answer
-//! without a record.
+//! The audit log: it has one record of each call, without what the call read, and no call is
+//! answered without a record.
 
 mod adopted;
+mod best_effort;
 mod chain;
 mod checkpoints;
-mod kept;
+mod external_checkpoints;
 mod program;
 mod signed_log;
+mod stderr;
 mod unproven;
 
 use std::fs;
@@ -23,9 +25,10 @@ use skillhost_server::HttpOptions;
 use crate::support::folders::Folders;
 use crate::support::http::{Client, Request, TestServer};
 use crate::support::program::Program;
+use crate::support::session::Session;
 use crate::support::{block_on, build, builder, builder_with_guests, call};
 
-/// The header of a trace.
+/// The value of a `traceparent` header.
 const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
 fn host(folders: &Folders, mode: AuditMode) -> Host {
@@ -47,7 +50,7 @@ fn records(path: &Path) -> Vec<Value> {
 }
 
 #[test]
-fn every_call_leaves_one_record() {
+fn leaves_one_record_of_every_call() {
     let folders = Folders::new();
     let host = host(&folders, AuditMode::Required);
     let calls = [
@@ -114,10 +117,88 @@ fn every_call_leaves_one_record() {
         (&given_up["outcome"], &given_up["skill"]),
         (&json!("cancelled"), &json!("a"))
     );
+    assert!(given_up["memory"].as_u64().unwrap() > 0, "{given_up}");
+}
+
+/// The tool in the record of a refused call, and the reason.
+type Refusal<'a> = (&'a str, &'a str);
+
+/// Returns malformed parameters of `tools/call`, with what their records say.
+fn malformed_calls() -> Vec<(Value, Refusal<'static>)> {
+    vec![
+        (
+            json!({"name": "read_skill", "arguments": [1]}),
+            ("read_skill", "arguments"),
+        ),
+        (
+            json!({"name": "read_skill", "arguments": "a"}),
+            ("read_skill", "arguments"),
+        ),
+        (
+            json!({"name": "none", "arguments": 7}),
+            ("none", "unknown-tool"),
+        ),
+        (json!({"name": 7, "arguments": {}}), ("", "unknown-tool")),
+        (json!({"arguments": {}}), ("", "unknown-tool")),
+    ]
+}
+
+#[track_caller]
+fn assert_refused(record: &Value, transport: &str, (tool, reason): Refusal<'_>) {
+    let found = ["transport", "tool", "outcome", "reason"].map(|field| &record[field]);
+    let expected = [transport, tool, "refused", reason];
+    assert_eq!(found, expected.map(|text| json!(text)).each_ref());
+    assert_eq!(record.get("arguments_hmac"), None);
 }
 
 #[test]
-fn a_record_names_the_caller_and_what_the_call_cost() {
+fn records_malformed_calls_over_stdio() {
+    let folders = Folders::new();
+    folders.write("a/SKILL.md", "# A\n");
+    let builder = builder().skills(&folders.root);
+    let mut session = Session::open(builder.audit(log(&folders), AuditMode::Required));
+    for (params, _) in malformed_calls() {
+        let (code, _) = session.error("tools/call", params);
+        assert_eq!(code, -32602);
+    }
+    let long = json!({"name": "x".repeat(5_000), "arguments": 1});
+    session.error("tools/call", long);
+    let records = records(&log(&folders));
+    let (last, first) = records.split_last().unwrap();
+    assert_eq!(first.len(), malformed_calls().len());
+    for (record, (_, refusal)) in first.iter().zip(malformed_calls()) {
+        assert_refused(record, "stdio", refusal);
+    }
+    assert_refused(last, "stdio", (&"x".repeat(1_024), "unknown-tool"));
+    assert_eq!(last["truncated"], json!(["tool"]));
+    // If the call cannot be recorded, the error says so.
+    replace_descriptor(&log(&folders), Path::new("/dev/full"));
+    let (_, message) = session.error("tools/call", json!({"name": "read_skill", "arguments": 1}));
+    assert!(message.contains("could not be recorded"), "{message}");
+}
+
+#[test]
+fn records_malformed_calls_over_http() {
+    let folders = Folders::new();
+    folders.write("a/SKILL.md", "# A\n");
+    let builder = builder().skills(&folders.root);
+    let builder = builder.audit(log(&folders), AuditMode::Required);
+    let server = TestServer::start(builder, HttpOptions::default());
+    for (params, _) in malformed_calls() {
+        let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+        let request = Request::post(call.to_string()).with("MCP-Protocol-Version", "2025-11-25");
+        let answer = Client::once(server.address, &request);
+        assert!(answer.body.contains("-32602"), "{answer:?}");
+    }
+    let records = records(&log(&folders));
+    assert_eq!(records.len(), malformed_calls().len());
+    for (record, (_, refusal)) in records.iter().zip(malformed_calls()) {
+        assert_refused(record, "http", refusal);
+    }
+}
+
+#[test]
+fn records_the_caller_and_the_cost() {
     let folders = Folders::new();
     let host = host(&folders, AuditMode::Required);
     let caller = Caller::new(Transport::Http)
@@ -136,16 +217,17 @@ fn a_record_names_the_caller_and_what_the_call_cost() {
     assert_eq!(named["transport"], "http");
     assert_eq!(named["trace"], "0af7651916cd43dd8448eb211c80319c");
     assert_eq!(named["id"], "x".repeat(1024));
+    assert_eq!(named["truncated"], json!(["id"]));
     let cpu = named["cpu_us"].as_u64().unwrap();
     assert!(
         cpu > 0 && cpu <= named["duration_us"].as_u64().unwrap() + 1_000,
         "{named}"
     );
     assert_eq!(unnamed["transport"], "embedded");
-    for none in ["client", "peer", "trace"] {
+    for none in ["client", "peer", "trace", "truncated"] {
         assert_eq!(unnamed.get(none), None);
     }
-    // Two calls of one process have the same beginning of their own ids.
+    // The host's own ids of two calls begin with the same process number.
     let ids = [named, unnamed].map(|record| {
         let (run, number) = record["call"].as_str().unwrap().split_once('-').unwrap();
         (run.to_owned(), number.parse::<u64>().unwrap())
@@ -154,7 +236,7 @@ fn a_record_names_the_caller_and_what_the_call_cost() {
 }
 
 #[test]
-fn a_record_names_the_skill_that_a_path_leads_to() {
+fn records_the_skill_of_a_path() {
     let folders = Folders::new();
     let host = host(&folders, AuditMode::Required);
     let path = folders.root.join("a/SKILL.md");
@@ -163,7 +245,7 @@ fn a_record_names_the_skill_that_a_path_leads_to() {
 }
 
 #[test]
-fn over_http_a_record_has_the_peer_and_the_trace() {
+fn records_the_peer_and_the_trace_over_http() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
     let builder = builder().skills(&folders.root);
@@ -172,7 +254,7 @@ fn over_http_a_record_has_the_peer_and_the_trace() {
     let mut client = Client::connect(server.address);
     let read = Request::call(7, "read_skill", json!({"skill_name": "a"}));
     let traced = read.clone().with("traceparent", TRACE);
-    // A resource is read by a call too.
+    // The host reads a resource by a call.
     let resource = json!({"jsonrpc": "2.0", "id": 8, "method": "resources/read", "params": {
         "uri": "skill://a/SKILL.md", "_meta": {"traceparent": TRACE},
     }});
@@ -195,7 +277,7 @@ fn over_http_a_record_has_the_peer_and_the_trace() {
 }
 
 #[test]
-fn the_digests_of_arguments_and_answers_are_keyed() {
+fn digests_have_a_key() {
     let folders = Folders::new();
     let read = |file: &str| json!({"skill_name": "a", "file_path": file});
     for _ in 0..2 {
@@ -215,7 +297,7 @@ fn the_digests_of_arguments_and_answers_are_keyed() {
         ["arguments_hmac", "answer_hmac"].map(|key| records[at][key].as_str().unwrap_or_default())
     };
     assert!(digests(0).iter().all(|digest| digest.len() == 64));
-    // The same call has the same digests, until the key of the process has gone.
+    // The same call has the same digests as long as the process lives.
     assert_eq!(digests(0), digests(1));
     for other in [2, 3] {
         assert!(
@@ -225,12 +307,12 @@ fn the_digests_of_arguments_and_answers_are_keyed() {
                 .all(|(one, other)| *one != other)
         );
     }
-    // A refused call has no answer of the tool.
+    // The tool did not answer a refused call.
     assert!(digests(6)[0].len() == 64 && digests(6)[1].is_empty());
 }
 
 #[test]
-fn the_log_is_private_and_appended_to() {
+fn appends_to_a_private_file() {
     let folders = Folders::new();
     let file = log(&folders);
     for expected in 1..=2 {
@@ -268,14 +350,14 @@ fn the_log_is_private_and_appended_to() {
 }
 
 #[test]
-fn a_call_that_cannot_be_recorded_fails_unless_the_operator_allows_it() {
+fn withholds_answers_without_a_record() {
     // A device that is always full.
     let full = Path::new("/dev/full");
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
     for (mode, answers) in [(AuditMode::Required, false), (AuditMode::BestEffort, true)] {
         let host = build(builder().skills(&folders.root).audit(log(&folders), mode));
-        // The log's file is replaced under its descriptor by one that is full.
+        // The log's descriptor now leads to a full device.
         replace_descriptor(&log(&folders), full);
         let outcome = call(&host, "read_skill", json!({"skill_name": "a"}));
         match outcome {
@@ -290,7 +372,7 @@ fn a_call_that_cannot_be_recorded_fails_unless_the_operator_allows_it() {
 }
 
 #[test]
-fn a_call_that_cannot_be_recorded_is_in_the_metrics() {
+fn counts_unrecorded_calls_in_the_metrics() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
     let builder = builder().skills(&folders.root);
@@ -309,7 +391,7 @@ fn a_call_that_cannot_be_recorded_is_in_the_metrics() {
     assert!(metrics.lines().any(|shown| shown == line), "{metrics}");
 }
 
-/// Makes the descriptor that is open on one file be open on another. Returns its number.
+/// Makes the descriptor of one file lead to another one. Returns the descriptor's number.
 fn replace_descriptor(file: &Path, other: &Path) -> i32 {
     let file = fs::canonicalize(file).unwrap();
     let number = fs::read_dir("/proc/self/fd")
@@ -322,7 +404,7 @@ fn replace_descriptor(file: &Path, other: &Path) -> i32 {
     number
 }
 
-/// Makes a descriptor be open on a file.
+/// Makes a descriptor lead to a file.
 fn put_at_descriptor(number: i32, file: &Path) {
     use std::os::fd::{FromRawFd as _, IntoRawFd as _};
 
@@ -339,7 +421,7 @@ fn put_at_descriptor(number: i32, file: &Path) {
 }
 
 #[test]
-fn the_command_line_records_with_the_callers_id() {
+fn records_the_callers_id_of_a_command() {
     let program = Program::new();
     program.write("skills/a/SKILL.md", "# A\n");
     let arguments = "{\"skill_name\":\"a\"}";
@@ -362,7 +444,7 @@ fn the_command_line_records_with_the_callers_id() {
 }
 
 #[test]
-fn a_record_has_1024_characters_of_each_name_and_hosts_go_on_after_it() {
+fn cuts_long_names_in_records() {
     let folders = Folders::new();
     let long = "\u{10ffff}".repeat(200_000);
     let caller = Caller::default().client(&*long);
@@ -379,5 +461,43 @@ fn a_record_has_1024_characters_of_each_name_and_hosts_go_on_after_it() {
     for (at, field) in [(0, "skill"), (0, "path"), (0, "client"), (1, "tool")] {
         let length = records[at][field].as_str().map(|text| text.chars().count());
         assert!(records[at][field] == cut, "{field}: {length:?}");
+    }
+    assert_eq!(records[0]["truncated"], json!(["client", "skill", "path"]));
+    assert_eq!(records[1]["truncated"], json!(["client", "tool"]));
+}
+
+#[test]
+fn tells_cut_values_from_whole_ones() {
+    let folders = Folders::new();
+    let host = host(&folders, AuditMode::Required);
+    let longest = "é".repeat(1_024);
+    for path in [&longest, &format!("{longest}é"), &longest] {
+        let arguments = json!({"skill_name": "a", "file_path": path});
+        call(&host, "read_file_in_skill", arguments).unwrap_err();
+    }
+    let records = records(&log(&folders));
+    for (record, truncated) in records.iter().zip([None, Some(json!(["path"])), None]) {
+        assert!(record["path"] == json!(longest));
+        assert_eq!(record.get("truncated"), truncated.as_ref());
+    }
+}
+
+#[test]
+fn verbs_without_calls_leave_the_log_alone() {
+    let program = Program::new();
+    program.write("skills/a/SKILL.md", "---\nname: a\ndescription: A.\n---\n");
+    program.write("tools/.keep", "");
+    let made = program.run(&["audit", "new-key", "key"]);
+    assert_eq!(made.code, 0);
+    let text = "skills = [\"skills\"]\ntools = [\"tools\"]\naudit_file = \"log\"\n\
+                [audit]\nkey_file = \"key\"\ncheckpoint_command = [\"touch\", \"started\"]\n";
+    program.write("c.toml", text);
+    for verb in ["grants", "tools", "check", "skills", "prompt"] {
+        let run = program.run(&["--config", "c.toml", verb]);
+        assert_eq!(run.code, 0, "{verb}: {run:?}");
+        for file in ["log", "started"] {
+            let exists = program.folder.path().join(file).exists();
+            assert!(!exists, "{verb} makes `{file}`");
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Records of others: which of them a running host continues, and signs.
+//! Records that other processes wrote: which of them a running host continues and signs.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use skillhost::internal::chain::Link;
 use skillhost::{AuditMode, Host};
-use skillhost_audit::{KeptCheckpoints, Report, verify};
+use skillhost_audit::{ExternalCheckpoints, Report, verify};
 
 use super::signed_log::{AT_THE_END, SignedLog, record};
 use crate::support::build;
@@ -26,7 +26,7 @@ fn forged(mut link: Link, records: usize, more: usize) -> (String, Link) {
         )
         .into_bytes();
         link.seal(&mut line);
-        link = link.after(&line);
+        link = link.next_after(&line);
         text += str::from_utf8(&line).unwrap();
         text.push('\n');
     }
@@ -35,10 +35,10 @@ fn forged(mut link: Link, records: usize, more: usize) -> (String, Link) {
 
 fn next(line: &str) -> Link {
     let line = line.trim_end().as_bytes();
-    Link::of(line).unwrap().after(line)
+    Link::parse(line).unwrap().next_after(line)
 }
 
-/// Puts a file of the owner alone in the log's place.
+/// Replaces the log by a new file with mode 0600.
 fn replace(log: &SignedLog, text: &str) {
     let new = log.beside("new");
     let mut options = OpenOptions::new();
@@ -52,22 +52,22 @@ fn replace(log: &SignedLog, text: &str) {
     fs::rename(new, &log.path).unwrap();
 }
 
-/// Verifies files with all checkpoints that any of them has.
-fn verify_kept(log: &SignedLog, files: &[&str]) -> Report {
-    let mut kept = KeptCheckpoints::default();
+/// Verifies files with all their checkpoints as external ones.
+fn verify_external(log: &SignedLog, files: &[&str]) -> Report {
+    let mut external = ExternalCheckpoints::default();
     let keys = [log.public.clone()];
     for file in files {
         let text = fs::read_to_string(log.beside(file)).unwrap();
         for line in text.lines().filter(|line| line.contains("\"signature\"")) {
-            kept.add(line.as_bytes(), &keys).unwrap();
+            external.add(line.as_bytes(), &keys).unwrap();
         }
     }
     let files: Vec<_> = files.iter().map(|file| log.beside(file)).collect();
-    verify(&files, &keys, kept).unwrap()
+    verify(&files, &keys, external).unwrap()
 }
 
 #[test]
-fn a_fabricated_chain_is_never_proven() {
+fn never_proves_a_forged_chain() {
     for is_appended in [false, true] {
         let log = SignedLog::new("checkpoint_records = 1\n");
         let host = log.host();
@@ -75,7 +75,7 @@ fn a_fabricated_chain_is_never_proven() {
         let before = fs::read_to_string(&log.path).unwrap();
         let (chain, _) = forged(Link::FIRST, 50, 0);
         if is_appended {
-            // One record that follows, and the chain behind it.
+            // One record that follows, and a forged chain after it.
             let (linked, _) = forged(next(before.lines().last().unwrap()), 1, 0);
             let mut file = OpenOptions::new().append(true).open(&log.path).unwrap();
             file.write_all((linked + &chain).as_bytes()).unwrap();
@@ -87,7 +87,7 @@ fn a_fabricated_chain_is_never_proven() {
         drop(host);
         let mut sets = vec![vec!["audit.jsonl"]];
         if is_appended {
-            // Everything before the fabricated chain is cut away.
+            // Everything before the forged chain is cut off.
             let text = fs::read_to_string(&log.path).unwrap();
             fs::write(log.beside("cut"), &text[text.find(&chain).unwrap()..]).unwrap();
             sets.push(vec!["cut"]);
@@ -96,14 +96,14 @@ fn a_fabricated_chain_is_never_proven() {
         }
         for files in sets {
             assert!(!log.verify(&files).is_proven(), "{files:?}");
-            let report = verify_kept(&log, &files);
+            let report = verify_external(&log, &files);
             assert!(!report.is_proven(), "{files:?}: {report:?}");
         }
     }
 }
 
 #[test]
-fn the_last_record_cannot_be_replaced_under_a_running_host() {
+fn finds_a_replaced_last_record() {
     for is_renamed in [true, false] {
         let log = SignedLog::new(AT_THE_END);
         let host = log.host();
@@ -116,8 +116,8 @@ fn the_last_record_cannot_be_replaced_under_a_running_host() {
             let (records, _) = forged(next(lines[2]), 2, 0);
             replace(&log, &(before + &records));
         } else {
-            // A longer record in its place, a record with the link that the host waits for,
-            // and one that follows the longer one.
+            // A longer record replaces the last one. After it come a record with the link that
+            // the host expects next, and one that follows the longer record.
             let (first, link) = forged(next(lines[2]), 1, lines[3].len());
             junk = forged(next(lines[3]), 1, 0).0;
             let forged = [before, first, junk.clone(), forged(link, 1, 0).0].concat();
@@ -137,14 +137,14 @@ fn the_last_record_cannot_be_replaced_under_a_running_host() {
         record(&host, 3);
         host.sign_audit_log();
         drop(host);
-        let report = verify_kept(&log, &["audit.jsonl"]);
+        let report = verify_external(&log, &["audit.jsonl"]);
         assert!(!report.is_proven(), "{is_renamed}: {report:?}");
     }
 }
 
 #[test]
-fn a_process_that_finds_no_log_begins_a_chain_that_others_continue() {
-    // As many calls of each before they meet: the longer chain does not count.
+fn continues_a_chain_that_another_process_began() {
+    // The numbers of calls before the two processes meet: a longer chain does not win.
     for (before, between) in [(3, 1), (1, 3), (0, 1)] {
         let log = SignedLog::new(AT_THE_END);
         let host = log.host();
@@ -157,7 +157,7 @@ fn a_process_that_finds_no_log_begins_a_chain_that_others_continue() {
         record(&log.host(), 1);
         record(&host, 1);
         drop(host);
-        let report = verify_kept(&log, &["old", "audit.jsonl"]);
+        let report = verify_external(&log, &["old", "audit.jsonl"]);
         assert_eq!(report.problems, [], "{before} {between}");
         assert_eq!(report.chains, 2);
         assert_eq!(report.unproven, 0, "{before} {between}");
@@ -166,7 +166,7 @@ fn a_process_that_finds_no_log_begins_a_chain_that_others_continue() {
 }
 
 #[test]
-fn an_idle_process_continues_behind_files_that_it_has_not_seen() {
+fn continues_after_files_it_has_not_seen() {
     for is_signed in [true, false] {
         let log = SignedLog::new(AT_THE_END);
         let host = || -> Host {
@@ -182,7 +182,7 @@ fn an_idle_process_continues_behind_files_that_it_has_not_seen() {
             record(&other, 2);
             fs::rename(&log.path, log.beside(file)).unwrap();
         }
-        // It is idle until the new file has a record, and is the first in it once.
+        // The idle process continues once after others in the new file.
         record(&other, 1);
         record(&idle, 1);
         record(&other, 1);
@@ -192,7 +192,7 @@ fn an_idle_process_continues_behind_files_that_it_has_not_seen() {
     }
 }
 
-/// Returns how many descriptors this process has of a file.
+/// Returns the number of descriptors that this process has of a file.
 fn descriptors(of: &Path) -> usize {
     let of = fs::metadata(of).unwrap();
     let of = (of.dev(), of.ino());
@@ -202,7 +202,7 @@ fn descriptors(of: &Path) -> usize {
 }
 
 #[test]
-fn an_idle_process_follows_a_rotation() {
+fn follows_a_rotation_while_idle() {
     let log = SignedLog::new(AT_THE_END);
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let [idle, other] = [(); 2].map(|()| runtime.block_on(log.builder().build()).unwrap());
@@ -215,7 +215,7 @@ fn an_idle_process_follows_a_rotation() {
     });
     record(&other, 1);
     fs::rename(&log.path, log.beside("2")).unwrap();
-    // It has not read the last record, and the new file has no record yet.
+    // The idle process has not read the last record, and the new file has no record yet.
     record(&idle, 1);
     record(&other, 1);
     drop((idle, other));
@@ -224,7 +224,7 @@ fn an_idle_process_follows_a_rotation() {
 }
 
 #[test]
-fn a_log_is_signed_before_a_host_adds_to_it() {
+fn signs_existing_records_before_adding() {
     let log = SignedLog::new(AT_THE_END);
     replace(&log, &forged(Link::FIRST, 50, 0).0);
     let mode = fs::metadata(&log.path).unwrap().permissions().mode();
@@ -233,7 +233,7 @@ fn a_log_is_signed_before_a_host_adds_to_it() {
     record(&log.host(), 1);
     let report = log.verify(&["audit.jsonl"]);
     assert_eq!((report.before_checkpoint, report.proven), (50, Some(54)));
-    // The host's own records have no such mark.
+    // The host's own records do not count.
     fs::remove_file(&log.path).unwrap();
     record(&log.host(), 5);
     assert_eq!(log.verify(&["audit.jsonl"]).before_checkpoint, 0);

@@ -1,5 +1,5 @@
-//! The chain of an audit log, as its verifier sees it: over restarts, rotation, other
-//! processes, torn records and logs of versions without a chain.
+//! The chain of an audit log across restarts, rotations, other processes, torn records and logs
+//! of versions without a chain.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
@@ -18,7 +18,7 @@ use crate::support::program::Program;
 use crate::support::{block_on, build, call};
 
 #[test]
-fn a_log_without_a_signer_is_chained_and_not_proven() {
+fn chains_a_log_without_a_signer() {
     let log = SignedLog::new("");
     let builder = Host::builder().without_embedded_tools();
     let host = build(builder.audit(&log.path, AuditMode::Required));
@@ -33,7 +33,7 @@ fn a_log_without_a_signer_is_chained_and_not_proven() {
 }
 
 #[test]
-fn a_restart_and_other_processes_go_on_with_the_chain() {
+fn continues_the_chain_of_other_processes() {
     let log = SignedLog::new(AT_THE_END);
     for _ in 0..3 {
         record(&log.host(), 2);
@@ -43,7 +43,7 @@ fn a_restart_and_other_processes_go_on_with_the_chain() {
         record(&one, 2);
         record(&other, 1);
     }
-    // At the same time, each in its own order.
+    // Both append at the same time.
     std::thread::scope(|threads| {
         for host in [&one, &other] {
             threads.spawn(|| record(host, 100));
@@ -54,16 +54,16 @@ fn a_restart_and_other_processes_go_on_with_the_chain() {
 }
 
 #[test]
-fn rotation_by_rename_goes_on_with_the_chain() {
+fn continues_the_chain_after_a_rename() {
     let log = SignedLog::new(AT_THE_END);
     let host = log.host();
     let late = log.host();
     record(&host, 2);
-    // The last record before the rotation is not the host's own.
+    // Another process writes the last record before the rotation.
     record(&late, 1);
     fs::rename(&log.path, log.beside("audit.jsonl.1")).unwrap();
     record(&host, 2);
-    // As logrotate's `create` does: the new file is there before it is used.
+    // Like logrotate's `create`: the new file exists before the host uses it.
     fs::rename(&log.path, log.beside("audit.jsonl.2")).unwrap();
     fs::write(&log.path, "").unwrap();
     fs::set_permissions(&log.path, fs::Permissions::from_mode(0o600)).unwrap();
@@ -90,7 +90,7 @@ fn rotation_by_rename_goes_on_with_the_chain() {
 }
 
 #[test]
-fn a_file_that_others_can_read_is_no_new_log() {
+fn refuses_a_readable_new_log() {
     let log = SignedLog::new(AT_THE_END);
     let host = log.host();
     record(&host, 1);
@@ -112,13 +112,13 @@ fn a_file_that_others_can_read_is_no_new_log() {
 }
 
 #[test]
-fn a_log_that_others_have_made_huge_is_not_read() {
+fn does_not_read_a_huge_log() {
     let log = SignedLog::new(AT_THE_END);
     let host = log.host();
     record(&host, 1);
     let size = fs::metadata(&log.path).unwrap().len();
     let file = OpenOptions::new().write(true).open(&log.path).unwrap();
-    // Without a byte on the disk. To read it would take hours.
+    // The file is sparse. Reading it would take hours.
     file.set_len(8 << 40).unwrap();
     let error = call(&host, "none", json!({})).unwrap_err().to_string();
     assert!(error.contains("could not be recorded"), "{error}");
@@ -130,7 +130,7 @@ fn a_log_that_others_have_made_huge_is_not_read() {
 }
 
 #[test]
-fn rotation_by_copy_goes_on_with_the_chain() {
+fn continues_the_chain_after_a_copy() {
     let log = SignedLog::new(AT_THE_END);
     let host = log.host();
     record(&host, 3);
@@ -147,7 +147,7 @@ fn rotation_by_copy_goes_on_with_the_chain() {
 }
 
 #[test]
-fn a_log_that_is_cut_while_the_host_runs_shows_the_gap() {
+fn shows_a_cut_under_a_running_host() {
     let log = SignedLog::new(AT_THE_END);
     let host = log.host();
     record(&host, 5);
@@ -168,15 +168,15 @@ fn a_log_that_is_cut_while_the_host_runs_shows_the_gap() {
 }
 
 #[test]
-fn a_host_does_not_go_on_with_a_chain_that_others_made() {
+fn does_not_continue_a_forged_chain() {
     let log = SignedLog::new(AT_THE_END);
-    // Another tool in the last record or the one before, and perhaps a record more.
+    // The first changed line, and the number of records that are added after them.
     for (changed, more) in [(3, 0), (2, 0), (3, 1), (2, 3)] {
         let host = log.host();
         record(&host, 3);
         let text = fs::read_to_string(&log.path).unwrap();
         let lines: Vec<&str> = text.lines().collect();
-        let mut link = Link::of(lines[changed].as_bytes()).unwrap();
+        let mut link = Link::parse(lines[changed].as_bytes()).unwrap();
         let mut forged: String = lines[..changed]
             .iter()
             .flat_map(|line| [*line, "\n"])
@@ -188,7 +188,7 @@ fn a_host_does_not_go_on_with_a_chain_that_others_made() {
                 .replace("none", "another")
                 .into_bytes();
             link.seal(&mut line);
-            link = link.after(&line);
+            link = link.next_after(&line);
             forged += str::from_utf8(&line).unwrap();
             forged.push('\n');
         }
@@ -207,13 +207,13 @@ fn a_host_does_not_go_on_with_a_chain_that_others_made() {
 }
 
 #[test]
-fn processes_go_on_with_the_chain_of_one_another_in_a_long_file() {
+fn continues_chains_of_others_in_long_files() {
     let log = SignedLog::new(AT_THE_END);
     record(&log.host(), 1);
     let text = fs::read_to_string(&log.path).unwrap();
     let old = "{\"time\":\"2026-01-01T00:00:00.000Z\",\"id\":null,\"tool\":\"read_skill\",\
                \"outcome\":\"output\"}\n";
-    // Longer than what is read to find a record.
+    // Longer than the tail in which the host looks for a record.
     fs::write(&log.path, format!("{text}{}", old.repeat(4_000))).unwrap();
     let (one, other) = (log.host(), log.host());
     for _ in 0..3 {
@@ -222,7 +222,7 @@ fn processes_go_on_with_the_chain_of_one_another_in_a_long_file() {
     }
     drop((one, other));
     let report = log.verify(&["audit.jsonl"]);
-    // Whoever wrote the other records had no chain. All that follows is in one.
+    // The other records have no chain. All records after them are in one chain.
     assert_eq!(report.problems.len(), 1, "{report:?}");
     assert_eq!(report.problems[0].line, 4);
     assert_eq!((report.unproven, report.chains), (0, 1));
@@ -234,12 +234,12 @@ fn processes_go_on_with_the_chain_of_one_another_in_a_long_file() {
 }
 
 #[test]
-fn a_log_of_a_version_without_a_chain_is_vouched_for() {
+fn vouches_for_a_log_without_a_chain() {
     let log = SignedLog::new(AT_THE_END);
     let old = "{\"time\":\"2026-01-01T00:00:00.000Z\",\"id\":null,\"tool\":\"read_skill\",\
                \"component\":null,\"skill\":\"a\",\"path\":null,\"outcome\":\"output\",\
                \"reason\":null,\"bytes\":1,\"duration_us\":1,\"memory\":1}\n";
-    // Longer than the end that is read of a log.
+    // Longer than the tail that the host reads.
     let many = old.repeat(2_000);
     for (before, torn) in [(old, ""), (&*many, ""), (&*many, &old[..60])] {
         fs::write(&log.path, format!("{before}{torn}")).unwrap();
@@ -255,8 +255,7 @@ fn a_log_of_a_version_without_a_chain_is_vouched_for() {
         let text = fs::read_to_string(&log.path).unwrap();
         fs::write(&log.path, text.replacen("read_skill", "read_skull", 1)).unwrap();
         assert_eq!(log.verify(&["audit.jsonl"]).problems.len(), 1);
-        // A version without a chain has written again, or somebody else: nothing tells them
-        // apart.
+        // Nothing shows whether a version without a chain has written this, or a forger.
         fs::write(&log.path, format!("{text}{old}")).unwrap();
         record(&log.host(), 1);
         let report = log.verify(&["audit.jsonl"]);
@@ -267,7 +266,7 @@ fn a_log_of_a_version_without_a_chain_is_vouched_for() {
 }
 
 #[test]
-fn a_record_that_is_cut_anywhere_is_closed_and_vouched_for() {
+fn vouches_for_a_record_torn_anywhere() {
     let log = SignedLog::new(AT_THE_END);
     record(&log.host(), 2);
     let text = fs::read(&log.path).unwrap();
@@ -276,7 +275,7 @@ fn a_record_that_is_cut_anywhere_is_closed_and_vouched_for() {
         panic!("{}", String::from_utf8_lossy(&text));
     };
     let before = start.len() + first.len();
-    // Every cut of the head of a line and of the fields of the chain at its end.
+    // Every cut in the head of a line and in the fields of the chain at its end.
     let ends = |line: &[u8]| {
         (1..60)
             .chain(line.len() - 110..line.len())
@@ -294,7 +293,7 @@ fn a_record_that_is_cut_anywhere_is_closed_and_vouched_for() {
                 (&[][..], 0),
                 "cut at {end}"
             );
-            // A record that only lacked its line feed is a record.
+            // A record that only lacks its line feed is a record.
             let vouched = if end == line.len() - 1 {
                 0
             } else {
@@ -306,11 +305,11 @@ fn a_record_that_is_cut_anywhere_is_closed_and_vouched_for() {
 }
 
 #[test]
-fn the_chain_goes_on_behind_what_others_append() {
+fn continues_the_chain_after_foreign_lines() {
     let log = SignedLog::new(AT_THE_END);
     let host = log.host();
     record(&host, 1);
-    // Once more than the end that is read of a log.
+    // The second time more than the tail that the host reads.
     for times in [1, 30_000] {
         let noise = "noise\n".repeat(times);
         let mut file = OpenOptions::new().append(true).open(&log.path).unwrap();
@@ -325,7 +324,7 @@ fn the_chain_goes_on_behind_what_others_append() {
 }
 
 #[test]
-fn a_file_that_begins_with_a_torn_record_goes_on_with_the_chain_of_another() {
+fn continues_the_chain_after_a_torn_start() {
     let log = SignedLog::new(AT_THE_END);
     let host = log.host();
     record(&host, 2);
@@ -340,13 +339,13 @@ fn a_file_that_begins_with_a_torn_record_goes_on_with_the_chain_of_another() {
     drop(host);
     let report = log.prove(&["audit.jsonl.1", "audit.jsonl.2", "audit.jsonl"], 6);
     assert_eq!(report.vouched_bytes, 42 + 61);
-    // The order in which a shell gives them, and the last one alone.
+    // In the order of a shell, and the last file alone.
     log.prove(&["audit.jsonl", "audit.jsonl.2", "audit.jsonl.1"], 6);
     log.prove(&["audit.jsonl"], 2);
 }
 
 #[test]
-fn a_log_that_is_torn_twice_or_thrice_is_still_a_log() {
+fn accepts_a_log_torn_several_times() {
     let log = SignedLog::new(AT_THE_END);
     record(&log.host(), 1);
     let text = fs::read_to_string(&log.path).unwrap();
@@ -374,7 +373,7 @@ fn a_log_that_is_torn_twice_or_thrice_is_still_a_log() {
 }
 
 #[test]
-fn a_log_that_is_replaced_by_a_link_to_it_is_not_appended_to() {
+fn does_not_append_through_a_link() {
     let log = SignedLog::new(AT_THE_END);
     let host = log.host();
     record(&host, 1);
@@ -392,7 +391,7 @@ fn a_log_that_is_replaced_by_a_link_to_it_is_not_appended_to() {
 }
 
 #[test]
-fn a_log_that_another_process_has_locked_holds_up_no_call_for_long() {
+fn waits_in_bounded_time_for_a_lock() {
     let (sender, calls) = channel();
     let mut locks = Vec::new();
     for (mode, is_rotated) in [
@@ -405,7 +404,7 @@ fn a_log_that_another_process_has_locked_holds_up_no_call_for_long() {
         let host = build(host.audit(&log.path, mode));
         record(&host, 1);
         if is_rotated {
-            // The lock is that of the file that came into the log's place.
+            // The locked file is the one that replaced the log.
             fs::rename(&log.path, log.beside("old")).unwrap();
             fs::write(&log.path, "").unwrap();
             fs::set_permissions(&log.path, fs::Permissions::from_mode(0o600)).unwrap();
@@ -423,7 +422,7 @@ fn a_log_that_another_process_has_locked_holds_up_no_call_for_long() {
     }
     let mut hosts = Vec::new();
     for _ in 0..locks.len() {
-        // One of them is answered without a record, the others are not.
+        // Only the call with `best_effort` is answered without a record.
         let ended = calls.recv_timeout(Duration::from_secs(10));
         let (host, mode, about, error) = ended.expect("a call waits for the lock for ever");
         let is_refused = error.contains("could not be recorded");
@@ -444,11 +443,11 @@ fn a_log_that_another_process_has_locked_holds_up_no_call_for_long() {
 }
 
 #[test]
-fn processes_append_behind_more_records_of_others_than_they_read() {
+fn appends_after_many_records_of_others() {
     let log = SignedLog::new(AT_THE_END);
     let (one, other) = (log.host(), log.host());
     record(&one, 1);
-    // Records of 12 KiB, which is much for a record: together more than 300 KiB.
+    // Large records of 12 KiB, together more than 300 KiB.
     let caller = Caller::default().id("\u{10ffff}".repeat(1_024));
     for _ in 0..30 {
         block_on(other.call_from(&caller, "none", json!({}))).unwrap_err();
@@ -460,7 +459,7 @@ fn processes_append_behind_more_records_of_others_than_they_read() {
 }
 
 #[test]
-fn the_command_line_says_how_many_records_are_in_no_file_that_is_given() {
+fn prints_how_many_records_are_missing() {
     let log = SignedLog::new(AT_THE_END);
     let host = log.host();
     record(&host, 3);
@@ -476,9 +475,9 @@ fn the_command_line_says_how_many_records_are_in_no_file_that_is_given() {
         Path::new("--key"),
         &key,
     ]);
-    // Its first record says that the file goes on with the chain of another.
+    // Its first record says that the file continues the chain of another.
     let said = "5 records, 4 to 8, with 2 checkpoints\n\
-                4 records before the first: in no file that is given\n\
+                4 records before the first one: no given file has them\n\
                 proven up to record 8\n";
     assert_eq!((run.code, run.stdout.as_str()), (0, said), "{run:?}");
 }

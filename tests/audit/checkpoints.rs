@@ -1,22 +1,28 @@
-//! When a log has a checkpoint.
+//! The times at which a host writes checkpoints.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use serde_json::json;
+use skillhost::{AuditMode, CheckpointSigner, Host};
+use skillhost_audit::LogSigner;
+use tokio::runtime::Runtime;
 
 use super::signed_log::{AT_THE_END, SignedLog, record};
 use super::{put_at_descriptor, replace_descriptor};
-use crate::support::block_on;
+use crate::support::watchdog::wait_until;
+use crate::support::{block_on, build};
 
 #[test]
-fn a_checkpoint_comes_after_so_many_records_and_at_the_end() {
+fn signs_by_number_and_at_the_end() {
     let log = SignedLog::new("checkpoint_records = 10\ncheckpoint_time = \"3600s\"\n");
     let host = log.host();
     record(&host, 25);
     let report = log.verify(&["audit.jsonl"]);
-    // The first checkpoint is the record 0, and the third the record 22.
+    // The first checkpoint is record 0, and the third is record 22.
     assert_eq!(
         (report.proven, report.unproven, report.checkpoints),
         (Some(22), 5, 3)
@@ -30,7 +36,7 @@ fn a_checkpoint_comes_after_so_many_records_and_at_the_end() {
 }
 
 #[test]
-fn a_checkpoint_comes_after_a_time() {
+fn signs_after_a_time() {
     let log = SignedLog::new("checkpoint_time = \"100ms\"\n");
     let host = log.host();
     block_on(async {
@@ -43,10 +49,10 @@ fn a_checkpoint_comes_after_a_time() {
 }
 
 #[test]
-fn a_checkpoint_that_is_late_comes_with_the_next_record() {
+fn signs_late_with_the_next_record() {
     let log = SignedLog::new("checkpoint_time = \"100ms\"\n");
     let host = log.host();
-    // Each call has a runtime of its own, and with it goes the timer.
+    // Each call has its own runtime, and the timer ends with it.
     record(&host, 1);
     thread::sleep(Duration::from_millis(101));
     record(&host, 1);
@@ -55,15 +61,69 @@ fn a_checkpoint_that_is_late_comes_with_the_next_record() {
 }
 
 #[test]
-fn a_checkpoint_that_a_full_disk_had_no_room_for_comes_later() {
+fn signs_later_after_a_full_disk() {
     let log = SignedLog::new(AT_THE_END);
     let host = log.host();
     record(&host, 2);
-    // The log's file is replaced under its descriptor by one that is full.
+    // The log's descriptor now leads to a full device.
     let number = replace_descriptor(&log.path, Path::new("/dev/full"));
     host.sign_audit_log();
     put_at_descriptor(number, &log.path);
     assert_eq!(log.verify(&["audit.jsonl"]).checkpoints, 1);
     drop(host);
     log.prove(&["audit.jsonl"], 2);
+}
+
+/// A signer that counts its signatures.
+struct CountingSigner(Arc<LogSigner>, AtomicUsize);
+
+impl CheckpointSigner for CountingSigner {
+    fn key_id(&self) -> &str {
+        self.0.key_id()
+    }
+
+    fn sign(&self, message: &[u8]) -> [u8; 64] {
+        self.1.fetch_add(1, Ordering::SeqCst);
+        self.0.sign(message)
+    }
+
+    fn digest_key(&self) -> [u8; 32] {
+        self.0.digest_key()
+    }
+
+    fn records(&self) -> u64 {
+        self.0.records()
+    }
+
+    fn time(&self) -> Duration {
+        self.0.time()
+    }
+
+    fn publish(&self, checkpoint: &[u8]) {
+        self.0.publish(checkpoint);
+    }
+}
+
+#[test]
+fn retries_a_failed_checkpoint_while_the_host_is_idle() {
+    let log = SignedLog::new("checkpoint_time = \"100ms\"\n");
+    let signer = Arc::new(CountingSigner(log.signer(), AtomicUsize::new(0)));
+    let builder = Host::builder().without_embedded_tools();
+    let builder = builder.audit(&log.path, AuditMode::Required);
+    let host = build(builder.audit_signer(Arc::clone(&signer) as _));
+    let runtime = Runtime::new().unwrap();
+    let error = runtime.block_on(host.call("none", json!({})));
+    error.unwrap_err();
+    // The log's descriptor now leads to a full device.
+    let number = replace_descriptor(&log.path, Path::new("/dev/full"));
+    let signatures = || signer.1.load(Ordering::SeqCst);
+    let before = signatures();
+    // A try takes two signatures: one for the file that seems new, and one for the checkpoint.
+    wait_until("the checkpoint is not retried", || {
+        signatures() > before + 4
+    });
+    put_at_descriptor(number, &log.path);
+    wait_until("there is no checkpoint", || {
+        log.verify(&["audit.jsonl"]).unproven == 0
+    });
 }

@@ -1,5 +1,5 @@
-//! The program's side of the log as evidence: keys, checkpoints that leave the machine,
-//! `verify` and `show`, a disk that is full, and a process that is killed.
+//! The audit log on the command line: keys, checkpoint sinks, `verify` and `show`, a full disk,
+//! and a killed process.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -33,7 +33,7 @@ fn read_skill(program: &Program) -> i32 {
 }
 
 #[test]
-fn a_log_is_verified_from_the_command_line() {
+fn verifies_a_log() {
     let program = signed("");
     for _ in 0..2 {
         assert_eq!(read_skill(&program), 0);
@@ -51,7 +51,7 @@ fn a_log_is_verified_from_the_command_line() {
         (&report["proven"], &report["unproven"]),
         (&json!(4), &json!(0))
     );
-    // openssl reads the key, and the program openssl's.
+    // The key is in the format of openssl.
     assert!(
         program
             .run(&["audit", "public-key", "key"])
@@ -71,7 +71,7 @@ fn a_log_is_verified_from_the_command_line() {
         "{}",
         run.stdout
     );
-    // A checkpoint that was kept shows that the end is gone.
+    // An external checkpoint shows that the end is missing.
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     program.write("kept", [lines[2], lines[4]].concat());
     program.write("cut", lines[..3].concat());
@@ -94,7 +94,7 @@ fn a_log_is_verified_from_the_command_line() {
         "{}",
         run.stdout
     );
-    // Nothing is proven by a log without a checkpoint, and by another key.
+    // A log without a checkpoint proves nothing.
     program.write("first", lines[1]);
     let run = program.run(&["audit", "verify", "first", "--key", "public"]);
     assert_eq!(run.code, 1);
@@ -115,7 +115,7 @@ fn a_log_is_verified_from_the_command_line() {
 }
 
 #[test]
-fn a_fifo_is_no_file_of_a_log_and_nothing_waits_for_it() {
+fn refuses_a_fifo_without_waiting() {
     let program = signed("");
     assert_eq!(read_skill(&program), 0);
     rustix::fs::mknodat(
@@ -138,7 +138,7 @@ fn a_fifo_is_no_file_of_a_log_and_nothing_waits_for_it() {
 }
 
 #[test]
-fn the_digest_of_an_argument_is_found_with_the_key() {
+fn prints_the_digest_of_arguments() {
     let program = signed("");
     assert_eq!(read_skill(&program), 0);
     let text = fs::read_to_string(program.folder.path().join("log")).unwrap();
@@ -153,7 +153,7 @@ fn the_digest_of_an_argument_is_found_with_the_key() {
 }
 
 #[test]
-fn refuses_keys_and_settings_that_sign_nothing() {
+fn refuses_settings_that_sign_nothing() {
     let program = signed("");
     let call = || program.run(&["--config", "c.toml", "call", "read_skill", "skill_name=a"]);
     let key = program.folder.path().join("key");
@@ -205,7 +205,7 @@ fn refuses_keys_and_settings_that_sign_nothing() {
         assert_eq!(run.code, 4, "{settings}: {run:?}");
         assert!(run.stderr.contains(words), "{settings}: {}", run.stderr);
     }
-    // Standard error has no chain that could be signed.
+    // Stderr has no chain to sign.
     for (log, option, words) in [
         ("audit_file = \"-\"", &[][..], "standard error"),
         ("audit_file = \"log\"", &["--audit", "-"], "standard error"),
@@ -221,7 +221,7 @@ fn refuses_keys_and_settings_that_sign_nothing() {
             run.stderr
         );
     }
-    // Who says how calls are recorded, or signs, means that they are.
+    // Settings of the log without a log are a mistake.
     for settings in [
         "audit = \"required\"",
         "[audit]\nkey_file = \"key\"",
@@ -238,7 +238,7 @@ fn refuses_keys_and_settings_that_sign_nothing() {
             run.stderr
         );
     }
-    // The key of before, with the mode that stands in the table.
+    // The mode may be in the table.
     program.write(
         "c.toml",
         "audit_file = \"log\"\n[audit]\nmode = \"best_effort\"\n",
@@ -247,7 +247,7 @@ fn refuses_keys_and_settings_that_sign_nothing() {
 }
 
 #[test]
-fn checkpoints_are_sent_to_a_process_and_a_socket() {
+fn sends_checkpoints_to_both_sinks() {
     let program = signed(
         "checkpoint_command = [\"sh\", \"-c\", \"echo out; env > env; cat > kept\"]\n\
          checkpoint_socket = \"socket\"\n",
@@ -273,7 +273,7 @@ fn checkpoints_are_sent_to_a_process_and_a_socket() {
     assert_eq!(reader.join().unwrap(), checkpoints);
     let kept = program.folder.path().join("kept");
     let start = Instant::now();
-    // The process ends after the program.
+    // The sink ends after the program.
     while fs::read_to_string(&kept).unwrap_or_default() != checkpoints.join("\n") + "\n" {
         assert!(start.elapsed() < Duration::from_secs(10));
         thread::sleep(Duration::from_millis(5));
@@ -294,13 +294,13 @@ fn checkpoints_are_sent_to_a_process_and_a_socket() {
     ];
     let run = program.run(&verify);
     assert!(
-        run.code == 0 && run.stdout.contains("2 checkpoints that were kept"),
+        run.code == 0 && run.stdout.contains("2 external checkpoints are in the log"),
         "{run:?}"
     );
 }
 
 #[test]
-fn shows_the_records_that_are_asked_for() {
+fn shows_matching_records() {
     let program = signed("");
     assert_eq!(read_skill(&program), 0);
     let hostile = "path=\u{1b}[2J\u{202e}x y";
@@ -352,7 +352,7 @@ fn shows_the_records_that_are_asked_for() {
     ] {
         assert_eq!(show(more).lines().count(), count, "{more:?}");
     }
-    // Of several files, the records of all.
+    // It shows the records of several files.
     let text = fs::read_to_string(program.folder.path().join("log")).unwrap();
     let (first, last) = text.split_at(text.match_indices('\n').nth(1).unwrap().0 + 1);
     program.write("first", first);
@@ -369,7 +369,7 @@ fn shows_the_records_that_are_asked_for() {
         run.code == 2 && run.stderr.contains("such as 2h"),
         "{run:?}"
     );
-    // A word that no record has would find nothing, and look like an answer.
+    // An unknown outcome would match nothing, which looks like an answer.
     for wrong in ["fail", "Failed", ""] {
         let run = program.run(&["audit", "show", "log", "--outcome", wrong]);
         assert!(
@@ -383,14 +383,14 @@ fn shows_the_records_that_are_asked_for() {
     let run = program.run(&["audit", "show", "c.toml"]);
     assert_eq!((run.code, run.stdout.as_str()), (0, ""));
     assert!(
-        run.stderr.contains("3 lines are no records"),
+        run.stderr.contains("3 lines are not records"),
         "{}",
         run.stderr
     );
 }
 
 #[test]
-fn a_full_disk_leaves_no_call_unrecorded_and_nothing_twice() {
+fn records_every_answer_on_a_full_disk() {
     let program = signed("");
     let message = |count: usize| {
         let call = json!({"id": "c", "type": "function",
@@ -398,10 +398,10 @@ fn a_full_disk_leaves_no_call_unrecorded_and_nothing_twice() {
         json!({"role": "assistant", "content": null, "tool_calls": vec![call; count]}).to_string()
     };
     let respond = ["--config", "c.toml", "respond", "--format", "openai"];
-    // A component that the cache has needs no file in memory, which the limit bounds too.
+    // The limit also bounds files in memory, which a cached component does not need.
     assert_eq!(program.run_with(&respond, &message(1)).code, 0);
     fs::remove_file(program.folder.path().join("log")).unwrap();
-    // 4,096 bytes of each file.
+    // Each file may have 4,096 bytes.
     let full = "ulimit -f 8";
     let run = program.run_after_with(full, &respond, &message(20));
     assert_eq!(run.code, 0, "{run:?}");
@@ -422,11 +422,11 @@ fn a_full_disk_leaves_no_call_unrecorded_and_nothing_twice() {
     assert_eq!(recorded("output"), answered);
     assert_eq!(fs::metadata(&log).unwrap().len(), 4_096);
     assert!(
-        run.stderr.contains("cannot write to the audit log"),
+        run.stderr.contains("in the audit log") && run.stderr.contains("its answer is withheld"),
         "{}",
         run.stderr
     );
-    // There is room again.
+    // The limit is gone.
     let run = program.run_with(&respond, &message(5));
     assert_eq!(run.code, 0, "{run:?}");
     assert_eq!((recorded("output"), recorded("torn")), (answered + 5, 1));
@@ -437,12 +437,12 @@ fn a_full_disk_leaves_no_call_unrecorded_and_nothing_twice() {
     );
 }
 
-/// The times that a process is killed, by several threads.
+/// The number of processes that are killed, by several threads.
 const KILLS: u64 = 200;
 const THREADS: u64 = 4;
 
 #[test]
-fn a_process_that_is_killed_leaves_a_log_that_is_whole_or_says_where_it_is_not() {
+fn verifies_logs_of_killed_processes() {
     thread::scope(|threads| {
         for thread in 0..THREADS {
             threads.spawn(move || kill_writers(thread));
@@ -450,7 +450,7 @@ fn a_process_that_is_killed_leaves_a_log_that_is_whole_or_says_where_it_is_not()
     });
 }
 
-/// Kills one process after another that writes to a log, each at another moment.
+/// Kills processes that write to a log, each at another time.
 fn kill_writers(thread: u64) {
     let log = SignedLog::new("");
     let config = "audit_file = \"audit.jsonl\"\ndisabled_tools = []\n[audit]\n\
@@ -482,7 +482,7 @@ fn kill_writers(thread: u64) {
             stdin.write_all(message.as_bytes()).unwrap();
             thread::sleep(Duration::from_millis(1));
         }
-        // By lot, the same in each run of the tests.
+        // Pseudorandom, and the same in each run.
         moment = moment
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
@@ -492,7 +492,7 @@ fn kill_writers(thread: u64) {
         let report = log.verify(&["audit.jsonl"]);
         assert_eq!(report.problems, [], "killed at {}", size());
         assert!(report.records > records, "{report:?}");
-        // What is torn is no record, and every whole line is one.
+        // Every whole line is a record, and a torn line is not.
         let text = fs::read(&log.path).unwrap();
         let whole = text.iter().filter(|byte| **byte == b'\n').count() as u64;
         let end = text.iter().rev().take_while(|byte| **byte != b'\n').count() as u64;

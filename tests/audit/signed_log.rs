@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use skillhost::{AuditMode, Config, Host, HostBuilder};
-use skillhost_audit::{KeptCheckpoints, LogSigner, PrivateKey, PublicKey, Report, verify};
+use skillhost_audit::{ExternalCheckpoints, LogSigner, PrivateKey, PublicKey, Report, verify};
 use tempfile::TempDir;
 
 use crate::support::{build, call};
@@ -37,7 +37,7 @@ impl SignedLog {
         self.folder.path().join(name)
     }
 
-    /// Returns a host that records what it refuses: it has no tools.
+    /// Returns a host without tools, which records refused calls.
     pub(super) fn host(&self) -> Host {
         build(self.builder())
     }
@@ -59,14 +59,14 @@ impl SignedLog {
         Arc::new(signer.unwrap().unwrap())
     }
 
-    /// Verifies files beside the log, in the wrong order.
+    /// Verifies files in the log's folder, given in the wrong order.
     pub(super) fn verify(&self, files: &[&str]) -> Report {
         let files: Vec<PathBuf> = files.iter().rev().map(|name| self.beside(name)).collect();
         let keys = [self.public.clone()];
-        verify(&files, &keys, KeptCheckpoints::default()).unwrap()
+        verify(&files, &keys, ExternalCheckpoints::default()).unwrap()
     }
 
-    /// Verifies the log, which is proven to its end, with so many records of calls.
+    /// Asserts that the log is proven to its end, and has this number of calls.
     #[track_caller]
     pub(super) fn prove(&self, files: &[&str], calls: usize) -> Report {
         let report = self.verify(files);
@@ -94,5 +94,5 @@ pub(super) fn record(host: &Host, calls: usize) {
     }
 }
 
-/// No timer and no number of records makes a checkpoint: only the end of a host.
+/// Settings with which a host writes checkpoints only when it starts and ends.
 pub(super) const AT_THE_END: &str = "checkpoint_records = 1000000\ncheckpoint_time = \"3600s\"\n";

@@ -1,5 +1,4 @@
-//! Bytes in an audit log that nothing proves: what `verify` says of them, and what `show`
-//! makes of them.
+//! Bytes in an audit log that nothing proves: how `verify` and `show` report them.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -10,10 +9,10 @@ use skillhost::internal::chain::Link;
 use super::signed_log::{AT_THE_END, SignedLog, record};
 use crate::support::program::{Program, Run};
 
-/// The tool that no host recorded.
+/// The tool of forged records.
 const FORGED: &str = "forged";
 
-/// A whole record without a chain.
+/// Returns a whole record without a chain.
 fn unchained() -> String {
     event(&format!("\"tool\":\"{FORGED}\",\"outcome\":\"output\""))
 }
@@ -22,24 +21,24 @@ fn event(fields: &str) -> String {
     format!("{{\"time\":\"2026-01-01T00:00:00.000Z\",\"id\":null,{fields}}}")
 }
 
-/// Returns so many records that follow one another from a link on.
+/// Returns this number of chained records, beginning with a link.
 fn chained(mut link: Link, records: usize) -> String {
     let mut text = String::new();
     for _ in 0..records {
         let mut line = unchained().into_bytes();
         link.seal(&mut line);
-        link = link.after(&line);
+        link = link.next_after(&line);
         text += str::from_utf8(&line).unwrap();
         text.push('\n');
     }
     text
 }
 
-/// Returns what somebody without the key may add to a log, each with its name.
+/// Returns lines that somebody without the key may add to a log, each with its name.
 fn forgeries(log: &str, key: &str) -> Vec<(&'static str, String)> {
     let lines: Vec<&str> = log.lines().collect();
     let last = lines.last().unwrap().as_bytes();
-    let next = Link::of(last).unwrap().after(last);
+    let next = Link::parse(last).unwrap().next_after(last);
     let (forged, torn) = (unchained(), &lines[1][..60]);
     let checkpoint = event("\"tool\":\"\",\"outcome\":\"checkpoint\",\"key\":\"KEY\"");
     let earlier = lines[1].replacen("none", FORGED, 1);
@@ -130,7 +129,7 @@ fn append(log: &SignedLog, bytes: &str) {
     file.write_all(bytes.as_bytes()).unwrap();
 }
 
-/// Runs `skillhost audit` with a verb on files beside the log.
+/// Runs a verb of `skillhost audit` on files in the log's folder.
 fn audit(log: &SignedLog, verb: &str, files: &[&str], more: &[&str]) -> Run {
     let files = files.iter().map(|file| log.beside(file));
     let files: Vec<String> = files
@@ -142,7 +141,7 @@ fn audit(log: &SignedLog, verb: &str, files: &[&str], more: &[&str]) -> Run {
     Program::new().run(&arguments)
 }
 
-/// Checks that nothing forged is listed like a call.
+/// Asserts that `show` marks all forged records.
 #[track_caller]
 fn assert_marked(log: &SignedLog, files: &[&str], about: &str) {
     let shown = audit(log, "show", files, &[]);
@@ -156,7 +155,7 @@ fn assert_marked(log: &SignedLog, files: &[&str], about: &str) {
     }
     let listed = shown.stdout.lines().filter(forged).count();
     assert_eq!(json.stdout.lines().count(), listed, "{about}");
-    // Whatever was listed, the operator learns that something is wrong.
+    // In any case the operator learns that something is wrong.
     for run in [shown, json] {
         assert_eq!(run.code, 0, "{about}: {run:?}");
         assert!(run.stderr.contains("audit verify"), "{about}: {run:?}");
@@ -164,7 +163,7 @@ fn assert_marked(log: &SignedLog, files: &[&str], about: &str) {
 }
 
 #[test]
-fn finds_whatever_is_added_without_the_key() {
+fn finds_all_additions_without_the_key() {
     let log = SignedLog::new(AT_THE_END);
     let key = log.public.id().to_owned();
     let host = log.host();
@@ -182,7 +181,7 @@ fn finds_whatever_is_added_without_the_key() {
             append(&log, &bytes);
             let own = match is_running {
                 Some(true) => running,
-                // A host does not start with what is no log.
+                // A host does not start with a file that is not a log.
                 Some(false) if !bytes.starts_with('{') => continue,
                 Some(false) => Some(log.host()),
                 None => None,
@@ -199,7 +198,7 @@ fn finds_whatever_is_added_without_the_key() {
 }
 
 #[test]
-fn finds_what_is_put_into_a_rotated_log() {
+fn finds_additions_to_a_rotated_log() {
     let log = SignedLog::new(AT_THE_END);
     let key = log.public.id().to_owned();
     let host = log.host();
@@ -209,7 +208,7 @@ fn finds_what_is_put_into_a_rotated_log() {
     let before = fs::read_to_string(&log.path).unwrap();
     for (about, bytes) in forgeries(&before, &key) {
         if !bytes.starts_with('{') {
-            continue; // The host takes no such file for its log.
+            continue; // The host does not accept such a file as its log.
         }
         fs::write(&log.path, &before).unwrap();
         let host = log.host();
@@ -227,7 +226,7 @@ fn finds_what_is_put_into_a_rotated_log() {
 }
 
 #[test]
-fn tells_records_before_a_chain_from_proven_ones() {
+fn counts_records_before_a_chain() {
     let log = SignedLog::new(AT_THE_END);
     let old = format!("{}\n", unchained());
     fs::write(log.beside("audit.jsonl.1"), &old).unwrap();
@@ -245,9 +244,8 @@ fn tells_records_before_a_chain_from_proven_ones() {
         (
             0,
             "4 records, 0 to 3, with 2 checkpoints\n\
-             162 bytes are torn or from a version without a chain, and as they were then\n\
-             3 lines in no chain: a version without a chain wrote them, or somebody else; nothing \
-             proves them\n\
+             162 bytes are torn or from a version without a chain, and unchanged since\n\
+             3 lines in no chain: nothing proves who wrote them\n\
              proven up to record 3\n"
         )
     );
@@ -255,12 +253,12 @@ fn tells_records_before_a_chain_from_proven_ones() {
     let shown = audit(&log, "show", &both, &[]).stdout;
     let is_marked = |line: &str| line.starts_with("unchained ");
     let marked: Vec<bool> = shown.lines().map(is_marked).collect();
-    // The first of the chain says that it begins behind others.
+    // The first record of the chain says that it begins after others.
     assert_eq!(marked, [true, true, true, false, false]);
 }
 
 #[test]
-fn marks_nothing_of_an_honest_log() {
+fn marks_nothing_in_an_honest_log() {
     let log = SignedLog::new(AT_THE_END);
     let host = log.host();
     record(&host, 2);
@@ -281,7 +279,7 @@ fn marks_nothing_of_an_honest_log() {
 }
 
 #[test]
-fn a_rotated_log_may_lack_any_part_of_its_last_record() {
+fn accepts_a_rotated_log_torn_anywhere() {
     let log = SignedLog::new(AT_THE_END);
     let rotated = log.beside("audit.jsonl.1");
     let mut lacks = 0;
@@ -312,7 +310,7 @@ fn a_rotated_log_may_lack_any_part_of_its_last_record() {
         for file in [&log.path, &rotated] {
             fs::remove_file(file).unwrap();
         }
-        // Each place at the end of the record, and some before.
+        // Each byte at the end of the record, and some before.
         lacks += if lacks < 5 { 1 } else { 41 };
     }
 }

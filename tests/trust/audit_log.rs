@@ -27,7 +27,7 @@ fn an_audit_log_must_be_new_or_empty_or_end_in_a_record() {
     ] {
         write(foreign);
         let error = open().err().unwrap();
-        assert!(error.contains("no audit record"), "{error}");
+        assert!(error.contains("not an audit record"), "{error}");
         assert!(error.contains(log.to_str().unwrap()), "{error}");
         assert_eq!(text(), foreign, "something was written");
     }

@@ -1,6 +1,7 @@
-//! Finds records in a log: those of a client, a tool, a skill, an outcome, a time. Lines
-//! that are in no chain are found too, and marked: a version without a chain wrote them, or
-//! somebody else.
+//! Finds records in a log: those of a client, a tool, a skill, an outcome or a time.
+//!
+//! Lines that are in no chain are found too, and marked: a version without a chain wrote
+//! them, or somebody else.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -9,10 +10,10 @@ use std::time::SystemTime;
 
 use serde::Deserialize;
 use skillhost::CallOutcome;
-use skillhost::internal::chain::{CHECKPOINT, CONTINUED, TORN};
+use skillhost::internal::chain::{CHECKPOINT, CONTINUED, TORN, format_time};
 
+use crate::external::ExternalCheckpoints;
 use crate::files;
-use crate::kept::KeptCheckpoints;
 use crate::lines::Piece;
 use crate::report::Report;
 use crate::verifier::Verifier;
@@ -25,7 +26,7 @@ pub const OUTCOMES: [&str; CallOutcome::NAMES.len() + 3] = {
     ]
 };
 
-/// A choice of records. Each condition that is set must hold.
+/// The conditions of a search. A record must meet all that are set.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Filter {
@@ -37,35 +38,32 @@ pub struct Filter {
     pub skill: Option<String>,
     /// The outcome, one of [`OUTCOMES`]. Without one, checkpoints are left out.
     pub outcome: Option<String>,
-    /// The first moment.
-    pub since: Option<Moment>,
-    /// The last moment.
-    pub until: Option<Moment>,
+    /// The earliest time.
+    pub since: Option<RecordTime>,
+    /// The latest time.
+    pub until: Option<RecordTime>,
 }
 
-/// A moment as records have it, in UTC.
+/// A time in UTC, as records have it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Moment(String);
+pub struct RecordTime(String);
 
-impl FromStr for Moment {
+impl FromStr for RecordTime {
     type Err = String;
 
-    /// Reads a time such as `2026-11-23T08:00:00Z`, `2026-11-23 08:00:00` or a duration
-    /// before now such as `2h`.
+    /// Reads a time such as `2026-11-23T08:00:00Z` or `2026-11-23 08:00:00`, or how long ago
+    /// it was, such as `2h`.
     fn from_str(text: &str) -> Result<Self, String> {
-        let time = humantime::parse_rfc3339_weak(text).ok();
-        let before = || {
-            let before = humantime::parse_duration(text).ok()?;
-            // No record is older than the epoch.
-            let time = SystemTime::now().checked_sub(before)?;
-            Some(time.max(SystemTime::UNIX_EPOCH))
+        let absolute = humantime::parse_rfc3339_weak(text).ok();
+        let relative = || {
+            let age = humantime::parse_duration(text).ok()?;
+            SystemTime::now().checked_sub(age)
         };
-        let time = time.or_else(before);
-        let time = time.ok_or(
+        let time = absolute.or_else(relative).ok_or(
             "expected a time in UTC such as 2026-11-23T08:00:00Z, or how long ago it was, such \
              as 2h",
         )?;
-        Ok(Self(humantime::format_rfc3339_millis(time).to_string()))
+        Ok(Self(format_time(time)))
     }
 }
 
@@ -94,6 +92,9 @@ pub struct CallRecord<'a> {
     /// The path as the caller gave it.
     #[serde(borrow)]
     pub path: Option<Cow<'a, str>>,
+    /// The names of the fields whose values were cut.
+    #[serde(borrow, default)]
+    pub truncated: Vec<Cow<'a, str>>,
     /// The outcome.
     #[serde(borrow)]
     pub outcome: Cow<'a, str>,
@@ -102,27 +103,27 @@ pub struct CallRecord<'a> {
     pub reason: Option<Cow<'a, str>>,
     /// Microseconds from the call's start to its end.
     pub duration_us: Option<u64>,
-    /// Bytes of the answer.
+    /// The bytes of the answer.
     pub bytes: Option<u64>,
     /// True if the record follows the one before it in its file.
     #[serde(skip)]
     pub is_chained: bool,
 }
 
-/// The lines that a search met besides the records it found.
+/// The result of a search, besides the records.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Found {
-    /// The number of lines that are no records.
-    pub others: u64,
-    /// The chain, whose signatures are not checked. None if the search ended early.
+pub struct SearchSummary {
+    /// The number of lines that are not records.
+    pub other_lines: u64,
+    /// The state of the chain, without its signatures. `None` if the search ended early.
     pub report: Option<Report>,
 }
 
 impl Filter {
-    fn takes(&self, record: &CallRecord<'_>) -> bool {
-        let is = |wanted: &Option<String>, found: Option<&str>| {
-            wanted.as_deref().is_none_or(|wanted| found == Some(wanted))
+    fn matches(&self, record: &CallRecord<'_>) -> bool {
+        let is = |wanted: &Option<String>, value: Option<&str>| {
+            wanted.as_deref().is_none_or(|wanted| value == Some(wanted))
         };
         let is_hidden = self.outcome.is_none() && record.outcome == CHECKPOINT;
         let time = &*record.time;
@@ -136,52 +137,63 @@ impl Filter {
     }
 }
 
-/// Calls a function with each record that a filter takes, and its line, until it
-/// returns false. The files may be given in any order.
-pub fn find(
+/// Calls a function with each record that matches a filter, and its line, until the function
+/// returns false.
+///
+/// The files may be given in any order.
+pub fn find_records(
     files: &[PathBuf],
     filter: &Filter,
     mut each: impl FnMut(&CallRecord<'_>, &str) -> anyhow::Result<bool>,
-) -> anyhow::Result<Found> {
-    let mut others = 0;
-    let mut verifier = Verifier::without_keys(KeptCheckpoints::default());
-    for part in files::open(files)? {
-        verifier.file(&part.name);
-        let goes_on = part.read(|piece| {
-            let (line, is_chained) = match piece {
-                Piece::Line(line) => {
-                    // A record is an object: serde would take a list of its fields too.
-                    let object = str::from_utf8(line).ok();
-                    let object = object.filter(|line| line.starts_with('{'));
-                    (object, verifier.check(line))
-                }
-                Piece::Part(part, ends) => {
-                    verifier.part(part, ends);
-                    (None, false)
+) -> anyhow::Result<SearchSummary> {
+    let mut other_lines = 0;
+    let mut verifier = Verifier::without_keys(ExternalCheckpoints::default());
+    for file in files::open_in_order(files)? {
+        verifier.start_file(&file.name);
+        let is_complete = file.read(|piece| {
+            let line = match piece {
+                Piece::Line(line) => line,
+                Piece::Part { bytes, ends_line } => {
+                    verifier.check_part(bytes, ends_line);
+                    other_lines += 1;
+                    return Ok(true);
                 }
             };
-            let read = line.and_then(|line| Some((serde_json::from_str(line).ok()?, line)));
-            let Some((record, line)) = read else {
-                others += 1;
+            let is_chained = verifier.check_line(line);
+            let Some((record, line)) = parse_record(line, is_chained) else {
+                other_lines += 1;
                 return Ok(true);
             };
-            let record = CallRecord {
-                is_chained,
-                ..record
-            };
-            if filter.takes(&record) {
+            if filter.matches(&record) {
                 each(&record, line)
             } else {
                 Ok(true)
             }
         })?;
-        if !goes_on {
-            let report = None;
-            return Ok(Found { others, report });
+        if !is_complete {
+            return Ok(SearchSummary {
+                other_lines,
+                report: None,
+            });
         }
     }
-    let report = Some(verifier.finish());
-    Ok(Found { others, report })
+    Ok(SearchSummary {
+        other_lines,
+        report: Some(verifier.finish()),
+    })
+}
+
+/// Reads a record and its line as text. Returns `None` if it is not a record.
+fn parse_record(line: &[u8], is_chained: bool) -> Option<(CallRecord<'_>, &str)> {
+    // Serde would also accept a list of the fields.
+    let line = str::from_utf8(line).ok()?;
+    let object = Some(line).filter(|line| line.starts_with('{'))?;
+    let record = serde_json::from_str(object).ok()?;
+    let record = CallRecord {
+        is_chained,
+        ..record
+    };
+    Some((record, line))
 }
 
 #[cfg(test)]
@@ -189,8 +201,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_moment_may_lie_before_all_records() {
-        let Moment(time) = "60years".parse().unwrap();
+    fn accepts_an_age_before_all_records() {
+        let RecordTime(time) = "60years".parse().unwrap();
         assert_eq!(time, "1970-01-01T00:00:00.000Z");
     }
 }

@@ -1,5 +1,6 @@
-//! The keys of checkpoints: Ed25519, in the files that openssl reads and writes. A
-//! private key is PKCS#8 in PEM, a public one SubjectPublicKeyInfo in PEM.
+//! The Ed25519 keys of checkpoints, in files that openssl reads and writes.
+//!
+//! A private key is PKCS#8 in PEM, a public one SubjectPublicKeyInfo in PEM.
 
 use std::fmt;
 use std::fs::{self, OpenOptions};
@@ -19,20 +20,20 @@ use sha2::{Digest as _, Sha256};
 use skillhost::internal::hex;
 use skillhost::{Trust, named_file};
 
-/// The most bytes of a key's file. Guards against: a file that is something else.
-const FILE_BYTES: u64 = 16 << 10;
+/// The most bytes of a key file. Guards against: a file that is something else.
+const MAX_FILE_BYTES: u64 = 16 << 10;
 
-/// Bytes of a public key's digest in its name.
+/// The bytes of a public key's digest in its id.
 const ID_BYTES: usize = 8;
 
-/// What is hashed before a private key to get the key of the digests of arguments and
-/// answers. It tells nothing of the private key.
-const DIGESTS: &[u8] = b"skillhost audit digests\0";
+/// The bytes that are hashed before a private key to derive the key of the digests of
+/// arguments and answers. The derived key tells nothing about the private one.
+const DIGEST_KEY_PREFIX: &[u8] = b"skillhost audit digests\0";
 
-/// A key that signs.
+/// A private key, which signs.
 pub struct PrivateKey(SigningKey);
 
-/// A key that verifies.
+/// A public key, which verifies.
 #[derive(Debug, Clone)]
 pub struct PublicKey {
     key: VerifyingKey,
@@ -40,15 +41,17 @@ pub struct PublicKey {
 }
 
 impl PrivateKey {
-    /// Makes a key by lot.
+    /// Generates a random key.
     pub fn generate() -> anyhow::Result<Self> {
         let mut secret = [0; 32];
         getrandom::fill(&mut secret).context("the system has no random numbers")?;
         Ok(Self(SigningKey::from_bytes(&secret)))
     }
 
-    /// Reads a key from a file. The file must belong to the user of this process or to
-    /// root, and nobody else may read or write it.
+    /// Reads a key from a file.
+    ///
+    /// The file must belong to the user of this process or to root, and nobody else may read
+    /// or write it.
     pub fn read(path: &Path) -> anyhow::Result<Self> {
         Self::read_checked(path)
             .with_context(|| format!("cannot use the key file `{}`", path.display()))
@@ -56,64 +59,65 @@ impl PrivateKey {
 
     fn read_checked(path: &Path) -> anyhow::Result<Self> {
         let file = named_file::open_private(path, &Trust::new())?;
-        let text = named_file::read_all_text(file, FILE_BYTES)?;
+        let text = named_file::read_all_text(file, MAX_FILE_BYTES)?;
         let key = SigningKey::from_pkcs8_pem(&text).ok();
         key.map(Self).context(
-            "it is no private key of Ed25519 in PEM (PKCS#8); `skillhost audit new-key FILE` makes \
+            "it is not an Ed25519 private key in PEM (PKCS#8); `skillhost audit new-key FILE` makes \
              one",
         )
     }
 
     /// Writes the key to a new file that only its owner can read.
     pub fn write(&self, path: &Path) -> anyhow::Result<()> {
-        // Without the public key, which older readers do not know there.
+        // Older readers do not accept the public key here.
         let bytes = KeypairBytes {
             secret_key: self.0.to_bytes(),
             public_key: None,
         };
-        let text = bytes.to_pkcs8_pem(LineEnding::LF);
-        let text = text.map_err(|error| anyhow::anyhow!("cannot write the key: {error}"))?;
-        let cannot = || format!("cannot make the key file `{}`", path.display());
+        let text = bytes
+            .to_pkcs8_pem(LineEnding::LF)
+            .map_err(|error| anyhow::anyhow!("cannot encode the key: {error}"))?;
+        let context = || format!("cannot make the key file `{}`", path.display());
         let mut file = OpenOptions::new()
             .write(true)
             .create_new(true)
             .mode(0o600)
             .open(path)
-            .with_context(cannot)?;
+            .with_context(context)?;
         file.write_all(text.as_bytes())
             .and_then(|()| file.sync_all())
-            // A part of a key is none, and would be in the way of the next.
+            // A file with a part of a key would keep the next try from making one.
             .inspect_err(|_| drop(fs::remove_file(path)))
-            .with_context(cannot)
+            .with_context(context)
     }
 
-    /// Returns the key that verifies what this one signs.
+    /// Returns the public key.
     pub fn public(&self) -> PublicKey {
         PublicKey::new(self.0.verifying_key())
     }
 
-    /// Returns the signature of bytes.
+    /// Returns the signature of a message.
     pub(crate) fn sign(&self, message: &[u8]) -> [u8; 64] {
         self.0.sign(message).to_bytes()
     }
 
-    /// Returns the digest that the audit log has of arguments or of an answer, in hex.
-    pub fn digest(&self, mut of: impl Read) -> std::io::Result<String> {
+    /// Returns the digest of arguments or of an answer as records have it, in hex.
+    pub fn digest(&self, mut text: impl Read) -> std::io::Result<String> {
         let mut block = [0; 64];
         block[..32].copy_from_slice(&self.digest_key());
         let mut digest = DigestWriter(Hmac::new(&block.into()));
-        std::io::copy(&mut of, &mut digest)?;
+        std::io::copy(&mut text, &mut digest)?;
         Ok(hex(&digest.0.finalize().into_bytes()))
     }
 
-    /// Returns the key of digests, which follows from this one.
+    /// Returns the key of the digests, which is derived from this one.
     pub(crate) fn digest_key(&self) -> [u8; 32] {
-        let digest = Sha256::new().chain_update(DIGESTS);
+        let digest = Sha256::new().chain_update(DIGEST_KEY_PREFIX);
         digest.chain_update(self.0.as_bytes()).finalize().into()
     }
 }
 
-/// A digest of all that is written to it.
+/// A writer that updates a digest.
 struct DigestWriter(Hmac<Sha256>);
 
 impl Write for DigestWriter {
@@ -149,7 +153,7 @@ impl PublicKey {
     }
 
     fn read_checked(path: &Path) -> anyhow::Result<Self> {
-        let text = named_file::read_text(path, FILE_BYTES)?;
+        let text = named_file::read_text(path, MAX_FILE_BYTES)?;
         ensure!(
             !text.contains("PRIVATE KEY"),
             "it is a private key, which only the host needs; `skillhost audit public-key FILE` \
@@ -158,22 +162,22 @@ impl PublicKey {
         let key = VerifyingKey::from_public_key_pem(&text).ok();
         let key = key.filter(|key| !key.is_weak());
         key.map(Self::new)
-            .context("it is no public key of Ed25519 in PEM")
+            .context("it is not an Ed25519 public key in PEM")
     }
 
     /// Returns the key as PEM.
     pub fn to_pem(&self) -> anyhow::Result<String> {
         let text = self.key.to_public_key_pem(LineEnding::LF);
-        text.map_err(|error| anyhow::anyhow!("cannot write the key: {error}"))
+        text.map_err(|error| anyhow::anyhow!("cannot encode the key: {error}"))
     }
 
-    /// Returns the name of the key, which stands in each checkpoint: the first bytes of
-    /// SHA-256 of the key, in hex.
+    /// Returns the id of the key, which is in each checkpoint: the first bytes of SHA-256 of
+    /// the key, in hex.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Checks a signature.
+    /// Returns whether a signature is valid.
     pub(crate) fn verifies(&self, message: &[u8], signature: &[u8; 64]) -> bool {
         let signature = Signature::from_bytes(signature);
         self.key.verify_strict(message, &signature).is_ok()
@@ -188,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_read_from_its_file_and_from_openssls() {
+    fn reads_its_own_key_files_and_those_of_openssl() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("key");
         let key = PrivateKey::generate().unwrap();
@@ -201,7 +205,7 @@ mod tests {
         let public = PublicKey::read(&public).unwrap();
         assert!(public.verifies(b"text", &read.sign(b"text")));
         assert!(!public.verifies(b"texu", &read.sign(b"text")));
-        // `openssl genpkey -algorithm ed25519`, and `openssl pkey -pubout` of it.
+        // Made with `openssl genpkey -algorithm ed25519` and `openssl pkey -pubout`.
         let private = "-----BEGIN PRIVATE KEY-----\n\
                        MC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC\n\
                        -----END PRIVATE KEY-----\n";
@@ -216,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn each_key_has_digests_of_its_own() {
+    fn different_keys_give_different_digests() {
         let [one, other] = [(); 2].map(|()| PrivateKey::generate().unwrap());
         let digest = |key: &PrivateKey| key.digest(&b"text"[..]).unwrap();
         assert_eq!(digest(&one), digest(&one));
@@ -224,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_a_key_of_another_user() {
+    fn refuses_a_key_file_of_another_user() {
         if !rustix::process::geteuid().is_root() {
             return;
         }
@@ -237,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_files_that_others_can_read_or_that_are_no_key() {
+    fn refuses_readable_files_and_files_without_a_key() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("key");
         PrivateKey::generate().unwrap().write(&path).unwrap();
@@ -255,9 +259,9 @@ mod tests {
     }
 
     #[test]
-    fn digests_follow_from_the_private_key_and_stay_the_same_over_versions() {
-        // HMAC-SHA-256 of the text. Its key is SHA-256 of what names the purpose, a NUL and
-        // the 32 bytes of the private key.
+    fn derives_the_same_digests_in_every_version() {
+        // HMAC-SHA-256 of the text. Its key is SHA-256 of the prefix and the 32 bytes of the
+        // private key.
         let key = PrivateKey(SigningKey::from_bytes(&[7; 32]));
         assert_eq!(
             key.digest(&b"text"[..]).unwrap(),

@@ -1,29 +1,28 @@
-//! The audit log as evidence: signs its checkpoints, verifies its chain, and finds
-//! records in it.
+//! The audit log as evidence: signs its checkpoints, verifies its chain, and finds records.
 //!
-//! The crate `skillhost` writes records and chains them. This crate has what a host
-//! can do without: keys, signatures, and reading a log again.
+//! The crate `skillhost` writes records and chains them. This crate has what a host can do
+//! without: keys, signatures, and reading a log.
 
-// The order is that of the layers, lowest first: a module uses only those above it.
+// Modules are in the order of their layers, lowest first. A module uses only those above it.
 
 // Keys and their files.
 mod key;
-// The places that checkpoints are sent to.
-mod outlet;
+// Where checkpoints are sent.
+mod sink;
 mod signer;
 // Logs, line by line.
 mod lines;
 mod files;
-// Checking them.
-mod kept;
+// Verifying logs.
+mod external;
 mod report;
 mod verifier;
 mod verify;
-// Finding records in them.
+// Finding records in logs.
 mod filter;
 
-pub use filter::{CallRecord, Filter, Found, Moment, OUTCOMES, find};
-pub use kept::KeptCheckpoints;
+pub use external::ExternalCheckpoints;
+pub use filter::{CallRecord, Filter, OUTCOMES, RecordTime, SearchSummary, find_records};
 pub use key::{PrivateKey, PublicKey};
 pub use report::{Problem, Report};
 pub use signer::LogSigner;

@@ -1,45 +1,51 @@
-//! What a check of a log says.
+//! The result of verifying a log.
 
 use std::sync::Arc;
 
 use serde::Serialize;
 
-/// The result of a check.
+/// The result of verifying a log.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Report {
     /// The number of records of chains.
     pub records: u64,
-    /// The number of chains. There is one, unless checkpoints of each were kept.
+    /// The number of chains. There is only one, unless each has external checkpoints.
     pub chains: u64,
-    /// The numbers of the first record and of the last.
+    /// The number of the first record.
     pub first: Option<u64>,
-    /// See [`Report::first`].
+    /// The number of the last record.
     pub last: Option<u64>,
-    /// The number of records before the first of their chain: no file that is given has
-    /// them. Nobody can tell an old file that was removed from one that an attacker removed.
+    /// The number of records before the first one: no given file has them.
+    ///
+    /// Nobody can tell whether their file was removed because it was old, or by an attacker.
     pub missing_before: u64,
-    /// The number of calls before the first checkpoint of their chain. A host signs the
-    /// records that it finds at its start, so their writer is unknown.
+    /// The number of calls before the first checkpoint of their chain.
+    ///
+    /// A host signs the records that it finds when it starts, so their writer is unknown.
     pub before_checkpoint: u64,
-    /// The number of checkpoints whose signature is right.
+    /// The number of checkpoints with a valid signature.
     pub checkpoints: u64,
-    /// The number of the last of them: records up to it are proven, if there is no
-    /// problem.
+    /// The number of the last checkpoint. Records up to it are proven, if there is no problem.
     pub proven: Option<u64>,
-    /// The number of records after the last one of their chain.
+    /// The number of records after the last checkpoint of their chain.
     pub unproven: u64,
-    /// The number of checkpoints that were kept elsewhere and found in the log.
-    pub kept: u64,
-    /// The bytes that are no records of the chain, and that a record vouches for: parts
-    /// of records, and what is before the first record of a chain.
+    /// The number of external checkpoints that are in the log.
+    #[serde(rename = "kept")]
+    pub external_checkpoints: u64,
+    /// The bytes outside the chain that a record vouches for: torn records, and lines before
+    /// the first record of a chain.
     pub vouched_bytes: u64,
-    /// The number of lines before the first record of a chain, or in a file without one.
+    /// The number of lines before the first record of a chain, or in a file without a chain.
+    ///
     /// A version without a chain wrote them, or somebody else: nothing proves them.
     pub unchained: u64,
-    /// The bytes of torn records at the ends of files. Nothing is known of them.
+    /// The bytes of torn records at the ends of files. Nothing vouches for them.
     pub torn_bytes: u64,
-    /// The problems, the first hundred.
+    /// The bytes of torn checkpoints in the file of external ones. The process that stored
+    /// them was killed.
+    pub torn_checkpoint_bytes: u64,
+    /// The first hundred problems.
     pub problems: Vec<Problem>,
     /// The number of further problems.
     pub problems_left_out: u64,
@@ -60,8 +66,8 @@ pub struct Problem {
 }
 
 impl Report {
-    /// Returns whether every record up to the last checkpoint is as it was written, and
-    /// there is a checkpoint.
+    /// Returns whether there is a checkpoint, and every record up to the last one is as it was
+    /// written.
     pub fn is_proven(&self) -> bool {
         self.problems.is_empty() && self.proven.is_some()
     }

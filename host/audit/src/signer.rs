@@ -1,4 +1,4 @@
-//! Signs checkpoints with the key of a configuration, and sends them to its places.
+//! Signs checkpoints with the configured key, and sends them to the configured sinks.
 
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
@@ -8,45 +8,49 @@ use skillhost::CheckpointSigner;
 use skillhost::config::{CheckpointLimits, Checkpoints};
 
 use crate::key::PrivateKey;
-use crate::outlet::Outlet;
+use crate::sink::CheckpointSink;
 
-/// The signer of a configuration.
+/// A signer with a key and its checkpoint sinks.
 pub struct LogSigner {
     key: PrivateKey,
     id: String,
     limits: CheckpointLimits,
-    outlets: Mutex<Vec<Outlet>>,
+    sinks: Mutex<Vec<CheckpointSink>>,
 }
 
 impl LogSigner {
-    /// Reads the key, starts the program and connects to the socket of a configuration.
-    /// The program does not get these variables of the environment. None if the
-    /// configuration has no key.
-    pub fn start(configured: &Checkpoints, without: &[&str]) -> anyhow::Result<Option<Self>> {
+    /// Reads the configured key, starts the program and connects to the socket.
+    ///
+    /// Removes `removed_variables` from the program's environment. Returns `None` if no key is
+    /// configured.
+    pub fn start(
+        configured: &Checkpoints,
+        removed_variables: &[&str],
+    ) -> anyhow::Result<Option<Self>> {
         let Some(file) = &configured.key_file else {
             return Ok(None);
         };
         let key = PrivateKey::read(&file.path).with_context(|| file.place.clone())?;
-        let mut outlets = Vec::new();
+        let mut sinks = Vec::new();
         if !configured.command.is_empty() {
-            let outlet = Outlet::start(&configured.command, without);
-            outlets.push(outlet.context("`checkpoint_command`")?);
+            let sink = CheckpointSink::start(&configured.command, removed_variables);
+            sinks.push(sink.context("`checkpoint_command`")?);
         }
         if let Some(socket) = &configured.socket {
-            let outlet = Outlet::connect(&socket.path);
-            outlets.push(outlet.with_context(|| socket.place.clone())?);
+            let sink = CheckpointSink::connect(&socket.path);
+            sinks.push(sink.with_context(|| socket.place.clone())?);
         }
         Ok(Some(Self {
             id: key.public().id().to_owned(),
             key,
             limits: configured.limits.clone(),
-            outlets: Mutex::new(outlets),
+            sinks: Mutex::new(sinks),
         }))
     }
 
-    fn outlets(&self) -> MutexGuard<'_, Vec<Outlet>> {
-        let outlets = self.outlets.lock();
-        outlets.unwrap_or_else(|broken| broken.into_inner())
+    fn sinks(&self) -> MutexGuard<'_, Vec<CheckpointSink>> {
+        let sinks = self.sinks.lock();
+        sinks.unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
@@ -72,14 +76,14 @@ impl CheckpointSigner for LogSigner {
     }
 
     fn publish(&self, checkpoint: &[u8]) {
-        for outlet in self.outlets().iter_mut() {
-            outlet.send(checkpoint);
+        for sink in self.sinks().iter_mut() {
+            sink.send(checkpoint);
         }
     }
 
     fn finish(&self) {
-        for outlet in self.outlets().iter_mut() {
-            outlet.finish();
+        for sink in self.sinks().iter_mut() {
+            sink.finish();
         }
     }
 }

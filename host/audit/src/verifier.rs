@@ -1,6 +1,8 @@
-//! The check of a chain, record by record: each must have the next number and the
-//! digest of the one before. Between them may only stand records that are torn, which the
-//! next record vouches for. Not here: files and their order.
+//! Verifies a chain record by record.
+//!
+//! Each record must have the next number and the digest of the one before. Only torn records
+//! may stand between two records, and the next record must vouch for them. Not here: files
+//! and their order.
 
 #[cfg(test)]
 mod tests;
@@ -10,43 +12,50 @@ use std::sync::Arc;
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use skillhost::internal::chain::{
-    CHECKPOINT, CONTINUED, Link, NAME, Signed, TORN, begins, from_hex, is_torn,
+    CHECKPOINT, CONTINUED, Link, NAME_BYTES, SignedLine, TORN, from_hex, is_torn_record,
+    matches_pattern,
 };
 
-use crate::kept::KeptCheckpoints;
+use crate::external::ExternalCheckpoints;
 use crate::key::PublicKey;
-use crate::lines::LINE_BYTES;
+use crate::lines::MAX_LINE_BYTES;
 use crate::report::{Problem, Report};
 
-/// The most problems of a report. Guards against: a file of nothing else, which would
-/// fill the memory.
-const MOST_PROBLEMS: usize = 100;
+/// The most problems of a report. Guards against: a file full of problems, which would fill
+/// the memory.
+const MAX_PROBLEMS: usize = 100;
+
+/// The most characters of a key's id in a message.
+const MAX_KEY_ID_CHARACTERS: usize = 64;
 
 /// The beginning of a record that belongs to no call; `0` stands for any digit.
-const EVENT: &[u8] =
+const EVENT_START: &[u8] =
     b"{\"time\":\"0000-00-00T00:00:00.000Z\",\"id\":null,\"tool\":\"\",\"outcome\":\"";
 
-/// Checks a chain.
+/// The beginning of every record.
+const BEFORE_TIME: &[u8] = b"{\"time\":\"";
+
+/// Verifies a chain.
 #[derive(Clone)]
 pub struct Verifier {
-    /// The keys that may have signed. None if signatures are not checked.
+    /// The keys that may have signed. `None` if signatures are not checked.
     keys: Option<Arc<[PublicKey]>>,
-    kept: KeptCheckpoints,
-    /// The link of the next record. None before the first.
+    external: ExternalCheckpoints,
+    /// The link of the next record. `None` before the first.
     next: Option<Link>,
     file: Arc<str>,
     line: u64,
-    /// True once a record of this file is in the chain.
+    /// True once this file has a record of the chain.
     has_chain: bool,
     /// True if a record of this file does not follow the one before it.
     is_broken: bool,
     gap: Gap,
     /// The end of this file, if it is a record that only lacks its line feed.
-    unended: Option<Vec<u8>>,
+    unended_record: Option<Vec<u8>>,
     report: Report,
-    /// The records of earlier chains that nothing proves.
+    /// The number of records of earlier chains that are not proven.
     unproven_before: u64,
-    /// The calls of this chain before its first checkpoint. `None` after it.
+    /// The number of calls of this chain before its first checkpoint. `None` after it.
     before_checkpoint: Option<u64>,
 }
 
@@ -55,37 +64,38 @@ pub struct Verifier {
 struct Gap {
     bytes: u64,
     digest: Sha256,
-    /// The worst of it.
+    /// The worst kind of content.
     content: GapContent,
-    /// The place of that: a problem, unless a record vouches for it.
+    /// The first place with that content: a problem, unless a record vouches for it.
     problem: Option<Problem>,
-    /// The number of lines that are not torn records, and the last of them.
+    /// The number of lines that are not torn records.
     unchained: u64,
+    /// The last of these lines.
     last_unchained: u64,
 }
 
 /// The kinds of bytes that may stand between records of a chain.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum GapContent {
-    /// Parts of records, as a process that was killed or a full disk leaves them.
+    /// Torn records, as a killed process or a full disk leaves them.
     #[default]
     Torn,
     /// Other lines. Before a chain begins, a version without a chain may have written them.
     Unchained,
-    /// A record of a chain that has no place here.
+    /// A record of a chain that does not belong here.
     Misplaced,
 }
 
-/// The place of a record of a chain.
+/// The position of a record relative to the one before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum Position {
     /// It follows the record before it.
     Follows,
-    /// It begins a chain, or a file.
+    /// It begins a chain or a file.
     Begins,
     /// A record before it is missing or was changed.
     Broken,
-    /// It is of another place or of another chain.
+    /// It belongs to another position or another chain.
     Misplaced,
 }
 
@@ -99,38 +109,52 @@ struct Event<'a> {
     key: Option<&'a str>,
 }
 
+impl Event<'_> {
+    /// Reads the event in a line. Returns `None` for the record of a call.
+    fn parse(line: &[u8]) -> Option<Event<'_>> {
+        let is_event = line.len() >= EVENT_START.len() && matches_pattern(line, EVENT_START);
+        is_event
+            .then(|| serde_json::from_slice(line).ok())
+            .flatten()
+    }
+
+    fn is_known(&self) -> bool {
+        [CONTINUED, TORN, CHECKPOINT].contains(&self.outcome)
+    }
+}
+
 impl Verifier {
-    /// Starts a check with the keys that may have signed.
-    pub fn new(keys: &[PublicKey], kept: KeptCheckpoints) -> Self {
+    /// Creates a verifier with the keys that may have signed.
+    pub fn new(keys: &[PublicKey], external: ExternalCheckpoints) -> Self {
         Self {
             keys: Some(keys.into()),
-            ..Self::without_keys(kept)
+            ..Self::without_keys(external)
         }
     }
 
-    /// Starts a check of the chain alone, without signatures.
-    pub(crate) fn without_keys(kept: KeptCheckpoints) -> Self {
+    /// Creates a verifier of the chain alone, without signatures.
+    pub(crate) fn without_keys(external: ExternalCheckpoints) -> Self {
         Self {
             keys: None,
-            kept,
+            external,
             next: None,
             file: Arc::from(""),
             line: 0,
             has_chain: false,
             is_broken: false,
             gap: Gap::default(),
-            unended: None,
+            unended_record: None,
             report: Report::default(),
             unproven_before: 0,
             before_checkpoint: None,
         }
     }
 
-    /// Goes on with a file.
-    pub fn file(&mut self, name: &str) {
-        // The chain goes on behind it, in the next file.
-        if let Some(line) = self.unended.take() {
-            self.line(&line);
+    /// Continues with another file.
+    pub fn start_file(&mut self, name: &str) {
+        // The chain continues after it, in the next file.
+        if let Some(record) = self.unended_record.take() {
+            self.check_line(&record);
         }
         self.end_file();
         self.file = name.into();
@@ -138,177 +162,175 @@ impl Verifier {
         (self.has_chain, self.is_broken) = (false, false);
     }
 
-    /// Checks a line, which is given without its line feed.
-    pub fn line(&mut self, line: &[u8]) {
-        self.check(line);
-    }
-
-    /// Checks a line, and returns whether it is a record that follows the one before it in
-    /// its file.
-    pub(crate) fn check(&mut self, line: &[u8]) -> bool {
+    /// Checks a line, which is given without its line feed. Returns whether it is a record
+    /// that follows the one before it in its file.
+    pub fn check_line(&mut self, line: &[u8]) -> bool {
         self.line += 1;
-        let event = match line.len() >= EVENT.len() && begins(line, EVENT) {
-            true => serde_json::from_slice::<Event<'_>>(line).ok(),
-            false => None,
-        };
-        let link = Link::of(line).filter(|_| line.starts_with(b"{\"time\":\""));
+        let link = Link::parse(line).filter(|_| line.starts_with(BEFORE_TIME));
         let Some(link) = link else {
-            let content = match is_torn(line) {
-                true => GapContent::Torn,
-                false => GapContent::Unchained,
+            let content = if is_torn_record(line) {
+                GapContent::Torn
+            } else {
+                GapContent::Unchained
             };
-            let problem = "it is no record of the chain: changed, or written by others";
+            let problem = "it is not a record of the chain: changed, or written by others";
             self.add_to_gap(&[line, b"\n"], content, None, problem);
             return false;
         };
-        let after = link.after(line);
-        let (place, problem) = self.place(link, &after.chain, event.as_ref());
-        if place == Place::Misplaced {
+        let event = Event::parse(line);
+        let next = link.next_after(line);
+        let (position, problem) = self.classify(link, &next.chain, event.as_ref());
+        if position == Position::Misplaced {
+            let problem = problem.unwrap_or_default();
             let (content, sequence) = (GapContent::Misplaced, Some(link.sequence));
-            self.add_to_gap(
-                &[line, b"\n"],
-                content,
-                sequence,
-                &problem.unwrap_or_default(),
-            );
+            self.add_to_gap(&[line, b"\n"], content, sequence, &problem);
             return false;
         }
         if let Some(problem) = problem {
-            self.add(Some(link.sequence), problem);
+            self.add_problem(Some(link.sequence), problem);
         }
-        self.is_broken |= place == Place::Broken;
+        self.is_broken |= position == Position::Broken;
         self.close_gap(link, event.as_ref());
-        self.has_chain = true;
-        let report = &mut self.report;
-        report.records += 1;
-        report.unproven += 1;
-        report.first.get_or_insert(link.sequence);
-        report.last = Some(link.sequence);
-        if let Some(calls) = &mut self.before_checkpoint {
-            let is_call = event
-                .as_ref()
-                .is_none_or(|event| ![CONTINUED, TORN, CHECKPOINT].contains(&event.outcome));
-            *calls += u64::from(is_call);
-        }
-        self.next = Some(after);
-        let signed = Signed::of(line);
-        let key = event.filter(|event| event.outcome == CHECKPOINT);
-        let key = key.map(|event| event.key.unwrap_or_default());
-        if signed.is_some() || key.is_some() {
-            self.check_signature(link, &after.chain, key.unwrap_or_default(), signed);
-        }
-        if let Some(found) = self.kept.meet(link.sequence, &after) {
-            self.report.kept += u64::from(found.is_met);
-            if found.has_others {
-                let problem = "it is not the checkpoint with this number that was kept";
-                self.add(Some(link.sequence), problem.to_owned());
-            }
-        }
+        self.count_record(link, event.as_ref());
+        self.next = Some(next);
+        self.check_checkpoint(link, &next, event, line);
+        self.compare_with_external(link, &next);
         !self.is_broken
     }
 
-    /// Takes a part of a line that is too long to be a record, or that has no line feed
-    /// because it is the end of a file. `ends` says that a line feed is its end.
-    pub fn part(&mut self, part: &[u8], ends: bool) {
+    /// Checks a part of a line that is too long to be a record, or the end of a file without
+    /// a line feed. `ends_line` says that the part ends in a line feed.
+    pub fn check_part(&mut self, part: &[u8], ends_line: bool) {
         self.line += 1;
-        let link = Link::of(part).filter(|_| part.len() < LINE_BYTES);
+        let is_short = part.len() < MAX_LINE_BYTES;
+        let link = Link::parse(part).filter(|_| is_short);
         match link {
             Some(link) if self.next.is_none_or(|next| link == next) => {
-                self.unended = Some(part.to_owned());
+                self.unended_record = Some(part.to_owned());
             }
             link => {
                 let content = match link {
                     Some(_) => GapContent::Misplaced,
-                    None if part.len() < LINE_BYTES && is_torn(part) => GapContent::Torn,
+                    None if is_short && is_torn_record(part) => GapContent::Torn,
                     None => GapContent::Unchained,
                 };
                 let sequence = link.map(|link| link.sequence);
-                self.add_to_gap(&[part], content, sequence, "it is no record of the chain");
+                let problem = "it is not a record of the chain";
+                self.add_to_gap(&[part], content, sequence, problem);
             }
         }
-        // A further part is of the same line.
-        self.line -= u64::from(!ends);
+        // The next part belongs to the same line.
+        self.line -= u64::from(!ends_line);
     }
 
-    /// Ends the check.
+    /// Ends the check, and returns its result.
     pub fn finish(mut self) -> Report {
         self.end_file();
-        let kept = std::mem::take(&mut self.kept);
+        let external = std::mem::take(&mut self.external);
+        self.report.torn_checkpoint_bytes = external.torn_bytes();
         let (is_empty, is_proven) = (self.next.is_none(), self.report.proven.is_some());
-        kept.report_unmet(is_empty, is_proven, |sequence, problem| {
-            self.add(Some(sequence), problem);
+        external.report_missing(is_empty, is_proven, |sequence, problem| {
+            self.add_problem(Some(sequence), problem);
         });
         self.report
     }
 
-    /// Returns the place of a record of a chain, and what is wrong with it.
-    fn place(
+    /// Returns the position of a record of a chain, and the problem with it.
+    fn classify(
         &mut self,
         link: Link,
-        chain: &[u8; NAME],
+        chain: &[u8; NAME_BYTES],
         event: Option<&Event<'_>>,
-    ) -> (Place, Option<String>) {
+    ) -> (Position, Option<String>) {
         let sequence = link.sequence;
         let begins = link == Link::FIRST || event.is_some_and(|event| event.outcome == CONTINUED);
         let Some(next) = self.next else {
-            self.begin_chain(sequence);
+            self.begin_chain();
+            self.report.missing_before += sequence;
             let problem =
                 || format!("the log begins with record {sequence}: its beginning is missing");
-            return (Place::Begins, (!begins).then(problem));
+            return (Position::Begins, (!begins).then(problem));
         };
         if link == next {
-            return (Place::Follows, None);
+            return (Position::Follows, None);
         }
-        // Nothing ties a chain to another one but that both are known elsewhere.
-        let is_kept = self.kept.has(&next.chain) && self.kept.has(chain);
-        if begins && is_kept && !self.kept.has_met(chain) {
-            self.begin_chain(sequence);
-            return (Place::Begins, None);
+        // Two chains are of one log only if there are external checkpoints of both.
+        let is_external = self.external.has_chain(&next.chain) && self.external.has_chain(chain);
+        if begins && is_external && !self.external.is_in_log(chain) {
+            self.begin_chain();
+            // Old files are removed from the beginning of a log, and not between two others.
+            let problem = (link != Link::FIRST).then(|| {
+                let missing = missing_records(0, sequence);
+                format!("a new chain begins, and {missing} before it")
+            });
+            return (Position::Begins, problem);
         }
-        let begins_file = !self.has_chain && begins;
-        let is_other = *chain != next.chain;
-        let (place, problem) = if is_other && (begins_file || sequence != next.sequence) {
-            // Within a file a host never begins another chain.
-            let place = if begins_file {
-                Place::Begins
-            } else {
-                Place::Misplaced
-            };
-            let problem = match link == Link::FIRST {
-                true => "a new chain begins: nothing ties it to the records before",
-                false => "it is of another chain: nothing ties it to the records before",
-            };
-            (place, problem.to_owned())
-        } else if sequence == next.sequence {
-            let problem = "it does not follow the record before it: one of the two was changed";
-            (Place::Broken, problem.to_owned())
-        } else if let Some(missing) = sequence.checked_sub(next.sequence) {
-            let missing = match missing {
-                1 => format!("record {} is missing", next.sequence),
-                _ => format!("records {} to {} are missing", next.sequence, sequence - 1),
-            };
-            // The files between may only not be given.
-            let place = if begins_file {
-                Place::Begins
-            } else {
-                Place::Broken
-            };
-            (place, format!("{missing} before it"))
-        } else {
-            let problem = format!("record {sequence} is repeated or out of order");
-            (Place::Misplaced, problem)
-        };
-        (place, Some(problem))
+        let (position, problem) = self.classify_out_of_order(link, next, chain, begins);
+        (position, Some(problem))
     }
 
-    fn begin_chain(&mut self, first: u64) {
+    /// Returns the position of a record that does not follow the one before it, and the
+    /// problem with it.
+    fn classify_out_of_order(
+        &self,
+        link: Link,
+        next: Link,
+        chain: &[u8; NAME_BYTES],
+        begins: bool,
+    ) -> (Position, String) {
+        let sequence = link.sequence;
+        let begins_file = !self.has_chain && begins;
+        let is_other = *chain != next.chain;
+        if is_other && (begins_file || sequence != next.sequence) {
+            // Within a file a host never begins another chain.
+            let position = if begins_file {
+                Position::Begins
+            } else {
+                Position::Misplaced
+            };
+            let problem = if link == Link::FIRST {
+                "a new chain begins: nothing ties it to the records before"
+            } else {
+                "it is of another chain: nothing ties it to the records before"
+            };
+            (position, problem.to_owned())
+        } else if sequence == next.sequence {
+            let problem = "it does not follow the record before it: one of the two was changed";
+            (Position::Broken, problem.to_owned())
+        } else if sequence > next.sequence {
+            // Perhaps the files in between were only not given.
+            let position = if begins_file {
+                Position::Begins
+            } else {
+                Position::Broken
+            };
+            let missing = missing_records(next.sequence, sequence);
+            (position, format!("{missing} before it"))
+        } else {
+            let problem = format!("record {sequence} is repeated or out of order");
+            (Position::Misplaced, problem)
+        }
+    }
+
+    fn begin_chain(&mut self) {
         self.report.chains += 1;
-        self.report.missing_before += first;
         self.unproven_before = self.report.unproven;
         self.before_checkpoint = Some(0);
     }
 
-    /// Compares what is before a record with what the record says of it.
+    fn count_record(&mut self, link: Link, event: Option<&Event<'_>>) {
+        self.has_chain = true;
+        self.report.records += 1;
+        self.report.unproven += 1;
+        self.report.first.get_or_insert(link.sequence);
+        self.report.last = Some(link.sequence);
+        if let Some(calls) = &mut self.before_checkpoint {
+            let is_call = event.is_none_or(|event| !event.is_known());
+            *calls += u64::from(is_call);
+        }
+    }
+
+    /// Compares the bytes before a record with what the record says about them.
     fn close_gap(&mut self, link: Link, event: Option<&Event<'_>>) {
         let (bytes, digest) = match event {
             Some(event) => (event.gap_bytes, event.gap_sha256),
@@ -318,59 +340,73 @@ impl Verifier {
             return;
         }
         let gap = std::mem::take(&mut self.gap);
-        let found: [u8; 32] = gap.digest.finalize().into();
-        let digest = digest.and_then(|digest| from_hex::<32>(digest.as_bytes()));
-        let may_be = match gap.content {
+        let actual: [u8; 32] = gap.digest.finalize().into();
+        let reported = digest.and_then(|digest| from_hex::<32>(digest.as_bytes()));
+        let is_allowed = match gap.content {
             GapContent::Torn => true,
             GapContent::Unchained => link == Link::FIRST && !self.has_chain,
             GapContent::Misplaced => false,
         };
-        if may_be && bytes == gap.bytes && digest == Some(found) {
+        if is_allowed && bytes == gap.bytes && reported == Some(actual) {
             self.report.vouched_bytes += bytes;
             self.report.unchained += gap.unchained;
             return;
         }
         match gap.problem {
             Some(problem) => self.push(problem),
-            None => self.add(
+            None => self.add_problem(
                 Some(link.sequence),
                 format!("this record reports {bytes} torn bytes before it, but they are missing"),
             ),
         }
     }
 
-    fn check_signature(
-        &mut self,
-        link: Link,
-        chain: &[u8; NAME],
-        key: &str,
-        signed: Option<Signed<'_>>,
-    ) {
-        let sequence = Some(link.sequence);
-        let Some(signed) = signed else {
-            self.add(sequence, "the checkpoint has no signature".to_owned());
-            return;
-        };
-        let Some(keys) = &self.keys else {
-            return;
-        };
-        let Some(known) = keys.iter().find(|known| known.id() == key) else {
-            let key: String = key.chars().take(64).collect();
-            self.add(
-                sequence,
-                format!("the checkpoint is signed with another key, `{key}`"),
-            );
-            return;
-        };
-        if !known.verifies(signed.message, &signed.signature) {
-            self.add(sequence, "the signature is wrong".to_owned());
+    /// Checks the signature of a record that has one, or should have one.
+    fn check_checkpoint(&mut self, link: Link, next: &Link, event: Option<Event<'_>>, line: &[u8]) {
+        let checkpoint = event.filter(|event| event.outcome == CHECKPOINT);
+        let signed = SignedLine::parse(line);
+        if checkpoint.is_none() && signed.is_none() {
             return;
         }
-        self.report.checkpoints += 1;
-        self.report.proven = sequence;
-        self.report.unproven = self.unproven_before;
-        self.report.before_checkpoint += self.before_checkpoint.take().unwrap_or_default();
-        self.kept.prove(chain);
+        let key = checkpoint.and_then(|event| event.key).unwrap_or_default();
+        match self.check_signature(key, signed) {
+            Ok(true) => {
+                self.report.checkpoints += 1;
+                self.report.proven = Some(link.sequence);
+                self.report.unproven = self.unproven_before;
+                self.report.before_checkpoint += self.before_checkpoint.take().unwrap_or_default();
+                self.external.note_proof(&next.chain);
+            }
+            Ok(false) => {}
+            Err(problem) => self.add_problem(Some(link.sequence), problem),
+        }
+    }
+
+    /// Returns whether a signature proves records: not without keys. The error is the problem
+    /// with the signature.
+    fn check_signature(&self, key: &str, signed: Option<SignedLine<'_>>) -> Result<bool, String> {
+        let signed = signed.ok_or("the checkpoint has no signature")?;
+        let Some(keys) = &self.keys else {
+            return Ok(false);
+        };
+        let known = keys.iter().find(|known| known.id() == key).ok_or_else(|| {
+            let key: String = key.chars().take(MAX_KEY_ID_CHARACTERS).collect();
+            format!("the checkpoint is signed with another key, `{key}`")
+        })?;
+        if !known.verifies(signed.message, &signed.signature) {
+            return Err("the signature is wrong".to_owned());
+        }
+        Ok(true)
+    }
+
+    fn compare_with_external(&mut self, link: Link, next: &Link) {
+        if let Some(checkpoints) = self.external.note_record(link.sequence, next) {
+            self.report.external_checkpoints += u64::from(checkpoints.is_found);
+            if checkpoints.has_others {
+                let problem = "it is not the external checkpoint with this number";
+                self.add_problem(Some(link.sequence), problem.to_owned());
+            }
+        }
     }
 
     fn add_to_gap(
@@ -396,13 +432,14 @@ impl Verifier {
         }
     }
 
-    /// Ends a file. The last record may be torn, and a version without a chain may have
-    /// written all of the file.
+    /// Ends a file. Its last record may be torn, and a version without a chain may have
+    /// written the whole file.
     fn end_file(&mut self) {
         let gap = std::mem::take(&mut self.gap);
-        let unended = self.unended.take().map_or(0, |line| line.len() as u64);
+        let unended = self.unended_record.take();
+        let unended_bytes = unended.map_or(0, |record| record.len() as u64);
         match (gap.content, gap.problem) {
-            (GapContent::Torn, _) => self.report.torn_bytes += gap.bytes + unended,
+            (GapContent::Torn, _) => self.report.torn_bytes += gap.bytes + unended_bytes,
             (GapContent::Unchained, _) if !self.has_chain => {
                 self.report.unchained += gap.unchained;
             }
@@ -420,15 +457,24 @@ impl Verifier {
         }
     }
 
-    fn add(&mut self, sequence: Option<u64>, problem: String) {
+    fn add_problem(&mut self, sequence: Option<u64>, problem: String) {
         let problem = self.problem(sequence, problem);
         self.push(problem);
     }
 
     fn push(&mut self, problem: Problem) {
-        match self.report.problems.len() < MOST_PROBLEMS {
-            true => self.report.problems.push(problem),
-            false => self.report.problems_left_out += 1,
+        if self.report.problems.len() < MAX_PROBLEMS {
+            self.report.problems.push(problem);
+        } else {
+            self.report.problems_left_out += 1;
         }
+    }
+}
+
+/// Names the records from `first` up to the one before `next`, which are missing.
+fn missing_records(first: u64, next: u64) -> String {
+    match next.saturating_sub(first) {
+        1 => format!("record {first} is missing"),
+        _ => format!("records {first} to {} are missing", next.saturating_sub(1)),
     }
 }

@@ -2,26 +2,28 @@
 
 use std::path::PathBuf;
 
+use crate::external::ExternalCheckpoints;
 use crate::files;
-use crate::kept::KeptCheckpoints;
 use crate::key::PublicKey;
 use crate::lines::Piece;
 use crate::report::Report;
 use crate::verifier::Verifier;
 
-/// Verifies the files of a log. They may be given in any order.
+/// Verifies the files of a log, which may be given in any order.
 pub fn verify(
     files: &[PathBuf],
     keys: &[PublicKey],
-    kept: KeptCheckpoints,
+    external: ExternalCheckpoints,
 ) -> anyhow::Result<Report> {
-    let mut verifier = Verifier::new(keys, kept);
-    for part in files::open(files)? {
-        verifier.file(&part.name);
-        part.read(|piece| {
+    let mut verifier = Verifier::new(keys, external);
+    for file in files::open_in_order(files)? {
+        verifier.start_file(&file.name);
+        file.read(|piece| {
             match piece {
-                Piece::Line(line) => verifier.line(line),
-                Piece::Part(part, ends) => verifier.part(part, ends),
+                Piece::Line(line) => {
+                    verifier.check_line(line);
+                }
+                Piece::Part { bytes, ends_line } => verifier.check_part(bytes, ends_line),
             }
             Ok(true)
         })?;

@@ -1,5 +1,4 @@
-//! `skillhost audit`: makes keys for the audit log, verifies a log, and shows its
-//! records.
+//! `skillhost audit`: makes keys for audit logs, verifies logs, and shows their records.
 
 mod show;
 mod verify;
@@ -27,13 +26,13 @@ enum AuditVerb {
         /// New file for the private key
         file: PathBuf,
     },
-    /// Print the public key of a key
+    /// Print the public key of a private key
     PublicKey {
         /// File with the private key
         file: PathBuf,
     },
-    /// Print the digest that records have of a text on stdin, such as arguments or an
-    /// answer
+    /// Print the digest of a text on stdin, such as arguments or an answer, as records have
+    /// it
     Digest {
         /// File with the private key of the log
         #[arg(long, value_name = "FILE")]

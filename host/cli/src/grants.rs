@@ -25,7 +25,7 @@ pub(crate) struct GrantsCommand {
 impl GrantsCommand {
     pub(crate) async fn execute(mut self, outer: CommonOptions) -> anyhow::Result<Exit> {
         let options = outer.merge(std::mem::take(&mut self.options));
-        let mut grants = options.load_one_call_host().await?.grants();
+        let mut grants = options.build_host_without_calls().await?.grants();
         let exists = |tool: &&String| grants.iter().any(|grant| grant.tool == **tool);
         if let Some(unknown) = self.named.iter().find(|tool| !exists(tool)) {
             let names: Vec<&str> = grants.iter().map(|grant| &*grant.tool).collect();

@@ -28,7 +28,7 @@ use skillhost::internal::{
     Broker, ChildHandle, EXPLICIT_CHECKS, is_skill_md, look_at_machine, open_audit_log, own_folder,
     set_broker,
 };
-use skillhost::{COMPILE_ARGUMENT, HostBuilder, Trust, TrustError};
+use skillhost::{AuditMode, COMPILE_ARGUMENT, HostBuilder, Trust, TrustError};
 use skillhost_confine::broker::{
     AllowedPath, BrokerClient, BrokerPolicy, BrokeredChild, EncodedPath,
 };
@@ -114,7 +114,12 @@ pub(crate) fn confine(
     close_inherited_descriptors();
     look_at_machine();
     let trust = options.trust_settings();
-    let own = OwnFiles::open(options::cache_folder(), audit_file(config), &trust)?;
+    let own = OwnFiles::open(
+        options::cache_folder(),
+        audit_file(config),
+        config.audit,
+        &trust,
+    )?;
     let new_entries = own.new_entries.as_ref().map(|(path, _)| path.clone());
     let folders = readable_folders(config, &trust);
     let broker = start_broker(config, &needs, &folders)?;
@@ -144,7 +149,12 @@ struct OwnFiles {
 
 impl OwnFiles {
     /// Opens the folders and the log, and creates those that are missing.
-    fn open(folder: Option<PathBuf>, log: Option<&Path>, trust: &Trust) -> anyhow::Result<Self> {
+    fn open(
+        folder: Option<PathBuf>,
+        log: Option<&Path>,
+        mode: AuditMode,
+        trust: &Trust,
+    ) -> anyhow::Result<Self> {
         let cache = folder
             .as_ref()
             .and_then(|folder| own_folder(folder, trust).ok());
@@ -153,7 +163,11 @@ impl OwnFiles {
             let handle = own_folder(&path, trust).ok()?;
             Some((path, handle))
         });
-        let log = log.map(|log| open_audit_log(log, trust)).transpose()?;
+        let log = match log.map(|log| open_audit_log(log, trust)).transpose() {
+            // The host reports it, and calls go without a record.
+            Err(_) if mode == AuditMode::BestEffort => None,
+            log => log?,
+        };
         Ok(Self {
             cache,
             new_entries,
@@ -363,11 +377,15 @@ mod tests {
             // This user controls where this user's own symlinks lead.
             ("linked", true, !is_root, false),
         ] {
-            let own = OwnFiles::open(Some(at(name)), None, &Trust::new()).unwrap();
+            let own =
+                OwnFiles::open(Some(at(name)), None, AuditMode::Required, &Trust::new()).unwrap();
             let opened = (own.cache.is_some(), own.new_entries.is_some());
             assert_eq!(opened, (cache, new_entries), "{name}");
-            let own = OwnFiles::open(None, Some(&at(name).join("log")), &Trust::new());
-            assert_eq!(own.is_ok(), log, "{name}");
+            let open =
+                |mode| OwnFiles::open(None, Some(&at(name).join("log")), mode, &Trust::new());
+            assert_eq!(open(AuditMode::Required).is_ok(), log, "{name}");
+            let own = open(AuditMode::BestEffort).unwrap();
+            assert_eq!(own.log.is_some(), log, "{name}");
         }
         assert!(!at("open/new").exists());
         assert_eq!(fs::read_dir(at("victim")).unwrap().count(), 0);

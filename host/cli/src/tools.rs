@@ -65,7 +65,7 @@ impl ToolsCommand {
             terminal::complain("`--strict` is for the formats `openai` and `responses`");
             return Ok(Exit::Usage);
         }
-        let host = options.load_one_call_host().await?;
+        let host = options.build_host_without_calls().await?;
         let definitions = host.definitions();
         let strict = format.filter(|_| self.strict);
         let tools = match strict.and_then(|format| format.strict_tools(&definitions)) {

@@ -59,8 +59,7 @@ impl WarmCommand {
             );
         }
         // No call runs, so nothing is recorded or reserved.
-        (config.audit_file, config.audit_place) = (None, None);
-        config.load.calls = 1;
+        options::forbid_calls(&mut config);
         let builder = options.builder(&config)?;
         let (builder, _) =
             process_sandbox::confine(&self.sandbox, &options, &config, Needs::default(), builder)?;

@@ -402,6 +402,9 @@ impl Host {
             skills: skills.within(self.1.as_ref()),
             scripts,
             is_traced: tracer.is_some(),
+            memory: entry
+                .as_ref()
+                .map_or_else(Default::default, |entry| entry.memory()),
             slot: &slot,
         };
         let outcome = sandbox.call(call).await;
@@ -417,9 +420,6 @@ impl Host {
             tracer.traced(trace);
         }
         *peak = Some(memory);
-        if let Some(entry) = entry {
-            entry.set_memory(memory);
-        }
         let model_reads = tool.definition.model_reads;
         match result {
             Ok(Ok(answer)) => {

@@ -127,7 +127,7 @@ pub mod internal {
     pub use skillhost_sandbox::engine::{look_at_machine, processors};
     pub use skillhost_sandbox::tool::arguments::{BoundedValidator, Misfit, check_arguments};
     pub use skillhost_sandbox::tool::audit::chain;
-    pub use skillhost_sandbox::tool::audit::open_audit_log;
+    pub use skillhost_sandbox::tool::audit::{open_audit_log, write_stderr_line};
     pub use skillhost_skills::broker::{
         Broker, ChildHandle, retry_with_broker, set as set_broker, watch_folder,
     };

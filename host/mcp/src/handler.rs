@@ -233,7 +233,14 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         let revision = context.meta.protocol_version();
-        Err(methods::error(&request.method, revision.as_ref()))
+        let error = methods::error(&request.method, revision.as_ref());
+        if request.method != methods::CALL {
+            return Err(error);
+        }
+        let view = ClientView::new(&self.live, &context);
+        let (parameters, caller) = (request.params.as_ref(), caller::from_context(&context));
+        let refused = tools::refuse_unread(&view, parameters, caller, error);
+        progress::run(&context, async { Err(refused.await) }).await
     }
 }
 

@@ -3,6 +3,9 @@
 
 use rmcp::model::{ErrorCode, ErrorData, ProtocolVersion};
 
+/// The method that calls a tool.
+pub(crate) const CALL: &str = "tools/call";
+
 /// The methods whose parameters rmcp parses. If it passes on a request of one of them
 /// unparsed, the parameters are invalid.
 const METHODS_WITH_PARAMETERS: [&str; 16] = [
@@ -20,7 +23,7 @@ const METHODS_WITH_PARAMETERS: [&str; 16] = [
     "resources/subscribe",
     "resources/unsubscribe",
     "subscriptions/listen",
-    "tools/call",
+    CALL,
     "tools/list",
 ];
 

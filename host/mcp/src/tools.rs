@@ -111,6 +111,28 @@ pub(crate) async fn call(
     }
 }
 
+/// Records a call whose parameters could not be read as a refused one. Returns the error of
+/// the protocol: the given one, unless the call cannot be recorded.
+pub(crate) async fn refuse_unread(
+    live: &ClientView<'_>,
+    parameters: Option<&Value>,
+    caller: Caller,
+    error: ErrorData,
+) -> ErrorData {
+    let name = parameters.and_then(|parameters| parameters.get("name"));
+    let name = name.and_then(Value::as_str).unwrap_or_default().to_owned();
+    let host = live.host_with(&name).await;
+    let reason = CallError::Arguments(error.message.to_string());
+    let refusal = async move { host.refuse(&caller, &name, reason).await };
+    match live.run(Guest::BuiltIn, refusal).await {
+        Ok(Err(unrecorded @ CallError::Stopped { .. })) => {
+            ErrorData::internal_error(unrecorded.to_string(), None)
+        }
+        Ok(_) => error,
+        Err(ending) => ending,
+    }
+}
+
 /// Returns the most bytes that a definition takes in memory.
 fn memory_of(definition: &Definition) -> usize {
     let texts = [&definition.name, &definition.title, &definition.description];

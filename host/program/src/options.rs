@@ -280,9 +280,11 @@ impl CommonOptions {
         self.build_host_from(&self.load_config()?).await
     }
 
-    /// Loads the configuration and builds a host for at most one call.
-    pub async fn load_one_call_host(&self) -> anyhow::Result<Host> {
-        self.build_one_call_host(&mut self.load_config()?).await
+    /// Builds a host on which no call runs.
+    pub async fn build_host_without_calls(&self) -> anyhow::Result<Host> {
+        let mut config = self.load_config()?;
+        forbid_calls(&mut config);
+        self.build_host_from(&config).await
     }
 
     /// Builds a host for at most one call. It reserves nothing for further calls.
@@ -338,6 +340,13 @@ impl CommonOptions {
             }
         }
     }
+}
+
+/// Adapts a configuration to a host that no call runs on: it reserves nothing for calls,
+/// and leaves the audit log as it is.
+pub fn forbid_calls(config: &mut Config) {
+    (config.audit_file, config.audit_place) = (None, None);
+    config.load.calls = 1;
 }
 
 /// Opens the catalog of a configuration, without loading any tool.

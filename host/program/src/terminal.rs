@@ -9,6 +9,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 
 use serde_json::Value;
 use skillhost::Line;
+use skillhost::internal::write_stderr_line;
 use skillhost::line::{self, is_hidden};
 use unicode_width::UnicodeWidthChar as _;
 
@@ -43,7 +44,7 @@ pub fn complain(message: impl Display) {
 
 /// Prints a line on stderr.
 pub fn say(line: &Line) {
-    let _ = writeln!(io::stderr(), "{line}");
+    let _ = write_stderr_line(format!("{line}\n").as_bytes());
 }
 
 /// Replaces the progress line on stderr, which must be a [terminal](is_interactive).
@@ -52,8 +53,23 @@ pub fn show_progress(line: &Line) {
 }
 
 /// Returns the stream of the log. `log.rs` formats its lines.
-pub fn log() -> io::Stderr {
-    io::stderr()
+pub fn log() -> LogStream {
+    LogStream
+}
+
+/// Stderr, to which each write is a line. Guards against: a program that hangs because nobody
+/// reads its stderr.
+pub struct LogStream;
+
+impl io::Write for LogStream {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        write_stderr_line(line)?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Checks whether stderr is a terminal.

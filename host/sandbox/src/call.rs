@@ -16,6 +16,7 @@ use wasmtime::component::{Component, InstancePre};
 
 use crate::engine::{CallQuota, CallSlot, EpochEngine};
 use crate::granted_skills::GrantedSkills;
+use crate::tool::audit::MemoryMeter;
 use crate::tool::grant::{FolderAccess, Terms};
 use crate::tool::limits::Limits;
 use crate::tool::{CallError, CallTrace, Stop};
@@ -63,6 +64,8 @@ pub struct SandboxCall<'a> {
     pub scripts: Option<ScriptGate>,
     /// True if a failure produces a trace.
     pub is_traced: bool,
+    /// The meter of the call's memory.
+    pub memory: MemoryMeter,
     /// Its slot. The call's time starts when it gets one.
     pub slot: &'a CallSlot,
 }
@@ -223,6 +226,7 @@ impl Sandbox {
         );
         imports.scripts = call.scripts;
         imports.is_traced = call.is_traced;
+        imports.measure_memory(call.memory);
         let component = match view {
             FolderAccess::ReadOnly => Ok(&self.component),
             FolderAccess::CopyOnWrite => imports

@@ -42,6 +42,7 @@ use wasmtime_wasi_io::bindings::wasi::io as io_bindings;
 
 use crate::engine::{CallMemory, CallQuota};
 use crate::tool::Stop;
+use crate::tool::audit::MemoryMeter;
 use crate::tool::grant::FolderAccess;
 use crate::tool::limits::{self, Limits};
 use crate::view::View;
@@ -137,6 +138,11 @@ impl ImportState {
     pub(crate) fn take_memory(&mut self, bytes: usize) -> bool {
         let taken = self.memory.take(bytes);
         taken.map_err(|stop| self.stop = Some(stop)).is_ok()
+    }
+
+    /// Sets a meter of the call's memory.
+    pub(crate) fn measure_memory(&mut self, meter: MemoryMeter) {
+        self.memory.measure(meter);
     }
 
     /// Returns the bytes of memory of the call.

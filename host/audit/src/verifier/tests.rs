@@ -1,9 +1,9 @@
-//! Every change of a log is tried: each byte, each removal, each swap, each cut.
+//! Tries every change of a log: each byte, each removal, each swap and each cut.
 
 use std::thread;
 
 use sha2::{Digest as _, Sha256};
-use skillhost::internal::chain::{SIGNATURE, TORN};
+use skillhost::internal::chain::{SIGNATURE_BYTES, TORN};
 use skillhost::internal::hex;
 
 use super::*;
@@ -11,11 +11,11 @@ use crate::key::PrivateKey;
 
 const TIME: &str = "2026-11-23T08:00:00.000Z";
 
-/// A log of a thousand records, of which the last one is a checkpoint.
+/// A log of a thousand records, with a checkpoint at each hundredth.
 struct Log {
     lines: Vec<Vec<u8>>,
     key: PublicKey,
-    /// The check before each line.
+    /// The verifier before each line.
     before: Vec<Verifier>,
 }
 
@@ -24,7 +24,7 @@ impl Log {
         let key = PrivateKey::generate().unwrap();
         let id = key.public().id().to_owned();
         let mut lines = Vec::new();
-        let mut kept = KeptCheckpoints::default();
+        let mut external = ExternalCheckpoints::default();
         let mut link = Link::FIRST;
         for number in 0..1_000 {
             let mut line;
@@ -35,7 +35,7 @@ impl Log {
                 )
                 .into_bytes();
                 link.seal_signed(&mut line, |message| key.sign(message));
-                kept.add(&line, &[key.public()]).unwrap();
+                external.add(&line, &[key.public()]).unwrap();
             } else {
                 line = format!(
                     "{{\"time\":\"{TIME}\",\"id\":\"{number}\",\"call\":\"0123456789abcdef-7\",\
@@ -46,21 +46,25 @@ impl Log {
                 .into_bytes();
                 link.seal(&mut line);
             }
-            link = link.after(&line);
+            link = link.next_after(&line);
             lines.push(line);
         }
-        let mut verifier = Verifier::new(&[key.public()], kept);
-        verifier.file("log");
+        let mut verifier = Verifier::new(&[key.public()], external);
+        verifier.start_file("log");
         let before = lines.iter().map(|line| {
             let before = verifier.clone();
-            verifier.line(line);
+            verifier.check_line(line);
             before
         });
         let before = before.collect();
         let report = verifier.finish();
         assert_eq!(report.problems, []);
         assert_eq!(
-            (report.records, report.checkpoints, report.kept),
+            (
+                report.records,
+                report.checkpoints,
+                report.external_checkpoints
+            ),
             (1_000, 10, 10)
         );
         assert_eq!((report.proven, report.unproven), (Some(999), 0));
@@ -71,27 +75,27 @@ impl Log {
         }
     }
 
-    /// Returns whether a change is found: these bytes stand in the place of a line, and
-    /// after them come the lines from this one on.
+    /// Returns whether the verifier finds a change: `bytes` replace the line `at`, and the
+    /// lines from `then` on follow them.
     fn finds(&self, at: usize, bytes: &[u8], then: usize) -> bool {
         let mut verifier = self.before[at].clone();
         let mut rest = bytes;
         while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
-            verifier.line(&rest[..end]);
+            verifier.check_line(&rest[..end]);
             rest = &rest[end + 1..];
         }
-        // What is left belongs to the line after it.
+        // The rest belongs to the next line.
         let mut rest = rest.to_vec();
         for line in &self.lines[then.min(self.lines.len())..] {
             rest.extend_from_slice(line);
-            verifier.line(&rest);
+            verifier.check_line(&rest);
             rest.clear();
             if !verifier.report.problems.is_empty() {
                 return true;
             }
         }
         if !rest.is_empty() {
-            verifier.part(&rest, false);
+            verifier.check_part(&rest, false);
         }
         !verifier.finish().problems.is_empty()
     }
@@ -102,13 +106,13 @@ fn ended(line: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn finds_every_change_of_a_byte() {
+fn finds_every_changed_byte() {
     let log = Log::new();
     for (at, line) in log.lines.iter().enumerate() {
         let mut bytes = ended(line);
         for place in 0..bytes.len() {
             let right = bytes[place];
-            // Another bit at each place, and every other value in some lines.
+            // A flipped bit in each byte, and every other value in some lines.
             let others: Vec<u8> = match at {
                 3 | 99 => (0..=255).filter(|other| *other != right).collect(),
                 _ => vec![right ^ (1 << (place % 8))],
@@ -126,7 +130,7 @@ fn finds_every_change_of_a_byte() {
 }
 
 #[test]
-fn finds_every_byte_that_is_removed_or_added() {
+fn finds_every_removed_or_added_byte() {
     let log = Log::new();
     for at in [0, 1, 98, 99, 100, 500, 998, 999] {
         let whole = ended(&log.lines[at]);
@@ -155,7 +159,7 @@ fn finds_every_byte_that_is_removed_or_added() {
 }
 
 #[test]
-fn finds_every_removal_swap_and_repetition_of_records() {
+fn finds_every_moved_record() {
     let log = Log::new();
     let count = log.lines.len();
     let is_found = |at: usize| {
@@ -183,9 +187,12 @@ fn finds_every_removal_swap_and_repetition_of_records() {
 }
 
 #[test]
-fn finds_every_cut_before_a_checkpoint_that_was_kept() {
+fn finds_every_cut_before_an_external_checkpoint() {
     let log = Log::new();
-    let without = Verifier::new(std::slice::from_ref(&log.key), KeptCheckpoints::default());
+    let without = Verifier::new(
+        std::slice::from_ref(&log.key),
+        ExternalCheckpoints::default(),
+    );
     for at in 0..log.lines.len() {
         let line = ended(&log.lines[at]);
         for end in 0..line.len() {
@@ -194,12 +201,12 @@ fn finds_every_cut_before_a_checkpoint_that_was_kept() {
                 "cut in line {at} at {end}"
             );
         }
-        // The log alone says only that its end is not proven.
+        // The log alone shows only that its end is not proven.
         let mut verifier = Verifier {
-            kept: without.kept.clone(),
+            external: without.external.clone(),
             ..log.before[at].clone()
         };
-        verifier.part(&line[..20], false);
+        verifier.check_part(&line[..20], false);
         let report = verifier.finish();
         assert_eq!(report.problems, [], "{at}");
         assert_eq!((report.records, report.torn_bytes), (at as u64, 20));
@@ -208,7 +215,7 @@ fn finds_every_cut_before_a_checkpoint_that_was_kept() {
     }
 }
 
-/// Returns a record that vouches for the bytes before it.
+/// Returns a record that vouches for `bytes` before it.
 fn vouching(link: Link, tool: &str, bytes: &[u8]) -> Vec<u8> {
     let digest: [u8; 32] = Sha256::digest(bytes).into();
     let mut line = format!(
@@ -230,19 +237,21 @@ fn unchained() -> Vec<u8> {
 }
 
 #[test]
-fn counts_lines_before_a_chain_and_no_others() {
+fn counts_only_lines_before_a_chain() {
     let log = Log::new();
     let one = unchained();
     let torn = ended(&one[..40]);
     let check = |bytes: &[u8], begins: bool| {
-        let mut verifier =
-            Verifier::new(std::slice::from_ref(&log.key), KeptCheckpoints::default());
-        verifier.file("log");
+        let mut verifier = Verifier::new(
+            std::slice::from_ref(&log.key),
+            ExternalCheckpoints::default(),
+        );
+        verifier.start_file("log");
         for line in bytes.split_inclusive(|byte| *byte == b'\n') {
-            verifier.line(line.strip_suffix(b"\n").unwrap());
+            verifier.check_line(line.strip_suffix(b"\n").unwrap());
         }
         if begins {
-            verifier.line(&vouching(Link::FIRST, "", bytes));
+            verifier.check_line(&vouching(Link::FIRST, "", bytes));
         }
         verifier.finish()
     };
@@ -256,22 +265,22 @@ fn counts_lines_before_a_chain_and_no_others() {
             assert_eq!((report.problems, report.unchained), (vec![], expected));
         }
     }
-    // A record of a chain is no such line.
+    // A record of a chain does not count.
     for begins in [true, false] {
         let bytes = [&log.lines[0], &b"\n"[..], &log.lines[0], b"\n"].concat();
         let report = check(&bytes, begins);
         assert!(!report.problems.is_empty(), "{report:?}");
     }
-    // Neither is one behind a record of a chain.
+    // Neither does a line after a record of a chain.
     let mut verifier = log.before[5].clone();
-    verifier.line(one.strip_suffix(b"\n").unwrap());
-    verifier.kept = KeptCheckpoints::default();
+    verifier.check_line(one.strip_suffix(b"\n").unwrap());
+    verifier.external = ExternalCheckpoints::default();
     let report = verifier.finish();
     assert_eq!((report.problems.len(), report.unchained), (1, 0));
 }
 
 #[test]
-fn vouches_for_a_torn_record_only_as_it_was() {
+fn accepts_torn_records_only_as_reported() {
     let log = Log::new();
     let torn = [&log.lines[7][..40], b"\n"].concat();
     let next = log.before[7].next.unwrap();
@@ -279,10 +288,10 @@ fn vouches_for_a_torn_record_only_as_it_was() {
     let check = |gap: &[u8], event: &[u8]| {
         let mut verifier = log.before[7].clone();
         for line in gap.split_inclusive(|byte| *byte == b'\n') {
-            verifier.line(line.strip_suffix(b"\n").unwrap());
+            verifier.check_line(line.strip_suffix(b"\n").unwrap());
         }
-        verifier.line(event);
-        verifier.kept = KeptCheckpoints::default();
+        verifier.check_line(event);
+        verifier.external = ExternalCheckpoints::default();
         verifier.finish()
     };
     let right = check(&torn, &event(&torn));
@@ -325,15 +334,15 @@ fn vouches_for_a_torn_record_only_as_it_was() {
 }
 
 #[test]
-fn names_the_place_and_the_problem() {
+fn names_the_line_and_the_problem() {
     let log = Log::new();
     let problem = |at: usize, bytes: &[u8], then: usize| {
         let mut verifier = log.before[at].clone();
         for line in bytes.split_inclusive(|byte| *byte == b'\n') {
-            verifier.line(line.strip_suffix(b"\n").unwrap());
+            verifier.check_line(line.strip_suffix(b"\n").unwrap());
         }
         for line in &log.lines[then..] {
-            verifier.line(line);
+            verifier.check_line(line);
         }
         let report = verifier.finish();
         assert_eq!(report.problems.len(), 1, "{:?}", report.problems);
@@ -368,8 +377,13 @@ fn names_the_place_and_the_problem() {
         assert!(found.2.contains(words), "{}", found.2);
     }
     // The head of a log is missing.
-    let mut verifier = Verifier::new(std::slice::from_ref(&log.key), KeptCheckpoints::default());
-    log.lines[10..].iter().for_each(|line| verifier.line(line));
+    let mut verifier = Verifier::new(
+        std::slice::from_ref(&log.key),
+        ExternalCheckpoints::default(),
+    );
+    log.lines[10..].iter().for_each(|line| {
+        verifier.check_line(line);
+    });
     let report = verifier.finish();
     assert!(
         report.problems[0]
@@ -378,8 +392,10 @@ fn names_the_place_and_the_problem() {
     );
     // Another key has signed.
     let other = PrivateKey::generate().unwrap().public();
-    let mut verifier = Verifier::new(&[other], KeptCheckpoints::default());
-    log.lines.iter().for_each(|line| verifier.line(line));
+    let mut verifier = Verifier::new(&[other], ExternalCheckpoints::default());
+    log.lines.iter().for_each(|line| {
+        verifier.check_line(line);
+    });
     let report = verifier.finish();
     assert_eq!((report.problems.len(), report.proven), (10, None));
     assert!(report.problems[0].problem.contains("another key"));
@@ -387,9 +403,9 @@ fn names_the_place_and_the_problem() {
 }
 
 #[test]
-fn a_signature_by_somebody_else_is_wrong() {
+fn rejects_signatures_of_other_keys() {
     let log = Log::new();
-    for signature in [[0; SIGNATURE], [7; SIGNATURE]] {
+    for signature in [[0; SIGNATURE_BYTES], [7; SIGNATURE_BYTES]] {
         let mut verifier = log.before[99].clone();
         let id = log.key.id();
         let mut line = format!(
@@ -398,7 +414,7 @@ fn a_signature_by_somebody_else_is_wrong() {
         )
         .into_bytes();
         verifier.next.unwrap().seal_signed(&mut line, |_| signature);
-        verifier.line(&line);
+        verifier.check_line(&line);
         let problems = &verifier.report.problems;
         assert!(
             problems[0].problem.contains("the signature is wrong"),
@@ -408,7 +424,7 @@ fn a_signature_by_somebody_else_is_wrong() {
 }
 
 #[test]
-fn a_checkpoint_has_a_signature_and_nothing_else_has_one() {
+fn accepts_signatures_only_of_checkpoints() {
     let log = Log::new();
     let event = format!(
         "{{\"time\":\"{TIME}\",\"id\":null,\"tool\":\"\",\"outcome\":\"checkpoint\",\"key\":\"{}\"}}",
@@ -421,35 +437,36 @@ fn a_checkpoint_has_a_signature_and_nothing_else_has_one() {
     ] {
         let mut verifier = log.before[7].clone();
         let (mut line, link) = (line.into_bytes(), verifier.next.unwrap());
-        match is_signed {
-            true => link.seal_signed(&mut line, |_| [7; SIGNATURE]),
-            false => link.seal(&mut line),
+        if is_signed {
+            link.seal_signed(&mut line, |_| [7; SIGNATURE_BYTES]);
+        } else {
+            link.seal(&mut line);
         }
-        verifier.line(&line);
+        verifier.check_line(&line);
         let problems = &verifier.report.problems;
         assert!(problems[0].problem.contains(words), "{problems:?}");
     }
 }
 
 #[test]
-fn a_line_that_is_too_long_counts_as_one() {
+fn counts_a_long_line_once() {
     let log = Log::new();
     let mut verifier = log.before[0].clone();
     for (part, ends) in [(&b"x"[..], false), (b"y", false), (b"z\n", true)] {
-        verifier.part(part, ends);
+        verifier.check_part(part, ends);
     }
-    verifier.line(&log.lines[0]);
-    verifier.line(&log.lines[2]);
+    verifier.check_line(&log.lines[0]);
+    verifier.check_line(&log.lines[2]);
     let lines: Vec<_> = verifier.report.problems.iter().map(|it| it.line).collect();
     assert_eq!(lines, [1, 3]);
 }
 
 #[test]
-fn a_report_has_the_first_hundred_problems() {
+fn reports_the_first_hundred_problems() {
     let log = Log::new();
     let mut verifier = log.before[0].clone();
     for line in log.lines[..302].iter().step_by(2) {
-        verifier.line(line);
+        verifier.check_line(line);
     }
     let report = &verifier.report;
     assert_eq!((report.problems.len(), report.problems_left_out), (100, 50));

@@ -1,11 +1,11 @@
-//! `skillhost audit verify`: says whether a log is as it was written, and where it is
-//! not.
+//! `skillhost audit verify`: checks whether a log is as it was written, and prints where it
+//! is not.
 
 use std::path::PathBuf;
 
 use clap::Args;
 use skillhost::Line;
-use skillhost_audit::{KeptCheckpoints, Problem, PublicKey, Report, verify};
+use skillhost_audit::{ExternalCheckpoints, Problem, PublicKey, Report, verify};
 
 use skillhost_program::exit::Exit;
 use skillhost_program::options::ReportFormat;
@@ -13,18 +13,18 @@ use skillhost_program::terminal::{self, format_line};
 
 /// Check that no record of an audit log was changed, moved or removed
 ///
-/// Exits with 0 if all records up to the last checkpoint are as they were written, and
-/// with 1 if not, or if there is no checkpoint.
+/// Exits with 0 if all records up to the last checkpoint are as they were written, and with 1
+/// if they are not or if there is no checkpoint.
 #[derive(Args)]
 pub(crate) struct VerifyCommand {
     /// Files of the log, in any order
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// Public key that checkpoints are signed with; repeatable, if it was changed
+    /// Public key of the checkpoints; repeatable, if the key was changed
     #[arg(long, value_name = "FILE", required = true)]
     key: Vec<PathBuf>,
-    /// Checkpoints that were kept elsewhere: the log must have each, except those that
-    /// are older than the first record of their chain
+    /// External checkpoints, stored elsewhere than in the log: it must have each, except those
+    /// that are older than its first record
     #[arg(long, value_name = "FILE")]
     checkpoints: Option<PathBuf>,
     /// Form of the result
@@ -34,26 +34,31 @@ pub(crate) struct VerifyCommand {
 
 impl VerifyCommand {
     pub(super) fn execute(self) -> anyhow::Result<Exit> {
-        let keys = self.key.iter().map(|path| PublicKey::read(path));
-        let keys: Vec<PublicKey> = keys.collect::<anyhow::Result<_>>()?;
-        let kept = match &self.checkpoints {
-            Some(file) => KeptCheckpoints::read(file, &keys)?,
-            None => KeptCheckpoints::default(),
+        let keys: Vec<PublicKey> = self
+            .key
+            .iter()
+            .map(|path| PublicKey::read(path))
+            .collect::<anyhow::Result<_>>()?;
+        let external = match &self.checkpoints {
+            Some(file) => ExternalCheckpoints::read(file, &keys)?,
+            None => ExternalCheckpoints::default(),
         };
-        let report = verify(&self.files, &keys, kept)?;
+        let report = verify(&self.files, &keys, external)?;
         match self.output {
-            ReportFormat::Text => terminal::print(&lines(&report))?,
+            ReportFormat::Text => terminal::print(&report_lines(&report))?,
             ReportFormat::Json => terminal::print_json(&serde_json::to_value(&report)?)?,
         }
-        Ok(match report.is_proven() {
-            true => Exit::Ok,
-            false => Exit::Failure,
+        Ok(if report.is_proven() {
+            Exit::Ok
+        } else {
+            Exit::Failure
         })
     }
 }
 
-fn lines(report: &Report) -> Vec<Line> {
-    let mut lines: Vec<Line> = report.problems.iter().map(problem).collect();
+/// Returns a report for people.
+fn report_lines(report: &Report) -> Vec<Line> {
+    let mut lines: Vec<Line> = report.problems.iter().map(problem_line).collect();
     if report.problems_left_out > 0 {
         lines.push(format_line!("and {} more", report.problems_left_out));
     }
@@ -70,34 +75,50 @@ fn lines(report: &Report) -> Vec<Line> {
     if report.missing_before > 0 {
         let missing = count(report.missing_before, "record");
         lines.push(format_line!(
-            "{missing} before the first: in no file that is given"
+            "{missing} before the first one: no given file has them"
         ));
     }
     if report.before_checkpoint > 0 {
         lines.push(format_line!(
-            "{} before the first checkpoint: it does not prove who wrote them",
+            "{} before the first checkpoint: nothing proves who wrote them",
             count(report.before_checkpoint, "call")
         ));
     }
-    if report.kept > 0 {
-        let kept = count(report.kept, "checkpoint");
-        lines.push(format_line!("{kept} that were kept are in the log"));
+    if report.external_checkpoints > 0 {
+        let verb = if report.external_checkpoints == 1 {
+            "is"
+        } else {
+            "are"
+        };
+        let external = count(report.external_checkpoints, "external checkpoint");
+        lines.push(format_line!("{external} {verb} in the log"));
+    }
+    if report.torn_checkpoint_bytes > 0 {
+        lines.push(format_line!(
+            "{} bytes of torn checkpoints in the file of `--checkpoints` do not count",
+            report.torn_checkpoint_bytes
+        ));
     }
     if report.vouched_bytes > 0 {
         lines.push(format_line!(
-            "{} bytes are torn or from a version without a chain, and as they were then",
+            "{} bytes are torn or from a version without a chain, and unchanged since",
             report.vouched_bytes
         ));
     }
     if report.unchained > 0 {
-        let lines_before = count(report.unchained, "line");
+        let unchained = count(report.unchained, "line");
         lines.push(format_line!(
-            "{lines_before} in no chain: a version without a chain wrote them, or somebody else; \
-             nothing proves them"
+            "{unchained} in no chain: nothing proves who wrote them"
         ));
     }
-    lines.push(match report.proven {
-        None => format_line!("nothing is proven: there is no checkpoint of this key"),
+    lines.extend(proof_lines(report));
+    lines
+}
+
+/// Returns how far the log is proven, for people.
+fn proof_lines(report: &Report) -> Vec<Line> {
+    let proven = match report.proven {
+        None => format_line!("nothing is proven: there is no checkpoint of the given keys"),
         Some(_) if !report.problems.is_empty() => {
             format_line!("the log is NOT as it was written")
         }
@@ -105,7 +126,8 @@ fn lines(report: &Report) -> Vec<Line> {
             format_line!("proven up to record {proven} of the last chain")
         }
         Some(proven) => format_line!("proven up to record {proven}"),
-    });
+    };
+    let mut lines = vec![proven];
     if report.proven.is_some() && report.unproven > 0 {
         lines.push(format_line!(
             "{} after {} not proven",
@@ -120,13 +142,13 @@ fn lines(report: &Report) -> Vec<Line> {
     }
     if report.torn_bytes > 0 {
         let torn = report.torn_bytes;
-        lines.push(format_line!("{torn} bytes at the end are no whole record"));
+        lines.push(format_line!("{torn} bytes at the end are a torn record"));
     }
     lines
 }
 
-/// Returns a problem, with its place.
-pub(super) fn problem(problem: &Problem) -> Line {
+/// Returns a problem with its file and line, for people.
+pub(super) fn problem_line(problem: &Problem) -> Line {
     let Problem {
         file,
         line,
@@ -136,9 +158,10 @@ pub(super) fn problem(problem: &Problem) -> Line {
     format_line!("{}:{line}: {problem}", terminal::name(file))
 }
 
-fn count(number: u64, what: &str) -> String {
+/// Returns a number and a noun, which gets an `s` unless the number is one.
+fn count(number: u64, noun: &str) -> String {
     match number {
-        1 => format!("1 {what}"),
-        number => format!("{number} {what}s"),
+        1 => format!("1 {noun}"),
+        number => format!("{number} {noun}s"),
     }
 }

@@ -7,7 +7,7 @@ use skillhost::config::Config;
 use skillhost::internal::JudgedScript;
 use skillhost::{Host, Line};
 
-use skillhost_program::options::CommonOptions;
+use skillhost_program::options::{self, CommonOptions};
 use skillhost_program::terminal::{self, format_line};
 
 /// The name of the tool that checks scripts.
@@ -28,13 +28,29 @@ impl ScriptChecker {
         if config.tools.is_empty() {
             return None;
         }
-        match options.build_one_call_host(&mut config).await {
-            Ok(host) => host.definition(TOOL).is_some().then_some(Self { host }),
+        match Self::host_with_tool(options, &mut config).await {
+            Ok(host) => host.map(|host| Self { host }),
             Err(error) => {
                 terminal::complain(format_args!("scripts are not checked: {error:#}"));
                 None
             }
         }
+    }
+
+    /// Builds a host for the calls of the tool, if there is one. Without it there are no
+    /// calls, and the audit log stays as it is.
+    async fn host_with_tool(
+        options: &CommonOptions,
+        config: &mut Config,
+    ) -> anyhow::Result<Option<Host>> {
+        let mut without_calls = config.clone();
+        options::forbid_calls(&mut without_calls);
+        let host = options.builder(&without_calls)?.build().await?;
+        if host.definition(TOOL).is_none() {
+            options::report_problems(&host);
+            return Ok(None);
+        }
+        options.build_one_call_host(config).await.map(Some)
     }
 
     /// Returns the report on a skill. Prints a message and returns `None` if the tool fails or may

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::CallQuota;
 use crate::tool::Stop;
+use crate::tool::audit::MemoryMeter;
 
 /// The memory of a call. It counts against the call's limit and the shared quota, and
 /// returns to the quota on drop.
@@ -12,6 +13,8 @@ pub(crate) struct CallMemory {
     bytes: usize,
     limit: usize,
     quota: Arc<CallQuota>,
+    /// Tells the call's record, also if the call is dropped while it runs.
+    meter: MemoryMeter,
 }
 
 impl CallMemory {
@@ -21,7 +24,14 @@ impl CallMemory {
             bytes: 0,
             limit,
             quota: Arc::clone(quota),
+            meter: MemoryMeter::default(),
         }
+    }
+
+    /// Sets a meter that shows the bytes in use from now on.
+    pub(crate) fn measure(&mut self, meter: MemoryMeter) {
+        self.meter = meter;
+        self.meter.set(self.bytes);
     }
 
     /// Takes more memory. The error is the limit that was reached.
@@ -34,6 +44,7 @@ impl CallMemory {
             return Err(Stop::HostMemory);
         }
         self.bytes = bytes;
+        self.meter.set(bytes);
         Ok(())
     }
 

@@ -1,13 +1,15 @@
-//! The party that asks for a call, as the record of the call names it. A transport
-//! or an embedder says what it knows; nothing here checks who somebody is, and
-//! nothing here allows anything.
+//! The caller of a tool, as the record of the call names it.
+//!
+//! A transport or an embedder says what it knows. Nothing here authenticates or authorizes a
+//! caller.
 
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// The party that asks for a call. It is passed with the call, and the audit log has
-/// it. Default: the program that embeds the host, of which nothing is known.
+/// The caller of a tool, for the audit log.
+///
+/// The default is the program that embeds the host, without any details.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Caller {
     pub(crate) transport: Transport,
@@ -18,11 +20,11 @@ pub struct Caller {
     pub(crate) trace: Option<TraceId>,
 }
 
-/// The way on which a call arrives.
+/// The transport of a call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Transport {
-    /// The program that embeds the host calls it.
+    /// A call by the program that embeds the host.
     #[default]
     Embedded,
     /// The command line.
@@ -37,24 +39,23 @@ pub enum Transport {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Peer {
-    /// An address of the network. Behind a balancer it is the balancer's.
+    /// A network address. Behind a load balancer it is the balancer's.
     Address(SocketAddr),
-    /// A process of this machine, at a Unix socket: its user, and its own number when
-    /// it connected.
+    /// A process of this machine that connected to a Unix socket.
     Process {
-        /// The number of its user.
+        /// The id of its user.
         user: u32,
-        /// The number of the process, which others may have later.
+        /// The id of the process when it connected. Another process may have it later.
         process: u32,
     },
 }
 
-/// The id of a trace, of which a call is a part: W3C Trace Context.
+/// The id of the trace that a call belongs to, as in W3C Trace Context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TraceId(u128);
 
 impl Caller {
-    /// Returns a caller on this transport, of whom nothing else is known.
+    /// Creates a caller on this transport, without other details.
     pub fn new(transport: Transport) -> Self {
         Self {
             transport,
@@ -76,15 +77,14 @@ impl Caller {
         self
     }
 
-    /// Sets the caller's own id for the call. The record has the first 1,024
-    /// characters.
+    /// Sets the caller's own id for the call. The record has its first 1,024 characters.
     #[must_use]
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.id = Some(id.into());
         self
     }
 
-    /// Sets the trace that the call is a part of.
+    /// Sets the trace that the call belongs to.
     #[must_use]
     pub fn trace(mut self, trace: TraceId) -> Self {
         self.trace = Some(trace);
@@ -93,7 +93,7 @@ impl Caller {
 }
 
 impl Transport {
-    /// Returns the word for it in the audit log.
+    /// Returns the name of the transport in the audit log.
     pub fn name(self) -> &'static str {
         match self {
             Self::Embedded => "embedded",
@@ -114,8 +114,8 @@ impl fmt::Display for Peer {
 }
 
 impl TraceId {
-    /// Reads the id in the value of a `traceparent`: 32 hexadecimal digits in lower
-    /// case, not all of them zero. None if it is no such value.
+    /// Reads the id in the value of a `traceparent`: 32 lower-case hexadecimal digits, not all
+    /// of them zero. Returns `None` if the value is invalid.
     pub fn from_traceparent(value: &str) -> Option<Self> {
         let is_hex = |text: &str, length| {
             let is_digit = |byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
@@ -125,9 +125,13 @@ impl TraceId {
         let (version, trace) = (parts.next()?, parts.next()?);
         let (parent, flags) = (parts.next()?, parts.next()?);
         // A later version may have more parts.
-        let has_parts = version != "00" || parts.next().is_none();
-        let is_valid = is_hex(version, 2) && version != "ff" && is_hex(trace, 32);
-        let is_valid = is_valid && is_hex(parent, 16) && is_hex(flags, 2) && has_parts;
+        let ends_here = version != "00" || parts.next().is_none();
+        let is_valid = is_hex(version, 2)
+            && version != "ff"
+            && is_hex(trace, 32)
+            && is_hex(parent, 16)
+            && is_hex(flags, 2)
+            && ends_here;
         let id = u128::from_str_radix(trace, 16).ok();
         id.filter(|id| is_valid && *id != 0).map(Self)
     }
@@ -144,19 +148,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_the_trace_of_a_traceparent_and_nothing_else() {
+    fn reads_only_valid_traceparents() {
         let trace = "0af7651916cd43dd8448eb211c80319c";
         let parent = "b7ad6b7169203331";
-        for right in [
+        for valid in [
             format!("00-{trace}-{parent}-01"),
             format!("cc-{trace}-{parent}-01-more"),
         ] {
-            let read = TraceId::from_traceparent(&right).unwrap();
-            assert_eq!(read.to_string(), trace, "{right}");
+            let read = TraceId::from_traceparent(&valid).unwrap();
+            assert_eq!(read.to_string(), trace, "{valid}");
         }
         let small = TraceId::from_traceparent(&format!("00-{:032x}-{parent}-00", 7));
         assert_eq!(small.unwrap().to_string(), format!("{:032x}", 7));
-        for wrong in [
+        for invalid in [
             String::new(),
             trace.to_owned(),
             format!("00-{trace}-{parent}"),
@@ -171,12 +175,12 @@ mod tests {
             format!("00-{trace}-{parent}-1"),
             format!("00-{trace}-{parent}-0g"),
         ] {
-            assert_eq!(TraceId::from_traceparent(&wrong), None, "{wrong}");
+            assert_eq!(TraceId::from_traceparent(&invalid), None, "{invalid}");
         }
     }
 
     #[test]
-    fn writes_peers_as_people_do() {
+    fn displays_peers() {
         let address = Peer::Address("[::1]:80".parse().unwrap());
         assert_eq!(address.to_string(), "[::1]:80");
         let (user, process) = (1000, 42);

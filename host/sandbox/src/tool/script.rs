@@ -36,7 +36,7 @@ struct ScriptRun {
 /// A script in an audit record.
 #[derive(Debug, PartialEq, Eq, serde::Serialize)]
 pub(crate) struct ScriptRecord {
-    script: String,
+    pub(crate) script: String,
     /// The SHA-256 of its bytes.
     script_sha256: String,
     /// The SHA-256 of the output of `sha256sum` for the modules, sorted by path.
@@ -105,9 +105,9 @@ impl ScriptLog {
         add(&mut run.written, sha256_hex(bytes))
     }
 
-    /// Returns the script for the record, if one was started. `longest` is the maximum
-    /// characters of its path. The exit code only counts if the call ended in an answer.
-    pub(crate) fn record(&self, longest: usize, is_answered: bool) -> Option<ScriptRecord> {
+    /// Returns the script for the record, if one was started. The exit code only counts if the
+    /// call ended in an answer.
+    pub(crate) fn record(&self, is_answered: bool) -> Option<ScriptRecord> {
         let run = self.lock();
         let run = run.as_ref()?;
         let mut listing = Vec::new();
@@ -116,7 +116,7 @@ impl ScriptLog {
         }
         let written: String = run.written.iter().map(|it| format!("{it}\n")).collect();
         Some(ScriptRecord {
-            script: run.path.chars().take(longest).collect(),
+            script: run.path.clone(),
             script_sha256: run.digest.clone(),
             modules_sha256: (!listing.is_empty()).then(|| sha256_hex(&listing)),
             written_code_sha256: (!written.is_empty()).then(|| sha256_hex(written.as_bytes())),

@@ -321,7 +321,7 @@ mod tests {
                 assert_eq!(stream.read(4096).unwrap(), AUTHORS, "a stream from before");
                 assert_eq!(imports.load_module("part.py").unwrap(), AUTHORS);
             }
-            let record = imports.scripts.as_ref().unwrap().log.record(100, true);
+            let record = imports.scripts.as_ref().unwrap().log.record(true);
             let record = serde_json::to_value(record.unwrap()).unwrap();
             assert_eq!(record["modules_sha256"], sha256_hex(digest.as_bytes()));
         }
@@ -502,7 +502,7 @@ mod tests {
                 let mut digests = [sha256_hex(b"one"), sha256_hex(b"two")];
                 digests.sort();
                 let expected = sha256_hex(format!("{}\n", digests.join("\n")).as_bytes());
-                let record = imports.scripts.as_ref().unwrap().log.record(100, true);
+                let record = imports.scripts.as_ref().unwrap().log.record(true);
                 let record = serde_json::to_value(record.unwrap()).unwrap();
                 assert_eq!(record["written_code_sha256"], expected, "{written} {read}");
             }

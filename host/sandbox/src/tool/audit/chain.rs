@@ -1,30 +1,35 @@
-//! The chain of records: each names its number and the digest of the record before,
-//! so that none can be changed, removed or moved without a trace. The last fields of
-//! a line are those of the chain; a checkpoint has its signature after them.
+//! The chain of records, which shows if a record is changed, removed or moved.
 //!
-//! The writer and the verifier, which is the crate `skillhost-audit`, share this.
+//! Each record has its number and the digest of the record before it. These are the last
+//! fields of its line; a checkpoint has its signature after them. The writer here and the
+//! verifier in the crate `skillhost-audit` share this module.
+
+use std::time::{Duration, SystemTime};
 
 use serde::de::IgnoredAny;
 use sha2::{Digest as _, Sha256};
 
 use skillhost_skills::text::digest::hex;
 
-/// The outcome of a record that says that what is before it is torn.
+/// The outcome of a record that reports torn bytes before it.
 pub const TORN: &str = "torn";
-/// The outcome of the first record of a file that goes on with a chain: another file
-/// is before it, or records of a version without a chain.
+/// The outcome of a record that continues the chain of another file, or begins a chain after
+/// records of a version without one.
 pub const CONTINUED: &str = "continued";
 /// The outcome of a record with a signature.
 pub const CHECKPOINT: &str = "checkpoint";
 
 /// The beginning of every record; `0` stands for any digit.
-pub const START: &[u8] = b"{\"time\":\"0000-00-00T00:00:00.000Z\",\"id\":";
+pub const RECORD_START: &[u8] = b"{\"time\":\"0000-00-00T00:00:00.000Z\",\"id\":";
 
-/// Bytes of an Ed25519 signature.
-pub const SIGNATURE: usize = 64;
+/// Milliseconds from 1970 to the end of the year 9999, the last that a record can name.
+const MAX_TIME_MILLIS: u64 = 253_402_300_799_999;
 
-/// Bytes of a chain's name.
-pub const NAME: usize = 8;
+/// The bytes of an Ed25519 signature.
+pub const SIGNATURE_BYTES: usize = 64;
+
+/// The bytes of a chain's name.
+pub const NAME_BYTES: usize = 8;
 
 const CHAIN_KEY: &[u8] = b",\"chain\":\"";
 const SEQUENCE_KEY: &[u8] = b"\",\"sequence\":";
@@ -32,12 +37,12 @@ const PREVIOUS_KEY: &[u8] = b",\"previous\":\"";
 const SIGNATURE_KEY: &[u8] = b",\"signature\":\"";
 const END: &[u8] = b"\"}";
 
-/// The place of a record in the chain.
+/// The position of a record in its chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Link {
-    /// The name of the chain: the first bytes of SHA-256 of the line of its first record,
-    /// line feed included. Zeros for that record.
-    pub chain: [u8; NAME],
+    /// The name of the chain: the first bytes of SHA-256 of its first record's line, line feed
+    /// included. Zeros in that record.
+    pub chain: [u8; NAME_BYTES],
     /// The number of the record, from 0.
     pub sequence: u64,
     /// SHA-256 of the line before it, line feed included. Zeros for the first record.
@@ -47,14 +52,14 @@ pub struct Link {
 impl Link {
     /// The link of the first record.
     pub const FIRST: Self = Self {
-        chain: [0; NAME],
+        chain: [0; NAME_BYTES],
         sequence: 0,
         previous: [0; 32],
     };
 
-    /// Adds the link to a record, which is a JSON object on a line without an end.
+    /// Adds the link to a record, which is a JSON object without a line feed.
     pub fn seal(self, record: &mut Vec<u8>) {
-        // The fields stand before the object's end.
+        // The fields go before the object's closing brace.
         record.pop();
         record.extend_from_slice(CHAIN_KEY);
         record.extend_from_slice(hex(&self.chain).as_bytes());
@@ -65,8 +70,12 @@ impl Link {
         record.extend_from_slice(END);
     }
 
-    /// Adds the link to a checkpoint, and its signature over all that is before.
-    pub fn seal_signed(self, record: &mut Vec<u8>, sign: impl FnOnce(&[u8]) -> [u8; SIGNATURE]) {
+    /// Adds the link to a checkpoint, and a signature of all bytes before it.
+    pub fn seal_signed(
+        self,
+        record: &mut Vec<u8>,
+        sign: impl FnOnce(&[u8]) -> [u8; SIGNATURE_BYTES],
+    ) {
         self.seal(record);
         record.pop();
         let signature = sign(record);
@@ -75,34 +84,34 @@ impl Link {
         record.extend_from_slice(END);
     }
 
-    /// Returns the link of the record after this one, whose line is given without its
+    /// Returns the link of the next record. `line` is the record with this link, without its
     /// line feed.
-    pub fn after(self, line: &[u8]) -> Self {
+    pub fn next_after(self, line: &[u8]) -> Self {
         let digest = Sha256::new().chain_update(line).chain_update(b"\n");
         let previous: [u8; 32] = digest.finalize().into();
         let mut chain = self.chain;
         if self == Self::FIRST {
-            chain.copy_from_slice(&previous[..NAME]);
+            chain.copy_from_slice(&previous[..NAME_BYTES]);
         }
         Self {
             chain,
-            // A number that no log reaches, in a line that somebody made up.
+            // A forged line may have the largest number.
             sequence: self.sequence.saturating_add(1),
             previous,
         }
     }
 
-    /// Reads the link of a line without its line feed. None if the line does not end
-    /// as a record of the chain does, byte for byte.
-    pub fn of(line: &[u8]) -> Option<Self> {
-        match Signed::of(line) {
-            Some(Signed { link, .. }) => Some(link),
-            None => Self::at_end(line.strip_suffix(END)?),
+    /// Reads the link of a line without its line feed. Returns `None` unless the line ends
+    /// byte for byte as a record of a chain does.
+    pub fn parse(line: &[u8]) -> Option<Self> {
+        match SignedLine::parse(line) {
+            Some(SignedLine { link, .. }) => Some(link),
+            None => Self::parse_end(line.strip_suffix(END)?),
         }
     }
 
-    /// Reads the link at the end of a line, which lacks its last two bytes.
-    fn at_end(line: &[u8]) -> Option<Self> {
+    /// Reads the link at the end of a line without its last two bytes.
+    fn parse_end(line: &[u8]) -> Option<Self> {
         let (rest, previous) = line.split_at_checked(line.len().checked_sub(64)?)?;
         let previous = from_hex(previous)?;
         let rest = rest.strip_suffix(PREVIOUS_KEY)?;
@@ -112,7 +121,7 @@ impl Link {
             return None;
         }
         let rest = rest.strip_suffix(SEQUENCE_KEY)?;
-        let (rest, chain) = rest.split_at_checked(rest.len().checked_sub(2 * NAME)?)?;
+        let (rest, chain) = rest.split_at_checked(rest.len().checked_sub(2 * NAME_BYTES)?)?;
         if !rest.ends_with(CHAIN_KEY) {
             return None;
         }
@@ -125,51 +134,63 @@ impl Link {
 }
 
 /// A line that ends in a signature.
-pub struct Signed<'a> {
-    /// Its link.
+pub struct SignedLine<'a> {
+    /// The link of the record.
     pub link: Link,
-    /// What is signed.
+    /// The signed bytes.
     pub message: &'a [u8],
     /// The signature.
-    pub signature: [u8; SIGNATURE],
+    pub signature: [u8; SIGNATURE_BYTES],
 }
 
-impl<'a> Signed<'a> {
-    /// Reads a line without its line feed. None if it has no signature.
-    pub fn of(line: &'a [u8]) -> Option<Self> {
+impl<'a> SignedLine<'a> {
+    /// Reads a line without its line feed. Returns `None` if it has no signature.
+    pub fn parse(line: &'a [u8]) -> Option<Self> {
         let line = line.strip_suffix(END)?;
-        let (rest, signature) = line.split_at_checked(line.len().checked_sub(2 * SIGNATURE)?)?;
+        let (rest, signature) =
+            line.split_at_checked(line.len().checked_sub(2 * SIGNATURE_BYTES)?)?;
         let message = rest.strip_suffix(SIGNATURE_KEY)?;
         Some(Self {
-            link: Link::at_end(message.strip_suffix(b"\"")?)?,
+            link: Link::parse_end(message.strip_suffix(b"\"")?)?,
             message,
             signature: from_hex(signature)?,
         })
     }
 }
 
-/// Checks that bytes begin as `start` does, as far as they go. `0` stands for any digit.
-pub fn begins(bytes: &[u8], start: &[u8]) -> bool {
+/// Returns whether bytes match a pattern, up to the end of the shorter one. `0` in the
+/// pattern stands for any digit.
+pub fn matches_pattern(bytes: &[u8], pattern: &[u8]) -> bool {
     let matches = |(byte, expected): (&u8, &u8)| match expected {
         b'0' => byte.is_ascii_digit(),
         expected => byte == expected,
     };
-    bytes.iter().zip(start).all(matches)
+    bytes.iter().zip(pattern).all(matches)
 }
 
-/// Checks that a line is the beginning of one record and nothing else: what a process that
-/// was killed, or a full disk, leaves of it.
-pub fn is_torn(line: &[u8]) -> bool {
-    const BEFORE_TIME: &[u8] = START.split_at(9).0;
+/// Returns whether a line is the beginning of one record and nothing else, as a killed
+/// process or a full disk leaves it.
+pub fn is_torn_record(line: &[u8]) -> bool {
+    const BEFORE_TIME: &[u8] = RECORD_START.split_at(9).0;
     let ends_early = || match serde_json::from_slice::<IgnoredAny>(line) {
         Ok(_) => false,
         Err(error) => error.is_eof(),
     };
     let mut others = line.windows(BEFORE_TIME.len()).skip(1);
-    begins(line, START) && ends_early() && others.all(|bytes| bytes != BEFORE_TIME)
+    matches_pattern(line, RECORD_START) && ends_early() && others.all(|bytes| bytes != BEFORE_TIME)
 }
 
-/// Reads bytes in hex, in lower case alone: a value has one spelling.
+/// Formats a time as records have it: in UTC, with milliseconds.
+///
+/// A time before 1970 or after 9999 becomes the first or the last of these years. A wrong
+/// clock must not stop the host.
+pub fn format_time(time: SystemTime) -> String {
+    let last = SystemTime::UNIX_EPOCH + Duration::from_millis(MAX_TIME_MILLIS);
+    let time = time.clamp(SystemTime::UNIX_EPOCH, last);
+    humantime::format_rfc3339_millis(time).to_string()
+}
+
+/// Reads bytes in lower-case hex. A value has one spelling.
 pub fn from_hex<const N: usize>(text: &[u8]) -> Option<[u8; N]> {
     let digit = |byte: u8| match byte {
         b'0'..=b'9' => Some(byte - b'0'),
@@ -191,28 +212,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_has_the_link_that_it_was_sealed_with() {
+    fn reads_the_link_that_a_line_was_sealed_with() {
         for sequence in [0, 7, 10, u64::MAX - 1] {
             let link = Link {
-                chain: [0x5a; NAME],
+                chain: [0x5a; NAME_BYTES],
                 sequence,
                 previous: [0xa5; 32],
             };
             let mut line = b"{\"time\":\"t\"}".to_vec();
             link.seal(&mut line);
-            assert_eq!(Link::of(&line), Some(link));
+            assert_eq!(Link::parse(&line), Some(link));
             assert!(serde_json::from_slice::<serde_json::Value>(&line).is_ok());
             let mut signed = b"{\"time\":\"t\"}".to_vec();
             link.seal_signed(&mut signed, |message| {
                 assert_eq!(message, &line[..line.len() - 1]);
-                [0x3c; SIGNATURE]
+                [0x3c; SIGNATURE_BYTES]
             });
             assert!(serde_json::from_slice::<serde_json::Value>(&signed).is_ok());
-            assert_eq!(Link::of(&signed), Some(link));
-            let read = Signed::of(&signed).unwrap();
-            assert_eq!((read.link, read.signature), (link, [0x3c; SIGNATURE]));
+            assert_eq!(Link::parse(&signed), Some(link));
+            let read = SignedLine::parse(&signed).unwrap();
+            assert_eq!((read.link, read.signature), (link, [0x3c; SIGNATURE_BYTES]));
             assert_eq!(read.message, &line[..line.len() - 1]);
-            assert!(Signed::of(&line).is_none());
+            assert!(SignedLine::parse(&line).is_none());
         }
     }
 
@@ -221,9 +242,9 @@ mod tests {
         let mut record = b"{\"time\":\"2026-01-01T00:00:00.000Z\",\"id\":\"{\\\"time\\\":\\\"\",\
             \"tool\":\"a{\",\"path\":\"\\u00e9\\\\\",\"outcome\":\"output\",\"reason\":null,\"bytes\":12}"
             .to_vec();
-        Link::FIRST.seal_signed(&mut record, |_| [7; SIGNATURE]);
+        Link::FIRST.seal_signed(&mut record, |_| [7; SIGNATURE_BYTES]);
         for end in 0..record.len() {
-            assert!(is_torn(&record[..end]), "cut at {end}");
+            assert!(is_torn_record(&record[..end]), "cut at {end}");
         }
         // In the middle of a text.
         let torn = &record[..46];
@@ -240,21 +261,40 @@ mod tests {
             b"{}",
             b"{\"tool\":\"read_skill\",",
         ] {
-            assert!(!is_torn(other), "{}", String::from_utf8_lossy(other));
+            assert!(!is_torn_record(other), "{}", String::from_utf8_lossy(other));
         }
     }
 
     #[test]
-    fn a_chain_is_named_by_its_first_record() {
-        let second = Link::FIRST.after(b"first");
-        let third = second.after(b"second");
-        assert_eq!(second.chain, second.previous[..NAME]);
-        assert_eq!((third.chain, third.sequence), (second.chain, 2));
-        assert_ne!(Link::FIRST.after(b"other").chain, second.chain);
+    fn formats_times_of_any_clock() {
+        let epoch = SystemTime::UNIX_EPOCH;
+        let year = Duration::from_secs(365 * 24 * 3600);
+        for (time, expected) in [
+            (epoch - year * 100, "1970-01-01T00:00:00.000Z"),
+            (
+                epoch + Duration::from_millis(1_234),
+                "1970-01-01T00:00:01.234Z",
+            ),
+            (epoch + year * 8_000, "9964-09-09T00:00:00.000Z"),
+            (epoch + year * 9_000, "9999-12-31T23:59:59.999Z"),
+        ] {
+            let formatted = format_time(time);
+            assert_eq!(formatted, expected);
+            assert!(matches_pattern(formatted.as_bytes(), &RECORD_START[9..33]));
+        }
     }
 
     #[test]
-    fn a_link_has_one_spelling() {
+    fn names_a_chain_by_its_first_record() {
+        let second = Link::FIRST.next_after(b"first");
+        let third = second.next_after(b"second");
+        assert_eq!(second.chain, second.previous[..NAME_BYTES]);
+        assert_eq!((third.chain, third.sequence), (second.chain, 2));
+        assert_ne!(Link::FIRST.next_after(b"other").chain, second.chain);
+    }
+
+    #[test]
+    fn reads_one_spelling_of_a_link() {
         let mut line = b"{\"time\":\"t\"}".to_vec();
         Link::FIRST.seal(&mut line);
         let line = String::from_utf8(line).unwrap();
@@ -275,7 +315,7 @@ mod tests {
             String::new(),
         ] {
             assert_ne!(wrong, line);
-            assert_eq!(Link::of(wrong.as_bytes()), None, "{wrong}");
+            assert_eq!(Link::parse(wrong.as_bytes()), None, "{wrong}");
         }
     }
 }

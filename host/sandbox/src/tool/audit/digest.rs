@@ -1,5 +1,6 @@
-//! Keyed digests of what a call was asked and what it answered. A plain digest of a
-//! short text could be guessed by trying texts; these need the key.
+//! Keyed digests of the arguments and answers of calls.
+//!
+//! A plain digest of a short text can be guessed by trying texts. These need the key.
 
 use std::borrow::Cow;
 use std::io;
@@ -16,14 +17,14 @@ use skillhost_skills::text::digest::{hex, sha256_hex};
 #[derive(Clone)]
 pub(super) struct DigestKey(Hmac<Sha256>);
 
-/// A digest, which a record has in hex.
+/// A digest in hex, as records have it.
 #[derive(Serialize)]
 pub(super) struct KeyedDigest(String);
 
 impl DigestKey {
     /// Creates a key from its bytes.
     pub(super) fn new(key: &[u8; 32]) -> Self {
-        // A shorter key counts as one of a block, with zeros.
+        // HMAC pads a shorter key with zeros to a block.
         let mut block = [0; 64];
         block[..key.len()].copy_from_slice(key);
         Self(Hmac::new(&block.into()))
@@ -31,19 +32,19 @@ impl DigestKey {
 
     /// Returns the digest of a call's arguments: of their JSON without white space, with
     /// the properties in the caller's order.
-    pub(super) fn of_arguments(&self, arguments: &Value) -> KeyedDigest {
+    pub(super) fn digest_arguments(&self, arguments: &Value) -> KeyedDigest {
         let mut digest = DigestWriter(self.0.clone());
-        // Neither the writer nor a value of JSON can fail.
+        // Neither the writer nor a JSON value can fail.
         let _ = serde_json::to_writer(io::BufWriter::new(&mut digest), arguments);
-        digest.end()
+        digest.finish()
     }
 
-    /// Returns the digest of an answer: of what the model reads. If the answer lists files,
-    /// it is the digest of a list: a line with that digest in hex, and for each file a line
-    /// with SHA-256 of its path and of its bytes. Bytes that the answer leaves out count as
-    /// none. `None` if the host did not let the
-    /// tool answer.
-    pub(super) fn of_answer(&self, result: &Result<Output, CallError>) -> Option<KeyedDigest> {
+    /// Returns the digest of an answer, or `None` if the tool did not answer.
+    ///
+    /// It covers what the model reads. If the answer lists files, it is the digest of a list:
+    /// a line with the digest of the text in hex, and for each file a line with SHA-256 of its
+    /// path and of its bytes. A file whose bytes the answer leaves out counts as empty.
+    pub(super) fn digest_answer(&self, result: &Result<Output, CallError>) -> Option<KeyedDigest> {
         let text: Cow<'_, str> = match result {
             Ok(output) if output.model_reads == Form::Record => output.record_json().into(),
             Ok(output) => output.text().into(),
@@ -54,9 +55,9 @@ impl DigestKey {
         digest.0.update(text.as_bytes());
         let files = result.as_ref().ok().and_then(Output::files);
         let Some(files) = files.filter(|files| !files.files.is_empty()) else {
-            return Some(digest.end());
+            return Some(digest.finish());
         };
-        let mut list = format!("{}\n", digest.end().0);
+        let mut list = format!("{}\n", digest.finish().0);
         for file in &files.files {
             let bytes = file.bytes.as_deref().unwrap_or_default();
             let (path, bytes) = (sha256_hex(file.path.as_bytes()), sha256_hex(bytes));
@@ -64,15 +65,15 @@ impl DigestKey {
         }
         let mut digest = DigestWriter(self.0.clone());
         digest.0.update(list.as_bytes());
-        Some(digest.end())
+        Some(digest.finish())
     }
 }
 
-/// A digest of all that is written to it.
+/// A writer that updates a digest.
 struct DigestWriter(Hmac<Sha256>);
 
 impl DigestWriter {
-    fn end(self) -> KeyedDigest {
+    fn finish(self) -> KeyedDigest {
         KeyedDigest(hex(&self.0.finalize().into_bytes()))
     }
 }
@@ -93,9 +94,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_digest_of_an_answer_is_that_of_what_the_model_reads() {
+    fn digests_what_the_model_reads() {
         let key = DigestKey::new(&[7; 32]);
-        let digest = |output: Output| key.of_answer(&Ok(output)).unwrap().0;
+        let digest = |output: Output| key.digest_answer(&Ok(output)).unwrap().0;
         let details = Some("{\"sum\":3}".to_owned());
         let both = |form| Output::new("three", details.clone(), form);
         let text = |text: &str| digest(Output::new(text, None, Form::Text));

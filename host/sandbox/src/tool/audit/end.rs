@@ -1,7 +1,7 @@
-//! The end of a file that is to be an audit log: it must be one already, or
-//! empty. Guards against: a configuration that names a file of another program,
-//! which would then read names that callers chose. The end also says where the chain
-//! of its records goes on.
+//! Reads the end of a file that is used as an audit log, where its chain continues.
+//!
+//! The file must be a log already, or empty. Guards against: a configuration that names a
+//! file of another program, which would then read names that callers chose.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
@@ -11,20 +11,20 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use sha2::{Digest as _, Sha256};
 
-use super::chain::{Link, START, begins};
+use super::chain::{Link, RECORD_START, matches_pattern};
 
-/// The bytes at the end of a file that the check reads. A record has six texts of
-/// 1,024 characters, each of 12 bytes at most, and little else.
-const TAIL: u64 = 128 << 10;
+/// The bytes at the end of a file that are read first. A record is shorter: it has six texts
+/// of 1,024 characters, each of 12 bytes at most, and little else.
+const TAIL_BYTES: u64 = 128 << 10;
 
-/// The kinds of ends that a file can have.
+/// The kinds of file ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LogEnd {
-    /// A line of a log, or nothing because the file is empty.
+    /// A whole line of a log, or an empty file.
     Whole,
-    /// The middle of a record.
+    /// A torn record.
     Torn,
-    /// Something else.
+    /// Bytes that are not of a log.
     Foreign,
 }
 
@@ -45,17 +45,17 @@ pub(super) struct LastRecord {
     pub(super) line: Range<u64>,
 }
 
-/// The part of a chain that was found in a file.
-pub(super) struct Walk {
-    /// The last record of it.
+/// The part of a chain that is in a file.
+pub(super) struct FoundChain {
+    /// Its last record.
     pub(super) last: Option<LastRecord>,
-    /// True if there are records behind its start that do not follow.
+    /// True if the file has records after its start that do not follow.
     pub(super) has_others: bool,
 }
 
-/// The fields that every record has, besides others.
+/// The fields that every record has.
 #[derive(Deserialize)]
-#[allow(dead_code, reason = "parsing checks that they are there")]
+#[allow(dead_code, reason = "parsing checks that they exist")]
 struct RequiredFields {
     time: String,
     tool: String,
@@ -67,76 +67,78 @@ pub(super) fn read(file: &File, size: u64) -> io::Result<FileEnd> {
     let (tail, skipped) = read_tail(file, size)?;
     let last = match last_record(&tail, skipped) {
         Some(last) => Some(last),
-        // Records of a version without a chain, or nothing else for long.
+        // The tail has only records of a version without a chain, or foreign bytes.
         None => find_last_record(file, size)?,
     };
     let kind = classify(&tail, skipped > 0);
     Ok(FileEnd { kind, last })
 }
 
-/// Returns how a file of this size ends.
+/// Returns the kind of the end of a file of this size.
 pub(super) fn kind(file: &File, size: u64) -> io::Result<LogEnd> {
     let (tail, skipped) = read_tail(file, size)?;
     Ok(classify(&tail, skipped > 0))
 }
 
-/// Reads the last bytes of a file of this size. Returns the number of bytes before them.
+/// Reads the last bytes of a file of this size. Returns them and the number of bytes before
+/// them.
 fn read_tail(mut file: &File, size: u64) -> io::Result<(Vec<u8>, u64)> {
-    let skipped = size.saturating_sub(TAIL);
+    let skipped = size.saturating_sub(TAIL_BYTES);
     file.seek(SeekFrom::Start(skipped))?;
     let mut tail = Vec::new();
     file.take(size - skipped).read_to_end(&mut tail)?;
     Ok((tail, skipped))
 }
 
-/// Follows a chain through a file of this size, from the end of `start` on, or else from
-/// the first record that `is_start` accepts. It gets each record and its link, and whether
-/// that is the first of the file.
-pub(super) fn walk(
+/// Follows a chain through a file of this size, after `start` or else from the first record
+/// that `is_start` accepts.
+///
+/// `is_start` gets a record, its link, and whether it is the first record of the file.
+pub(super) fn follow_chain(
     file: &File,
     size: u64,
     start: Option<LastRecord>,
     mut is_start: impl FnMut(&[u8], Link, bool) -> bool,
-) -> io::Result<Walk> {
+) -> io::Result<FoundChain> {
     let from = start.as_ref().map_or(0, |start| start.line.end);
-    let mut walk = Walk {
+    let mut found = FoundChain {
         last: start,
         has_others: false,
     };
     let mut is_first = true;
     for_each_record(file, from..size, |record, line| {
-        let Some(link) = Link::of(record) else {
+        let Some(link) = Link::parse(record) else {
             return;
         };
-        let follows = match &walk.last {
+        let follows = match &found.last {
             Some(last) => last.next == link,
             None => is_start(record, link, is_first),
         };
         is_first = false;
         if follows {
-            walk.last = Some(LastRecord {
-                next: link.after(record),
+            found.last = Some(LastRecord {
+                next: link.next_after(record),
                 line,
             });
-        } else if walk.last.is_some() {
-            walk.has_others = true;
+        } else if found.last.is_some() {
+            found.has_others = true;
         }
     })?;
-    Ok(walk)
+    Ok(found)
 }
 
-/// Returns SHA-256 of a part of a file, and of bytes after it.
-pub(super) fn digest(mut file: &File, from: u64, to: u64, then: &[u8]) -> io::Result<[u8; 32]> {
+/// Returns SHA-256 of a part of a file followed by `suffix`.
+pub(super) fn digest(mut file: &File, from: u64, to: u64, suffix: &[u8]) -> io::Result<[u8; 32]> {
     file.seek(SeekFrom::Start(from))?;
     let mut digest = Sha256::new();
     let copied = io::copy(&mut file.take(to - from), &mut DigestWriter(&mut digest))?;
-    if copied == to - from {
-        Ok(digest.chain_update(then).finalize().into())
-    } else {
-        Err(io::ErrorKind::UnexpectedEof.into())
+    if copied < to - from {
+        return Err(io::ErrorKind::UnexpectedEof.into());
     }
+    Ok(digest.chain_update(suffix).finalize().into())
 }
 
+/// A writer that updates a digest.
 struct DigestWriter<'a>(&'a mut Sha256);
 
 impl io::Write for DigestWriter<'_> {
@@ -150,35 +152,35 @@ impl io::Write for DigestWriter<'_> {
     }
 }
 
-/// Finds the last record of a chain in the end of a file, which starts at this byte.
+/// Finds the last record of a chain in the tail of a file, which starts at byte `start`.
 fn last_record(tail: &[u8], start: u64) -> Option<LastRecord> {
     let mut end = tail.len();
     let mut rest = tail;
     loop {
-        let (before, line) = match rest.iter().rposition(|byte| *byte == b'\n') {
-            Some(at) => (Some(at), &rest[at + 1..]),
-            None => (None, rest),
-        };
-        let is_whole = start == 0 || before.is_some();
-        if let Some(link) = Link::of(line).filter(|_| is_whole && begins(line, START)) {
+        let line_feed = rest.iter().rposition(|byte| *byte == b'\n');
+        let line = &rest[line_feed.map_or(0, |at| at + 1)..];
+        let is_whole = start == 0 || line_feed.is_some();
+        if let Some(link) =
+            Link::parse(line).filter(|_| is_whole && matches_pattern(line, RECORD_START))
+        {
             let is_unended = end == tail.len();
             let first = start + (end - line.len()) as u64;
             let last = LastRecord {
-                next: link.after(line),
+                next: link.next_after(line),
                 line: first..start + end as u64,
             };
             if !is_unended {
                 return Some(last);
             }
-            // The end of the file: a record without its line feed, or a part of a longer
-            // one that only looks like it.
-            let earlier = before.and_then(|at| last_record(&tail[..=at], start));
+            // The end of the file is a record without its line feed, or a part of a longer
+            // record that looks like one.
+            let earlier = line_feed.and_then(|at| last_record(&tail[..=at], start));
             return match earlier {
                 Some(earlier) if earlier.next != link => Some(earlier),
                 _ => Some(last),
             };
         }
-        end = before?;
+        end = line_feed?;
         rest = &tail[..end];
     }
 }
@@ -187,17 +189,18 @@ fn last_record(tail: &[u8], start: u64) -> Option<LastRecord> {
 fn find_last_record(file: &File, size: u64) -> io::Result<Option<LastRecord>> {
     let mut last = None;
     for_each_record(file, 0..size, |record, line| {
-        // Without its line feed it may be a part of a longer line.
-        if let Some(link) = Link::of(record).filter(|_| line.end < size) {
-            let next = link.after(record);
+        // A record without its line feed may be a part of a longer line.
+        if let Some(link) = Link::parse(record).filter(|_| line.end < size) {
+            let next = link.next_after(record);
             last = Some(LastRecord { next, line });
         }
     })?;
     Ok(last)
 }
 
-/// Calls a function with each line of a part of a file that begins as a record does: its
-/// bytes without the line feed, and their place.
+/// Calls a function with each line of a part of a file that begins as a record does.
+///
+/// The function gets the bytes without the line feed, and their range in the file.
 fn for_each_record(
     mut file: &File,
     part: Range<u64>,
@@ -206,16 +209,18 @@ fn for_each_record(
     file.seek(SeekFrom::Start(part.start))?;
     let size = part.end.saturating_sub(part.start);
     let mut reader = BufReader::new(file.take(size));
-    // A part in the middle of a file begins at the end of a line.
+    // A part in the middle of a file begins with the end of a line.
     let (mut at, mut line, mut begins_line) = (part.start, Vec::new(), part.start == 0);
     loop {
         line.clear();
-        let read = (&mut reader).take(TAIL).read_until(b'\n', &mut line)? as u64;
+        let read = (&mut reader)
+            .take(TAIL_BYTES)
+            .read_until(b'\n', &mut line)? as u64;
         if read == 0 {
             return Ok(());
         }
         let is_ended = line.pop_if(|byte| *byte == b'\n').is_some();
-        if begins_line && begins(&line, START) && (is_ended || read < TAIL) {
+        if begins_line && matches_pattern(&line, RECORD_START) && (is_ended || read < TAIL_BYTES) {
             each(&line, at..at + line.len() as u64);
         }
         begins_line = is_ended;
@@ -223,35 +228,43 @@ fn for_each_record(
     }
 }
 
-/// Returns how bytes end. `is_cut` says that more of the file stands before them.
+/// Returns the kind of the end of a file. `is_cut` says that the file has more bytes before
+/// the tail.
 fn classify(tail: &[u8], is_cut: bool) -> LogEnd {
     let (lines, rest) = match tail.iter().rposition(|byte| *byte == b'\n') {
         Some(at) => (Some(&tail[..at]), &tail[at + 1..]),
         None => (None, tail),
     };
-    // A record that was torn early and closed says little. What is before it says more.
+    // A line that is torn early tells little. The line before it tells more.
     let last = lines.map(|lines| {
         let mut lines = lines.rsplit(|byte| *byte == b'\n');
-        let is_part =
-            |line: &[u8]| !line.is_empty() && line.len() < START.len() && begins(line, START);
+        let is_part = |line: &[u8]| {
+            !line.is_empty()
+                && line.len() < RECORD_START.len()
+                && matches_pattern(line, RECORD_START)
+        };
         lines.find(|line| !is_part(line)).is_some_and(is_record)
     });
     match (last, rest.is_empty()) {
         (Some(true) | None, true) => LogEnd::Whole,
-        // After a record, any part of one; by itself, what shows that it is one.
-        (Some(true), false) if begins(rest, START) => LogEnd::Torn,
-        (None, false) if !is_cut && rest.len() >= START.len() && begins(rest, START) => {
+        // After a record, any torn record counts; without one, only a long enough one.
+        (Some(true), false) if matches_pattern(rest, RECORD_START) => LogEnd::Torn,
+        (None, false)
+            if !is_cut
+                && rest.len() >= RECORD_START.len()
+                && matches_pattern(rest, RECORD_START) =>
+        {
             LogEnd::Torn
         }
         _ => LogEnd::Foreign,
     }
 }
 
-/// Checks that a line is a record, or one that was cut short and closed.
+/// Returns whether a line is a record, or a torn one with a line feed.
 fn is_record(line: &[u8]) -> bool {
     let is_json = serde_json::from_slice::<IgnoredAny>(line).is_ok();
-    line.len() >= START.len()
-        && begins(line, START)
+    line.len() >= RECORD_START.len()
+        && matches_pattern(line, RECORD_START)
         && (!is_json || serde_json::from_slice::<RequiredFields>(line).is_ok())
 }
 
@@ -261,21 +274,21 @@ mod tests {
 
     use super::*;
 
-    /// Returns the lines of a chain of records, each with so many characters more.
-    fn chain(more: &[usize]) -> Vec<String> {
+    /// Returns the lines of a chain of records, each with this many extra characters.
+    fn chain(extra: &[usize]) -> Vec<String> {
         let mut link = Link::FIRST;
-        let line = |more: &usize| {
+        let line = |extra: &usize| {
             let record = format!(
                 "{{\"time\":\"2026-01-01T00:00:00.000Z\",\"id\":null,\"tool\":\"{}\",\
                  \"outcome\":\"output\"}}",
-                "x".repeat(*more)
+                "x".repeat(*extra)
             );
             let mut record = record.into_bytes();
             link.seal(&mut record);
-            link = link.after(&record);
+            link = link.next_after(&record);
             String::from_utf8(record).unwrap() + "\n"
         };
-        more.iter().map(line).collect()
+        extra.iter().map(line).collect()
     }
 
     fn file(text: &str) -> File {
@@ -285,23 +298,23 @@ mod tests {
     }
 
     #[test]
-    fn finds_the_last_record_of_the_chain_before_any_number_of_other_bytes() {
+    fn finds_the_last_record_before_other_bytes() {
         let text = chain(&[0, 0]).concat();
         let last = text.lines().last().unwrap().as_bytes();
-        let next = Link::of(last).unwrap().after(last);
+        let next = Link::parse(last).unwrap().next_after(last);
         let old = "{\"time\":\"2026-01-01T00:00:00.000Z\",\"id\":null,\"tool\":\"t\",\
                    \"outcome\":\"output\"}\n";
-        // A line with the next link that is no record.
-        let mut made_up = b"{\"x\":1}".to_vec();
-        next.seal(&mut made_up);
-        let made_up = String::from_utf8(made_up).unwrap() + "\n";
-        let much = TAIL as usize + 1;
+        // A line with the next link that is not a record.
+        let mut forged = b"{\"x\":1}".to_vec();
+        next.seal(&mut forged);
+        let forged = String::from_utf8(forged).unwrap() + "\n";
+        let much = TAIL_BYTES as usize + 1;
         for (others, end) in [
             (String::new(), LogEnd::Whole),
             (old.to_owned(), LogEnd::Whole),
             (old.repeat(much / old.len() + 1), LogEnd::Whole),
             ("noise\n".to_owned(), LogEnd::Foreign),
-            (made_up, LogEnd::Foreign),
+            (forged, LogEnd::Foreign),
             ("noise\n".repeat(much / 6 + 1), LogEnd::Foreign),
             ("x".repeat(much), LogEnd::Foreign),
         ] {
@@ -321,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_without_its_line_feed_is_a_record() {
+    fn accepts_a_record_without_its_line_feed() {
         let text = chain(&[0, 0]).concat();
         let text = text.trim_end();
         let last = text.lines().last().unwrap().as_bytes();
@@ -329,7 +342,7 @@ mod tests {
         let expected = FileEnd {
             kind: LogEnd::Torn,
             last: Some(LastRecord {
-                next: Link::of(last).unwrap().after(last),
+                next: Link::parse(last).unwrap().next_after(last),
                 line: size - last.len() as u64..size,
             }),
         };
@@ -337,10 +350,10 @@ mod tests {
     }
 
     #[test]
-    fn the_middle_of_a_line_is_no_beginning_of_one() {
-        let record = &chain(&[TAIL as usize])[0];
-        // What is read begins as a record does.
-        let text = format!("x{}", &record[..TAIL as usize]);
+    fn rejects_a_record_in_the_middle_of_a_line() {
+        let record = &chain(&[TAIL_BYTES as usize])[0];
+        // The tail begins as a record does.
+        let text = format!("x{}", &record[..TAIL_BYTES as usize]);
         let file = file(&text);
         assert_eq!(kind(&file, text.len() as u64).unwrap(), LogEnd::Foreign);
         let end = read(&file, text.len() as u64).unwrap();
@@ -348,11 +361,11 @@ mod tests {
     }
 
     #[test]
-    fn follows_a_chain_behind_torn_and_misplaced_records() {
+    fn follows_a_chain_past_torn_and_misplaced_records() {
         // As long as records can be.
         let lines = chain(&[10, 75_000, 75_000]);
         let other = &chain(&[11])[0];
-        let link = |of: usize| Link::of(lines[of].trim_end().as_bytes()).unwrap();
+        let link = |number: usize| Link::parse(lines[number].trim_end().as_bytes()).unwrap();
         let torn = &lines[1][..70_000];
         for (between, has_others) in [(torn, false), (other, true), (&lines[0], true)] {
             let text = [&*lines[0], between, "\n", &lines[1], &lines[2]].concat();
@@ -361,28 +374,33 @@ mod tests {
                 next: link(1),
                 line: 0..lines[0].len() as u64 - 1,
             };
-            let found = walk(&file, size, Some(first), |_, _, _| false).unwrap();
+            let found = follow_chain(&file, size, Some(first), |_, _, _| false).unwrap();
             let last = found.last.unwrap();
             assert_eq!(last.line, size - lines[2].len() as u64..size - 1);
             assert_eq!(found.has_others, has_others);
-            // From the first record that is accepted, and from none.
-            let found = walk(&file, size, None, |_, found, _| found == link(1)).unwrap();
+            // From the first accepted record, and without one.
+            let found = follow_chain(&file, size, None, |_, found, _| found == link(1)).unwrap();
             assert_eq!(found.last.as_ref(), Some(&last));
-            let found = walk(&file, size, None, |_, found, _| found == last.next).unwrap();
+            let found = follow_chain(&file, size, None, |_, found, _| found == last.next).unwrap();
             assert_eq!(found.last, None);
         }
     }
 
     #[test]
-    fn the_rest_of_a_long_line_is_no_record() {
+    fn rejects_a_record_at_a_long_line_end() {
         let record = &chain(&[0])[0];
-        let text = ["x".repeat(TAIL as usize), record.clone()].concat();
+        let text = ["x".repeat(TAIL_BYTES as usize), record.clone()].concat();
         let (file, size) = (file(&text), text.len() as u64);
-        assert_eq!(walk(&file, size, None, |_, _, _| true).unwrap().last, None);
+        assert_eq!(
+            follow_chain(&file, size, None, |_, _, _| true)
+                .unwrap()
+                .last,
+            None
+        );
     }
 
     #[test]
-    fn accepts_logs_that_end_in_a_whole_or_a_torn_record() {
+    fn accepts_logs_that_end_in_a_record() {
         let record = "{\"time\":\"2026-01-01T00:00:00.000Z\",\"id\":null,\"tool\":\"t\",\
                       \"outcome\":\"output\"}";
         let shell = "{\"time\":\"x\\\", $(id)";
@@ -400,7 +418,10 @@ mod tests {
             (format!("{}{record}\n", &record[..50]), LogEnd::Whole),
             (format!("{}\n", &record[..50]), LogEnd::Whole),
             (format!("{}\n{{", &record[..50]), LogEnd::Torn),
-            (format!("{}\n", &record[..START.len()]), LogEnd::Whole),
+            (
+                format!("{}\n", &record[..RECORD_START.len()]),
+                LogEnd::Whole,
+            ),
             // Torn early, closed, and perhaps torn again.
             (format!("{record}\n{{\"ti\n"), LogEnd::Whole),
             (format!("{record}\n{{\"ti\n{{\n{{\"time"), LogEnd::Torn),

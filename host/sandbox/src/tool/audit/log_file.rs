@@ -1,10 +1,10 @@
-//! The file of an audit log. Records are appended to its chain, whoever else appends:
-//! other processes with the same log, and whatever rotates it by renaming it or by
-//! copying and emptying it.
+//! Appends records to the chain in the file of an audit log.
 //!
-//! Each append takes the file's lock, so that two processes do not use one place of
-//! the chain. It writes once. What it finds at the end of the file and did not write
-//! itself it reads again: records of another process, or a part of a record.
+//! Other processes may append to the same file, and others may rotate it: by renaming it, or
+//! by copying and emptying it. Each append takes the file's lock, so that two processes never
+//! use the same position of the chain. It writes once. If the file has changed since this
+//! process wrote to it, the append first reads the new end: records of another process, or a
+//! torn record.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -20,29 +20,26 @@ use anyhow::{Context as _, bail};
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, fstat, openat, statat};
 use rustix::io::Errno;
 
-use super::chain::{CONTINUED, Link, Signed, TORN};
+use super::chain::{CONTINUED, Link, SignedLine, TORN};
 use super::checkpoint::CheckpointSigner;
 use super::end::{self, FileEnd, LastRecord, LogEnd};
 use super::record::{EventRecord, to_json};
+use super::wait_limit::WaitLimit;
 use skillhost_skills::trust::Trust;
 use skillhost_skills::{broker, named_file};
 
-/// The longest wait for another process that writes to the log. Guards against: one
-/// that was stopped in between.
-const LOCK_TIME: Duration = Duration::from_secs(2);
-
-/// The pause between looks at a lock.
+/// The pause between two tries to take a lock.
 const LOCK_PAUSE: Duration = Duration::from_micros(200);
 
-/// The most bytes of other processes that are read while they wait for the lock.
-const MOST_LOCKED: u64 = 8 << 20;
+/// The most bytes of other processes that are read while this process holds the lock.
+const MAX_LOCKED_BYTES: u64 = 8 << 20;
 
 /// The most bytes of other processes that are read before a record. Guards against: a sparse
 /// file of a terabyte, which a call would read for hours.
-const MOST_UNREAD: u64 = 4 << 30;
+const MAX_UNREAD_BYTES: u64 = 4 << 30;
 
-/// The size of a file of which this process does not know the end.
-const UNKNOWN: u64 = u64::MAX;
+/// The size of a file whose end this process does not know.
+const UNKNOWN_SIZE: u64 = u64::MAX;
 
 /// The open file of a log.
 pub(super) struct LogFile {
@@ -50,15 +47,17 @@ pub(super) struct LogFile {
     name: OsString,
     trust: Trust,
     signer: Option<Signer>,
+    /// The longest wait for another process that writes to the log.
+    wait: WaitLimit,
     file: File,
-    /// Device and inode, to notice that another file has the name.
+    /// The device and inode, which show if another file has the name now.
     identity: (u64, u64),
     /// The size after the last record of this process.
     size: u64,
     /// The link of the next record.
     next: Link,
-    /// The line of the record before it, without its line feed. `None` if this process
-    /// has not met it in this file.
+    /// The range of the record before it, without its line feed. `None` if this process has
+    /// not seen that record in this file.
     last: Option<Range<u64>>,
 }
 
@@ -71,20 +70,26 @@ pub(super) struct Signer {
 
 /// Lines to append to a log.
 struct Batch {
-    /// The size of the file before them.
-    at: u64,
+    /// The size of the file before the lines.
+    start: u64,
     bytes: Vec<u8>,
     next: Link,
     last: Option<Range<u64>>,
-    /// A checkpoint among them.
+    /// The checkpoint among the lines.
     checkpoint: Option<Vec<u8>>,
 }
 
 impl LogFile {
-    /// Opens a log for appending. Reads its end, so that the next record goes on with its
-    /// chain, and closes a record that is torn. Signs what is there, before this process
-    /// adds to it.
-    pub(super) fn open(path: &Path, trust: &Trust, signer: Option<Signer>) -> anyhow::Result<Self> {
+    /// Opens a log for appending.
+    ///
+    /// Reads its end, so that the next record continues its chain, and closes a torn record.
+    /// Signs the records that are there, before this process adds others.
+    pub(super) fn open(
+        path: &Path,
+        trust: &Trust,
+        signer: Option<Signer>,
+        wait: WaitLimit,
+    ) -> anyhow::Result<Self> {
         let (folder, name) = open_folder(path, trust)?;
         let (file, identity) = open_file(&folder, name, trust)?;
         let mut log = Self {
@@ -92,20 +97,21 @@ impl LogFile {
             name: name.to_owned(),
             trust: trust.clone(),
             signer,
+            wait,
             file,
             identity,
-            size: UNKNOWN,
+            size: UNKNOWN_SIZE,
             next: Link::FIRST,
             last: None,
         };
-        log.locked(|log| {
+        log.with_lock(|log| {
             let size = log.file.metadata()?.len();
-            // A foreign file may be large, and is not read for records.
+            // A foreign file may be large, so it is not searched for records.
             let kind = end::kind(&log.file, size)?;
             if kind == LogEnd::Foreign {
                 bail!(
-                    "it ends in a line that is no audit record: name a new file, an empty one, \
-                     or an audit log"
+                    "it ends in a line that is not an audit record; name a new file, an empty \
+                     one, or an audit log"
                 );
             }
             let last = end::read(&log.file, size)?.last;
@@ -114,7 +120,7 @@ impl LogFile {
             }
             if kind == LogEnd::Torn {
                 tracing::warn!(
-                    "the last record of the audit log `{}` is torn; it is closed",
+                    "the last record of the audit log `{}` is torn; the next one says so",
                     path.display()
                 );
                 let batch = log.catch_up(size)?;
@@ -128,7 +134,7 @@ impl LogFile {
         Ok(log)
     }
 
-    /// Appends a record, which is a JSON object.
+    /// Appends a record, which is a JSON object without a line feed.
     pub(super) fn append(&mut self, record: Vec<u8>) -> io::Result<()> {
         self.append_batch(|batch| {
             batch.add(record, Link::seal);
@@ -136,7 +142,7 @@ impl LogFile {
         })
     }
 
-    /// Appends a checkpoint, if there is a signer, and publishes it.
+    /// Appends a checkpoint and sends it to sinks, if there is a signer.
     pub(super) fn checkpoint(&mut self) -> io::Result<()> {
         match self.signer.clone() {
             Some(signer) => self.append_batch(|batch| batch.sign(&signer)),
@@ -144,7 +150,7 @@ impl LogFile {
         }
     }
 
-    /// Waits until readers have the checkpoints, or a bound of time has passed.
+    /// Waits in bounded time until readers have the checkpoints.
     pub(super) fn finish(&self) {
         if let Some(signer) = &self.signer {
             signer.signer.finish();
@@ -152,13 +158,13 @@ impl LogFile {
     }
 
     fn append_batch(&mut self, add: impl FnOnce(&mut Batch) -> io::Result<()>) -> io::Result<()> {
-        // Others wait for the lock only for a time.
+        // Other processes wait for the lock only so long: read much before taking it.
         let size = self.size_on_disk()?;
-        if size.saturating_sub(self.last.as_ref().map_or(0, |last| last.end)) > MOST_LOCKED {
-            // An error comes again below, unless the file was renamed.
-            let _ = self.learn(size);
+        if size.saturating_sub(self.last.as_ref().map_or(0, |last| last.end)) > MAX_LOCKED_BYTES {
+            // An error occurs again below, unless the file was renamed.
+            let _ = self.read_changes(size);
         }
-        self.locked(|log| {
+        self.with_lock(|log| {
             log.follow()?;
             let size = log.size_on_disk()?;
             let mut batch = if size == log.size {
@@ -171,57 +177,58 @@ impl LogFile {
         })
     }
 
-    /// Works on the file while no other process appends to it.
-    fn locked<T, E: From<io::Error>>(
+    /// Calls a function while this process holds the file's lock.
+    fn with_lock<T, E: From<io::Error>>(
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<T, E>,
     ) -> Result<T, E> {
-        lock(&self.file, LOCK_TIME)?;
-        let done = work(self);
-        // The file may be another one now, which is locked as well. The lock of the one
-        // before it ended when that was closed.
+        lock(&self.file, &mut self.wait)?;
+        let result = work(self);
+        // The function may have opened another file, which is locked as well. The lock of the
+        // earlier file ended when that was closed.
         let _ = flock(&self.file, FlockOperation::Unlock);
-        done
+        result
     }
 
-    /// Opens the file that has the log's name now, if there is another one.
+    /// Opens the file that has the log's name now, if there is one and it is another. Logs
+    /// an error instead of returning it.
     pub(super) fn follow_rename(&mut self) {
         // Without a file, the next record creates one.
-        if !matches!(self.named(), Ok(Some(other)) if other != self.identity) {
+        if !matches!(self.named_file(), Ok(Some(other)) if other != self.identity) {
             return;
         }
-        if let Err(error) = self.locked(Self::follow) {
-            tracing::debug!("the audit log was renamed, and is not followed yet: {error}");
+        if let Err(error) = self.with_lock(Self::follow) {
+            tracing::debug!("cannot follow the renamed audit log yet: {error}");
         }
     }
 
-    /// Opens the file that has the log's name now, if it is another one.
+    /// Opens the file that has the log's name now, or makes it, if it is another one.
     fn follow(&mut self) -> io::Result<()> {
-        if self.named()? == Some(self.identity) {
+        if self.named_file()? == Some(self.identity) {
             return Ok(());
         }
         // Others may have written the last records of the old file.
         let old_size = self.size_on_disk()?;
         if old_size != self.size
-            && let Err(error) = self.learn(old_size)
+            && let Err(error) = self.read_changes(old_size)
         {
-            tracing::error!("the audit log was renamed, and its end was not read: {error}");
+            tracing::error!("cannot read the end of the renamed audit log: {error}");
         }
         let opened = open_file(&self.folder, &self.name, &self.trust);
         let (file, identity) = opened.map_err(|error| {
-            let why = format!("the log was renamed, and the new one cannot be used: {error:#}");
-            io::Error::other(why)
+            let reason = format!("the log was renamed, and the new one cannot be used: {error:#}");
+            io::Error::other(reason)
         })?;
-        lock(&file, LOCK_TIME)?;
+        lock(&file, &mut self.wait)?;
         let size = file.metadata()?.len();
         if end::kind(&file, size)? == LogEnd::Foreign {
-            let why = "the log was replaced by a file that is no audit log";
-            return Err(io::Error::other(why));
+            let reason = "the log was replaced by a file that is not an audit log";
+            return Err(io::Error::other(reason));
         }
         let (old, own) = (std::mem::replace(&mut self.file, file), self.next);
-        (self.identity, self.size) = (identity, UNKNOWN);
+        (self.identity, self.size) = (identity, UNKNOWN_SIZE);
         let last = self.last.take();
-        self.learn(size)?;
+        self.read_changes(size)?;
         // Nobody else signs the end of the chain that this process leaves.
         if self.next.chain != own.chain
             && let Some(signer) = &self.signer
@@ -235,8 +242,8 @@ impl LogFile {
         Ok(())
     }
 
-    /// Returns the device and number of the file that has the log's name now.
-    fn named(&self) -> io::Result<Option<(u64, u64)>> {
+    /// Returns the device and inode of the file that has the log's name now.
+    fn named_file(&self) -> io::Result<Option<(u64, u64)>> {
         match statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(found) => Ok(Some((found.st_dev, found.st_ino))),
             Err(Errno::NOENT) => Ok(None),
@@ -244,39 +251,38 @@ impl LogFile {
         }
     }
 
-    /// Reads what others appended to the file's chain. It counts if it follows the last
-    /// record that this process knows of. If the file does not have that record, another
-    /// one must vouch for the file: see [`Self::vouches`]. Otherwise this process continues
-    /// its own chain, so that `verify` finds the change.
-    fn learn(&mut self, size: u64) -> io::Result<FileEnd> {
+    /// Reads what other processes appended to the file's chain.
+    ///
+    /// Their records count if they follow the last record that this process knows. If the
+    /// file does not have that record, another one must vouch for the file: see
+    /// [`Self::vouches_for_file`]. Otherwise this process continues its own chain, so that
+    /// `verify` finds the change.
+    fn read_changes(&mut self, size: u64) -> io::Result<FileEnd> {
         let unread = size.saturating_sub(self.last.as_ref().map_or(0, |last| last.end));
-        if unread > MOST_UNREAD {
-            let why = format!("others have written {unread} bytes to it: rename it");
-            return Err(io::Error::other(why));
+        if unread > MAX_UNREAD_BYTES {
+            let reason = format!("others have written {unread} bytes to it; rename the file");
+            return Err(io::Error::other(reason));
         }
         let mut end = end::read(&self.file, size)?;
         let own = self.next;
         let known = self.last.clone().filter(|line| line.end <= size);
         let known = known.map(|line| LastRecord { next: own, line });
-        let walk = end::walk(&self.file, size, known, |line, link, is_first| {
-            self.vouches(line, link, is_first)
+        let chain = end::follow_chain(&self.file, size, known, |line, link, is_first| {
+            self.vouches_for_file(line, link, is_first)
         })?;
-        let misplaced = match &walk.last {
-            Some(_) => walk.has_others,
+        let has_misplaced = match &chain.last {
+            Some(_) => chain.has_others,
             None => end.last.is_some(),
         };
-        if misplaced {
+        if has_misplaced {
+            let next = chain.last.as_ref().map_or(own, |last| last.next);
             tracing::error!(
-                "the audit log was changed: it has records that do not follow record {}; this \
-                 process continues its own chain",
-                walk.last
-                    .as_ref()
-                    .map_or(own, |last| last.next)
-                    .sequence
-                    .saturating_sub(1)
+                "somebody changed the audit log: it has records that do not follow record {}; \
+                 this process continues its own chain",
+                next.sequence.saturating_sub(1)
             );
         }
-        if let Some(last) = walk.last {
+        if let Some(last) = chain.last {
             if last.next.chain != own.chain && own != Link::FIRST {
                 tracing::warn!(
                     "another process began a new chain in the audit log; this process continues it"
@@ -288,20 +294,21 @@ impl LogFile {
         Ok(end)
     }
 
-    /// Returns whether this process may continue the chain of a file behind this record,
-    /// although the last record that it knows of is not where it wrote it.
-    fn vouches(&self, line: &[u8], link: Link, is_first: bool) -> bool {
-        let (own, after) = (self.next, link.after(line));
+    /// Returns whether this process may continue the chain of a file after this record,
+    /// although its last known record is not where it wrote it.
+    fn vouches_for_file(&self, line: &[u8], link: Link, is_first: bool) -> bool {
+        let (own, after) = (self.next, link.next_after(line));
         // Another process began the file, or it is a copy.
         if is_first && link == own || after == own {
             return true;
         }
-        let is_later = match after.chain == own.chain {
+        let is_later = if after.chain == own.chain {
             // There may have been a file in between.
-            true => after.sequence > own.sequence,
-            // Another process did not find the file before this one. That begins no chain
-            // in a file that this process has read.
-            false => self.last.is_none(),
+            after.sequence > own.sequence
+        } else {
+            // Another process did not find the earlier file, and began a chain. It does not
+            // begin one in a file that this process has read.
+            self.last.is_none()
         };
         is_later
             && match &self.signer {
@@ -311,42 +318,44 @@ impl LogFile {
             }
     }
 
-    /// Begins a batch with what must be written before the next record of a file that
-    /// others have changed: the end of a line, and a record of what stands between those of
-    /// the chain.
+    /// Begins a batch for a file that others have changed.
+    ///
+    /// Before the next record it ends a torn line, and adds a record that reports the bytes
+    /// outside the chain.
     fn catch_up(&mut self, size: u64) -> io::Result<Batch> {
-        let end = self.learn(size)?;
+        let end = self.read_changes(size)?;
         let mut batch = Batch::new(size, self.next, self.last.clone());
-        let chained = end.last.as_ref().map_or(0, |last| last.line.end + 1);
-        if chained > size {
+        let chain_end = end.last.as_ref().map_or(0, |last| last.line.end + 1);
+        if chain_end > size {
+            // The last record only lacks its line feed.
             batch.bytes.push(b'\n');
             return Ok(batch);
         }
         let is_new = size == 0 && self.next != Link::FIRST;
-        if chained == size && !is_new {
+        if chain_end == size && !is_new {
             return Ok(batch);
         }
         if end.kind != LogEnd::Whole {
             batch.bytes.push(b'\n');
         }
-        // The first record of a file says so, whatever is before it.
+        // The first record of a file says that it is, whatever is before it.
         let is_first = end.last.is_none() && self.next != Link::FIRST;
         let outcome = match end.kind {
             LogEnd::Torn | LogEnd::Foreign if !is_first => TORN,
             _ => CONTINUED,
         };
-        let digest = end::digest(&self.file, chained, size, &batch.bytes)?;
-        let gap = size - chained + batch.bytes.len() as u64;
+        let digest = end::digest(&self.file, chain_end, size, &batch.bytes)?;
+        let gap = size - chain_end + batch.bytes.len() as u64;
         let event = to_json(&EventRecord::after_gap(outcome, gap, &digest))?;
         batch.add(event, Link::seal);
-        // It vouches for the file to processes that have not read the one before it.
+        // The checkpoint vouches for the file to processes that have not read the one before.
         if let Some(signer) = self.signer.as_ref().filter(|_| is_first) {
             batch.sign(signer)?;
         }
         Ok(batch)
     }
 
-    /// Returns whether the last record is a checkpoint of this process's key.
+    /// Returns whether the last record is a checkpoint of this key.
     fn ends_in_own_checkpoint(&self) -> io::Result<bool> {
         let (Some(signer), Some(line)) = (&self.signer, &self.last) else {
             return Ok(false);
@@ -356,12 +365,12 @@ impl LogFile {
         Ok(signer.has_signed(&record))
     }
 
-    /// Writes lines at the end of the file. If that fails, the number of written bytes is
-    /// unknown.
+    /// Writes lines at the end of the file. If that fails, a part of them may be written.
     fn write(&mut self, batch: Batch) -> io::Result<()> {
-        self.size = UNKNOWN;
+        self.size = UNKNOWN_SIZE;
         self.file.write_all(&batch.bytes)?;
-        self.size = batch.at + batch.bytes.len() as u64;
+        self.wait.restore();
+        self.size = batch.start + batch.bytes.len() as u64;
         (self.next, self.last) = (batch.next, batch.last);
         if let (Some(signer), Some(line)) = (&self.signer, batch.checkpoint) {
             signer.signer.publish(&line);
@@ -381,18 +390,28 @@ impl Signer {
         Self { signer, process }
     }
 
+    /// Returns the number of records after which there is a checkpoint.
+    pub(super) fn records(&self) -> u64 {
+        self.signer.records()
+    }
+
+    /// Returns the longest time from a record to a checkpoint.
+    pub(super) fn time(&self) -> Duration {
+        self.signer.time()
+    }
+
     /// Returns whether a line is a checkpoint of this key.
     fn has_signed(&self, line: &[u8]) -> bool {
         // Ed25519 gives a message one signature.
-        let is_own = |signed: Signed<'_>| self.signer.sign(signed.message) == signed.signature;
-        Signed::of(line).is_some_and(is_own)
+        let is_own = |signed: SignedLine<'_>| self.signer.sign(signed.message) == signed.signature;
+        SignedLine::parse(line).is_some_and(is_own)
     }
 }
 
 impl Batch {
-    fn new(at: u64, next: Link, last: Option<Range<u64>>) -> Self {
+    fn new(size: u64, next: Link, last: Option<Range<u64>>) -> Self {
         Self {
-            at,
+            start: size,
             bytes: Vec::new(),
             next,
             last,
@@ -400,17 +419,17 @@ impl Batch {
         }
     }
 
-    /// Adds a record, which gets its link and its signature from `seal`.
+    /// Adds a record. `seal` adds its link, and a signature if it has one.
     fn add(&mut self, mut record: Vec<u8>, seal: impl FnOnce(Link, &mut Vec<u8>)) {
         seal(self.next, &mut record);
-        self.next = self.next.after(&record);
+        self.next = self.next.next_after(&record);
         record.push(b'\n');
-        let start = self.at + self.bytes.len() as u64;
+        let start = self.start + self.bytes.len() as u64;
         self.last = Some(start..start + record.len() as u64 - 1);
         if self.bytes.is_empty() {
-            self.bytes = record
+            self.bytes = record;
         } else {
-            self.bytes.append(&mut record)
+            self.bytes.append(&mut record);
         }
     }
 
@@ -426,8 +445,12 @@ impl Batch {
     }
 }
 
-/// Takes the lock of a file, once no other process has it. Waits no longer than a time.
-fn lock(file: &File, time: Duration) -> io::Result<()> {
+/// Takes the lock of a file. Waits for another process that has it, up to a limit.
+fn lock(file: &File, wait: &mut WaitLimit) -> io::Result<()> {
+    wait.observe(lock_within(file, wait.time()))
+}
+
+fn lock_within(file: &File, time: Duration) -> io::Result<()> {
     let start = Instant::now();
     loop {
         match flock(file, FlockOperation::NonBlockingLockExclusive) {
@@ -435,8 +458,8 @@ fn lock(file: &File, time: Duration) -> io::Result<()> {
                 std::thread::sleep(LOCK_PAUSE);
             }
             Err(Errno::WOULDBLOCK) => {
-                let why = format!("another process has locked it for {time:?}");
-                return Err(io::Error::new(io::ErrorKind::TimedOut, why));
+                let reason = "another process holds its lock";
+                return Err(io::Error::new(io::ErrorKind::TimedOut, reason));
             }
             Err(Errno::INTR) => {}
             locked => return Ok(locked?),
@@ -444,12 +467,13 @@ fn lock(file: &File, time: Duration) -> io::Result<()> {
     }
 }
 
-/// Opens the file of an audit log, or makes it for its owner alone, before this process
-/// confines itself: it makes no file later.
+/// Opens the file of an audit log, or makes it for its owner alone.
+///
+/// A process does this before it confines itself, because it cannot make a file later.
 ///
 /// # Errors
 ///
-/// If others can change it, or the system refuses.
+/// If others can change the file, or the system refuses.
 pub fn open_audit_log(path: &Path, trust: &Trust) -> anyhow::Result<OwnedFd> {
     let open = || -> anyhow::Result<OwnedFd> {
         let (folder, name) = open_folder(path, trust)?;
@@ -459,12 +483,12 @@ pub fn open_audit_log(path: &Path, trust: &Trust) -> anyhow::Result<OwnedFd> {
     open().with_context(|| cannot_use(path))
 }
 
-/// Returns what is said of a log that cannot be used.
+/// Returns the message for a log that cannot be used.
 pub(super) fn cannot_use(path: &Path) -> String {
     format!("cannot use the audit log `{}`", path.display())
 }
 
-/// Checks and opens the folder of a log. Returns the log's name in it.
+/// Checks and opens the folder of a log. Returns it and the log's name in it.
 fn open_folder<'p>(path: &'p Path, trust: &Trust) -> anyhow::Result<(OwnedFd, &'p OsStr)> {
     trust.check_parent(path)?;
     let folder = match path.parent() {
@@ -476,13 +500,14 @@ fn open_folder<'p>(path: &'p Path, trust: &Trust) -> anyhow::Result<(OwnedFd, &'
     Ok((rustix::fs::open(folder, flags, Mode::empty())?, name))
 }
 
-/// Opens a log by its name in its folder, or makes it. It must belong to the user
-/// alone.
+/// Opens a log by its name in its folder, or makes it. It must belong to the user alone.
+///
+/// Returns the file, and its device and inode.
 fn open_file(folder: &OwnedFd, name: &OsStr, trust: &Trust) -> anyhow::Result<(File, (u64, u64))> {
     let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC;
     let flags = flags | OFlags::NOFOLLOW | named_file::UNKNOWN_KIND;
     let file = match openat(folder.as_fd(), name, flags, Mode::RUSR | Mode::WUSR) {
-        // The process sandbox allows only the file that had this name at the start.
+        // The process sandbox allows only the file that had the name before.
         Err(Errno::ACCESS) if let Some(broker) = broker::get() => broker
             .open_log()
             .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::ACCESS)),
@@ -514,31 +539,37 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_that_is_started_gets_no_file_of_the_log() {
+    fn child_processes_inherit_no_descriptor() {
         let folder = tempfile::tempdir().unwrap();
-        let log = LogFile::open(&folder.path().join("log"), &Trust::new(), None).unwrap();
+        let log = LogFile::open(
+            &folder.path().join("log"),
+            &Trust::new(),
+            None,
+            WaitLimit::new(),
+        )
+        .unwrap();
         for descriptor in [log.folder.as_fd(), log.file.as_fd()] {
             let flags = fcntl_getfd(descriptor).unwrap();
             assert!(flags.contains(FdFlags::CLOEXEC));
         }
-        // Opening a device, which is refused, must not wait for it.
+        // Opening a device must not wait for it before it is refused.
         let flags = fcntl_getfl(&log.file).unwrap();
         assert!(flags.contains(OFlags::NONBLOCK));
     }
 
     #[test]
-    fn a_file_that_another_process_has_locked_is_waited_for_and_not_for_ever() {
+    fn waits_for_a_lock_in_bounded_time() {
         let folder = tempfile::tempdir().unwrap();
         let open = || File::create(folder.path().join("log")).unwrap();
         let (own, other) = (open(), open());
         let time = Duration::from_millis(20);
-        lock(&other, time).unwrap();
+        lock_within(&other, time).unwrap();
         let start = Instant::now();
-        let error = lock(&own, time).unwrap_err();
+        let error = lock_within(&own, time).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         assert!(start.elapsed() >= time);
         std::thread::scope(|threads| {
-            threads.spawn(|| lock(&own, Duration::from_secs(5)).unwrap());
+            threads.spawn(|| lock_within(&own, Duration::from_secs(5)).unwrap());
             drop(other);
         });
     }

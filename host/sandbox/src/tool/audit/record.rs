@@ -1,21 +1,22 @@
-//! A record of the audit log: its fields, and its line of JSON. What is asked of a call
-//! stands in it, bounded and escaped; what was read does not.
+//! The records of the audit log: their fields, and their lines of JSON.
+//!
+//! A record has what a call asked for, bounded and escaped, but not what it read.
 
-use std::io;
 use std::time::SystemTime;
+use std::{fmt, io};
 
 use serde::Serialize;
 use serde_json::ser::Formatter;
 
-use super::chain::CHECKPOINT;
+use super::chain::{CHECKPOINT, format_time};
 use super::digest::KeyedDigest;
 use crate::tool::Caller;
 use crate::tool::script::ScriptRecord;
 use skillhost_skills::text::digest::hex;
 
-/// The longest value that a record carries, in characters. Guards against: a caller
-/// that fills the disk with names.
-pub(super) const LONGEST: usize = 1024;
+/// The most characters of a value that a caller chose. Guards against: a caller that fills
+/// the disk with names.
+const MAX_CHARACTERS: usize = 1024;
 
 /// The record of one call.
 #[derive(Serialize, Default)]
@@ -24,8 +25,8 @@ pub(super) struct Record {
     time: String,
     /// The caller's id for the call.
     id: Option<String>,
-    /// The host's own id for the call: a number of the process, drawn by lot, and one
-    /// of the call.
+    /// The host's own id for the call: a random number of the process, and the number of the
+    /// call.
     #[serde(skip_serializing_if = "Option::is_none")]
     call: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -39,9 +40,12 @@ pub(super) struct Record {
     tool: String,
     /// SHA-256 of the component.
     pub(super) component: Option<String>,
-    pub(super) skill: Option<String>,
+    skill: Option<String>,
     /// The path as the caller gave it.
-    pub(super) path: Option<String>,
+    path: Option<String>,
+    /// The names of the fields whose values are too long and were cut.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    truncated: Vec<&'static str>,
     /// `output`, `failed`, `refused`, `stopped` or `cancelled`.
     pub(super) outcome: &'static str,
     /// The kind of failure, refusal or stop.
@@ -49,7 +53,7 @@ pub(super) struct Record {
     /// Bytes of the answer.
     pub(super) bytes: usize,
     pub(super) duration_us: u64,
-    /// The time of processors in this process.
+    /// The processor time in this process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) cpu_us: Option<u64>,
     /// The most memory that the guest had, in bytes.
@@ -60,18 +64,18 @@ pub(super) struct Record {
     pub(super) answer_hmac: Option<KeyedDigest>,
     /// The script, for a call that started one.
     #[serde(flatten)]
-    pub(super) script: Option<ScriptRecord>,
-    /// The files that the call made or changed in a copy-on-write view, and their
-    /// bytes.
+    script: Option<ScriptRecord>,
+    /// The number of files that the call made or changed in a copy-on-write view.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) changed_files: Option<usize>,
+    /// The bytes of these files.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) changed_bytes: Option<u64>,
 }
 
 impl Record {
-    /// Creates a record of this moment.
-    pub(super) fn new(outcome: &'static str) -> Self {
+    /// Creates a record with the current time.
+    fn new(outcome: &'static str) -> Self {
         Self {
             time: now(),
             outcome,
@@ -79,18 +83,56 @@ impl Record {
         }
     }
 
-    /// Creates the record of a call that begins.
+    /// Creates the record of a call that begins now.
     pub(super) fn begin(outcome: &'static str, caller: &Caller, call: String, tool: &str) -> Self {
-        Self {
-            id: caller.id.as_deref().map(truncate),
+        let mut record = Self {
             call: Some(call),
-            client: caller.client.as_deref().map(truncate),
             peer: caller.peer.map(|peer| peer.to_string()),
             transport: Some(caller.transport.name()),
             trace: caller.trace.map(|trace| trace.to_string()),
-            tool: truncate(tool),
             ..Self::new(outcome)
+        };
+        record.id = record.bounded("id", caller.id.as_deref());
+        record.client = record.bounded("client", caller.client.as_deref());
+        record.tool = record.bounded("tool", Some(tool)).unwrap_or_default();
+        record
+    }
+
+    /// Sets the skill.
+    pub(super) fn set_skill(&mut self, skill: Option<&str>) {
+        self.skill = self.bounded("skill", skill);
+    }
+
+    /// Sets the path.
+    pub(super) fn set_path(&mut self, path: Option<&str>) {
+        self.path = self.bounded("path", path);
+    }
+
+    /// Sets the script.
+    pub(super) fn set_script(&mut self, mut script: ScriptRecord) {
+        let path = self.bounded("script", Some(&script.script));
+        script.script = path.unwrap_or_default();
+        self.script = Some(script);
+    }
+
+    /// Returns the beginning of a field's value, and notes whether it is cut.
+    fn bounded(&mut self, field: &'static str, value: Option<&str>) -> Option<String> {
+        self.truncated.retain(|other| *other != field);
+        let value = value?;
+        let end = value.char_indices().nth(MAX_CHARACTERS).map(|(end, _)| end);
+        if end.is_some() {
+            self.truncated.push(field);
         }
+        Some(value[..end.unwrap_or(value.len())].to_owned())
+    }
+}
+
+impl fmt::Display for Record {
+    /// Names the call for the host's log.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { tool, outcome, .. } = self;
+        let call = self.call.as_deref().unwrap_or_default();
+        write!(f, "call `{call}` of `{tool}` ({outcome})")
     }
 }
 
@@ -101,16 +143,17 @@ pub(super) struct EventRecord<'a> {
     id: Option<&'a str>,
     tool: &'a str,
     outcome: &'a str,
-    /// The bytes between the last record of the chain and this one, and their SHA-256.
+    /// The number of bytes between the last record of the chain and this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     gap_bytes: Option<u64>,
+    /// SHA-256 of these bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     gap_sha256: Option<String>,
-    /// The name of the key of a checkpoint.
+    /// The id of the key of a checkpoint.
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<&'a str>,
-    /// The number of the process that signed: two chains that begin with a checkpoint in
-    /// one millisecond have different names.
+    /// The random number of the process that signed. It gives different names to two chains
+    /// that begin with a checkpoint in the same millisecond.
     #[serde(skip_serializing_if = "Option::is_none")]
     process: Option<&'a str>,
 }
@@ -129,17 +172,18 @@ impl<'a> EventRecord<'a> {
         }
     }
 
-    /// Creates a record of this moment, after bytes that are no records of the chain.
+    /// Creates a record with the current time. It reports the bytes before it that are not
+    /// records of the chain.
     pub(super) fn after_gap(outcome: &'a str, bytes: u64, digest: &[u8; 32]) -> Self {
-        let is_gap = bytes > 0;
+        let has_gap = bytes > 0;
         Self {
-            gap_bytes: is_gap.then_some(bytes),
-            gap_sha256: is_gap.then(|| hex(digest)),
+            gap_bytes: has_gap.then_some(bytes),
+            gap_sha256: has_gap.then(|| hex(digest)),
             ..Self::new(outcome)
         }
     }
 
-    /// Creates a checkpoint of this moment.
+    /// Creates a checkpoint with the current time.
     pub(super) fn checkpoint(key: &'a str, process: &'a str) -> Self {
         Self {
             key: Some(key),
@@ -149,7 +193,7 @@ impl<'a> EventRecord<'a> {
     }
 }
 
-/// Returns a record as JSON on a line without an end.
+/// Returns a record as a line of JSON without a line feed.
 pub(super) fn to_json(record: &impl Serialize) -> io::Result<Vec<u8>> {
     // Room for the chain and a line feed.
     let mut line = Vec::with_capacity(1280);
@@ -161,15 +205,13 @@ pub(super) fn to_json(record: &impl Serialize) -> io::Result<Vec<u8>> {
 }
 
 fn now() -> String {
-    humantime::format_rfc3339_millis(SystemTime::now()).to_string()
+    format_time(SystemTime::now())
 }
 
-pub(super) fn truncate(value: &str) -> String {
-    value.chars().take(LONGEST).collect()
-}
-
-/// Formats JSON with everything but printable ASCII escaped: no record can move a
-/// cursor or turn a line's direction when somebody looks at the file.
+/// Formats JSON with everything but printable ASCII escaped.
+///
+/// A record cannot move a cursor or reverse text on the terminal of somebody who reads the
+/// file.
 struct Ascii;
 
 impl Formatter for Ascii {

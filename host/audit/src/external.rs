@@ -1,0 +1,204 @@
+//! External checkpoints: those that are stored elsewhere than in the log.
+//!
+//! They show that a log was cut, or replaced by another one. A log itself cannot.
+
+use std::collections::BTreeMap;
+use std::io::BufReader;
+use std::path::Path;
+
+use anyhow::{Context as _, bail, ensure};
+use skillhost::internal::chain::{
+    Link, NAME_BYTES, RECORD_START, SignedLine, is_torn_record, matches_pattern,
+};
+use skillhost::internal::hex;
+use skillhost::named_file;
+
+use crate::key::PublicKey;
+use crate::lines::{Piece, PieceReader};
+
+/// The most lines of a file with checkpoints. Guards against: a file that fills the memory.
+const MAX_CHECKPOINTS: usize = 1_000_000;
+
+/// Checkpoints that are stored elsewhere than in the log.
+#[derive(Debug, Clone, Default)]
+pub struct ExternalCheckpoints {
+    chains: BTreeMap<[u8; NAME_BYTES], ExternalChain>,
+    /// The bytes of torn checkpoints in the file.
+    torn_bytes: u64,
+}
+
+/// The external checkpoints of one chain, and the part of the chain that is in the log.
+#[derive(Debug, Clone, Default)]
+struct ExternalChain {
+    /// The digests of the lines that are not found in the log yet, by number.
+    ///
+    /// A number may have two: a log that was restored from a copy continued in another way.
+    missing: BTreeMap<u64, Vec<[u8; 32]>>,
+    /// The number of the newest checkpoint.
+    newest: u64,
+    /// The numbers of the first and the last record in the log.
+    in_log: Option<(u64, u64)>,
+    /// True if the log has a checkpoint of the chain with a valid signature.
+    is_proven: bool,
+}
+
+/// The external checkpoints with the number of a record.
+pub(crate) struct CheckpointMatch {
+    /// True if the record is one of them.
+    pub(crate) is_found: bool,
+    /// True if another record with this number is one of them.
+    pub(crate) has_others: bool,
+}
+
+impl ExternalCheckpoints {
+    /// Reads a file with a checkpoint on each line, as the host sent them.
+    ///
+    /// Each must be signed with one of the keys. Torn checkpoints are counted and skipped.
+    pub fn read(path: &Path, keys: &[PublicKey]) -> anyhow::Result<Self> {
+        let mut checkpoints = Self::default();
+        let context = || format!("cannot use the checkpoints in `{}`", path.display());
+        let file = named_file::open(path).with_context(context)?;
+        let mut pieces = PieceReader::new(BufReader::new(file));
+        let mut number = 0;
+        while let Some(piece) = pieces.next().with_context(context)? {
+            number += 1;
+            ensure!(
+                number <= MAX_CHECKPOINTS,
+                "{}: there are more than {MAX_CHECKPOINTS}; give the later ones",
+                context()
+            );
+            let (Piece::Line(line) | Piece::Part { bytes: line, .. }) = piece;
+            let torn = torn_length(line);
+            checkpoints.torn_bytes += torn as u64;
+            if torn > 0 && torn == line.len() {
+                continue;
+            }
+            checkpoints
+                .add(&line[torn..], keys)
+                .with_context(|| format!("line {number}"))
+                .with_context(context)?;
+        }
+        Ok(checkpoints)
+    }
+
+    /// Adds the line of a checkpoint, without its line feed.
+    pub fn add(&mut self, line: &[u8], keys: &[PublicKey]) -> anyhow::Result<()> {
+        let Some(signed) = SignedLine::parse(line) else {
+            bail!("it is not a checkpoint");
+        };
+        let is_signed = |key: &PublicKey| key.verifies(signed.message, &signed.signature);
+        ensure!(
+            keys.iter().any(is_signed),
+            "none of the given keys has signed it"
+        );
+        let next = signed.link.next_after(line);
+        let chain = self.chains.entry(next.chain).or_default();
+        chain.newest = chain.newest.max(signed.link.sequence);
+        let digests = chain.missing.entry(signed.link.sequence).or_default();
+        if !digests.contains(&next.previous) {
+            digests.push(next.previous);
+        }
+        Ok(())
+    }
+
+    /// Returns the bytes of torn checkpoints in the file.
+    pub(crate) fn torn_bytes(&self) -> u64 {
+        self.torn_bytes
+    }
+
+    /// Returns whether there is a checkpoint of a chain.
+    pub(crate) fn has_chain(&self, chain: &[u8; NAME_BYTES]) -> bool {
+        self.chains.contains_key(chain)
+    }
+
+    /// Returns whether the log has a record of a chain with external checkpoints.
+    pub(crate) fn is_in_log(&self, chain: &[u8; NAME_BYTES]) -> bool {
+        let chain = self.chains.get(chain);
+        chain.is_some_and(|chain| chain.in_log.is_some())
+    }
+
+    /// Notes that the log has the record before `next`. Returns the checkpoints with the
+    /// record's number, or `None` if there are none.
+    pub(crate) fn note_record(&mut self, sequence: u64, next: &Link) -> Option<CheckpointMatch> {
+        let chain = self.chains.get_mut(&next.chain)?;
+        let (first, last) = chain.in_log.get_or_insert((sequence, sequence));
+        (*first, *last) = (sequence.min(*first), sequence.max(*last));
+        let digests = chain.missing.remove(&sequence)?;
+        Some(CheckpointMatch {
+            is_found: digests.contains(&next.previous),
+            has_others: digests.iter().any(|digest| *digest != next.previous),
+        })
+    }
+
+    /// Notes that the log has a checkpoint of a chain with a valid signature.
+    pub(crate) fn note_proof(&mut self, chain: &[u8; NAME_BYTES]) {
+        if let Some(chain) = self.chains.get_mut(chain) {
+            chain.is_proven = true;
+        }
+    }
+
+    /// Reports each checkpoint that the log should have but does not: its number, and the
+    /// problem in words.
+    ///
+    /// Checkpoints that are older than the first record of their chain may be missing.
+    /// `is_empty` says that the log has no records, and `is_other_proven` that any of its
+    /// chains is proven.
+    pub(crate) fn report_missing(
+        self,
+        is_empty: bool,
+        is_other_proven: bool,
+        mut report: impl FnMut(u64, String),
+    ) {
+        for (name, chain) in self.chains {
+            let newest = chain.newest;
+            let Some((first, last)) = chain.in_log else {
+                let which = if is_empty { "the" } else { "another" };
+                let name = hex(&name);
+                let problem = format!(
+                    "there is an external checkpoint {newest} of {which} chain, `{name}`, but no \
+                     record of it"
+                );
+                report(newest, problem);
+                continue;
+            };
+            for (sequence, _) in chain.missing.range(first..=last) {
+                let problem = format!("the external checkpoint {sequence} is not in the log");
+                report(*sequence, problem);
+            }
+            if newest > last {
+                let problem = format!(
+                    "the log is cut after record {last}: there is an external checkpoint {newest}"
+                );
+                report(newest, problem);
+            } else if !chain.is_proven && is_other_proven {
+                // Anybody can write records that claim to be later ones.
+                let problem = format!(
+                    "nothing proves the records {first} to {last}: there is an external \
+                     checkpoint {newest} of their chain"
+                );
+                report(newest, problem);
+            }
+        }
+    }
+}
+
+/// Returns the length of the torn checkpoints that a line begins with.
+///
+/// A process that stores checkpoints and is killed leaves a torn one. The next process
+/// appends to the same line.
+fn torn_length(line: &[u8]) -> usize {
+    let starts = line.windows(RECORD_START.len()).enumerate().skip(1);
+    let starts = starts.filter(|(_, bytes)| matches_pattern(bytes, RECORD_START));
+    let mut last = 0;
+    for (start, _) in starts {
+        if !is_torn_record(&line[last..start]) {
+            return 0;
+        }
+        last = start;
+    }
+    if is_torn_record(&line[last..]) {
+        line.len()
+    } else {
+        last
+    }
+}

@@ -1,0 +1,270 @@
+//! Checkpoint sinks: a process that reads checkpoints from its stdin, and a Unix socket.
+//!
+//! Both are opened when the host starts. Sending never waits: a sink buffers what its reader
+//! does not take, up to a bound.
+
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+
+/// The most bytes that are buffered for a reader. Guards against: a reader that does not
+/// read, and fills the host's memory.
+const MAX_BUFFERED_BYTES: usize = 64 << 10;
+
+/// The longest time that the host waits for a reader when it ends. Guards against: a reader
+/// that does not read, and keeps the host from ending.
+const MAX_FINISH_TIME: Duration = Duration::from_secs(2);
+
+/// A receiver of checkpoints.
+pub(crate) struct CheckpointSink {
+    /// Its name in messages.
+    name: String,
+    stream: SinkStream,
+    buffer: Vec<u8>,
+    is_broken: bool,
+}
+
+enum SinkStream {
+    Process(Child, Option<ChildStdin>),
+    Socket(UnixStream),
+}
+
+impl CheckpointSink {
+    /// Starts a program as a sink. Removes `removed_variables` from its environment.
+    pub(crate) fn start(command: &[String], removed_variables: &[&str]) -> anyhow::Result<Self> {
+        let (program, arguments) = command.split_first().context("there is no program")?;
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(Stdio::piped());
+        // The host's own output belongs to its protocol.
+        command.stdout(Stdio::null());
+        // Ctrl-C ends the host, which sends the last checkpoint afterwards.
+        command.process_group(0);
+        for variable in removed_variables {
+            command.env_remove(variable);
+        }
+        let mut child = command
+            .spawn()
+            .with_context(|| format!("cannot start `{program}`"))?;
+        let stdin = child.stdin.take().context("it has no stdin")?;
+        set_nonblocking(&stdin)?;
+        let name = format!("`checkpoint_command` `{program}`");
+        Ok(Self::new(name, SinkStream::Process(child, Some(stdin))))
+    }
+
+    /// Connects to a socket as a sink.
+    pub(crate) fn connect(path: &Path) -> anyhow::Result<Self> {
+        let socket = UnixStream::connect(path)
+            .with_context(|| format!("cannot connect to `{}`", path.display()))?;
+        socket.set_nonblocking(true)?;
+        let name = format!("`checkpoint_socket` `{}`", path.display());
+        Ok(Self::new(name, SinkStream::Socket(socket)))
+    }
+
+    fn new(name: String, stream: SinkStream) -> Self {
+        Self {
+            name,
+            stream,
+            buffer: Vec::new(),
+            is_broken: false,
+        }
+    }
+
+    /// Sends a line, or buffers it until the reader takes it.
+    pub(crate) fn send(&mut self, line: &[u8]) {
+        let name = &self.name;
+        if self.is_broken {
+            tracing::error!("cannot send a checkpoint to {name}: it has ended");
+            return;
+        }
+        if self.buffer.len() + line.len() > MAX_BUFFERED_BYTES {
+            tracing::error!("cannot send a checkpoint to {name}: it does not read");
+        } else {
+            self.buffer.extend_from_slice(line);
+        }
+        self.flush();
+    }
+
+    /// Sends the buffered bytes, and logs an error if the reader does not take them in time.
+    pub(crate) fn finish(&mut self) {
+        let start = Instant::now();
+        self.flush();
+        while !self.buffer.is_empty()
+            && !self.is_broken
+            && let Some(left) = MAX_FINISH_TIME.checked_sub(start.elapsed())
+        {
+            self.stream.wait_until_writable(left);
+            self.flush();
+        }
+        let unsent = std::mem::take(&mut self.buffer).len();
+        if unsent > 0 {
+            // A part of a line may have been sent, so nothing may follow it.
+            self.is_broken = true;
+            let name = &self.name;
+            tracing::error!("cannot send {unsent} bytes of checkpoints to {name}: it is too slow");
+        }
+    }
+
+    fn flush(&mut self) {
+        while !self.buffer.is_empty() {
+            match self.stream.write(&self.buffer) {
+                Ok(written) => drop(self.buffer.drain(..written)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) => {
+                    tracing::error!("cannot send a checkpoint to {}: {error}", self.name);
+                    self.is_broken = true;
+                    return;
+                }
+            }
+        }
+    }
+}
+
+impl SinkStream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Process(_, Some(stdin)) => stdin.write(bytes),
+            Self::Process(_, None) => Err(io::ErrorKind::BrokenPipe.into()),
+            Self::Socket(socket) => socket.write(bytes),
+        }
+    }
+
+    fn wait_until_writable(&self, time: Duration) {
+        let Some(fd) = self.fd() else {
+            return;
+        };
+        let mut ready = [PollFd::from_borrowed_fd(fd, PollFlags::OUT)];
+        let timeout = Timespec::try_from(time).ok();
+        let _ = poll(&mut ready, timeout.as_ref());
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Self::Process(_, stdin) => stdin.as_ref().map(AsFd::as_fd),
+            Self::Socket(socket) => Some(socket.as_fd()),
+        }
+    }
+}
+
+impl Drop for CheckpointSink {
+    fn drop(&mut self) {
+        self.finish();
+        if let SinkStream::Process(child, stdin) = &mut self.stream {
+            // The process reads the end of its stdin, and ends by itself sooner or later.
+            drop(stdin.take());
+            let _ = child.try_wait();
+        }
+    }
+}
+
+fn set_nonblocking(stdin: &ChildStdin) -> anyhow::Result<()> {
+    let flags = fcntl_getfl(stdin)?;
+    fcntl_setfl(stdin, flags | OFlags::NONBLOCK)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+    use std::os::unix::net::UnixListener;
+    use std::thread;
+
+    use super::*;
+
+    /// Returns a sink and its reader.
+    fn sink() -> (CheckpointSink, UnixStream) {
+        let (socket, reader) = UnixStream::pair().unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let stream = SinkStream::Socket(socket);
+        (CheckpointSink::new("a socket".to_owned(), stream), reader)
+    }
+
+    fn line(number: usize) -> String {
+        format!("{number:0999}\n")
+    }
+
+    #[test]
+    fn buffers_whole_lines_for_a_late_reader() {
+        let (mut sink, mut reader) = sink();
+        for number in 0..2_000 {
+            sink.send(line(number).as_bytes());
+        }
+        let buffered = sink.buffer.clone();
+        assert!((MAX_BUFFERED_BYTES - 1_000..=MAX_BUFFERED_BYTES).contains(&buffered.len()));
+        let read = thread::spawn(move || {
+            let mut text = String::new();
+            reader.read_to_string(&mut text).unwrap();
+            text
+        });
+        let start = Instant::now();
+        // It waits for the reader.
+        drop(sink);
+        assert!(start.elapsed() < MAX_FINISH_TIME);
+        let text = read.join().unwrap();
+        assert!(text.as_bytes().ends_with(&buffered) && text.len() % 1_000 == 0);
+        for (number, received) in text.split_inclusive('\n').enumerate() {
+            assert_eq!(received, line(number));
+        }
+    }
+
+    #[test]
+    fn does_not_wait_for_a_process_that_does_not_read() {
+        let mut sink = CheckpointSink::start(&["sleep".to_owned(), "60".to_owned()], &[]).unwrap();
+        let (sender, receiver) = std::sync::mpsc::channel();
+        thread::spawn(move || {
+            for number in 0..2_000 {
+                sink.send(line(number).as_bytes());
+            }
+            if let SinkStream::Process(child, _) = &mut sink.stream {
+                child.kill().unwrap();
+            }
+            sender.send(sink.buffer.len())
+        });
+        let buffered = receiver.recv_timeout(Duration::from_secs(10));
+        assert!(buffered.expect("it waits for the process") > MAX_BUFFERED_BYTES - 1_000);
+    }
+
+    #[test]
+    fn sends_nothing_more_to_a_closed_reader() {
+        let (mut sink, reader) = sink();
+        sink.send(line(0).as_bytes());
+        drop(reader);
+        for number in 1..200 {
+            sink.send(line(number).as_bytes());
+        }
+        assert!(sink.is_broken && sink.buffer.len() <= 1_000);
+        let start = Instant::now();
+        drop(sink);
+        assert!(start.elapsed() < MAX_FINISH_TIME);
+    }
+
+    #[test]
+    fn waits_for_an_unread_socket_only_at_the_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        // It listens, and never reads.
+        let _listener = UnixListener::bind(&path).unwrap();
+        let mut sink = CheckpointSink::connect(&path).unwrap();
+        let (sender, receiver) = std::sync::mpsc::channel();
+        thread::spawn(move || {
+            for number in 0..2_000 {
+                sink.send(line(number).as_bytes());
+            }
+            sender.send(Instant::now()).unwrap();
+            drop(sink);
+            sender.send(Instant::now())
+        });
+        let time = || receiver.recv_timeout(Duration::from_secs(10));
+        let sent = time().expect("a line waits for the reader");
+        let waited = time().expect("the end waits for the reader") - sent;
+        // A reader that is only slow gets a second.
+        assert!(waited >= Duration::from_secs(1), "{waited:?}");
+    }
+}

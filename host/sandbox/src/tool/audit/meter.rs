@@ -1,0 +1,68 @@
+//! Meters of what a call takes, which its record has however the call ends.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// Counts the processor time that a call takes in this process.
+#[derive(Clone, Default)]
+pub struct CpuMeter(Arc<AtomicU64>);
+
+/// Measures the memory of a call: the linear memories of its guest, and what the host keeps
+/// for it.
+#[derive(Debug, Clone, Default)]
+pub struct MemoryMeter(Arc<AtomicUsize>);
+
+impl CpuMeter {
+    /// Polls a future, and counts the time of this thread meanwhile.
+    pub fn poll<F: Future + ?Sized>(
+        &self,
+        work: Pin<&mut F>,
+        task: &mut Context<'_>,
+    ) -> Poll<F::Output> {
+        let start = thread_time();
+        let polled = work.poll(task);
+        let taken = thread_time().saturating_sub(start).as_nanos();
+        let taken = u64::try_from(taken).unwrap_or(u64::MAX);
+        self.0.fetch_add(taken, Ordering::Relaxed);
+        polled
+    }
+
+    /// Returns the counted time in microseconds.
+    pub(super) fn micros(&self) -> u64 {
+        self.0.load(Ordering::Relaxed) / 1_000
+    }
+}
+
+impl MemoryMeter {
+    /// Sets the bytes that the call has now. They do not shrink while it runs.
+    pub(crate) fn set(&self, bytes: usize) {
+        self.0.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Returns the most bytes that the call had.
+    pub(super) fn bytes(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Returns the processor time that this thread has taken.
+fn thread_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::try_from(time).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_processor_time_in_microseconds() {
+        let meter = CpuMeter(Arc::new(AtomicU64::new(5_000_999)));
+        assert_eq!(meter.micros(), 5_000);
+    }
+}

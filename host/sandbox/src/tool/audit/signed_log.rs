@@ -1,0 +1,149 @@
+//! The file of an audit log with its checkpoints: when they are due, and what happens while
+//! the file cannot be used.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+
+use super::log_file::{LogFile, Signer, cannot_use};
+use super::wait_limit::WaitLimit;
+use super::{AuditMode, RENAME_POLL};
+use skillhost_skills::trust::Trust;
+
+/// The longest time from a checkpoint that failed to the next try.
+const MAX_RETRY_TIME: Duration = Duration::from_secs(10);
+
+/// A log file, and the checkpoints in it.
+pub(super) struct SignedLog {
+    source: LogSource,
+    /// `None` until the file can be used, which only [`AuditMode::BestEffort`] allows.
+    file: Option<LogFile>,
+    /// The earliest time to try again to open the file.
+    next_open: Instant,
+    /// The limits of what is not signed. `None` without a signer.
+    limits: Option<UnsignedLimits>,
+    /// The number of records after the last checkpoint.
+    unsigned: u64,
+    /// The time at which a timer writes the next checkpoint, or tries again.
+    due: Option<Instant>,
+}
+
+/// The path of a log, and what is needed to open it.
+pub(super) struct LogSource {
+    pub(super) path: PathBuf,
+    pub(super) trust: Trust,
+    pub(super) signer: Option<Signer>,
+}
+
+/// The records, and the time, after which there must be a checkpoint.
+struct UnsignedLimits {
+    records: u64,
+    time: Duration,
+}
+
+impl LogSource {
+    fn open(&self, wait: WaitLimit) -> anyhow::Result<LogFile> {
+        LogFile::open(&self.path, &self.trust, self.signer.clone(), wait)
+            .with_context(|| cannot_use(&self.path))
+    }
+}
+
+impl SignedLog {
+    /// Opens the file. If that fails, returns the error, or logs it if calls may go unrecorded.
+    pub(super) fn open(source: LogSource, mode: AuditMode) -> anyhow::Result<Self> {
+        let file = match source.open(WaitLimit::new()) {
+            Ok(file) => Some(file),
+            Err(error) if mode == AuditMode::BestEffort => {
+                tracing::error!("{error:#}; calls have no record until it can be used");
+                None
+            }
+            Err(error) => return Err(error),
+        };
+        let limits = source.signer.as_ref().map(|signer| UnsignedLimits {
+            records: signer.records(),
+            time: signer.time(),
+        });
+        Ok(Self {
+            source,
+            file,
+            next_open: Instant::now(),
+            limits,
+            unsigned: 0,
+            due: None,
+        })
+    }
+
+    /// Appends a record. Returns the time after which a checkpoint is due, if a timer must be
+    /// started for it.
+    pub(super) fn append(&mut self, record: Vec<u8>) -> io::Result<Option<Duration>> {
+        self.opened()?.append(record)?;
+        let Some(limits) = &self.limits else {
+            return Ok(None);
+        };
+        let (records, time) = (limits.records, limits.time);
+        self.unsigned += 1;
+        // The timer is late, or ended with its runtime.
+        let is_late = self.due.is_some_and(|due| Instant::now() > due);
+        if is_late || self.unsigned >= records {
+            return Ok(self.checkpoint());
+        }
+        if self.due.is_some() {
+            return Ok(None);
+        }
+        self.due = Some(Instant::now() + time);
+        Ok(Some(time))
+    }
+
+    /// Writes a checkpoint if there are records after the last one. Returns the time after
+    /// which to try again if that fails and no timer is running.
+    pub(super) fn checkpoint(&mut self) -> Option<Duration> {
+        let time = self.limits.as_ref()?.time;
+        let file = self.file.as_mut().filter(|_| self.unsigned > 0)?;
+        let Err(error) = file.checkpoint() else {
+            (self.unsigned, self.due) = (0, None);
+            return None;
+        };
+        tracing::error!("cannot write a checkpoint of the audit log: {error}");
+        if self.due.is_some_and(|due| Instant::now() < due) {
+            return None;
+        }
+        let retry = time.min(MAX_RETRY_TIME);
+        self.due = Some(Instant::now() + retry);
+        Some(retry)
+    }
+
+    /// Follows the log to the file that has its name now.
+    pub(super) fn follow_rename(&mut self) {
+        if let Some(file) = &mut self.file {
+            file.follow_rename();
+        }
+    }
+
+    /// Writes the last checkpoint, and waits for its readers in bounded time.
+    pub(super) fn finish(&mut self) {
+        self.checkpoint();
+        if let Some(file) = &self.file {
+            file.finish();
+        }
+    }
+
+    /// Returns the open file. Tries to open it now and then if it could not be used.
+    fn opened(&mut self) -> io::Result<&mut LogFile> {
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => self.reopen()?,
+        };
+        Ok(self.file.insert(file))
+    }
+
+    fn reopen(&mut self) -> io::Result<LogFile> {
+        if Instant::now() < self.next_open {
+            return Err(io::Error::other("it could not be opened"));
+        }
+        self.next_open = Instant::now() + RENAME_POLL;
+        let opened = self.source.open(WaitLimit::short());
+        opened.map_err(|error| io::Error::other(format!("{error:#}")))
+    }
+}

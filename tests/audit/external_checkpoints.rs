@@ -1,0 +1,342 @@
+//! External checkpoints: what they show of a log, or of another one in its place.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::time::SystemTime;
+
+use skillhost::internal::chain::{CONTINUED, Link};
+use skillhost_audit::{ExternalCheckpoints, Report, verify};
+
+use super::signed_log::{AT_THE_END, SignedLog, record};
+use crate::support::build;
+use crate::support::program::{Program, finish};
+use crate::support::watchdog::wait_until;
+
+impl SignedLog {
+    /// Returns the checkpoints of a file, one a line.
+    fn checkpoints(&self, file: &str) -> String {
+        let text = fs::read_to_string(self.beside(file)).unwrap();
+        let lines = text.split_inclusive('\n');
+        lines
+            .filter(|line| line.contains("\"signature\""))
+            .collect()
+    }
+
+    /// Verifies files with external checkpoints.
+    fn verify_external(&self, files: &[&str], checkpoints: &str) -> Report {
+        let keys = [self.public.clone()];
+        fs::write(self.beside("external"), checkpoints).unwrap();
+        let external = ExternalCheckpoints::read(&self.beside("external"), &keys).unwrap();
+        let files: Vec<_> = files.iter().map(|name| self.beside(name)).collect();
+        verify(&files, &keys, external).unwrap()
+    }
+
+    /// Writes a new log with its own chain, in which each host makes one call. Returns its
+    /// checkpoints.
+    fn new_chain(&self, file: &str, calls: usize) -> String {
+        for _ in 0..calls {
+            record(&self.host(), 1);
+        }
+        fs::rename(&self.path, self.beside(file)).unwrap();
+        self.checkpoints(file)
+    }
+}
+
+fn words(report: &Report) -> Vec<&str> {
+    let problems = report.problems.iter();
+    problems.map(|problem| &*problem.problem).collect()
+}
+
+#[test]
+fn sends_all_checkpoints_to_a_late_reader() {
+    let mut log = SignedLog::new("");
+    let external = log.beside("external");
+    let reader = format!("sleep 0.5; exec cat > {}", external.display());
+    log.settings =
+        format!("checkpoint_records = 1\ncheckpoint_command = [\"sh\", \"-c\", \"{reader}\"]\n");
+    let signer = log.signer();
+    let host = build(log.signed_by(&signer));
+    // More than a pipe holds.
+    record(&host, 200);
+    drop(host);
+    // The signer is never dropped, as in a program that ends now.
+    std::mem::forget(signer);
+    let all = log.checkpoints("audit.jsonl");
+    assert!(all.len() > 64 << 10, "{}", all.len());
+    wait_until("checkpoints are missing", || {
+        fs::read_to_string(&external).is_ok_and(|external| external == all)
+    });
+}
+
+#[test]
+fn external_checkpoints_show_a_cut() {
+    let log = SignedLog::new("checkpoint_records = 2\ncheckpoint_time = \"3600s\"\n");
+    record(&log.host(), 6);
+    let text = fs::read_to_string(&log.path).unwrap();
+    let checkpoints: String = text
+        .split_inclusive('\n')
+        .filter(|line| line.contains("\"signature\""))
+        .collect();
+    let external_file = log.beside("external");
+    fs::write(&external_file, &checkpoints).unwrap();
+    let keys = [log.public.clone()];
+    let check = || {
+        let external = ExternalCheckpoints::read(&external_file, &keys).unwrap();
+        verify(std::slice::from_ref(&log.path), &keys, external).unwrap()
+    };
+    let report = check();
+    assert_eq!(
+        (report.external_checkpoints, &*report.problems),
+        (4, &[][..])
+    );
+    let cut: String = text.split_inclusive('\n').take(7).collect();
+    fs::write(&log.path, &cut).unwrap();
+    let report = check();
+    assert_eq!((report.external_checkpoints, report.proven), (3, Some(6)));
+    assert!(
+        report.problems[0]
+            .problem
+            .contains("the log is cut after record 6")
+    );
+    // External checkpoints must be signed.
+    for wrong in [
+        "{}\n",
+        &checkpoints.replacen("\"sequence\":0", "\"sequence\":3", 1),
+        "x",
+    ] {
+        fs::write(&external_file, wrong).unwrap();
+        let error = ExternalCheckpoints::read(&external_file, &keys).unwrap_err();
+        assert!(format!("{error:#}").contains("line 1"), "{error:#}");
+    }
+}
+
+#[test]
+fn tells_a_missing_chain_from_another() {
+    let log = SignedLog::new(AT_THE_END);
+    let one = log.new_chain("one", 3);
+    // As long as the first chain, shorter and longer.
+    for calls in [3, 1, 5] {
+        let other = log.new_chain("other", calls);
+        let external = [one.as_str(), &other].concat();
+        for (files, missing) in [("other", 6), ("one", 2 * calls)] {
+            let report = log.verify_external(&[files], &external);
+            let [problem] = words(&report)[..] else {
+                panic!("{files} of {calls} calls: {report:?}");
+            };
+            assert!(
+                problem.contains("another chain") && problem.contains(&format!(" {missing} ")),
+                "{files} of {calls} calls: {problem}"
+            );
+            assert!(!report.is_proven());
+        }
+        // A copy does not count as another chain.
+        fs::copy(log.beside("other"), log.beside("copy")).unwrap();
+        assert!(!log.verify_external(&["other", "copy"], &other).is_proven());
+        // Each chain verifies by itself, and so do both with the checkpoints of both.
+        assert!(log.verify_external(&["other"], &other).is_proven());
+        for files in [["one", "other"], ["other", "one"]] {
+            let report = log.verify_external(&files, &external);
+            assert_eq!(words(&report), [""; 0]);
+            assert_eq!(
+                (report.external_checkpoints, report.unproven),
+                (5 + calls as u64, 0)
+            );
+            assert_eq!(report.chains, 2);
+            assert_eq!(report.records, 8 + 2 * calls as u64);
+            // Without the checkpoints of both, nothing ties them to each other.
+            for external in ["", &one, &other] {
+                let report = log.verify_external(&files, external);
+                assert_eq!(words(&report).len(), 1, "{report:?}");
+            }
+            // A record that is removed from one chain is still found missing.
+            let text = fs::read_to_string(log.beside("one")).unwrap();
+            let cut: String = text.split_inclusive('\n').take(6).collect();
+            fs::write(log.beside("one"), cut).unwrap();
+            let report = log.verify_external(&files, &external);
+            assert!(
+                words(&report)
+                    .iter()
+                    .any(|words| words.contains("cut after record 5")),
+                "{report:?}"
+            );
+            fs::write(log.beside("one"), text).unwrap();
+        }
+    }
+}
+
+#[test]
+fn leaves_unsigned_records_unproven() {
+    let log = SignedLog::new(AT_THE_END);
+    let external = log.new_chain("one", 2);
+    let text = fs::read_to_string(log.beside("one")).unwrap();
+    // Like a log of a killed process.
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    fs::write(log.beside("one"), lines[..4].concat()).unwrap();
+    let first = external.split_inclusive('\n').next().unwrap().to_owned();
+    let other = log.new_chain("other", 2);
+    let report = log.verify_external(&["one", "other"], &[first, other].concat());
+    assert_eq!(words(&report), [""; 0]);
+    assert_eq!((report.records, report.unproven), (9, 1));
+}
+
+#[test]
+fn finds_a_restored_log_by_its_checkpoints() {
+    let log = SignedLog::new(AT_THE_END);
+    let record_twice = || {
+        for _ in 0..2 {
+            record(&log.host(), 1);
+        }
+    };
+    record_twice();
+    fs::copy(&log.path, log.beside("copy")).unwrap();
+    record_twice();
+    let first = log.checkpoints("audit.jsonl");
+    fs::copy(log.beside("copy"), &log.path).unwrap();
+    record_twice();
+    let second = log.checkpoints("audit.jsonl");
+    assert_eq!(
+        words(&log.verify_external(&["audit.jsonl"], &second)),
+        [""; 0]
+    );
+    let report = log.verify_external(&["audit.jsonl"], &[first, second].concat());
+    assert_eq!(report.external_checkpoints, 5);
+    let places: Vec<_> = report.problems.iter().map(|found| found.sequence).collect();
+    assert_eq!(places, [Some(6), Some(8)], "{report:?}");
+    assert!(
+        words(&report)
+            .iter()
+            .all(|words| words.contains("not the external checkpoint")),
+        "{report:?}"
+    );
+}
+
+#[test]
+fn unsigned_records_do_not_replace_a_chain() {
+    let log = SignedLog::new(AT_THE_END);
+    let one = log.new_chain("one", 2);
+    let other = log.new_chain("other", 2);
+    let external = [one, other].concat();
+    let text = fs::read_to_string(log.beside("one")).unwrap();
+    let last = Link::parse(text.lines().last().unwrap().as_bytes()).unwrap();
+    // It claims to be a later file of the chain, after all external checkpoints.
+    let mut forged = format!(
+        "{{\"time\":\"2026-01-01T00:00:00.000Z\",\"id\":null,\"tool\":\"\",\"outcome\":\"{CONTINUED}\"}}"
+    )
+    .into_bytes();
+    let link = Link {
+        sequence: 1_000,
+        ..last
+    };
+    link.seal(&mut forged);
+    forged.push(b'\n');
+    fs::write(log.beside("forged"), forged).unwrap();
+    fs::set_permissions(log.beside("forged"), fs::Permissions::from_mode(0o600)).unwrap();
+    for files in [["forged", "other"], ["other", "forged"]] {
+        let report = log.verify_external(&files, &external);
+        assert!(!report.is_proven(), "{report:?}");
+    }
+}
+
+#[test]
+fn ignores_checkpoints_older_than_the_log() {
+    let log = SignedLog::new(AT_THE_END);
+    let host = log.host();
+    record(&host, 2);
+    host.sign_audit_log();
+    fs::rename(&log.path, log.beside("audit.jsonl.1")).unwrap();
+    record(&host, 2);
+    drop(host);
+    let external = ["audit.jsonl.1", "audit.jsonl"]
+        .map(|file| log.checkpoints(file))
+        .concat();
+    let report = log.verify_external(&["audit.jsonl.1", "audit.jsonl"], &external);
+    assert_eq!((report.external_checkpoints, report.missing_before), (4, 0));
+    let report = log.verify_external(&["audit.jsonl"], &external);
+    assert!(report.is_proven(), "{report:?}");
+    assert_eq!((report.external_checkpoints, report.missing_before), (2, 4));
+}
+
+#[test]
+fn finds_a_removed_file_that_begins_a_later_chain() {
+    let log = SignedLog::new(AT_THE_END);
+    record(&log.host(), 2);
+    fs::rename(&log.path, log.beside("1")).unwrap();
+    // The chains are sorted by their time.
+    let end = SystemTime::now();
+    wait_until("the clock stands still", || {
+        end.elapsed().is_ok_and(|time| time.as_millis() > 1)
+    });
+    // A process that finds no log begins a chain, which continues in the next file.
+    let host = log.host();
+    record(&host, 2);
+    fs::rename(&log.path, log.beside("2")).unwrap();
+    record(&host, 2);
+    drop(host);
+    let files = ["1", "2", "audit.jsonl"];
+    let external = files.map(|file| log.checkpoints(file)).concat();
+    let report = log.verify_external(&files, &external);
+    assert!(report.is_proven() && report.chains == 2, "{report:?}");
+    for order in [["1", "audit.jsonl"], ["audit.jsonl", "1"]] {
+        let report = log.verify_external(&order, &external);
+        assert_eq!(
+            words(&report),
+            ["a new chain begins, and records 0 to 2 are missing before it"]
+        );
+        assert_eq!(report.missing_before, 0);
+    }
+    // The oldest files of a log may go.
+    let report = log.verify_external(&["2", "audit.jsonl"], &log.checkpoints("2"));
+    assert!(report.is_proven(), "{report:?}");
+    let report = log.verify_external(&["audit.jsonl"], &log.checkpoints("audit.jsonl"));
+    assert_eq!((report.is_proven(), report.missing_before), (true, 3));
+}
+
+#[test]
+fn skips_torn_checkpoints() {
+    let log = SignedLog::new("checkpoint_records = 1\n");
+    record(&log.host(), 3);
+    let all = log.checkpoints("audit.jsonl");
+    let lines: Vec<&str> = all.split_inclusive('\n').collect();
+    let [first, second, last @ ..] = &lines[..] else {
+        panic!("{all}");
+    };
+    let met = lines.len() as u64 - 1;
+    for end in (1..second.len() - 1).step_by(7) {
+        let (torn, last) = (&second[..end], last.concat());
+        // The process that stores checkpoints was killed. Perhaps the next one appended to the
+        // same line.
+        for external in [
+            format!("{first}{last}{torn}"),
+            format!("{first}{torn}{last}"),
+        ] {
+            let report = log.verify_external(&["audit.jsonl"], &external);
+            assert!(report.is_proven(), "{end}: {report:?}");
+            assert_eq!(
+                (report.external_checkpoints, report.torn_checkpoint_bytes),
+                (met, end as u64)
+            );
+        }
+    }
+    // A checkpoint that only lacks its line feed is one.
+    let report = log.verify_external(&["audit.jsonl"], all.trim_end());
+    assert_eq!(
+        (report.external_checkpoints, report.torn_checkpoint_bytes),
+        (met + 1, 0)
+    );
+    // The command line reports it.
+    fs::write(log.beside("public"), log.public.to_pem().unwrap()).unwrap();
+    fs::write(log.beside("torn"), format!("{all}{}", &first[..40])).unwrap();
+    let mut command = Program::new().command(&[
+        "audit",
+        "verify",
+        "audit.jsonl",
+        "--key",
+        "public",
+        "--checkpoints",
+        "torn",
+    ]);
+    command.current_dir(log.folder.path());
+    let run = finish(command, "");
+    let said = "40 bytes of torn checkpoints in the file of `--checkpoints` do not count";
+    assert!(run.code == 0 && run.stdout.contains(said), "{run:?}");
+}

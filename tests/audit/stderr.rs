@@ -1,0 +1,56 @@
+//! Records on stderr, which nobody reads.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::Stdio;
+use std::sync::mpsc::channel;
+use std::thread;
+
+use serde_json::{Value, json};
+
+use crate::support::http::meta;
+use crate::support::process::Process;
+use crate::support::program::Program;
+use crate::support::watchdog::patience;
+
+/// The number of calls: a pipe holds the records of fewer.
+const CALLS: usize = 400;
+
+#[test]
+fn answers_while_nobody_reads_stderr() {
+    for (mode, has_output) in [("required", false), ("best_effort", true)] {
+        let program = Program::new();
+        program.write("skills/a/SKILL.md", "# A\n");
+        let text = format!("skills = [\"skills\"]\naudit_file = \"-\"\naudit = \"{mode}\"\n");
+        program.write("c.toml", text);
+        let mut command = program.command(&["--config", "c.toml", "serve"]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut process = Process::start(&mut command);
+        let mut input = process.stdin.take().unwrap();
+        let output = BufReader::new(process.stdout.take().unwrap());
+        let (sender, answers) = channel();
+        thread::spawn(move || {
+            for line in output.lines() {
+                let _ = sender.send(line.unwrap());
+            }
+        });
+        for id in 0..CALLS {
+            let params =
+                json!({"name": "read_skill", "arguments": {"skill_name": "a"}, "_meta": meta()});
+            let call =
+                json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params});
+            writeln!(input, "{call}").unwrap();
+            let answer = answers.recv_timeout(patience());
+            let answer = answer.unwrap_or_else(|_| panic!("{mode}: call {id} has no answer"));
+            let answer: Value = serde_json::from_str(&answer).unwrap();
+            let text = answer["result"]["content"][0]["text"].as_str().unwrap();
+            if text != "# A\n" {
+                assert!(
+                    !has_output && text.contains("could not be recorded"),
+                    "{answer}"
+                );
+            } else if id + 1 == CALLS {
+                assert!(has_output, "the pipe has room for every record");
+            }
+        }
+    }
+}

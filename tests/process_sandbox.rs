@@ -423,6 +423,17 @@ fn missing_part_warns_or_fails_when_required() {
         let run = Program::new().run(&call("auto"));
         let warning = format!("the process sandbox is incomplete: missing {missing}");
         assert!(run.code != 4 && run.stderr.contains(&warning), "{run:?}");
+        // It neither runs nor writes code of confined processes.
+        let program = program();
+        let cache = program.folder.path().join("own-cache");
+        let arguments = ["call", "--skills", "skills", "--confine", "auto"];
+        let mut command = program.command(&arguments);
+        command.args(["read_skill", "skill_name=a"]);
+        command.env("SKILLHOST_CACHE", &cache);
+        let run = finish(command, "");
+        assert_eq!((run.code, &*run.stdout), (0, "body\n"), "{run:?}");
+        let confined = fs::read_dir(cache.join("confined")).into_iter().flatten();
+        assert_eq!(confined.count(), 0, "{missing}");
     }
 }
 

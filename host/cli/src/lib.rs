@@ -141,9 +141,11 @@ fn run_task(task: Task) -> anyhow::Result<Exit> {
     } else {
         tokio::runtime::Builder::new_current_thread()
     };
+    // A call may occupy one of the threads for a while. Without a number, tokio reads one from
+    // the environment.
+    runtime.worker_threads(processors().max(2));
     if matches!(task, Task::Serve(_)) {
-        // A call may occupy one of the threads for a while.
-        runtime.enable_io().worker_threads(processors().max(2));
+        runtime.enable_io();
     }
     let runtime = runtime
         .enable_time()

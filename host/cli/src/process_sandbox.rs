@@ -131,8 +131,9 @@ pub(crate) fn confine(
         set_broker(Box::new(HostBroker(Arc::clone(broker))));
     }
     let builder = match new_entries {
-        Some(folder) => builder.new_cache_entries(folder),
-        None => builder,
+        // A less confined process must not run code that an escaped guest may have written.
+        Some(folder) if report.is_confined => builder.new_cache_entries(folder),
+        _ => builder,
     };
     Ok((builder, broker))
 }

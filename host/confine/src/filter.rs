@@ -513,17 +513,17 @@ fn allow_limits_of(rules: &mut Rules, process: u64) -> anyhow::Result<()> {
     rules.allow_if(libc::SYS_prlimit64, &[(0, Dword, Eq, process)])
 }
 
-/// Installs the filters of a process on the calling thread.
+/// Installs the filters of a process on the calling thread. Returns whether they are in force.
 pub(crate) fn install(
     profile: Profile,
     landlock: i32,
     report: &mut SandboxReport,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<bool> {
     let Ok(arch) = TargetArch::try_from(std::env::consts::ARCH) else {
         report
             .missing
             .push("the filter of system calls, which does not support this processor".to_owned());
-        return Ok(());
+        return Ok(false);
     };
     let mut fatal = Rules::default();
     fatal.allow(FATAL);
@@ -536,13 +536,13 @@ pub(crate) fn install(
             report
                 .missing
                 .push(format!("the filter of system calls ({error})"));
-            return Ok(());
+            return Ok(false);
         }
         Err(error) => return Err(error).context("cannot install the filter of system calls"),
     }
     seccompiler::apply_filter(&allowed).context("cannot install the filter of system calls")?;
     report.in_force.push("a filter of system calls".to_owned());
-    Ok(())
+    Ok(true)
 }
 
 #[cfg(test)]

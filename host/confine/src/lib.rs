@@ -51,6 +51,8 @@ pub struct SandboxReport {
     pub in_force: Vec<String>,
     /// The names of the missing parts, with the reason.
     pub missing: Vec<String>,
+    /// True if Landlock, in any version, and the filter of system calls are in force.
+    pub is_confined: bool,
 }
 
 impl ProcessSandbox {
@@ -112,7 +114,8 @@ impl ProcessSandbox {
         let mut report = SandboxReport::default();
         drop_capabilities(profile, &mut report);
         let landlock = files::restrict(&self.rules, profile, &mut report)?;
-        filter::install(profile, landlock, &mut report)?;
+        let is_filtered = filter::install(profile, landlock, &mut report)?;
+        report.is_confined = landlock > 0 && is_filtered;
         Ok(report)
     }
 }

@@ -140,12 +140,7 @@ impl Config {
     /// Parses a file's text. `name` is the file's name in messages; relative paths start at
     /// `folder`.
     pub fn parse(text: &str, name: &str, folder: &Path) -> anyhow::Result<Self> {
-        parse::parse(&Source {
-            text,
-            name,
-            folder,
-            reach: Reach::Anywhere,
-        })
+        parse::parse(&Source::new(text, name, folder, Reach::Anywhere))
     }
 
     /// Returns whether a host of this configuration has a built-in tool.

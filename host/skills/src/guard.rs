@@ -188,7 +188,7 @@ impl Folder {
             FileType::RegularFile
                 if self.hard_links == HardLinks::Refused
                     && status.is_recently_changed()
-                    && is_unlinked(&handle) =>
+                    && !has_name(&handle) =>
             {
                 Err(Errno::NOENT.into())
             }
@@ -233,14 +233,14 @@ impl Folder {
     }
 
     /// Returns the present canonical path of this folder.
-    pub(crate) fn real_path(&self) -> Option<PathBuf> {
+    pub(crate) fn real_path(&self) -> io::Result<PathBuf> {
         host_path(self.folder.as_fd())
     }
 
     /// Returns the canonical path of an open file inside this folder. Returns `None` if the
     /// file was moved away or replaced.
     pub fn path_of(&self, file: &File) -> Option<PathBuf> {
-        let (folder, open) = (host_path(self.folder.as_fd())?, host_path(file.as_fd())?);
+        let (folder, open) = (self.real_path().ok()?, host_path(file.as_fd()).ok()?);
         let path = open.strip_prefix(folder).ok()?.to_owned();
         let (open, named) = (
             FileStatus::of(file).ok()?,
@@ -292,22 +292,21 @@ fn descriptors() -> io::Result<BorrowedFd<'static>> {
 }
 
 /// Returns the path of an open file on the host.
-fn host_path(file: BorrowedFd<'_>) -> Option<PathBuf> {
-    let path =
-        rustix::fs::readlinkat(descriptors().ok()?, DecInt::from_fd(file), Vec::new()).ok()?;
-    Some(PathBuf::from(OsString::from_vec(path.into_bytes())))
+fn host_path(file: BorrowedFd<'_>) -> io::Result<PathBuf> {
+    let path = rustix::fs::readlinkat(descriptors()?, DecInt::from_fd(file), Vec::new())?;
+    Ok(PathBuf::from(OsString::from_vec(path.into_bytes())))
 }
 
-/// Returns whether the name by which a file was found has been removed. Guards against: a hard
+/// Returns whether the name by which a file was found still exists. Guards against: a hard
 /// link to somebody else's file that is removed between its look-up and the count of links,
 /// which then sees one link. Call it after the count: a removed name never returns to an open
 /// handle, so a name that is still there was counted.
 ///
 /// The kernel marks the path of such a file at its end. A file whose name ends like the mark
 /// counts as removed too.
-fn is_unlinked(file: &OwnedFd) -> bool {
+fn has_name(file: &OwnedFd) -> bool {
     let path = host_path(file.as_fd());
-    path.is_none_or(|path| path.as_os_str().as_bytes().ends_with(b" (deleted)"))
+    path.is_ok_and(|path| !path.as_os_str().as_bytes().ends_with(b" (deleted)"))
 }
 
 impl UnopenedFile {

@@ -23,10 +23,10 @@ pub(super) fn read(path: &Path, trust: &Trust, reach: Reach) -> anyhow::Result<C
     }
     // Another user may have created the file in the current folder.
     let text = named_file::read_text(path, MAX_BYTES).with_context(cannot)?;
-    parse(&Source {
-        text: &text,
-        name: &path.display().to_string(),
+    parse(&Source::new(
+        &text,
+        &path.display().to_string(),
         folder,
         reach,
-    })
+    ))
 }

@@ -25,13 +25,27 @@ pub(super) struct Source<'a> {
     /// The base of relative paths.
     pub(super) folder: &'a Path,
     pub(super) reach: Reach,
+    /// The byte offsets of the line ends. Guards against: a long file, whose lines are counted
+    /// for each of its values.
+    line_ends: Vec<usize>,
 }
 
-impl Source<'_> {
+impl<'a> Source<'a> {
+    pub(super) fn new(text: &'a str, name: &'a str, folder: &'a Path, reach: Reach) -> Self {
+        let line_ends = text.bytes().enumerate();
+        let line_ends = line_ends.filter(|(_, byte)| *byte == b'\n');
+        Self {
+            text,
+            name,
+            folder,
+            reach,
+            line_ends: line_ends.map(|(at, _)| at).collect(),
+        }
+    }
+
     /// Returns the place of a byte offset, for messages.
     pub(super) fn place(&self, at: usize) -> String {
-        let before = self.text.bytes().take(at);
-        let line = before.filter(|byte| *byte == b'\n').count() + 1;
+        let line = self.line_ends.partition_point(|end| *end < at) + 1;
         format!("`{}`, line {line}", self.name)
     }
 }

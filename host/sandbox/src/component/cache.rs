@@ -4,7 +4,6 @@
 //! Entries contain machine code and are trusted. So the cache does not use a folder or file
 //! that has another owner or that others may write.
 
-use std::ffi::OsStr;
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -271,19 +270,58 @@ impl CacheFolder {
         for entry in self.handle.entries()? {
             let entry = entry?;
             let name = entry.file_name();
-            let most = match Path::new(&name).extension().and_then(OsStr::to_str) {
-                Some("part" | "lock") => UNFINISHED,
-                Some("cwasm" | "tools" | "index") => UNUSED,
-                _ => continue,
+            let Some(max_age) = name.to_str().and_then(max_age) else {
+                continue;
             };
             let found = entry.metadata()?;
             let used = found.modified()?.max(found.accessed()?);
-            if used.into_std().elapsed().is_ok_and(|age| age > most) {
+            if used.into_std().elapsed().is_ok_and(|age| age > max_age) {
                 entry.remove_file()?;
             }
         }
         Ok(())
     }
+}
+
+/// Returns the age at which the cache removes a file. Returns `None` if no name of the cache
+/// looks like this. Guards against: removing files of others in a folder that was named as the
+/// cache by mistake.
+fn max_age(name: &str) -> Option<Duration> {
+    if let Some(entry) = name.strip_suffix(".lock") {
+        let is_own = is_entry_name(entry)
+            || entry
+                .strip_prefix("successor-")
+                .is_some_and(|rest| is_hex(rest, 16));
+        return is_own.then_some(UNFINISHED);
+    }
+    if let Some(unfinished) = name.strip_suffix(".part") {
+        let mut parts = unfinished.rsplitn(3, '.');
+        let are_numbers = parts
+            .by_ref()
+            .take(2)
+            .all(|part| part.parse::<u32>().is_ok());
+        let is_own = are_numbers && parts.next().is_some_and(is_entry_name);
+        return is_own.then_some(UNFINISHED);
+    }
+    is_entry_name(name).then_some(UNUSED)
+}
+
+/// Returns whether a name has the form of [`CodeKey`], [`DefinitionsKey`] or [`IndexEntry`].
+fn is_entry_name(name: &str) -> bool {
+    match name.rsplit_once('.') {
+        Some((key, "cwasm" | "tools")) => key
+            .split_once('-')
+            .is_some_and(|(digest, settings)| is_hex(digest, 64) && is_hex(settings, 16)),
+        Some((key, "index")) => is_hex(key, 16),
+        _ => false,
+    }
+}
+
+fn is_hex(text: &str, length: usize) -> bool {
+    text.len() == length
+        && text
+            .bytes()
+            .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 /// Returns the entry name of a compiled component. It depends on the component's bytes, and

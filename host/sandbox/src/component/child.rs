@@ -77,6 +77,7 @@ impl ChildProcess<'_> {
         }
         match status.code() {
             Some(0) => Ok(answer),
+            Some(_) if message.is_empty() => bail!("the {purpose} process failed: {status}"),
             Some(_) => bail!("{}", String::from_utf8_lossy(&message).trim_end()),
             None => bail!("the {purpose} process exceeded its limits: {status}"),
         }

@@ -34,7 +34,7 @@ impl RootFolder {
         let folder = Dir::open_ambient_dir(&root.path, ambient_authority())?;
         let folder = Folder::new(folder.into_std_file().into(), HardLinks::Refused)?;
         if let Some(within) = &root.within
-            && !folder.real_path().is_some_and(|it| it.starts_with(within))
+            && !folder.real_path()?.starts_with(within)
         {
             return Err(io::Error::other(format!(
                 "it leads out of `{}`",

@@ -91,33 +91,53 @@ fn an_entry_that_cannot_be_written_leaves_nothing() {
 }
 
 #[test]
-fn what_a_process_left_unfinished_and_what_nothing_has_read_is_removed() {
-    let (folder, cache) = cache();
-    cache.put_definitions(&key(), b"what is known".to_vec());
+fn removes_old_entries_and_no_files_of_others() {
+    let (folder, _cache) = cache();
     let path = folder.path().join("cache");
     const MONTH: u64 = 30 * 24 * 60;
-    for (name, written, read) in [
-        ("k.1.0.part", 61, 61),
-        ("k.2.0.part", 59, 59),
-        ("other", 2 * MONTH, 2 * MONTH),
-        ("old.cwasm", 2 * MONTH, MONTH + 1),
-        ("read.cwasm", 2 * MONTH, MONTH - 1),
-        ("old.tools", MONTH + 1, 2 * MONTH),
-        ("new.tools", MONTH - 1, 2 * MONTH),
+    let entry = |digit: char, extension: &str| {
+        let (digest, settings) = ([digit; 64], [digit; 16]);
+        let key = [String::from_iter(digest), String::from_iter(settings)].join("-");
+        format!("{key}.{extension}")
+    };
+    let mut expected = Vec::new();
+    for (name, written, read, stays) in [
+        (entry('1', "tools.1.0.part"), 61, 61, false),
+        (entry('2', "tools.2.0.part"), 59, 59, true),
+        (entry('3', "cwasm"), 2 * MONTH, MONTH + 1, false),
+        (entry('4', "cwasm"), 2 * MONTH, MONTH - 1, true),
+        (entry('5', "tools"), MONTH + 1, 2 * MONTH, false),
+        (entry('6', "tools"), MONTH - 1, 2 * MONTH, true),
+        (entry('7', "cwasm.lock"), 61, 61, false),
+        (
+            "0123456789abcdef.index".to_owned(),
+            2 * MONTH,
+            2 * MONTH,
+            false,
+        ),
+        ("successor-0123456789abcdef.lock".to_owned(), 61, 61, false),
+        // Files of others, in a folder that was named by mistake.
+        ("other".to_owned(), 2 * MONTH, 2 * MONTH, true),
+        ("Cargo.lock".to_owned(), 2 * MONTH, 2 * MONTH, true),
+        ("film.mkv.part".to_owned(), 2 * MONTH, 2 * MONTH, true),
+        ("film.1.0.part".to_owned(), 2 * MONTH, 2 * MONTH, true),
+        ("notes.tools".to_owned(), 2 * MONTH, 2 * MONTH, true),
+        ("a.cwasm".to_owned(), 2 * MONTH, 2 * MONTH, true),
+        ("book.index".to_owned(), 2 * MONTH, 2 * MONTH, true),
     ] {
-        let file = File::create(path.join(name)).unwrap();
+        expected.extend(stays.then(|| name.clone()));
+        let file = File::create(path.join(&name)).unwrap();
         let ago = |minutes: u64| SystemTime::now() - Duration::from_secs(minutes * 60);
         let times = FileTimes::new().set_modified(ago(written));
         file.set_times(times.set_accessed(ago(read))).unwrap();
     }
     ComponentCache::open(&path, None, &Trust::new()).unwrap();
     let left = fs::read_dir(&path).unwrap();
-    let mut left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
-    left.sort();
-    assert_eq!(
-        left,
-        ["k", "k.2.0.part", "new.tools", "other", "read.cwasm"]
-    );
+    let names = left.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<_> = names.collect();
+    names.sort();
+    expected.sort();
+    assert_eq!(names, expected);
 }
 
 #[test]

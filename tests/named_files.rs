@@ -30,7 +30,7 @@ const OPTIONS: &[(Named, &[&str])] = &[
     (Whole, &["tools", "--config", PATH]),
     (Other, &["tools", "--skills", PATH]),
     (Other, &["tools", "--tools", PATH]),
-    (Pieces, &["tools", "--audit", PATH]),
+    (Pieces, &["call", "--audit", PATH, "list_skills"]),
     (Other, &["inspect", PATH]),
     (Other, &["check", PATH]),
     (Other, &["test", PATH]),

@@ -80,7 +80,11 @@ fn a_server_uses_only_the_configuration_that_it_is_given() {
     let named = ["--config", "./skillhost.toml"];
     let run = serve(&program, &named, &calls);
     assert_eq!(run.code, 4, "{run:?}");
-    assert!(run.stderr.contains("no audit record"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("is not an audit record"),
+        "{}",
+        run.stderr
+    );
 }
 
 #[test]
@@ -181,13 +185,10 @@ fn refuses_files_that_others_can_change_with_path_owner_and_mode() {
     let base = program.folder.path().join("repository");
     let run = |arguments: &[&str]| run_in(&program, arguments, "");
     let listed = |run: &Run| run.stdout.contains("raw_read");
-    let all = [
-        "--config",
-        "skillhost.toml",
-        "--audit",
-        "log/audit.jsonl",
-        "tools",
-    ];
+    let all = ["--config", "skillhost.toml", "tools"];
+    // Only calls open the audit log.
+    let call = ["--audit", "log/audit.jsonl", "call", "raw_mounts"];
+    let call = [&all[..2], &call].concat();
     fs::create_dir(base.join("log")).unwrap();
     assert!(listed(&run(&all)));
     for (path, plain, code) in [
@@ -198,9 +199,10 @@ fn refuses_files_that_others_can_change_with_path_owner_and_mode() {
         ("log", 0o755, 4),
         (".", 0o755, 4),
     ] {
+        let refused_verb = if path == "log" { &call } else { &all[..] };
         let path = base.join(path);
         mode(&path, plain | 0o002);
-        let refused = run(&all);
+        let refused = run(refused_verb);
         assert_eq!(refused.code, code, "{path:?}: {refused:?}");
         assert!(!listed(&refused), "{path:?}: {refused:?}");
         let path = fs::canonicalize(path).unwrap();

@@ -350,7 +350,7 @@ fn starts_only_its_task_and_bounds_it() {
         assert_eq!(error.raw_os_error(), Some(denied), "{name}");
     }
     // The child reads a component, and reports what is wrong with it.
-    let (mut child, mut stdin, mut output) = start_child(&short, variables("ALLOWED")).unwrap();
+    let (mut child, mut stdin, mut output) = start_child(&long, variables("ALLOWED")).unwrap();
     stdin.write_all(b"no component").unwrap();
     drop(stdin);
     let mut message = String::new();

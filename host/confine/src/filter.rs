@@ -58,6 +58,10 @@ const BASE: &[c_long] = &[
     libc::SYS_mremap,
     libc::SYS_munmap,
     libc::SYS_nanosleep,
+    // A process waits until stderr takes a line.
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_poll,
+    libc::SYS_ppoll,
     libc::SYS_read,
     libc::SYS_readv,
     libc::SYS_restart_syscall,
@@ -79,8 +83,6 @@ const SERVING: &[c_long] = &[
     libc::SYS_access,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_epoll_wait,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_poll,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_readlink,
     #[cfg(target_arch = "x86_64")]
@@ -110,7 +112,6 @@ const SERVING: &[c_long] = &[
     libc::SYS_memfd_create,
     libc::SYS_newfstatat,
     libc::SYS_pipe2,
-    libc::SYS_ppoll,
     libc::SYS_pread64,
     libc::SYS_preadv,
     libc::SYS_pwrite64,
@@ -140,8 +141,6 @@ const BROKER: &[c_long] = &[
     #[cfg(target_arch = "x86_64")]
     libc::SYS_mkdir,
     #[cfg(target_arch = "x86_64")]
-    libc::SYS_poll,
-    #[cfg(target_arch = "x86_64")]
     libc::SYS_readlink,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_unlink,
@@ -165,7 +164,6 @@ const BROKER: &[c_long] = &[
     libc::SYS_mkdirat,
     libc::SYS_newfstatat,
     libc::SYS_pipe2,
-    libc::SYS_ppoll,
     libc::SYS_pread64,
     libc::SYS_readlinkat,
     libc::SYS_recvfrom,
@@ -183,14 +181,11 @@ const BROKER: &[c_long] = &[
 /// The further system calls of a process that fetches from the network: connections, and what
 /// the C library needs to resolve host names.
 const NETWORK: &[c_long] = &[
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_poll,
     libc::SYS_connect,
     libc::SYS_getpeername,
     libc::SYS_getsockname,
     libc::SYS_getsockopt,
     libc::SYS_newfstatat,
-    libc::SYS_ppoll,
     libc::SYS_pread64,
     libc::SYS_recvfrom,
     libc::SYS_recvmsg,

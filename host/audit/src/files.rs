@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufReader, Read as _, Seek as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use skillhost::internal::chain::{Link, NAME_BYTES};
@@ -66,7 +66,10 @@ impl InputFile {
 /// Opens the files of a log, and sorts them by the age of their chain and the number of their
 /// first record.
 pub(crate) fn open_in_order(paths: &[PathBuf]) -> anyhow::Result<Vec<InputFile>> {
-    let mut files: Vec<InputFile> = paths.iter().map(open).collect::<anyhow::Result<_>>()?;
+    let mut files: Vec<InputFile> = paths
+        .iter()
+        .map(|path| open(path))
+        .collect::<anyhow::Result<_>>()?;
     files.sort_by_key(|file| file.first.sequence);
     let mut chain_times = BTreeMap::new();
     for InputFile { first, .. } in &files {
@@ -76,7 +79,7 @@ pub(crate) fn open_in_order(paths: &[PathBuf]) -> anyhow::Result<Vec<InputFile>>
     Ok(files)
 }
 
-fn open(path: &PathBuf) -> anyhow::Result<InputFile> {
+fn open(path: &Path) -> anyhow::Result<InputFile> {
     let name = path.display().to_string();
     let context = || format!("cannot read the log `{name}`");
     let mut file = named_file::open(path).with_context(context)?;

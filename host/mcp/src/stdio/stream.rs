@@ -199,7 +199,7 @@ mod tests {
         let mut bytes = [0; 1000];
         let endless = async {
             for _ in 0..100_000 {
-                input.read(&mut bytes).await.unwrap();
+                let _ = input.read(&mut bytes).await.unwrap();
             }
         };
         let ended = timeout(Duration::from_millis(1), endless).await;

@@ -439,7 +439,7 @@ fn a_request_or_cursor_that_makes_no_sense_has_an_error_that_says_so() {
 }
 
 #[test]
-fn the_tools_of_strangers_have_the_same_bound_on_names() {
+fn third_party_names_have_the_same_bound() {
     let folders = catalog(201, 6);
     let host = build(builder().tools(guests()).skills(&folders.root));
     let bytes = exchange::mcp_tools(&host.definitions()).to_string();

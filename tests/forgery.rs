@@ -1,4 +1,4 @@
-//! Strangers' strings in output for people: they forge nothing. Each test passes such a
+//! Untrusted strings in output for people: they forge nothing. Each test passes such a
 //! string to every verb that shows it, with output to a pipe, a file and a terminal.
 
 use std::sync::LazyLock;

@@ -370,10 +370,10 @@ fn a_host_in_a_scope_can_be_narrowed_and_never_widened() {
 }
 
 #[test]
-fn a_strangers_tool_reads_the_home_folder_only_if_its_grant_says_so() {
+fn third_party_tools_read_home_only_by_grant() {
     let folders = folders();
     fs::write(folders.outside.join("note.txt"), "text").unwrap();
-    // To a host without tools of its own, this is a stranger's component.
+    // To a host without tools of its own, this is a third-party component.
     let component = repository().join("guest-tools/dist/read_skill_file.wasm");
     let read = |grant: Grant| {
         let host = builder()

@@ -282,7 +282,7 @@ fn names_of_any_length_and_number_stay_within_the_bound() {
 }
 
 #[test]
-fn a_strangers_tool_gets_help_within_its_grant() {
+fn third_party_tools_get_help_within_their_grant() {
     let grant = Grant::new().skills(["calculator"]).unwrap();
     let component = crate::support::guests().join("count_lines.wasm");
     let host = host(|host| {

@@ -314,7 +314,7 @@ fn with_guests(more: &str) -> Program {
 }
 
 #[test]
-fn runs_built_in_and_strangers_tools_in_a_process_that_may_reserve_little() {
+fn runs_tools_with_little_address_space() {
     let program = with_guests("[grants.\"count_lines.wasm\"]\nskills = [\"a\"]\n");
     let little = "ulimit -v 3000000";
     for (tool, arguments, answer) in [

@@ -1,5 +1,5 @@
 //! Shares of slots, places in the queue, turns and memory. No tool takes another
-//! tool's share, and no stranger's tool takes that of the built-in tools.
+//! tool's share, and no third-party tool takes that of the built-in tools.
 
 mod memories;
 
@@ -21,7 +21,7 @@ use crate::support::memory::resident;
 use crate::support::program::Program;
 use crate::support::{again, build, builder, builder_with_guests, call, is_again, on_two_threads};
 
-/// Tools that do the same: more than can share the strangers' slots.
+/// Tools that do the same: more than can share the slots of third-party tools.
 const TOOLS: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
 
 /// The longest time of a small call, whatever runs beside it.

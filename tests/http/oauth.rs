@@ -90,9 +90,9 @@ fn challenge_tells_only_where_tokens_come_from() {
     let good = key.token(issuer, "skills:read");
     assert_eq!(read(&server, "a", &good).text(), "# A\n");
     assert!(!read(&server, "b", &good).body.contains("# B"));
-    let stranger = SigningKey::new("one").token(issuer, "skills:read");
+    let foreign = SigningKey::new("one").token(issuer, "skills:read");
     for wrong in [
-        stranger,
+        foreign,
         key.token("https://evil.example", "x"),
         "wrong".into(),
         "e.y.J".into(),

@@ -23,7 +23,7 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 /// Check skills against the Agent Skills specification
 #[derive(Args)]
 pub(crate) struct CheckCommand {
-    /// What to check: a SKILL.md, a skill's folder, or a folder of skills, searched
+    /// The paths to check: a SKILL.md, a skill's folder, or a folder of skills, searched
     /// down to `--depth`; repeatable [default: all skills of the catalog]
     #[arg(value_name = "PATH")]
     targets: Vec<PathBuf>,

@@ -35,7 +35,7 @@ pub(crate) struct WarmCommand {
     pub(crate) sandbox: SandboxArguments,
     #[command(flatten)]
     pub(crate) options: CommonOptions,
-    /// Who chose the current folder: a client, if this is a successor.
+    /// The source of the current folder: a client, if this is a successor.
     #[arg(skip)]
     pub(crate) starter: Starter,
 }

@@ -27,7 +27,7 @@ pub(crate) struct Rule {
     pub(crate) access: FileAccess,
 }
 
-/// What a process may do with a file, or with a folder and everything below it.
+/// The rights of a process to a file, or to a folder and everything below it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileAccess {
     /// Read files and list folders.

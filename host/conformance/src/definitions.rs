@@ -23,7 +23,7 @@ const DESCRIBED: Rule = Rule {
     sentence: "the tool has a description",
 };
 
-/// How many more times the run asks the component for its definitions.
+/// The number of further times that the run asks the component for its definitions.
 const REPEATS: usize = 2;
 
 /// Records that the host cannot load the component.

@@ -64,7 +64,7 @@ pub struct Config {
     pub wording: Wording,
     /// Descriptions that replace the tools' own, by tool name.
     pub descriptions: BTreeMap<String, String>,
-    /// Whether failures include help for the model. `None` means yes.
+    /// True if failures include help for the model. `None` means yes.
     pub help: Option<bool>,
     /// True if files with several hard links may be read.
     pub hard_links: bool,
@@ -86,7 +86,7 @@ pub struct Config {
     pub pins: BTreeMap<String, String>,
     /// True if a component file without a pin is refused.
     pub require_pins: bool,
-    /// Whether a component file that cannot be loaded is an error. `None` means yes for a
+    /// True if a component file that cannot be loaded is an error. `None` means yes for a
     /// server that requires pins.
     pub require_components: Option<bool>,
     /// The grants, by component file or built-in tool.

@@ -10,7 +10,7 @@ use crate::store::{Extent, Postings, SkillNumber, Store};
 /// The skills of a store that a caller may see.
 pub(crate) struct AllowedSkills<'a> {
     store: &'a Store,
-    /// Whether the caller may see each skill, by the skill's number.
+    /// True for each skill that the caller may see, by the skill's number.
     is_allowed: Vec<bool>,
     count: usize,
     coverage: Coverage,

@@ -95,7 +95,7 @@ pub(crate) struct SkillFields<'a> {
     pub(crate) terms: Vec<(&'a str, u8)>,
     /// The description and the headings, one to a line.
     pub(crate) display_text: String,
-    /// Whether the skill has more terms than [`MAX_TERMS`].
+    /// True if the skill has more terms than [`MAX_TERMS`].
     pub(crate) is_cut: bool,
 }
 

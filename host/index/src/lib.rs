@@ -107,7 +107,7 @@ struct Shared {
 #[derive(Default)]
 struct Content {
     store: Store,
-    /// Whether an update has read all names and descriptions.
+    /// True once an update has read all names and descriptions.
     has_descriptions: bool,
     report: IndexReport,
 }

@@ -37,7 +37,7 @@ struct WorkerState {
 struct Tasks {
     /// The catalog of the next update. A later catalog replaces it.
     next: Option<Arc<Catalog>>,
-    /// Whether an update is running.
+    /// True while an update runs.
     is_updating: bool,
     /// The number of threads that wait for the index. They take over the work of its thread.
     waiting: usize,

@@ -1,5 +1,5 @@
-//! A tool's schema and a call's arguments: JSON, a NUL, JSON. Whatever a
-//! stranger's schema says, checking ends, the message is short, and arguments
+//! A tool's schema and a call's arguments: JSON, a NUL, JSON. Whatever an
+//! untrusted schema says, checking ends, the message is short, and arguments
 //! that were taken are taken again as they are, and are right by the schema,
 //! also where no validator was asked. Where the schema says no more than types
 //! and names, a model of its own says what should be.

@@ -81,7 +81,7 @@ const ECHOES: [&str; 26] = [
 
 /// Components that are no tools of the host's own: of the first nothing but
 /// the sandbox keeps anything, and the second has functions of every type.
-const STRANGERS: [(&str, &[u8]); 2] = [
+const THIRD_PARTY: [(&str, &[u8]); 2] = [
     (
         "unchecked.wasm",
         include_bytes!("../../guests/dist/unchecked.wasm"),
@@ -283,7 +283,7 @@ fn setup() -> &'static Setup {
         fs::write(base.join("outside/canary.txt"), CANARY).unwrap();
         fs::write(base.join("outside/SKILL.md"), CANARY).unwrap();
         fs::create_dir(base.join("tools")).unwrap();
-        for (name, bytes) in STRANGERS {
+        for (name, bytes) in THIRD_PARTY {
             fs::write(base.join("tools").join(name), bytes).unwrap();
         }
         make(&base, "skills/a");

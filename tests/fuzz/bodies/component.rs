@@ -1,4 +1,4 @@
-//! Loading a stranger's component, and a call of each of its tools. The first letter
+//! Loading a third-party component, and a call of each of its tools. The first letter
 //! gives the kind of the rest: `c` a component; `m` the memory of one, with its
 //! definitions and answers; `e` edits to the sections of one; `f` the types and the
 //! answer of a function. The host refuses it with a reason or serves sound tools, and

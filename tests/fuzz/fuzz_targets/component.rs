@@ -1,4 +1,4 @@
-//! Loading a stranger's component.
+//! Loading a third-party component.
 
 #![no_main]
 

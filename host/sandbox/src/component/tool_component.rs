@@ -69,7 +69,7 @@ pub struct ToolComponent {
 pub enum ComponentSource {
     /// It comes with the host.
     BuiltIn(&'static [u8]),
-    /// A stranger's.
+    /// A third-party component.
     File(PathBuf),
 }
 

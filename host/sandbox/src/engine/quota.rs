@@ -41,7 +41,7 @@ struct QuotaGroup {
 #[derive(Debug)]
 pub(super) struct QuotaRegistry {
     all: Arc<QuotaGroup>,
-    strangers: Arc<QuotaGroup>,
+    third_party: Arc<QuotaGroup>,
     tools: Mutex<HashMap<String, Arc<QuotaGroup>>>,
     /// The size of each tool's group.
     tool: QuotaSize,
@@ -110,19 +110,19 @@ impl QuotaRegistry {
             places: load.queue,
             memory,
         };
-        let strangers = all.part(load.calls - built_in_slots(load.calls));
+        let third_party = all.part(load.calls - built_in_slots(load.calls));
         let tool = load.calls_per_tool.unwrap_or(load.calls / TOOL_DIVISOR);
         Self {
             all: QuotaGroup::new(all),
-            strangers: QuotaGroup::new(strangers),
+            third_party: QuotaGroup::new(third_party),
             tools: Mutex::default(),
-            tool: all.part(tool.clamp(1, strangers.slots)),
+            tool: all.part(tool.clamp(1, third_party.slots)),
         }
     }
 
     /// Returns the maximum number of slots for a call of a third-party tool.
     pub(super) fn most_slots(&self) -> u32 {
-        self.strangers.size.slots
+        self.third_party.size.slots
     }
 
     /// Returns the number of calls that may run at a time.
@@ -149,7 +149,7 @@ impl QuotaRegistry {
         tool.most_memory.fetch_max(limit, Ordering::Relaxed);
         let mut groups = vec![tool];
         if !is_built_in {
-            groups.push(Arc::clone(&self.strangers));
+            groups.push(Arc::clone(&self.third_party));
         }
         groups.push(Arc::clone(&self.all));
         Arc::new(CallQuota {
@@ -164,7 +164,7 @@ impl QuotaRegistry {
         Arc::new(CallQuota {
             // Never uses the share of built-in tools, because the component may run up to
             // its time limit.
-            groups: vec![Arc::clone(&self.strangers), Arc::clone(&self.all)],
+            groups: vec![Arc::clone(&self.third_party), Arc::clone(&self.all)],
             is_built_in: false,
         })
     }
@@ -312,19 +312,19 @@ mod tests {
     }
 
     #[test]
-    fn the_hosts_work_on_strangers_leaves_the_built_in_tools_their_part() {
+    fn host_work_leaves_built_in_tools_their_share() {
         let quotas = quotas(8, 8, Some(8));
-        let strangers = enter(&quotas.for_tool("stranger", false, 1), 1);
-        assert_eq!(strangers.len(), 7);
+        let third_party = enter(&quotas.for_tool("third_party", false, 1), 1);
+        assert_eq!(third_party.len(), 7);
         assert_eq!(enter(&quotas.for_host(), 1).len(), 0);
         assert_eq!(enter(&quotas.for_tool("read_skill", true, 1), 1).len(), 1);
-        drop(strangers);
+        drop(third_party);
         assert_eq!(enter(&quotas.for_host(), 1).len(), 7);
     }
 
     #[test]
-    fn divides_slots_among_a_tool_strangers_and_built_in_tools() {
-        for (calls, per_tool, of_tool, of_strangers) in [
+    fn divides_slots_among_groups_of_tools() {
+        for (calls, per_tool, of_tool, of_third_party) in [
             (64, None, 16, 56),
             (64, Some(64), 56, 56),
             (64, Some(1), 1, 56),
@@ -340,9 +340,9 @@ mod tests {
             assert_eq!(first.len(), of_tool, "{about}");
             let tools: Vec<_> = (1..calls).map(tool).collect();
             let rest: Vec<_> = tools.iter().flat_map(|tool| enter(tool, 1)).collect();
-            assert_eq!(first.len() + rest.len(), of_strangers, "{about}");
+            assert_eq!(first.len() + rest.len(), of_third_party, "{about}");
             let built_in = quotas.for_tool("read", true, 0);
-            let left = (calls as usize - of_strangers).min(quotas.tool.slots as usize);
+            let left = (calls as usize - of_third_party).min(quotas.tool.slots as usize);
             assert_eq!(enter(&built_in, 1).len(), left, "{about}");
             drop((first, rest));
             assert_eq!(quotas.occupied(), (0, 0), "{about}");
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_memory_for_the_tool_for_strangers_and_for_all() {
+    fn counts_memory_for_each_group_of_tools() {
         let quotas = quotas(64, 0, None);
         // Of 6,400 bytes, a tool may have 1,600 and third-party tools 5,600.
         let tool = |name: &str, built_in| quotas.for_tool(name, built_in, 0);

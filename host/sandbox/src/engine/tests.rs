@@ -73,14 +73,14 @@ fn a_call_takes_a_slot_for_each_two_memories_of_its_component() {
 }
 
 #[tokio::test]
-async fn only_strangers_guests_take_turns() {
+async fn only_third_party_guests_take_turns() {
     let engine = engine(8);
     for is_built_in in [false, true] {
         let quota = engine.quota("tool", is_built_in, 1 << 20);
         let slot = engine.enter(&quota, 1).await.unwrap();
         assert_eq!(slot.turns.is_none(), is_built_in);
     }
-    // The host's own work is on strangers' components.
+    // The host's own work is on third-party components.
     let slot = engine.enter_unqueued(1).await.unwrap();
     assert!(slot.turns.is_some());
 }

@@ -41,7 +41,7 @@ struct Tasks {
     is_updating: bool,
     /// The number of threads that wait for the index. They take over the work of its thread.
     waiting: usize,
-    /// Whether the thread has started.
+    /// True once the thread has started.
     has_thread: bool,
 }
 

@@ -3,6 +3,9 @@
 //! had no token; of each group the oldest first. So a new peer gets a slot, however many others
 //! are silent.
 //!
+//! A few connections without a request stay as long as any has sent one. Otherwise, among many
+//! that have, each new connection would be evicted by the next, before its request is read.
+//!
 //! A connection whose last request had a token is protected. On a server without a token, a
 //! connection is protected during a request to `/mcp`.
 
@@ -21,8 +24,9 @@ use crate::budget::{Budget, Holder, Lease};
 use crate::client::ClientKey;
 use crate::network::Network;
 
-/// The most slots that protected connections leave to others. Guards against: peers with a token
-/// that leave no slot for probes.
+/// The most slots that protected connections leave to others, and the most connections without a
+/// request that stay while others have sent one. Guards against: peers with a token that leave no
+/// slot for probes, and many requests that leave new connections no time to send theirs.
 const MAX_RESERVE: usize = 16;
 
 /// The divisor of all slots for the part that is left to others, if that is less.
@@ -62,10 +66,17 @@ struct SlotTable {
     /// The most connections since `quiet` was last notified.
     peak: usize,
     protected: usize,
-    /// Unprotected connections in the order of eviction.
-    order: BTreeMap<Rank, u64>,
+    unprotected: EvictionOrder,
     /// The same for each peer that has a limit.
-    order_by_peer: HashMap<Peer, BTreeMap<Rank, u64>>,
+    unprotected_by_peer: HashMap<Peer, EvictionOrder>,
+}
+
+/// Unprotected connections in the order of eviction.
+#[derive(Default)]
+struct EvictionOrder {
+    /// Those that have not sent a whole request.
+    unrequested: BTreeMap<Rank, u64>,
+    requested: BTreeMap<Rank, u64>,
 }
 
 /// The order of eviction: by stage, then by age.
@@ -134,8 +145,8 @@ impl ConnectionSlots {
                 connections: HashMap::new(),
                 peak: 0,
                 protected: 0,
-                order: BTreeMap::new(),
-                order_by_peer: HashMap::new(),
+                unprotected: EvictionOrder::default(),
+                unprotected_by_peer: HashMap::new(),
             }),
             protectable: Budget::new(protectable, clients),
             quiet: Arc::default(),
@@ -147,13 +158,16 @@ impl ConnectionSlots {
     pub(crate) fn take(self: &Arc<Self>, peer: Peer) -> Option<ConnectionSlot> {
         let peer = self.limited_peer(peer);
         let mut table = self.table();
-        let of_peer = peer.and_then(|peer| table.order_by_peer.get(&peer));
+        let of_peer = peer.and_then(|peer| table.unprotected_by_peer.get(&peer));
+        let peer_limit = peer_limit(self.limit);
         let evicted = match of_peer {
-            Some(order) if order.len() >= peer_limit(self.limit) => order.values().next(),
-            _ if table.connections.len() >= self.limit => Some(table.order.values().next()?),
+            Some(order) if order.len() >= peer_limit => order.first(reserve(peer_limit)),
+            _ if table.connections.len() >= self.limit => {
+                Some(table.unprotected.first(reserve(self.limit))?)
+            }
             _ => None,
         };
-        if let Some(id) = evicted.copied()
+        if let Some(id) = evicted
             && let Some(entry) = table.remove(id)
         {
             entry.evicted.cancel();
@@ -237,7 +251,7 @@ impl ConnectionSlots {
     }
 }
 
-/// Returns the number of slots that protected connections leave to others.
+/// Returns the part of so many slots that `MAX_RESERVE` is about.
 fn reserve(limit: usize) -> usize {
     MAX_RESERVE.min(limit / RESERVE_DIVISOR)
 }
@@ -257,10 +271,10 @@ impl SlotTable {
         if entry.is_protected() {
             self.protected += 1;
         } else {
-            self.order.insert(entry.rank, id);
+            self.unprotected.insert(entry.rank, id);
             if let Some(peer) = entry.peer {
-                let order = self.order_by_peer.entry(peer).or_default();
-                order.insert(entry.rank, id);
+                let of_peer = self.unprotected_by_peer.entry(peer).or_default();
+                of_peer.insert(entry.rank, id);
             }
         }
         self.connections.insert(id, entry);
@@ -272,16 +286,48 @@ impl SlotTable {
             self.protected -= 1;
             return Some(entry);
         }
-        self.order.remove(&entry.rank);
+        self.unprotected.remove(entry.rank);
         if let Some(peer) = entry.peer
-            && let Some(order) = self.order_by_peer.get_mut(&peer)
+            && let Some(of_peer) = self.unprotected_by_peer.get_mut(&peer)
         {
-            order.remove(&entry.rank);
-            if order.is_empty() {
-                self.order_by_peer.remove(&peer);
+            of_peer.remove(entry.rank);
+            if of_peer.len() == 0 {
+                self.unprotected_by_peer.remove(&peer);
             }
         }
         Some(entry)
+    }
+}
+
+impl EvictionOrder {
+    fn len(&self) -> usize {
+        self.unrequested.len() + self.requested.len()
+    }
+
+    /// Returns the first connection to evict. So many without a request stay as long as others
+    /// have sent one.
+    fn first(&self, unrequested: usize) -> Option<u64> {
+        let requested = self.requested.values().next();
+        let first = match requested {
+            Some(_) if self.unrequested.len() <= unrequested => requested,
+            _ => self.unrequested.values().next().or(requested),
+        };
+        first.copied()
+    }
+
+    fn insert(&mut self, rank: Rank, id: u64) {
+        self.of_stage(rank.0).insert(rank, id);
+    }
+
+    fn remove(&mut self, rank: Rank) {
+        self.of_stage(rank.0).remove(&rank);
+    }
+
+    fn of_stage(&mut self, stage: Stage) -> &mut BTreeMap<Rank, u64> {
+        match stage {
+            Stage::Silent | Stage::Begun => &mut self.unrequested,
+            Stage::Requested => &mut self.requested,
+        }
     }
 }
 

@@ -45,23 +45,42 @@ fn evicts_oldest_silent_connection_and_none_protected() {
         .filter(|index| !open(&connections)[*index])
         .collect();
     assert_eq!(evicted, [3, 5, 6, 7, 8, 9]);
-    for connection in &connections[10..] {
+    for connection in &connections[11..] {
         connection.set_requested();
     }
-    connections.push(Arc::new(slots.take(ipv4_peer(14)).unwrap()));
-    assert_eq!(open([&connections[4], &connections[1]]), [false, true]);
+    let take = |peers: std::ops::Range<u8>, connections: &mut Vec<_>| {
+        for peer in peers {
+            connections.push(Arc::new(slots.take(ipv4_peer(peer)).unwrap()));
+        }
+    };
+    // Two connections without a request stay as long as others have sent one.
+    take(14..16, &mut connections);
+    let open_now = open([1, 4, 10, 14, 15].map(|index| &connections[index]));
+    assert_eq!(open_now, [false, true, false, true, true]);
     drop(protection);
-    for peer in 15..20 {
-        connections.push(Arc::new(slots.take(ipv4_peer(peer)).unwrap()));
-    }
-    assert_eq!(open(&connections[..3]), [true, true, true]);
+    take(16..17, &mut connections);
+    connections[15].set_requested();
+    connections[16].set_requested();
     // Then those with requests, by the time of the last one; its end counts too.
-    for peer in 20..22 {
-        connections.last().unwrap().set_requested();
-        connections.push(Arc::new(slots.take(ipv4_peer(peer)).unwrap()));
+    take(17..19, &mut connections);
+    let open_now = open([0, 2, 4, 11, 12, 13, 14].map(|index| &connections[index]));
+    assert_eq!(open_now, [true, true, true, false, false, true, false]);
+}
+
+#[test]
+fn new_connection_outlasts_the_next_among_many_requests() {
+    for limit in [4, 64, 512] {
+        let slots = slots(limit, &["10.0.0.0/8"]);
+        let requested: Vec<_> = (0..limit)
+            .map(|_| Arc::new(slots.take(ipv4_peer(1)).unwrap()))
+            .collect();
+        requested.iter().for_each(|slot| slot.set_requested());
+        let new: Vec<_> = (0..reserve(limit))
+            .map(|_| Arc::new(slots.take(ipv4_peer(1)).unwrap()))
+            .collect();
+        assert!(open(&new).into_iter().all(|is_open| is_open), "{limit}");
+        assert!(new[0].protect_for(None), "{limit}");
     }
-    let requested = [0, 1, 10, 2, 11].map(|index| &connections[index]);
-    assert_eq!(open(requested), [true, false, false, true, true]);
 }
 
 #[test]
@@ -185,8 +204,8 @@ fn ended_connection_leaves_nothing_behind() {
         assert!(slot.protect_for(None));
     }
     let table = slots.table();
-    assert!(table.connections.is_empty() && table.order.is_empty());
-    assert!(table.order_by_peer.is_empty() && table.protected == 0);
+    assert!(table.connections.is_empty() && table.unprotected.len() == 0);
+    assert!(table.unprotected_by_peer.is_empty() && table.protected == 0);
 }
 
 #[test]

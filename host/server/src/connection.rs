@@ -203,8 +203,8 @@ impl HttpConnection {
     async fn serve(self, stream: Stream, tls: Option<Handshake>, keep_alive: bool) {
         // Most answers are small.
         stream.set_no_delay();
-        let (watch, answers) = match PeerWatch::new(&stream, tls.is_some()) {
-            Ok(watch) => watch,
+        let watched = match stream.second_handle() {
+            Ok(stream) => stream,
             Err(error) => {
                 tracing::error!("cannot watch a connection: {error}");
                 return;
@@ -212,6 +212,7 @@ impl HttpConnection {
         };
         let stream =
             WriteTimeout::new(stream, self.limits.write_time, Some(Arc::clone(&self.slot)));
+        let (watch, answers) = PeerWatch::new(watched, tls.is_some(), stream.has_unwritten());
         let served = async {
             match tls {
                 None => self.answer(stream, None, answers, keep_alive).await,

@@ -2,23 +2,32 @@
 //!
 //! A peer may close only its sending side and still read the answer. TCP does not tell that from
 //! a peer that has closed the connection, until the server sends something. So the server sends
-//! an interim answer, `100 Continue`, which every client of HTTP/1.1 skips. The machine of a peer
+//! interim answers, `100 Continue`, which every client of HTTP/1.1 skips. The machine of a peer
 //! that is gone resets the connection then.
 
-use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use axum::http::Version;
+use rustix::io::Errno;
 use tokio::sync::watch::{self, Receiver, Sender};
+use tokio::time::timeout;
 
 use crate::stream::Stream;
 
 /// The interim answer that tells whether the peer still reads.
 const INTERIM_ANSWER: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
+/// The pause between two interim answers.
+const INTERIM_PAUSE: Duration = Duration::from_secs(1);
+
 /// Watches the peer of a connection beside the protocol.
 pub(crate) struct PeerWatch {
     stream: Stream,
     is_encrypted: bool,
+    /// Whether a part of an answer waits to be written. An interim answer would get into it.
+    has_unwritten: Arc<AtomicBool>,
     answer: Receiver<AnswerState>,
 }
 
@@ -34,50 +43,63 @@ pub(crate) enum AnswerState {
 }
 
 impl PeerWatch {
-    /// Watches the peer of a stream. The state of its answers is told to the sender.
+    /// Watches the peer of a stream by another handle of it. The state of its answers is told to
+    /// the sender.
     pub(crate) fn new(
-        stream: &Stream,
+        stream: Stream,
         is_encrypted: bool,
-    ) -> io::Result<(Self, Sender<AnswerState>)> {
+        has_unwritten: Arc<AtomicBool>,
+    ) -> (Self, Sender<AnswerState>) {
         let (told, answer) = watch::channel(AnswerState::Known);
         let watch = Self {
-            stream: stream.second_handle()?,
+            stream,
             is_encrypted,
+            has_unwritten,
             answer,
         };
-        Ok((watch, told))
+        (watch, told)
     }
 
-    /// Waits until the peer is gone: it has closed the connection, or its sending side during a
-    /// stream or TLS.
-    pub(crate) async fn gone(mut self) {
+    /// Waits until the peer is gone: it has closed the connection; or its sending side, during a
+    /// stream, within TLS, or with an old version of HTTP.
+    pub(crate) async fn gone(self) {
         self.stream.read_closed().await;
-        // A stream can have nothing to send for long. An interim answer within TLS would have
-        // to be encrypted.
-        if self.is_encrypted || *self.answer.borrow() == AnswerState::Streamed {
+        // An interim answer within TLS would have to be encrypted.
+        if self.is_encrypted {
             return;
         }
         tokio::select! {
             () = self.stream.write_closed() => {}
-            () = probe(&self.stream, &mut self.answer) => {}
+            () = self.probe() => {}
         }
     }
-}
 
-/// Sends an interim answer for each request that has no answer yet. Returns if that fails.
-async fn probe(stream: &Stream, answer: &mut Receiver<AnswerState>) {
-    loop {
-        let state = *answer.borrow_and_update();
-        // An older client would take it for the answer. The kernel itself tells when the peer
-        // of a Unix socket has closed it.
-        if let (AnswerState::Awaited(Version::HTTP_11), Stream::Tcp(_)) = (state, stream)
-            && stream.send_now(INTERIM_ANSWER) != Ok(INTERIM_ANSWER.len())
-        {
-            return;
-        }
-        if answer.changed().await.is_err() {
-            // The connection ends.
-            return std::future::pending().await;
+    /// Sends interim answers while a request has no answer. Returns if the peer is gone.
+    async fn probe(&self) {
+        let mut answer = self.answer.clone();
+        loop {
+            let state = *answer.borrow_and_update();
+            let asks = match (state, &self.stream) {
+                // The kernel itself tells when the peer of a Unix socket has closed it.
+                (AnswerState::Awaited(_), Stream::Unix(_)) | (AnswerState::Known, _) => false,
+                (AnswerState::Awaited(Version::HTTP_11), Stream::Tcp(_)) => true,
+                // An older client would take an interim answer for the answer. A stream can have
+                // nothing to send for long.
+                (AnswerState::Awaited(_), Stream::Tcp(_)) | (AnswerState::Streamed, _) => return,
+            };
+            if asks && !self.has_unwritten.load(Ordering::Relaxed) {
+                match self.stream.send_now(INTERIM_ANSWER) {
+                    // Earlier bytes wait, which tell as well.
+                    Err(Errno::AGAIN) => {}
+                    Ok(count) if count == INTERIM_ANSWER.len() => {}
+                    _ => return,
+                }
+            }
+            let pause = if asks { INTERIM_PAUSE } else { Duration::MAX };
+            if let Ok(Err(_)) = timeout(pause, answer.changed()).await {
+                // The connection ends.
+                return std::future::pending().await;
+            }
         }
     }
 }
@@ -111,11 +133,11 @@ mod tests {
     #[tokio::test]
     async fn keeps_half_closed_peer_until_it_is_gone() {
         let (stream, mut peer) = tcp_pair().await;
-        let (watch, answers) = PeerWatch::new(&stream, false).unwrap();
+        let (watch, answers) = PeerWatch::new(stream, false, Arc::default());
         let mut gone = pin!(watch.gone());
         peer.shutdown().await.unwrap();
         assert_pending(&mut gone).await;
-        for version in [Version::HTTP_10, Version::HTTP_11, Version::HTTP_11] {
+        for version in [Version::HTTP_11; 2] {
             answers.send_replace(AnswerState::Awaited(version));
             assert_pending(&mut gone).await;
             answers.send_replace(AnswerState::Known);
@@ -124,19 +146,44 @@ mod tests {
         let read = timeout(LONG, peer.read_exact(&mut interim)).await;
         read.unwrap().unwrap();
         assert_eq!(interim[..], [INTERIM_ANSWER; 2].concat());
-        drop(peer);
+        // The peer is asked again, without another request.
         answers.send_replace(AnswerState::Awaited(Version::HTTP_11));
+        let more = peer.read_exact(&mut interim);
+        tokio::select! {
+            () = &mut gone => panic!("the peer counts as gone"),
+            read = timeout(LONG, more) => read.unwrap().unwrap(),
+        };
+        drop(peer);
         timeout(LONG, gone).await.unwrap();
     }
 
     #[tokio::test]
-    async fn half_closed_peer_of_stream_or_tls_is_gone() {
+    async fn sends_nothing_between_parts_of_an_answer() {
+        let (stream, mut peer) = tcp_pair().await;
+        let unwritten = Arc::new(AtomicBool::new(true));
+        let (watch, answers) = PeerWatch::new(stream, false, Arc::clone(&unwritten));
+        answers.send_replace(AnswerState::Awaited(Version::HTTP_11));
+        peer.shutdown().await.unwrap();
+        let mut gone = pin!(watch.gone());
+        assert_pending(&mut gone).await;
+        assert!(peer.try_read(&mut [0]).is_err(), "it was sent something");
+        unwritten.store(false, Ordering::Relaxed);
+        let mut interim = [0; INTERIM_ANSWER.len()];
+        tokio::select! {
+            () = &mut gone => panic!("the peer counts as gone"),
+            read = timeout(LONG, peer.read_exact(&mut interim)) => read.unwrap().unwrap(),
+        };
+    }
+
+    #[tokio::test]
+    async fn half_closed_peer_that_cannot_be_asked_is_gone() {
         for (is_encrypted, state) in [
             (true, AnswerState::Awaited(Version::HTTP_11)),
+            (false, AnswerState::Awaited(Version::HTTP_10)),
             (false, AnswerState::Streamed),
         ] {
             let (stream, mut peer) = tcp_pair().await;
-            let (watch, answers) = PeerWatch::new(&stream, is_encrypted).unwrap();
+            let (watch, answers) = PeerWatch::new(stream, is_encrypted, Arc::default());
             answers.send_replace(state);
             peer.shutdown().await.unwrap();
             timeout(LONG, watch.gone()).await.unwrap();
@@ -146,7 +193,7 @@ mod tests {
     #[tokio::test]
     async fn sends_nothing_to_half_closed_peer_of_unix_socket() {
         let (stream, mut peer) = UnixStream::pair().unwrap();
-        let (watch, answers) = PeerWatch::new(&Stream::Unix(stream), false).unwrap();
+        let (watch, answers) = PeerWatch::new(Stream::Unix(stream), false, Arc::default());
         answers.send_replace(AnswerState::Awaited(Version::HTTP_11));
         peer.shutdown().await.unwrap();
         let mut gone = pin!(watch.gone());

@@ -4,6 +4,7 @@
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -24,6 +25,8 @@ pub(crate) struct WriteTimeout<S> {
     timer: Pin<Box<Sleep>>,
     /// The bytes that the peer read in this period. `None` while no bytes wait.
     read: Option<usize>,
+    /// Whether bytes wait for the peer, for others to see.
+    has_unwritten: Arc<AtomicBool>,
     /// Counts the bytes that the peer sends.
     slot: Option<Arc<ConnectionSlot>>,
 }
@@ -36,7 +39,13 @@ impl<S> WriteTimeout<S> {
             period,
             timer: Box::pin(tokio::time::sleep(Duration::ZERO)),
             read: None,
+            has_unwritten: Arc::default(),
         }
+    }
+
+    /// Returns whether bytes wait for the peer, now and later.
+    pub(crate) fn has_unwritten(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.has_unwritten)
     }
 
     fn begin_period(&mut self) {
@@ -57,6 +66,7 @@ impl<S> WriteTimeout<S> {
             return written;
         }
         if self.read.is_none() {
+            self.has_unwritten.store(true, Ordering::Relaxed);
             self.begin_period();
         }
         while self.timer.as_mut().poll(context).is_ready() {
@@ -111,6 +121,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
         // Called once everything is written, so no bytes wait.
         let flushed = ready!(Pin::new(&mut self.stream).poll_flush(context));
         self.read = None;
+        self.has_unwritten.store(false, Ordering::Relaxed);
         Poll::Ready(flushed)
     }
 

@@ -2,6 +2,7 @@
 //! repeat a word.
 
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 
 use super::Finding;
 use crate::frontmatter::{Field, Reading, quoted};
@@ -52,24 +53,49 @@ fn hidden_finding(what: &str, field: &Field<String>) -> Option<Finding> {
     Some(Finding::warning("text-hidden", Some(field.line), message))
 }
 
+/// Letters of the scripts that use joiners: from Arabic to N'Ko, from Devanagari to Sinhala,
+/// Myanmar, Khmer, Mongolian, and the forms of Arabic.
+const JOINING: [RangeInclusive<char>; 7] = [
+    '\u{600}'..='\u{8ff}',
+    '\u{900}'..='\u{dff}',
+    '\u{1000}'..='\u{109f}',
+    '\u{1780}'..='\u{17ff}',
+    '\u{1800}'..='\u{18af}',
+    '\u{fb50}'..='\u{fdff}',
+    '\u{fe70}'..='\u{fefc}',
+];
+
+/// Symbols that may be emoji, and the modifiers of skin colour.
+const SYMBOLS: [RangeInclusive<char>; 5] = [
+    '\u{a9}'..='\u{ae}',
+    '\u{203c}'..='\u{2049}',
+    '\u{2100}'..='\u{2bff}',
+    '\u{3030}'..='\u{303d}',
+    '\u{1f000}'..='\u{1faff}',
+];
+
 /// Returns the hidden characters of a text, except legitimate ones: line breaks, the
 /// selector after an emoji, and a joiner between two emoji or two letters of a script that
 /// uses joiners.
 fn hidden(text: &str) -> Vec<char> {
-    let is_visible = |c: Option<char>| c.is_some_and(|c| !c.is_ascii() && !is_hidden(c));
+    let is_in = |ranges: &[RangeInclusive<char>], c: Option<char>| {
+        c.is_some_and(|c| !is_hidden(c) && ranges.iter().any(|range| range.contains(&c)))
+    };
     let mut found = Vec::new();
     let mut before = None;
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {
+        let after = chars.peek().copied();
         let is_needed = match c {
             '\n' | '\r' | '\t' => true,
             // Between an emoji and its joiner there may be a selector.
             '\u{fe0e}' | '\u{fe0f}' => {
-                is_visible(before) || before.is_some_and(|c| c.is_ascii_digit() || "#*".contains(c))
+                is_in(&SYMBOLS, before)
+                    || before.is_some_and(|c| c.is_ascii_digit() || "#*".contains(c))
             }
-            '\u{200c}' | '\u{200d}' => {
-                (is_visible(before) || before == Some('\u{fe0f}'))
-                    && is_visible(chars.peek().copied())
+            '\u{200c}' | '\u{200d}' if is_in(&JOINING, before) => is_in(&JOINING, after),
+            '\u{200d}' => {
+                (is_in(&SYMBOLS, before) || before == Some('\u{fe0f}')) && is_in(&SYMBOLS, after)
             }
             _ => false,
         };
@@ -137,6 +163,12 @@ mod tests {
             ("a\u{200d}b", &hidden),
             ("a\u{fe0f}", &hidden),
             ("⚠\u{fe0f}\u{fe0f}", &hidden),
+            ("数\u{200d}据\u{200c}分", &hidden),
+            ("数\u{fe0f}据\u{fe0e}", &hidden),
+            ("да\u{200c}да", &hidden),
+            ("é\u{200d}é", &hidden),
+            ("👩\u{200c}💻", &hidden),
+            ("ک\u{200d}é", &hidden),
             ("a\u{202e}b", &hidden),
             ("a\u{e0041}\u{e0042}", &hidden),
             ("a\u{ad}b\u{feff}", &hidden),

@@ -41,6 +41,10 @@ pub enum Excess {
     /// The label with this name is too long.
     #[error("{0} may have at most {max} bytes", max = MAX_LABEL_BYTES)]
     Label(&'static str),
+    /// The id of the message is a number that has another spelling once it is read, such as
+    /// `1.0000000000000001`. The answer would have the id of another request.
+    #[error("a request's `id` must be a string, or an integer without fraction and exponent")]
+    Number,
     /// The `_meta` of the message has too many values.
     #[error("`_meta` may have at most {} JSON values", MAX_META_VALUES)]
     Meta,
@@ -65,18 +69,31 @@ pub fn check(message: &[u8]) -> Result<(), Excess> {
     if values > MAX_VALUES {
         return Err(Excess::Values);
     }
+    // The parser refuses text that is not JSON.
+    let json = str::from_utf8(message).map(RawJson::new);
+    let Ok(Ok(json)) = json else { return Ok(()) };
+    let mut members = json.members();
+    if members.any(|(key, value)| key == "id" && has_other_number(value)) {
+        return Err(Excess::Number);
+    }
     // A message as small as this exceeds no other limit.
     if message.len() <= MAX_LABEL_BYTES && values <= MAX_LISTEN_VALUES {
         return Ok(());
     }
-    // The parser refuses text that is not JSON.
-    let json = str::from_utf8(message).map(RawJson::new);
-    let Ok(Ok(json)) = json else { return Ok(()) };
     let is_large = message.len() > MAX_LISTEN_BYTES || values > MAX_LISTEN_VALUES;
     if is_large && is_listen(json) {
         return Err(Excess::Listen);
     }
     label_excess(json, &MESSAGE).map_or(Ok(()), Err)
+}
+
+/// Returns whether a number has another spelling once it is read.
+fn has_other_number(value: RawJson<'_>) -> bool {
+    let text = value.get();
+    // A longer one exceeds the limit of labels.
+    text.len() <= MAX_LABEL_BYTES
+        && serde_json::from_str::<serde_json::Number>(text)
+            .is_ok_and(|number| number.to_string() != text)
 }
 
 /// Returns whether a message is a `subscriptions/listen` request. If it repeats the key
@@ -152,6 +169,29 @@ mod tests {
         assert_fits(&list(MAX_VALUES), false);
         assert_fits(&"{\"a\":".repeat(MAX_VALUES), false);
         assert_fits(&format!("[\"{}\"]", ",".repeat(MAX_VALUES)), true);
+    }
+
+    #[test]
+    fn refuses_ids_that_are_read_as_other_numbers() {
+        for (id, fits) in [
+            ("0", true),
+            ("-7", true),
+            ("9007199254740993", true),
+            ("\"1e2\"", true),
+            ("null", true),
+            ("1.0000000000000001", false),
+            ("0.99999999999999999", false),
+            ("9007199254740993.0", false),
+            ("1e2", false),
+            ("-0", false),
+            ("1e-400", false),
+        ] {
+            assert_fits(&format!(r#"{{"id":{id},"method":"ping"}}"#), fits);
+            assert_fits(
+                &format!(r#"{{"\u0069d":{id},"method":"ping","id":1}}"#),
+                fits,
+            );
+        }
     }
 
     #[test]

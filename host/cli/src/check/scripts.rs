@@ -5,7 +5,7 @@ use serde::Deserialize as _;
 use serde_json::{Value, json};
 use skillhost::config::Config;
 use skillhost::internal::JudgedScript;
-use skillhost::{Host, Line};
+use skillhost::{Caller, Host, Line, Transport};
 
 use skillhost_program::options::{self, CommonOptions};
 use skillhost_program::terminal::{self, format_line};
@@ -56,7 +56,9 @@ impl ScriptChecker {
     /// Returns the report on a skill. Prints a message and returns `None` if the tool fails or may
     /// not read the skill.
     pub(super) async fn report(&self, skill: &str) -> Option<ScriptReport> {
-        match self.host.call(TOOL, json!({ "skill_name": skill })).await {
+        let caller = Caller::new(Transport::Cli);
+        let arguments = json!({ "skill_name": skill });
+        match self.host.call_from(&caller, TOOL, arguments).await {
             Ok(output) => Some(ScriptReport(output.record()["scripts"].clone())),
             Err(error) => {
                 terminal::complain(format_args!(

@@ -64,7 +64,7 @@ fn only_changed_components_are_compiled_again() {
 }
 
 #[test]
-fn a_component_whose_file_is_right_again_works_again() {
+fn a_repaired_component_file_is_loaded() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
     copy(&folders, "count_lines.wasm", "a.wasm");
@@ -91,7 +91,7 @@ fn a_component_whose_file_is_right_again_works_again() {
 }
 
 #[test]
-fn a_broken_component_keeps_its_earlier_tools_and_a_removed_one_does_not() {
+fn a_broken_component_keeps_its_earlier_tools() {
     let folders = Folders::new();
     copy(&folders, "count_lines.wasm", "a.wasm");
     let builder = builder()
@@ -123,7 +123,7 @@ fn a_broken_component_keeps_its_earlier_tools_and_a_removed_one_does_not() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_opened_is_an_error_and_the_earlier_host_works() {
+fn earlier_host_works_if_a_folder_cannot_be_opened() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
     let builder = builder().tools(&folders.outside).skills(&folders.root);

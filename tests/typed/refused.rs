@@ -59,7 +59,7 @@ fn refused(name: &str, bytes: &[u8]) -> String {
 }
 
 #[test]
-fn tells_a_component_without_functions_both_ways_to_be_a_tool_component() {
+fn explains_both_kinds_of_tool_component() {
     let run = function("f", "", "none")
         + r#"(instance $run (export "run" (func $f)))
              (export "wasi:cli/run@0.2.0" (instance $run))"#;
@@ -77,7 +77,7 @@ fn tells_a_component_without_functions_both_ways_to_be_a_tool_component() {
 }
 
 #[test]
-fn refuses_a_function_whose_types_have_no_json_with_its_name_and_the_type() {
+fn names_the_function_and_type_that_have_no_json() {
     let counter = r#"(type $o (resource (rep i32))) (export "another" (type $o))
         (type $r (resource (rep i32))) (export $counter "counter" (type $r))"#;
     let streams = r#"(import "wasi:io/streams@0.2.0" (instance $s
@@ -236,7 +236,7 @@ fn refuses_a_function_whose_types_have_no_json_with_its_name_and_the_type() {
 }
 
 #[test]
-fn refuses_names_that_no_tool_can_have_with_their_functions() {
+fn names_the_function_whose_name_no_tool_can_have() {
     let f = function("f", "", "none");
     let exports = |names: &[&str]| {
         let exports = names

@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn folders_without_documents_take_no_place_of_a_hit() {
+    async fn folders_without_documents_are_not_counted_as_hits() {
         let mut names: Vec<String> = (0..60).map(|number| format!("empty{number}")).collect();
         names.extend((0..7).map(|number| format!("s{number}")));
         let (skills, _index, _root) = indexed_folders(names);

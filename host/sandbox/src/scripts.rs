@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_is_given_up_has_its_slot_until_its_files_are_let_go() {
+    fn abandoned_call_keeps_its_slot_until_its_files_are_dropped() {
         with_one_thread(async |fixture, busy| {
             let Fixture {
                 engine, view, slot, ..

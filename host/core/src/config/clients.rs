@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_clients_that_cannot_be_meant() {
+    fn refuses_invalid_clients() {
         let key = "token_file = \"t\"";
         for (text, reason) in [
             (

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_issuers_that_cannot_be_meant() {
+    fn refuses_invalid_issuers() {
         let keys = "jwks_file = \"k\"";
         let issuer = "issuer = \"https://a.example\"";
         for (table, reason) in [

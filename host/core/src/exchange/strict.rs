@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn a_required_property_stays_as_it_is_without_what_strict_mode_has_not() {
+    fn strict_mode_drops_unsupported_keywords_of_required_property() {
         let a = json!({
             "type": "string", "minLength": 1, "format": "uri", "default": "x", "pattern": "^a",
             "not": {"const": "b"}, "$comment": "c", "examples": ["x"],
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn what_strict_mode_cannot_say_is_said_with_its_place() {
+    fn strict_mode_names_the_unsupported_part_of_a_schema() {
         let mut deep = json!({"type": "string"});
         for _ in 0..DEPTH {
             deep = json!({"type": "object", "properties": {"d": deep}});

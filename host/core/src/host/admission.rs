@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn components_that_serve_keep_newcomers_out() {
+    fn serving_components_keep_their_names() {
         let serving = [
             candidate("read_skill", Claim::BuiltIn, "0", &["read_skill"]),
             candidate("/x/g.wasm", GRANTED, "1", &["t"]),

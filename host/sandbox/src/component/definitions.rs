@@ -195,7 +195,7 @@ mod tests {
     use crate::call::RawFolderRule;
 
     #[test]
-    fn a_tools_name_is_1_to_64_letters_digits_underscores_and_hyphens() {
+    fn accepts_tool_names_of_1_to_64_allowed_characters() {
         let longest = "x".repeat(64);
         for name in ["a", "Z", "7", "_", "-", "read_file-2", &longest] {
             assert!(is_tool_name(name), "{name}");
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn the_values_and_the_patterns_of_all_tools_together_are_bounded() {
+    fn limits_values_and_patterns_of_all_tools_together() {
         let tool = |input: Value, output: Value| {
             let mut raw = of_lengths([1; 8]);
             raw.folder = None;

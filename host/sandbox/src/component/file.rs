@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_a_component_of_the_largest_size_and_none_that_is_larger() {
+    fn refuses_a_component_over_the_size_limit() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.wasm");
         let file = File::create(&path).unwrap();

@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn host_work_leaves_built_in_tools_their_share() {
+    fn host_work_leaves_slots_to_built_in_tools() {
         let quotas = quotas(8, 8, Some(8));
         let third_party = enter(&quotas.for_tool("third_party", false, 1), 1);
         assert_eq!(third_party.len(), 7);
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn forgets_the_tools_that_are_gone() {
+    fn forgets_removed_tools() {
         let quotas = quotas(8, 8, None);
         let stays = quotas.for_tool("stays", false, 0);
         for number in 0..100 {
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_of_any_weight_fits_into_the_smallest_share() {
+    fn a_call_of_any_weight_fits_into_the_smallest_limit() {
         for calls in 1..=16 {
             let quotas = quotas(calls, 0, Some(1));
             let weight = 4.min(quotas.most_slots());
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn refuses_a_tool_past_its_places_while_others_may_wait() {
+    async fn refuses_a_tool_past_its_queue_limit_but_not_others() {
         let quotas = quotas(8, 16, None);
         let (greedy, other) = (
             quotas.for_tool("greedy", false, 0),

@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn each_row_has_a_default_within_its_bounds_and_an_outcome_of_its_key() {
+    fn each_row_has_a_valid_default_and_an_outcome_of_its_key() {
         check_rows::<Limits>();
         check_rows::<Load>();
         check_rows::<CompileLimits>();

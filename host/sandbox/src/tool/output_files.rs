@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_what_it_does_not_carry_and_counts_what_it_does_not_list() {
+    fn lists_omitted_files_and_counts_unlisted_ones() {
         let mut limits = Limits::default();
         (limits.output_files, limits.output_file_bytes) = (3, 10);
         let changed: [(&str, &[u8]); 4] = [

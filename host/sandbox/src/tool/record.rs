@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn puts_the_text_into_its_place_in_the_details() {
+    fn puts_the_text_into_its_property_of_the_details() {
         let details = r#"{"a":1,"content":null,"z":{"b":[2]}}"#;
         assert_eq!(
             assemble(Some(details), Some("content"), "é\n", &[]),
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_reads_the_text_of_the_model_however_often_the_tool_has_its_property() {
+    fn the_models_text_replaces_every_property_of_its_name() {
         let details = r#"{"content":1,"a":2,"content":"other","content":null}"#;
         assert_eq!(
             assemble(Some(details), Some("content"), "text", &[]),

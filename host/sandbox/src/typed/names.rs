@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn names_a_tool_like_its_function_and_adds_the_interface_to_equal_names() {
+    fn adds_the_interface_to_equal_function_names() {
         let paths = [
             (None, "look-up"),
             (Some("acme:glossary/terms@1.0.0"), "look-up"),

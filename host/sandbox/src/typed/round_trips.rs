@@ -284,7 +284,7 @@ proptest! {
     }
 
     #[test]
-    fn the_schema_accepts_lifted_values_and_the_host_does_not_change_them(
+    fn schema_accepts_lifted_values_unchanged(
         (shape, value) in shape_and_value()
     ) {
         let json = json_of(&shape, &value);

@@ -207,7 +207,7 @@ fn changes_are_what_differs_from_the_disk() {
 }
 
 #[test]
-fn a_folder_in_the_place_of_a_link_to_a_folder_is_new() {
+fn a_folder_that_replaces_a_link_is_new() {
     let fixture = fixture();
     symlink("sub", fixture.folder.path().join("way")).unwrap();
     fixture.unlink("way");

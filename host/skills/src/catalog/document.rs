@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_no_document_with_several_hard_links_unless_that_is_allowed() {
+    fn hard_linked_documents_need_permission() {
         let place = tempfile::tempdir().unwrap();
         let skill = place.path().join("tea");
         fs::create_dir(&skill).unwrap();

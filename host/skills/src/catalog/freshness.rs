@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_used_again_for_ten_times_as_long_as_they_took_and_at_most_a_second() {
+    fn caches_names_for_ten_times_their_cost_up_to_a_second() {
         let millis = Duration::from_millis;
         for (took, longest) in [(0, 0), (1, 10), (90, 900), (100, 1000), (5000, 1000)] {
             let age = millis(longest);

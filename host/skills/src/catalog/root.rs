@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_names_depend_on_the_folder_alone_unless_a_link_may_be_a_skill() {
+    fn names_depend_on_the_folder_unless_links_may_be_skills() {
         let place = tempfile::tempdir().unwrap();
         fs::create_dir(place.path().join("a")).unwrap();
         fs::write(place.path().join("file"), "x").unwrap();

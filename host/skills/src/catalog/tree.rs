@@ -227,7 +227,7 @@ mod tests {
     use crate::catalog::{Catalog, SkillsRoot};
 
     #[tokio::test]
-    async fn a_call_searches_again_if_the_last_search_was_not_just_done() {
+    async fn a_call_searches_again_unless_the_last_search_is_recent() {
         let places = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
         let roots = places.each_ref().map(|place| SkillsRoot {
             depth: 2,

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn makes_nothing_in_folders_that_others_can_change() {
+    fn creates_nothing_in_folders_others_can_write() {
         let folder = tempfile::tempdir().unwrap();
         let at = |path: &str| folder.path().join(path);
         let set = |path: &str, mode| {

@@ -32,7 +32,7 @@ fn refusal(path: &Path) -> Option<String> {
 }
 
 #[test]
-fn refuses_files_that_every_user_can_change_with_path_owner_and_mode() {
+fn names_path_owner_and_mode_of_a_file_all_users_can_write() {
     let (_base, folder, file) = place();
     assert_eq!(refusal(&file), None);
     mode(&file, 0o646);
@@ -175,7 +175,7 @@ fn parses_principals_by_name_or_number() {
 }
 
 #[test]
-fn trusts_a_file_that_a_group_may_write_only_if_it_trusts_each_member() {
+fn trusts_a_group_writable_file_if_it_trusts_each_member() {
     const OTHER: u32 = 54_321;
     let (_base, _folder, file) = place();
     mode(&file, 0o664);

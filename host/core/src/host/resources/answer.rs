@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_sorted_and_stand_once() {
+    fn names_are_sorted_and_unique() {
         for names in [["b", "a"], ["a", "a"]] {
             assert_broken(manifest(&names, Some(DIGEST)), "not sorted");
             assert_broken(folder(&names), "not sorted");
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_in_an_unknown_encoding_is_no_answer() {
+    fn refuses_a_file_in_an_unknown_encoding() {
         for (encoding, why) in [("hex", "an encoding"), ("base64", "")] {
             let output = Output::new(
                 "!",

@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantities_are_read_with_their_units_and_shown_without_fractions() {
+    fn reads_quantities_with_units_and_shows_no_fractions() {
         for (unit, text, quantity, shown) in [
             (Unit::Time, "500ms", 500, "500 ms"),
             (Unit::Time, " 90 s ", 90_000, "90 s"),

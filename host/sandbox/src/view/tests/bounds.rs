@@ -185,7 +185,7 @@ fn taken(work: impl FnOnce(&Fixture)) -> usize {
 }
 
 #[test]
-fn a_file_takes_twice_its_bytes_at_most_and_four_times_what_is_left_of_it() {
+fn limits_memory_of_a_file_by_its_length() {
     let empty = taken(|f| drop(f.open("new")));
     let cases: [(Work, usize); 7] = [
         (|f| f.open("new").write_at(&[1; 100], 0).unwrap(), 100),
@@ -247,7 +247,7 @@ fn a_path_leads_through_40_links_at_most() {
 }
 
 #[test]
-fn the_depth_counts_for_folders_of_the_disk_and_for_what_is_moved_with_a_folder() {
+fn depth_limit_covers_folders_on_disk_and_moved_folders() {
     let within = |depth| {
         fixture_within(&Limits {
             view_depth: depth,

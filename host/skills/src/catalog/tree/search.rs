@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn stops_at_its_bound_and_says_where() {
+    fn stops_at_the_depth_limit_and_says_where() {
         let place = tempfile::tempdir().unwrap();
         for author in ["a", "b", "c"] {
             for number in 0..10 {
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn stops_at_the_most_entries_and_says_so() {
+    fn stops_at_the_limit_on_entries_and_says_so() {
         let place = tempfile::tempdir().unwrap();
         for skill in ["a", "b"] {
             let skill = place.path().join(skill);
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn says_so_too_if_the_bound_is_met_in_the_lowest_folders() {
+    fn reports_the_limit_when_met_in_the_lowest_folders() {
         let place = tempfile::tempdir().unwrap();
         for folder in ["a", "b"] {
             let folder = place.path().join("x/y").join(folder);

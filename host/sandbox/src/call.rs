@@ -249,8 +249,8 @@ impl Sandbox {
                         .get_typed_func::<CallParameters<'_>, CallResult>(&mut *store, index)?;
                     let parameters = (&**call.tool, &*arguments, folder);
                     let (result,) = function.call_async(&mut *store, parameters).await?;
-                    let held = store.data_mut().imports.take_text();
-                    Ok(result.map(|output| output.with_text(held)))
+                    let text = store.data_mut().imports.take_text();
+                    Ok(result.map(|output| output.with_text(text)))
                 });
                 let outcome = run.await;
                 outcome.and_then(|result| answer::bounded(result, limits.output))

@@ -23,7 +23,7 @@ use wasmtime::{
 
 use crate::tool::limits::{self, Load};
 use crate::tool::observer::Occupancy;
-use skillhost_skills::descriptors::{DescriptorBudget, DescriptorShare};
+use skillhost_skills::descriptors::{CallDescriptors, DescriptorBudget};
 use skillhost_skills::guard;
 
 pub use machine::processors;
@@ -179,9 +179,9 @@ impl EpochEngine {
         self.quotas.calls_per_tool()
     }
 
-    /// Creates a call's share of the process's file descriptors.
-    pub fn descriptors(&self) -> Arc<DescriptorShare> {
-        DescriptorShare::new(Arc::clone(&self.descriptors))
+    /// Creates the file descriptors of a call, which count in the process's budget.
+    pub fn descriptors(&self) -> Arc<CallDescriptors> {
+        CallDescriptors::new(Arc::clone(&self.descriptors))
     }
 
     /// Returns the size of a guest's stack in bytes.
@@ -198,7 +198,7 @@ impl EpochEngine {
             .map_or(limits::MEMORIES, |required| required.num_memories);
         memories
             .div_ceil(MEMORIES_PER_SLOT)
-            .clamp(1, self.quotas.most_slots())
+            .clamp(1, self.quotas.max_slots())
     }
 
     /// Waits for `weight` slots of a quota, if its queue is not full. The clock runs while

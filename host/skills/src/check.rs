@@ -212,10 +212,10 @@ fn compatibility_finding(field: Option<&Field<String>>) -> Option<Finding> {
     too_long("compatibility", field, MAX_COMPATIBILITY_CHARS, rule)
 }
 
-fn too_long(key: &str, field: &Field<String>, most: usize, rule: &'static str) -> Option<Finding> {
+fn too_long(key: &str, field: &Field<String>, max: usize, rule: &'static str) -> Option<Finding> {
     let chars = field.value.chars().count();
-    (chars > most).then(|| {
-        let message = format!("`{key}` has {chars} characters: at most {most} are allowed");
+    (chars > max).then(|| {
+        let message = format!("`{key}` has {chars} characters: at most {max} are allowed");
         Finding::error(rule, Some(field.line), message)
     })
 }

@@ -350,7 +350,7 @@ fn one_line(text: &str) -> String {
 }
 
 /// Returns untrusted text as one line with a maximum number of characters.
-fn shortened(text: &str, most: usize) -> String {
+fn shortened(text: &str, max: usize) -> String {
     let mut line = String::new();
     let mut words = text.split(|c: char| c.is_whitespace() || c.is_control());
     if let Some(first) = words.next() {
@@ -362,7 +362,7 @@ fn shortened(text: &str, most: usize) -> String {
         }
         line.push_str(word);
     }
-    match line.char_indices().nth(most) {
+    match line.char_indices().nth(max) {
         None => line,
         Some((end, _)) => format!("{}…", line[..end].trim_end()),
     }

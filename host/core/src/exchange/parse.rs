@@ -8,7 +8,7 @@ use skillhost_skills::text::raw_json::RawJson;
 use super::{Call, MessageError};
 
 /// The maximum characters of a reason. Guards against: a message that fills the log.
-const LONGEST: usize = 300;
+const MAX_REASON_CHARS: usize = 300;
 
 /// Parses a message as JSON whose parts stay verbatim.
 pub(super) fn raw(json: &str) -> Result<RawJson<'_>, MessageError> {
@@ -30,7 +30,7 @@ pub(super) fn parse<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, MessageE
 
 fn wrong(error: serde_json::Error) -> MessageError {
     // Some of these errors quote the message.
-    let reason = error.to_string().chars().take(LONGEST).collect();
+    let reason = error.to_string().chars().take(MAX_REASON_CHARS).collect();
     match error.classify() {
         Category::Data => MessageError::Shape(reason),
         _ => MessageError::NotJson(reason),

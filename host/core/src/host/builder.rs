@@ -309,7 +309,7 @@ impl HostBuilder {
 
     async fn build_new(self, stage: Stage<'_>) -> anyhow::Result<Host> {
         guard::check_machine()?;
-        let memory = self.most_memory();
+        let memory = self.max_memory();
         self.check_memory(engine::calls_memory(&self.load))?;
         let engine = EpochEngine::new(&self.load, memory, !self.unlimited)?;
         let runtime = Runtime {
@@ -331,7 +331,7 @@ impl HostBuilder {
     /// [`audit`]: HostBuilder::audit
     pub async fn rebuild(self, earlier: &Host) -> anyhow::Result<Host> {
         let runtime = earlier.0.runtime.clone();
-        if self.most_memory() > runtime.memory {
+        if self.max_memory() > runtime.memory {
             bail!(
                 "the engine that runs was set up for calls of {} bytes of memory, fewer than are \
                  asked for now",
@@ -364,7 +364,7 @@ impl HostBuilder {
         };
         // Loading a component may need the grants of its tools.
         let mut loading = self.defaults.limits.clone();
-        loading.memory = self.most_memory();
+        loading.memory = self.max_memory();
         let loader = Loader {
             compiler,
             engine: runtime.engine.clone(),
@@ -483,7 +483,7 @@ impl HostBuilder {
     }
 
     /// Returns the bytes of memory that the engine reserves for a call.
-    fn most_memory(&self) -> usize {
+    fn max_memory(&self) -> usize {
         let granted = self
             .grants
             .values()

@@ -188,7 +188,7 @@ impl SkillResources {
     /// Returns a page of [`Self::skills`]: at most `count` names, from the first that is
     /// not before `from`. The first page lists the folders now; later pages may be a second
     /// old.
-    pub fn skills_from(&self, from: &str, most: usize) -> Vec<String> {
+    pub fn skills_from(&self, from: &str, max: usize) -> Vec<String> {
         let freshness = match from {
             "" => Freshness::Now,
             _ => Freshness::Recent,
@@ -197,11 +197,11 @@ impl SkillResources {
         let start = names.partition_point(|name| name.as_str() < from);
         let granted = names[start..].iter();
         let granted = granted.filter(|name| self.host.resources_allow(name));
-        granted.take(most).cloned().collect()
+        granted.take(max).cloned().collect()
     }
 
-    /// Returns the number of requests that may run at a time.
-    pub fn places(&self) -> usize {
+    /// Returns the maximum number of requests that run at a time.
+    pub fn slots(&self) -> usize {
         self.host.calls_per_tool()
     }
 

@@ -180,11 +180,11 @@ pub(super) fn folder_parameter(
 impl RawOutput {
     /// Returns the output. If its text is empty, uses the text that the component left to
     /// the host.
-    pub(super) fn with_text(mut self, held: Option<String>) -> Self {
-        if let Some(held) = held
+    pub(super) fn with_text(mut self, text: Option<String>) -> Self {
+        if let Some(text) = text
             && self.text.is_empty()
         {
-            self.text = held;
+            self.text = text;
         }
         self
     }

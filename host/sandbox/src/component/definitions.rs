@@ -245,8 +245,8 @@ mod tests {
         let error = many(limits::DEFINITIONS + 1).unwrap_err();
         assert_eq!(error.to_string(), "it defines 257 tools, more than 256");
 
-        let most = limits::DEFINITIONS_BYTES;
-        let largest = [most / 8; 8];
+        let max = limits::DEFINITIONS_BYTES;
+        let largest = [max / 8; 8];
         assert!(check_size(&[of_lengths(largest)]).is_ok());
         for text in 0..8 {
             let mut larger = largest;
@@ -257,7 +257,7 @@ mod tests {
                 "its definitions are larger than 1048576 bytes"
             );
         }
-        let halves = [most / 4, most / 4, 0, 0, 0, 0, 0, 0];
+        let halves = [max / 4, max / 4, 0, 0, 0, 0, 0, 0];
         assert!(check_size(&[of_lengths(halves), of_lengths(halves)]).is_ok());
         let more = [of_lengths(halves), of_lengths(halves), of_lengths([1; 8])];
         assert!(check_size(&more).is_err());

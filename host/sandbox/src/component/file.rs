@@ -39,8 +39,8 @@ pub fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
         .with_context(|| format!("cannot read the tool component `{}`", path.display()))
 }
 
-/// Reads a file of a tools folder if it is a regular file of at most `most` bytes.
-pub(crate) fn read_bounded(path: &Path, most: u64) -> anyhow::Result<Vec<u8>> {
+/// Reads a file of a tools folder if it is a regular file of at most `max` bytes.
+pub(crate) fn read_bounded(path: &Path, max: u64) -> anyhow::Result<Vec<u8>> {
     let folder = match path.parent() {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
@@ -49,11 +49,11 @@ pub(crate) fn read_bounded(path: &Path, most: u64) -> anyhow::Result<Vec<u8>> {
     // Hard links are fine: the operator controls the file.
     let folder = Folder::new(folder.into_std_file().into(), HardLinks::Allowed)?;
     let file = folder.open_file(Path::new(path.file_name().unwrap_or_default()))?;
-    if file.metadata()?.len() > most {
-        bail!("it is larger than {most} bytes");
+    if file.metadata()?.len() > max {
+        bail!("it is larger than {max} bytes");
     }
     let mut bytes = Vec::new();
-    file.take(most).read_to_end(&mut bytes)?;
+    file.take(max).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

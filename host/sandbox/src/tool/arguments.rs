@@ -181,9 +181,9 @@ impl Schema {
                 Misfit::Somewhere => "Invalid arguments: they do not fit the tool's schema, and \
                      are too large to say where"
                     .to_owned(),
-                Misfit::TooMuchText(bytes, most) => format!(
+                Misfit::TooMuchText(bytes, max) => format!(
                     "the arguments have {bytes} bytes of text: for the patterns of this tool's \
-                     schema it is {most} at most"
+                     schema it is {max} at most"
                 ),
                 Misfit::TooManyValues(values) => format!(
                     "the arguments hold {values} values: too many to check with this tool's schema"

@@ -82,7 +82,7 @@ impl OutputFiles {
     pub fn new(changes: Changes, limits: &Limits, is_over: &dyn Fn() -> bool) -> Option<Self> {
         let (changed, removed) = (changes.files, changes.removed);
         let left_out = changed.count - changed.first.len() + removed.count - removed.first.len();
-        let mut room = limits.output_file_bytes;
+        let mut left = limits.output_file_bytes;
         let mut contents = HashMap::new();
         let mut files = Vec::with_capacity(changed.first.len());
         for (path, bytes) in changed.first {
@@ -92,8 +92,8 @@ impl OutputFiles {
                 Entry::Occupied(known) => known.into_mut(),
                 Entry::Vacant(new) => new.insert(Content::of(&bytes, is_over)?),
             };
-            let fits = room.checked_sub(bytes.len());
-            room = fits.unwrap_or(room);
+            let fits = left.checked_sub(bytes.len());
+            left = fits.unwrap_or(left);
             files.push(OutputFile {
                 size: bytes.len() as u64,
                 media_type: media_type::of(&path, content.is_text),
@@ -120,7 +120,7 @@ impl OutputFiles {
 
     /// Returns their fields in a record, as JSON.
     pub(crate) fn fields(&self) -> Vec<(&'static str, String)> {
-        let mut room = TEXTS_BYTES;
+        let mut left = TEXTS_BYTES;
         let files: Vec<FileRecord<'_>> = self
             .files
             .iter()
@@ -130,8 +130,8 @@ impl OutputFiles {
                 media_type: file.media_type,
                 sha256: &file.sha256,
                 text: file.small_text().filter(|text| {
-                    let fits = room.checked_sub(text.len());
-                    room = fits.unwrap_or(room);
+                    let fits = left.checked_sub(text.len());
+                    left = fits.unwrap_or(left);
                     fits.is_some()
                 }),
             })
@@ -267,9 +267,9 @@ mod tests {
 
     #[test]
     fn digests_end_with_their_call() {
-        for most in 0..4 {
-            let (files, looks) = take_names(1, most);
-            assert_eq!((files, looks), (None, most + 1));
+        for max in 0..4 {
+            let (files, looks) = take_names(1, max);
+            assert_eq!((files, looks), (None, max + 1));
         }
     }
 
@@ -377,10 +377,10 @@ mod tests {
 
     #[test]
     fn texts_in_a_record_are_small_and_few() {
-        let (large, most) = (vec![b'x'; TEXT_BYTES + 1], vec![b'x'; TEXT_BYTES]);
+        let (large, max) = (vec![b'x'; TEXT_BYTES + 1], vec![b'x'; TEXT_BYTES]);
         let names: Vec<String> = (0..6).map(|index| format!("f{index}")).collect();
         let mut changed: Vec<(&str, &[u8])> = vec![("a", &large)];
-        changed.extend(names.iter().map(|name| (name.as_str(), &most[..])));
+        changed.extend(names.iter().map(|name| (name.as_str(), &max[..])));
         let record = record(&files(&changed, &[], &Limits::default()));
         let has_text = |file: &Value| file.get("text").is_some();
         let texts: Vec<bool> = record["files"]

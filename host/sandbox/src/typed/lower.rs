@@ -159,21 +159,21 @@ fn lower(shape: &Shape, value: &Value, left: &mut usize) -> Result<Val, Misfit> 
 }
 
 fn lower_integer(integer: Integer, value: &Value) -> Result<Val, Misfit> {
-    let (least, most) = integer.range();
-    let digits = most > MAX_EXACT;
+    let (min, max) = integer.range();
+    let digits = max > MAX_EXACT;
     let number = match value {
         Value::Number(number) => whole(number).filter(|whole| whole.abs() <= MAX_EXACT),
         Value::String(text) if digits => parse_digits(text),
         _ => None,
     };
-    let number = number.filter(|number| (least..=most).contains(number));
+    let number = number.filter(|number| (min..=max).contains(number));
     let refused = || {
         let digits = if digits {
             format!(", as a string of its digits if it is beyond ±{MAX_EXACT}")
         } else {
             String::new()
         };
-        Misfit::new(format!("an integer from {least} to {most}{digits}"))
+        Misfit::new(format!("an integer from {min} to {max}{digits}"))
     };
     let number = number.ok_or_else(refused)?;
     match integer {

@@ -197,17 +197,14 @@ fn an_answer_may_have_as_many_bytes_as_the_limit_says() {
         (answer::success as Convert, of_result),
         (answer::failure, of_error),
     ] {
-        for (shape, value, most) in [
+        for (shape, value, max) in [
             (&Shape::String, &text, "four".len()),
             (&of_list, &list, of_list_and_record),
         ] {
             let convert = |limit| convert(Some(shape), Some(value), limit);
-            let FunctionAnswer { text, details } = convert(most).unwrap();
-            assert_eq!(
-                text.len() + details.map_or(0, |details| details.len()),
-                most
-            );
-            for less in [most - 1, 1] {
+            let FunctionAnswer { text, details } = convert(max).unwrap();
+            assert_eq!(text.len() + details.map_or(0, |details| details.len()), max);
+            for less in [max - 1, 1] {
                 assert_eq!(convert(less).err(), Some(Stop::Output(less)));
             }
         }

@@ -26,15 +26,15 @@ struct ChangeWalk<'a> {
 }
 
 impl View {
-    /// Returns the changes, with at most `most` paths of files and of removed ones. Returns
+    /// Returns the changes, with at most `max` paths of files and of removed ones. Returns
     /// `None` if the call is over first. The guest must have ended: later writes to changed
     /// files would fail.
-    pub(crate) fn changes(&self, most: usize, is_over: &dyn Fn() -> bool) -> Option<Changes> {
+    pub(crate) fn changes(&self, max: usize, is_over: &dyn Fn() -> bool) -> Option<Changes> {
         let mut walk = ChangeWalk {
             view: self,
             is_over,
             path: String::new(),
-            changes: Changes::new(most),
+            changes: Changes::new(max),
         };
         walk.add_folder(&self.folder, true)?;
         Some(walk.changes)

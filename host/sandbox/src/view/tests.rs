@@ -230,9 +230,9 @@ fn changed_bytes_count_until_the_last_copy_is_dropped() {
     assert_eq!(engine.occupancy().memory, 0);
 }
 
-fn names(listing: &mut FolderListing, most: usize) -> Vec<String> {
+fn names(listing: &mut FolderListing, max: usize) -> Vec<String> {
     let mut names = Vec::new();
-    while names.len() < most
+    while names.len() < max
         && let Some(entry) = listing.step().unwrap()
     {
         names.extend(entry.map(|(name, _)| name));

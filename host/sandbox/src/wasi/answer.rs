@@ -90,7 +90,7 @@ impl ImportState {
         if seen_size > max {
             return Err(UnusableFile::TooLarge);
         }
-        let _permit = self.permit()?;
+        let _lease = self.take_descriptor()?;
         let file = seen.open().map_err(error_code)?;
         Ok(read(file, seen_size, max).map_err(error_code)?)
     }

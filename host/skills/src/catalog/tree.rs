@@ -15,9 +15,9 @@ use super::freshness::{Freshness, is_recent};
 use super::root_folder::RootFolder;
 pub(super) use search::{Search, SearchBounds};
 
-/// Calls with unknown names may spend at most this fraction (1 / `SEARCH_SHARE`) of the
+/// Calls with unknown names may spend at most this fraction (1 / `SEARCH_DIVISOR`) of the
 /// time on searches. Guards against: a search of all folders for every such call.
-const SEARCH_SHARE: u32 = 10;
+const SEARCH_DIVISOR: u32 = 10;
 
 /// The longest time that a search for a call runs before it yields.
 const MAX_STRETCH: Duration = Duration::from_millis(1);
@@ -100,7 +100,7 @@ impl SkillTree {
         if latest.ended != before {
             return true;
         }
-        if before.elapsed() < latest.took * SEARCH_SHARE {
+        if before.elapsed() < latest.took * SEARCH_DIVISOR {
             return false;
         }
         let start = Instant::now();

@@ -110,7 +110,7 @@ pub(super) fn findings(text: &str, reading: &Reading<'_>) -> Vec<Finding> {
         }
     }
     let front = &reading.frontmatter;
-    for (key, field, most, rule) in [
+    for (key, field, max, rule) in [
         (
             "description",
             &front.description,
@@ -128,16 +128,16 @@ pub(super) fn findings(text: &str, reading: &Reading<'_>) -> Vec<Finding> {
         let at = (field.line - Split::YAML_LINE) as usize;
         let line = yaml.lines().nth(at).unwrap_or_default();
         let length = field.value.chars().count();
-        if length <= most && length + blanks_in_quotes(line) > most {
+        if length <= max && length + blanks_in_quotes(line) > max {
             let message = format!(
-                "`{key}` has more than {most} characters with the blanks in its quotes, which \
+                "`{key}` has more than {max} characters with the blanks in its quotes, which \
                  only the reference validator counts: leave them out"
             );
             add(rule, field.line, &message);
         }
-        if length == most && line.trim_end().ends_with(['|', '>']) {
+        if length == max && line.trim_end().ends_with(['|', '>']) {
             let message = format!(
-                "`{key}` has {most} characters and a line end, which only the reference validator \
+                "`{key}` has {max} characters and a line end, which only the reference validator \
                  counts: write `>-` or `|-` after the colon"
             );
             add(rule, field.line, &message);

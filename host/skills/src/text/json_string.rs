@@ -56,7 +56,7 @@ const fn escapes() -> [EscapedByte; 256] {
 
 /// Returns the bytes to reserve for a text, assuming that one byte in sixteen is escaped,
 /// with a margin of a block.
-pub fn room(text: &str) -> usize {
+pub fn capacity_for(text: &str) -> usize {
     text.len() + text.len() / 16 + text.len().min(CHUNK) + BLOCK
 }
 
@@ -179,7 +179,7 @@ mod tests {
         let line = "A line of \"ordinary\" text, as the files of skills have them.\n";
         for times in [0, 1, 3, 100, 20_000] {
             let text = line.repeat(times);
-            let mut json = Vec::with_capacity(room(&text));
+            let mut json = Vec::with_capacity(capacity_for(&text));
             let capacity = json.capacity();
             push(&mut json, &text);
             assert_eq!(json.capacity(), capacity, "{times}");

@@ -44,11 +44,11 @@ const PATTERN_TEXT: usize = 4 << 20;
 
 /// The maximum number of single checks. The slowest one, a fraction in `multipleOf` with a
 /// large number, takes two microseconds.
-const MOST_CHECKS: usize = 4_000_000;
+const MAX_CHECKS: usize = 4_000_000;
 
 /// The maximum number of pairs that `uniqueItems` compares. Some numbers have the same hash
 /// until they are compared.
-const MOST_PAIRS: usize = 10_000_000_000;
+const MAX_PAIRS: usize = 10_000_000_000;
 
 /// The maximum bytes of errors. For each value of a schema, an error can copy each checked
 /// value, its path, and a text of the schema.
@@ -123,13 +123,13 @@ impl BoundedValidator {
     /// Checks a value.
     pub fn check<'v>(&self, value: &'v Value) -> Result<(), Misfit<'v>> {
         let (schema, found) = (&self.size, ValueSize::of(value));
-        let most = PATTERN_TEXT / schema.patterns.max(1);
-        if schema.patterns > 0 && found.text > most {
-            return Err(Misfit::TooMuchText(found.text, most));
+        let max = PATTERN_TEXT / schema.patterns.max(1);
+        if schema.patterns > 0 && found.text > max {
+            return Err(Misfit::TooMuchText(found.text, max));
         }
         let pairs = found.values.saturating_pow(2);
-        if found.values.saturating_mul(schema.checks) > MOST_CHECKS
-            || pairs.saturating_mul(schema.unique) > MOST_PAIRS
+        if found.values.saturating_mul(schema.checks) > MAX_CHECKS
+            || pairs.saturating_mul(schema.unique) > MAX_PAIRS
         {
             return Err(Misfit::TooManyValues(found.values));
         }

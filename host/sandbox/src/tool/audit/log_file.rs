@@ -31,10 +31,10 @@ use skillhost_skills::{broker, named_file};
 /// The pause between two tries to take a lock.
 const LOCK_PAUSE: Duration = Duration::from_micros(200);
 
-/// The most bytes of other processes that are read while this process holds the lock.
+/// The maximum bytes of other processes that are read while this process holds the lock.
 const MAX_LOCKED_BYTES: u64 = 8 << 20;
 
-/// The most bytes of other processes that are read before a record. Guards against: a sparse
+/// The maximum bytes of other processes that are read before a record. Guards against: a sparse
 /// file of a terabyte, which a call would read for hours.
 const MAX_UNREAD_BYTES: u64 = 4 << 30;
 

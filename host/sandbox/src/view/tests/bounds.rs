@@ -116,7 +116,7 @@ fn the_first_changes_are_listed_and_all_are_counted() {
         let (old, new) = ((root, "f0/all", false), format!("f{name:03}"));
         fixture.view.add_name(old, (root, &new)).unwrap();
     }
-    for (most, files, removed) in [
+    for (max, files, removed) in [
         (1, &["f0/all"][..], &["link"][..]),
         (2, &["f0/all", "f001"], &["link", "one"]),
         (
@@ -125,7 +125,7 @@ fn the_first_changes_are_listed_and_all_are_counted() {
             &["link", "one", "two"],
         ),
     ] {
-        let changes = fixture.view.changes(most, &|| false).unwrap();
+        let changes = fixture.view.changes(max, &|| false).unwrap();
         assert!(changes.files.first.keys().eq(files), "{changes:?}");
         assert!(changes.removed.first.keys().eq(removed), "{changes:?}");
         let counts = (changes.files.count, changes.bytes, changes.removed.count);
@@ -172,8 +172,8 @@ fn changes_are_gathered_until_their_call_is_over() {
     let (_, all) = gathered(usize::MAX);
     // Four names, and a file that has its size on the disk.
     assert_eq!(all, 5);
-    for most in 0..all {
-        assert_eq!(gathered(most), (false, most + 1));
+    for max in 0..all {
+        assert_eq!(gathered(max), (false, max + 1));
     }
 }
 

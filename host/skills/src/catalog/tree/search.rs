@@ -224,11 +224,11 @@ impl<'a> Search<'a> {
     }
 
     /// Ends the search at a bound. Always returns `false`.
-    fn stop(&mut self, path: &str, most: usize, of: &str) -> bool {
+    fn stop(&mut self, path: &str, max: usize, of: &str) -> bool {
         let place = self.root.path.join(path);
         self.folders.clear();
         self.problems.push(format!(
-            "`{}` has more than {most} {of} down to depth {}, and skills from `{}` on are left \
+            "`{}` has more than {max} {of} down to depth {}, and skills from `{}` on are left \
              out; a lower `depth` or a folder below it leaves out less",
             self.root.path.display(),
             self.bounds.depth,

@@ -124,7 +124,7 @@ fn the_patterns_of_a_schema_are_bounded_together() {
         .map(|i| (format!("[ab]*a[ab]{{200}}c{i}"), json!({})))
         .collect();
     let start = std::time::Instant::now();
-    for (hostile, arguments, most) in [
+    for (hostile, arguments, max) in [
         (all_of(900), json!({"a": [text(2_400), text(2_400)]}), 4_660),
         (all_of(900), json!({"a": text(1 << 20)}), 4_660),
         (
@@ -139,7 +139,7 @@ fn the_patterns_of_a_schema_are_bounded_together() {
         ),
     ] {
         let error = compile(hostile).unwrap().check(arguments).unwrap_err();
-        let said = format!("patterns of this tool's schema it is {most} at most");
+        let said = format!("patterns of this tool's schema it is {max} at most");
         assert!(error.to_string().ends_with(&said), "{error}");
     }
     // Each level tries what is below it once more.

@@ -199,7 +199,10 @@ fn changed_bytes_serve_if_the_operators_rule_for_them_holds() {
     let builder = builder.trust(trust);
     let (digest, problems) = digest_after(builder.clone(), &first);
     assert_eq!(digest, before);
-    assert!(problems.contains("and so has its owner"), "{problems}");
+    assert!(
+        problems.contains("and its owner have changed"),
+        "{problems}"
+    );
     let (digest, _) = digest_after(builder.pin("u.wasm", &changed), &first);
     assert_eq!(digest, changed);
 }
@@ -240,7 +243,7 @@ fn a_component_that_changes_takes_no_tool_that_another_serves() {
             panic!("{:?}", host.problems());
         };
         assert!(problem.contains(said), "{problem}");
-        assert!(problem.ends_with("its earlier tools stay"), "{problem}");
+        assert!(problem.ends_with("its earlier tools remain"), "{problem}");
     }
     // The tools of a file that is gone are free.
     fs::write(&first, defining(&["theirs"])).unwrap();
@@ -268,7 +271,7 @@ fn two_changed_components_that_claim_one_tool_need_a_grant() {
         let takes: Vec<PathBuf> = takes.into_iter().cloned().collect();
         assert_eq!(serving(&host, "raw_read"), takes);
         assert_eq!(serving(&host, "folder"), std::slice::from_ref(&first));
-        assert!(host.problems()[0].ends_with("its earlier tools stay"));
+        assert!(host.problems()[0].ends_with("its earlier tools remain"));
         put("typed.wasm", &first);
         put("count_lines.wasm", &second);
     }

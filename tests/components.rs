@@ -174,7 +174,7 @@ fn stops_a_call_that_panics_and_the_next_call_works() {
     let text = skillhost::message::model_text(stopped);
     assert_eq!(
         text,
-        "ERROR: the tool 'raw_panic' was stopped: it broke off before it answered"
+        "ERROR: the tool 'raw_panic' was stopped: it failed before it answered"
     );
     let arguments = json!({"skill_name": "a", "path": "SKILL.md"});
     assert_eq!(model_text(&host, "raw_read", arguments), "# A\n");

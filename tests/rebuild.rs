@@ -83,7 +83,7 @@ fn a_repaired_component_file_is_loaded() {
     fs::write(folders.outside.join("a.wasm"), "half a file").unwrap();
     let arguments = json!({"skill_name": "a", "path": "SKILL.md"});
     let text = model_text(&first, "count_lines", arguments.clone());
-    assert!(text.contains("it broke off"), "{text}");
+    assert!(text.contains("it failed"), "{text}");
     copy(&folders, "count_lines.wasm", "a.wasm");
     let second = block_on(builder.rebuild(&first)).unwrap();
     let text = model_text(&second, "count_lines", arguments);
@@ -104,7 +104,7 @@ fn a_broken_component_keeps_its_earlier_tools() {
     let [problem] = second.problems() else {
         panic!("{:?}", second.problems());
     };
-    assert!(problem.ends_with("its earlier tools stay"), "{problem}");
+    assert!(problem.ends_with("its earlier tools remain"), "{problem}");
     // Without an earlier host there are no earlier tools.
     let anew = block_on(builder.clone().build()).unwrap();
     assert!(!tools(&anew).contains(&"count_lines".to_owned()));

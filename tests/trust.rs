@@ -271,7 +271,7 @@ fn a_reload_refuses_a_component_that_everybody_can_change() {
         panic!("{:?}", second.problems());
     };
     assert!(problem.contains("mode 0666"), "{problem}");
-    assert!(problem.ends_with("its earlier tools stay"), "{problem}");
+    assert!(problem.ends_with("its earlier tools remain"), "{problem}");
     // A folder that everybody can change fails only the reload.
     mode(&folders.outside, 0o777);
     let error = block_on(builder.rebuild(&first)).err().unwrap();

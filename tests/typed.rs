@@ -197,8 +197,8 @@ fn an_err_is_a_failure_of_the_tool() {
         (
             "fail_silently",
             json!({}),
-            "the tool failed, and does not say why",
-            json!({"error": "the tool failed, and does not say why"}),
+            "the tool failed without saying why",
+            json!({"error": "the tool failed without saying why"}),
         ),
     ] {
         let error = call(host(), tool, arguments).unwrap_err();

@@ -463,12 +463,12 @@ fn grants_show_scripts_and_a_bad_pattern_is_an_error() {
     for (pattern, reason) in [
         (
             "../x.py",
-            "`../x.py` is no pattern of scripts: it is a path inside the skill",
+            "`../x.py` is not a pattern of scripts: write a path inside the skill",
         ),
-        ("/x.py", "is no pattern of scripts"),
+        ("/x.py", "is not a pattern of scripts"),
         (
             "scripts/**.py",
-            "`**` stands for folders, and stands alone between two `/`",
+            "`**` stands for folders and must be alone between two `/`",
         ),
     ] {
         program.write(

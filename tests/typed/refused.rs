@@ -151,7 +151,8 @@ fn names_the_function_and_type_that_have_no_json() {
         ),
         (
             of(streams, r#"(param "from" (own $stream))"#, "one"),
-            "its function `count-it` cannot be a tool: its parameter `from` has `own<input-stream>`",
+            "its function `count-it` cannot be a tool: its parameter `from` has \
+             `own<input-stream>`",
         ),
         (
             in_interface,
@@ -208,7 +209,7 @@ fn names_the_function_and_type_that_have_no_json() {
         ),
         (
             of(&nested, r#"(param "it" $t40)"#, "two"),
-            "its parameter `it` has more than 32 types within each other",
+            "its parameter `it` has types nested more than 32 deep",
         ),
         (
             of(&many, r#"(param "it" $t)"#, "one"),
@@ -257,7 +258,7 @@ fn names_the_function_whose_name_no_tool_can_have() {
     for (text, why) in [
         (
             exports(&[&long]),
-            format!("would be the tool `{long}`, a name of 65 characters: the most is 64"),
+            format!("would be the tool `{long}`, a name of 65 characters: use at most 64"),
         ),
         (
             instance("acme:a/terms@1.0.0", &["look-up"])

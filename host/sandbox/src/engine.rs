@@ -321,8 +321,8 @@ fn pooling(load: &Load, memory: usize, all_memory: usize) -> Config {
 /// memory, given the number of memories.
 fn reset(can_scan: bool, has_swap: bool, all_memory: usize, memories: usize) -> (Enabled, usize) {
     // Guards against: a written page that the kernel has moved to swap space. This
-    // version of wasmtime takes it for one that nobody wrote, and the next call
-    // would see it (https://github.com/bytecodealliance/wasmtime/pull/14357).
+    // version of wasmtime treats it as not written, so the next call would see its
+    // contents (https://github.com/bytecodealliance/wasmtime/pull/14357).
     let (scan, resident) = if can_scan && !has_swap {
         (Enabled::Yes, WRITTEN_RESIDENT)
     } else {

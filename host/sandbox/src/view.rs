@@ -4,10 +4,10 @@
 //!
 //! | file | what it has |
 //! |---|---|
-//! | `file.rs`, `link.rs`, `folder.rs` | the nodes: what there is, with its identity |
+//! | `file.rs`, `link.rs`, `folder.rs` | the nodes: files, links and folders, with their identity |
 //! | `resolve.rs` | paths |
-//! | `operations.rs`, `rename.rs` | what a guest does by path |
-//! | `changes.rs` | what is left of it when the call ends |
+//! | `operations.rs`, `rename.rs` | operations by path |
+//! | `changes.rs` | the changes, collected when the call ends |
 //! | `budget.rs` | the limits |
 //!
 //! Nodes are created when something is opened, changed, or traversed. Behaves like Linux,

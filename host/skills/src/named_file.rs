@@ -1,9 +1,9 @@
 //! The opener of all files that an operator names: configurations, keys, tokens, certificates,
-//! checkpoints, audit logs to verify, cases, and what a build reads. It waits for nobody, takes
-//! regular files alone, and reads them up to a size.
+//! checkpoints, audit logs to verify, cases, and the files of a build. It never blocks, opens
+//! only regular files, and reads them up to a size.
 //!
-//! Not here: files of skills, and component files, which `skill/guard.rs` opens; and the file
-//! that the audit log is appended to, which `tool/audit` opens.
+//! Not here: files of skills and component files, which `guard.rs` opens; and the audit log
+//! that is appended to, which `tool/audit` of the crate `skillhost-sandbox` opens.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read as _};
@@ -80,7 +80,7 @@ fn open_own(path: &Path, trust: &Trust, forbidden: u32, advice: &str) -> anyhow:
 ///
 /// # Errors
 ///
-/// If it is none. The error names its kind.
+/// Fails if it is not a regular file. The error names its kind.
 pub fn check_kind(metadata: &Metadata) -> anyhow::Result<()> {
     let kind = metadata.file_type();
     let what = match () {

@@ -48,7 +48,7 @@ pub(super) fn only<T>(mut many: Vec<T>, what: &str) -> Result<T, MessageError> {
         (Some(one), 0) => Ok(one),
         (None, _) => shape(format!("`{what}` is empty")),
         (Some(_), others) => shape(format!(
-            "`{what}` has {}, and only one can go on: give its message alone",
+            "`{what}` has {}, but only one can continue: give its message alone",
             others + 1
         )),
     }

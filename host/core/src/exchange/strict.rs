@@ -180,7 +180,7 @@ impl StrictConversion {
         strict: &mut Map<String, Value>,
     ) -> Result<(), String> {
         if at.depth > DEPTH {
-            return Err(format!("it has more than {DEPTH} objects in each other"));
+            return Err(format!("it nests objects more than {DEPTH} deep"));
         }
         let empty = Map::new();
         let properties = schema.get("properties").and_then(Value::as_object);
@@ -436,7 +436,7 @@ mod tests {
                 json!({"anyOf": [{"properties": {"b": {"type": "string"}}}, {"type": "string"}]}),
                 "`b` is optional in one of several schemas to choose from",
             ),
-            (deep, "it has more than 5 objects in each other"),
+            (deep, "it nests objects more than 5 deep"),
         ] {
             let strict = strict(json!({"properties": {"a": a}}));
             let expected = format!("strict mode cannot express the schema of `t`: {reason}");

@@ -147,9 +147,9 @@ pub(super) enum RawCoverage {
 }
 
 /// The parameters of `call`: the tool's name, arguments and folder.
-pub(super) type CallParameters<'a> = (&'a str, &'a str, RawFolder);
+pub(super) type RawCallParameters<'a> = (&'a str, &'a str, RawFolder);
 /// The result of `call`.
-pub(super) type CallResult = (Result<RawOutput, RawFailure>,);
+pub(super) type RawCallResult = (Result<RawOutput, RawFailure>,);
 
 /// Returns the preopen of a call's folder with its mount point, and the guest's description
 /// of the folder.

@@ -27,11 +27,11 @@ pub fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
                 ),
                 Some(io::ErrorKind::PermissionDenied) if path.is_symlink() => {
                     anyhow::anyhow!(
-                        "it is a symlink that leads out of its folder: put the file there"
+                        "it is a symlink that leads out of its folder: put the file itself there"
                     )
                 }
                 Some(io::ErrorKind::Unsupported) => {
-                    anyhow::anyhow!("it is no regular file: name a `.wasm` file")
+                    anyhow::anyhow!("it is not a regular file: name a `.wasm` file")
                 }
                 _ => error,
             }
@@ -131,9 +131,9 @@ mod tests {
             ),
             (
                 "link",
-                "it is a symlink that leads out of its folder: put the file there",
+                "it is a symlink that leads out of its folder: put the file itself there",
             ),
-            ("fifo", "it is no regular file: name a `.wasm` file"),
+            ("fifo", "it is not a regular file: name a `.wasm` file"),
         ] {
             let file = path(&format!("below/{name}.wasm"));
             assert_eq!(why_not(&file), why);

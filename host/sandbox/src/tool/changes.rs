@@ -9,7 +9,7 @@ use crate::tool::limits::PATH_BYTES;
 
 /// The changes of a call, without links, empty folders and anything below `/tmp`.
 #[derive(Debug)]
-pub struct Changes {
+pub struct ViewChanges {
     /// The files that are new or differ from the disk. The bytes count against the quota of
     /// calls until the last copy is dropped.
     pub(crate) files: FirstPaths<Bytes>,
@@ -30,7 +30,7 @@ pub(crate) struct FirstPaths<T> {
     pub(crate) count: usize,
 }
 
-impl Changes {
+impl ViewChanges {
     /// Creates changes with a maximum number of listed files, and of listed removed ones.
     pub(crate) fn new(max: usize) -> Self {
         Self {
@@ -86,7 +86,7 @@ mod tests {
             (6, &["a", "b", "b.c", "b/c", "m", "z"]),
             (7, &["a", "b", "b.c", "b/c", "m", "z"]),
         ] {
-            let mut changes = Changes::new(max);
+            let mut changes = ViewChanges::new(max);
             for path in paths {
                 changes.add_file(path, Bytes::from_static(b"12"));
                 changes.removed.add(path, ());

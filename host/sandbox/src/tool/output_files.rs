@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use crate::tool::Changes;
+use crate::tool::ViewChanges;
 use crate::tool::limits::Limits;
 use crate::tool::record;
 use skillhost_skills::text::digest::hex;
@@ -79,7 +79,7 @@ struct FileRecord<'a> {
 impl OutputFiles {
     /// Creates the answer's part about changes. Returns `None` if the call is over before
     /// everything is digested.
-    pub fn new(changes: Changes, limits: &Limits, is_over: &dyn Fn() -> bool) -> Option<Self> {
+    pub fn new(changes: ViewChanges, limits: &Limits, is_over: &dyn Fn() -> bool) -> Option<Self> {
         let (changed, removed) = (changes.files, changes.removed);
         let left_out = changed.count - changed.first.len() + removed.count - removed.first.len();
         let mut left = limits.output_file_bytes;
@@ -232,7 +232,7 @@ mod tests {
     use skillhost_skills::text::digest::sha256_hex;
 
     fn files(changed: &[(&str, &[u8])], removed: &[&str], limits: &Limits) -> OutputFiles {
-        let mut changes = Changes::new(limits.output_files);
+        let mut changes = ViewChanges::new(limits.output_files);
         for (path, bytes) in changed {
             changes.add_file(path, Bytes::copy_from_slice(bytes));
         }
@@ -246,7 +246,7 @@ mod tests {
     /// after a number of checks. Returns the answer, and the number of checks.
     fn take_names(names: usize, most_looks: usize) -> (Option<OutputFiles>, usize) {
         let bytes = Bytes::from(vec![0; 4 * DIGEST_BYTES]);
-        let mut changes = Changes::new(names);
+        let mut changes = ViewChanges::new(names);
         for name in 0..names {
             changes.add_file(&format!("{name}"), bytes.clone());
         }

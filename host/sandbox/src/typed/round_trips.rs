@@ -317,8 +317,8 @@ proptest! {
                 let again = lower::arguments(&parameters, &arguments(again));
                 prop_assert_eq!(again, Ok(values), "{}", json);
             }
-            Err(misfit) => {
-                let said = misfit.to_string();
+            Err(mismatch) => {
+                let said = mismatch.to_string();
                 prop_assert!(said.starts_with("Argument 'the_value"), "{}", said);
                 prop_assert!(said.contains("' must be "), "{}", said);
             }

@@ -31,7 +31,7 @@ fn lowered(shape: Shape, value: Value) -> Result<Val, String> {
     let values = lower::arguments(&[(Label::new("v"), shape)], arguments.as_object().unwrap());
     values
         .map(|mut values| values.remove(0))
-        .map_err(|misfit| misfit.to_string())
+        .map_err(|mismatch| mismatch.to_string())
 }
 
 #[test]

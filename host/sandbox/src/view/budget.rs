@@ -96,7 +96,7 @@ impl ViewBudget {
     /// Logs the limit that the guest reached, once. The guest only gets an error number.
     fn refuse(&self, key: &str, error: Errno) -> Errno {
         if !self.is_reported.swap(true, Ordering::Relaxed) {
-            tracing::info!(tool = &*self.tool, "its view met the limit `{key}`");
+            tracing::info!(tool = &*self.tool, "its view reached the limit `{key}`");
         }
         error
     }

@@ -112,7 +112,7 @@ impl Fixture {
     }
 }
 
-/// What is done to a view.
+/// An operation on a view.
 type Work = fn(&Fixture);
 
 #[test]

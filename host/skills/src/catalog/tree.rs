@@ -178,7 +178,7 @@ impl TreeNames {
         }
         if let Some(more @ 1..) = collisions.checked_sub(MAX_COLLISIONS) {
             problems.push(format!(
-                "`{}` has {more} more skills whose names others have",
+                "`{}` has {more} more skills whose names are taken",
                 root.path.display()
             ));
         }

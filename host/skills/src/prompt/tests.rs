@@ -81,7 +81,7 @@ fn a_catalog_that_fits_is_listed_whole() {
     std::fs::create_dir(root.path().join("a-folder")).unwrap();
     let skills = catalog.list().skills;
     for (style, whole) in [(Style::List, list(&skills)), (Style::Xml, xml(&skills))] {
-        let section = section(&catalog, style, 4000, Onward::Find);
+        let section = section(&catalog, style, 4000, SkillFinder::Find);
         assert_eq!((section.text, section.cut_at), (whole, None));
         assert_eq!((section.listed, section.left_out), (20, 0));
     }
@@ -94,7 +94,7 @@ fn cuts_descriptions_before_it_omits_skills() {
     skills[7].1 = "Short.".to_owned();
     let (_root, catalog) = catalog(&skills);
     for style in [Style::List, Style::Xml] {
-        let section = section(&catalog, style, 4000, Onward::Find);
+        let section = section(&catalog, style, 4000, SkillFinder::Find);
         let used = tokens(&section.text);
         assert!((3800..=4000).contains(&used), "{used}");
         assert_eq!((section.listed, section.left_out), (60, 0));
@@ -112,14 +112,14 @@ fn cuts_descriptions_before_it_omits_skills() {
 #[test]
 fn section_counts_omitted_skills_and_names_the_tool() {
     let (_root, catalog) = catalog(&many(1000, &"word ".repeat(100)));
-    for (style, onward, budget) in [
-        (Style::List, Onward::Find, 4000),
-        (Style::List, Onward::List, 4000),
-        (Style::Xml, Onward::List, 4000),
-        (Style::List, Onward::Nothing, 256),
-        (Style::Xml, Onward::Find, 256),
+    for (style, finder, budget) in [
+        (Style::List, SkillFinder::Find, 4000),
+        (Style::List, SkillFinder::List, 4000),
+        (Style::Xml, SkillFinder::List, 4000),
+        (Style::List, SkillFinder::Nothing, 256),
+        (Style::Xml, SkillFinder::Find, 256),
     ] {
-        let section = section(&catalog, style, budget, onward);
+        let section = section(&catalog, style, budget, finder);
         let used = tokens(&section.text);
         assert!(
             used <= budget && used > budget * 9 / 10,
@@ -134,10 +134,10 @@ fn section_counts_omitted_skills_and_names_the_tool() {
         )));
         let next = format!("skill-{listed:04}");
         let quote = if style == Style::Xml { "&apos;" } else { "'" };
-        let calls = match onward {
-            Onward::Find => format!("call find_skills(query={quote}"),
-            Onward::List => format!("call list_skills(cursor={quote}{next}{quote})"),
-            Onward::Nothing => "did not fit.".to_owned(),
+        let calls = match finder {
+            SkillFinder::Find => format!("call find_skills(query={quote}"),
+            SkillFinder::List => format!("call list_skills(cursor={quote}{next}{quote})"),
+            SkillFinder::Nothing => "did not fit.".to_owned(),
         };
         assert!(section.text.contains(&calls), "{}", section.text);
         assert!(section.text.contains(&format!("skill-{:04}", listed - 1)));
@@ -154,8 +154,8 @@ fn the_lowest_budget_fits_the_fixed_text() {
     for long in ["n".repeat(255), "'".repeat(255), "'".repeat(64)] {
         let (_root, catalog) = catalog(&[(long, "x".repeat(1000))]);
         for style in [Style::List, Style::Xml] {
-            for onward in [Onward::Find, Onward::List, Onward::Nothing] {
-                let section = section(&catalog, style, 256, onward);
+            for finder in [SkillFinder::Find, SkillFinder::List, SkillFinder::Nothing] {
+                let section = section(&catalog, style, 256, finder);
                 assert!(tokens(&section.text) <= 256, "{}", section.text);
                 assert_eq!(section.listed + section.left_out, 1);
             }
@@ -175,7 +175,7 @@ fn a_cursor_is_a_whole_skill_name_or_none() {
             *name = format!("{prefix}{name}");
         }
         let (_root, catalog) = catalog(&skills);
-        let section = section(&catalog, Style::List, 256, Onward::List);
+        let section = section(&catalog, Style::List, 256, SkillFinder::List);
         assert!(section.text.contains(call), "{}", section.text);
     }
 }
@@ -207,7 +207,7 @@ fn a_name_cannot_end_its_quotation() {
         *name = format!("it's-{name}");
     }
     let (_root, catalog) = catalog(&skills);
-    let section = section(&catalog, Style::List, 256, Onward::List);
+    let section = section(&catalog, Style::List, 256, SkillFinder::List);
     assert!(
         section
             .text

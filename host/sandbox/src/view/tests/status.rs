@@ -24,7 +24,7 @@ impl Fixture {
     }
 }
 
-/// What is looked at before, what is done, and what is looked at after.
+/// The paths to look at before, the operation, and the paths to look at after.
 type Change = (&'static str, Work, &'static str);
 
 #[test]

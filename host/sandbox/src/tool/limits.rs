@@ -245,12 +245,12 @@ macro_rules! of_calls {
                 against "callers who ask faster than guests answer"
 
                 /// Calls of one tool that run at a time. The tool has the same part of
-                /// the places in the queue and of the memory.
+                /// the queue and of the memory.
                 calls_per_tool: Option<u32>, Count "a quarter of `calls`" in 1, u32::MAX;
                 against "one tool that keeps all others waiting"
 
                 /// Bytes of the linear memories and copy-on-write views of all calls
-                /// together. An eighth of them, and of the slots and places, is for built-in tools alone.
+                /// together. An eighth of them, and of the slots and queue, is for built-in tools alone.
                 calls_memory: Option<usize>, Bytes "a quarter of the machine's, or of its cgroup's"
                     in LEAST_MEMORY, u64::MAX;
                 against "calls that each take as much as one may"

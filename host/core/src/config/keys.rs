@@ -167,7 +167,7 @@ fn check_table(
                 let list = roots.iter().find(|root| root.get_ref().is_array());
                 if let Some(list) = list {
                     bail!(
-                        "{}: `skills` must be a list of folders, without a list in it",
+                        "{}: `skills` must be a list of folders, not of lists",
                         source.place(list.span().start)
                     );
                 }

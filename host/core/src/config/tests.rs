@@ -176,7 +176,7 @@ fn names_each_problem_with_its_line() {
         ),
         (
             "skills = [\n[\"x\", true]]",
-            "`skillhost.toml`, line 2: `skills` must be a list of folders",
+            "`skillhost.toml`, line 2: `skills` must be a list of folders, not of lists",
         ),
         (
             "[grants]\nx = 1979-05-27",

@@ -63,11 +63,11 @@ fn refuses_schemas_that_take_long_to_check() {
         ),
         (
             unevaluated(2, "unevaluatedProperties"),
-            "`unevaluatedProperties` within another",
+            "`unevaluatedProperties` inside another",
         ),
         (
             unevaluated(40, "unevaluatedItems"),
-            "`unevaluatedItems` within another",
+            "`unevaluatedItems` inside another",
         ),
     ] {
         let error = compile(hostile.clone()).err().unwrap();
@@ -139,8 +139,8 @@ fn the_patterns_of_a_schema_are_bounded_together() {
         ),
     ] {
         let error = compile(hostile).unwrap().check(arguments).unwrap_err();
-        let said = format!("patterns of this tool's schema it is {max} at most");
-        assert!(error.to_string().ends_with(&said), "{error}");
+        let message = format!("patterns of this tool's schema allow at most {max}");
+        assert!(error.to_string().ends_with(&message), "{error}");
     }
     // Each level tries what is below it once more.
     let mut left_out = slow.clone();

@@ -75,7 +75,7 @@ fn reads(host: &Host) -> bool {
 const NONE: [PathBuf; 0] = [];
 
 #[test]
-fn a_grant_or_a_pin_decides_between_two_components_with_one_tool() {
+fn grant_or_pin_decides_which_component_gets_the_tool() {
     let place = Place::new();
     let (first, second) = (place.one.join("a.wasm"), place.one.join("z.wasm"));
     put("unchecked.wasm", &first);
@@ -199,7 +199,10 @@ fn changed_bytes_serve_if_the_operators_rule_for_them_holds() {
     let builder = builder.trust(trust);
     let (digest, problems) = digest_after(builder.clone(), &first);
     assert_eq!(digest, before);
-    assert!(problems.contains("and so has its owner"), "{problems}");
+    assert!(
+        problems.contains("and its owner have changed"),
+        "{problems}"
+    );
     let (digest, _) = digest_after(builder.pin("u.wasm", &changed), &first);
     assert_eq!(digest, changed);
 }
@@ -240,7 +243,7 @@ fn a_component_that_changes_takes_no_tool_that_another_serves() {
             panic!("{:?}", host.problems());
         };
         assert!(problem.contains(said), "{problem}");
-        assert!(problem.ends_with("its earlier tools stay"), "{problem}");
+        assert!(problem.ends_with("its earlier tools remain"), "{problem}");
     }
     // The tools of a file that is gone are free.
     fs::write(&first, defining(&["theirs"])).unwrap();
@@ -252,7 +255,7 @@ fn a_component_that_changes_takes_no_tool_that_another_serves() {
 }
 
 #[test]
-fn two_components_that_change_at_once_and_claim_one_tool_stay_as_they_were() {
+fn two_changed_components_that_claim_one_tool_need_a_grant() {
     let place = Place::new();
     let (first, second) = (place.one.join("a.wasm"), place.one.join("b.wasm"));
     put("typed.wasm", &first);
@@ -268,7 +271,7 @@ fn two_components_that_change_at_once_and_claim_one_tool_stay_as_they_were() {
         let takes: Vec<PathBuf> = takes.into_iter().cloned().collect();
         assert_eq!(serving(&host, "raw_read"), takes);
         assert_eq!(serving(&host, "folder"), std::slice::from_ref(&first));
-        assert!(host.problems()[0].ends_with("its earlier tools stay"));
+        assert!(host.problems()[0].ends_with("its earlier tools remain"));
         put("typed.wasm", &first);
         put("count_lines.wasm", &second);
     }
@@ -353,7 +356,7 @@ fn the_old_form_of_a_grant_is_an_error_that_shows_the_new_one() {
 }
 
 #[test]
-fn a_component_that_fails_to_load_is_fatal_if_the_operator_requires_it() {
+fn fails_if_a_required_component_does_not_load() {
     let program = Program::new();
     program.write("skills/a/SKILL.md", "# A\n");
     program.write("tools/bad.wasm", "text");

@@ -86,7 +86,7 @@ fn a_caller_that_gives_up_stops_the_guest() {
 }
 
 #[test]
-fn past_the_queue_callers_are_told_to_try_again_and_nobody_is_lost() {
+fn full_queue_refuses_calls_and_loses_none() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
     let mut load = Load::default();

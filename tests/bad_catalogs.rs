@@ -35,7 +35,7 @@ fn ask(client: &mut Client, tool: &str, arguments: Value) -> String {
 }
 
 #[test]
-fn a_catalog_that_changes_under_every_request_is_answered_as_it_is() {
+fn answers_from_a_catalog_that_changes_constantly() {
     let program = Program::new();
     let write = |name: &str, description: &str| {
         program.write(&format!("skills/{name}/SKILL.md"), skill(name, description));
@@ -125,7 +125,7 @@ fn odd_host(folders: &Folders) -> Host {
 }
 
 #[test]
-fn descriptions_of_a_megabyte_and_of_control_characters_stay_inside_the_budgets() {
+fn huge_or_hidden_descriptions_stay_within_the_budgets() {
     let folders = odd();
     let host = odd_host(&folders);
     let names = [

@@ -201,7 +201,7 @@ fn an_index_is_updated_when_a_host_is_told_to() {
 }
 
 #[test]
-fn find_skills_gives_each_skill_that_fits_in_one_line_as_it_is_on_disk() {
+fn find_skills_lists_current_skills_one_per_line() {
     let folders = Folders::new();
     folders.write("b/SKILL.md", skill("b", "Bakes bread."));
     folders.write("a/SKILL.md", skill("a", &"Adds numbers. ".repeat(40)));
@@ -246,7 +246,7 @@ fn find_skills_gives_each_skill_that_fits_in_one_line_as_it_is_on_disk() {
 }
 
 #[test]
-fn find_skills_says_what_was_searched_and_how_to_go_on() {
+fn find_skills_says_what_it_searched_and_what_to_do_next() {
     let folders = catalog(1, 6);
     let hits: &[(&str, &[&str])] = &[("skill-0000", &[])];
     for (coverage, hits, expected) in [
@@ -277,7 +277,7 @@ fn find_skills_says_what_was_searched_and_how_to_go_on() {
 }
 
 #[test]
-fn an_answer_of_find_skills_is_at_most_8_kib_and_a_skill_stays_in_its_line() {
+fn find_skills_answers_at_most_8_kib_one_line_per_skill() {
     let folders = Folders::new();
     let names: Vec<String> = (0..20)
         .map(|n| format!("{n:02}{}", "技".repeat(80)))
@@ -312,7 +312,7 @@ fn an_answer_of_find_skills_is_at_most_8_kib_and_a_skill_stays_in_its_line() {
 }
 
 #[test]
-fn list_skills_pages_through_a_large_catalog_and_shows_each_skill_once() {
+fn list_skills_pages_show_each_skill_once() {
     let folders = catalog(250, 6);
     let host = build(builder().skills(&folders.root));
     let first = call(&host, "list_skills", json!({})).unwrap().record();
@@ -364,7 +364,7 @@ fn an_answer_of_list_skills_has_at_most_32_kib() {
 }
 
 #[test]
-fn a_request_or_cursor_that_makes_no_sense_has_an_error_that_says_so() {
+fn an_invalid_request_or_cursor_gets_an_error() {
     let folders = catalog(3, 6);
     let index = ScriptedIndex::new(Coverage::All, &[]);
     let host = build(searching(&folders, &index).search_offer(SearchOffer::Always));
@@ -447,7 +447,7 @@ fn third_party_names_have_the_same_bound() {
 }
 
 #[test]
-fn a_prompt_names_no_tool_that_its_reader_may_not_use() {
+fn a_prompt_names_only_allowed_tools() {
     let folders = catalog(20, 60);
     let index = ScriptedIndex::new(Coverage::All, &[]);
     let host = build(searching(&folders, &index).prompt_budget(300));

@@ -281,10 +281,10 @@ fn removes_environment_of_deleted_project() {
 #[test]
 fn refuses_cache_that_others_can_write() {
     for (place, message) in [
-        ("cache", "nobody else may write in it"),
-        ("cache/environments", "nobody else may write in it"),
-        ("", "nobody else may write in it"),
-        ("own", "nobody else may write in it"),
+        ("cache", "no other user may write in it"),
+        ("cache/environments", "no other user may write in it"),
+        ("", "no other user may write in it"),
+        ("own", "no other user may write in it"),
         ("off", "`SKILLHOST_CACHE` is `off`"),
         ("project/cache", "is in the project"),
     ] {

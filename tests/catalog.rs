@@ -141,7 +141,7 @@ fn an_empty_root_lists_nothing() {
 }
 
 #[test]
-fn each_call_reads_the_present_state_of_a_skill() {
+fn each_call_reads_the_current_skill() {
     let folders = Folders::new();
     let (skill, aside) = (folders.root.join("skill"), folders.root.join("aside"));
     let write = |text: &str| folders.write("skill/file.txt", text);
@@ -197,7 +197,7 @@ fn each_call_reads_the_present_state_of_a_skill() {
 }
 
 #[test]
-fn no_listing_reads_a_skill_md_with_several_hard_links_unless_that_is_allowed() {
+fn listings_read_hard_linked_skill_md_only_if_allowed() {
     let folders = Folders::new();
     fs::create_dir(folders.root.join("a")).unwrap();
     let elsewhere = folders.outside.join("elsewhere.md");
@@ -223,7 +223,7 @@ fn no_listing_reads_a_skill_md_with_several_hard_links_unless_that_is_allowed() 
 }
 
 #[test]
-fn a_skill_that_cannot_be_opened_in_the_first_root_is_not_read_from_a_later_one() {
+fn an_unreadable_skill_is_not_read_from_a_later_root() {
     let (first, second) = (Folders::new(), Folders::new());
     first.write("both/SKILL.md", "Text of the first.\n");
     second.write("both/SKILL.md", "Text of the second.\n");

@@ -195,7 +195,7 @@ fn cache_is_private_and_can_be_off() {
     fs::set_permissions(&cache, fs::Permissions::from_mode(0o777)).unwrap();
     let open = run(&cache);
     assert!(open.status.success());
-    assert!(String::from_utf8_lossy(&open.stderr).contains("nobody else may write in it"));
+    assert!(String::from_utf8_lossy(&open.stderr).contains("no other user may write in it"));
     assert!(run("off".as_ref()).status.success());
     assert!(!program.folder.path().join("off").exists());
 }

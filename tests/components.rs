@@ -40,7 +40,7 @@ fn unchecked() -> Vec<u8> {
 }
 
 #[test]
-fn refuses_a_file_that_is_not_a_tool_component_and_serves_the_rest() {
+fn skips_a_file_that_is_not_a_tool_component() {
     let wat = |text: &str| wat::parse_str(text).unwrap();
     let http = r#"(component (import "wasi:http/types@0.2.0" (instance (export "f" (func)))))"#;
     let get_skill = fs::read(repository().join("guest-tools/dist/get_skill.wasm")).unwrap();
@@ -80,7 +80,7 @@ fn refuses_a_file_that_is_not_a_tool_component_and_serves_the_rest() {
 }
 
 #[test]
-fn refuses_a_component_that_is_not_a_regular_file_without_waiting() {
+fn refuses_a_component_that_is_not_a_regular_file_at_once() {
     let folders = Folders::new();
     let fifo = folders.outside.join("fifo.wasm");
     rustix::fs::mknodat(
@@ -97,7 +97,7 @@ fn refuses_a_component_that_is_not_a_regular_file_without_waiting() {
 }
 
 #[test]
-fn stops_a_loop_and_a_sleep_at_the_deadline_and_the_next_call_works() {
+fn stops_a_loop_and_a_sleep_at_the_deadline() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
     let mut limits = Limits::default();
@@ -174,7 +174,7 @@ fn stops_a_call_that_panics_and_the_next_call_works() {
     let text = skillhost::message::model_text(stopped);
     assert_eq!(
         text,
-        "ERROR: the tool 'raw_panic' was stopped: it broke off before it answered"
+        "ERROR: the tool 'raw_panic' was stopped: it failed before it answered"
     );
     let arguments = json!({"skill_name": "a", "path": "SKILL.md"});
     assert_eq!(model_text(&host, "raw_read", arguments), "# A\n");
@@ -225,7 +225,7 @@ fn neither_offers_nor_calls_a_disabled_tool() {
 }
 
 #[test]
-fn refuses_a_component_with_another_digest_than_its_pin_or_without_a_required_pin() {
+fn refuses_a_component_whose_pin_is_wrong_or_missing() {
     let digest = "0000000000000000000000000000000000000000000000000000000000000000";
     let right = block_on(skillhost::inspect(&guests().join("unchecked.wasm"), None))
         .unwrap()
@@ -304,7 +304,7 @@ fn compile_bomb() -> Vec<u8> {
 }
 
 #[test]
-fn refuses_a_component_that_takes_the_compiler_too_long_and_loads_the_rest() {
+fn refuses_a_component_that_compiles_too_long() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
     fs::write(folders.outside.join("bomb.wasm"), compile_bomb()).unwrap();
@@ -352,7 +352,7 @@ fn reports_the_error_of_the_compiling_process() {
 }
 
 #[test]
-fn reports_a_disabled_tool_whose_component_does_not_load_and_serves_the_rest() {
+fn reports_a_disabled_tool_whose_component_does_not_load() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
     fs::write(folders.outside.join("bad.wasm"), "text").unwrap();
@@ -402,7 +402,7 @@ impl WaitingCompiler {
 }
 
 #[test]
-fn the_compiling_process_has_8_gib_of_addresses_and_writes_no_file() {
+fn compiling_process_is_limited_to_8_gib_and_writes_no_file() {
     let compiler = WaitingCompiler::start();
     let limits = fs::read_to_string(format!("/proc/{}/limits", compiler.pid)).unwrap();
     for (name, most) in [
@@ -421,7 +421,7 @@ fn the_compiling_process_has_8_gib_of_addresses_and_writes_no_file() {
 }
 
 #[test]
-fn the_compiling_process_ends_with_the_process_that_started_it() {
+fn compiling_process_ends_with_its_parent() {
     let compiler = WaitingCompiler::start();
     compiler.parent.signal(Signal::KILL);
     compiler.parent.wait();
@@ -434,7 +434,7 @@ fn the_compiling_process_ends_with_the_process_that_started_it() {
 }
 
 #[test]
-fn the_compiling_process_has_no_variable_of_the_hosts_environment() {
+fn compiling_process_gets_no_environment() {
     let folders = Folders::new();
     fs::write(folders.outside.join("bad.wasm"), &unchecked()[..5000]).unwrap();
     // In the place of the compiler: says the names of its variables, and fails.

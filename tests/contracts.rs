@@ -297,7 +297,7 @@ fn definitions_are_those_of_the_vectors() {
 }
 
 #[test]
-fn in_the_contracts_wording_definitions_are_the_contracts_word_for_word() {
+fn definitions_in_contract_wording_are_word_for_word() {
     let in_words = builder().wording(Wording::Contract);
     let host = searching(&repository().join("skills"), in_words);
     let folders = [
@@ -308,7 +308,7 @@ fn in_the_contracts_wording_definitions_are_the_contracts_word_for_word() {
 }
 
 #[test]
-fn read_skill_lists_the_skills_of_this_moment_and_is_gone_without_any() {
+fn read_skill_lists_current_skills_and_needs_one() {
     let folders = Folders::new();
     let host = build(builder().skills(&folders.root));
     let offered = || -> Vec<Value> {

@@ -30,7 +30,7 @@ fn read(host: &Host, skill: &str) -> String {
 }
 
 #[test]
-fn a_root_has_skills_down_to_its_depth_and_none_in_a_skill() {
+fn finds_skills_down_to_the_depth_but_not_inside_skills() {
     let folders = Folders::new();
     for path in [
         "top",
@@ -70,7 +70,7 @@ fn a_root_has_skills_down_to_its_depth_and_none_in_a_skill() {
 }
 
 #[test]
-fn skills_of_one_name_are_told_apart_and_no_grant_of_one_covers_another() {
+fn skills_of_one_name_get_distinct_names_and_grants() {
     let folders = Folders::new();
     for path in ["b/x", "a/x", "c/d/x", "a/y", "e/b.x", "f/c/d.x", "c.d/x"] {
         write(&folders, path);
@@ -258,7 +258,7 @@ fn a_call_follows_skills_that_come_move_and_go() {
 }
 
 #[test]
-fn links_in_a_deep_root_are_skills_at_most_and_no_folders_to_search() {
+fn searches_no_links_in_a_root_with_depth() {
     let folders = Folders::new();
     write(&folders, "a/one");
     fs::create_dir_all(folders.outside.join("linked/inner")).unwrap();
@@ -351,7 +351,7 @@ fn documentation_is_found_under_every_spelling() {
 }
 
 #[test]
-fn a_skill_without_a_description_is_described_by_its_first_paragraph() {
+fn first_paragraph_describes_a_skill_without_description() {
     let folders = Folders::new();
     folders.write("bare/SKILL.md", "# Title\n\nReads PDF\nfiles.\n\nMore.\n");
     folders.write(
@@ -376,7 +376,7 @@ fn a_skill_without_a_description_is_described_by_its_first_paragraph() {
 }
 
 #[test]
-fn a_folder_above_a_skill_that_becomes_a_link_leads_nowhere_though_a_link_may_be_a_skill() {
+fn follows_no_link_in_place_of_a_folder_above_a_skill() {
     let folders = Folders::new();
     write(&folders, "author/a");
     fs::create_dir_all(folders.outside.join("author/a")).unwrap();

@@ -51,7 +51,7 @@ limits.memory = \"32MiB\"
 }
 
 #[test]
-fn a_host_from_a_configuration_is_set_up_as_the_program_sets_it_up() {
+fn configured_host_equals_that_of_the_program() {
     let (program, text) = configured();
     let folder = program.folder.path();
     let config = Config::parse(&text, "skillhost.toml", folder).unwrap();
@@ -123,7 +123,7 @@ fn more_calls_than_the_host_can_run_count_as_all_of_them() {
 }
 
 #[test]
-fn a_configured_folder_that_does_not_exist_is_an_error_with_its_line() {
+fn reports_the_line_of_a_missing_folder() {
     for (text, place) in [
         ("skills = [\"none\"]", "`skillhost.toml`, line 1: "),
         ("\ntools = [\"none\"]", "`skillhost.toml`, line 2: "),

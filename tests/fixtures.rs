@@ -145,7 +145,7 @@ fn outcome(answer: Result<skillhost::Output, CallError>) -> Value {
 }
 
 #[test]
-fn components_of_every_published_version_answer_under_this_host() {
+fn runs_components_of_every_published_version() {
     for version in versions() {
         let skills = fixtures().join("skills");
         let host = version.host(builder(), &skills, "harbours");
@@ -188,7 +188,7 @@ fn components_of_every_published_version_answer_under_this_host() {
 }
 
 #[test]
-fn the_command_line_calls_and_inspects_components_of_every_published_version() {
+fn command_line_runs_components_of_every_published_version() {
     for version in versions() {
         let program = Program::new();
         let skills = fixtures().join("skills");
@@ -231,7 +231,7 @@ fn the_command_line_calls_and_inspects_components_of_every_published_version() {
 
 /// The example in C has its own SHA-256, which is compared with a library's.
 #[test]
-fn checksum_computes_the_digests_of_another_library_at_every_length_around_a_block() {
+fn checksum_agrees_with_another_library_near_block_sizes() {
     let folders = Folders::new();
     folders.write("sums/SKILL.md", "# Sums\n");
     let mut contents = vec![vec![b'a'; 1_000_000]];

@@ -320,7 +320,7 @@ fn a_caller_forges_nothing_in_messages_about_its_call() {
 }
 
 #[test]
-fn an_author_forges_nothing_with_names_and_expectations_of_cases() {
+fn an_author_forges_nothing_in_names_of_cases() {
     let program = Program::new();
     program.write("skills/a/SKILL.md", "# A\n");
     let forged = forged();

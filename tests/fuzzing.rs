@@ -100,7 +100,7 @@ fn no_schema_and_no_arguments_break_the_check() {
 }
 
 #[test]
-fn no_configuration_is_taken_for_what_it_does_not_say() {
+fn no_configuration_is_misread() {
     run("config", bodies::config::run, 2_000);
 }
 
@@ -120,6 +120,6 @@ fn no_request_and_no_skill_break_a_search() {
 }
 
 #[test]
-fn no_script_tells_a_view_from_a_folder_of_the_disk() {
+fn a_view_behaves_as_a_folder_on_disk() {
     run("view", bodies::view::run, 30);
 }

@@ -46,7 +46,7 @@ fn readable(host: &Host, tool: &str) -> Vec<&'static str> {
 }
 
 #[test]
-fn a_component_reads_the_granted_skills_and_none_without_a_grant() {
+fn a_component_reads_only_granted_skills() {
     let folders = folders();
     let host = |grant: Option<Grant>| {
         let builder = builder().skills(&folders.root).tools(guests());
@@ -69,7 +69,7 @@ fn a_component_reads_the_granted_skills_and_none_without_a_grant() {
 }
 
 #[test]
-fn a_built_in_tool_reads_every_skill_unless_its_grant_says_otherwise() {
+fn built_in_tools_read_every_skill_without_a_grant() {
     let folders = folders();
     let host = build(builder().skills(&folders.root));
     assert_eq!(readable(&host, "read_file_in_skill").len(), 4);
@@ -93,7 +93,7 @@ fn a_built_in_tool_reads_every_skill_unless_its_grant_says_otherwise() {
 }
 
 #[test]
-fn a_refused_skill_tells_the_model_why_and_the_operator_which_setting_allows_it() {
+fn refusal_tells_the_model_why_and_the_operator_the_setting() {
     let program = Program::new();
     program.write("skills/calculator/SKILL.md", "# C\n");
     let guests = guests();
@@ -393,7 +393,7 @@ fn third_party_tools_read_home_only_by_grant() {
 }
 
 #[test]
-fn a_skill_that_neither_scope_nor_grant_has_answers_as_one_that_does_not_exist() {
+fn a_skill_out_of_scope_looks_missing() {
     let folders = folders();
     // A flat root, and one with depth.
     for depth in [1, 2] {

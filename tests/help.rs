@@ -129,7 +129,7 @@ fn a_wrong_call_has_the_help_of_the_vectors() {
 }
 
 #[test]
-fn over_mcp_help_is_a_second_block_beside_the_words_of_the_contract() {
+fn mcp_help_is_a_second_block() {
     let mut session = Session::open(builder().skills(&setup().folders.root).limits(limits()));
     let mut with_help = 0;
     for case in setup().cases.iter().filter(|case| !case.granted) {
@@ -181,7 +181,7 @@ fn an_operator_can_switch_help_off() {
 }
 
 #[test]
-fn a_loop_has_help_beside_each_answer_and_every_format_keeps_its_words() {
+fn every_format_has_help_beside_each_answer() {
     let host = host(|host| host);
     let (arguments, help) = wrong_path();
     let text = "ERROR: File 'setup.md' not found in skill 'weather'";

@@ -24,7 +24,7 @@ fn read(host: &Host, path: &str) -> String {
 }
 
 #[test]
-fn relative_tilde_and_absolute_paths_lead_to_the_home_folder_or_a_skill() {
+fn every_form_of_path_leads_to_home_or_a_skill() {
     let (folders, host) = setup();
     let absolute = |path: &str| folders.outside.join(path).display().to_string();
     let in_skill = folders
@@ -53,7 +53,7 @@ fn relative_tilde_and_absolute_paths_lead_to_the_home_folder_or_a_skill() {
 }
 
 #[test]
-fn meta_names_the_place_and_never_the_host_path() {
+fn meta_shows_the_path_in_its_root_and_no_host_path() {
     let (folders, host) = setup();
     let meta = |path: &str| -> Value {
         let outcome = call(&host, "read_skill_file", json!({"path": path, "limit": 1}));
@@ -74,7 +74,7 @@ fn meta_names_the_place_and_never_the_host_path() {
 }
 
 #[test]
-fn what_lies_in_no_folder_of_ours_is_path_traversal() {
+fn paths_outside_home_and_roots_are_path_traversal() {
     let (folders, host) = setup();
     let canary = folders.outside.join("canary.txt").display().to_string();
     let beside = format!("{}-x/file", folders.outside.join("home").display());
@@ -102,7 +102,7 @@ fn what_lies_in_no_folder_of_ours_is_path_traversal() {
 }
 
 #[test]
-fn without_a_home_folder_a_skill_must_be_named_and_the_message_says_so() {
+fn requires_a_skill_without_a_home_folder() {
     let folders = Folders::new();
     let host = build(builder().skills(&folders.root));
     assert_eq!(
@@ -112,7 +112,7 @@ fn without_a_home_folder_a_skill_must_be_named_and_the_message_says_so() {
 }
 
 #[test]
-fn an_absolute_path_is_read_in_the_root_that_it_names_or_not_at_all() {
+fn an_absolute_path_is_read_only_in_the_root_it_names() {
     let (first, second) = (Folders::new(), Folders::new());
     first.write("both/f", "first");
     second.write("both/f", "second");

@@ -154,7 +154,7 @@ fn harmless(besides: &str) -> String {
 }
 
 #[test]
-fn refuses_components_that_attack_while_they_are_loaded_and_serves_the_rest() {
+fn refuses_components_that_attack_while_loading() {
     let one =
         |name: &str, schema: &str| component(&listing(1, 1, &definition(16, name, schema, 0)));
     let twice = definition(16, "twice", "{}", 0) + &definition(16 + 92, "twice", "{}", 0);

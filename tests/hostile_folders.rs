@@ -106,7 +106,7 @@ fn answers_soon_in_a_folder_with_more_entries_than_the_limit() {
 }
 
 #[test]
-fn a_root_with_more_skills_than_the_limit_stops_only_the_listing() {
+fn too_many_skills_stop_only_the_listing() {
     let folders = Folders::new();
     for number in 0..500 {
         fs::create_dir(folders.root.join(number.to_string())).unwrap();
@@ -133,7 +133,7 @@ fn dig(top: &Path, depth: usize) {
 }
 
 #[test]
-fn descends_ten_thousand_folders_by_handles_and_refuses_them_by_path() {
+fn descends_10000_folders_by_handles_but_not_by_path() {
     const DEPTH: usize = 10_000;
     let folders = Folders::new();
     folders.write("deep/SKILL.md", "# Deep\n\n[link](d/d/d)\n");
@@ -170,10 +170,10 @@ fn descends_ten_thousand_folders_by_handles_and_refuses_them_by_path() {
 }
 
 #[test]
-fn answers_for_a_sparse_file_of_a_terabyte_in_bounded_memory() {
+fn reads_a_sparse_terabyte_in_bounded_memory() {
     if !is_again() {
         return again(
-            "hostile_folders::answers_for_a_sparse_file_of_a_terabyte_in_bounded_memory",
+            "hostile_folders::reads_a_sparse_terabyte_in_bounded_memory",
             "in a process whose memory is its own",
         );
     }
@@ -256,7 +256,7 @@ fn meanwhile(change: impl Fn() + Sync, mut calls: impl FnMut()) {
 }
 
 #[test]
-fn reads_a_file_that_grows_and_shrinks_meanwhile_as_it_was_at_some_point() {
+fn bounds_reads_of_a_file_that_grows_and_shrinks() {
     const MOST: u64 = 300_000;
     let folders = Folders::new();
     let text = vec![b'x'; MOST as usize];
@@ -354,7 +354,7 @@ fn a_root_that_is_removed_has_no_skills() {
 }
 
 #[test]
-fn reports_names_that_are_not_utf_8_and_hides_no_others() {
+fn reports_non_utf8_names_and_lists_the_rest() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
     let odd = OsStr::from_bytes(b"odd-\xff\xfe");

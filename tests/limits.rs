@@ -173,7 +173,7 @@ fn each_limit_of_the_table_that_stops_calls_has_a_case() {
 }
 
 #[test]
-fn each_limit_stops_a_call_and_is_named_to_the_model_and_the_operator() {
+fn each_limit_stops_a_call_and_is_named() {
     for case in cases() {
         let Case {
             key, tool, reason, ..
@@ -214,7 +214,7 @@ fn parsed(text: &str) -> anyhow::Result<Config> {
 }
 
 #[test]
-fn refuses_a_limit_past_its_bounds_with_the_line_and_the_bound() {
+fn refuses_a_limit_out_of_bounds_with_its_line() {
     for table in ["limits", "grants.get_skill.limits"] {
         for row in Limits::TABLE {
             let Limit { key, unit, .. } = *row;
@@ -270,7 +270,7 @@ fn refuses_a_limit_past_its_bounds_with_the_line_and_the_bound() {
 }
 
 #[test]
-fn built_in_tools_answer_with_the_lowest_value_of_each_limit_and_of_all() {
+fn built_in_tools_answer_under_the_lowest_limits() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "---\nname: a\ndescription: A.\n---\n# A\n");
     // No tool answers in the least time.
@@ -343,7 +343,7 @@ fn runs_tools_with_little_address_space() {
 }
 
 #[test]
-fn keeps_descriptors_from_a_guest_that_takes_all_of_few() {
+fn a_greedy_guest_leaves_descriptors_to_others() {
     let program = with_guests("[grants.\"hostile.wasm\"]\nskills = [\"a\"]\n");
     let few = "ulimit -n 48";
     let run = program.run_after(
@@ -371,7 +371,7 @@ fn keeps_descriptors_from_a_guest_that_takes_all_of_few() {
 }
 
 #[test]
-fn does_not_spend_few_descriptors_on_folders_that_stay_open() {
+fn few_descriptors_suffice_for_many_skills_and_roots() {
     let program = Program::new();
     let mut messages = concat!(
         r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"#,
@@ -404,7 +404,7 @@ fn does_not_spend_few_descriptors_on_folders_that_stay_open() {
 
 /// Such as by an exception of Python: the guest is told that there is no more memory.
 #[test]
-fn names_to_the_operator_the_limit_that_a_tool_met_before_it_failed_by_itself() {
+fn names_the_limit_that_a_failed_tool_met() {
     let key = "it needed more than 67108864 bytes of memory; `limits.memory` in skillhost.toml \
                would change it";
     for (code, met) in [

@@ -32,7 +32,7 @@ fn host(folders: &Folders) -> (Host, Arc<Notes>) {
 }
 
 #[test]
-fn an_observer_learns_how_every_call_ends() {
+fn observer_learns_the_outcome_of_every_call() {
     let folders = Folders::new();
     let (host, notes) = host(&folders);
     let read = "read_file_in_skill";
@@ -79,7 +79,7 @@ impl Observer for Traces {
 }
 
 #[test]
-fn a_trace_of_a_failed_call_has_what_the_guest_printed_and_where_it_was() {
+fn trace_of_a_failed_call_has_output_and_stack() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
     let traces = Arc::<Traces>::default();

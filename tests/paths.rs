@@ -423,7 +423,7 @@ fn lines(table: &Value) -> String {
 }
 
 #[test]
-fn no_path_and_no_name_leads_out_of_a_skill() {
+fn no_path_leads_out_of_a_skill() {
     Suite::new().run();
 }
 
@@ -463,18 +463,18 @@ fn without_openat2(test: &str, answer: Answer, errno: Errno) {
 }
 
 #[test]
-fn no_path_and_no_name_leads_out_of_a_skill_if_openat2_is_unknown() {
+fn no_path_leads_out_of_a_skill_if_openat2_is_unknown() {
     without_openat2(
-        "paths::no_path_and_no_name_leads_out_of_a_skill_if_openat2_is_unknown",
+        "paths::no_path_leads_out_of_a_skill_if_openat2_is_unknown",
         Answer::Unknown,
         Errno::NOSYS,
     );
 }
 
 #[test]
-fn no_path_and_no_name_leads_out_of_a_skill_if_openat2_is_forbidden() {
+fn no_path_leads_out_of_a_skill_if_openat2_is_forbidden() {
     without_openat2(
-        "paths::no_path_and_no_name_leads_out_of_a_skill_if_openat2_is_forbidden",
+        "paths::no_path_leads_out_of_a_skill_if_openat2_is_forbidden",
         Answer::Forbidden,
         Errno::PERM,
     );

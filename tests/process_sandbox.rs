@@ -117,7 +117,7 @@ fn required_sandbox_is_complete_or_start_fails() {
     assert_eq!((run.code, &*run.stderr), (0, ""), "{run:?}");
     // A configuration that was not given on the command line cannot set it.
     let run = program.run(&["call", "read_skill", "skill_name=a"]);
-    assert!(run.stderr.contains("`process` reaches beyond"), "{run:?}");
+    assert!(run.stderr.contains("`process` leads out of"), "{run:?}");
 }
 
 #[test]

@@ -147,7 +147,7 @@ fn assert_small(what: &str, mut times: Vec<Duration>) {
 }
 
 #[test]
-fn a_built_in_call_is_answered_beside_any_number_of_looping_guests() {
+fn built_in_calls_are_answered_beside_looping_guests() {
     let (folders, tools) = folders();
     for (what, flooding, times) in [
         ("64 calls of one tool", &TOOLS[..1], 64),
@@ -187,7 +187,7 @@ fn a_built_in_call_is_answered_beside_any_number_of_looping_guests() {
 }
 
 #[test]
-fn over_stdio_a_built_in_call_is_answered_beside_64_looping_guests() {
+fn stdio_answers_built_in_calls_beside_64_looping_guests() {
     let (folders, tools) = folders();
     let program = Program::new();
     let (root, time) = (&folders.root, "limits.time = \"30s\"");
@@ -218,7 +218,7 @@ fn over_stdio_a_built_in_call_is_answered_beside_64_looping_guests() {
 }
 
 #[test]
-fn over_http_a_built_in_call_is_answered_beside_64_looping_guests() {
+fn http_answers_built_in_calls_beside_64_looping_guests() {
     let (folders, tools) = folders();
     let time = Duration::from_secs(30);
     let builder = builder()
@@ -257,7 +257,7 @@ fn over_http_a_built_in_call_is_answered_beside_64_looping_guests() {
 }
 
 #[test]
-fn a_flood_of_one_tool_leaves_slots_and_places_to_others() {
+fn a_flood_of_one_tool_leaves_slots_and_queue_to_others() {
     let (folders, tools) = folders();
     let load = load(|load| (load.calls, load.queue) = (8, 16));
     let time = Duration::from_millis(500);
@@ -291,7 +291,7 @@ fn a_flood_of_one_tool_leaves_slots_and_places_to_others() {
 }
 
 #[test]
-fn calls_per_tool_sets_the_share_of_a_tool() {
+fn calls_per_tool_limits_one_tool() {
     let text = "calls = 8\ncalls_per_tool = 5\n";
     let config = skillhost::Config::parse(text, "skillhost.toml", Path::new("/")).unwrap();
     let (folders, tools) = folders();
@@ -313,7 +313,7 @@ fn calls_per_tool_sets_the_share_of_a_tool() {
 }
 
 #[test]
-fn a_component_with_the_most_memories_runs_with_the_smallest_share() {
+fn components_with_many_memories_run_under_the_lowest_limits() {
     let (folders, tools) = folders();
     for (calls, per_tool) in [
         (0, None),
@@ -348,7 +348,7 @@ fn of_mib(folders: &Folders, tools: &PathBuf, mib: usize, time: Duration) -> Hos
 }
 
 #[test]
-fn a_call_that_exceeds_the_memory_of_all_calls_is_stopped_with_the_key() {
+fn a_call_that_exceeds_calls_memory_names_the_key() {
     let (folders, tools) = folders();
     let host = build(of_mib(&folders, &tools, 64, Duration::from_secs(10)));
     let outcome = call(&host, "give_up", json!({}));
@@ -378,10 +378,10 @@ fn a_call_that_exceeds_the_memory_of_all_calls_is_stopped_with_the_key() {
 }
 
 #[test]
-fn calls_that_take_all_memory_are_bounded_and_built_in_calls_are_answered() {
+fn third_party_memory_is_bounded_and_built_in_calls_run() {
     if !is_again() {
         again(
-            "quotas::calls_that_take_all_memory_are_bounded_and_built_in_calls_are_answered",
+            "quotas::third_party_memory_is_bounded_and_built_in_calls_run",
             "alone",
         );
         return;
@@ -427,7 +427,7 @@ fn calls_that_take_all_memory_are_bounded_and_built_in_calls_are_answered() {
 }
 
 #[test]
-fn one_tool_takes_no_more_than_its_share_of_the_memory() {
+fn limits_memory_of_one_tool() {
     let (folders, tools) = folders();
     const MIB: usize = 256;
     let mut small = limits(Duration::from_secs(5));
@@ -449,7 +449,7 @@ fn one_tool_takes_no_more_than_its_share_of_the_memory() {
 }
 
 #[test]
-fn a_memory_limit_above_calls_memory_is_refused_with_both_keys() {
+fn refuses_memory_limit_above_calls_memory() {
     for (key, value, refused) in [
         ("limits.memory", "65MiB", true),
         ("limits.memory", "64MiB", false),

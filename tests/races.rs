@@ -199,7 +199,7 @@ fn swap_a_skill_with_a_link() {
 }
 
 #[test]
-fn a_folder_above_a_skill_swapped_with_a_symlink_reveals_nothing() {
+fn a_parent_folder_swapped_with_a_symlink_reveals_nothing() {
     let folders = Folders::new();
     folders.write("author/a/SKILL.md", INSIDE);
     fs::create_dir(folders.outside.join("a")).unwrap();

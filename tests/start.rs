@@ -157,7 +157,7 @@ fn leaves_out_uncompiled_components_until_completed() {
 fn lists_declared_tools_until_component_is_loaded() {
     for (change, is_listed, problem) in [
         ("", true, ""),
-        ("description", true, "has other tools than"),
+        ("description", true, "whose own tools are served"),
         ("component", false, ""),
         ("tools", false, ""),
         ("built-in", false, ""),
@@ -199,7 +199,7 @@ fn lists_declared_tools_until_component_is_loaded() {
         );
         let problems = host.problems().join("; ");
         assert_eq!(
-            problems.contains("has other tools than"),
+            problems.contains("whose own tools are served"),
             !problem.is_empty()
         );
     }
@@ -376,7 +376,7 @@ fn recompiles_lost_code_only_from_same_bytes() {
         };
         assert_eq!(
             error.model_text(),
-            "ERROR: the tool 'count_lines' was stopped: it broke off before it answered"
+            "ERROR: the tool 'count_lines' was stopped: it failed before it answered"
         );
         let operator = error.operator_text();
         assert!(

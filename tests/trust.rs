@@ -104,7 +104,7 @@ fn a_server_reports_the_skills_folder_that_it_found() {
 }
 
 #[test]
-fn a_configuration_found_in_the_current_folder_cannot_reach_outside_it() {
+fn found_configuration_cannot_reach_outside_its_folder() {
     let outside = Program::new();
     let absolute = format!("skills = [{:?}]", outside.folder.path());
     for (configuration, key) in [
@@ -152,7 +152,7 @@ fn a_configuration_found_in_the_current_folder_cannot_reach_outside_it() {
 }
 
 #[test]
-fn a_configuration_found_in_the_current_folder_applies_to_files_beside_it() {
+fn found_configuration_applies_to_files_beside_it() {
     let program = repository(
         "skills = [\"skills\"]\ntools = [\"tools\"]\n[grants.\"unchecked.wasm\"]\n\
          skills = [\"theirs\"]\n",
@@ -180,7 +180,7 @@ fn mode(path: &Path, mode: u32) {
 }
 
 #[test]
-fn refuses_files_that_others_can_change_with_path_owner_and_mode() {
+fn names_path_owner_and_mode_of_files_others_can_write() {
     let program = repository("skills = [\"skills\"]\ntools = [\"tools\"]\n");
     let base = program.folder.path().join("repository");
     let run = |arguments: &[&str]| run_in(&program, arguments, "");
@@ -271,7 +271,7 @@ fn a_reload_refuses_a_component_that_everybody_can_change() {
         panic!("{:?}", second.problems());
     };
     assert!(problem.contains("mode 0666"), "{problem}");
-    assert!(problem.ends_with("its earlier tools stay"), "{problem}");
+    assert!(problem.ends_with("its earlier tools remain"), "{problem}");
     // A folder that everybody can change fails only the reload.
     mode(&folders.outside, 0o777);
     let error = block_on(builder.rebuild(&first)).err().unwrap();
@@ -300,7 +300,7 @@ fn an_embedder_can_trust_a_user() {
 }
 
 #[test]
-fn uses_a_skills_symlink_out_of_the_current_folder_only_if_an_option_names_it() {
+fn a_skills_symlink_out_of_current_folder_needs_an_option() {
     let program = repository("");
     let base = program.folder.path().join("repository");
     fs::rename(base.join("skills"), base.join("own")).unwrap();
@@ -370,7 +370,7 @@ fn takes_no_cache_from_the_current_folder() {
 }
 
 #[test]
-fn serves_no_found_folder_that_begins_to_lead_out() {
+fn stops_serving_a_found_folder_that_becomes_a_link_out() {
     for confine in ["auto", "off"] {
         let program = repository("");
         let base = program.folder.path().join("repository");

@@ -52,7 +52,7 @@ fn record(tool: &str, arguments: Value) -> Value {
 }
 
 #[test]
-fn a_value_of_every_wit_type_comes_back_from_a_component_unchanged() {
+fn values_of_every_wit_type_come_back_unchanged() {
     let point = json!({"x": -1, "y": 2, "text_beside": "é"});
     let cases: [(&str, Vec<Value>); 24] = [
         ("bool", vec![json!(true), json!(false)]),
@@ -197,8 +197,8 @@ fn an_err_is_a_failure_of_the_tool() {
         (
             "fail_silently",
             json!({}),
-            "the tool failed, and does not say why",
-            json!({"error": "the tool failed, and does not say why"}),
+            "the tool failed without saying why",
+            json!({"error": "the tool failed without saying why"}),
         ),
     ] {
         let error = call(host(), tool, arguments).unwrap_err();
@@ -227,7 +227,7 @@ fn preopens_only_the_skill_that_skill_name_names() {
 }
 
 #[test]
-fn refuses_a_missing_or_ungranted_skill_before_the_component_runs() {
+fn refuses_missing_or_ungranted_skill_before_running() {
     let error = call(host(), "folder", json!({"skill_name": "none"})).unwrap_err();
     let CallError::Failed(failure) = &error else {
         panic!("{error:?}");

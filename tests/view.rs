@@ -66,7 +66,7 @@ fn check(host: &Host, cases: &[(&str, &str)]) {
 }
 
 #[test]
-fn a_guest_writes_and_reads_its_folder_and_the_next_call_sees_nothing_of_it() {
+fn the_next_call_sees_nothing_that_a_guest_wrote() {
     let folders = folders();
     let host = copy_on_write(&folders);
     for _ in 0..2 {
@@ -101,7 +101,7 @@ fn a_guest_writes_and_reads_its_folder_and_the_next_call_sees_nothing_of_it() {
 }
 
 #[test]
-fn a_guest_starts_in_its_skill_and_has_an_empty_folder_for_temporary_files() {
+fn a_guest_starts_in_its_skill_with_an_empty_tmp() {
     let folders = folders();
     let arguments = json!({"skill_name": "a", "script": ""});
     for (access, mounts) in [
@@ -206,7 +206,7 @@ fn no_path_and_no_link_leads_out_of_a_view() {
 }
 
 #[test]
-fn a_view_has_limits_that_a_guest_is_told_of() {
+fn a_guest_gets_an_error_at_each_limit_of_a_view() {
     let folders = folders();
     let limits = |set: fn(&mut Limits)| {
         let mut limits = Limits::default();
@@ -446,7 +446,7 @@ fn a_hostile_series_leaves_the_disk_as_it_is() {
 }
 
 #[test]
-fn a_hundred_thousand_random_operations_do_what_a_folder_of_the_disk_does() {
+fn random_operations_do_what_a_folder_on_disk_does() {
     // Xorshift, so that each run is the same.
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     let mut operations = 0;
@@ -464,7 +464,7 @@ fn a_hundred_thousand_random_operations_do_what_a_folder_of_the_disk_does() {
 }
 
 #[test]
-fn the_grant_is_read_from_a_configuration_and_shown() {
+fn reads_and_shows_the_grant_of_a_view() {
     let config = |view: &str| {
         let text = format!("[grants.\"x.wasm\"]\n{view}");
         skillhost::Config::parse(&text, "skillhost.toml", std::path::Path::new("/etc"))

@@ -68,7 +68,7 @@ fn says_which_folder_was_meant() {
         (
             "repo/skills/a",
             1,
-            "`ROOT/repo/skills/a` has no skills in it: it is a skill itself; did you mean \
+            "`ROOT/repo/skills/a` is a skill itself, not a folder of skills; did you mean \
              `ROOT/repo/skills`?",
         ),
         (
@@ -80,7 +80,7 @@ fn says_which_folder_was_meant() {
         (
             "odd/g",
             1,
-            "`ROOT/odd/g` has no skills in it: it is a skill itself; did you mean `ROOT/odd`?",
+            "`ROOT/odd/g` is a skill itself, not a folder of skills; did you mean `ROOT/odd`?",
         ),
         (
             "empty",
@@ -136,8 +136,8 @@ fn every_verb_says_that_there_are_no_skills() {
     assert_eq!(program.run(&["--depth", "9", "skills"]).code, 2);
     for (depth, code, message) in [
         ("2", 0, ""),
-        ("0", 4, "line 1: `depth` is 0: from 1 to 8 is allowed"),
-        ("9", 4, "line 1: `depth` is 9: from 1 to 8 is allowed"),
+        ("0", 4, "line 1: `depth` is 0, but must be from 1 to 8"),
+        ("9", 4, "line 1: `depth` is 9, but must be from 1 to 8"),
     ] {
         program.write(
             "skillhost.toml",

@@ -39,11 +39,11 @@ impl ProcessResources {
 }
 
 #[test]
-fn a_thousand_attacks_leave_no_threads_descriptors_or_memory_behind() {
+fn a_thousand_attacks_leave_nothing_behind() {
     if !is_again() {
         // It needs a process of its own, without other tests.
         again(
-            "hostile::release::a_thousand_attacks_leave_no_threads_descriptors_or_memory_behind",
+            "hostile::release::a_thousand_attacks_leave_nothing_behind",
             "alone",
         );
         return;
@@ -82,10 +82,10 @@ fn a_thousand_attacks_leave_no_threads_descriptors_or_memory_behind() {
 }
 
 #[test]
-fn stops_an_attack_that_would_never_end_at_its_deadline() {
+fn stops_endless_attacks_at_their_deadline() {
     if !is_again() {
         again(
-            "hostile::release::stops_an_attack_that_would_never_end_at_its_deadline",
+            "hostile::release::stops_endless_attacks_at_their_deadline",
             "alone",
         );
         return;
@@ -115,7 +115,7 @@ fn stops_an_attack_that_would_never_end_at_its_deadline() {
 }
 
 #[test]
-fn two_loops_on_two_threads_end_in_time_beside_eight_neighbours_that_get_answers() {
+fn two_loops_leave_time_for_eight_other_calls() {
     let folders = folders();
     const LONG: Duration = Duration::from_millis(400);
     let mut limits = Limits::default();

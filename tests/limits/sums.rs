@@ -85,7 +85,7 @@ impl Observer for Memories {
 }
 
 #[test]
-fn an_observer_learns_the_bytes_of_all_memories_of_a_call() {
+fn observer_gets_the_bytes_of_all_memories() {
     let folders = Folders::new();
     let component = wat::parse_str(parts(4, MEMORY)).unwrap();
     fs::write(folders.outside.join("sums.wasm"), component).unwrap();
@@ -114,7 +114,7 @@ fn counts_each_growth_of_one_memory() {
 }
 
 #[test]
-fn counts_the_elements_of_all_tables_of_a_call_together() {
+fn counts_elements_of_all_tables_together() {
     let module = r#"(table 10 funcref) (func (export "grow") (param i32)
         (if (i32.eq (table.grow (ref.null func) (local.get 0)) (i32.const -1))
           (then unreachable)))"#;
@@ -165,7 +165,7 @@ const TIMERS: &str = r#"(component
     (canon lift (core func $i "timers"))))"#;
 
 #[test]
-fn a_call_holds_as_many_handles_as_the_limit_says_and_no_more() {
+fn limits_handles_of_a_call() {
     // A timer is two: what waits, and what it waits for.
     for timers in [5, 50] {
         let limit = 2 * timers as usize;
@@ -193,7 +193,7 @@ const RESOURCES: &str = r#"(component
     (canon lift (core func $i "resources"))))"#;
 
 #[test]
-fn a_component_holds_twice_as_many_resources_of_its_own_as_the_limit_says_and_no_more() {
+fn component_may_create_twice_the_limit_of_own_resources() {
     for limit in [10, 100] {
         let (_folders, host) = host(RESOURCES, |limits| limits.handles = limit);
         let most = 2 * u32::try_from(limit).unwrap();

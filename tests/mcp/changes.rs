@@ -224,7 +224,7 @@ fn reloads_added_changed_and_removed_components() {
 
         // An invalid component changes nothing but the log.
         program.write("tools/one.wasm", &bytes[..bytes.len() / 2]);
-        client.logged("its earlier tools stay");
+        client.logged("its earlier tools remain");
         assert!(tools(&mut client).contains(&"lines_count".to_owned()));
 
         fs::remove_file(program.folder.path().join("tools/one.wasm")).unwrap();

@@ -8,7 +8,7 @@ use super::{SMALL, folders, is_stopped, limits, load, small_calls, start};
 use crate::support::{build, builder, on_two_threads};
 
 #[test]
-fn calls_of_components_with_many_memories_leave_memories_to_others() {
+fn components_with_many_memories_leave_memories_to_others() {
     let (folders, tools) = folders();
     // Sixteen calls have 32 memories together, and each of these takes eight.
     let load = load(|load| (load.calls, load.calls_per_tool) = (16, Some(12)));

@@ -65,7 +65,7 @@ pub(super) fn expected_record() -> Value {
 }
 
 #[test]
-fn an_answer_has_what_the_call_made_changed_and_removed() {
+fn an_answer_lists_created_changed_and_removed_files() {
     let folders = with_same();
     let host = host(&folders, writing());
     let output = take(&host, &STEPS);
@@ -102,7 +102,7 @@ fn an_answer_has_what_the_call_made_changed_and_removed() {
 }
 
 #[test]
-fn a_call_without_a_view_writes_nothing_and_its_answer_is_as_before() {
+fn a_call_without_a_view_writes_nothing() {
     let folders = with_same();
     let host = host(&folders, granted());
     let output = take(&host, &["write out.txt x", "remove top.py"]);
@@ -463,12 +463,12 @@ fn grants_show_scripts_and_a_bad_pattern_is_an_error() {
     for (pattern, reason) in [
         (
             "../x.py",
-            "`../x.py` is no pattern of scripts: it is a path inside the skill",
+            "`../x.py` is not a pattern of scripts: write a path inside the skill",
         ),
-        ("/x.py", "is no pattern of scripts"),
+        ("/x.py", "is not a pattern of scripts"),
         (
             "scripts/**.py",
-            "`**` stands for folders, and stands alone between two `/`",
+            "`**` stands for folders and must be alone between two `/`",
         ),
     ] {
         program.write(
@@ -489,7 +489,7 @@ fn grants_show_scripts_and_a_bad_pattern_is_an_error() {
 }
 
 #[test]
-fn the_digest_of_an_answer_covers_the_files_that_the_call_changed() {
+fn digest_of_an_answer_covers_changed_files() {
     let program = program();
     assert_eq!(program.run(&["audit", "new-key", "key"]).code, 0);
     let text = fs::read_to_string(program.folder.path().join("skillhost.toml")).unwrap();

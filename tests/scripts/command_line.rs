@@ -60,7 +60,7 @@ fn the_command_line_writes_changed_files_into_a_new_folder() {
 }
 
 #[test]
-fn the_command_line_writes_nothing_over_and_says_what_it_cannot_write() {
+fn command_line_overwrites_no_file_and_says_so() {
     let program = program();
     let at = |path: &str| program.folder.path().join(path);
     fs::create_dir(at("there")).unwrap();

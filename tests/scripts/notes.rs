@@ -62,7 +62,7 @@ fn a_model_that_looks_at_a_skill_is_told_which_scripts_can_run() {
 }
 
 #[test]
-fn there_is_no_note_without_a_grant_a_script_or_help() {
+fn no_note_without_grant_scripts_or_help() {
     let folders = noted(VERDICTS);
     folders.write("other/SKILL.md", "Other.\n");
     let all = || Grant::new().skills(["*"]).unwrap();
@@ -125,7 +125,7 @@ fn a_note_is_bounded() {
 }
 
 #[test]
-fn the_note_is_a_block_of_its_own_over_mcp_and_lines_of_help_on_the_command_line() {
+fn the_note_is_an_mcp_block_and_help_on_the_command_line() {
     let program = program();
     program.write("skills/tools/verdicts.txt", VERDICTS);
     let mut client = Client::start(program.folder.path(), &[], REVISIONS[0]);
@@ -140,7 +140,7 @@ fn the_note_is_a_block_of_its_own_over_mcp_and_lines_of_help_on_the_command_line
 }
 
 #[test]
-fn an_answer_waits_no_longer_than_a_moment_for_a_note_that_never_comes() {
+fn an_answer_waits_only_briefly_for_a_note() {
     let folders = skill();
     let endless = r#"(component
   (core module $m

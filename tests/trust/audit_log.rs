@@ -63,7 +63,7 @@ fn an_audit_log_must_be_new_or_empty_or_end_in_a_record() {
 }
 
 #[test]
-fn an_audit_log_is_no_symlink_whatever_it_leads_to() {
+fn refuses_an_audit_log_that_is_a_symlink() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
     let (log, file) = (folders.outside.join("log"), folders.outside.join("file"));
@@ -133,7 +133,7 @@ fn the_next_record_follows_a_torn_one_on_a_new_line() {
 }
 
 #[test]
-fn an_audit_log_of_another_user_is_used_only_if_that_user_is_trusted() {
+fn audit_log_of_another_user_needs_trust() {
     if !rustix::process::geteuid().is_root() {
         return; // Only root gives files away; CI is root.
     }

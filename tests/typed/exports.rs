@@ -19,7 +19,7 @@ fn tools(text: &str) -> Result<Vec<String>, String> {
 }
 
 #[test]
-fn the_export_that_componentize_py_adds_is_no_tool_and_a_similar_one_is() {
+fn ignores_only_the_export_of_componentize_py() {
     let count = function("count", "", "none") + r#"(export "count" (func $count))"#;
     // The function that prepares Python, in an interface of this name.
     let init = |interface: &str, parameters: &str, more: &str| {

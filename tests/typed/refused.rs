@@ -59,7 +59,7 @@ fn refused(name: &str, bytes: &[u8]) -> String {
 }
 
 #[test]
-fn tells_a_component_without_functions_both_ways_to_be_a_tool_component() {
+fn explains_both_kinds_of_tool_component() {
     let run = function("f", "", "none")
         + r#"(instance $run (export "run" (func $f)))
              (export "wasi:cli/run@0.2.0" (instance $run))"#;
@@ -77,7 +77,7 @@ fn tells_a_component_without_functions_both_ways_to_be_a_tool_component() {
 }
 
 #[test]
-fn refuses_a_function_whose_types_have_no_json_with_its_name_and_the_type() {
+fn names_the_function_and_type_that_have_no_json() {
     let counter = r#"(type $o (resource (rep i32))) (export "another" (type $o))
         (type $r (resource (rep i32))) (export $counter "counter" (type $r))"#;
     let streams = r#"(import "wasi:io/streams@0.2.0" (instance $s
@@ -151,7 +151,8 @@ fn refuses_a_function_whose_types_have_no_json_with_its_name_and_the_type() {
         ),
         (
             of(streams, r#"(param "from" (own $stream))"#, "one"),
-            "its function `count-it` cannot be a tool: its parameter `from` has `own<input-stream>`",
+            "its function `count-it` cannot be a tool: its parameter `from` has \
+             `own<input-stream>`",
         ),
         (
             in_interface,
@@ -208,7 +209,7 @@ fn refuses_a_function_whose_types_have_no_json_with_its_name_and_the_type() {
         ),
         (
             of(&nested, r#"(param "it" $t40)"#, "two"),
-            "its parameter `it` has more than 32 types within each other",
+            "its parameter `it` has types nested more than 32 deep",
         ),
         (
             of(&many, r#"(param "it" $t)"#, "one"),
@@ -236,7 +237,7 @@ fn refuses_a_function_whose_types_have_no_json_with_its_name_and_the_type() {
 }
 
 #[test]
-fn refuses_names_that_no_tool_can_have_with_their_functions() {
+fn names_the_function_whose_name_no_tool_can_have() {
     let f = function("f", "", "none");
     let exports = |names: &[&str]| {
         let exports = names
@@ -257,7 +258,7 @@ fn refuses_names_that_no_tool_can_have_with_their_functions() {
     for (text, why) in [
         (
             exports(&[&long]),
-            format!("would be the tool `{long}`, a name of 65 characters: the most is 64"),
+            format!("would be the tool `{long}`, a name of 65 characters: use at most 64"),
         ),
         (
             instance("acme:a/terms@1.0.0", &["look-up"])

@@ -53,7 +53,7 @@ fn inspect_shows_functions_as_tools() {
 }
 
 #[test]
-fn inspect_shows_what_a_component_says_of_itself_without_hidden_characters() {
+fn inspect_escapes_hidden_characters_in_metadata() {
     let program = program();
     let mut bytes = typed();
     for (name, text) in [
@@ -171,7 +171,7 @@ fn a_model_calls_functions_by_message() {
 }
 
 #[test]
-fn a_record_is_structured_content_over_mcp_and_anything_else_is_text() {
+fn only_records_are_structured_content_over_mcp() {
     let folders = Folders::new();
     std::fs::write(folders.outside.join("typed.wasm"), typed()).unwrap();
     let mut session = Session::open(

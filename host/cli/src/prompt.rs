@@ -39,14 +39,14 @@ impl PromptCommand {
             Style::Xml => prompt::Style::Xml,
         };
         let budget = self.budget.map(|budget| budget as usize);
-        let onward = prompt::Onward::of(|tool| config.has_built_in(tool));
+        let finder = prompt::SkillFinder::of(|tool| config.has_built_in(tool));
         let catalog = open_catalog(&config)?;
         options::report_advice(&catalog);
         let section = prompt::section(
             &catalog,
             style,
             budget.unwrap_or(config.prompt.budget),
-            onward,
+            finder,
         );
         if let Some(warning) = section.warning() {
             terminal::complain(warning);

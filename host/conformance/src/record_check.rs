@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::report::Reason;
 use super::wording::{quoted, shortened};
-use skillhost::internal::{BoundedValidator, Misfit};
+use skillhost::internal::{BoundedValidator, Mismatch};
 use skillhost::{Definition, Form, Output};
 
 /// Checks that an answer's record is a JSON object that matches the output schema.
@@ -41,9 +41,9 @@ pub(super) fn check_record(definition: &Definition, output: &Output) -> Result<(
         return Ok(());
     };
     let record = output.record();
-    validator.check(&record).map_err(|misfit| {
-        let why = match misfit {
-            Misfit::At(error) => {
+    validator.check(&record).map_err(|mismatch| {
+        let why = match mismatch {
+            Mismatch::At(error) => {
                 let pointer = error.instance_path().to_string();
                 let cause = shortened(&error.to_string());
                 format!(
@@ -51,14 +51,14 @@ pub(super) fn check_record(definition: &Definition, output: &Output) -> Result<(
                     quoted(&pointer)
                 )
             }
-            Misfit::Somewhere => "a record does not match the output schema; it is too large to \
+            Mismatch::Somewhere => "a record does not match the output schema; it is too large to \
                  say where"
                 .to_owned(),
-            Misfit::TooMuchText(bytes, most) => format!(
+            Mismatch::TooMuchText(bytes, most) => format!(
                 "a record has {bytes} bytes of text, but the patterns of the output schema allow \
                  at most {most}"
             ),
-            Misfit::TooManyValues(values) => {
+            Mismatch::TooManyValues(values) => {
                 format!("a record has {values} values: too many to check against the output schema")
             }
         };

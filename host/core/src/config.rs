@@ -30,7 +30,7 @@ use skillhost_sandbox::tool::offer::{ToolSet, Wording};
 use skillhost_skills::catalog::SkillsRoot;
 use skillhost_skills::search::SearchOffer;
 use skillhost_skills::trust::Trust;
-use source::{Reach, Source};
+use source::{ConfigSource, Reach};
 
 pub use audit::{CheckpointLimits, Checkpoints};
 pub use clients::{ClientConfig, ClientLimits};
@@ -140,7 +140,7 @@ impl Config {
     /// Parses a file's text. `name` is the file's name in messages; relative paths start at
     /// `folder`.
     pub fn parse(text: &str, name: &str, folder: &Path) -> anyhow::Result<Self> {
-        parse::parse(&Source::new(text, name, folder, Reach::Anywhere))
+        parse::parse(&ConfigSource::new(text, name, folder, Reach::Anywhere))
     }
 
     /// Returns whether a host of this configuration has a built-in tool.

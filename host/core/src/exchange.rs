@@ -229,7 +229,7 @@ impl Format {
     }
 
     /// Returns the messages (or items, for Responses) to append to the conversation after
-    /// the message with the calls. Returns none without answers.
+    /// the message with the calls. Returns an empty list if there are no answers.
     pub fn messages(self, answers: Vec<Answer>) -> Vec<Value> {
         if answers.is_empty() {
             Vec::new()
@@ -260,7 +260,7 @@ impl Format {
 }
 
 /// Runs the calls of an assistant message, and returns the messages to append to the
-/// conversation. Returns none if there are no calls.
+/// conversation. Returns an empty list if there are no calls.
 pub async fn respond(
     host: &Host,
     format: Format,

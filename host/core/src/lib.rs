@@ -125,7 +125,7 @@ pub mod internal {
     pub use skillhost_sandbox::component::embedded::names as built_in_names;
     pub use skillhost_sandbox::component::read as read_component;
     pub use skillhost_sandbox::engine::{look_at_machine, processors};
-    pub use skillhost_sandbox::tool::arguments::{BoundedValidator, Misfit, check_arguments};
+    pub use skillhost_sandbox::tool::arguments::{BoundedValidator, Mismatch, check_arguments};
     pub use skillhost_sandbox::tool::audit::chain;
     pub use skillhost_sandbox::tool::audit::{open_audit_log, write_stderr_line};
     pub use skillhost_skills::broker::{

@@ -61,7 +61,7 @@ pub(crate) async fn list(
     let mut last_path = String::new();
     let mut skills = skills_from(&resources, &from, MAX_SKILLS_READ + 1).await?;
     let next = skills.split_off(MAX_SKILLS_READ.min(skills.len())).pop();
-    let slots = resources.places();
+    let slots = resources.slots();
     let mut skills = Batches::new(live, skills, slots, move |name| {
         let reader = resources.clone();
         async move { read_for_listing(reader.files(&name).await) }

@@ -74,7 +74,7 @@ pub(crate) async fn list(
         }
         is_valid
     });
-    let slots = resources.places();
+    let slots = resources.slots();
     let mut skills = Batches::new(live, names, slots, move |name| {
         let reader = resources.clone();
         async move { read_for_listing(&name, reader.manifest(&name).await) }

@@ -32,7 +32,7 @@ pub(crate) use link::is_granted;
 use store::StoreState;
 #[cfg(test)]
 pub(crate) use types::RawFolderRule;
-use types::{CallParameters, CallResult};
+use types::{RawCallParameters, RawCallResult};
 pub(crate) use types::{RawDefinition, RawForm};
 
 /// A linked component that can run many times.
@@ -190,7 +190,8 @@ impl Sandbox {
                 instance.get_typed_func::<(), (Vec<RawDefinition>,)>(&mut *store, definitions)?;
             let (definitions,) = definitions.call_async(&mut *store, ()).await?;
             // Checks the type of `call` now instead of at the first call.
-            let call = instance.get_typed_func::<CallParameters<'_>, CallResult>(&mut *store, call);
+            let call =
+                instance.get_typed_func::<RawCallParameters<'_>, RawCallResult>(&mut *store, call);
             Ok(DeclaredTools {
                 definitions,
                 callable: call.map(drop),
@@ -246,11 +247,14 @@ impl Sandbox {
                 let run = self.run(slot, state, async |store| {
                     let instance = component.instantiate_async(&mut *store).await?;
                     let function = instance
-                        .get_typed_func::<CallParameters<'_>, CallResult>(&mut *store, index)?;
+                        .get_typed_func::<RawCallParameters<'_>, RawCallResult>(
+                            &mut *store,
+                            index,
+                        )?;
                     let parameters = (&**call.tool, &*arguments, folder);
                     let (result,) = function.call_async(&mut *store, parameters).await?;
-                    let held = store.data_mut().imports.take_text();
-                    Ok(result.map(|output| output.with_text(held)))
+                    let text = store.data_mut().imports.take_text();
+                    Ok(result.map(|output| output.with_text(text)))
                 });
                 let outcome = run.await;
                 outcome.and_then(|result| answer::bounded(result, limits.output))

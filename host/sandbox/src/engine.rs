@@ -23,7 +23,7 @@ use wasmtime::{
 
 use crate::tool::limits::{self, Load};
 use crate::tool::observer::Occupancy;
-use skillhost_skills::descriptors::{DescriptorBudget, DescriptorShare};
+use skillhost_skills::descriptors::{CallDescriptors, DescriptorBudget};
 use skillhost_skills::guard;
 
 pub use machine::processors;
@@ -179,9 +179,9 @@ impl EpochEngine {
         self.quotas.calls_per_tool()
     }
 
-    /// Creates a call's share of the process's file descriptors.
-    pub fn descriptors(&self) -> Arc<DescriptorShare> {
-        DescriptorShare::new(Arc::clone(&self.descriptors))
+    /// Creates the file descriptors of a call, which count in the process's budget.
+    pub fn descriptors(&self) -> Arc<CallDescriptors> {
+        CallDescriptors::new(Arc::clone(&self.descriptors))
     }
 
     /// Returns the size of a guest's stack in bytes.
@@ -198,7 +198,7 @@ impl EpochEngine {
             .map_or(limits::MEMORIES, |required| required.num_memories);
         memories
             .div_ceil(MEMORIES_PER_SLOT)
-            .clamp(1, self.quotas.most_slots())
+            .clamp(1, self.quotas.max_slots())
     }
 
     /// Waits for `weight` slots of a quota, if its queue is not full. The clock runs while
@@ -321,8 +321,8 @@ fn pooling(load: &Load, memory: usize, all_memory: usize) -> Config {
 /// memory, given the number of memories.
 fn reset(can_scan: bool, has_swap: bool, all_memory: usize, memories: usize) -> (Enabled, usize) {
     // Guards against: a written page that the kernel has moved to swap space. This
-    // version of wasmtime takes it for one that nobody wrote, and the next call
-    // would see it (https://github.com/bytecodealliance/wasmtime/pull/14357).
+    // version of wasmtime treats it as not written, so the next call would see its
+    // contents (https://github.com/bytecodealliance/wasmtime/pull/14357).
     let (scan, resident) = if can_scan && !has_swap {
         (Enabled::Yes, WRITTEN_RESIDENT)
     } else {

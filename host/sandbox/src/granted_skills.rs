@@ -14,14 +14,14 @@ use skillhost_skills::search::{Coverage, SkillIndex};
 /// catalog of a million folders, and a call that is past its deadline.
 const MAX_SCAN_TIME: Duration = Duration::from_millis(1);
 
-/// The most bytes of a query. Guards against: a guest whose query is as long as its memory.
+/// The maximum bytes of a query. Guards against: a guest whose query is as long as its memory.
 const MAX_QUERY_BYTES: usize = 16 * 1024;
 
-/// The most hits of a search. Guards against: a guest that makes the host read every
+/// The maximum number of hits of a search. Guards against: a guest that makes the host read every
 /// skill.
 const MAX_HITS: usize = 100;
 
-/// The most searches of the index for one answer. Each search after the first replaces
+/// The maximum number of searches of the index for one answer. Each search after the first replaces
 /// hits that cannot be read. Guards against: a catalog with hardly any readable hit.
 const MAX_SEARCHES: usize = 8;
 
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn folders_without_documents_take_no_place_of_a_hit() {
+    async fn folders_without_documents_are_not_counted_as_hits() {
         let mut names: Vec<String> = (0..60).map(|number| format!("empty{number}")).collect();
         names.extend((0..7).map(|number| format!("s{number}")));
         let (skills, _index, _root) = indexed_folders(names);

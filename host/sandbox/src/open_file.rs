@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use bytes::Bytes;
 use rustix::io::{pread, retry_on_intr};
 
-use skillhost_skills::descriptors::DescriptorPermit;
+use skillhost_skills::descriptors::DescriptorLease;
 use skillhost_skills::guard::FileStatus;
 
 /// A file that stays open as long as a handle or a stream uses it.
@@ -16,15 +16,15 @@ pub(crate) struct OpenFile {
     file: File,
     /// The pinned bytes, which replace the file's contents.
     pinned: OnceLock<Bytes>,
-    _permit: DescriptorPermit,
+    _lease: DescriptorLease,
 }
 
 impl OpenFile {
-    pub(crate) fn new(file: File, permit: DescriptorPermit) -> Self {
+    pub(crate) fn new(file: File, lease: DescriptorLease) -> Self {
         Self {
             file,
             pinned: OnceLock::new(),
-            _permit: permit,
+            _lease: lease,
         }
     }
 

@@ -37,12 +37,12 @@ pub async fn changed_files(
         return Ok(None);
     };
     let (answer, files) = oneshot::channel();
-    let of_thread = limits.clone();
+    let thread_limits = limits.clone();
     tokio::task::spawn_blocking(move || {
         let is_over =
             || answer.is_closed() || deadline.is_some_and(|deadline| Instant::now() >= deadline);
-        let changes = view.changes(of_thread.output_files, &is_over);
-        let files = changes.and_then(|changes| OutputFiles::new(changes, &of_thread, &is_over));
+        let changes = view.changes(thread_limits.output_files, &is_over);
+        let files = changes.and_then(|changes| OutputFiles::new(changes, &thread_limits, &is_over));
         // The slot must be free when the caller has the answer.
         drop((view, slot));
         // Fails only if the call was dropped.
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_is_given_up_has_its_slot_until_its_files_are_let_go() {
+    fn abandoned_call_keeps_its_slot_until_its_files_are_dropped() {
         with_one_thread(async |fixture, busy| {
             let Fixture {
                 engine, view, slot, ..

@@ -20,7 +20,7 @@ mod stop;
 mod trace;
 
 pub use caller::{Caller, Peer, TraceId, Transport};
-pub(crate) use changes::Changes;
+pub(crate) use changes::ViewChanges;
 pub use definition::{Definition, FolderRule, Form};
 pub use help::Help;
 pub use outcome::{CallError, CallOutcome, Failure, FailureKind, Output, RefusalKind};

@@ -143,7 +143,7 @@ impl TypedFunction {
     /// Returns the values for a call with these arguments.
     pub(crate) fn lower(&self, arguments: &Map<String, Value>) -> Result<Vec<Val>, CallError> {
         lower::arguments(&self.parameters, arguments)
-            .map_err(|misfit| CallError::Arguments(misfit.to_string()))
+            .map_err(|mismatch| CallError::Arguments(mismatch.to_string()))
     }
 
     /// Returns placeholders for the results of a call.
@@ -169,7 +169,7 @@ impl TypedFunction {
                 answer::failure(failure.as_ref(), value.as_deref(), limit).map(Err)
             }
             _ => Err(Stop::Trap(
-                "its result is not of its function's type".to_owned(),
+                "its result has another type than its function".to_owned(),
             )),
         }
     }

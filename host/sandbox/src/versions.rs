@@ -168,15 +168,15 @@ impl<'a> InterfaceName<'a> {
 fn unsupported(version: Option<&str>) -> String {
     let (host, newest) = (this_host(), newest().version);
     let Some(version) = version else {
-        return format!("it names no version of `{PACKAGE}`; {host}: write `@{newest}` after it");
+        return format!("it has no version of `{PACKAGE}`; {host}: write `@{newest}` after it");
     };
     let (Ok(built_with), Ok(supported)) = (Version::parse(version), Version::parse(newest)) else {
         return format!("`{version}` is not a version; {host}: build it with `{PACKAGE}@{newest}`");
     };
     if !built_with.pre.is_empty() {
         return format!(
-            "version {version} of `{PACKAGE}` is a draft, which no host promises to run; {host}: \
-             build it with that version"
+            "version {version} of `{PACKAGE}` is a draft, which no host supports; {host}: build \
+             it with that version"
         );
     }
     if built_with > supported {

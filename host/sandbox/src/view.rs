@@ -4,10 +4,10 @@
 //!
 //! | file | what it has |
 //! |---|---|
-//! | `file.rs`, `link.rs`, `folder.rs` | the nodes: what there is, with its identity |
+//! | `file.rs`, `link.rs`, `folder.rs` | the nodes: files, links and folders, with their identity |
 //! | `resolve.rs` | paths |
-//! | `operations.rs`, `rename.rs` | what a guest does by path |
-//! | `changes.rs` | what is left of it when the call ends |
+//! | `operations.rs`, `rename.rs` | operations by path |
+//! | `changes.rs` | the changes, collected when the call ends |
 //! | `budget.rs` | the limits |
 //!
 //! Nodes are created when something is opened, changed, or traversed. Behaves like Linux,
@@ -30,7 +30,7 @@ use rustix::io::Errno;
 
 use crate::engine::CallQuota;
 use crate::tool::limits::Limits;
-use skillhost_skills::descriptors::{DescriptorPermit, DescriptorShare};
+use skillhost_skills::descriptors::{CallDescriptors, DescriptorLease};
 use skillhost_skills::guard::Folder;
 
 use budget::ViewBudget;
@@ -50,7 +50,7 @@ pub struct View {
     disk: Arc<Folder>,
     folder: Arc<FolderNode>,
     temporary: Arc<FolderNode>,
-    descriptors: Arc<DescriptorShare>,
+    descriptors: Arc<CallDescriptors>,
 }
 
 impl View {
@@ -59,7 +59,7 @@ impl View {
         disk: Arc<Folder>,
         limits: &Limits,
         quota: &Arc<CallQuota>,
-        descriptors: Arc<DescriptorShare>,
+        descriptors: Arc<CallDescriptors>,
         tool: Arc<str>,
     ) -> Result<Self, Errno> {
         let budget = ViewBudget::new(limits, quota, tool);
@@ -124,8 +124,8 @@ impl View {
         }
     }
 
-    /// Returns a permit to open one more file or folder of the disk.
-    fn permit(&self) -> Result<DescriptorPermit, Errno> {
+    /// Takes a descriptor for one more file or folder of the disk.
+    fn take_descriptor(&self) -> Result<DescriptorLease, Errno> {
         self.descriptors.take().ok_or(Errno::MFILE)
     }
 }

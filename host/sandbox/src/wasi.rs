@@ -46,7 +46,7 @@ use crate::tool::audit::MemoryMeter;
 use crate::tool::grant::FolderAccess;
 use crate::tool::limits::{self, Limits};
 use crate::view::View;
-use skillhost_skills::descriptors::DescriptorShare;
+use skillhost_skills::descriptors::CallDescriptors;
 use skillhost_skills::guard::Folder;
 
 use environment::FixedClock;
@@ -63,7 +63,7 @@ pub(crate) struct ImportState {
     view: Option<Arc<View>>,
     environment: Arc<[(String, String)]>,
     memory: CallMemory,
-    descriptors: Arc<DescriptorShare>,
+    descriptors: Arc<CallDescriptors>,
     /// The key of the hashes that identify files to the guest.
     hash_key: RandomState,
     /// The limit of directory entries that the call may list, and the remaining number.
@@ -82,9 +82,9 @@ pub(crate) struct ImportState {
     log_limit: usize,
     /// Created on first use, because most guests never read a clock.
     wasi: Option<WasiCtx>,
-    /// True if the guest's output is kept until the call has ended.
+    /// True if the guest's output is captured until the call has ended.
     pub(crate) is_traced: bool,
-    /// Its log, if it is kept.
+    /// Its log, if it is captured.
     log: Option<GuestLog>,
 }
 
@@ -94,7 +94,7 @@ impl ImportState {
         environment: Arc<[(String, String)]>,
         limits: &Limits,
         quota: &Arc<CallQuota>,
-        descriptors: Arc<DescriptorShare>,
+        descriptors: Arc<CallDescriptors>,
         tool: Arc<str>,
     ) -> Self {
         let mut table = ResourceTable::new();
@@ -164,11 +164,11 @@ impl ImportState {
 impl WasiView for ImportState {
     fn ctx(&mut self) -> WasiCtxView<'_> {
         let (tool, limit, is_traced) = (&self.tool, self.log_limit, self.is_traced);
-        let kept = &mut self.log;
+        let traced_log = &mut self.log;
         let clock = FixedClock::of(&self.environment);
         let ctx = self.wasi.get_or_insert_with(|| {
             let log = GuestLog::new(Arc::clone(tool), limit, is_traced);
-            *kept = is_traced.then(|| log.clone());
+            *traced_log = is_traced.then(|| log.clone());
             let mut builder = WasiCtxBuilder::new();
             if let Some(clock) = clock {
                 builder.wall_clock(clock);

@@ -23,7 +23,7 @@ pub(crate) struct RequestResources {
     pub(crate) _lease: Lease,
     pub(crate) _protection: Option<Protection>,
     pub(crate) _in_flight: Option<CancellableRequest>,
-    pub(crate) room: Arc<AnswerLease>,
+    pub(crate) answer_lease: Arc<AnswerLease>,
 }
 
 /// The body of an answer, which holds the resources of its request.
@@ -104,8 +104,8 @@ impl HttpBody for AnswerBody {
         };
         // The size of a stream is known only while it is sent.
         let length = frame.data_ref().map_or(0, Bytes::len);
-        if !self.resources.room.reserve(length) {
-            let error = io::Error::other("there is no room for the answer");
+        if !self.resources.answer_lease.reserve(length) {
+            let error = io::Error::other("too few bytes are left in `answers`");
             return Poll::Ready(Some(Err(axum::Error::new(error))));
         }
         let resources = &self.resources;

@@ -21,8 +21,8 @@ impl AnswerBudget {
         }
     }
 
-    /// Returns the room for an answer, which is empty.
-    pub(crate) fn room(&self, holder: Holder) -> Arc<AnswerLease> {
+    /// Returns the lease of an answer, which holds no bytes yet.
+    pub(crate) fn lease(&self, holder: Holder) -> Arc<AnswerLease> {
         let mut lease = self.bytes.empty_lease(holder);
         AnswerLease::new(move |more| lease.grow(more)).with_turns(self.turns.clone())
     }
@@ -35,7 +35,7 @@ mod tests {
     #[test]
     fn answers_share_bytes_and_release_them() {
         let budget = AnswerBudget::new(100, 0);
-        let (one, other) = (budget.room(Holder::Anybody), budget.room(Holder::Anybody));
+        let (one, other) = (budget.lease(Holder::Anybody), budget.lease(Holder::Anybody));
         assert!(one.reserve(60) && other.reserve(40));
         assert!(!other.reserve(41));
         assert!(!other.reserve_answer(1) && one.reserve_answer(60));
@@ -44,18 +44,18 @@ mod tests {
         drop(other);
         assert!(one.reserve(100));
         drop(one);
-        assert!(budget.room(Holder::Anybody).reserve(100));
+        assert!(budget.lease(Holder::Anybody).reserve(100));
     }
 
     #[test]
     fn answers_to_greedy_client_leave_others_their_part() {
         let budget = AnswerBudget::new(100, 2);
         let [greedy, other] = ["greedy", "other"].map(|name| Holder::Client(Some(name.into())));
-        let rooms = [(); 9].map(|()| budget.room(greedy.clone()));
-        assert_eq!(rooms.iter().filter(|room| room.reserve(25)).count(), 3);
-        let own = budget.room(other);
+        let leases = [(); 9].map(|()| budget.lease(greedy.clone()));
+        assert_eq!(leases.iter().filter(|lease| lease.reserve(25)).count(), 3);
+        let own = budget.lease(other);
         assert!(own.reserve(25) && !own.reserve(26));
-        drop(rooms);
-        assert!(own.reserve(75) && !own.reserve(76) && budget.room(greedy).reserve(25));
+        drop(leases);
+        assert!(own.reserve(75) && !own.reserve(76) && budget.lease(greedy).reserve(25));
     }
 }

@@ -110,7 +110,7 @@ impl<S: ServerHandler> Endpoint<S> {
             _lease: lease,
             _protection: protection,
             _in_flight: None,
-            room: self.answers.room(answers),
+            answer_lease: self.answers.lease(answers),
         })
     }
 }
@@ -191,7 +191,7 @@ impl<S: ServerHandler> Endpoint<S> {
             }
             if is_subscription
                 && !resources
-                    .room
+                    .answer_lease
                     .reserve(subscriptions::retained_bytes(&message.body))
             {
                 return busy();
@@ -206,7 +206,9 @@ impl<S: ServerHandler> Endpoint<S> {
                 MessageKind::Other => {}
             }
         }
-        parts.extensions.insert(Arc::downgrade(&resources.room));
+        parts
+            .extensions
+            .insert(Arc::downgrade(&resources.answer_lease));
         let request = Request::from_parts(parts, Body::from(message.body.clone()));
         self.handle(request, message, resources).await
     }
@@ -226,7 +228,7 @@ impl<S: ServerHandler> Endpoint<S> {
             () = self.abort.cancelled() => return reply::shutting_down(),
             () = message.cancelled.cancelled() => return empty_stream(),
         };
-        resources.room.end_turn();
+        resources.answer_lease.end_turn();
         let mut answer = match answer {
             // rmcp refuses a body that is not a message; answer as JSON-RPC does.
             Ok(answer)
@@ -240,7 +242,7 @@ impl<S: ServerHandler> Endpoint<S> {
         drop(message.body);
         // A plain answer, or an error in place of one that did not fit.
         if let Some(length) = answer.body().size_hint().exact()
-            && !resources.room.reserve_answer(length)
+            && !resources.answer_lease.reserve_answer(length)
         {
             tracing::info!("dropped an answer: too few bytes are left in `answers`");
             return busy();

@@ -30,7 +30,7 @@ pub use document::{Document, DocumentStamp};
 use folder_cache::FolderCache;
 pub use freshness::Freshness;
 use names::CatalogNames;
-use root::{Root, SkillPath, SkillPlace, cannot_open, without_dots};
+use root::{Root, SkillLocation, SkillPath, cannot_open, without_dots};
 pub use root_folder::MAX_DEPTH;
 pub use scan::{Scan, ScanStep};
 
@@ -225,7 +225,7 @@ impl Catalog {
         if !Skill::is_name(name) {
             return None;
         }
-        for (root, inner) in self.places(name) {
+        for (root, inner) in self.candidates(name) {
             let root = &self.roots[root];
             let Some(path) = root.path_of(inner) else {
                 continue;
@@ -300,7 +300,7 @@ impl Catalog {
         if !Skill::is_name(name) {
             return Err(FolderError::Unknown);
         }
-        for (root, name) in self.places(name) {
+        for (root, name) in self.candidates(name) {
             let Some(path) = self.roots[root].path_of(name) else {
                 continue;
             };
@@ -314,7 +314,7 @@ impl Catalog {
     }
 
     /// Returns the roots in which a skill may be, and its name in each, best first.
-    fn places<'n>(&self, name: &'n str) -> impl Iterator<Item = (usize, &'n str)> {
+    fn candidates<'n>(&self, name: &'n str) -> impl Iterator<Item = (usize, &'n str)> {
         let hidden = self.hidden_skill(name).into_iter();
         hidden.chain((0..self.roots.len()).map(move |root| (root, name)))
     }
@@ -376,7 +376,7 @@ impl Catalog {
             return self.home_folder(inside, hard_links);
         }
         for (index, root) in self.roots.iter().enumerate() {
-            if let Some(SkillPlace { name, path, rest }) = root.skill_at(&path, &sees) {
+            if let Some(SkillLocation { name, path, rest }) = root.skill_at(&path, &sees) {
                 // The path names a folder of this root, which may be hidden by a skill of
                 // the same name in an earlier root.
                 let mut earlier = self.roots[..index].iter();

@@ -146,7 +146,7 @@ fn from_problem(problem: &Problem) -> Finding {
         // The validator refuses braces; the specification does not mention them.
         ProblemKind::Braces => (Severity::Warning, "yaml-braces"),
     };
-    let decides = disputes::decides(problem);
+    let decides = disputes::deciding_rule(problem);
     Finding {
         severity,
         line: Some(problem.line),
@@ -212,10 +212,10 @@ fn compatibility_finding(field: Option<&Field<String>>) -> Option<Finding> {
     too_long("compatibility", field, MAX_COMPATIBILITY_CHARS, rule)
 }
 
-fn too_long(key: &str, field: &Field<String>, most: usize, rule: &'static str) -> Option<Finding> {
+fn too_long(key: &str, field: &Field<String>, max: usize, rule: &'static str) -> Option<Finding> {
     let chars = field.value.chars().count();
-    (chars > most).then(|| {
-        let message = format!("`{key}` has {chars} characters: at most {most} are allowed");
+    (chars > max).then(|| {
+        let message = format!("`{key}` has {chars} characters: at most {max} are allowed");
         Finding::error(rule, Some(field.line), message)
     })
 }
@@ -244,7 +244,8 @@ fn unknown_findings(frontmatter: &Frontmatter) -> impl Iterator<Item = Finding> 
     frontmatter.unknown.iter().map(|pair| {
         let allowed = frontmatter::KEYS.map(|key| format!("`{key}`")).join(", ");
         let message = format!(
-            "{} is not a key of the format, which has {allowed}: put it under `metadata` {BY_VALIDATOR}",
+            "{} is not a key of the format, which has {allowed}: put it under `metadata` \
+             {BY_VALIDATOR}",
             quoted(&pair.key)
         );
         Finding::error("key-unknown", Some(pair.line), message)
@@ -255,8 +256,8 @@ fn lines_finding(text: &str) -> Option<Finding> {
     let lines = text.lines().count();
     (lines >= RECOMMENDED_LINES).then(|| {
         let message = format!(
-            "the file has {lines} lines: keep it below {RECOMMENDED_LINES}, and put details \
-             into other files"
+            "the file has {lines} lines: keep it below {RECOMMENDED_LINES}, and move details to \
+             other files"
         );
         Finding::warning("file-lines", None, message)
     })
@@ -312,7 +313,8 @@ mod tests {
                 "file in lower case",
                 "skill.md",
                 good.to_owned(),
-                "- warning file-name: the file is named `skill.md`: `SKILL.md` is expected (by the specification; its reference validator accepts it)\n",
+                "- warning file-name: the file is named `skill.md`: `SKILL.md` is expected (by \
+                 the specification; its reference validator accepts it)\n",
             ),
             (
                 "file in upper case",
@@ -324,13 +326,15 @@ mod tests {
                 "no frontmatter",
                 "SKILL.md",
                 "# A\n".to_owned(),
-                "1 error frontmatter-required: there is no frontmatter: the first line must be `---`, with `name` and `description` below it\n",
+                "1 error frontmatter-required: there is no frontmatter: the first line must be \
+                 `---`, with `name` and `description` below it\n",
             ),
             (
                 "unclosed frontmatter",
                 "SKILL.md",
                 "---\nname: a\n".to_owned(),
-                "1 error frontmatter-unclosed: the frontmatter is not closed: a second line `---` is missing\n",
+                "1 error frontmatter-unclosed: the frontmatter is not closed: a second line `---` \
+                 is missing\n",
             ),
             (
                 "nothing in it",
@@ -372,7 +376,9 @@ mod tests {
             (
                 "problems of reading, in the order of the lines",
                 "SKILL.md",
-                "---\nname: a\nallowed-tools: [Read]\nmetadata: {v: 1}\nversion: 1\nname: a\ndescription: b\n---\nx".to_owned(),
+                "---\nname: a\nallowed-tools: [Read]\nmetadata: {v: 1}\nversion: 1\nname: \
+                 a\ndescription: b\n---\nx"
+                    .to_owned(),
                 "3 warning allowed-tools-list: `allowed-tools` is a list: write one text, with blanks between the tools (by the specification; its reference validator accepts a list on several lines)\n\
                  4 warning yaml-braces: `metadata` is in braces, which the reference validator refuses: put each key on its own line (by the reference validator; the specification does not say)\n\
                  4 warning value-not-text: `metadata.v` is a number, `1`, not text: put it in quotes (by the specification; its reference validator accepts it)\n\
@@ -383,20 +389,28 @@ mod tests {
                 "tools with commas",
                 "SKILL.md",
                 "---\nname: a\ndescription: b\nallowed-tools: Read, Grep\n---\nx".to_owned(),
-                "4 warning allowed-tools-commas: `allowed-tools` has commas between the tools: use blanks (by the specification; its reference validator accepts it)\n",
+                "4 warning allowed-tools-commas: `allowed-tools` has commas between the tools: \
+                 use blanks (by the specification; its reference validator accepts it)\n",
             ),
             (
                 "many lines",
                 "SKILL.md",
                 good.to_owned() + &"x\n".repeat(495),
-                "- warning file-lines: the file has 500 lines: keep it below 500, and put details into other files\n",
+                "- warning file-lines: the file has 500 lines: keep it below 500, and move \
+                 details to other files\n",
             ),
-            ("not quite many lines", "SKILL.md", good.to_owned() + &"x\n".repeat(494), ""),
+            (
+                "not quite many lines",
+                "SKILL.md",
+                good.to_owned() + &"x\n".repeat(494),
+                "",
+            ),
             (
                 "many tokens",
                 "SKILL.md",
                 good.to_owned() + &"x".repeat(20_000),
-                "5 warning body-tokens: the body has about 5001 tokens (an estimate: characters divided by 4): keep it below 5000\n",
+                "5 warning body-tokens: the body has about 5001 tokens (an estimate: characters \
+                 divided by 4): keep it below 5000\n",
             ),
             (
                 "references deep and outside",
@@ -465,7 +479,8 @@ mod tests {
 
     #[test]
     fn a_missing_reference_is_a_warning() {
-        let want = "7 warning reference-missing: the body refers to `docs/a.md`, but the skill has no such file\n";
+        let want = "7 warning reference-missing: the body refers to `docs/a.md`, but the skill \
+                    has no such file\n";
         assert_eq!(shown(&[missing_reference(7, "docs/a.md")]), want);
     }
 }

@@ -20,17 +20,17 @@ pub struct DescriptorBudget {
     left: AtomicUsize,
 }
 
-/// The descriptors of one call.
+/// The open descriptors of one call.
 #[derive(Debug)]
-pub struct DescriptorShare {
+pub struct CallDescriptors {
     budget: Arc<DescriptorBudget>,
-    held: AtomicUsize,
+    open: AtomicUsize,
 }
 
-/// A descriptor of a call. Dropping it returns the descriptor to the budget.
+/// The lease of one descriptor. Dropping it returns the descriptor to the budget.
 #[derive(Debug)]
-pub struct DescriptorPermit {
-    share: Arc<DescriptorShare>,
+pub struct DescriptorLease {
+    call: Arc<CallDescriptors>,
     is_reserved: bool,
 }
 
@@ -57,19 +57,19 @@ impl DescriptorBudget {
     }
 }
 
-impl DescriptorShare {
-    /// Creates the share of a call, which holds no descriptor yet.
+impl CallDescriptors {
+    /// Creates the descriptors of a call, none of which is open yet.
     pub fn new(budget: Arc<DescriptorBudget>) -> Arc<Self> {
         Arc::new(Self {
             budget,
-            held: AtomicUsize::new(0),
+            open: AtomicUsize::new(0),
         })
     }
 
     /// Takes a descriptor. Returns `None` if there is none for this call.
-    pub fn take(self: &Arc<Self>) -> Option<DescriptorPermit> {
+    pub fn take(self: &Arc<Self>) -> Option<DescriptorLease> {
         let order = Ordering::Relaxed;
-        let is_reserved = self.held.fetch_add(1, order) < self.budget.reserved;
+        let is_reserved = self.open.fetch_add(1, order) < self.budget.reserved;
         let one_less = |left: usize| left.checked_sub(1);
         if !is_reserved
             && self
@@ -78,21 +78,21 @@ impl DescriptorShare {
                 .fetch_update(order, order, one_less)
                 .is_err()
         {
-            self.held.fetch_sub(1, order);
+            self.open.fetch_sub(1, order);
             return None;
         }
-        Some(DescriptorPermit {
-            share: Arc::clone(self),
+        Some(DescriptorLease {
+            call: Arc::clone(self),
             is_reserved,
         })
     }
 }
 
-impl Drop for DescriptorPermit {
+impl Drop for DescriptorLease {
     fn drop(&mut self) {
-        self.share.held.fetch_sub(1, Ordering::Relaxed);
+        self.call.open.fetch_sub(1, Ordering::Relaxed);
         if !self.is_reserved {
-            self.share.budget.left.fetch_add(1, Ordering::Relaxed);
+            self.call.budget.left.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
@@ -101,8 +101,8 @@ impl Drop for DescriptorPermit {
 mod tests {
     use super::*;
 
-    fn take(share: &Arc<DescriptorShare>, wanted: usize) -> Vec<DescriptorPermit> {
-        (0..wanted).map_while(|_| share.take()).collect()
+    fn take(call: &Arc<CallDescriptors>, wanted: usize) -> Vec<DescriptorLease> {
+        (0..wanted).map_while(|_| call.take()).collect()
     }
 
     #[test]
@@ -110,8 +110,8 @@ mod tests {
         // 4 calls have 5 each, and 20 are for any call.
         let budget = Arc::new(DescriptorBudget::new(40, 4));
         let (greedy, other) = (
-            DescriptorShare::new(Arc::clone(&budget)),
-            DescriptorShare::new(budget),
+            CallDescriptors::new(Arc::clone(&budget)),
+            CallDescriptors::new(budget),
         );
         let all = take(&greedy, 1000);
         assert_eq!(all.len(), 5 + 20);
@@ -126,8 +126,8 @@ mod tests {
     #[test]
     fn each_call_has_a_descriptor_even_if_the_process_has_few() {
         for (all, calls, reserved) in [(0, 64, 1), (512, 64, 4), (500_000, 64, 8), (512, 1, 8)] {
-            let share = DescriptorShare::new(Arc::new(DescriptorBudget::new(all, calls)));
-            assert!(take(&share, 1000).len() >= reserved, "{all} {calls}");
+            let call = CallDescriptors::new(Arc::new(DescriptorBudget::new(all, calls)));
+            assert!(take(&call, 1000).len() >= reserved, "{all} {calls}");
         }
     }
 }

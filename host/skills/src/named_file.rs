@@ -1,9 +1,9 @@
 //! The opener of all files that an operator names: configurations, keys, tokens, certificates,
-//! checkpoints, audit logs to verify, cases, and what a build reads. It waits for nobody, takes
-//! regular files alone, and reads them up to a size.
+//! checkpoints, audit logs to verify, cases, and the files of a build. It never blocks, opens
+//! only regular files, and reads them up to a size.
 //!
-//! Not here: files of skills, and component files, which `skill/guard.rs` opens; and the file
-//! that the audit log is appended to, which `tool/audit` opens.
+//! Not here: files of skills and component files, which `guard.rs` opens; and the audit log
+//! that is appended to, which `tool/audit` of the crate `skillhost-sandbox` opens.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read as _};
@@ -80,7 +80,7 @@ fn open_own(path: &Path, trust: &Trust, forbidden: u32, advice: &str) -> anyhow:
 ///
 /// # Errors
 ///
-/// If it is none. The error names its kind.
+/// Fails if it is not a regular file. The error names its kind.
 pub fn check_kind(metadata: &Metadata) -> anyhow::Result<()> {
     let kind = metadata.file_type();
     let what = match () {
@@ -97,11 +97,11 @@ pub fn check_kind(metadata: &Metadata) -> anyhow::Result<()> {
 ///
 /// # Errors
 ///
-/// If it has more bytes than `most`, or cannot be read.
-pub fn read_all(file: File, most: u64) -> anyhow::Result<Vec<u8>> {
+/// If it has more bytes than `max`, or cannot be read.
+pub fn read_all(file: File, max: u64) -> anyhow::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
-    ensure!(bytes.len() as u64 <= most, "it is larger than {most} bytes");
+    file.take(max.saturating_add(1)).read_to_end(&mut bytes)?;
+    ensure!(bytes.len() as u64 <= max, "it is larger than {max} bytes");
     Ok(bytes)
 }
 
@@ -109,27 +109,27 @@ pub fn read_all(file: File, most: u64) -> anyhow::Result<Vec<u8>> {
 ///
 /// # Errors
 ///
-/// If it has more bytes than `most`, is no UTF-8, or cannot be read.
-pub fn read_all_text(file: File, most: u64) -> anyhow::Result<String> {
-    String::from_utf8(read_all(file, most)?).context("it is not UTF-8")
+/// If it has more bytes than `max`, is no UTF-8, or cannot be read.
+pub fn read_all_text(file: File, max: u64) -> anyhow::Result<String> {
+    String::from_utf8(read_all(file, max)?).context("it is not UTF-8")
 }
 
 /// Reads a regular file.
 ///
 /// # Errors
 ///
-/// If it cannot be opened, is no regular file, or has more bytes than `most`.
-pub fn read(path: &Path, most: u64) -> anyhow::Result<Vec<u8>> {
-    read_all(open(path)?, most)
+/// If it cannot be opened, is no regular file, or has more bytes than `max`.
+pub fn read(path: &Path, max: u64) -> anyhow::Result<Vec<u8>> {
+    read_all(open(path)?, max)
 }
 
 /// Reads a regular file of text.
 ///
 /// # Errors
 ///
-/// If it cannot be opened, is no regular file or no UTF-8, or has more bytes than `most`.
-pub fn read_text(path: &Path, most: u64) -> anyhow::Result<String> {
-    read_all_text(open(path)?, most)
+/// If it cannot be opened, is no regular file or no UTF-8, or has more bytes than `max`.
+pub fn read_text(path: &Path, max: u64) -> anyhow::Result<String> {
+    read_all_text(open(path)?, max)
 }
 
 #[cfg(test)]
@@ -216,7 +216,7 @@ mod tests {
         rustix::fs::mknodat(CWD, path("fifo"), FileType::Fifo, Mode::RWXU, 0).unwrap();
         let (none, folder, fifo) = (path("none"), path("."), path("fifo"));
         let device = Path::new("/dev/zero");
-        for (path, most, expected) in [
+        for (path, max, expected) in [
             (&*path("text"), 5, Ok("12345")),
             (&path("text"), 4, Err("it is larger than 4 bytes")),
             (&path("bytes"), 5, Err("it is not UTF-8: ")),
@@ -225,7 +225,7 @@ mod tests {
             (&fifo, 5, Err("it is not a regular file but a FIFO")),
             (device, 5, Err("it is not a regular file but a device")),
         ] {
-            let read = read_text(path, most).map_err(|error| format!("{error:#}"));
+            let read = read_text(path, max).map_err(|error| format!("{error:#}"));
             match expected {
                 Ok(text) => assert_eq!(read.as_deref(), Ok(text), "{path:?}"),
                 Err(why) => assert!(read.unwrap_err().starts_with(why), "{path:?}"),

@@ -13,19 +13,19 @@ use crate::guard::{Folder, PathTarget};
 
 /// The maximum number of names in a search. Guards against: slow failures in a large
 /// folder.
-const MOST_NAMES: usize = 2_000;
+const MAX_NAMES: usize = 2_000;
 /// The maximum depth of a search. Guards against: deeply nested folders.
-const MOST_DEPTH: usize = 8;
+const MAX_DEPTH: usize = 8;
 /// The time after which a search opens no further folders. Guards against: slow file
 /// systems.
-const MOST_TIME: Duration = Duration::from_millis(10);
+const MAX_TIME: Duration = Duration::from_millis(10);
 /// The maximum bytes of a compared path. Guards against: comparing a long path of a caller,
 /// which takes quadratic time.
-const LONGEST: usize = 512;
+const MAX_PATH_BYTES: usize = 512;
 /// The maximum number of links in a path, as in Linux. Guards against: a link to itself.
-const MOST_LINKS: usize = 40;
+const MAX_LINKS: usize = 40;
 /// The maximum number of listed entries. Guards against: help of many tokens.
-const MOST_ENTRIES: usize = 12;
+const MAX_ENTRIES: usize = 12;
 /// The maximum number of similar paths.
 const OFFERED: usize = 3;
 /// The minimum similarity of a path, from 0 to 1.
@@ -52,12 +52,10 @@ pub enum WayOut {
 /// Returns the entries of the folder at a path. Lists only entries that the guard permits.
 pub fn entries(folder: &Folder, path: &str) -> Option<Entries> {
     let opened = open(folder, path)?;
-    let mut names: Vec<String> = names_of(&opened, MOST_NAMES)
-        .map(|(name, _)| name)
-        .collect();
+    let mut names: Vec<String> = names_of(&opened, MAX_NAMES).map(|(name, _)| name).collect();
     names.sort();
     let (mut named, mut looked_at) = (Vec::new(), 0);
-    while named.len() < MOST_ENTRIES
+    while named.len() < MAX_ENTRIES
         && let Some(name) = names.get(looked_at)
     {
         looked_at += 1;
@@ -73,7 +71,7 @@ pub fn entries(folder: &Folder, path: &str) -> Option<Entries> {
 /// guard permits.
 pub fn nearest(folder: &Folder, wanted: &str) -> Vec<String> {
     let wanted = plain(wanted).to_lowercase();
-    if wanted.is_empty() || wanted.len() > LONGEST {
+    if wanted.is_empty() || wanted.len() > MAX_PATH_BYTES {
         return Vec::new();
     }
     let mut like: Vec<(f64, String)> = paths(folder)
@@ -92,8 +90,8 @@ pub fn way_out(folder: &Folder, path: &str) -> Option<WayOut> {
     let mut rest: VecDeque<String> = VecDeque::new();
     let mut at: Vec<String> = Vec::new();
     let mut target = path.to_owned();
-    for _ in 0..=MOST_LINKS {
-        if target.len() > LONGEST {
+    for _ in 0..=MAX_LINKS {
+        if target.len() > MAX_PATH_BYTES {
             return None;
         }
         if target.starts_with('/') {
@@ -155,12 +153,12 @@ fn open(folder: &Folder, path: &str) -> Option<Folder> {
 
 /// Returns the names in a folder that a call can spell, and whether each is known to be a
 /// folder. A link is not.
-fn names_of(folder: &Folder, most: usize) -> impl Iterator<Item = (String, bool)> {
+fn names_of(folder: &Folder, max: usize) -> impl Iterator<Item = (String, bool)> {
     let entries = EntryCursor::of(folder.handle())
         .into_iter()
         .flatten()
         .flatten();
-    entries.take(most).filter_map(|entry| {
+    entries.take(max).filter_map(|entry| {
         let name = entry.name.into_string().ok()?;
         let can_be_named = !name.contains(|c: char| c == '\\' || c.is_control());
         let is_folder = entry.kind.is_dir();
@@ -174,10 +172,10 @@ pub fn paths(folder: &Folder) -> Vec<String> {
     let start = Instant::now();
     let mut found: Vec<String> = Vec::new();
     let mut level = vec![String::new()];
-    for _ in 0..MOST_DEPTH {
+    for _ in 0..MAX_DEPTH {
         let mut next = Vec::new();
         for above in std::mem::take(&mut level) {
-            if found.len() >= MOST_NAMES || start.elapsed() > MOST_TIME {
+            if found.len() >= MAX_NAMES || start.elapsed() > MAX_TIME {
                 return found;
             }
             let opened = match above.as_str() {
@@ -185,7 +183,7 @@ pub fn paths(folder: &Folder) -> Vec<String> {
                 above => open(folder, above),
             };
             let Some(opened) = opened else { continue };
-            let mut names: Vec<_> = names_of(&opened, MOST_NAMES - found.len()).collect();
+            let mut names: Vec<_> = names_of(&opened, MAX_NAMES - found.len()).collect();
             names.sort();
             for (name, is_folder) in names {
                 let is_hidden = name.starts_with('.');
@@ -371,14 +369,14 @@ mod tests {
         let (root, folder) = skill(&[], &[]);
         let many = root.path().join("many");
         std::fs::create_dir(&many).unwrap();
-        for index in 0..MOST_NAMES + 500 {
+        for index in 0..MAX_NAMES + 500 {
             std::fs::write(many.join(format!("{index}.md")), "").unwrap();
         }
-        assert_eq!(paths(&folder).len(), MOST_NAMES);
+        assert_eq!(paths(&folder).len(), MAX_NAMES);
         let found = entries(&folder, "many").unwrap();
         assert_eq!(
             (found.names.len(), found.more),
-            (MOST_ENTRIES, MOST_NAMES - MOST_ENTRIES)
+            (MAX_ENTRIES, MAX_NAMES - MAX_ENTRIES)
         );
     }
 

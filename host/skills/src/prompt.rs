@@ -30,7 +30,7 @@ pub enum Style {
 
 /// The tool with which a model finds omitted skills.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Onward {
+pub enum SkillFinder {
     /// `find_skills`.
     Find,
     /// `list_skills`.
@@ -39,7 +39,7 @@ pub enum Onward {
     Nothing,
 }
 
-impl Onward {
+impl SkillFinder {
     /// Returns the best of the offered tools.
     pub fn of(is_offered: impl Fn(&str) -> bool) -> Self {
         match () {
@@ -94,8 +94,8 @@ impl Section {
 /// To fit the budget, it first removes repetition, then cuts descriptions to a common
 /// length, then omits the last skills by name. The section then says how many are omitted
 /// and which tool finds them.
-pub fn section(catalog: &Catalog, style: Style, budget: usize, onward: Onward) -> Section {
-    section_of(catalog, catalog.names(), style, budget, onward)
+pub fn section(catalog: &Catalog, style: Style, budget: usize, finder: SkillFinder) -> Section {
+    section_of(catalog, catalog.names(), style, budget, finder)
 }
 
 /// Returns the section for skills with these names, sorted.
@@ -104,7 +104,7 @@ pub fn section_of(
     names: Vec<String>,
     style: Style,
     budget: usize,
-    onward: Onward,
+    finder: SkillFinder,
 ) -> Section {
     let mut names = names.into_iter();
     let mut skills = Vec::new();
@@ -129,7 +129,7 @@ pub fn section_of(
         (whole, None)
     } else {
         let render = |skills: &[Skill], cut, left_out, next: &Option<String>| {
-            let note = style.note(left_out, next.as_deref(), onward);
+            let note = style.note(left_out, next.as_deref(), finder);
             style.render(skills, Some(cut), &note)
         };
         // The note on omitted skills needs tokens itself.
@@ -280,20 +280,20 @@ impl Style {
     }
 
     /// Returns the note on omitted skills. The first one is `next`.
-    fn note(self, left_out: usize, next: Option<&str>, onward: Onward) -> String {
+    fn note(self, left_out: usize, next: Option<&str>, finder: SkillFinder) -> String {
         let Some(next) = next else {
             return String::new();
         };
-        let how = match onward {
-            Onward::Find => {
+        let how = match finder {
+            SkillFinder::Find => {
                 ": call find_skills(query='<what the task needs>') to find the right one".to_owned()
             }
-            Onward::List if is_short_line(next) => {
+            SkillFinder::List if is_short_line(next) => {
                 let next = quoted(next);
                 format!(": call list_skills(cursor='{next}') to list them")
             }
-            Onward::List => ": call list_skills() to list all".to_owned(),
-            Onward::Nothing => String::new(),
+            SkillFinder::List => ": call list_skills() to list all".to_owned(),
+            SkillFinder::Nothing => String::new(),
         };
         let plural = if left_out == 1 { "" } else { "s" };
         let note = format!("{left_out} more skill{plural}, last by name, did not fit{how}.");
@@ -350,7 +350,7 @@ fn one_line(text: &str) -> String {
 }
 
 /// Returns untrusted text as one line with a maximum number of characters.
-fn shortened(text: &str, most: usize) -> String {
+fn shortened(text: &str, max: usize) -> String {
     let mut line = String::new();
     let mut words = text.split(|c: char| c.is_whitespace() || c.is_control());
     if let Some(first) = words.next() {
@@ -362,7 +362,7 @@ fn shortened(text: &str, most: usize) -> String {
         }
         line.push_str(word);
     }
-    match line.char_indices().nth(most) {
+    match line.char_indices().nth(max) {
         None => line,
         Some((end, _)) => format!("{}…", line[..end].trim_end()),
     }

@@ -123,13 +123,13 @@ pub(crate) fn is_at(parent: BorrowedFd<'_>, folder: &str) -> bool {
 
 /// Returns whether a folder has a documentation file in any spelling. Counts the entries
 /// that it reads, up to a maximum.
-pub(crate) fn is_in(folder: &Dir, entries: &mut usize, most: usize) -> bool {
+pub(crate) fn is_in(folder: &Dir, entries: &mut usize, max: usize) -> bool {
     let found = EntryCursor::of(folder)
         .into_iter()
         .flatten()
         .map_while(|entry| {
             *entries += 1;
-            (*entries <= most).then_some(entry)
+            (*entries <= max).then_some(entry)
         });
     found
         .flatten()

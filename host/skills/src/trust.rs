@@ -1,11 +1,11 @@
 //! Trust in the files that hold code and rules: configurations, tools folders,
-//! components and audit logs. The host trusts them if nobody can change them but
-//! root, the user who runs the host, and those whom the operator names. Skills are
+//! components and audit logs. The host trusts them if only root, the user who runs the
+//! host, and users that the operator names can change them. Skills are
 //! data, and may belong to anyone.
 //!
-//! Lives here: whom the operator trusts. `trust/walk.rs` checks each step of a path,
+//! Lives here: the trusted users and groups. `trust/walk.rs` checks each step of a path,
 //! `trust/error.rs` describes a step that fails, `trust/accounts.rs` reads users and
-//! groups, and `trust/own_folder.rs` opens what no other user writes.
+//! groups, and `trust/own_folder.rs` opens folders that no other user can write.
 
 mod accounts;
 mod error;
@@ -72,12 +72,12 @@ impl Trust {
             Some(parent) if parent != Path::new("") => parent,
             _ => Path::new("."),
         };
-        self.check_folder_of_new(parent)
+        self.check_parent_of_new(parent)
     }
 
     /// Checks a folder in which something is made. A sticky folder such as `/tmp` keeps others
     /// from replacing that.
-    fn check_folder_of_new(&self, folder: &Path) -> Result<(), TrustError> {
+    fn check_parent_of_new(&self, folder: &Path) -> Result<(), TrustError> {
         let accounts = Accounts::read();
         PathWalk::new(self, &accounts).to(folder, true).map(drop)
     }

@@ -24,7 +24,7 @@ fn names_setting_of_invalid_client() {
     token("short", "too-short", 0o600);
     let arguments = ["serve", "--config", "c.toml", "--http", "127.0.0.1:0"];
     for (text, extra, reason) in [
-        ("[clients.a]\n", &[][..], "nobody can be the client `a`"),
+        ("[clients.a]\n", &[][..], "the client `a` has no credential"),
         (
             "[clients.a]\ntoken_file = \"one\"\n[clients.b]\ntoken_file = \"same\"\n",
             &[],

@@ -12,7 +12,7 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use toml::Spanned;
 
 use super::ConfiguredPath;
-use super::source::Source;
+use super::source::ConfigSource;
 use skillhost_sandbox::declare_limits;
 use skillhost_sandbox::tool::audit::AuditMode;
 use skillhost_sandbox::tool::limits::DAY;
@@ -110,7 +110,7 @@ impl RawAudit {
     pub(super) fn checkpoints(
         self,
         limits: CheckpointLimits,
-        source: &Source<'_>,
+        source: &ConfigSource<'_>,
         path: impl Fn(Spanned<PathBuf>) -> ConfiguredPath,
     ) -> anyhow::Result<Checkpoints> {
         let Self(table) = self;

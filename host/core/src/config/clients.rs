@@ -15,7 +15,7 @@ use toml::value::{Datetime, Offset};
 use super::ConfiguredPath;
 use super::issuers::OneOrMore;
 use super::limits;
-use super::source::{Source, table_in};
+use super::source::{ConfigSource, table_in};
 use skillhost_sandbox::declare_limits;
 use skillhost_sandbox::tool::grant::Scope;
 use skillhost_skills::own_user::overflow_user;
@@ -49,25 +49,25 @@ pub struct ClientConfig {
     pub scope: Arc<Scope>,
     /// True if it may read the metrics.
     pub metrics: bool,
-    /// The time from which it is refused.
+    /// The time at which it expires, if it does.
     pub expires: Option<SystemTime>,
     /// Its limits.
     pub limits: ClientLimits,
 }
 
 declare_limits! {
-    /// The share that one client has of the server.
+    /// The limits of one client.
     ClientLimits in "clients.*", "no request would be answered" {
-        /// Requests of the client that are worked on at a time. Its others wait.
+        /// Requests of the client that run at a time. Further ones wait.
         calls: u32, Count "4" in 1, u32::MAX;
         against "a client that keeps all others waiting"
 
-        /// Requests of the client in a minute. More are refused until some time has
-        /// passed.
+        /// Requests of the client in a minute. Further ones are refused until some time
+        /// has passed.
         calls_per_minute: Option<u32>, Count "no bound" in 1, u32::MAX;
         against "a client that never stops asking"
 
-        /// Bytes of the client's requests and answers in a minute. Once there were more,
+        /// Bytes of the client's requests and answers in a minute. Beyond that,
         /// requests are refused until some time has passed.
         bytes_per_minute: Option<usize>, Bytes "no bound" in 1 << 10, u64::MAX;
         against "a client that copies whole catalogs"
@@ -76,7 +76,7 @@ declare_limits! {
 
 /// The raw keys of the table, without the limits.
 #[derive(Deserialize, Default)]
-#[serde(default, expecting = "expected a table that says who the client is")]
+#[serde(default, expecting = "expected a `[clients.NAME]` table")]
 pub(super) struct RawClient {
     token_file: Option<Spanned<OneOrMore<PathBuf>>>,
     token_sha256: Option<Spanned<OneOrMore<String>>>,
@@ -115,7 +115,7 @@ impl RawUser {
         };
         ensure!(
             number != overflow_user(),
-            "the user {number} stands for all users that this machine does not know"
+            "the user {number} stands for all users that this machine does not know; name another"
         );
         Ok(number)
     }
@@ -128,7 +128,7 @@ impl RawClient {
         name: String,
         place: String,
         tables: Option<&DeTable<'_>>,
-        source: &Source<'_>,
+        source: &ConfigSource<'_>,
     ) -> anyhow::Result<ClientConfig> {
         check_name(&name).with_context(|| place.clone())?;
         let mut token_files = Vec::new();
@@ -211,8 +211,8 @@ impl ClientConfig {
                 || !self.claims.is_empty()
                 || !self.unix_users.is_empty()
                 || !self.certificate_names.is_empty(),
-            "{}: nobody can be the client `{}`: its table has neither `token_file` nor \
-             `token_sha256` nor `claims` nor `unix_users` nor `certificate_names`",
+            "{}: the client `{}` has no credential: set `token_file`, `token_sha256`, `claims`, \
+             `unix_users` or `certificate_names`",
             self.place,
             self.name
         );
@@ -263,8 +263,8 @@ fn read_certificate_name(name: String) -> anyhow::Result<String> {
     let is_host = !name.is_empty() && name.bytes().all(is_of_host);
     ensure!(
         is_uri || is_host,
-        "`certificate_names`: `{}` is no name of a certificate: a host such as \
-         `ci.example.com`, without wildcards, or a URI such as `spiffe://example.com/ci`",
+        "`certificate_names`: `{}` is not the name of a certificate: write a host without \
+         wildcards such as `ci.example.com`, or a URI such as `spiffe://example.com/ci`",
         name.escape_debug()
     );
     // Host names ignore case.
@@ -375,16 +375,16 @@ mod tests {
     }
 
     #[test]
-    fn refuses_clients_that_cannot_be_meant() {
+    fn refuses_invalid_clients() {
         let key = "token_file = \"t\"";
         for (text, reason) in [
             (
                 "[clients.a]".to_owned(),
-                "line 1: nobody can be the client `a`",
+                "line 1: the client `a` has no credential",
             ),
             (
                 "[clients.a]\ntoken_file = []".into(),
-                "neither `token_file` nor",
+                "set `token_file`, `token_sha256`",
             ),
             (
                 format!("[clients.\"ä\"]\n{key}"),
@@ -428,11 +428,11 @@ mod tests {
             ),
             (
                 format!("[clients.a]\n{key}\ntools = [\"a b\"]"),
-                "no pattern of tools",
+                "neither a tool name nor a pattern",
             ),
             (
                 format!("[clients.a]\n{key}\nskills = [\"../a\"]"),
-                "no pattern of skills",
+                "neither a skill name nor a pattern",
             ),
             (
                 format!("[clients.a]\n{key}\nexpires = 10:00:00"),
@@ -461,17 +461,17 @@ mod tests {
             ),
             (
                 "[clients.a]\ncertificate_names = [\"*.example.com\"]".into(),
-                "line 2: `certificate_names`: `*.example.com` is no name of a certificate",
+                "line 2: `certificate_names`: `*.example.com` is not the name of a certificate",
             ),
             (
                 "[clients.a]\ncertificate_names = [\"\"]".into(),
-                "is no name of a certificate",
+                "is not the name of a certificate",
             ),
             (
                 "[clients.a]\ncertificate_names = [\"a b:c\"]".into(),
-                "is no name of a certificate",
+                "is not the name of a certificate",
             ),
-            ("[clients.a]\nunix_users = []".into(), "nobody can be"),
+            ("[clients.a]\nunix_users = []".into(), "has no credential"),
             ("clients = []".into(), "`clients` is a table, not a list"),
             (
                 "clients.a = 1".into(),

@@ -6,7 +6,7 @@ use anyhow::{Context as _, bail};
 
 use super::Config;
 use super::parse::parse;
-use super::source::{Reach, Source, beyond, lies_within};
+use super::source::{ConfigSource, Reach, beyond, lies_within};
 use skillhost_skills::named_file;
 use skillhost_skills::trust::Trust;
 
@@ -23,7 +23,7 @@ pub(super) fn read(path: &Path, trust: &Trust, reach: Reach) -> anyhow::Result<C
     }
     // Another user may have created the file in the current folder.
     let text = named_file::read_text(path, MAX_BYTES).with_context(cannot)?;
-    parse(&Source::new(
+    parse(&ConfigSource::new(
         &text,
         &path.display().to_string(),
         folder,

@@ -14,7 +14,7 @@ use skillhost_skills::text::suggest;
 
 /// The raw keys of a grant.
 #[derive(Deserialize, Default)]
-#[serde(default, expecting = "expected a table that says what the tool may do")]
+#[serde(default, expecting = "expected a `[grants.NAME]` table")]
 pub(super) struct RawGrant {
     skills: Option<Vec<String>>,
     home: Option<bool>,
@@ -69,8 +69,8 @@ pub(super) fn check_name(name: &str) -> anyhow::Result<()> {
         .into_iter()
         .take(1);
     bail!(
-        "`[grants.{shown}]` names no built-in tool{}; a grant to any other names the component \
-         file that defines it, such as `[grants.\"{shown}.wasm\"]`, and covers all of its tools",
+        "`[grants.{shown}]` names no built-in tool{}; for another tool, name its component file, \
+         such as `[grants.\"{shown}.wasm\"]`: the grant covers all of its tools",
         suggest::did_you_mean(nearest, '`')
     )
 }

@@ -9,7 +9,7 @@ use toml::Spanned;
 
 use super::ConfiguredPath;
 use super::issuers::check_address;
-use super::source::Source;
+use super::source::ConfigSource;
 use skillhost_sandbox::declare_limits;
 use skillhost_sandbox::tool::limits::{DAY, MAX_MEMORY};
 
@@ -78,33 +78,32 @@ impl TryFrom<String> for SocketMode {
 }
 
 declare_limits! {
-    /// The limits of what peers may take of the server.
+    /// The limits of a server over HTTP.
     HttpLimits in "http", "the server would not send its lists" {
         /// Bytes of a request's body.
         body: usize, Bytes "2MiB" in 1, MAX_MEMORY;
         against "a peer that takes the server's memory"
 
-        /// Connections at a time. One more takes the place of one that has not
-        /// shown the token. If none has such a place, it gets the answer that the
-        /// server is busy.
+        /// Connections at a time. A further one evicts one that has not shown the
+        /// token. If all have shown it, it gets the answer that the server is busy.
         connections: usize, Count "512" in 1, u32::MAX;
         against "peers that take the server's descriptors"
 
         /// Requests to `/mcp` at a time, from reading the body until the last byte
-        /// of the answer is written. One more gets the answer that the server is
-        /// busy.
+        /// of the answer is written. A further one gets the answer that the
+        /// server is busy.
         requests: usize, Count "128" in 1, u32::MAX;
         against "peers that ask faster than guests answer"
 
-        /// Bytes of answers, from their making until they are written. The server
-        /// drops one that does not fit, and answers that it is busy.
+        /// Bytes of answers that are not written yet. The server drops an answer that
+        /// does not fit, and answers that it is busy.
         answers: usize, Bytes "256MiB" in 1 << 20, u64::MAX;
         against "peers that ask and do not read"
 
-        /// Streams of changes at a time, which are no
+        /// Streams of notifications at a time. They do not count as
         /// [`requests`](Self::requests).
         streams: usize, Count "128" in 1, u32::MAX;
-        against "listeners that leave no room for calls"
+        against "listeners that leave no capacity for calls"
 
         /// Longest wait for the headers of a request, from the connection's start
         /// or the answer before.
@@ -124,9 +123,9 @@ declare_limits! {
         write_time: Duration, Time "30s" in 1, DAY;
         against "a peer that asks and does not read"
 
-        /// Longest time that requests in flight get at the end.
+        /// Longest time that a shutdown waits for requests in flight.
         shutdown_time: Duration, Time "20s" in 1, DAY;
-        against "an end that never comes"
+        against "a shutdown that never ends"
     }
 }
 
@@ -153,7 +152,7 @@ impl RawHttp {
     pub(super) fn http(
         self,
         limits: HttpLimits,
-        source: &Source<'_>,
+        source: &ConfigSource<'_>,
         path: impl Fn(Spanned<PathBuf>) -> ConfiguredPath,
     ) -> anyhow::Result<Http> {
         if let Some(resource) = &self.resource {

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::ConfiguredPath;
-use super::source::Source;
+use super::source::ConfigSource;
 
 /// The supported signature algorithms. All are asymmetric: a key that verifies a signature
 /// cannot create one.
@@ -79,7 +79,7 @@ impl RawIssuer {
         self,
         name: String,
         place: String,
-        source: &Source<'_>,
+        source: &ConfigSource<'_>,
     ) -> anyhow::Result<IssuerConfig> {
         let read = || {
             let issuer = self.issuer.context("`issuer` is missing")?;
@@ -93,7 +93,7 @@ impl RawIssuer {
                     check_address(&address).context("`jwks_url`")?;
                     KeySource::Address(address)
                 }
-                _ => bail!("its keys come from `jwks_file` or from `jwks_url`, one of the two"),
+                _ => bail!("set either `jwks_file` or `jwks_url`, where its keys come from"),
             };
             let algorithms = match self.algorithms {
                 None => DEFAULT_ALGORITHMS.to_vec(),
@@ -102,7 +102,7 @@ impl RawIssuer {
                         let known = ALGORITHMS.into_iter().find(|known| known == name);
                         known.with_context(|| {
                             format!(
-                                "`algorithms`: `{}` is none of {}",
+                                "`algorithms`: `{}` is not one of {}",
                                 name.escape_debug(),
                                 ALGORITHMS.join(", ")
                             )
@@ -126,18 +126,21 @@ impl RawIssuer {
 
 /// Checks a URL: it must be HTTPS, or plain HTTP to this machine, for tests.
 pub(super) fn check_address(address: &str) -> anyhow::Result<()> {
-    let wrong = "an address begins with `https://`; `http://` is for this machine alone";
+    let wrong = "an address must begin with `https://`; `http://` is allowed only for this machine";
     let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"\"\\<>#{}|^`".contains(&byte);
     ensure!(
         address.len() <= 2048 && address.bytes().all(is_plain),
-        "an address has at most 2048 characters, none of them a space, a quote, a brace or `#`"
+        "an address has at most 2048 characters and no spaces, quotes, braces or `#`"
     );
     let of_https = address.strip_prefix("https://");
     let rest = of_https.or_else(|| address.strip_prefix("http://"));
     let authority = rest.context(wrong)?.split(['/', '?']).next();
     let authority = authority.unwrap_or_default();
     // Userinfo could be mistaken for the host.
-    ensure!(!authority.contains('@'), "an address names no user (`@`)");
+    ensure!(
+        !authority.contains('@'),
+        "an address must not contain a user (`@`)"
+    );
     if of_https.is_some() {
         ensure!(!authority.is_empty(), wrong);
         return Ok(());
@@ -192,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_issuers_that_cannot_be_meant() {
+    fn refuses_invalid_issuers() {
         let keys = "jwks_file = \"k\"";
         let issuer = "issuer = \"https://a.example\"";
         for (table, reason) in [
@@ -200,41 +203,35 @@ mod tests {
                 keys.to_owned(),
                 "line 3: `[issuers.a]`: `issuer` is missing",
             ),
-            (
-                issuer.to_owned(),
-                "`jwks_file` or from `jwks_url`, one of the two",
-            ),
+            (issuer.to_owned(), "either `jwks_file` or `jwks_url`"),
             (
                 format!("{issuer}\n{keys}\njwks_url = \"https://a.example/k\""),
-                "one of the two",
+                "either `jwks_file` or",
             ),
             (
                 format!("issuer = \"http://a.example\"\n{keys}"),
-                "begins with `https://`",
+                "must begin with `https://`",
             ),
             (
                 format!("issuer = \"https:///x\"\n{keys}"),
-                "begins with `https://`",
+                "must begin with `https://`",
             ),
             (
                 format!("issuer = \"http://localhost.evil.example\"\n{keys}"),
-                "for this machine alone",
+                "only for this machine",
             ),
             (
                 format!("{issuer}\njwks_url = \"file:///etc/passwd\""),
                 "`jwks_url`",
             ),
-            (
-                format!("{issuer}\njwks_url = \"https://a b\""),
-                "none of them a space",
-            ),
+            (format!("{issuer}\njwks_url = \"https://a b\""), "no spaces"),
             (
                 format!("{issuer}\n{keys}\nalgorithms = [\"HS256\"]"),
-                "`HS256` is none of RS256",
+                "`HS256` is not one of RS256",
             ),
             (
                 format!("{issuer}\n{keys}\nalgorithms = [\"none\"]"),
-                "`none` is none of",
+                "`none` is not one of",
             ),
             (
                 format!("{issuer}\n{keys}\njwks = \"x\""),
@@ -242,11 +239,11 @@ mod tests {
             ),
             (
                 format!("{issuer}\njwks_url = \"http://127.0.0.1.evil.example/k\""),
-                "for this machine alone",
+                "only for this machine",
             ),
             (
                 format!("{issuer}\njwks_url = \"http://127.evil.example/k\""),
-                "for this machine alone",
+                "only for this machine",
             ),
         ] {
             let resource = "[http]\nresource = \"https://mcp.example.com/mcp\"\n";
@@ -270,7 +267,7 @@ mod tests {
             "https://a.example/a|b",
         ] {
             let error = check_address(address).unwrap_err().to_string();
-            assert!(error.contains("a brace"), "{address}: {error}");
+            assert!(error.contains("braces"), "{address}: {error}");
         }
         let error = parse(&format!("[issuers.a]\n{issuer}\n{keys}\n")).unwrap_err();
         assert!(error.contains("`resource` in `[http]`"), "{error}");

@@ -14,7 +14,7 @@ use super::issuers::RawIssuer;
 use super::process::RawProcess;
 use super::prompt::{PromptLimits, RawSearch};
 use super::raw::RawConfig;
-use super::source::{Reach, Source, beyond, kind};
+use super::source::{ConfigSource, Reach, beyond, kind};
 use super::stdio::StdioLimits;
 use skillhost_sandbox::tool::limits::{CompileLimits, LimitSet, Limits, Load};
 use skillhost_skills::text::suggest;
@@ -105,7 +105,7 @@ impl<'de> Deserializer<'de> for &mut FieldNames {
 }
 
 /// Refuses unknown keys: a misspelt limit would not limit anything.
-pub(super) fn check(table: &DeTable<'_>, source: &Source<'_>) -> anyhow::Result<()> {
+pub(super) fn check(table: &DeTable<'_>, source: &ConfigSource<'_>) -> anyhow::Result<()> {
     check_table(table, "", "", source)
 }
 
@@ -115,7 +115,7 @@ fn check_table(
     table: &DeTable<'_>,
     within: &str,
     shown: &str,
-    source: &Source<'_>,
+    source: &ConfigSource<'_>,
 ) -> anyhow::Result<()> {
     let Some(known) = of_table(within) else {
         return Ok(());
@@ -167,7 +167,7 @@ fn check_table(
                 let list = roots.iter().find(|root| root.get_ref().is_array());
                 if let Some(list) = list {
                     bail!(
-                        "{}: `skills` has folders in it, not a list",
+                        "{}: `skills` must be a list of folders, not of lists",
                         source.place(list.span().start)
                     );
                 }

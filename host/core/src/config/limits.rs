@@ -2,14 +2,14 @@
 
 use toml::de::{DeTable, DeValue};
 
-use super::source::{Source, kind, table_in};
+use super::source::{ConfigSource, kind, table_in};
 use skillhost_sandbox::tool::limits::{LimitSet, Unit};
 
 /// Returns `over` with the limits of a table.
 pub(super) fn read<S: LimitSet>(
     table: &DeTable<'_>,
     mut limits: S,
-    source: &Source<'_>,
+    source: &ConfigSource<'_>,
 ) -> anyhow::Result<S> {
     for (key, value) in table {
         let row = S::TABLE.iter().find(|row| row.key == key.get_ref());
@@ -30,7 +30,7 @@ pub(super) fn read_in<S: LimitSet>(
     table: &DeTable<'_>,
     key: &str,
     limits: S,
-    source: &Source<'_>,
+    source: &ConfigSource<'_>,
 ) -> anyhow::Result<S> {
     match table_in(table, key) {
         Some(table) => read(table, limits, source),

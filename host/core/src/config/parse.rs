@@ -8,7 +8,7 @@ use toml::Spanned;
 use toml::de::DeTable;
 
 use super::raw::{RawConfig, RawOffer, RawRoot, RawToolSet, RawWording};
-use super::source::{Reach, Source, beyond, lies_within, real_path, table_in};
+use super::source::{ConfigSource, Reach, beyond, lies_within, real_path, table_in};
 use super::{
     Config, ConfiguredPath, ConfiguredRoot, PromptLimits, StdioLimits, audit, grants, keys, limits,
 };
@@ -17,11 +17,11 @@ use skillhost_sandbox::tool::offer::{ToolSet, Wording};
 use skillhost_skills::catalog::{MAX_DEPTH, SkillsRoot};
 
 /// Parses a configuration.
-pub(super) fn parse(source: &Source<'_>) -> anyhow::Result<Config> {
+pub(super) fn parse(source: &ConfigSource<'_>) -> anyhow::Result<Config> {
     source.parse()
 }
 
-impl Source<'_> {
+impl ConfigSource<'_> {
     fn parse(&self) -> anyhow::Result<Config> {
         let syntax = |error: toml::de::Error| {
             let at = error.span().map_or(0, |span| span.start);
@@ -34,28 +34,31 @@ impl Source<'_> {
         let http_limits = limits::read_in(table, "http", Default::default(), self)?;
         let checkpoint_limits = limits::read_in(table, audit::KEY, Default::default(), self)?;
         let raw: RawConfig = toml::from_str(self.text).map_err(syntax)?;
-        let granted = table_in(table, "grants");
+        let grant_tables = table_in(table, "grants");
         let grants = raw.grants.into_iter().map(|(component, grant)| {
             let place = self.place(grant.span().start);
             grants::check_name(&component).with_context(|| place.clone())?;
-            let limits = match granted.and_then(|grants| table_in(grants, &component)) {
+            let limits = match grant_tables.and_then(|grants| table_in(grants, &component)) {
                 Some(grant) => self.limits(grant, limits.clone())?,
                 None => limits.clone(),
             };
             let grant = grant.into_inner().grant(limits).context(place)?;
             anyhow::Ok((component, grant))
         });
-        let tables = table_in(table, "clients");
+        let client_tables = table_in(table, "clients");
         let clients = raw.clients.into_iter().map(|(name, client)| {
             let place = self.place(client.span().start);
-            let client = client.into_inner().client(name, place, tables, self)?;
+            let client = client
+                .into_inner()
+                .client(name, place, client_tables, self)?;
             client.check().map(|()| client)
         });
         let issuers = raw.issuers.into_iter().map(|(name, issuer)| {
             let place = self.place(issuer.span().start);
             ensure!(
                 raw.http.has_resource(),
-                "{place}: tokens of issuers are for an address: set `resource` in `[http]`"
+                "{place}: `[issuers]` needs `resource` in `[http]`, the address that tokens \
+                 are issued for"
             );
             issuer.into_inner().issuer(name, place, self)
         });
@@ -150,7 +153,7 @@ impl Source<'_> {
             RawRoot::Table(table) => (table.path, table.follow_root_links, table.depth),
         };
         if !(1..=MAX_DEPTH).contains(&depth) {
-            bail!("{place}: `depth` is {depth}: from 1 to {MAX_DEPTH} is allowed");
+            bail!("{place}: `depth` is {depth}, but must be from 1 to {MAX_DEPTH}");
         }
         if follow_links && self.reach == Reach::OwnFolder {
             bail!("{place}: {}", beyond("`follow_root_links`"));

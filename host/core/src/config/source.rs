@@ -18,7 +18,7 @@ pub(super) enum Reach {
 }
 
 /// The text of a configuration, with its name and reach.
-pub(super) struct Source<'a> {
+pub(super) struct ConfigSource<'a> {
     pub(super) text: &'a str,
     /// The file's name, for messages.
     pub(super) name: &'a str,
@@ -30,7 +30,7 @@ pub(super) struct Source<'a> {
     line_ends: Vec<usize>,
 }
 
-impl<'a> Source<'a> {
+impl<'a> ConfigSource<'a> {
     pub(super) fn new(text: &'a str, name: &'a str, folder: &'a Path, reach: Reach) -> Self {
         let line_ends = text.bytes().enumerate();
         let line_ends = line_ends.filter(|(_, byte)| *byte == b'\n');
@@ -61,7 +61,7 @@ pub(super) fn table_in<'t, 'i>(table: &'t DeTable<'i>, key: &str) -> Option<&'t 
 /// Returns the message for a setting that a found configuration must not have.
 pub(super) fn beyond(what: &str) -> String {
     format!(
-        "{what} reaches beyond the folder of this configuration, which nobody named; \
+        "{what} leads out of the folder of this configuration, which was found and not named; \
          `--config ./{DEFAULT_FILE}` allows it"
     )
 }

@@ -152,7 +152,11 @@ fn names_each_problem_with_its_line() {
         ),
         (
             "xyz = 1",
-            "`skillhost.toml`, line 1: unknown key `xyz`; the keys here are skills, tools, home, disabled_tools, offer, wording, descriptions, help, hard_links, audit_file, audit, pins, require_pins, require_components, limits, grants, stdio, http, clients, issuers, prompt, search, process, calls, queue, calls_per_tool, calls_memory, stack, compile_time",
+            "`skillhost.toml`, line 1: unknown key `xyz`; the keys here are skills, tools, home, \
+             disabled_tools, offer, wording, descriptions, help, hard_links, audit_file, audit, \
+             pins, require_pins, require_components, limits, grants, stdio, http, clients, \
+             issuers, prompt, search, process, calls, queue, calls_per_tool, calls_memory, stack, \
+             compile_time",
         ),
         (
             "\nlimits = [\"1s\", \"1MiB\"]",
@@ -172,7 +176,7 @@ fn names_each_problem_with_its_line() {
         ),
         (
             "skills = [\n[\"x\", true]]",
-            "`skillhost.toml`, line 2: `skills` has folders in it, not a list",
+            "`skillhost.toml`, line 2: `skills` must be a list of folders, not of lists",
         ),
         (
             "[grants]\nx = 1979-05-27",
@@ -220,15 +224,18 @@ fn names_each_problem_with_its_line() {
         ),
         (
             "[http]\n\nresource = \"mcp.example.com\"",
-            "`skillhost.toml`, line 3: `resource`: an address begins with `https://`; `http://` is for this machine alone",
+            "`skillhost.toml`, line 3: `resource`: an address must begin with `https://`; \
+             `http://` is allowed only for this machine",
         ),
         (
             "[http]\nanswers = true",
-            "`skillhost.toml`, line 2: expected a size such as \"64MiB\" or \"512KiB\", not a boolean",
+            "`skillhost.toml`, line 2: expected a size such as \"64MiB\" or \"512KiB\", not a \
+             boolean",
         ),
         (
             "[http]\nanswers = 1",
-            "`skillhost.toml`, line 2: `answers` is at least 1 MiB: with less, the server would not send its lists",
+            "`skillhost.toml`, line 2: `answers` is at least 1 MiB: with less, the server would \
+             not send its lists",
         ),
         (
             "[limits]\nmemory = -1",
@@ -236,7 +243,8 @@ fn names_each_problem_with_its_line() {
         ),
         (
             "[limits]\noutput = \"99999999999GiB\"",
-            "`skillhost.toml`, line 2: expected a size such as \"64MiB\" or \"512KiB\", not \"99999999999GiB\"",
+            "`skillhost.toml`, line 2: expected a size such as \"64MiB\" or \"512KiB\", not \
+             \"99999999999GiB\"",
         ),
     ] {
         assert_eq!(parse(text).unwrap_err(), message, "{text}");

@@ -66,7 +66,7 @@ pub(super) fn calls(text: &str) -> Result<Vec<Call>, MessageError> {
     let written = written.member("parts").map(RawJson::items);
     for (index, (part, written)) in parts.zip(written.into_iter().flatten()).enumerate() {
         if part.function_response.is_some() {
-            return shape("it has results, which no content of a model has");
+            return shape("it has results, which a model's content never has");
         }
         if let Some(function_call) = part.function_call {
             let place = || format!("`parts[{index}]`");

@@ -14,10 +14,10 @@ fn tool(definition: &Definition) -> Value {
         "name": definition.name,
         "title": definition.title,
         "description": definition.description,
-        "inputSchema": of_objects(&definition.input_schema),
+        "inputSchema": with_object_type(&definition.input_schema),
     });
     if let Some(schema) = definition.structured_schema() {
-        tool["outputSchema"] = of_objects(schema).into();
+        tool["outputSchema"] = with_object_type(schema).into();
     }
     // True for every component: it can neither write nor reach anything but skills.
     tool["annotations"] = json!({
@@ -31,7 +31,7 @@ fn tool(definition: &Definition) -> Value {
 
 /// Returns a schema with the type `object`. Arguments and records are always objects, and a
 /// client refuses the whole list without the type.
-fn of_objects(schema: &Map<String, Value>) -> Map<String, Value> {
+fn with_object_type(schema: &Map<String, Value>) -> Map<String, Value> {
     let mut schema = schema.clone();
     schema.insert("type".to_owned(), "object".into());
     schema

@@ -39,7 +39,9 @@ pub(super) fn calls(text: &str) -> Result<Vec<Call>, MessageError> {
         None => completion,
         Some(choices) => match only(items(choices, "choices")?, "choices")?.member("message") {
             Some(message) => message,
-            None => return shape("the choice has no `message`; a stream's parts are none"),
+            None => {
+                return shape("the choice has no `message`; parts of a stream are not accepted");
+            }
         },
     };
     let message: Message = parse(written.get())?;
@@ -50,7 +52,7 @@ pub(super) fn calls(text: &str) -> Result<Vec<Call>, MessageError> {
         Some(_) => return shape("its role is not `assistant`"),
     }
     if message.function_call.is_some() {
-        return shape("it has `function_call`, which `tool_calls` came in place of");
+        return shape("it has `function_call`, which is obsolete: `tool_calls` is expected");
     }
     let mut calls = Vec::new();
     let tool_calls = message.tool_calls.into_iter().flatten();

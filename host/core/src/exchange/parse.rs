@@ -8,7 +8,7 @@ use skillhost_skills::text::raw_json::RawJson;
 use super::{Call, MessageError};
 
 /// The maximum characters of a reason. Guards against: a message that fills the log.
-const LONGEST: usize = 300;
+const MAX_REASON_CHARS: usize = 300;
 
 /// Parses a message as JSON whose parts stay verbatim.
 pub(super) fn raw(json: &str) -> Result<RawJson<'_>, MessageError> {
@@ -30,7 +30,7 @@ pub(super) fn parse<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, MessageE
 
 fn wrong(error: serde_json::Error) -> MessageError {
     // Some of these errors quote the message.
-    let reason = error.to_string().chars().take(LONGEST).collect();
+    let reason = error.to_string().chars().take(MAX_REASON_CHARS).collect();
     match error.classify() {
         Category::Data => MessageError::Shape(reason),
         _ => MessageError::NotJson(reason),
@@ -48,7 +48,7 @@ pub(super) fn only<T>(mut many: Vec<T>, what: &str) -> Result<T, MessageError> {
         (Some(one), 0) => Ok(one),
         (None, _) => shape(format!("`{what}` is empty")),
         (Some(_), others) => shape(format!(
-            "`{what}` has {}, and only one can go on: give its message alone",
+            "`{what}` has {}, but only one can continue: give its message alone",
             others + 1
         )),
     }

@@ -56,7 +56,7 @@ pub(super) fn calls(text: &str) -> Result<Vec<Call>, MessageError> {
         let Item { r#type, role } = parse(item.get())?;
         match r#type.as_str() {
             "function_call" => {}
-            "error" => return shape("it is an error and no response"),
+            "error" => return shape("it is an error, not a response"),
             part if part.starts_with("response.") => {
                 return shape("it is a part of a stream: give the whole response");
             }

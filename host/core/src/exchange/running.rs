@@ -56,8 +56,8 @@ pub async fn run_from(caller: &Caller, host: &Host, calls: Vec<Call>) -> Vec<Ans
         let (mut failed, mut help, mut text) = match task.await {
             Ok(answer) => answer,
             Err(error) => {
-                tracing::error!("a call broke off: {error}");
-                (true, None, "ERROR: the call broke off".to_owned())
+                tracing::error!("a call aborted: {error}");
+                (true, None, "ERROR: the call aborted".to_owned())
             }
         };
         if bytes + text.len() > ANSWERS_BYTES {

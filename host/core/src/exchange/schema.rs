@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_geminis_subset_cannot_say_is_not_said_by_half() {
+    fn gemini_drops_what_it_cannot_express() {
         for given in [
             json!({}),
             json!({"type": ["string", "integer"]}),

@@ -180,7 +180,7 @@ impl StrictConversion {
         strict: &mut Map<String, Value>,
     ) -> Result<(), String> {
         if at.depth > DEPTH {
-            return Err(format!("it has more than {DEPTH} objects in each other"));
+            return Err(format!("it nests objects more than {DEPTH} deep"));
         }
         let empty = Map::new();
         let properties = schema.get("properties").and_then(Value::as_object);
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn a_required_property_stays_as_it_is_without_what_strict_mode_has_not() {
+    fn strict_mode_drops_unsupported_keywords_of_required_property() {
         let a = json!({
             "type": "string", "minLength": 1, "format": "uri", "default": "x", "pattern": "^a",
             "not": {"const": "b"}, "$comment": "c", "examples": ["x"],
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn what_strict_mode_cannot_say_is_said_with_its_place() {
+    fn strict_mode_names_the_unsupported_part_of_a_schema() {
         let mut deep = json!({"type": "string"});
         for _ in 0..DEPTH {
             deep = json!({"type": "object", "properties": {"d": deep}});
@@ -436,7 +436,7 @@ mod tests {
                 json!({"anyOf": [{"properties": {"b": {"type": "string"}}}, {"type": "string"}]}),
                 "`b` is optional in one of several schemas to choose from",
             ),
-            (deep, "it has more than 5 objects in each other"),
+            (deep, "it nests objects more than 5 deep"),
         ] {
             let strict = strict(json!({"properties": {"a": a}}));
             let expected = format!("strict mode cannot express the schema of `t`: {reason}");

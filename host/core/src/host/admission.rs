@@ -61,14 +61,14 @@ impl Candidate<'_> {
                     format!("it defines the tool `{tool}`, which is built in; give it another name")
                 }
                 _ => format!(
-                    "it defines the tool `{tool}`, which `{}` serves and goes on serving",
+                    "it defines the tool `{tool}`, which `{}` already serves",
                     self.origin
                 ),
             });
         }
         let file = self.shared_grant(new)?;
         Some(format!(
-            "the grant of `{file}` is that of `{}`, which serves; rename one of the two files",
+            "the grant of `{file}` already applies to `{}`; rename one of the two files",
             self.origin
         ))
     }
@@ -102,8 +102,8 @@ fn same_file(new: &[Candidate<'_>], at: usize, other: usize) -> Option<String> {
         (other < at).then(|| format!("it is the same component as `{}`", that.origin))
     } else {
         Some(format!(
-            "`{}` has the same file name, and the grant of `{file}` would be for both; a pin \
-             decides, or another name for one of the two",
+            "`{}` has the same file name, so the grant of `{file}` would apply to both; pin one \
+             of them, or rename one",
             that.origin
         ))
     }
@@ -126,9 +126,9 @@ fn equal(new: &[Candidate<'_>], at: usize, other: usize) -> Option<String> {
     let (it, that) = (&new[at], &new[other]);
     let tool = it.shared_tool(that)?;
     let which = if it.is_named() {
-        "grants or pins name both: take one of the two away"
+        "grants or pins name both: remove one of the components"
     } else {
-        "no grant or pin names one of them: name one, or take one away"
+        "neither is named by a grant or a pin: name one, or remove one"
     };
     Some(format!(
         "it defines the tool `{tool}`, and so does `{}`; {which}",
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn components_that_serve_keep_newcomers_out() {
+    fn serving_components_keep_their_names() {
         let serving = [
             candidate("read_skill", Claim::BuiltIn, "0", &["read_skill"]),
             candidate("/x/g.wasm", GRANTED, "1", &["t"]),

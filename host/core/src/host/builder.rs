@@ -16,7 +16,7 @@ use cap_std::fs::Dir;
 
 use audit::AuditSettings;
 
-use super::components::{ComponentIntake, IntakeRules, Stage};
+use super::components::{ComponentIntake, IntakeRules, LoadedComponent, Stage};
 use super::{Host, Inner, ResourceReader, Runtime, ServedTool};
 use crate::config::PromptLimits;
 use skillhost_sandbox::component::cache::{ComponentCache, IndexEntry};
@@ -309,7 +309,7 @@ impl HostBuilder {
 
     async fn build_new(self, stage: Stage<'_>) -> anyhow::Result<Host> {
         guard::check_machine()?;
-        let memory = self.most_memory();
+        let memory = self.max_memory();
         self.check_memory(engine::calls_memory(&self.load))?;
         let engine = EpochEngine::new(&self.load, memory, !self.unlimited)?;
         let runtime = Runtime {
@@ -331,10 +331,10 @@ impl HostBuilder {
     /// [`audit`]: HostBuilder::audit
     pub async fn rebuild(self, earlier: &Host) -> anyhow::Result<Host> {
         let runtime = earlier.0.runtime.clone();
-        if self.most_memory() > runtime.memory {
+        if self.max_memory() > runtime.memory {
             bail!(
-                "the engine that runs was set up for calls of {} bytes of memory, fewer than are \
-                 asked for now",
+                "the running engine was created for calls of {} bytes of memory, less than the \
+                 new limits: restart",
                 runtime.memory
             );
         }
@@ -346,34 +346,14 @@ impl HostBuilder {
         let catalog = Catalog::open(&self.skills, self.home.as_deref())?;
         let catalog = Arc::new(catalog.hard_links(self.defaults.hard_links));
         let mut problems = Vec::new();
-        let cache = self.cache.as_deref().and_then(|folder| {
-            ComponentCache::open(folder, self.new_cache_entries.as_deref(), &self.trust)
-                .inspect_err(|error| problems.push(format!("{error:#}")))
-                .ok()
-                .map(Arc::new)
-        });
+        let cache = self.open_cache(&mut problems);
         let index = self.index.clone();
         let index = index.filter(|_| self.search_offer != SearchOffer::Never);
         if let (Some(index), Some(cache)) = (&index, &cache) {
             index.set_storage(Arc::new(IndexEntry::new(Arc::clone(cache), &self.skills)));
         }
-        let compiler = Compiler {
-            program: self.compiler.clone(),
-            time: self.compile_limits.compile_time,
-            functions: None,
-        };
-        // Loading a component may need the grants of its tools.
-        let mut loading = self.defaults.limits.clone();
-        loading.memory = self.most_memory();
-        let loader = Loader {
-            compiler,
-            engine: runtime.engine.clone(),
-            cache,
-            limits: loading,
-            progress: self.progress.clone(),
-        };
         let mut components = ComponentIntake {
-            loader: Arc::new(loader),
+            loader: Arc::new(self.loader(&runtime.engine, cache)),
             stage,
             rules: IntakeRules {
                 pins: &self.pins,
@@ -392,7 +372,7 @@ impl HostBuilder {
         let is_successor = matches!(stage, Stage::Successor(_));
         if self.require_components && !is_successor && !refused.is_empty() {
             bail!(
-                "{}; `require_components = false` would serve without",
+                "{}; `require_components = false` would serve without it",
                 refused.join("; ")
             );
         }
@@ -417,37 +397,7 @@ impl HostBuilder {
             }
         }
         problems.extend(self.missing_skills(&catalog));
-        let engine = &runtime.engine;
-        let granted = |(tool, own): (&Arc<Tool>, bool)| {
-            let grant = self.grants.get(tool.component.grant_name());
-            let terms = grant
-                .cloned()
-                .unwrap_or_default()
-                .terms(own, &self.defaults);
-            let name = &tool.definition.name;
-            ServedTool {
-                quota: engine.quota(name, own, terms.limits.memory),
-                skills: GrantedSkills::new(
-                    Arc::clone(&catalog),
-                    index.clone(),
-                    terms.skills.clone(),
-                ),
-                description: self.description(name, own),
-                terms,
-                tool: Arc::clone(tool),
-                gives_help: !self.without_help,
-            }
-        };
-        let mut tools: Vec<ServedTool> = components
-            .iter()
-            .flat_map(|component| {
-                let own = component.is_own();
-                component.tools.iter().map(move |tool| (tool, own))
-            })
-            .filter(|(tool, own)| self.has_tool(&tool.definition.name, *own))
-            .map(granted)
-            .filter(|served| index.is_some() || !served.is_search())
-            .collect();
+        let mut tools = self.served_tools(&components, &runtime.engine, &catalog, index.as_ref());
         let own = !self.without_embedded;
         let resources = tools
             .extract_if(.., |granted| {
@@ -472,6 +422,73 @@ impl HostBuilder {
         Ok(Host(inner, None))
     }
 
+    /// Opens the cache, if there is one. Without it the host only starts more slowly, so an
+    /// error is a problem for the operator.
+    fn open_cache(&self, problems: &mut Vec<String>) -> Option<Arc<ComponentCache>> {
+        let folder = self.cache.as_deref()?;
+        ComponentCache::open(folder, self.new_cache_entries.as_deref(), &self.trust)
+            .inspect_err(|error| problems.push(format!("{error:#}")))
+            .ok()
+            .map(Arc::new)
+    }
+
+    fn loader(&self, engine: &EpochEngine, cache: Option<Arc<ComponentCache>>) -> Loader {
+        // Loading a component may need the grants of its tools.
+        let mut limits = self.defaults.limits.clone();
+        limits.memory = self.max_memory();
+        Loader {
+            compiler: Compiler {
+                program: self.compiler.clone(),
+                time: self.compile_limits.compile_time,
+                functions: None,
+            },
+            engine: engine.clone(),
+            cache,
+            limits,
+            progress: self.progress.clone(),
+        }
+    }
+
+    /// Returns the tools of the components that this host serves, with their grants.
+    fn served_tools(
+        &self,
+        components: &[LoadedComponent],
+        engine: &EpochEngine,
+        catalog: &Arc<Catalog>,
+        index: Option<&Arc<dyn SkillIndex>>,
+    ) -> Vec<ServedTool> {
+        let granted = |(tool, own): (&Arc<Tool>, bool)| {
+            let grant = self.grants.get(tool.component.grant_name());
+            let terms = grant
+                .cloned()
+                .unwrap_or_default()
+                .terms(own, &self.defaults);
+            let name = &tool.definition.name;
+            ServedTool {
+                quota: engine.quota(name, own, terms.limits.memory),
+                skills: GrantedSkills::new(
+                    Arc::clone(catalog),
+                    index.cloned(),
+                    terms.skills.clone(),
+                ),
+                description: self.description(name, own),
+                terms,
+                tool: Arc::clone(tool),
+                gives_help: !self.without_help,
+            }
+        };
+        components
+            .iter()
+            .flat_map(|component| {
+                let own = component.is_own();
+                component.tools.iter().map(move |tool| (tool, own))
+            })
+            .filter(|(tool, own)| self.has_tool(&tool.definition.name, *own))
+            .map(granted)
+            .filter(|served| index.is_some() || !served.is_search())
+            .collect()
+    }
+
     /// Returns the folders of skills in order.
     pub fn skills_roots(&self) -> &[SkillsRoot] {
         &self.skills
@@ -483,7 +500,7 @@ impl HostBuilder {
     }
 
     /// Returns the bytes of memory that the engine reserves for a call.
-    fn most_memory(&self) -> usize {
+    fn max_memory(&self) -> usize {
         let granted = self
             .grants
             .values()

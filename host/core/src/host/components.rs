@@ -152,7 +152,7 @@ impl<'a> ComponentIntake<'a> {
                 && !loaded.has_same_tools(earlier)
             {
                 problems.push(format!(
-                    "`{}` has other tools than `{}` itself, which count: build it anew",
+                    "`{}` does not match `{}`, whose own tools are served: build it again",
                     tools_file(path).display(),
                     path.display()
                 ));
@@ -245,7 +245,10 @@ impl<'a> ComponentIntake<'a> {
                 // Read again, to keep few files in memory at a time.
                 let bytes = read(path)?;
                 if sha256_hex(&bytes) != digest {
-                    bail!("{}: its file has changed meanwhile", cannot_load(&origin));
+                    bail!(
+                        "{}: its file changed while it was loaded",
+                        cannot_load(&origin)
+                    );
                 }
                 let asked = self
                     .loader
@@ -279,8 +282,8 @@ impl<'a> ComponentIntake<'a> {
         let origin = &loaded.component.origin;
         if loaded.owner != earlier.owner && !self.rules.is_pinned(loaded) {
             bail!(
-                "{}: its content has changed and so has its owner; a pin in `pins` allows that, \
-                 and so does a restart",
+                "{}: its content and its owner have changed; pin it in `pins`, or restart, to \
+                 allow that",
                 cannot_load(origin)
             );
         }
@@ -485,7 +488,7 @@ impl IntakeRules<'_> {
 
 /// Returns the problem of a changed component that is not admitted.
 fn stays(why: &str) -> String {
-    format!("{why}; its earlier tools stay")
+    format!("{why}; its earlier tools remain")
 }
 
 /// Returns the tools of all components in order.

@@ -71,9 +71,9 @@ impl Host {
     /// Returns the section of a system prompt that lists the skills, within the
     /// [budget](crate::HostBuilder::prompt_budget). Only reads skills that fit.
     pub fn prompt(&self, style: prompt::Style) -> prompt::Section {
-        let onward = prompt::Onward::of(|tool| self.tool(tool).is_ok());
+        let finder = prompt::SkillFinder::of(|tool| self.tool(tool).is_ok());
         let names = self.names(Freshness::Now).to_vec();
-        prompt::section_of(&self.0.catalog, names, style, self.0.prompt_budget, onward)
+        prompt::section_of(&self.0.catalog, names, style, self.0.prompt_budget, finder)
     }
 
     /// Returns the names of the skills in the caller's scope.

@@ -19,17 +19,17 @@ use skillhost_skills::text::line::escape_json;
 use skillhost_skills::text::suggest;
 
 /// The maximum bytes of help. Guards against: file names that fill a model's context.
-const MOST_BYTES: usize = 1024;
+const MAX_BYTES: usize = 1024;
 /// The maximum bytes of a name in help. Longer names are omitted.
-const LONGEST_NAME: usize = 300;
+const MAX_NAME_BYTES: usize = 300;
 /// The maximum bytes of a caller's path or name for which there is help. Guards against:
 /// looking up each part of a path with a hundred thousand names.
-const LONGEST_ASKED: usize = 512;
+const MAX_ASKED_BYTES: usize = 512;
 /// The size of a catalog up to which help lists all skills if none is similar.
 const FEW_SKILLS: usize = 12;
 /// The number of skills up to which all are compared with a name. Of more, only those with
 /// the same start are. Guards against: slow failures in a large catalog.
-const MOST_COMPARED: usize = 1_000;
+const MAX_COMPARED: usize = 1_000;
 /// The bytes from which a documentation file may be too large for a tool's answer.
 const LARGE: u64 = 1 << 20;
 
@@ -81,7 +81,7 @@ impl Host {
                 is_too_large,
             };
             let help = call.help()?.join("\n");
-            (help.len() <= MOST_BYTES).then_some(help)
+            (help.len() <= MAX_BYTES).then_some(help)
         });
         error
     }
@@ -90,7 +90,7 @@ impl Host {
 impl FailedCall<'_> {
     fn help(&self) -> Option<Vec<String>> {
         let skill = self.skill();
-        let is_long = |asked: &str| asked.len() > LONGEST_ASKED;
+        let is_long = |asked: &str| asked.len() > MAX_ASKED_BYTES;
         if skill.is_some_and(is_long) || self.path().is_some_and(is_long) {
             return None;
         }
@@ -115,12 +115,12 @@ impl FailedCall<'_> {
         }
         let names = self.catalog().shared_names(Freshness::Recent);
         let known = || names.iter().filter(|name| self.may_read(name));
-        let all = known().nth(MOST_COMPARED).is_none();
+        let all = known().nth(MAX_COMPARED).is_none();
         let first = name.chars().next().map(|c| c.to_ascii_lowercase());
         let starts = |other: &&str| other.chars().next().map(|c| c.to_ascii_lowercase()) == first;
         let compared = known().map(String::as_str);
         let compared = compared.filter(|other| all || starts(other));
-        let mut nearest = suggest::nearest(name, compared.take(MOST_COMPARED));
+        let mut nearest = suggest::nearest(name, compared.take(MAX_COMPARED));
         nearest.retain(|name| self.catalog().has(name));
         if nearest.is_empty() {
             self.which_skills()
@@ -370,17 +370,17 @@ impl FailedCall<'_> {
 /// long.
 fn quoted(name: &str) -> Option<String> {
     let quoted = escape_json(&Value::from(name).to_string());
-    (quoted.len() <= LONGEST_NAME).then_some(quoted)
+    (quoted.len() <= MAX_NAME_BYTES).then_some(quoted)
 }
 
 /// Returns a list of as many names as fit, and the number of omitted ones. Returns `None`
 /// if none fits.
 fn list(names: &[String], more: usize) -> Option<String> {
-    const ROOM: usize = MOST_BYTES - 2 * LONGEST_NAME;
+    const MAX_LIST_BYTES: usize = MAX_BYTES - 2 * MAX_NAME_BYTES;
     let mut list = String::new();
     let mut listed = 0;
     for name in names.iter().filter_map(|name| quoted(name)) {
-        if list.len() + name.len() > ROOM {
+        if list.len() + name.len() > MAX_LIST_BYTES {
             break;
         }
         list.push_str(if listed > 0 { ", " } else { "" });

@@ -116,10 +116,10 @@ pub enum OverLimit {
     #[error("its files are larger than 16 MiB together")]
     Bytes,
     /// More than 16,384 names of any kind, or 4 MiB of paths.
-    #[error("it has more than 16384 files, folders and other things, or too long paths")]
+    #[error("it has more than 16384 entries, or its paths are too long together")]
     Entries,
     /// More than 32 nested folders.
-    #[error("it has more than 32 folders in each other")]
+    #[error("its folders are nested more than 32 deep")]
     Depth,
 }
 
@@ -188,7 +188,7 @@ impl SkillResources {
     /// Returns a page of [`Self::skills`]: at most `count` names, from the first that is
     /// not before `from`. The first page lists the folders now; later pages may be a second
     /// old.
-    pub fn skills_from(&self, from: &str, most: usize) -> Vec<String> {
+    pub fn skills_from(&self, from: &str, max: usize) -> Vec<String> {
         let freshness = match from {
             "" => Freshness::Now,
             _ => Freshness::Recent,
@@ -197,11 +197,11 @@ impl SkillResources {
         let start = names.partition_point(|name| name.as_str() < from);
         let granted = names[start..].iter();
         let granted = granted.filter(|name| self.host.resources_allow(name));
-        granted.take(most).cloned().collect()
+        granted.take(max).cloned().collect()
     }
 
-    /// Returns the number of requests that may run at a time.
-    pub fn places(&self) -> usize {
+    /// Returns the maximum number of requests that run at a time.
+    pub fn slots(&self) -> usize {
         self.host.calls_per_tool()
     }
 
@@ -233,13 +233,13 @@ impl SkillResources {
     /// Returns all files of a skill without digests. Reads only SKILL.md.
     pub async fn files(&self, skill: &str) -> Result<SkillFiles, ResourceError> {
         let arguments = json!({"skill_name": skill, "operation": "files"});
-        answer::files(self.call(arguments).await?, answer::Digests::Left)
+        answer::files(self.call(arguments).await?, answer::Digests::Omitted)
     }
 
     /// Returns all files of a skill with digests. Reads every file.
     pub async fn manifest(&self, skill: &str) -> Result<SkillFiles, ResourceError> {
         let arguments = json!({"skill_name": skill, "operation": "manifest"});
-        answer::files(self.call(arguments).await?, answer::Digests::Taken)
+        answer::files(self.call(arguments).await?, answer::Digests::Computed)
     }
 
     async fn call(&self, arguments: Value) -> Result<Output, ResourceError> {

@@ -18,9 +18,9 @@ const NOTED: [&str; 2] = ["read_skill", "list_files_in_skill"];
 const JUDGING: &str = "check_skill_";
 /// The maximum bytes of a note. Guards against: a skill with many scripts that fills a
 /// model's context.
-const MOST_BYTES: usize = 2048;
+const MAX_BYTES: usize = 2048;
 /// The maximum characters of a script's description, and of a reason why it will not run.
-const MOST_CHARS: usize = 120;
+const MAX_CHARS: usize = 120;
 
 /// A runner's answer about the scripts of a skill.
 #[derive(Deserialize)]
@@ -41,12 +41,12 @@ pub struct JudgedScript {
     pub verdict: String,
     /// The reasons why it may not run.
     #[serde(default)]
-    pub reasons: Vec<Reason>,
+    pub reasons: Vec<JudgementReason>,
 }
 
 /// A reason why a script may not run.
 #[derive(Deserialize)]
-pub struct Reason {
+pub struct JudgementReason {
     /// The file's path in the skill.
     #[serde(default)]
     pub path: String,
@@ -97,7 +97,7 @@ impl Host {
                     0 => format!("Scripts, as {name} judges them:\n{}\n", script.line()),
                     _ => format!("{}\n", script.line()),
                 };
-                if note.len() + line.len() > MOST_BYTES {
+                if note.len() + line.len() > MAX_BYTES {
                     note.push_str(&format!("More: {name}\n"));
                     break;
                 }
@@ -136,7 +136,7 @@ impl JudgedScript {
             Some(reason) if self.verdict != "will run" => &reason.needs,
             _ => &self.description,
         };
-        let more: String = more.chars().take(MOST_CHARS).collect();
+        let more: String = more.chars().take(MAX_CHARS).collect();
         let verdict = Line::new(&self.verdict);
         if more.is_empty() {
             format!("{path}: {verdict}")

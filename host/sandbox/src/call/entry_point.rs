@@ -39,13 +39,13 @@ impl EntryPoint {
         component: &Component,
         version: Option<&SupportedVersion>,
     ) -> wasmtime::Result<Self> {
-        let none = "it is not a tool component: it does not export";
+        let not_a_tool = "it is not a tool component: it does not export";
         if let Some(SupportedVersion { tools, .. }) = version {
             let export = |name: &str| {
                 component
                     .get_export_index(None, tools)
                     .and_then(|tools| component.get_export_index(Some(&tools), name))
-                    .ok_or_else(|| wasmtime::format_err!("{none} `{tools}`"))
+                    .ok_or_else(|| wasmtime::format_err!("{not_a_tool} `{tools}`"))
             };
             return Ok(Self::Tools {
                 definitions: export("definitions")?,
@@ -56,7 +56,7 @@ impl EntryPoint {
             TypedFunctions::read(engine, component).map_err(wasmtime::Error::from_anyhow)?;
         functions.map(Self::Functions).ok_or_else(|| {
             let tools = versions::newest().tools;
-            wasmtime::format_err!("{none} `{tools}`, nor a function that could be a tool")
+            wasmtime::format_err!("{not_a_tool} `{tools}`, nor a function that could be a tool")
         })
     }
 

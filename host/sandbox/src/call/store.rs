@@ -15,7 +15,7 @@ use crate::wasi::{HasImportState, ImportState};
 
 /// The maximum number of functions in a trap's cause. Guards against: recursion.
 const MAX_NAMES: usize = 5;
-/// The maximum characters of a function's name, which is untrusted.
+/// The maximum number of characters of a function's name, which is untrusted.
 const MAX_NAME: usize = 100;
 
 /// The state of a store.

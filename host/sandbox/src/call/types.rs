@@ -147,9 +147,9 @@ pub(super) enum RawCoverage {
 }
 
 /// The parameters of `call`: the tool's name, arguments and folder.
-pub(super) type CallParameters<'a> = (&'a str, &'a str, RawFolder);
+pub(super) type RawCallParameters<'a> = (&'a str, &'a str, RawFolder);
 /// The result of `call`.
-pub(super) type CallResult = (Result<RawOutput, RawFailure>,);
+pub(super) type RawCallResult = (Result<RawOutput, RawFailure>,);
 
 /// Returns the preopen of a call's folder with its mount point, and the guest's description
 /// of the folder.
@@ -180,11 +180,11 @@ pub(super) fn folder_parameter(
 impl RawOutput {
     /// Returns the output. If its text is empty, uses the text that the component left to
     /// the host.
-    pub(super) fn with_text(mut self, held: Option<String>) -> Self {
-        if let Some(held) = held
+    pub(super) fn with_text(mut self, text: Option<String>) -> Self {
+        if let Some(text) = text
             && self.text.is_empty()
         {
-            self.text = held;
+            self.text = text;
         }
         self
     }

@@ -213,8 +213,8 @@ impl CacheFolder {
     }
 
     /// Reads an entry.
-    fn read(&self, name: &str, most: u64) -> anyhow::Result<Vec<u8>> {
-        let (mut file, length) = self.open_entry(name, most)?;
+    fn read(&self, name: &str, max: u64) -> anyhow::Result<Vec<u8>> {
+        let (mut file, length) = self.open_entry(name, max)?;
         verify(&mut file, length)?;
         file.rewind()?;
         read_body(&mut file, length)
@@ -222,13 +222,13 @@ impl CacheFolder {
 
     /// Opens an entry with the right owner and mode, and returns its length without the
     /// checksum.
-    fn open_entry(&self, name: &str, most: u64) -> anyhow::Result<(File, u64)> {
+    fn open_entry(&self, name: &str, max: u64) -> anyhow::Result<(File, u64)> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&self.handle, name, flags, Mode::empty())?;
         let found = rustix::fs::fstat(&file)?;
         let size = u64::try_from(found.st_size)?;
         let regular = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;
-        if !regular || found.st_nlink != 1 || !is_ours_alone(&found) || size > most {
+        if !regular || found.st_nlink != 1 || !is_ours_alone(&found) || size > max {
             bail!("the file is not one that this host wrote");
         }
         let Some(length) = size.checked_sub(CHECKSUM as u64) else {

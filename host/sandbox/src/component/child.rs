@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_has_bounded_time_and_says_a_bounded_number_of_bytes() {
+    fn limits_time_and_output_of_a_process() {
         let folder = tempfile::tempdir().unwrap();
         let script = folder.path().join("script");
         let run = |text: &str, time| {

@@ -195,7 +195,7 @@ mod tests {
     use crate::call::RawFolderRule;
 
     #[test]
-    fn a_tools_name_is_1_to_64_letters_digits_underscores_and_hyphens() {
+    fn accepts_tool_names_of_1_to_64_allowed_characters() {
         let longest = "x".repeat(64);
         for name in ["a", "Z", "7", "_", "-", "read_file-2", &longest] {
             assert!(is_tool_name(name), "{name}");
@@ -245,8 +245,8 @@ mod tests {
         let error = many(limits::DEFINITIONS + 1).unwrap_err();
         assert_eq!(error.to_string(), "it defines 257 tools, more than 256");
 
-        let most = limits::DEFINITIONS_BYTES;
-        let largest = [most / 8; 8];
+        let max = limits::DEFINITIONS_BYTES;
+        let largest = [max / 8; 8];
         assert!(check_size(&[of_lengths(largest)]).is_ok());
         for text in 0..8 {
             let mut larger = largest;
@@ -257,14 +257,14 @@ mod tests {
                 "its definitions are larger than 1048576 bytes"
             );
         }
-        let halves = [most / 4, most / 4, 0, 0, 0, 0, 0, 0];
+        let halves = [max / 4, max / 4, 0, 0, 0, 0, 0, 0];
         assert!(check_size(&[of_lengths(halves), of_lengths(halves)]).is_ok());
         let more = [of_lengths(halves), of_lengths(halves), of_lengths([1; 8])];
         assert!(check_size(&more).is_err());
     }
 
     #[test]
-    fn the_values_and_the_patterns_of_all_tools_together_are_bounded() {
+    fn limits_values_and_patterns_of_all_tools_together() {
         let tool = |input: Value, output: Value| {
             let mut raw = of_lengths([1; 8]);
             raw.folder = None;

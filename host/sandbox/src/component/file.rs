@@ -27,11 +27,11 @@ pub fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
                 ),
                 Some(io::ErrorKind::PermissionDenied) if path.is_symlink() => {
                     anyhow::anyhow!(
-                        "it is a symlink that leads out of its folder: put the file there"
+                        "it is a symlink that leads out of its folder: put the file itself there"
                     )
                 }
                 Some(io::ErrorKind::Unsupported) => {
-                    anyhow::anyhow!("it is no regular file: name a `.wasm` file")
+                    anyhow::anyhow!("it is not a regular file: name a `.wasm` file")
                 }
                 _ => error,
             }
@@ -39,8 +39,8 @@ pub fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
         .with_context(|| format!("cannot read the tool component `{}`", path.display()))
 }
 
-/// Reads a file of a tools folder if it is a regular file of at most `most` bytes.
-pub(crate) fn read_bounded(path: &Path, most: u64) -> anyhow::Result<Vec<u8>> {
+/// Reads a file of a tools folder if it is a regular file of at most `max` bytes.
+pub(crate) fn read_bounded(path: &Path, max: u64) -> anyhow::Result<Vec<u8>> {
     let folder = match path.parent() {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
@@ -49,11 +49,11 @@ pub(crate) fn read_bounded(path: &Path, most: u64) -> anyhow::Result<Vec<u8>> {
     // Hard links are fine: the operator controls the file.
     let folder = Folder::new(folder.into_std_file().into(), HardLinks::Allowed)?;
     let file = folder.open_file(Path::new(path.file_name().unwrap_or_default()))?;
-    if file.metadata()?.len() > most {
-        bail!("it is larger than {most} bytes");
+    if file.metadata()?.len() > max {
+        bail!("it is larger than {max} bytes");
     }
     let mut bytes = Vec::new();
-    file.take(most).read_to_end(&mut bytes)?;
+    file.take(max).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_a_component_of_the_largest_size_and_none_that_is_larger() {
+    fn refuses_a_component_over_the_size_limit() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.wasm");
         let file = File::create(&path).unwrap();
@@ -131,9 +131,9 @@ mod tests {
             ),
             (
                 "link",
-                "it is a symlink that leads out of its folder: put the file there",
+                "it is a symlink that leads out of its folder: put the file itself there",
             ),
-            ("fifo", "it is no regular file: name a `.wasm` file"),
+            ("fifo", "it is not a regular file: name a `.wasm` file"),
         ] {
             let file = path(&format!("below/{name}.wasm"));
             assert_eq!(why_not(&file), why);

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn takes_nothing_from_a_file_that_is_not_whole() {
+    fn ignores_an_incomplete_file() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("functions");
         let store = FunctionStore::read(&file);

@@ -127,7 +127,7 @@ impl ToolComponent {
         match self.sandbox.get() {
             Some(Ok(sandbox)) => Ok(sandbox),
             Some(Err(causes)) => Err(Stop::Trap(causes.clone())),
-            None => Err(Stop::Trap("it was not made ready".to_owned())),
+            None => Err(Stop::Trap("it is not compiled yet".to_owned())),
         }
     }
 

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_swap_space_and_assumes_it_if_nothing_tells() {
+    fn assumes_swap_space_if_it_cannot_be_read() {
         const HEADING: &str = "Filename\tType\tSize\tUsed\tPriority\n";
         let root = tempfile::tempdir().unwrap();
         assert!(has_swap_below(root.path()));
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_the_memory_the_swap_space_and_the_processors_of_this_machine() {
+    fn finds_memory_swap_space_and_processors_of_this_machine() {
         assert!((1 << 20..1 << 50).contains(&memory()));
         assert_eq!(has_swap(), has_swap_below(Path::new("/")));
         let available = thread::available_parallelism().unwrap();

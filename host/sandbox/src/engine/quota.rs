@@ -1,4 +1,4 @@
-//! Quotas of slots, queue places and linear memory that calls share. A call counts in each
+//! Quotas of slots, waiting calls and linear memory that calls share. A call counts in each
 //! group that it belongs to: its tool, all third-party tools, and all tools.
 
 use std::collections::HashMap;
@@ -9,12 +9,12 @@ use tokio::sync::Semaphore;
 
 use crate::tool::limits::Load;
 
-/// This fraction (1 / `BUILT_IN_DIVISOR`) of slots, places and memory is reserved for
+/// This fraction (1 / `BUILT_IN_DIVISOR`) of slots, queue and memory is reserved for
 /// built-in tools. Guards against: third-party tools that take everything, so that an agent
 /// cannot read a skill.
 const BUILT_IN_DIVISOR: u32 = 8;
 
-/// The default fraction (1 / `TOOL_DIVISOR`) of slots, places and memory for one tool.
+/// The default fraction (1 / `TOOL_DIVISOR`) of slots, queue and memory for one tool.
 /// Guards against: a tool that keeps all others waiting.
 const TOOL_DIVISOR: u32 = 4;
 
@@ -22,18 +22,19 @@ const TOOL_DIVISOR: u32 = 4;
 #[derive(Debug, Clone, Copy)]
 struct QuotaSize {
     slots: u32,
-    places: u32,
+    /// The maximum number of waiting calls.
+    queue: u32,
     memory: usize,
 }
 
-/// A group of calls that share slots, places and memory.
+/// A group of calls that share slots, a queue and memory.
 #[derive(Debug)]
 struct QuotaGroup {
     slots: Semaphore,
-    places: Semaphore,
+    queue: Semaphore,
     /// The bytes of linear memory in use, and the maximum.
     memory: AtomicUsize,
-    most_memory: AtomicUsize,
+    max_memory: AtomicUsize,
     size: QuotaSize,
 }
 
@@ -68,11 +69,11 @@ impl QuotaSize {
     /// Returns a size with `slots` slots and the same proportion of everything else.
     fn part(self, slots: u32) -> Self {
         let whole = u64::from(self.slots.max(1));
-        let places = (u64::from(self.places) * u64::from(slots)).div_ceil(whole);
+        let queue = (u64::from(self.queue) * u64::from(slots)).div_ceil(whole);
         let memory = self.memory as u128 * u128::from(slots) / u128::from(whole);
         Self {
             slots,
-            places: u32::try_from(places).unwrap_or(self.places),
+            queue: u32::try_from(queue).unwrap_or(self.queue),
             memory: usize::try_from(memory).unwrap_or(self.memory),
         }
     }
@@ -82,16 +83,16 @@ impl QuotaGroup {
     fn new(size: QuotaSize) -> Arc<Self> {
         Arc::new(Self {
             slots: Semaphore::new(size.slots as usize),
-            places: Semaphore::new(size.places as usize),
+            queue: Semaphore::new(size.queue as usize),
             memory: AtomicUsize::new(0),
-            most_memory: AtomicUsize::new(size.memory),
+            max_memory: AtomicUsize::new(size.memory),
             size,
         })
     }
 
     fn take_memory(&self, bytes: usize) -> bool {
-        let most = self.most_memory.load(Ordering::Relaxed);
-        let grow = |used: usize| used.checked_add(bytes).filter(|used| *used <= most);
+        let max = self.max_memory.load(Ordering::Relaxed);
+        let grow = |used: usize| used.checked_add(bytes).filter(|used| *used <= max);
         let order = Ordering::Relaxed;
         self.memory.fetch_update(order, order, grow).is_ok()
     }
@@ -102,12 +103,12 @@ impl QuotaGroup {
 }
 
 impl QuotaRegistry {
-    /// Divides slots, places and memory among the groups. `memory` is the limit for all
+    /// Divides slots, the queue and memory among the groups. `memory` is the limit for all
     /// calls together.
     pub(super) fn new(load: &Load, memory: usize) -> Self {
         let all = QuotaSize {
             slots: load.calls,
-            places: load.queue,
+            queue: load.queue,
             memory,
         };
         let third_party = all.part(load.calls - built_in_slots(load.calls));
@@ -121,7 +122,7 @@ impl QuotaRegistry {
     }
 
     /// Returns the maximum number of slots for a call of a third-party tool.
-    pub(super) fn most_slots(&self) -> u32 {
+    pub(super) fn max_slots(&self) -> u32 {
         self.third_party.size.slots
     }
 
@@ -146,7 +147,7 @@ impl QuotaRegistry {
         tools.retain(|_, tool| Arc::strong_count(tool) > 1);
         let tool = tools.entry(name.to_owned());
         let tool = Arc::clone(tool.or_insert_with(|| QuotaGroup::new(self.tool)));
-        tool.most_memory.fetch_max(limit, Ordering::Relaxed);
+        tool.max_memory.fetch_max(limit, Ordering::Relaxed);
         let mut groups = vec![tool];
         if !is_built_in {
             groups.push(Arc::clone(&self.third_party));
@@ -162,7 +163,7 @@ impl QuotaRegistry {
     /// for their tools.
     pub(super) fn for_host(&self) -> Arc<CallQuota> {
         Arc::new(CallQuota {
-            // Never uses the share of built-in tools, because the component may run up to
+            // Never uses the slots of built-in tools, because the component may run up to
             // its time limit.
             groups: vec![Arc::clone(&self.third_party), Arc::clone(&self.all)],
             is_built_in: false,
@@ -172,14 +173,11 @@ impl QuotaRegistry {
     /// Returns the numbers of running and waiting calls.
     pub(super) fn occupied(&self) -> (usize, usize) {
         let QuotaGroup {
-            slots,
-            places,
-            size,
-            ..
+            slots, queue, size, ..
         } = &*self.all;
         let taken =
             |all: u32, left: &Semaphore| (all as usize).saturating_sub(left.available_permits());
-        (taken(size.slots, slots), taken(size.places, places))
+        (taken(size.slots, slots), taken(size.queue, queue))
     }
 
     /// Returns the bytes of all linear memories.
@@ -197,18 +195,18 @@ fn built_in_slots(calls: u32) -> u32 {
 }
 
 impl CallQuota {
-    /// Waits for `weight` slots of each group, if each has a free place in its queue.
+    /// Waits for `weight` slots of each group, unless the queue of one is full.
     pub(super) async fn enter(self: &Arc<Self>, weight: u32) -> Option<Slots> {
         let mut slots = Slots::new(self, weight);
         if slots.take_now() {
             return Some(slots);
         }
-        let places = self.groups.iter().map(|group| group.places.try_acquire());
-        let _places = places.collect::<Result<Vec<_>, _>>().ok()?;
+        let queued = self.groups.iter().map(|group| group.queue.try_acquire());
+        let _queued = queued.collect::<Result<Vec<_>, _>>().ok()?;
         slots.take().await
     }
 
-    /// Waits for `weight` slots without a place in the queue.
+    /// Waits for `weight` slots without counting as waiting.
     pub(super) async fn enter_unqueued(self: &Arc<Self>, weight: u32) -> Option<Slots> {
         Slots::new(self, weight).take().await
     }
@@ -312,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn host_work_leaves_built_in_tools_their_share() {
+    fn host_work_leaves_slots_to_built_in_tools() {
         let quotas = quotas(8, 8, Some(8));
         let third_party = enter(&quotas.for_tool("third_party", false, 1), 1);
         assert_eq!(third_party.len(), 7);
@@ -350,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn forgets_the_tools_that_are_gone() {
+    fn forgets_removed_tools() {
         let quotas = quotas(8, 8, None);
         let stays = quotas.for_tool("stays", false, 0);
         for number in 0..100 {
@@ -374,17 +372,17 @@ mod tests {
     }
 
     #[test]
-    fn a_call_of_any_weight_fits_into_the_smallest_share() {
+    fn a_call_of_any_weight_fits_into_the_smallest_limit() {
         for calls in 1..=16 {
             let quotas = quotas(calls, 0, Some(1));
-            let weight = 4.min(quotas.most_slots());
+            let weight = 4.min(quotas.max_slots());
             let heavy = quotas.for_tool("heavy", false, 0);
             assert_eq!(enter(&heavy, weight).len(), 1, "{calls}");
         }
     }
 
     #[tokio::test]
-    async fn refuses_a_tool_past_its_places_while_others_may_wait() {
+    async fn refuses_a_tool_past_its_queue_limit_but_not_others() {
         let quotas = quotas(8, 16, None);
         let (greedy, other) = (
             quotas.for_tool("greedy", false, 0),
@@ -400,7 +398,7 @@ mod tests {
                 () = std::future::ready(()) => {}
             }
         }
-        // Its quota is 2 of 8 slots, and so 4 of 16 places.
+        // Its quota is 2 of 8 slots, and so 4 of 16 waiting calls.
         assert_eq!((refused, quotas.occupied()), (12, (2, 4)));
         assert!(other.enter(1).await.is_some());
     }

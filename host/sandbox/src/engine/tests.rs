@@ -114,7 +114,7 @@ async fn the_clock_ticks_while_a_call_is_in_flight_and_only_then() {
 }
 
 #[test]
-fn asks_the_kernel_for_written_pages_only_if_it_can_swap_none() {
+fn scans_written_pages_only_without_swap_space() {
     for (can_scan, has_swap, expected) in [
         (true, false, (Enabled::Yes, 2 << 20)),
         (true, true, (Enabled::No, 256 << 10)),

@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn few_guests_compute_at_a_time_and_one_that_waits_holds_no_turn() {
+    async fn few_guests_compute_at_once_and_waiting_ones_hold_no_turn() {
         let turns = Arc::new(Turns(Semaphore::new(1)));
         let waiting = Arc::clone(&turns);
         let waits = tokio::spawn(async move { waiting.run(std::future::pending::<()>()).await });

@@ -16,10 +16,10 @@ use bounds::SchemaSize;
 use normalize::{drop_absent, make_integers, takes_null};
 use plain::PlainProperties;
 use skillhost_skills::text::suggest;
-use words::{in_words, short};
+use words::{describe, short};
 
 pub(crate) use bounds::number_of_values;
-pub use bounds::{BoundedValidator, Misfit};
+pub use bounds::{BoundedValidator, Mismatch};
 
 /// The maximum bytes of arguments. Guards against: a caller that floods the host. A model
 /// writes a few hundred.
@@ -175,17 +175,19 @@ impl Schema {
             .compiled()
             .map_err(|error| CallError::Arguments(format!("{error:#}")))?;
         let arguments = Value::Object(arguments);
-        if let Err(misfit) = validator.check(&arguments) {
-            return Err(CallError::Arguments(match misfit {
-                Misfit::At(error) => in_words(&error),
-                Misfit::Somewhere => "Invalid arguments: they do not fit the tool's schema, and \
-                     are too large to say where"
-                    .to_owned(),
-                Misfit::TooMuchText(bytes, most) => format!(
-                    "the arguments have {bytes} bytes of text: for the patterns of this tool's \
-                     schema it is {most} at most"
+        if let Err(mismatch) = validator.check(&arguments) {
+            return Err(CallError::Arguments(match mismatch {
+                Mismatch::At(error) => describe(&error),
+                Mismatch::Somewhere => {
+                    "Invalid arguments: they do not match the tool's schema, and \
+                                      are too large to say where"
+                        .to_owned()
+                }
+                Mismatch::TooMuchText(bytes, max) => format!(
+                    "the arguments have {bytes} bytes of text: the patterns of this tool's schema \
+                     allow at most {max}"
                 ),
-                Misfit::TooManyValues(values) => format!(
+                Mismatch::TooManyValues(values) => format!(
                     "the arguments hold {values} values: too many to check with this tool's schema"
                 ),
             }));

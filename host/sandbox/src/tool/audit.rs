@@ -46,10 +46,11 @@ pub const STDERR: &str = "-";
 /// it. Rotations must be further apart.
 const RENAME_POLL: Duration = Duration::from_secs(1);
 
-/// The fate of a call whose record cannot be written.
+/// The treatment of a call whose record cannot be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AuditMode {
-    /// The call fails: nothing goes unrecorded. Nor does a host start without its log.
+    /// The call fails, so that every answer has a record. A host does not start without its
+    /// log.
     #[default]
     Required,
     /// The call is answered; the host's log says that the record is lost.
@@ -137,7 +138,10 @@ impl Audit {
             Ok(()) => {
                 let lost = self.lost.swap(0, Ordering::Relaxed);
                 if lost > 0 {
-                    tracing::warn!("the audit log is written again; {lost} calls are not in it");
+                    tracing::warn!(
+                        "writing to the audit log works again; {lost} calls are not in \
+                                    it"
+                    );
                 }
             }
             Err(error) => {

@@ -9,7 +9,7 @@ use crate::tool::limits::PATH_BYTES;
 
 /// The changes of a call, without links, empty folders and anything below `/tmp`.
 #[derive(Debug)]
-pub struct Changes {
+pub struct ViewChanges {
     /// The files that are new or differ from the disk. The bytes count against the quota of
     /// calls until the last copy is dropped.
     pub(crate) files: FirstPaths<Bytes>,
@@ -25,18 +25,18 @@ pub struct Changes {
 /// path of [`PATH_BYTES`], which cannot be opened, is only counted.
 #[derive(Debug)]
 pub(crate) struct FirstPaths<T> {
-    most: usize,
+    max: usize,
     pub(crate) first: BTreeMap<String, T>,
     pub(crate) count: usize,
 }
 
-impl Changes {
+impl ViewChanges {
     /// Creates changes with a maximum number of listed files, and of listed removed ones.
-    pub(crate) fn new(most: usize) -> Self {
+    pub(crate) fn new(max: usize) -> Self {
         Self {
-            files: FirstPaths::new(most),
+            files: FirstPaths::new(max),
             bytes: 0,
-            removed: FirstPaths::new(most),
+            removed: FirstPaths::new(max),
         }
     }
 
@@ -48,9 +48,9 @@ impl Changes {
 }
 
 impl<T> FirstPaths<T> {
-    fn new(most: usize) -> Self {
+    fn new(max: usize) -> Self {
         Self {
-            most,
+            max,
             first: BTreeMap::new(),
             count: 0,
         }
@@ -62,7 +62,7 @@ impl<T> FirstPaths<T> {
         if path.len() >= PATH_BYTES {
             return;
         }
-        if self.first.len() >= self.most {
+        if self.first.len() >= self.max {
             match self.first.last_entry() {
                 Some(last) if path < last.key().as_str() => last.remove(),
                 _ => return,
@@ -79,22 +79,22 @@ mod tests {
     #[test]
     fn the_first_paths_by_their_order_stay_and_all_are_counted() {
         let paths = ["m", "b/c", "z", "b", "b.c", "a"];
-        for (most, expected) in [
+        for (max, expected) in [
             (0, &[][..]),
             (1, &["a"]),
             (3, &["a", "b", "b.c"]),
             (6, &["a", "b", "b.c", "b/c", "m", "z"]),
             (7, &["a", "b", "b.c", "b/c", "m", "z"]),
         ] {
-            let mut changes = Changes::new(most);
+            let mut changes = ViewChanges::new(max);
             for path in paths {
                 changes.add_file(path, Bytes::from_static(b"12"));
                 changes.removed.add(path, ());
             }
-            assert!(changes.files.first.keys().eq(expected), "{most}");
-            assert!(changes.removed.first.keys().eq(expected), "{most}");
+            assert!(changes.files.first.keys().eq(expected), "{max}");
+            assert!(changes.removed.first.keys().eq(expected), "{max}");
             let counts = (changes.files.count, changes.bytes, changes.removed.count);
-            assert_eq!(counts, (6, 12, 6), "{most}");
+            assert_eq!(counts, (6, 12, 6), "{max}");
         }
     }
 

@@ -245,12 +245,12 @@ macro_rules! of_calls {
                 against "callers who ask faster than guests answer"
 
                 /// Calls of one tool that run at a time. The tool has the same part of
-                /// the places in the queue and of the memory.
+                /// the queue and of the memory.
                 calls_per_tool: Option<u32>, Count "a quarter of `calls`" in 1, u32::MAX;
                 against "one tool that keeps all others waiting"
 
                 /// Bytes of the linear memories and copy-on-write views of all calls
-                /// together. An eighth of them, and of the slots and places, is for built-in tools alone.
+                /// together. An eighth of them, and of the slots and queue, is for built-in tools alone.
                 calls_memory: Option<usize>, Bytes "a quarter of the machine's, or of its cgroup's"
                     in LEAST_MEMORY, u64::MAX;
                 against "calls that each take as much as one may"
@@ -279,22 +279,22 @@ of_calls!(declare_limits);
 /// The longest time that a limit can be set to, in milliseconds.
 pub const DAY: u64 = 24 * 60 * 60 * 1000;
 
-/// The most calls that run at a time: each reserves address space.
+/// The maximum number of calls that run at a time: each reserves address space.
 pub(crate) const MAX_CALLS: u32 = 1024;
 
 /// The least that [`Limits::memory`] and [`Load::calls_memory`] can be set to.
 const LEAST_MEMORY: u64 = 1 << 20;
-/// The most that [`Limits::memory`] can be set to: a 32-bit guest has no more.
+/// The highest value that [`Limits::memory`] can be set to: a 32-bit guest has no more.
 pub const MAX_MEMORY: u64 = 4 << 30;
-/// The most that [`Limits::table_elements`] can be: the size of the pool's tables.
+/// The highest value that [`Limits::table_elements`] can be: the size of the pool's tables.
 pub(crate) const MAX_TABLE_ELEMENTS: usize = 20_000;
-/// The most that [`Limits::instances`] can be.
+/// The highest value that [`Limits::instances`] can be.
 pub(crate) const MAX_INSTANCES: usize = 200;
-/// The most that [`Limits::tables`] can be.
+/// The highest value that [`Limits::tables`] can be.
 pub(crate) const MAX_TABLES: usize = 64;
-/// The most that [`Limits::view_files`] can be.
+/// The highest value that [`Limits::view_files`] can be.
 const MAX_VIEW_FILES: u64 = 1_000_000;
-/// The most that [`Limits::view_depth`] can be: nodes drop one another.
+/// The highest value that [`Limits::view_depth`] can be: nodes drop one another.
 const MAX_VIEW_DEPTH: u64 = 256;
 
 // Limits that no configuration changes.
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn each_row_has_a_default_within_its_bounds_and_an_outcome_of_its_key() {
+    fn each_row_has_a_valid_default_and_an_outcome_of_its_key() {
         check_rows::<Limits>();
         check_rows::<Load>();
         check_rows::<CompileLimits>();

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use crate::tool::Changes;
+use crate::tool::ViewChanges;
 use crate::tool::limits::Limits;
 use crate::tool::record;
 use skillhost_skills::text::digest::hex;
@@ -79,10 +79,10 @@ struct FileRecord<'a> {
 impl OutputFiles {
     /// Creates the answer's part about changes. Returns `None` if the call is over before
     /// everything is digested.
-    pub fn new(changes: Changes, limits: &Limits, is_over: &dyn Fn() -> bool) -> Option<Self> {
+    pub fn new(changes: ViewChanges, limits: &Limits, is_over: &dyn Fn() -> bool) -> Option<Self> {
         let (changed, removed) = (changes.files, changes.removed);
         let left_out = changed.count - changed.first.len() + removed.count - removed.first.len();
-        let mut room = limits.output_file_bytes;
+        let mut left = limits.output_file_bytes;
         let mut contents = HashMap::new();
         let mut files = Vec::with_capacity(changed.first.len());
         for (path, bytes) in changed.first {
@@ -92,8 +92,8 @@ impl OutputFiles {
                 Entry::Occupied(known) => known.into_mut(),
                 Entry::Vacant(new) => new.insert(Content::of(&bytes, is_over)?),
             };
-            let fits = room.checked_sub(bytes.len());
-            room = fits.unwrap_or(room);
+            let fits = left.checked_sub(bytes.len());
+            left = fits.unwrap_or(left);
             files.push(OutputFile {
                 size: bytes.len() as u64,
                 media_type: media_type::of(&path, content.is_text),
@@ -120,7 +120,7 @@ impl OutputFiles {
 
     /// Returns their fields in a record, as JSON.
     pub(crate) fn fields(&self) -> Vec<(&'static str, String)> {
-        let mut room = TEXTS_BYTES;
+        let mut left = TEXTS_BYTES;
         let files: Vec<FileRecord<'_>> = self
             .files
             .iter()
@@ -130,8 +130,8 @@ impl OutputFiles {
                 media_type: file.media_type,
                 sha256: &file.sha256,
                 text: file.small_text().filter(|text| {
-                    let fits = room.checked_sub(text.len());
-                    room = fits.unwrap_or(room);
+                    let fits = left.checked_sub(text.len());
+                    left = fits.unwrap_or(left);
                     fits.is_some()
                 }),
             })
@@ -232,7 +232,7 @@ mod tests {
     use skillhost_skills::text::digest::sha256_hex;
 
     fn files(changed: &[(&str, &[u8])], removed: &[&str], limits: &Limits) -> OutputFiles {
-        let mut changes = Changes::new(limits.output_files);
+        let mut changes = ViewChanges::new(limits.output_files);
         for (path, bytes) in changed {
             changes.add_file(path, Bytes::copy_from_slice(bytes));
         }
@@ -246,7 +246,7 @@ mod tests {
     /// after a number of checks. Returns the answer, and the number of checks.
     fn take_names(names: usize, most_looks: usize) -> (Option<OutputFiles>, usize) {
         let bytes = Bytes::from(vec![0; 4 * DIGEST_BYTES]);
-        let mut changes = Changes::new(names);
+        let mut changes = ViewChanges::new(names);
         for name in 0..names {
             changes.add_file(&format!("{name}"), bytes.clone());
         }
@@ -267,9 +267,9 @@ mod tests {
 
     #[test]
     fn digests_end_with_their_call() {
-        for most in 0..4 {
-            let (files, looks) = take_names(1, most);
-            assert_eq!((files, looks), (None, most + 1));
+        for max in 0..4 {
+            let (files, looks) = take_names(1, max);
+            assert_eq!((files, looks), (None, max + 1));
         }
     }
 
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_what_it_does_not_carry_and_counts_what_it_does_not_list() {
+    fn lists_omitted_files_and_counts_unlisted_ones() {
         let mut limits = Limits::default();
         (limits.output_files, limits.output_file_bytes) = (3, 10);
         let changed: [(&str, &[u8]); 4] = [
@@ -377,10 +377,10 @@ mod tests {
 
     #[test]
     fn texts_in_a_record_are_small_and_few() {
-        let (large, most) = (vec![b'x'; TEXT_BYTES + 1], vec![b'x'; TEXT_BYTES]);
+        let (large, max) = (vec![b'x'; TEXT_BYTES + 1], vec![b'x'; TEXT_BYTES]);
         let names: Vec<String> = (0..6).map(|index| format!("f{index}")).collect();
         let mut changed: Vec<(&str, &[u8])> = vec![("a", &large)];
-        changed.extend(names.iter().map(|name| (name.as_str(), &most[..])));
+        changed.extend(names.iter().map(|name| (name.as_str(), &max[..])));
         let record = record(&files(&changed, &[], &Limits::default()));
         let has_text = |file: &Value| file.get("text").is_some();
         let texts: Vec<bool> = record["files"]

@@ -62,18 +62,20 @@ enum RecordPart<'a> {
 
 impl RecordPart<'_> {
     /// Returns the approximate size in bytes.
-    fn room(&self) -> usize {
+    fn capacity(&self) -> usize {
         match self {
             Self::Json(json) => json.len(),
-            Self::Text(text) => json_string::room(text),
+            Self::Text(text) => json_string::capacity_for(text),
         }
     }
 }
 
 /// Writes a JSON object. Texts can be large, so they are written directly to their place.
 fn object(pairs: &[(String, RecordPart<'_>)]) -> String {
-    let room = pairs.iter().map(|(key, part)| key.len() + part.room() + 8);
-    let mut json = Vec::with_capacity(room.sum::<usize>() + 2);
+    let capacity = pairs
+        .iter()
+        .map(|(key, part)| key.len() + part.capacity() + 8);
+    let mut json = Vec::with_capacity(capacity.sum::<usize>() + 2);
     json.push(b'{');
     for (index, (key, part)) in pairs.iter().enumerate() {
         if index > 0 {
@@ -145,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn puts_the_text_into_its_place_in_the_details() {
+    fn puts_the_text_into_its_property_of_the_details() {
         let details = r#"{"a":1,"content":null,"z":{"b":[2]}}"#;
         assert_eq!(
             assemble(Some(details), Some("content"), "é\n", &[]),
@@ -154,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_reads_the_text_of_the_model_however_often_the_tool_has_its_property() {
+    fn the_models_text_replaces_every_property_of_its_name() {
         let details = r#"{"content":1,"a":2,"content":"other","content":null}"#;
         assert_eq!(
             assemble(Some(details), Some("content"), "text", &[]),
@@ -201,8 +203,8 @@ mod tests {
     #[test]
     fn details_of_too_many_properties_are_a_string() {
         let properties = |count: usize| format!("{{{}\"a\":0}}", "\"a\":0,".repeat(count - 1));
-        let most = assemble(Some(&properties(MAX_PROPERTIES)), None, "", &[]);
-        assert!(most.starts_with(r#"{"a": 0, "#));
+        let max = assemble(Some(&properties(MAX_PROPERTIES)), None, "", &[]);
+        assert!(max.starts_with(r#"{"a": 0, "#));
         let more = assemble(Some(&properties(MAX_PROPERTIES + 1)), None, "", &[]);
         assert!(more.starts_with(r#"{"details": "{"#));
     }

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_past_the_bound_are_not_kept() {
+    fn ignores_entries_past_the_limit() {
         let mut entries = BTreeSet::new();
         for number in 0..2 * MODULES {
             assert_eq!(add(&mut entries, number), number < MODULES);
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_script_reads_4096_modules_at_most_and_each_of_them_any_number_of_times() {
+    fn limits_distinct_modules_of_a_script_to_4096() {
         let log = ScriptLog::default();
         log.start("run.py", b"text");
         let add = |number: usize| log.add_module(format!("{number}.py").as_bytes(), b"");

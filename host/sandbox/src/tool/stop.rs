@@ -124,7 +124,7 @@ macro_rules! stops {
                     Self::Busy => f.write_str("the host is busy, try again"),
                     Self::HostMemory => f.write_str("the host is short of memory, try again"),
                     Self::NotRecorded => f.write_str("its call could not be recorded"),
-                    Self::Trap(_) => f.write_str("it broke off before it answered"),
+                    Self::Trap(_) => f.write_str("it failed before it answered"),
                 }
             }
         }
@@ -134,8 +134,8 @@ macro_rules! stops {
 limits::of_calls!(stops);
 
 impl Stop {
-    /// Returns a note on the setting that would change it. Returns an empty text if there
-    /// is none.
+    /// Returns a note on the setting that would change it, or an empty text if no setting
+    /// would.
     pub(super) fn remedy(&self) -> String {
         self.key().map_or_else(String::new, |key| {
             format!("; `{key}` in skillhost.toml would change it")

@@ -50,7 +50,7 @@ pub(super) fn failure(
         }
         (Some(Shape::String), Some(Val::String(text))) => (text.clone(), None),
         (Some(shape), Some(value)) => text_and_record("error", shape, value, limit)?,
-        _ => ("the tool failed, and does not say why".to_owned(), None),
+        _ => ("the tool failed without saying why".to_owned(), None),
     };
     Ok(FunctionAnswer { text, details })
 }

@@ -232,14 +232,14 @@ mod tests {
         let large = MAX_PARTS + 1;
         let comments = read(&[("shade", 3), ("large", large)]);
         assert_eq!(comments.of_item(&shade, &first), Some("Dark."));
-        let most = MAX_NAMED_PARTS / MAX_PARTS;
-        let names: Vec<String> = (0..most).map(|at| format!("large{at}")).collect();
+        let max = MAX_NAMED_PARTS / MAX_PARTS;
+        let names: Vec<String> = (0..max).map(|at| format!("large{at}")).collect();
         // An enum is a part, as is each of its names.
         for size in [large, MAX_PARTS - 1] {
             let large = names.iter().map(|name| (&**name, size));
             let all: Vec<_> = std::iter::once(("shade", 3)).chain(large).collect();
             assert!(read(&all).0.is_empty(), "{size}");
-            let fewer = read(&all[..most]);
+            let fewer = read(&all[..max]);
             assert_eq!(fewer.of_item(&shade, &first), Some("Dark."), "{size}");
         }
     }

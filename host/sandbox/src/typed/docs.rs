@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_the_comment_of_a_function_from_both_versions_of_the_format() {
+    fn reads_function_comments_of_both_format_versions() {
         let first = b"\0{\"worlds\": {\"w\": {\"funcs\": {\"f\": \"Of the world.\"}}}}";
         let second = b"\x01{\"worlds\": {\"w\": {\"funcs\": {\"f\": {\"docs\": \"An import's.\"}},\
             \"func_exports\": {\"f\": {\"docs\": \" Of the world.\\n\", \"stability\": \"unknown\"}},\

@@ -108,7 +108,7 @@ pub(super) fn signature(
     let resource = |ty: &ResourceType| resource_name(engine, component, ty);
     let mut reader = ShapeReader::new(budget, &resource);
     if ty.async_() {
-        bail!("it is `async`, but a tool's call ends with its answer");
+        bail!("it is `async`, which tools cannot be");
     }
     let mut parameters = Vec::new();
     for (name, ty) in ty.params() {
@@ -118,8 +118,8 @@ pub(super) fn signature(
         })?;
         if name == SKILL && shape != Shape::String {
             bail!(
-                "its parameter `{SKILL}` is not a `string`: that name is for the skill whose \
-                 folder a call reads, give anything else another name"
+                "its parameter `{SKILL}` is not a `string`: that name is reserved for the \
+                 skill that a call reads; rename the parameter"
             );
         }
         parameters.push((Label::new(name), shape));

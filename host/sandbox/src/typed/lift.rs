@@ -97,7 +97,7 @@ impl Serialize for ShapedValue<'_> {
             (Shape::Bytes, Val::List(values)) => {
                 let byte = |value: &Val| match value {
                     Val::U8(byte) => Ok(*byte),
-                    _ => Err(S::Error::custom("a byte is of another type")),
+                    _ => Err(S::Error::custom("a byte has another type")),
                 };
                 let bytes: Vec<u8> = values.iter().map(byte).collect::<Result<_, _>>()?;
                 to.collect_str(&Base64Display::new(&bytes, &BASE64))
@@ -143,7 +143,7 @@ impl Serialize for ShapedValue<'_> {
                 _ => ShapedValue(shape, value).serialize(to),
             },
             _ => Err(S::Error::custom(
-                "a value is of another type than its function's",
+                "a value has another type than its function declares",
             )),
         }
     }
@@ -159,7 +159,9 @@ fn case_of<S: Serializer>(
     match (shape, payload) {
         (None, None) => to.serialize_str(name),
         (Some(shape), Some(payload)) => to.collect_map([(name, ShapedValue(shape, payload))]),
-        _ => Err(S::Error::custom("a case has a payload too many or too few")),
+        _ => Err(S::Error::custom(
+            "a case has an unexpected or a missing payload",
+        )),
     }
 }
 

@@ -16,7 +16,7 @@ const MAX_VALUES: usize = 1 << 18;
 
 /// The reason why arguments are refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Misfit {
+pub(crate) enum ValueMismatch {
     /// A value has another type.
     Wrong {
         /// The path, innermost step first.
@@ -28,7 +28,7 @@ pub(crate) enum Misfit {
     TooMany,
 }
 
-impl std::fmt::Display for Misfit {
+impl std::fmt::Display for ValueMismatch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Wrong { path, expected } => {
@@ -40,7 +40,7 @@ impl std::fmt::Display for Misfit {
     }
 }
 
-impl Misfit {
+impl ValueMismatch {
     fn new(expected: impl Into<String>) -> Self {
         Self::Wrong {
             path: Vec::new(),
@@ -60,7 +60,7 @@ impl Misfit {
 pub(crate) fn arguments(
     parameters: &[(Label, Shape)],
     arguments: &Map<String, Value>,
-) -> Result<Vec<Val>, Misfit> {
+) -> Result<Vec<Val>, ValueMismatch> {
     let mut left = MAX_VALUES;
     parameters
         .iter()
@@ -74,21 +74,21 @@ fn field(
     shape: &Shape,
     object: &Map<String, Value>,
     left: &mut usize,
-) -> Result<Val, Misfit> {
+) -> Result<Val, ValueMismatch> {
     let value = object.get(&label.json);
     let value = match (value, shape) {
         (Some(value), _) => value,
         (None, Shape::Option(_)) => &Value::Null,
-        (None, _) => return Err(Misfit::new("given").at(&label.json)),
+        (None, _) => return Err(ValueMismatch::new("given").at(&label.json)),
     };
-    lower(shape, value, left).map_err(|misfit| misfit.at(&label.json))
+    lower(shape, value, left).map_err(|mismatch| mismatch.at(&label.json))
 }
 
-fn lower(shape: &Shape, value: &Value, left: &mut usize) -> Result<Val, Misfit> {
-    *left = left.checked_sub(1).ok_or(Misfit::TooMany)?;
+fn lower(shape: &Shape, value: &Value, left: &mut usize) -> Result<Val, ValueMismatch> {
+    *left = left.checked_sub(1).ok_or(ValueMismatch::TooMany)?;
     match (shape, value) {
         (Shape::Bool, Value::Bool(value)) => Ok(Val::Bool(*value)),
-        (Shape::Bool, _) => Err(Misfit::new("a boolean")),
+        (Shape::Bool, _) => Err(ValueMismatch::new("a boolean")),
         (Shape::Integer(integer), value) => lower_integer(*integer, value),
         (Shape::Float32, value) => lower_float32(value).map(Val::Float32),
         (Shape::Float64, value) => lower_float(value).map(Val::Float64),
@@ -96,32 +96,33 @@ fn lower(shape: &Shape, value: &Value, left: &mut usize) -> Result<Val, Misfit> 
             let mut characters = value.as_str().into_iter().flat_map(str::chars);
             match (characters.next(), characters.next()) {
                 (Some(one), None) => Ok(Val::Char(one)),
-                _ => Err(Misfit::new("a string of one character")),
+                _ => Err(ValueMismatch::new("a string of one character")),
             }
         }
         (Shape::String, Value::String(text)) => Ok(Val::String(text.clone())),
-        (Shape::String, _) => Err(Misfit::new("a string")),
+        (Shape::String, _) => Err(ValueMismatch::new("a string")),
         (Shape::Bytes, value) => lower_bytes(value, left),
         (Shape::List(shape), Value::Array(values)) => {
             let values = values.iter().enumerate();
             let element = |(index, value)| {
-                lower(shape, value, left).map_err(|misfit: Misfit| misfit.at(index))
+                lower(shape, value, left).map_err(|mismatch: ValueMismatch| mismatch.at(index))
             };
             Ok(Val::List(values.map(element).collect::<Result<_, _>>()?))
         }
-        (Shape::List(_), _) => Err(Misfit::new("an array")),
+        (Shape::List(_), _) => Err(ValueMismatch::new("an array")),
         (Shape::Tuple(shapes), Value::Array(values)) if values.len() == shapes.len() => {
             let values = shapes.iter().zip(values).enumerate();
             let element = |(index, (shape, value))| {
-                lower(shape, value, left).map_err(|misfit: Misfit| misfit.at(index))
+                lower(shape, value, left).map_err(|mismatch: ValueMismatch| mismatch.at(index))
             };
             Ok(Val::Tuple(values.map(element).collect::<Result<_, _>>()?))
         }
-        (Shape::Tuple(shapes), _) => {
-            Err(Misfit::new(format!("an array of {} values", shapes.len())))
-        }
+        (Shape::Tuple(shapes), _) => Err(ValueMismatch::new(format!(
+            "an array of {} values",
+            shapes.len()
+        ))),
         (Shape::Record(fields), Value::Object(object)) => lower_record(fields, object, left),
-        (Shape::Record(_), _) => Err(Misfit::new("an object")),
+        (Shape::Record(_), _) => Err(ValueMismatch::new("an object")),
         (Shape::Variant(cases), value) => {
             let cases = cases
                 .iter()
@@ -142,12 +143,12 @@ fn lower(shape: &Shape, value: &Value, left: &mut usize) -> Result<Val, Misfit> 
         (Shape::Enum(labels), value) => lower_name(labels, value).map(Val::Enum),
         (Shape::Flags(labels), Value::Array(values)) if values.len() <= labels.len() => {
             let flag = |(index, value)| {
-                lower_name(labels, value).map_err(|misfit: Misfit| misfit.at(index))
+                lower_name(labels, value).map_err(|mismatch: ValueMismatch| mismatch.at(index))
             };
             let values = values.iter().enumerate();
             Ok(Val::Flags(values.map(flag).collect::<Result<_, _>>()?))
         }
-        (Shape::Flags(labels), _) => Err(Misfit::new(format!(
+        (Shape::Flags(labels), _) => Err(ValueMismatch::new(format!(
             "an array of at most {} names",
             labels.len()
         ))),
@@ -158,22 +159,22 @@ fn lower(shape: &Shape, value: &Value, left: &mut usize) -> Result<Val, Misfit> 
     }
 }
 
-fn lower_integer(integer: Integer, value: &Value) -> Result<Val, Misfit> {
-    let (least, most) = integer.range();
-    let digits = most > MAX_EXACT;
+fn lower_integer(integer: Integer, value: &Value) -> Result<Val, ValueMismatch> {
+    let (min, max) = integer.range();
+    let digits = max > MAX_EXACT;
     let number = match value {
         Value::Number(number) => whole(number).filter(|whole| whole.abs() <= MAX_EXACT),
         Value::String(text) if digits => parse_digits(text),
         _ => None,
     };
-    let number = number.filter(|number| (least..=most).contains(number));
+    let number = number.filter(|number| (min..=max).contains(number));
     let refused = || {
         let digits = if digits {
             format!(", as a string of its digits if it is beyond ±{MAX_EXACT}")
         } else {
             String::new()
         };
-        Misfit::new(format!("an integer from {least} to {most}{digits}"))
+        ValueMismatch::new(format!("an integer from {min} to {max}{digits}"))
     };
     let number = number.ok_or_else(refused)?;
     match integer {
@@ -201,7 +202,7 @@ fn parse_digits(text: &str) -> Option<i128> {
     plain.then(|| text.parse().ok()).flatten()
 }
 
-fn lower_float(value: &Value) -> Result<f64, Misfit> {
+fn lower_float(value: &Value) -> Result<f64, ValueMismatch> {
     let number = match value {
         Value::Number(number) => number.as_f64(),
         Value::String(text) => not_finite(text),
@@ -209,7 +210,7 @@ fn lower_float(value: &Value) -> Result<f64, Misfit> {
     };
     number.ok_or_else(|| {
         let [nan, infinity, minus] = NOT_FINITE;
-        Misfit::new(format!(
+        ValueMismatch::new(format!(
             "a number, or \"{nan}\", \"{infinity}\" or \"{minus}\""
         ))
     })
@@ -226,7 +227,7 @@ fn not_finite(text: &str) -> Option<f64> {
     }
 }
 
-fn lower_float32(value: &Value) -> Result<f32, Misfit> {
+fn lower_float32(value: &Value) -> Result<f32, ValueMismatch> {
     let number = lower_float(value)?;
     #[allow(
         clippy::cast_possible_truncation,
@@ -234,7 +235,7 @@ fn lower_float32(value: &Value) -> Result<f32, Misfit> {
     )]
     let nearest = number as f32;
     if nearest.is_infinite() && number.is_finite() {
-        return Err(Misfit::new(format!(
+        return Err(ValueMismatch::new(format!(
             "a number from {:e} to {:e}",
             f32::MIN,
             f32::MAX
@@ -243,12 +244,12 @@ fn lower_float32(value: &Value) -> Result<f32, Misfit> {
     Ok(nearest)
 }
 
-fn lower_bytes(value: &Value, left: &mut usize) -> Result<Val, Misfit> {
-    let refused = || Misfit::new("a string of bytes in base64, with its padding");
+fn lower_bytes(value: &Value, left: &mut usize) -> Result<Val, ValueMismatch> {
+    let refused = || ValueMismatch::new("a string of bytes in base64, with its padding");
     let text = value.as_str().ok_or_else(refused)?;
     *left = left
         .checked_sub(text.len() / 4 * 3)
-        .ok_or(Misfit::TooMany)?;
+        .ok_or(ValueMismatch::TooMany)?;
     let bytes = BASE64.decode(text).map_err(|_| refused())?;
     Ok(Val::List(bytes.into_iter().map(Val::U8).collect()))
 }
@@ -257,10 +258,10 @@ fn lower_record(
     fields: &[(Label, Shape)],
     object: &Map<String, Value>,
     left: &mut usize,
-) -> Result<Val, Misfit> {
+) -> Result<Val, ValueMismatch> {
     let known = |name: &String| fields.iter().any(|(label, _)| label.json == *name);
     if let Some(unknown) = object.keys().find(|name| !known(name)) {
-        return Err(Misfit::new("left out: the property does not exist").at(unknown));
+        return Err(ValueMismatch::new("left out: the property does not exist").at(unknown));
     }
     let value = |(label, shape): &(Label, Shape)| {
         Ok((label.wit.clone(), field(label, shape, object, left)?))
@@ -274,13 +275,13 @@ fn lower_case<'a>(
     cases: impl Iterator<Item = (&'a str, Option<&'a Shape>)> + Clone,
     value: &Value,
     left: &mut usize,
-) -> Result<(usize, Option<Box<Val>>), Misfit> {
+) -> Result<(usize, Option<Box<Val>>), ValueMismatch> {
     let refused = || {
         let described = cases.clone().map(|(name, shape)| match shape {
             None => format!("\"{name}\""),
             Some(_) => format!("{{\"{name}\": …}}"),
         });
-        Misfit::new(format!(
+        ValueMismatch::new(format!(
             "one of {}",
             described.collect::<Vec<_>>().join(", ")
         ))
@@ -300,25 +301,25 @@ fn lower_case<'a>(
     match (found, payload) {
         (Some((index, (_, None))), None) => Ok((index, None)),
         (Some((index, (name, Some(shape)))), Some(payload)) => {
-            let payload = lower(shape, payload, left).map_err(|misfit| misfit.at(name))?;
+            let payload = lower(shape, payload, left).map_err(|mismatch| mismatch.at(name))?;
             Ok((index, Some(Box::new(payload))))
         }
         _ => Err(refused()),
     }
 }
 
-fn lower_name(labels: &[Label], value: &Value) -> Result<String, Misfit> {
+fn lower_name(labels: &[Label], value: &Value) -> Result<String, ValueMismatch> {
     let found = labels.iter().find(|label| value == label.json.as_str());
     found.map(|label| label.wit.clone()).ok_or_else(|| {
         let names: Vec<String> = labels
             .iter()
             .map(|one| format!("\"{}\"", one.json))
             .collect();
-        Misfit::new(format!("one of {}", names.join(", ")))
+        ValueMismatch::new(format!("one of {}", names.join(", ")))
     })
 }
 
-fn lower_some(shape: &Shape, value: &Value, left: &mut usize) -> Result<Val, Misfit> {
+fn lower_some(shape: &Shape, value: &Value, left: &mut usize) -> Result<Val, ValueMismatch> {
     if !matches!(shape, Shape::Option(_)) {
         return lower(shape, value, left);
     }
@@ -326,15 +327,15 @@ fn lower_some(shape: &Shape, value: &Value, left: &mut usize) -> Result<Val, Mis
         .as_object()
         .map(|object| (object.len(), object.get("some")))
     {
-        Some((1, Some(inner))) => lower(shape, inner, left).map_err(|misfit| misfit.at("some")),
-        _ => Err(Misfit::new("{\"some\": …}")),
+        Some((1, Some(inner))) => lower(shape, inner, left).map_err(|mismatch| mismatch.at("some")),
+        _ => Err(ValueMismatch::new("{\"some\": …}")),
     }
 }
 
 /// Adds null to the expected types.
-fn or_null(misfit: Misfit) -> Misfit {
-    match misfit {
-        Misfit::Wrong { path, expected } if path.is_empty() => Misfit::Wrong {
+fn or_null(mismatch: ValueMismatch) -> ValueMismatch {
+    match mismatch {
+        ValueMismatch::Wrong { path, expected } if path.is_empty() => ValueMismatch::Wrong {
             path,
             expected: format!("{expected}, or null"),
         },

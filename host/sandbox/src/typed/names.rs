@@ -68,8 +68,8 @@ pub(crate) fn tool_names(paths: &[FunctionPath]) -> anyhow::Result<Vec<String>> 
         }
         if name.len() > MAX_NAME {
             bail!(
-                "{path} would be the tool `{name}`, a name of {} characters: the most is \
-                 {MAX_NAME}, give it a shorter one",
+                "{path} would be the tool `{name}`, a name of {} characters: use at most \
+                 {MAX_NAME}",
                 name.len()
             );
         }
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn names_a_tool_like_its_function_and_adds_the_interface_to_equal_names() {
+    fn adds_the_interface_to_equal_function_names() {
         let paths = [
             (None, "look-up"),
             (Some("acme:glossary/terms@1.0.0"), "look-up"),
@@ -127,7 +127,7 @@ mod tests {
         assert!(names(&[(None, &"a".repeat(64))]).is_ok());
         let error = names(&[(None, &"a".repeat(65))]).unwrap_err();
         assert!(
-            error.contains("of 65 characters: the most is 64"),
+            error.contains("of 65 characters: use at most 64"),
             "{error}"
         );
     }

@@ -27,8 +27,8 @@ fn label(index: usize) -> Label {
     Label::new(["a", "b-c", "d2-E", "some", "ok", "err"][index % 6])
 }
 
-fn labels(most: usize) -> impl Strategy<Value = Vec<Label>> {
-    (1..=most).prop_map(|count| (0..count).map(label).collect())
+fn labels(max: usize) -> impl Strategy<Value = Vec<Label>> {
+    (1..=max).prop_map(|count| (0..count).map(label).collect())
 }
 
 /// Makes any type.
@@ -73,14 +73,14 @@ fn shape() -> BoxedStrategy<Shape> {
 
 /// Makes an integer of a type, often one at an end of its range.
 fn integer(integer: Integer) -> BoxedStrategy<Val> {
-    let (least, most) = integer.range();
-    let ends = [least, least + 1, -1, 0, 1, most - 1, most];
+    let (min, max) = integer.range();
+    let ends = [min, min + 1, -1, 0, 1, max - 1, max];
     let exact = schema::MAX_EXACT;
     let ends = ends
         .into_iter()
         .chain([-exact - 1, -exact, exact, exact + 1]);
-    let ends: Vec<i128> = ends.filter(|end| (least..=most).contains(end)).collect();
-    let number = prop_oneof![prop::sample::select(ends), least..=most];
+    let ends: Vec<i128> = ends.filter(|end| (min..=max).contains(end)).collect();
+    let number = prop_oneof![prop::sample::select(ends), min..=max];
     number
         .prop_map(move |number| match integer {
             Integer::S8 => Val::S8(number.try_into().unwrap()),
@@ -138,8 +138,8 @@ fn value(shape: &Shape) -> BoxedStrategy<Val> {
             .boxed(),
         Shape::Flags(labels) => {
             let wit: Vec<String> = labels.iter().map(|label| label.wit.clone()).collect();
-            let most = wit.len();
-            prop::sample::subsequence(wit, 0..=most)
+            let max = wit.len();
+            prop::sample::subsequence(wit, 0..=max)
                 .prop_map(Val::Flags)
                 .boxed()
         }
@@ -284,7 +284,7 @@ proptest! {
     }
 
     #[test]
-    fn the_schema_accepts_lifted_values_and_the_host_does_not_change_them(
+    fn schema_accepts_lifted_values_unchanged(
         (shape, value) in shape_and_value()
     ) {
         let json = json_of(&shape, &value);
@@ -317,8 +317,8 @@ proptest! {
                 let again = lower::arguments(&parameters, &arguments(again));
                 prop_assert_eq!(again, Ok(values), "{}", json);
             }
-            Err(misfit) => {
-                let said = misfit.to_string();
+            Err(mismatch) => {
+                let said = mismatch.to_string();
                 prop_assert!(said.starts_with("Argument 'the_value"), "{}", said);
                 prop_assert!(said.contains("' must be "), "{}", said);
             }

@@ -212,21 +212,21 @@ impl<'a> SchemaWriter<'a> {
 /// Returns the schema of an integer. An integer of 64 bits is a number up to [`MAX_EXACT`],
 /// and a string of digits beyond.
 fn integer_schema(integer: Integer) -> Value {
-    let (least, most) = integer.range();
-    let number = |least: i128, most: i128| {
-        let (least, most) = (as_number(least), as_number(most));
-        json!({"type": "integer", "minimum": least, "maximum": most})
+    let (min, max) = integer.range();
+    let number = |min: i128, max: i128| {
+        let (min, max) = (as_number(min), as_number(max));
+        json!({"type": "integer", "minimum": min, "maximum": max})
     };
-    if most <= MAX_EXACT {
-        return number(least, most);
+    if max <= MAX_EXACT {
+        return number(min, max);
     }
-    let digits = if least < 0 {
+    let digits = if min < 0 {
         "^-?[0-9]{1,19}$"
     } else {
         "^[0-9]{1,20}$"
     };
     json!({"anyOf": [
-        number(least.max(-MAX_EXACT), MAX_EXACT),
+        number(min.max(-MAX_EXACT), MAX_EXACT),
         {"type": "string", "pattern": digits},
     ]})
 }

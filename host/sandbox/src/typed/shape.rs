@@ -142,7 +142,7 @@ impl<'a> ShapeReader<'a> {
 
     fn shape(&mut self, ty: &Type, depth: usize) -> Result<Shape, String> {
         if depth == MAX_DEPTH {
-            return Err(format!("more than {MAX_DEPTH} types within each other"));
+            return Err(format!("types nested more than {MAX_DEPTH} deep"));
         }
         self.take_part()?;
         let handle = |kind: &str, ty| match (self.resource)(ty) {

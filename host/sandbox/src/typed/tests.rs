@@ -31,11 +31,11 @@ fn lowered(shape: Shape, value: Value) -> Result<Val, String> {
     let values = lower::arguments(&[(Label::new("v"), shape)], arguments.as_object().unwrap());
     values
         .map(|mut values| values.remove(0))
-        .map_err(|misfit| misfit.to_string())
+        .map_err(|mismatch| mismatch.to_string())
 }
 
 #[test]
-fn refuses_values_that_do_not_fit_with_their_place_and_what_is_expected() {
+fn names_the_path_and_expected_type_of_a_refused_value() {
     let boolean = || Shape::Bool;
     let integer = |integer| Shape::Integer(integer);
     let variant = || {
@@ -143,7 +143,7 @@ fn refuses_values_that_do_not_fit_with_their_place_and_what_is_expected() {
 }
 
 #[test]
-fn reads_large_integers_from_numbers_that_are_exact_and_from_digits() {
+fn reads_large_integers_from_exact_numbers_and_strings() {
     let read = |value: Value| lowered(Shape::Integer(Integer::S64), value).ok();
     let exact = 9_007_199_254_740_991_i64;
     for (value, expected) in [
@@ -197,17 +197,14 @@ fn an_answer_may_have_as_many_bytes_as_the_limit_says() {
         (answer::success as Convert, of_result),
         (answer::failure, of_error),
     ] {
-        for (shape, value, most) in [
+        for (shape, value, max) in [
             (&Shape::String, &text, "four".len()),
             (&of_list, &list, of_list_and_record),
         ] {
             let convert = |limit| convert(Some(shape), Some(value), limit);
-            let FunctionAnswer { text, details } = convert(most).unwrap();
-            assert_eq!(
-                text.len() + details.map_or(0, |details| details.len()),
-                most
-            );
-            for less in [most - 1, 1] {
+            let FunctionAnswer { text, details } = convert(max).unwrap();
+            assert_eq!(text.len() + details.map_or(0, |details| details.len()), max);
+            for less in [max - 1, 1] {
                 assert_eq!(convert(less).err(), Some(Stop::Output(less)));
             }
         }
@@ -215,7 +212,7 @@ fn an_answer_may_have_as_many_bytes_as_the_limit_says() {
 }
 
 #[test]
-fn a_value_of_another_type_than_its_functions_is_no_answer() {
+fn refuses_an_answer_of_another_type_than_declared() {
     let yes = || Val::Bool(true);
     for (shape, value) in [
         (Shape::Bool, Val::U8(1)),
@@ -251,7 +248,7 @@ fn a_value_of_another_type_than_its_functions_is_no_answer() {
 }
 
 #[test]
-fn reads_numbers_and_the_names_of_floats_that_are_none() {
+fn reads_numbers_infinities_and_nan() {
     let read = |value: Value| lowered(Shape::Float64, value).ok();
     for (value, expected) in [
         (json!(1.5), Some(1.5)),

@@ -23,11 +23,11 @@ pub(super) struct ViewBudget {
     /// The tool's name, for the log.
     tool: Arc<str>,
     bytes: AtomicUsize,
-    most_bytes: usize,
+    max_bytes: usize,
     files: AtomicUsize,
-    most_files: usize,
+    max_files: usize,
     /// The maximum depth of a folder.
-    pub(super) most_depth: usize,
+    pub(super) max_depth: usize,
     is_reported: AtomicBool,
 }
 
@@ -44,17 +44,17 @@ impl ViewBudget {
             quota: Arc::clone(quota),
             tool,
             bytes: AtomicUsize::new(0),
-            most_bytes: limits.view_bytes,
+            max_bytes: limits.view_bytes,
             files: AtomicUsize::new(0),
-            most_files: limits.view_files,
-            most_depth: limits.view_depth,
+            max_files: limits.view_files,
+            max_depth: limits.view_depth,
             is_reported: AtomicBool::new(false),
         })
     }
 
     /// Charges a file, folder or link.
     pub(super) fn node(self: &Arc<Self>) -> Result<BudgetCharge, Errno> {
-        if !add(&self.files, 1, self.most_files) {
+        if !add(&self.files, 1, self.max_files) {
             return Err(self.refuse("view_files", Errno::NOSPC));
         }
         let mut charge = self.nothing();
@@ -86,7 +86,7 @@ impl ViewBudget {
 
     /// Checks the depth of a folder. The skill's own folder has depth 0.
     pub(super) fn check_depth(&self, depth: usize) -> Result<(), Errno> {
-        if depth <= self.most_depth {
+        if depth <= self.max_depth {
             Ok(())
         } else {
             Err(self.refuse("view_depth", Errno::NAMETOOLONG))
@@ -96,7 +96,7 @@ impl ViewBudget {
     /// Logs the limit that the guest reached, once. The guest only gets an error number.
     fn refuse(&self, key: &str, error: Errno) -> Errno {
         if !self.is_reported.swap(true, Ordering::Relaxed) {
-            tracing::info!(tool = &*self.tool, "its view met the limit `{key}`");
+            tracing::info!(tool = &*self.tool, "its view reached the limit `{key}`");
         }
         error
     }
@@ -105,7 +105,7 @@ impl ViewBudget {
 impl BudgetCharge {
     pub(super) fn grow(&mut self, bytes: usize) -> Result<(), Errno> {
         let budget = &self.budget;
-        if !add(&budget.bytes, bytes, budget.most_bytes) {
+        if !add(&budget.bytes, bytes, budget.max_bytes) {
             return Err(budget.refuse("view_bytes", Errno::NOSPC));
         }
         if !budget.quota.take_memory(bytes) {
@@ -134,8 +134,8 @@ impl Drop for BudgetCharge {
     }
 }
 
-fn add(to: &AtomicUsize, more: usize, most: usize) -> bool {
+fn add(to: &AtomicUsize, more: usize, max: usize) -> bool {
     let order = Ordering::Relaxed;
-    let sum = |now: usize| now.checked_add(more).filter(|sum| *sum <= most);
+    let sum = |now: usize| now.checked_add(more).filter(|sum| *sum <= max);
     to.fetch_update(order, order, sum).is_ok()
 }

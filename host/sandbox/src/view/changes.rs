@@ -10,7 +10,7 @@ use rustix::fs::FileType;
 
 use super::View;
 use super::folder::{FolderNode, Node};
-use crate::tool::Changes;
+use crate::tool::ViewChanges;
 use skillhost_skills::entries::EntryCursor;
 use skillhost_skills::guard::PathTarget;
 
@@ -22,19 +22,19 @@ struct ChangeWalk<'a> {
     is_over: &'a dyn Fn() -> bool,
     /// The current path in the call's folder.
     path: String,
-    changes: Changes,
+    changes: ViewChanges,
 }
 
 impl View {
-    /// Returns the changes, with at most `most` paths of files and of removed ones. Returns
+    /// Returns the changes, with at most `max` paths of files and of removed ones. Returns
     /// `None` if the call is over first. The guest must have ended: later writes to changed
     /// files would fail.
-    pub(crate) fn changes(&self, most: usize, is_over: &dyn Fn() -> bool) -> Option<Changes> {
+    pub(crate) fn changes(&self, max: usize, is_over: &dyn Fn() -> bool) -> Option<ViewChanges> {
         let mut walk = ChangeWalk {
             view: self,
             is_over,
             path: String::new(),
-            changes: Changes::new(most),
+            changes: ViewChanges::new(max),
         };
         walk.add_folder(&self.folder, true)?;
         Some(walk.changes)

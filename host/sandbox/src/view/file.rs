@@ -109,11 +109,11 @@ impl FileNode {
     ) -> Result<FileHandle, Errno> {
         let disk = match &mut lock(&self.state).content {
             FileContent::Memory(_) => None,
-            FileContent::Disk { path, open: held } => Some(match held.upgrade() {
-                Some(held) => held,
+            FileContent::Disk { path, open: opened } => Some(match opened.upgrade() {
+                Some(file) => file,
                 None => {
                     let file = Arc::new(open(path)?);
-                    *held = Arc::downgrade(&file);
+                    *opened = Arc::downgrade(&file);
                     file
                 }
             }),

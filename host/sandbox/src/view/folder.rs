@@ -13,7 +13,7 @@ use super::budget::{BudgetCharge, ViewBudget};
 use super::file::{FileNode, errno};
 use super::link::LinkNode;
 use super::node::{NodeId, NodeStatus, Times, Timestamp, lock};
-use skillhost_skills::descriptors::DescriptorPermit;
+use skillhost_skills::descriptors::DescriptorLease;
 use skillhost_skills::entries::EntryCursor;
 use skillhost_skills::guard::FileStatus;
 
@@ -58,7 +58,7 @@ pub(crate) struct FolderListing {
     /// The last name of the view's own entries, until all are listed.
     last: Option<String>,
     is_past_own: bool,
-    disk: Option<(EntryCursor, DescriptorPermit)>,
+    disk: Option<(EntryCursor, DescriptorLease)>,
 }
 
 impl Node {
@@ -277,7 +277,7 @@ impl FolderListing {
     /// Starts a listing; `disk` are the entries of the disk's folder.
     pub(super) fn new(
         folder: Arc<FolderNode>,
-        disk: Option<(EntryCursor, DescriptorPermit)>,
+        disk: Option<(EntryCursor, DescriptorLease)>,
     ) -> Self {
         Self {
             folder,

@@ -78,9 +78,9 @@ impl View {
             return Err(Errno::INVAL);
         }
         let last = match (mode.create, mode.follow) {
-            (true, follows) => LastLink::Made(follows && !is_new),
+            (true, follows) => LastLink::Created(follows && !is_new),
             (false, true) => LastLink::Followed,
-            (false, false) => LastLink::Kept,
+            (false, false) => LastLink::NotFollowed,
         };
         let writes = mode.write || mode.truncate;
         let entry = match self.resolve(base, path, last)? {
@@ -135,13 +135,13 @@ impl View {
     /// Opens a file for reading and writing.
     pub(super) fn open_file(&self, file: &Arc<FileNode>) -> Result<FileHandle, Errno> {
         file.open(|path| {
-            let permit = self.permit()?;
+            let lease = self.take_descriptor()?;
             let found = self.disk.lookup(path, false);
             let PathTarget::File(seen) = found.map_err(|error| errno(&error))? else {
                 return Err(Errno::ISDIR);
             };
             let file = seen.open().map_err(|error| errno(&error))?;
-            Ok(OpenFile::new(file, permit))
+            Ok(OpenFile::new(file, lease))
         })
     }
 
@@ -150,7 +150,7 @@ impl View {
         let disk = match folder.disk_path() {
             None => None,
             Some(path) => {
-                let permit = self.permit()?;
+                let lease = self.take_descriptor()?;
                 let entries = if path.as_os_str().is_empty() {
                     EntryCursor::of(self.disk.handle())
                 } else {
@@ -160,7 +160,7 @@ impl View {
                         Err(error) => Err(error),
                     }
                 };
-                Some((entries.map_err(|error| errno(&error))?, permit))
+                Some((entries.map_err(|error| errno(&error))?, lease))
             }
         };
         Ok(FolderListing::new(Arc::clone(folder), disk))
@@ -382,7 +382,7 @@ impl View {
         let last = if follow {
             LastLink::Followed
         } else {
-            LastLink::Kept
+            LastLink::NotFollowed
         };
         let entry = match self.resolve(base, path, last)? {
             PathEnd::Folder(folder) => return Ok(Ok(folder)),

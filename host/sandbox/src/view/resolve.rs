@@ -25,11 +25,11 @@ pub(super) enum LastLink {
     /// The path names an entry: the link itself, also before a slash.
     Named,
     /// The path names an existing entry: the link itself, unless a slash follows.
-    Kept,
+    NotFollowed,
     Followed,
     /// The path names a file that is created if it is missing. If `true`, a link is
     /// followed, unless a slash follows it.
-    Made(bool),
+    Created(bool),
 }
 
 /// The end of a path.
@@ -96,9 +96,9 @@ impl View {
             let is_last = steps.is_empty();
             let follows = match last {
                 LastLink::Named => !is_last,
-                LastLink::Kept => !is_last || has_slash,
+                LastLink::NotFollowed => !is_last || has_slash,
                 LastLink::Followed => true,
-                LastLink::Made(follows) => !is_last || (follows && !has_slash),
+                LastLink::Created(follows) => !is_last || (follows && !has_slash),
             };
             if let Some(found) = &found
                 && follows

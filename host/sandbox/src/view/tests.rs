@@ -112,7 +112,7 @@ impl Fixture {
     }
 }
 
-/// What is done to a view.
+/// An operation on a view.
 type Work = fn(&Fixture);
 
 #[test]
@@ -207,7 +207,7 @@ fn changes_are_what_differs_from_the_disk() {
 }
 
 #[test]
-fn a_folder_in_the_place_of_a_link_to_a_folder_is_new() {
+fn a_folder_that_replaces_a_link_is_new() {
     let fixture = fixture();
     symlink("sub", fixture.folder.path().join("way")).unwrap();
     fixture.unlink("way");
@@ -230,9 +230,9 @@ fn changed_bytes_count_until_the_last_copy_is_dropped() {
     assert_eq!(engine.occupancy().memory, 0);
 }
 
-fn names(listing: &mut FolderListing, most: usize) -> Vec<String> {
+fn names(listing: &mut FolderListing, max: usize) -> Vec<String> {
     let mut names = Vec::new();
-    while names.len() < most
+    while names.len() < max
         && let Some(entry) = listing.step().unwrap()
     {
         names.extend(entry.map(|(name, _)| name));

@@ -90,7 +90,7 @@ impl ImportState {
         if seen_size > max {
             return Err(UnusableFile::TooLarge);
         }
-        let _permit = self.permit()?;
+        let _lease = self.take_descriptor()?;
         let file = seen.open().map_err(error_code)?;
         Ok(read(file, seen_size, max).map_err(error_code)?)
     }
@@ -165,7 +165,7 @@ mod tests {
     use crate::tool::limits::Limits;
 
     #[test]
-    fn reads_a_file_as_it_is_now_if_it_changed_since_the_look() {
+    fn reads_the_current_bytes_of_a_file_that_changed() {
         const MAX: u64 = 100_000;
         for (seen, now, read_of_it) in [
             (0, 0, 0),
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_a_text_up_to_the_limit_on_answers_from_the_disk_and_from_a_view() {
+    fn limit_on_answers_applies_to_files_on_disk_and_in_a_view() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("fits"), "12345").unwrap();
         std::fs::write(folder.path().join("large"), "123456").unwrap();

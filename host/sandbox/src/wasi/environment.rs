@@ -57,7 +57,7 @@ mod tests {
     use crate::tool::limits::Limits;
 
     #[test]
-    fn a_guest_sees_the_variables_of_its_grant_and_nothing_of_the_process() {
+    fn a_guest_sees_only_the_variables_of_its_grant() {
         let granted = [("HEADER".to_owned(), "on".to_owned())];
         let mut imports = fixture::imports(None, &granted, &Limits::default());
         assert_eq!((&mut imports).get_environment().unwrap(), granted);

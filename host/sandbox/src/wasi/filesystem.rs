@@ -28,17 +28,17 @@ use crate::open_file::OpenFile;
 use crate::tool::Stop;
 use crate::tool::limits;
 use crate::view::NodeStatus;
-use skillhost_skills::descriptors::DescriptorPermit;
+use skillhost_skills::descriptors::DescriptorLease;
 use skillhost_skills::entries::EntryCursor;
 use skillhost_skills::guard::{FileStatus, Folder, PathTarget};
 
 /// A handle of a guest.
 pub(super) enum Descriptor {
     File(Arc<OpenFile>),
-    /// The preopen has no permit, because the host opened it.
+    /// The preopen has no lease, because the host opened it.
     Directory {
         folder: Arc<Folder>,
-        _permit: Option<DescriptorPermit>,
+        _lease: Option<DescriptorLease>,
     },
 }
 
@@ -46,7 +46,7 @@ pub(super) enum Descriptor {
 /// host stores none.
 struct ListingCursor {
     rest: EntryCursor,
-    _permit: DescriptorPermit,
+    _lease: DescriptorLease,
 }
 
 /// Returns the same handle with the type of the WASI bindings. Both refer to an entry of
@@ -120,8 +120,8 @@ impl ImportState {
         Ok(())
     }
 
-    /// Takes a permit to open a file or folder.
-    pub(super) fn permit(&mut self) -> Result<DescriptorPermit, Code> {
+    /// Takes a descriptor to open a file or folder.
+    pub(super) fn take_descriptor(&mut self) -> Result<DescriptorLease, Code> {
         self.descriptors.take().ok_or_else(|| {
             self.stop = Some(Stop::Busy);
             Code::Busy
@@ -160,20 +160,20 @@ impl HostDescriptor for &mut ImportState {
             return Err(Code::ReadOnly.into());
         }
         let follow = path_flags.contains(PathFlags::SYMLINK_FOLLOW);
-        let permit = self.permit()?;
+        let lease = self.take_descriptor()?;
         let opened = match folder
             .lookup(valid_path(&path)?, follow)
             .map_err(error_code)?
         {
             PathTarget::Folder(folder) => Descriptor::Directory {
                 folder: Arc::new(folder),
-                _permit: Some(permit),
+                _lease: Some(lease),
             },
             PathTarget::File(_) if open_flags.contains(OpenFlags::DIRECTORY) => {
                 return Err(Code::NotDirectory.into());
             }
             PathTarget::File(seen) => {
-                let file = OpenFile::new(seen.open()?, permit);
+                let file = OpenFile::new(seen.open()?, lease);
                 self.note_opened(Some(&folder), &path, &file, |root| {
                     root.path_of(file.file()).ok_or(Code::Busy)
                 })?;
@@ -223,10 +223,10 @@ impl HostDescriptor for &mut ImportState {
             Descriptor::Directory { folder, .. } => Arc::clone(folder),
             Descriptor::File(_) => return Err(Code::NotDirectory.into()),
         };
-        let permit = self.permit()?;
+        let lease = self.take_descriptor()?;
         let listing = ListingCursor {
             rest: EntryCursor::of(folder.handle())?,
-            _permit: permit,
+            _lease: lease,
         };
         Ok(retyped(self.table.push(listing)?))
     }

@@ -28,19 +28,19 @@ struct LogBuffer {
     tool: Arc<str>,
     line: Vec<u8>,
     /// All logged bytes, if the call is traced.
-    kept: Option<Vec<u8>>,
+    captured: Option<Vec<u8>>,
     /// The remaining bytes of the log. Further bytes are only counted.
     left: usize,
     dropped: usize,
 }
 
 impl GuestLog {
-    /// Creates a log of at most `limit` bytes. With `keeps`, it stores them.
-    pub(super) fn new(tool: Arc<str>, limit: usize, keeps: bool) -> Self {
+    /// Creates a log of at most `limit` bytes. With `captures`, it stores them.
+    pub(super) fn new(tool: Arc<str>, limit: usize, captures: bool) -> Self {
         Self(Arc::new(Mutex::new(LogBuffer {
             tool,
             line: Vec::new(),
-            kept: keeps.then(Vec::new),
+            captured: captures.then(Vec::new),
             left: limit,
             dropped: 0,
         })))
@@ -49,8 +49,8 @@ impl GuestLog {
     /// Returns the guest's output, if it is stored.
     pub(super) fn take(&self) -> String {
         let mut buffer = self.0.lock().unwrap_or_else(|broken| broken.into_inner());
-        let kept = buffer.kept.take().unwrap_or_default();
-        String::from_utf8_lossy(&kept).into_owned()
+        let captured = buffer.captured.take().unwrap_or_default();
+        String::from_utf8_lossy(&captured).into_owned()
     }
 
     fn write(&self, bytes: &[u8]) {
@@ -62,13 +62,13 @@ impl GuestLog {
 
 impl LogBuffer {
     fn append(&mut self, bytes: &[u8]) {
-        let kept = bytes.len().min(self.left);
-        self.left -= kept;
-        self.dropped += bytes.len() - kept;
-        if let Some(all) = &mut self.kept {
-            all.extend_from_slice(&bytes[..kept]);
+        let logged = bytes.len().min(self.left);
+        self.left -= logged;
+        self.dropped += bytes.len() - logged;
+        if let Some(all) = &mut self.captured {
+            all.extend_from_slice(&bytes[..logged]);
         }
-        for piece in bytes[..kept].split_inclusive(|byte| *byte == b'\n') {
+        for piece in bytes[..logged].split_inclusive(|byte| *byte == b'\n') {
             self.line.extend_from_slice(piece);
             if piece.ends_with(b"\n") || self.line.len() >= MAX_LINE {
                 self.flush();

@@ -29,7 +29,7 @@ impl preopens::Host for &mut ImportState {
         }
         let handle = self.table.push(Descriptor::Directory {
             folder: Arc::clone(folder),
-            _permit: None,
+            _lease: None,
         })?;
         Ok(vec![(retyped(handle), mount.clone())])
     }

@@ -94,7 +94,7 @@ impl ImportState {
         if size > SCRIPT_BYTES {
             return Err(ScriptRefusal::TooLarge);
         }
-        let _permit = self.permit()?;
+        let _lease = self.take_descriptor()?;
         let file = seen.open().map_err(error_code)?;
         let bytes = read(file, size, SCRIPT_BYTES).map_err(error_code)?;
         if bytes.len() as u64 > SCRIPT_BYTES {
@@ -125,17 +125,17 @@ impl ImportState {
                 found => found.map_err(|error| self.refusal(error))?,
             };
             let (at, open) = file.on_disk().ok_or(ScriptRefusal::NotGranted)?;
-            return Ok(self.keep_module(None, &at, open)?.to_vec());
+            return Ok(self.pin_module(None, &at, open)?.to_vec());
         }
         let (folder, _) = self.preopen.as_ref().ok_or(ScriptRefusal::NotFound)?;
         let folder = Arc::clone(folder);
         let PathTarget::File(seen) = folder.lookup(at, true).map_err(error_code)? else {
             return Err(ScriptRefusal::NotAFile);
         };
-        let permit = self.permit()?;
-        let open = OpenFile::new(seen.open().map_err(error_code)?, permit);
+        let lease = self.take_descriptor()?;
+        let open = OpenFile::new(seen.open().map_err(error_code)?, lease);
         let real_path = folder.path_of(open.file()).ok_or(Code::Busy)?;
-        Ok(self.keep_module(Some(at), &real_path, &open)?.to_vec())
+        Ok(self.pin_module(Some(at), &real_path, &open)?.to_vec())
     }
 
     /// Notes a file of the disk that the guest opens, if it may be a module of the script.
@@ -161,13 +161,13 @@ impl ImportState {
         }
         let starts_at_root = base.is_some_and(|base| Arc::ptr_eq(base, root));
         let asked = starts_at_root.then_some(asked);
-        self.keep_module(asked, &real_path, file).map(drop)
+        self.pin_module(asked, &real_path, file).map(drop)
     }
 
     /// Returns the bytes of a module at its first opening, and makes the open file return
     /// the same. Fails if a module is larger than a script may be, or if there are too
     /// many. `asked` is the guest's path in the skill's folder in a call without a view.
-    fn keep_module(
+    fn pin_module(
         &mut self,
         asked: Option<&Path>,
         real_path: &Path,
@@ -180,11 +180,11 @@ impl ImportState {
             steps.collect::<PathBuf>()
         });
         let by_asked = asked.as_ref().and_then(|asked| gate.modules.get(asked));
-        let kept = match by_asked.or_else(|| gate.modules.get(real_path)) {
-            Some(kept) => kept.clone(),
+        let bytes = match by_asked.or_else(|| gate.modules.get(real_path)) {
+            Some(bytes) => bytes.clone(),
             None => self.add_module(real_path, file)?,
         };
-        file.pin(kept.clone());
+        file.pin(bytes.clone());
         let gate = self.scripts.as_ref().ok_or(Code::NotPermitted)?;
         if let Some(asked) = asked
             && !gate.modules.contains_key(&asked)
@@ -194,9 +194,9 @@ impl ImportState {
                 return Err(Code::InsufficientMemory);
             }
             let gate = self.scripts.as_mut().ok_or(Code::NotPermitted)?;
-            gate.modules.insert(asked, kept.clone());
+            gate.modules.insert(asked, bytes.clone());
         }
-        Ok(kept)
+        Ok(bytes)
     }
 
     /// Reads a module, and notes it for the audit log.
@@ -338,7 +338,7 @@ mod tests {
         fs::rename(path("part.py"), path("kept.py")).unwrap();
         fs::rename(path("other.py"), path("part.py")).unwrap();
         fs::rename(path("kept.py"), path("other.py")).unwrap();
-        let file = OpenFile::new(file, imports.permit().unwrap());
+        let file = OpenFile::new(file, imports.take_descriptor().unwrap());
         imports
             .note_opened(Some(&root), "./part.py", &file, |root| {
                 Ok(root.path_of(file.file()).unwrap())
@@ -516,7 +516,7 @@ mod tests {
         let root = &*root;
         let mut open = || {
             let file = root.open_file(Path::new("part.py")).unwrap();
-            OpenFile::new(file, imports.permit().unwrap())
+            OpenFile::new(file, imports.take_descriptor().unwrap())
         };
         let before = open();
         assert_eq!(root.path_of(before.file()), Some(PathBuf::from("part.py")));

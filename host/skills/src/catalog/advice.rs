@@ -12,7 +12,7 @@ use crate::skill_md;
 
 /// The extra depth of the search for the folder that was meant. Enough for
 /// `plugins/NAME/skills/SKILL`.
-const DEEPER: usize = 4;
+const EXTRA_DEPTH: usize = 4;
 
 /// The maximum number of folders to search. Guards against: a slow start because a home
 /// folder was named.
@@ -24,8 +24,8 @@ impl Catalog {
     pub fn advice(&self) -> Vec<String> {
         if self.roots.is_empty() {
             return vec![
-                "there are no skills: no folder of skills is named, by `--skills DIR` or by \
-                 `skills` in a configuration"
+                "there are no skills: name a folder of skills by `--skills DIR` or by `skills` in \
+                 a configuration"
                     .to_owned(),
             ];
         }
@@ -65,11 +65,11 @@ impl Root {
             let above = self.base.path.join("..").canonicalize();
             let above = above.as_deref().unwrap_or(Path::new("..")).display();
             return Some(format!(
-                "`{root}` has no skills in it: it is a skill itself; did you mean `{above}`?"
+                "`{root}` is a skill itself, not a folder of skills; did you mean `{above}`?"
             ));
         }
         let bounds = SearchBounds {
-            depth: (self.base.depth + DEEPER).min(MAX_DEPTH),
+            depth: (self.base.depth + EXTRA_DEPTH).min(MAX_DEPTH),
             folders: MAX_FOLDERS,
             hidden: true,
             ..SearchBounds::of(&self.base)

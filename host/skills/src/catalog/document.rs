@@ -76,13 +76,13 @@ impl Catalog {
 
     /// Reads the start of a skill's SKILL.md, up to a number of bytes. Returns `None` if
     /// there is no such file.
-    pub fn document(&self, name: &str, most: u64) -> io::Result<Option<Document>> {
+    pub fn document(&self, name: &str, max: u64) -> io::Result<Option<Document>> {
         let Some(file) = self.open_document(name)? else {
             return Ok(None);
         };
         let stamp = DocumentStamp::of(&file)?;
         let mut bytes = Vec::new();
-        file.take(most).read_to_end(&mut bytes)?;
+        file.take(max).read_to_end(&mut bytes)?;
         Ok(Some(Document {
             text: String::from_utf8_lossy(&bytes).into_owned(),
             size: stamp.size,
@@ -121,8 +121,8 @@ mod tests {
         assert_eq!(catalog.document("coffee", 4).unwrap(), None);
         assert_eq!(catalog.document("../tea", 4).unwrap(), None);
         fs::write(skill.join("SKILL.md"), "Brew it").unwrap();
-        for (most, text) in [(4, "Brew"), (7, "Brew it"), (1000, "Brew it")] {
-            let document = catalog.document("tea", most).unwrap().unwrap();
+        for (max, text) in [(4, "Brew"), (7, "Brew it"), (1000, "Brew it")] {
+            let document = catalog.document("tea", max).unwrap().unwrap();
             assert_eq!((document.text.as_str(), document.size), (text, 7));
         }
     }
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_no_document_with_several_hard_links_unless_that_is_allowed() {
+    fn hard_linked_documents_need_permission() {
         let place = tempfile::tempdir().unwrap();
         let skill = place.path().join("tea");
         fs::create_dir(&skill).unwrap();

@@ -10,13 +10,13 @@ use crate::guard::Folder;
 /// folder alive.
 const FOLDERS: usize = 8;
 
-/// The cache takes at most this fraction (1 / `SHARE`) of the process's file descriptors.
-const SHARE: usize = 32;
+/// The cache takes at most this fraction (1 / `DESCRIPTORS_DIVISOR`) of the process's file descriptors.
+const DESCRIPTORS_DIVISOR: usize = 32;
 
 /// The cached folders, most recently used first.
 #[derive(Debug)]
 pub(super) struct FolderCache {
-    most: usize,
+    max: usize,
     folders: Mutex<VecDeque<CachedFolder>>,
 }
 
@@ -38,7 +38,7 @@ impl FolderCache {
     /// Creates a cache for a process with a limit of file descriptors.
     pub(super) fn new(descriptors: usize) -> Self {
         Self {
-            most: FOLDERS.min(descriptors / SHARE),
+            max: FOLDERS.min(descriptors / DESCRIPTORS_DIVISOR),
             folders: Mutex::default(),
         }
     }
@@ -56,7 +56,7 @@ impl FolderCache {
     /// Adds a folder. Replaces the one of the same name, or the least recently used one if
     /// the cache is full.
     pub(super) fn insert(&self, root: usize, name: &str, folder: Folder) {
-        let Some(others) = self.most.checked_sub(1) else {
+        let Some(others) = self.max.checked_sub(1) else {
             return;
         };
         let mut folders = self.folders();
@@ -92,20 +92,20 @@ mod tests {
             let folder = Folder::new(folder.into_std_file().into(), HardLinks::Refused);
             cache.insert(root, name, folder.unwrap());
         };
-        for (descriptors, most) in [(0, 0), (31, 0), (64, 2), (1024, 8), (usize::MAX, 8)] {
+        for (descriptors, max) in [(0, 0), (31, 0), (64, 2), (1024, 8), (usize::MAX, 8)] {
             let cache = FolderCache::new(descriptors);
             let has = |root, name: &str| cache.get(root, name).is_some();
             for number in 0..20 {
                 insert(&cache, 0, &number.to_string());
                 insert(&cache, 0, &number.to_string());
                 assert!(!has(1, &number.to_string()), "{number}");
-                assert_eq!(has(0, "0"), most > 1 || number < most, "{number}");
+                assert_eq!(has(0, "0"), max > 1 || number < max, "{number}");
             }
             for number in 1..20 {
-                let last = most > 0 && (number == 19 || number > 20 - most);
-                assert_eq!(has(0, &number.to_string()), last, "{number} of {most}");
+                let last = max > 0 && (number == 19 || number > 20 - max);
+                assert_eq!(has(0, &number.to_string()), last, "{number} of {max}");
             }
-            assert_eq!(cache.folders().len(), most);
+            assert_eq!(cache.folders().len(), max);
         }
     }
 }

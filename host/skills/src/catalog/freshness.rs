@@ -6,9 +6,9 @@ use std::time::Duration;
 /// update the times of folders.
 pub(super) const MAX_AGE: Duration = Duration::from_secs(1);
 
-/// The pages of a listing may spend at most this fraction (1 / `LISTING_SHARE`) of the time
+/// The pages of a listing may spend at most this fraction (1 / `LISTING_DIVISOR`) of the time
 /// on listing names. Guards against: a search of all folders for every page.
-const LISTING_SHARE: u32 = 10;
+const LISTING_DIVISOR: u32 = 10;
 
 /// The required freshness of names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub enum Freshness {
 /// Returns whether cached names are still valid, given their age and the time that finding
 /// them took.
 pub(super) fn is_recent(age: Duration, took: Duration) -> bool {
-    age < MAX_AGE.min(took * LISTING_SHARE)
+    age < MAX_AGE.min(took * LISTING_DIVISOR)
 }
 
 #[cfg(test)]
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_used_again_for_ten_times_as_long_as_they_took_and_at_most_a_second() {
+    fn caches_names_for_ten_times_their_cost_up_to_a_second() {
         let millis = Duration::from_millis;
         for (took, longest) in [(0, 0), (1, 10), (90, 900), (100, 1000), (5000, 1000)] {
             let age = millis(longest);

@@ -10,7 +10,7 @@ use super::tree::TreeNames;
 use crate::guard::Folder;
 
 /// The maximum number of cached names. Guards against: a root with millions of folders.
-const MAX_KEPT: usize = 100_000;
+const MAX_CACHED: usize = 100_000;
 
 /// The seconds in which two changes of a folder may have the same time.
 const SAME_TIME: u64 = 2;
@@ -90,23 +90,23 @@ impl FolderNames {
         // Taken before the listing, so that the next call notices a change during it.
         let stamp = Stamp::of(folder);
         let start = Instant::now();
-        if let (Some(kept), Some(stamp)) = (&*lock(&self.0), stamp)
-            && kept.stamp == stamp
-            && let age = kept.start.elapsed()
-            && if kept.is_settled {
+        if let (Some(cached), Some(stamp)) = (&*lock(&self.0), stamp)
+            && cached.stamp == stamp
+            && let age = cached.start.elapsed()
+            && if cached.is_settled {
                 age < MAX_AGE
             } else {
-                freshness == Freshness::Recent && is_recent(age, kept.took)
+                freshness == Freshness::Recent && is_recent(age, cached.took)
             }
         {
-            return Arc::clone(&kept.names);
+            return Arc::clone(&cached.names);
         }
         let is_settled = stamp.is_some_and(|stamp| stamp.is_settled(now));
         let (mut names, of_folder) = list();
         names.sort_unstable();
         let names = Arc::new(names);
         *lock(&self.0) = stamp
-            .filter(|_| names.len() <= MAX_KEPT)
+            .filter(|_| names.len() <= MAX_CACHED)
             .map(|stamp| ListedNames {
                 names: Arc::clone(&names),
                 stamp,
@@ -150,7 +150,7 @@ impl CatalogNames {
         names.sort_unstable();
         names.dedup();
         let names = Arc::new(names);
-        *lock(&self.0) = (names.len() <= MAX_KEPT).then(|| MergedNames {
+        *lock(&self.0) = (names.len() <= MAX_CACHED).then(|| MergedNames {
             roots,
             names: Arc::clone(&names),
         });
@@ -228,30 +228,30 @@ mod tests {
             listed
         };
         // The listing took a second, and is a second old.
-        let kept = |age: Duration| {
-            let mut kept = lock(&names.0);
-            let kept = kept.as_mut().unwrap();
-            (kept.start, kept.took) = (Instant::now().checked_sub(age).unwrap(), MAX_AGE);
+        let cached = |age: Duration| {
+            let mut cached = lock(&names.0);
+            let cached = cached.as_mut().unwrap();
+            (cached.start, cached.took) = (Instant::now().checked_sub(age).unwrap(), MAX_AGE);
         };
         let now = SystemTime::now();
         let later = now + Duration::from_secs(3600);
         assert!(listed(now, Freshness::Now, true));
-        kept(Duration::ZERO);
+        cached(Duration::ZERO);
         assert!(!listed(now, Freshness::Recent, true));
         // Created just now: another change may have the same time.
         assert!(listed(now, Freshness::Now, true));
-        kept(Duration::ZERO);
+        cached(Duration::ZERO);
         fs::create_dir(place.path().join("tea")).unwrap();
         assert!(listed(later, Freshness::Recent, true));
-        kept(MAX_AGE / 2);
+        cached(MAX_AGE / 2);
         assert!(!listed(later, Freshness::Now, true));
-        kept(MAX_AGE);
+        cached(MAX_AGE);
         assert!(listed(later, Freshness::Recent, false));
-        kept(Duration::ZERO);
+        cached(Duration::ZERO);
         // The targets of links may change without a change of the folder.
         assert!(!listed(later, Freshness::Recent, false));
         assert!(listed(later, Freshness::Now, false));
-        kept(MAX_AGE);
+        cached(MAX_AGE);
         assert!(listed(later, Freshness::Recent, false));
     }
 

@@ -83,11 +83,11 @@ impl Root {
         &self,
         path: &'p str,
         sees: impl Fn(&str) -> bool,
-    ) -> Option<SkillPlace<'p>> {
+    ) -> Option<SkillLocation<'p>> {
         let inside = self.inside(path)?;
         let Some(tree) = &self.tree else {
             let (name, rest) = inside.split_once('/').unwrap_or((inside, "."));
-            return Skill::is_name(name).then_some(SkillPlace {
+            return Skill::is_name(name).then_some(SkillLocation {
                 name: Cow::Borrowed(name),
                 path: SkillPath::Name(name),
                 rest,
@@ -100,7 +100,7 @@ impl Root {
                 .name_of(&inside[..end])
                 .filter(|(name, _)| sees(name))?;
             let rest = inside[end..].trim_start_matches('/');
-            Some(SkillPlace {
+            Some(SkillLocation {
                 name: Cow::Owned(name),
                 path: SkillPath::Deep(path),
                 rest: if rest.is_empty() { "." } else { rest },
@@ -175,7 +175,7 @@ impl std::ops::Deref for SkillPath<'_> {
 }
 
 /// The skill of an absolute path.
-pub(super) struct SkillPlace<'p> {
+pub(super) struct SkillLocation<'p> {
     /// The skill's name in its root.
     pub(super) name: Cow<'p, str>,
     /// The skill's path in its root.
@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_names_depend_on_the_folder_alone_unless_a_link_may_be_a_skill() {
+    fn names_depend_on_the_folder_unless_links_may_be_skills() {
         let place = tempfile::tempdir().unwrap();
         fs::create_dir(place.path().join("a")).unwrap();
         fs::write(place.path().join("file"), "x").unwrap();

@@ -26,7 +26,7 @@ fn a_skills_name_is_one_visible_entry_of_a_folder() {
 }
 
 #[test]
-fn a_skill_that_an_earlier_root_hides_has_the_number_of_its_root() {
+fn a_hidden_skill_has_the_number_of_its_root() {
     let places = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     skill(&places[0], "a");
     skill(&places[1], "a");
@@ -81,7 +81,7 @@ fn without_privileges(test: impl FnOnce() + Send) {
 }
 
 #[test]
-fn a_skill_that_cannot_be_opened_hides_those_of_later_roots_all_the_same() {
+fn an_unreadable_skill_still_hides_those_of_later_roots() {
     let places = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     let locked = places[0].path().join(".locked");
     std::fs::create_dir_all(locked.join("a")).unwrap();

@@ -15,9 +15,9 @@ use super::freshness::{Freshness, is_recent};
 use super::root_folder::RootFolder;
 pub(super) use search::{Search, SearchBounds};
 
-/// Calls with unknown names may spend at most this fraction (1 / `SEARCH_SHARE`) of the
+/// Calls with unknown names may spend at most this fraction (1 / `SEARCH_DIVISOR`) of the
 /// time on searches. Guards against: a search of all folders for every such call.
-const SEARCH_SHARE: u32 = 10;
+const SEARCH_DIVISOR: u32 = 10;
 
 /// The longest time that a search for a call runs before it yields.
 const MAX_STRETCH: Duration = Duration::from_millis(1);
@@ -100,7 +100,7 @@ impl SkillTree {
         if latest.ended != before {
             return true;
         }
-        if before.elapsed() < latest.took * SEARCH_SHARE {
+        if before.elapsed() < latest.took * SEARCH_DIVISOR {
             return false;
         }
         let start = Instant::now();
@@ -178,7 +178,7 @@ impl TreeNames {
         }
         if let Some(more @ 1..) = collisions.checked_sub(MAX_COLLISIONS) {
             problems.push(format!(
-                "`{}` has {more} more skills whose names others have",
+                "`{}` has {more} more skills whose names are taken",
                 root.path.display()
             ));
         }
@@ -227,7 +227,7 @@ mod tests {
     use crate::catalog::{Catalog, SkillsRoot};
 
     #[tokio::test]
-    async fn a_call_searches_again_if_the_last_search_was_not_just_done() {
+    async fn a_call_searches_again_unless_the_last_search_is_recent() {
         let places = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
         let roots = places.each_ref().map(|place| SkillsRoot {
             depth: 2,

@@ -1,5 +1,5 @@
 //! Files of a skill that its body names in inline code, such as `scripts/run.py`. Most such
-//! names are the user's files, so a path only counts if it starts with a customary folder
+//! names are the user's files, so a path only counts if it starts with a usual folder
 //! of skills. Nine public collections have 2,000 such paths; of 50 missing files that were
 //! reviewed, 47 were real mistakes.
 
@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use super::links::{Fence, MAX_LINE_BYTES, MAX_REFERENCES, Reference, after_code, step};
 
-/// The customary folders of skills: those of the specification, and further ones in public
+/// The usual folders of skills: those of the specification, and further ones in public
 /// skills.
 const FOLDERS: [&str; 7] = [
     "scripts",

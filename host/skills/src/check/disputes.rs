@@ -2,7 +2,7 @@
 //! and which of them decides.
 
 use super::{Finding, MAX_COMPATIBILITY_CHARS, MAX_DESCRIPTION_CHARS};
-use crate::frontmatter::{KEYS, Problem, ProblemKind, Reading, Split};
+use crate::frontmatter::{Frontmatter, KEYS, Problem, ProblemKind, Reading, Split};
 
 /// The note on a rule of the specification that its reference validator does not check.
 pub(super) const BY_SPECIFICATION: &str =
@@ -13,7 +13,7 @@ pub(super) const BY_VALIDATOR: &str =
     "(by the reference validator; the specification does not say)";
 
 /// Returns the note on a problem, if only one of them has the rule.
-pub(super) fn decides(problem: &Problem) -> &'static str {
+pub(super) fn deciding_rule(problem: &Problem) -> &'static str {
     // The validator checks no other types.
     let types = ["`name`", "`description`", "`compatibility`"];
     match problem.kind {
@@ -52,7 +52,7 @@ pub(super) fn findings(text: &str, reading: &Reading<'_>) -> Vec<Finding> {
         add("byte-order-mark", 1, message);
     }
     if text.starts_with("---\r") && !text.starts_with("---\r\n") {
-        let message = "the lines end in CR alone, which only the reference validator takes for \
+        let message = "the lines end in CR alone, which only the reference validator reads as \
                        line ends: write LF";
         add("line-ends", 1, message);
     }
@@ -67,6 +67,18 @@ pub(super) fn findings(text: &str, reading: &Reading<'_>) -> Vec<Finding> {
     let Some(yaml) = split.yaml.filter(|yaml| !yaml.is_empty()) else {
         return findings;
     };
+    yaml_findings(text, yaml, reading, &mut add);
+    length_findings(yaml, &reading.frontmatter, &mut add);
+    findings
+}
+
+/// Adds findings for YAML that the reference validator splits or parses differently.
+fn yaml_findings(
+    text: &str,
+    yaml: &str,
+    reading: &Reading<'_>,
+    add: &mut impl FnMut(&'static str, u32, &str),
+) {
     let line_at = |at: usize| {
         let lines = yaml[..at].matches('\n').count();
         Split::YAML_LINE.saturating_add(u32::try_from(lines).unwrap_or(u32::MAX))
@@ -104,22 +116,29 @@ pub(super) fn findings(text: &str, reading: &Reading<'_>) -> Vec<Finding> {
     for problem in &reading.problems {
         let at = problem.line.saturating_sub(Split::YAML_LINE) as usize;
         if problem.kind == ProblemKind::NotYaml && yaml.lines().nth(at).is_some_and(has_half) {
-            let message = "half of a character is escaped (U+D800 to U+DFFF), which only the \
-                           reference validator accepts: write the character";
+            let message = "half of a surrogate pair is escaped (U+D800 to U+DFFF), which only \
+                           the reference validator accepts: write the character";
             add("yaml-escape", problem.line, message);
         }
     }
-    let front = &reading.frontmatter;
-    for (key, field, most, rule) in [
+}
+
+/// Adds findings for values that only the reference validator counts as too long.
+fn length_findings(
+    yaml: &str,
+    frontmatter: &Frontmatter,
+    add: &mut impl FnMut(&'static str, u32, &str),
+) {
+    for (key, field, max, rule) in [
         (
             "description",
-            &front.description,
+            &frontmatter.description,
             MAX_DESCRIPTION_CHARS,
             "description-length",
         ),
         (
             "compatibility",
-            &front.compatibility,
+            &frontmatter.compatibility,
             MAX_COMPATIBILITY_CHARS,
             "compatibility-length",
         ),
@@ -128,22 +147,21 @@ pub(super) fn findings(text: &str, reading: &Reading<'_>) -> Vec<Finding> {
         let at = (field.line - Split::YAML_LINE) as usize;
         let line = yaml.lines().nth(at).unwrap_or_default();
         let length = field.value.chars().count();
-        if length <= most && length + blanks_in_quotes(line) > most {
+        if length <= max && length + blanks_in_quotes(line) > max {
             let message = format!(
-                "`{key}` has more than {most} characters with the blanks in its quotes, which \
+                "`{key}` has more than {max} characters with the blanks in its quotes, which \
                  only the reference validator counts: leave them out"
             );
             add(rule, field.line, &message);
         }
-        if length == most && line.trim_end().ends_with(['|', '>']) {
+        if length == max && line.trim_end().ends_with(['|', '>']) {
             let message = format!(
-                "`{key}` has {most} characters and a line end, which only the reference validator \
+                "`{key}` has {max} characters and a line end, which only the reference validator \
                  counts: write `>-` or `|-` after the colon"
             );
             add(rule, field.line, &message);
         }
     }
-    findings
 }
 
 /// Returns the key of a line.

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn shows_hidden_characters_and_not_those_that_writing_needs() {
+    fn shows_hidden_characters_that_no_script_needs() {
         let hidden = ["text-hidden"];
         for (description, expected) in [
             ("Reads PDF\nfiles.\t数据 café", &[][..]),

@@ -44,26 +44,26 @@ fn block(style: BlockStyle, rest: &str) -> String {
         .find(|line| !line.trim().is_empty())
         .map_or(0, |line| line.len() - line.trim_start().len());
     let mut text = String::new();
-    // The line ends before the next word, and whether a blank may join the last line to the
-    // next.
-    let mut owed = 0;
+    // The line ends to write before the next word, and whether a blank may join the last
+    // line to the next.
+    let mut line_ends = 0;
     let mut joins = false;
     for line in rest.lines() {
         let line = outdented(line, indent).trim_end();
         if line.is_empty() {
-            owed += usize::from(!text.is_empty());
+            line_ends += usize::from(!text.is_empty());
             continue;
         }
-        let flush = !line.starts_with([' ', '\t']);
-        if style == BlockStyle::Folded && flush && joins {
-            text.push_str(if owed == 0 { " " } else { "" });
+        let is_unindented = !line.starts_with([' ', '\t']);
+        if style == BlockStyle::Folded && is_unindented && joins {
+            text.push_str(if line_ends == 0 { " " } else { "" });
         } else {
-            owed += usize::from(!text.is_empty());
+            line_ends += usize::from(!text.is_empty());
         }
-        text.extend(std::iter::repeat_n('\n', owed));
+        text.extend(std::iter::repeat_n('\n', line_ends));
         text.push_str(line);
-        owed = 0;
-        joins = flush;
+        line_ends = 0;
+        joins = is_unindented;
     }
     text
 }
@@ -78,22 +78,22 @@ fn outdented(line: &str, indent: usize) -> &str {
 /// empty line, without comments.
 fn joined(first: &str, rest: &str) -> String {
     let mut text = first.trim().to_owned();
-    let mut owed = 0;
+    let mut line_ends = 0;
     for line in rest.lines().map(str::trim) {
         if line.is_empty() {
-            owed += usize::from(!text.is_empty());
+            line_ends += usize::from(!text.is_empty());
             continue;
         }
         if line.starts_with('#') {
             continue;
         }
-        if owed > 0 {
-            text.extend(std::iter::repeat_n('\n', owed));
+        if line_ends > 0 {
+            text.extend(std::iter::repeat_n('\n', line_ends));
         } else if !text.is_empty() {
             text.push(' ');
         }
         text.push_str(line);
-        owed = 0;
+        line_ends = 0;
     }
     text
 }

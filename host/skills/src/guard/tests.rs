@@ -160,7 +160,7 @@ fn tells_mounts_apart_by_id_and_without_ids_by_device() {
 }
 
 #[test]
-fn a_folder_is_unchanged_while_its_name_leads_to_it_and_nothing_in_it_changes() {
+fn detects_a_changed_or_replaced_folder() {
     let root = sample();
     let parent = folder(root.path(), HardLinks::Refused);
     let opened = || folder(&root.path().join("dir"), HardLinks::Refused);
@@ -189,7 +189,7 @@ fn a_folder_is_unchanged_while_its_name_leads_to_it_and_nothing_in_it_changes() 
 }
 
 #[test]
-fn no_program_that_the_host_starts_inherits_a_file_or_a_folder() {
+fn started_programs_inherit_no_file_or_folder() {
     let root = sample();
     let guarded = folder(root.path(), HardLinks::Allowed);
     let stays = |handle: BorrowedFd<'_>| {
@@ -230,7 +230,7 @@ fn finds_the_path_of_an_open_file_while_it_is_in_the_folder() {
 }
 
 #[test]
-fn tells_where_a_link_leads_but_a_guest_no_path_of_the_host() {
+fn reads_a_link_without_showing_host_paths() {
     let root = sample();
     std::os::unix::fs::symlink("/etc/passwd", root.path().join("dir/out")).unwrap();
     let guarded = folder(root.path(), HardLinks::Allowed);

@@ -56,7 +56,7 @@ const fn escapes() -> [EscapedByte; 256] {
 
 /// Returns the bytes to reserve for a text, assuming that one byte in sixteen is escaped,
 /// with a margin of a block.
-pub fn room(text: &str) -> usize {
+pub fn capacity_for(text: &str) -> usize {
     text.len() + text.len() / 16 + text.len().min(CHUNK) + BLOCK
 }
 
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn every_character_is_written_as_serde_json_does_wherever_it_stands() {
+    fn writes_every_character_as_serde_json_does() {
         let escaped = (0..=0x7f).map(char::from);
         for character in escaped.chain(['\u{80}', 'é', '\u{2028}', '€', '\u{10ffff}']) {
             for before in (0..3 * BLOCK).chain([CHUNK - 1, CHUNK, CHUNK + BLOCK]) {
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_of_every_length_are_written_whole() {
+    fn writes_texts_of_every_length() {
         for length in (0..4 * BLOCK).chain([CHUNK, CHUNK + BLOCK, CHUNK + 2 * BLOCK, 3 * CHUNK + 7])
         {
             check(&"a".repeat(length));
@@ -175,11 +175,11 @@ mod tests {
     }
 
     #[test]
-    fn room_is_made_once() {
+    fn allocates_once() {
         let line = "A line of \"ordinary\" text, as the files of skills have them.\n";
         for times in [0, 1, 3, 100, 20_000] {
             let text = line.repeat(times);
-            let mut json = Vec::with_capacity(room(&text));
+            let mut json = Vec::with_capacity(capacity_for(&text));
             let capacity = json.capacity();
             push(&mut json, &text);
             assert_eq!(json.capacity(), capacity, "{times}");
@@ -188,7 +188,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_written_as_serde_json_does(
+        fn writes_random_texts_as_serde_json_does(
             parts in prop::collection::vec("[ -~\n\t\\\\\"]{0,90}|\\PC{0,30}|[\u{0}-\u{1f}]{1,3}", 0..90),
         ) {
             check(&parts.concat());

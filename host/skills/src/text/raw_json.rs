@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_as_they_are_written() {
+    fn returns_parts_verbatim() {
         let json = RawJson::new(
             " {\"a\" : 1.0e2 ,\"b\":[ {\"c\":\"]}\\\\\"} , \"x,\\\"\"],\"\\u0061\":null}\n",
         );

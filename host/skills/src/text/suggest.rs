@@ -8,16 +8,16 @@ const OFFERED: usize = 3;
 const SIMILAR: f64 = 0.7;
 /// The maximum bytes of a compared name. Guards against: comparing a long name from
 /// outside, which takes quadratic time.
-const LONGEST: usize = 128;
+const MAX_BYTES: usize = 128;
 
 /// Returns the names that are most similar to `wanted`, best first.
 pub fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Vec<String> {
-    if wanted.len() > LONGEST {
+    if wanted.len() > MAX_BYTES {
         return Vec::new();
     }
     let folded = wanted.to_lowercase();
     let mut similar: Vec<(f64, &str)> = names
-        .filter(|name| name.len() <= LONGEST)
+        .filter(|name| name.len() <= MAX_BYTES)
         .map(|name| (strsim::jaro_winkler(&folded, &name.to_lowercase()), name))
         .filter(|(similarity, _)| *similarity >= SIMILAR)
         .collect();

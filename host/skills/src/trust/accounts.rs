@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn members_are_the_listed_users_and_those_with_it_as_their_own_group() {
+    fn members_are_listed_users_and_users_of_that_primary_group() {
         let accounts = Accounts::parse(
             "root:x:0:0:root:/root:/bin/sh\nann:x:1000:1000::/:/bin/sh\nbob:x:1001:100::/:\n\n",
             "root:x:0:\nann:x:1000:\nusers:x:100:ann\nmail:x:8:\nodd:x:9:nobody\n# text\n",

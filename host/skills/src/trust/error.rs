@@ -10,8 +10,8 @@ pub enum TrustError {
     /// Somebody else can change it.
     #[error("{0}")]
     Changeable(ChangeableStep),
-    /// The host cannot look at it.
-    #[error("cannot look at `{}`: {cause}", path.display())]
+    /// The check itself fails.
+    #[error("cannot check `{}`: {cause}", path.display())]
     Unreadable {
         /// The step of the path.
         path: PathBuf,

@@ -12,35 +12,35 @@ use rustix::io::Errno;
 use super::Trust;
 use crate::own_user::is_own_user;
 
-/// The flags for a step whose owner is not known yet. `PATH` needs no right that a confined
-/// process lacks.
+/// The flags for a step whose owner is not known yet. A confined process may open a folder
+/// with `PATH`.
 const STEP: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// Opens a folder that nobody else can write or replace. Makes it, and those above it, for this
-/// user alone, if they are missing.
+/// Opens a folder that no other user can write or replace. Creates missing folders of the
+/// path for this user alone.
 ///
 /// # Errors
 ///
-/// If somebody else can change a step of the path, or the system refuses. Nothing is made in a
-/// folder that others can change, unless its sticky bit keeps them from replacing what is made.
+/// Fails if another user can change a step of the path. Creates nothing in a folder that
+/// others can write, unless its sticky bit prevents them from replacing the new folder.
 pub fn own_folder(path: &Path, trust: &Trust) -> anyhow::Result<OwnedFd> {
     let path = std::path::absolute(path)?;
-    let there = path.ancestors().find(|step| !is_missing(step));
-    let there = there.unwrap_or(Path::new("/"));
-    let missing = path.strip_prefix(there)?;
+    let existing = path.ancestors().find(|step| !is_missing(step));
+    let existing = existing.unwrap_or(Path::new("/"));
+    let missing = path.strip_prefix(existing)?;
     if missing != Path::new("") {
-        trust.check_folder_of_new(there)?;
+        trust.check_parent_of_new(existing)?;
     }
     let cannot = |step: &Path| format!("cannot open `{}`", step.display());
-    let opened = rustix::fs::open(there, STEP, Mode::empty()).map_err(io::Error::from);
-    let mut folder = opened.with_context(|| cannot(there))?;
+    let opened = rustix::fs::open(existing, STEP, Mode::empty()).map_err(io::Error::from);
+    let mut folder = opened.with_context(|| cannot(existing))?;
     for step in missing.components() {
         let Component::Normal(name) = step else {
             continue;
         };
         match mkdirat(&folder, name, Mode::RWXU) {
             Ok(()) | Err(Errno::EXIST) => {}
-            Err(error) => return Err(io::Error::from(error)).context("cannot make it"),
+            Err(error) => return Err(io::Error::from(error)).context("cannot create it"),
         }
         folder = openat(&folder, name, STEP | OFlags::NOFOLLOW, Mode::empty())?;
         check(&fstat(&folder)?)?;
@@ -51,7 +51,7 @@ pub fn own_folder(path: &Path, trust: &Trust) -> anyhow::Result<OwnedFd> {
     Ok(openat(&folder, ".", flags, Mode::empty())?)
 }
 
-/// Returns whether a file or folder belongs to this user, and nobody else may write it.
+/// Returns whether a file or folder belongs to this user and no other user may write it.
 pub fn is_ours_alone(found: &Stat) -> bool {
     is_own_user(found.st_uid) && found.st_mode & 0o022 == 0
 }
@@ -59,7 +59,8 @@ pub fn is_ours_alone(found: &Stat) -> bool {
 fn check(found: &Stat) -> anyhow::Result<()> {
     ensure!(
         is_ours_alone(found),
-        "it must belong to the user who runs skillhost, and nobody else may write in it (mode 0700)"
+        "it must belong to the user who runs skillhost, and no other user may write in it (mode \
+         0700)"
     );
     Ok(())
 }
@@ -77,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn makes_nothing_in_folders_that_others_can_change() {
+    fn creates_nothing_in_folders_others_can_write() {
         let folder = tempfile::tempdir().unwrap();
         let at = |path: &str| folder.path().join(path);
         let set = |path: &str, mode| {

@@ -13,7 +13,7 @@ fn mode(path: &Path, mode: u32) {
 }
 
 /// Makes a folder that holds a folder with a file.
-fn place() -> (tempfile::TempDir, PathBuf, PathBuf) {
+fn fixture() -> (tempfile::TempDir, PathBuf, PathBuf) {
     let base = tempfile::tempdir().unwrap();
     let folder = fs::canonicalize(base.path()).unwrap().join("folder");
     let file = folder.join("file");
@@ -32,8 +32,8 @@ fn refusal(path: &Path) -> Option<String> {
 }
 
 #[test]
-fn refuses_files_that_every_user_can_change_with_path_owner_and_mode() {
-    let (_base, folder, file) = place();
+fn names_path_owner_and_mode_of_a_file_all_users_can_write() {
+    let (_base, folder, file) = fixture();
     assert_eq!(refusal(&file), None);
     mode(&file, 0o646);
     let message = refusal(&file).unwrap();
@@ -57,7 +57,7 @@ fn refuses_files_that_every_user_can_change_with_path_owner_and_mode() {
 
 #[test]
 fn checks_each_step_of_a_symlink() {
-    let (base, folder, file) = place();
+    let (base, folder, file) = fixture();
     let shared = fs::canonicalize(base.path()).unwrap().join("shared");
     fs::create_dir(&shared).unwrap();
     let link = shared.join("link");
@@ -85,7 +85,7 @@ fn trusts_files_of_another_user_or_group_only_if_named() {
         return; // Only root gives files away; CI is root.
     }
     const OTHER: u32 = 54_321;
-    let (_base, folder, file) = place();
+    let (_base, folder, file) = fixture();
     let check = |trust: &Trust| trust.check(&file).map_err(|error| error.to_string());
     let user = Trust::new().and(Principal::User(OTHER));
     let group = Trust::new().and(Principal::Group(OTHER));
@@ -118,7 +118,7 @@ fn trusts_files_of_another_user_or_group_only_if_named() {
 
 #[test]
 fn refuses_files_with_an_access_control_list() {
-    let (_base, _folder, file) = place();
+    let (_base, _folder, file) = fixture();
     mode(&file, 0o664);
     // Version 2: owner rw, user 54321 rw, group r, mask rw, others r.
     let entry = |tag: u16, bits: u16, id: u32| {
@@ -175,9 +175,9 @@ fn parses_principals_by_name_or_number() {
 }
 
 #[test]
-fn trusts_a_file_that_a_group_may_write_only_if_it_trusts_each_member() {
+fn trusts_a_group_writable_file_if_it_trusts_each_member() {
     const OTHER: u32 = 54_321;
-    let (_base, _folder, file) = place();
+    let (_base, _folder, file) = fixture();
     mode(&file, 0o664);
     let group = fs::metadata(&file).unwrap().gid();
     let me = rustix::process::geteuid().as_raw();

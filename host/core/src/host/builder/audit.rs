@@ -16,7 +16,7 @@ pub(super) struct AuditSettings {
     /// The place where settings of the log were configured.
     pub(super) place: Option<String>,
     /// The place where a key for checkpoints was configured.
-    pub(super) key: Option<String>,
+    pub(super) key_place: Option<String>,
     pub(super) signer: Option<Arc<dyn CheckpointSigner>>,
 }
 
@@ -52,16 +52,16 @@ impl AuditSettings {
             }
             return Ok(None);
         };
-        if let (Some(place), None) = (&self.key, &self.signer) {
+        if let (Some(place), None) = (&self.key_place, &self.signer) {
             bail!(
                 "{place}: this program does not sign the audit log (`HostBuilder::audit_signer`)"
             );
         }
         if self.signer.is_some() && path == Path::new(STDERR) {
-            let place = self.key.as_deref();
+            let place = self.key_place.as_deref();
             bail!(
                 "{}: the audit log is `{STDERR}`, standard error, which has no chain: nothing \
-                 would be signed. Name a file, or no key",
+                 would be signed; name a file, or remove the key",
                 place.unwrap_or("`HostBuilder::audit_signer`")
             );
         }

@@ -37,7 +37,7 @@ impl HostBuilder {
                 };
                 bail!(
                     "`{}` is {limit} bytes, and `calls_memory`, which all calls have together, is \
-                     {all}{by_default}: lower the one or raise the other",
+                     {all}{by_default}: lower the first or raise the second",
                     key
                 );
             }

@@ -64,7 +64,7 @@ impl HostBuilder {
             audit: AuditSettings {
                 file: audit_file.as_ref().map(|file| (file.path.clone(), *audit)),
                 place: audit_place.clone(),
-                key: checkpoints.key_file.as_ref().map(|file| file.place.clone()),
+                key_place: checkpoints.key_file.as_ref().map(|file| file.place.clone()),
                 ..AuditSettings::default()
             },
             pins: pins.clone(),

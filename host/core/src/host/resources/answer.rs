@@ -11,11 +11,11 @@ use super::{
 };
 use skillhost_sandbox::tool::{Failure, Output, Stop};
 
-/// The rule for the digests of files.
+/// Whether a manifest has the digests of its files.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Digests {
-    Left,
-    Taken,
+    Omitted,
+    Computed,
 }
 
 #[derive(Deserialize)]
@@ -99,7 +99,7 @@ pub(super) fn directory(output: Output) -> Result<Directory, ResourceError> {
         };
         is_name(&name)
             .then_some(DirectoryEntry { name, kind })
-            .ok_or_else(|| broken("it holds a name that is none"))
+            .ok_or_else(|| broken("it has an invalid name"))
     };
     Ok(Directory {
         entries: entries.into_iter().map(entry).collect::<Result<_, _>>()?,
@@ -123,7 +123,7 @@ pub(super) fn files(output: Output, digests: Digests) -> Result<SkillFiles, Reso
     });
     let file = |RawFile { path, size, sha256 }: RawFile| {
         if !path.split('/').all(is_name) {
-            return Err(broken("it holds a path that is none"));
+            return Err(broken("it has an invalid path"));
         }
         let is_digest = |digest: &String| {
             digest.len() == 64
@@ -131,8 +131,11 @@ pub(super) fn files(output: Output, digests: Digests) -> Result<SkillFiles, Reso
                     .bytes()
                     .all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
         };
-        if !sha256.as_ref().map_or(digests == Digests::Left, is_digest) {
-            return Err(broken("it holds a digest that is none"));
+        if !sha256
+            .as_ref()
+            .map_or(digests == Digests::Omitted, is_digest)
+        {
+            return Err(broken("it has an invalid digest"));
         }
         Ok(SkillFile { path, size, sha256 })
     };
@@ -182,7 +185,7 @@ mod tests {
         let record = json!({
             "files": files, "skill_md": false, "left_out": [], "left_out_count": 0, "over": null,
         });
-        super::files(answer(record), Digests::Taken)
+        super::files(answer(record), Digests::Computed)
     }
 
     fn folder(names: &[&str]) -> Result<Directory, ResourceError> {
@@ -205,10 +208,10 @@ mod tests {
             "", "/", "/etc", "..", "../x", "a/../x", "a/..", ".", "./a", "a/.", "a//b", "a/",
             "a\\b", "a\n", "a/\u{9b}", "a\0",
         ] {
-            assert_broken(manifest(&[path], Some(DIGEST)), "a path that is none");
-            assert_broken(folder(&[path]), "a name that is none");
+            assert_broken(manifest(&[path], Some(DIGEST)), "an invalid path");
+            assert_broken(folder(&[path]), "an invalid name");
         }
-        assert_broken(folder(&["a/b"]), "a name that is none");
+        assert_broken(folder(&["a/b"]), "an invalid name");
         let paths = ["..a", "a/.b/c", "ä b"];
         let files = manifest(&paths, Some(DIGEST)).unwrap().files;
         assert!(files.iter().map(|file| file.path.as_str()).eq(paths));
@@ -216,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_sorted_and_stand_once() {
+    fn names_are_sorted_and_unique() {
         for names in [["b", "a"], ["a", "a"]] {
             assert_broken(manifest(&names, Some(DIGEST)), "not sorted");
             assert_broken(folder(&names), "not sorted");
@@ -229,13 +232,13 @@ mod tests {
         let wide = "ä".repeat(32);
         let wrong = ["", &DIGEST[1..], &*capitals, &*wide].map(Some);
         for digest in wrong.into_iter().chain([None]) {
-            assert_broken(manifest(&["a"], digest), "a digest that is none");
+            assert_broken(manifest(&["a"], digest), "an invalid digest");
         }
         assert!(manifest(&["a"], Some(DIGEST)).is_ok());
     }
 
     #[test]
-    fn a_file_in_an_unknown_encoding_is_no_answer() {
+    fn refuses_a_file_in_an_unknown_encoding() {
         for (encoding, why) in [("hex", "an encoding"), ("base64", "")] {
             let output = Output::new(
                 "!",

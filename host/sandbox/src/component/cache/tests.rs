@@ -51,7 +51,7 @@ fn the_checksum_changes_with_every_bit() {
 }
 
 #[test]
-fn looks_for_compiled_code_in_files_that_it_can_have_written() {
+fn finds_compiled_code_only_in_files_it_could_have_written() {
     let (_folder, cache) = cache();
     let path = |name: &str| cache.folders[0].path.join(name);
     let has = |name: &str| cache.has_code(&CodeKey(name.to_owned()));
@@ -177,7 +177,7 @@ fn does_not_use_a_file_or_folder_that_others_may_write() {
 }
 
 #[test]
-fn writes_new_entries_into_a_folder_that_only_those_read_who_name_it() {
+fn writes_new_entries_into_a_separate_folder() {
     let (folder, cache) = cache();
     let path = |name: &str| folder.path().join(name);
     let open = |new: &Path| ComponentCache::open(&path("cache"), Some(new), &Trust::new());

@@ -80,7 +80,7 @@ pub(crate) fn read_tools_file(json: &[u8], digest: &str) -> anyhow::Result<Vec<D
     let file: ToolsFile = serde_json::from_slice(json)?;
     ensure!(
         file.component == digest,
-        "it is about another build of the component"
+        "it describes another build of the component"
     );
     Ok(file
         .tools

@@ -44,11 +44,11 @@ const PATTERN_TEXT: usize = 4 << 20;
 
 /// The maximum number of single checks. The slowest one, a fraction in `multipleOf` with a
 /// large number, takes two microseconds.
-const MOST_CHECKS: usize = 4_000_000;
+const MAX_CHECKS: usize = 4_000_000;
 
 /// The maximum number of pairs that `uniqueItems` compares. Some numbers have the same hash
 /// until they are compared.
-const MOST_PAIRS: usize = 10_000_000_000;
+const MAX_PAIRS: usize = 10_000_000_000;
 
 /// The maximum bytes of errors. For each value of a schema, an error can copy each checked
 /// value, its path, and a text of the schema.
@@ -86,7 +86,7 @@ pub struct BoundedValidator {
 }
 
 /// The reason why a value is refused.
-pub enum Misfit<'v> {
+pub enum Mismatch<'v> {
     /// This part does not match.
     At(ValidationError<'v>),
     /// Some part does not match, but finding it takes too much memory.
@@ -121,17 +121,17 @@ impl BoundedValidator {
     }
 
     /// Checks a value.
-    pub fn check<'v>(&self, value: &'v Value) -> Result<(), Misfit<'v>> {
+    pub fn check<'v>(&self, value: &'v Value) -> Result<(), Mismatch<'v>> {
         let (schema, found) = (&self.size, ValueSize::of(value));
-        let most = PATTERN_TEXT / schema.patterns.max(1);
-        if schema.patterns > 0 && found.text > most {
-            return Err(Misfit::TooMuchText(found.text, most));
+        let max = PATTERN_TEXT / schema.patterns.max(1);
+        if schema.patterns > 0 && found.text > max {
+            return Err(Mismatch::TooMuchText(found.text, max));
         }
         let pairs = found.values.saturating_pow(2);
-        if found.values.saturating_mul(schema.checks) > MOST_CHECKS
-            || pairs.saturating_mul(schema.unique) > MOST_PAIRS
+        if found.values.saturating_mul(schema.checks) > MAX_CHECKS
+            || pairs.saturating_mul(schema.unique) > MAX_PAIRS
         {
-            return Err(Misfit::TooManyValues(found.values));
+            return Err(Mismatch::TooManyValues(found.values));
         }
         if self.validator.is_valid(value) {
             return Ok(());
@@ -141,9 +141,9 @@ impl BoundedValidator {
             .text
             .saturating_add(found.values.saturating_mul(error));
         if bytes.saturating_mul(schema.values) > SEARCH_BYTES {
-            return Err(Misfit::Somewhere);
+            return Err(Mismatch::Somewhere);
         }
-        self.validator.validate(value).map_err(Misfit::At)
+        self.validator.validate(value).map_err(Mismatch::At)
     }
 }
 
@@ -208,7 +208,7 @@ impl SchemaSize {
             );
             anyhow::ensure!(
                 paths <= PATHS_BYTES,
-                "{what} has names that are too long, for so many values below them"
+                "{what} has names that are too long for the number of values below them"
             );
             if let Value::String(text) = part.value {
                 size.copied = size.copied.max(text.len());
@@ -236,7 +236,7 @@ impl SchemaSize {
             keywords.find(|keyword| schema.contains_key(**keyword))
         };
         if let Some(keyword) = find(&REFERENCES) {
-            anyhow::bail!("{what} has `{keyword}`: write out what it refers to");
+            anyhow::bail!("{what} has `{keyword}`: write the referenced schema in its place");
         }
         let has_text = |keyword: &&&str| schema.get(**keyword).is_some_and(Value::is_string);
         if let Some(keyword) = IDENTITIES.iter().find(has_text).filter(|_| !is_root) {
@@ -245,7 +245,7 @@ impl SchemaSize {
         let unevaluated = find(&UNEVALUATED);
         if let Some(keyword) = unevaluated.filter(|_| part.is_within) {
             anyhow::bail!(
-                "{what} has `{keyword}` within another such keyword: keep the outermost alone"
+                "{what} has `{keyword}` inside another such keyword: use only the outermost"
             );
         }
         part.is_within |= unevaluated.is_some();

@@ -152,7 +152,7 @@ fn names_the_property_that_does_not_fit() {
 }
 
 #[test]
-fn names_what_does_not_fit_within_a_property_and_in_all_arguments() {
+fn names_wrong_properties_at_any_depth() {
     let point = json!({
         "type": "object",
         "properties": {"x": {"type": "integer"}},

@@ -4,14 +4,14 @@ use jsonschema::ValidationError;
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use serde_json::Value;
 
-/// The maximum characters of a quoted name or value, and of a message. Names and nested
+/// The maximum number of characters of a quoted name or value, and of a message. Names and nested
 /// alternatives of an untrusted schema have no limit of their own.
-const LONGEST_NAME: usize = 200;
-const LONGEST_MESSAGE: usize = 900;
+const MAX_NAME: usize = 200;
+const MAX_MESSAGE: usize = 900;
 
 /// Returns the message for a mismatch in the contracts' words, with the property's name.
-pub(super) fn in_words(error: &ValidationError<'_>) -> String {
-    cut(&words(error), LONGEST_MESSAGE)
+pub(super) fn describe(error: &ValidationError<'_>) -> String {
+    cut(&words(error), MAX_MESSAGE)
 }
 
 fn words(error: &ValidationError<'_>) -> String {
@@ -65,7 +65,7 @@ fn of_choices(
         .iter()
         .map(|errors| (errors, described(errors)))
         .partition(|(_, described)| described.is_none());
-    let mut described: Vec<String> = unlike.into_iter().filter_map(|(_, said)| said).collect();
+    let mut described: Vec<String> = unlike.into_iter().filter_map(|(_, text)| text).collect();
     described.dedup();
     // An alternative with the right type, but not for this value.
     let other = like.first().and_then(|(errors, _)| errors.first());
@@ -122,11 +122,11 @@ fn expected(kind: &TypeKind) -> String {
 
 /// Returns a caller's string shortened for a message.
 pub(super) fn short(text: &str) -> String {
-    cut(text, LONGEST_NAME)
+    cut(text, MAX_NAME)
 }
 
-fn cut(text: &str, longest: usize) -> String {
-    match text.char_indices().nth(longest) {
+fn cut(text: &str, max: usize) -> String {
+    match text.char_indices().nth(max) {
         None => text.to_owned(),
         Some((end, _)) => format!("{}…", &text[..end]),
     }

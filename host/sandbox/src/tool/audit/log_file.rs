@@ -31,10 +31,10 @@ use skillhost_skills::{broker, named_file};
 /// The pause between two tries to take a lock.
 const LOCK_PAUSE: Duration = Duration::from_micros(200);
 
-/// The most bytes of other processes that are read while this process holds the lock.
+/// The maximum bytes of other processes that are read while this process holds the lock.
 const MAX_LOCKED_BYTES: u64 = 8 << 20;
 
-/// The most bytes of other processes that are read before a record. Guards against: a sparse
+/// The maximum bytes of other processes that are read before a record. Guards against: a sparse
 /// file of a terabyte, which a call would read for hours.
 const MAX_UNREAD_BYTES: u64 = 4 << 30;
 
@@ -120,7 +120,7 @@ impl LogFile {
             }
             if kind == LogEnd::Torn {
                 tracing::warn!(
-                    "the last record of the audit log `{}` is torn; the next one says so",
+                    "the last record of the audit log `{}` is torn; the next record says so",
                     path.display()
                 );
                 let batch = log.catch_up(size)?;
@@ -198,7 +198,7 @@ impl LogFile {
             return;
         }
         if let Err(error) = self.with_lock(Self::follow) {
-            tracing::debug!("cannot follow the renamed audit log yet: {error}");
+            tracing::debug!("cannot open a new audit log after the rename yet: {error}");
         }
     }
 
@@ -260,7 +260,10 @@ impl LogFile {
     fn read_changes(&mut self, size: u64) -> io::Result<FileEnd> {
         let unread = size.saturating_sub(self.last.as_ref().map_or(0, |last| last.end));
         if unread > MAX_UNREAD_BYTES {
-            let reason = format!("others have written {unread} bytes to it; rename the file");
+            let reason = format!(
+                "other processes have written {unread} bytes to it; rename the \
+                                  file"
+            );
             return Err(io::Error::other(reason));
         }
         let mut end = end::read(&self.file, size)?;

@@ -44,7 +44,7 @@ impl MemoryMeter {
         self.0.store(bytes, Ordering::Relaxed);
     }
 
-    /// Returns the most bytes that the call had.
+    /// Returns the peak memory of the call in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }

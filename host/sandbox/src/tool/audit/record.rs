@@ -14,7 +14,7 @@ use crate::tool::Caller;
 use crate::tool::script::ScriptRecord;
 use skillhost_skills::text::digest::hex;
 
-/// The most characters of a value that a caller chose. Guards against: a caller that fills
+/// The maximum number of characters of a value that a caller chose. Guards against: a caller that fills
 /// the disk with names.
 const MAX_CHARACTERS: usize = 1024;
 
@@ -56,7 +56,7 @@ pub(super) struct Record {
     /// The processor time in this process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) cpu_us: Option<u64>,
-    /// The most memory that the guest had, in bytes.
+    /// The peak memory of the guest, in bytes.
     pub(super) memory: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) arguments_hmac: Option<KeyedDigest>,

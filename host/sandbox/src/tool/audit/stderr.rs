@@ -90,7 +90,7 @@ fn wait_until_writable(stream: &impl AsFd, deadline: Instant) -> io::Result<()> 
         let mut ready = [PollFd::new(stream, PollFlags::OUT)];
         match poll(&mut ready, Some(&timeout)) {
             Ok(0) => {
-                let reason = "its reader does not read";
+                let reason = "its reader has stopped reading";
                 return Err(io::Error::new(io::ErrorKind::TimedOut, reason));
             }
             Ok(_) => return Ok(()),

@@ -28,21 +28,21 @@ pub struct PatternError {
 /// The reason why a pattern cannot match anything.
 #[derive(Debug, thiserror::Error)]
 enum PatternFault {
-    #[error("is no name and no pattern of skills: no skill can have such a name")]
+    #[error("is neither a skill name nor a pattern: no skill can have such a name")]
     Skill,
-    #[error("is no name and no pattern of tools: no tool can have such a name")]
+    #[error("is neither a tool name nor a pattern: no tool can have such a name")]
     Tool,
     #[error(
-        "is no pattern of scripts: it is a path inside the skill, such as `scripts/**/*.py`, \
-         without `.`, `..`, and a `/` at its ends"
+        "is not a pattern of scripts: write a path inside the skill, such as `scripts/**/*.py`, \
+         without `.`, `..` or a `/` at either end"
     )]
     Step,
     #[error(
-        "is no pattern of scripts: `**` stands for folders, and stands alone between two `/`, as \
-         in `scripts/**/*.py`"
+        "is not a pattern of scripts: `**` stands for folders and must be alone between two `/`, \
+         as in `scripts/**/*.py`"
     )]
     Stars,
-    #[error("is no pattern of scripts: it has a control character")]
+    #[error("is not a pattern of scripts: it has a control character")]
     Control,
 }
 

@@ -16,7 +16,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// The suffixes of a quantity with their worth, smallest first.
+    /// The suffixes of a quantity with their factors, smallest first.
     const fn suffixes(self) -> &'static [(&'static str, u64)] {
         match self {
             Self::Time => &[("ms", 1), ("s", 1_000), ("m", 60_000)],
@@ -63,7 +63,7 @@ impl Unit {
         None
     }
 
-    /// Returns what one stands for where a configuration has a number alone.
+    /// Returns the quantity of 1 in a configuration that gives no unit.
     pub fn of_plain_number(self) -> u64 {
         match self {
             Self::Time => 1_000,
@@ -71,7 +71,7 @@ impl Unit {
         }
     }
 
-    /// Returns the words that a message says of this unit: what it expects.
+    /// Returns an example of a quantity, for messages.
     pub fn example(self) -> &'static str {
         match self {
             Self::Time => "a time such as \"10s\" or \"500ms\"",
@@ -83,11 +83,11 @@ impl Unit {
     /// Returns a quantity in the largest unit that needs no fraction.
     pub fn show(self, quantity: u64) -> String {
         let mut suffixes = self.suffixes().iter().rev();
-        let suffix = suffixes.find(|(_, worth)| quantity.is_multiple_of(*worth));
+        let suffix = suffixes.find(|(_, factor)| quantity.is_multiple_of(*factor));
         match suffix {
             Some(("B", _)) if quantity == 1 => "1 byte".to_owned(),
             Some(("B", _)) => format!("{quantity} bytes"),
-            Some((suffix, worth)) => format!("{} {suffix}", quantity / worth)
+            Some((suffix, factor)) => format!("{} {suffix}", quantity / factor)
                 .trim_end()
                 .to_owned(),
             None => quantity.to_string(),
@@ -109,9 +109,9 @@ const fn is_same(one: &[u8], other: &[u8]) -> bool {
     true
 }
 
-/// The type of a limit: a quantity, or none where the host chooses one.
+/// The type of a limit: a quantity, or `None` if the host chooses one.
 pub trait Quantity: Clone {
-    /// Returns the value of a quantity, as large as the type has room for.
+    /// Returns the value of a quantity, at most the maximum of the type.
     fn of(quantity: Option<u64>) -> Self;
     /// Returns the quantity, if there is one.
     fn quantity(&self) -> Option<u64>;
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantities_are_read_with_their_units_and_shown_without_fractions() {
+    fn reads_quantities_with_units_and_shows_no_fractions() {
         for (unit, text, quantity, shown) in [
             (Unit::Time, "500ms", 500, "500 ms"),
             (Unit::Time, " 90 s ", 90_000, "90 s"),

@@ -116,7 +116,7 @@ fn the_first_changes_are_listed_and_all_are_counted() {
         let (old, new) = ((root, "f0/all", false), format!("f{name:03}"));
         fixture.view.add_name(old, (root, &new)).unwrap();
     }
-    for (most, files, removed) in [
+    for (max, files, removed) in [
         (1, &["f0/all"][..], &["link"][..]),
         (2, &["f0/all", "f001"], &["link", "one"]),
         (
@@ -125,7 +125,7 @@ fn the_first_changes_are_listed_and_all_are_counted() {
             &["link", "one", "two"],
         ),
     ] {
-        let changes = fixture.view.changes(most, &|| false).unwrap();
+        let changes = fixture.view.changes(max, &|| false).unwrap();
         assert!(changes.files.first.keys().eq(files), "{changes:?}");
         assert!(changes.removed.first.keys().eq(removed), "{changes:?}");
         let counts = (changes.files.count, changes.bytes, changes.removed.count);
@@ -172,8 +172,8 @@ fn changes_are_gathered_until_their_call_is_over() {
     let (_, all) = gathered(usize::MAX);
     // Four names, and a file that has its size on the disk.
     assert_eq!(all, 5);
-    for most in 0..all {
-        assert_eq!(gathered(most), (false, most + 1));
+    for max in 0..all {
+        assert_eq!(gathered(max), (false, max + 1));
     }
 }
 
@@ -185,7 +185,7 @@ fn taken(work: impl FnOnce(&Fixture)) -> usize {
 }
 
 #[test]
-fn a_file_takes_twice_its_bytes_at_most_and_four_times_what_is_left_of_it() {
+fn limits_memory_of_a_file_by_its_length() {
     let empty = taken(|f| drop(f.open("new")));
     let cases: [(Work, usize); 7] = [
         (|f| f.open("new").write_at(&[1; 100], 0).unwrap(), 100),
@@ -247,7 +247,7 @@ fn a_path_leads_through_40_links_at_most() {
 }
 
 #[test]
-fn the_depth_counts_for_folders_of_the_disk_and_for_what_is_moved_with_a_folder() {
+fn depth_limit_covers_folders_on_disk_and_moved_folders() {
     let within = |depth| {
         fixture_within(&Limits {
             view_depth: depth,

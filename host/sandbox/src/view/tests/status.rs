@@ -24,11 +24,11 @@ impl Fixture {
     }
 }
 
-/// What is looked at before, what is done, and what is looked at after.
+/// The paths to look at before, the operation, and the paths to look at after.
 type Change = (&'static str, Work, &'static str);
 
 #[test]
-fn the_time_of_the_last_change_is_that_of_names_and_times_too() {
+fn change_time_covers_changes_of_names_and_times() {
     fn set(f: &Fixture, path: &str) {
         let root = f.view.folder();
         let (accessed, modified) = (Some((5, 6)), Some((7, 8)));
@@ -83,7 +83,7 @@ fn the_time_of_the_last_change_is_that_of_names_and_times_too() {
 }
 
 #[test]
-fn nothing_can_be_made_in_a_folder_that_is_removed_and_nothing_of_the_disk_comes_back() {
+fn a_removed_folder_stays_empty() {
     let fixture = fixture();
     fixture.unlink("sub/deep/four");
     fixture.unlink("sub/deep/five");
@@ -108,7 +108,7 @@ fn nothing_can_be_made_in_a_folder_that_is_removed_and_nothing_of_the_disk_comes
 }
 
 #[test]
-fn a_folder_of_the_disk_that_becomes_a_link_out_is_refused_as_a_path_outside() {
+fn refuses_a_folder_on_disk_that_becomes_a_link_out() {
     let fixture = fixture();
     let sub = fixture.handle("sub");
     let path = fixture.folder.path();
@@ -119,7 +119,7 @@ fn a_folder_of_the_disk_that_becomes_a_link_out_is_refused_as_a_path_outside() {
 }
 
 #[test]
-fn a_folder_that_was_moved_is_as_the_disk_had_it_then() {
+fn a_moved_folder_ignores_later_changes_on_disk() {
     let fixture = fixture();
     fixture.rename("sub", "moved");
     fs::write(fixture.folder.path().join("sub/late"), "late").unwrap();

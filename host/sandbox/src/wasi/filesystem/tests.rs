@@ -15,7 +15,7 @@ fn call_within(path: &Path, limits: &Limits) -> (ImportState, u32) {
     let mut imports = fixture::imports(None, &[], limits);
     let root = Descriptor::Directory {
         folder: Arc::new(fixture::folder(path)),
-        _permit: None,
+        _lease: None,
     };
     let root = imports.table.push(root).unwrap();
     (imports, root.rep())

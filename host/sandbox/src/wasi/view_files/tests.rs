@@ -144,10 +144,10 @@ fn entries_whose_names_are_not_utf_8_count_too() {
 
 #[test]
 fn a_read_has_16_mib_at_most() {
-    const MOST: usize = 16 << 20;
+    const MAX: usize = 16 << 20;
     let (folder, mut imports, root) = call();
     let disk = std::fs::File::create(folder.path().join("large")).unwrap();
-    disk.set_len(MOST as u64 + 4096).unwrap();
+    disk.set_len(MAX as u64 + 4096).unwrap();
     let mut files = ViewFiles(&mut imports);
     let root = Resource::new_borrow(root);
     let (path, create) = ("large".to_owned(), OpenFlags::empty());
@@ -158,7 +158,7 @@ fn a_read_has_16_mib_at_most() {
         let read = files.read(Resource::new_borrow(file), length, 0);
         read.unwrap().0.len()
     };
-    for length in [MOST as u64 + 1, u64::MAX] {
-        assert_eq!(read(length), MOST, "{length}");
+    for length in [MAX as u64 + 1, u64::MAX] {
+        assert_eq!(read(length), MAX, "{length}");
     }
 }

@@ -57,7 +57,7 @@ pub(in crate::catalog) struct Search<'a> {
     /// The paths and depths of the folders to list.
     folders: VecDeque<(String, usize)>,
     state: SearchState,
-    looked_into: usize,
+    visited: usize,
     entries: usize,
     /// The paths of the skills found so far.
     pub(in crate::catalog) skills: Vec<String>,
@@ -68,7 +68,7 @@ pub(in crate::catalog) struct Search<'a> {
 enum SearchState {
     BetweenFolders,
     Listing(ListedFolder, EntryCursor),
-    Looking(ListedFolder, vec::IntoIter<String>),
+    Visiting(ListedFolder, vec::IntoIter<String>),
     Ended,
 }
 
@@ -88,7 +88,7 @@ impl<'a> Search<'a> {
             bounds,
             folders: VecDeque::from([(String::new(), 0)]),
             state: SearchState::BetweenFolders,
-            looked_into: 0,
+            visited: 0,
             entries: 0,
             skills: Vec::new(),
             problems: Vec::new(),
@@ -157,20 +157,20 @@ impl<'a> Search<'a> {
                     }
                     let mut names = std::mem::take(&mut folder.names);
                     names.sort_unstable();
-                    self.state = SearchState::Looking(folder, names.into_iter());
+                    self.state = SearchState::Visiting(folder, names.into_iter());
                 }
             },
-            SearchState::Looking(folder, mut names) => match names.next() {
+            SearchState::Visiting(folder, mut names) => match names.next() {
                 Some(name) => {
-                    if self.looked_into == self.bounds.folders {
+                    if self.visited == self.bounds.folders {
                         return self.stop(&folder.path, self.bounds.folders, "folders");
                     }
-                    self.looked_into += 1;
-                    self.look_into(&folder, &name);
+                    self.visited += 1;
+                    self.visit(&folder, &name);
                     if self.entries > self.bounds.entries {
                         return self.stop(&folder.path, self.bounds.entries, "files and folders");
                     }
-                    self.state = SearchState::Looking(folder, names);
+                    self.state = SearchState::Visiting(folder, names);
                 }
                 None => self.state = SearchState::BetweenFolders,
             },
@@ -200,7 +200,7 @@ impl<'a> Search<'a> {
     }
 
     /// Decides whether a folder is a skill or is to be searched.
-    fn look_into(&mut self, folder: &ListedFolder, name: &str) {
+    fn visit(&mut self, folder: &ListedFolder, name: &str) {
         let path = if folder.path.is_empty() {
             name.to_owned()
         } else {
@@ -224,15 +224,15 @@ impl<'a> Search<'a> {
     }
 
     /// Ends the search at a bound. Always returns `false`.
-    fn stop(&mut self, path: &str, most: usize, of: &str) -> bool {
-        let place = self.root.path.join(path);
+    fn stop(&mut self, path: &str, max: usize, of: &str) -> bool {
+        let folder = self.root.path.join(path);
         self.folders.clear();
         self.problems.push(format!(
-            "`{}` has more than {most} {of} down to depth {}, and skills from `{}` on are left \
-             out; a lower `depth` or a folder below it leaves out less",
+            "`{}` has more than {max} {of} down to depth {}, so skills from `{}` on are left out; \
+             lower `depth`, or name a folder below it",
             self.root.path.display(),
             self.bounds.depth,
-            place.display()
+            folder.display()
         ));
         false
     }
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn stops_at_its_bound_and_says_where() {
+    fn stops_at_the_depth_limit_and_says_where() {
         let place = tempfile::tempdir().unwrap();
         for author in ["a", "b", "c"] {
             for number in 0..10 {
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn stops_at_the_most_entries_and_says_so() {
+    fn stops_at_the_limit_on_entries_and_says_so() {
         let place = tempfile::tempdir().unwrap();
         for skill in ["a", "b"] {
             let skill = place.path().join(skill);
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn says_so_too_if_the_bound_is_met_in_the_lowest_folders() {
+    fn reports_the_limit_when_met_in_the_lowest_folders() {
         let place = tempfile::tempdir().unwrap();
         for folder in ["a", "b"] {
             let folder = place.path().join("x/y").join(folder);

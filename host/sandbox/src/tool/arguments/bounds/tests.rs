@@ -63,11 +63,11 @@ fn refuses_schemas_that_take_long_to_check() {
         ),
         (
             unevaluated(2, "unevaluatedProperties"),
-            "`unevaluatedProperties` within another",
+            "`unevaluatedProperties` inside another",
         ),
         (
             unevaluated(40, "unevaluatedItems"),
-            "`unevaluatedItems` within another",
+            "`unevaluatedItems` inside another",
         ),
     ] {
         let error = compile(hostile.clone()).err().unwrap();
@@ -124,7 +124,7 @@ fn the_patterns_of_a_schema_are_bounded_together() {
         .map(|i| (format!("[ab]*a[ab]{{200}}c{i}"), json!({})))
         .collect();
     let start = std::time::Instant::now();
-    for (hostile, arguments, most) in [
+    for (hostile, arguments, max) in [
         (all_of(900), json!({"a": [text(2_400), text(2_400)]}), 4_660),
         (all_of(900), json!({"a": text(1 << 20)}), 4_660),
         (
@@ -139,8 +139,8 @@ fn the_patterns_of_a_schema_are_bounded_together() {
         ),
     ] {
         let error = compile(hostile).unwrap().check(arguments).unwrap_err();
-        let said = format!("patterns of this tool's schema it is {most} at most");
-        assert!(error.to_string().ends_with(&said), "{error}");
+        let message = format!("patterns of this tool's schema allow at most {max}");
+        assert!(error.to_string().ends_with(&message), "{error}");
     }
     // Each level tries what is below it once more.
     let mut left_out = slow.clone();

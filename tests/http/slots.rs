@@ -41,10 +41,10 @@ fn until_open(server: &TestServer, count: usize) {
 }
 
 #[test]
-fn silent_connections_shut_nobody_out() {
+fn silent_connections_leave_slots_to_others() {
     // Descriptors are a process's.
     if !is_again() {
-        again("http::places::silent_connections_shut_nobody_out", "");
+        again("http::slots::silent_connections_leave_slots_to_others", "");
         return;
     }
     let mut limit = getrlimit(Resource::Nofile);

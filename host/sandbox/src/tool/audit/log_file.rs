@@ -520,6 +520,9 @@ fn open_file(folder: &OwnedFd, name: &OsStr, trust: &Trust) -> anyhow::Result<(F
     let file = File::from(file);
     let metadata = file.metadata()?;
     named_file::check_kind(&metadata)?;
+    if !trust.believes_owner_of(&file)? {
+        bail!("it is in a FUSE file system of another user, who can make up its owner and mode");
+    }
     let (owner, mode) = (metadata.uid(), metadata.mode() & 0o7777);
     if !trust.has_user(owner) || mode & 0o077 != 0 {
         bail!(

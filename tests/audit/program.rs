@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::signed_log::SignedLog;
+use crate::support::mcp::Client;
 use crate::support::process::Process;
 use crate::support::program::Program;
 
@@ -505,4 +506,27 @@ fn kill_writers(thread: u64) {
         assert!(report.unproven <= 7 + torn, "{report:?}");
         records = report.records;
     }
+}
+
+#[test]
+fn reports_a_foreign_chain_in_a_renamed_log_once() {
+    let foreign = signed("");
+    assert_eq!(read_skill(&foreign), 0);
+    let program = signed("");
+    let at = |path: &str| program.folder.path().join(path);
+    let arguments = ["--config", "c.toml"];
+    let mut client = Client::start(program.folder.path(), &arguments, "2025-11-25");
+    let mut read = || client.call("read_skill", json!({"skill_name": "a"}));
+    assert_eq!(read()["isError"], false);
+    // A rename replaces the log at once.
+    fs::copy(foreign.folder.path().join("log"), at("new")).unwrap();
+    fs::rename(at("new"), at("log")).unwrap();
+    assert_eq!(read()["isError"], false);
+    assert_eq!(read()["isError"], false);
+    client.hang_up();
+    client.wait();
+    let message = "somebody changed the audit log";
+    client.logged(message);
+    let reports = client.stderr().matches(message).count();
+    assert_eq!(reports, 1, "{}", client.stderr());
 }

@@ -509,6 +509,28 @@ fn kill_writers(thread: u64) {
 }
 
 #[test]
+fn trusts_the_path_of_the_key_as_other_paths() {
+    let program = signed("");
+    let at = |path: &str| program.folder.path().join(path);
+    fs::create_dir(at("keys")).unwrap();
+    fs::rename(at("key"), at("keys/key")).unwrap();
+    let text = fs::read_to_string(at("c.toml")).unwrap();
+    program.write("c.toml", text.replace("\"key\"", "\"keys/key\""));
+    fs::set_permissions(at("keys"), fs::Permissions::from_mode(0o757)).unwrap();
+    for verb in [
+        &["--config", "c.toml", "call", "read_skill", "skill_name=a"][..],
+        &["audit", "public-key", "keys/key"],
+        &["audit", "digest", "--key-file", "keys/key"],
+    ] {
+        let run = program.run(verb);
+        assert_eq!(run.code, 4, "{run:?}");
+        assert!(run.stderr.contains("mode 0757"), "{run:?}");
+        let run = program.run(&[&["--trust", "everyone"], verb].concat());
+        assert_eq!(run.code, 0, "{run:?}");
+    }
+}
+
+#[test]
 fn reports_a_foreign_chain_in_a_renamed_log_once() {
     let foreign = signed("");
     assert_eq!(read_skill(&foreign), 0);

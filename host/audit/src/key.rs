@@ -50,15 +50,15 @@ impl PrivateKey {
 
     /// Reads a key from a file.
     ///
-    /// The file must belong to the user of this process or to root, and nobody else may read
-    /// or write it.
-    pub fn read(path: &Path) -> anyhow::Result<Self> {
-        Self::read_checked(path)
+    /// The file must belong to the user of this process or to root, nobody else may read or
+    /// write it, and only users in `trust` may change the path to it.
+    pub fn read(path: &Path, trust: &Trust) -> anyhow::Result<Self> {
+        Self::read_checked(path, trust)
             .with_context(|| format!("cannot use the key file `{}`", path.display()))
     }
 
-    fn read_checked(path: &Path) -> anyhow::Result<Self> {
-        let file = named_file::open_private(path, &Trust::new())?;
+    fn read_checked(path: &Path, trust: &Trust) -> anyhow::Result<Self> {
+        let file = named_file::open_private(path, trust)?;
         let text = named_file::read_all_text(file, MAX_FILE_BYTES)?;
         let key = SigningKey::from_pkcs8_pem(&text).ok();
         key.map(Self).context(
@@ -198,7 +198,7 @@ mod tests {
         let key = PrivateKey::generate().unwrap();
         key.write(&path).unwrap();
         assert!(key.write(&path).is_err(), "an existing file is replaced");
-        let read = PrivateKey::read(&path).unwrap();
+        let read = PrivateKey::read(&path, &Trust::new()).unwrap();
         assert_eq!(read.public().id(), key.public().id());
         let public = folder.path().join("public");
         fs::write(&public, key.public().to_pem().unwrap()).unwrap();
@@ -212,7 +212,7 @@ mod tests {
         let openssl = folder.path().join("openssl");
         fs::write(&openssl, private).unwrap();
         fs::set_permissions(&openssl, fs::Permissions::from_mode(0o600)).unwrap();
-        let openssl = PrivateKey::read(&openssl).unwrap();
+        let openssl = PrivateKey::read(&openssl, &Trust::new()).unwrap();
         assert_eq!(
             openssl.public().to_pem().unwrap().lines().nth(1),
             Some("MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=")
@@ -236,7 +236,10 @@ mod tests {
         let path = folder.path().join("key");
         PrivateKey::generate().unwrap().write(&path).unwrap();
         std::os::unix::fs::chown(&path, Some(65_534), None).unwrap();
-        let error = format!("{:#}", PrivateKey::read(&path).err().unwrap());
+        let error = format!(
+            "{:#}",
+            PrivateKey::read(&path, &Trust::new()).err().unwrap()
+        );
         assert!(error.contains("it belongs to another user"), "{error}");
     }
 
@@ -248,14 +251,14 @@ mod tests {
         let public = PublicKey::read(&path).unwrap_err();
         assert!(format!("{public:#}").contains("it is a private key"));
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
-        let readable = PrivateKey::read(&path).unwrap_err();
+        let readable = PrivateKey::read(&path, &Trust::new()).unwrap_err();
         assert!(format!("{readable:#}").contains("0600"), "{readable:#}");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
         fs::write(&path, "-----BEGIN PRIVATE KEY-----\n").unwrap();
-        let other = PrivateKey::read(&path).unwrap_err();
+        let other = PrivateKey::read(&path, &Trust::new()).unwrap_err();
         assert!(format!("{other:#}").contains("new-key"), "{other:#}");
         assert!(PublicKey::read(&folder.path().join("none")).is_err());
-        assert!(PrivateKey::read(folder.path()).is_err());
+        assert!(PrivateKey::read(folder.path(), &Trust::new()).is_err());
     }
 
     #[test]

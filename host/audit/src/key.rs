@@ -17,7 +17,7 @@ use ed25519_dalek::pkcs8::{
 use ed25519_dalek::{Signature, Signer as _, SigningKey, VerifyingKey};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::{Digest as _, Sha256};
-use skillhost::internal::hex;
+use skillhost::internal::{DigestWriter, hex};
 use skillhost::{Trust, named_file};
 
 /// The most bytes of a key file. Guards against: a file that is something else.
@@ -105,7 +105,7 @@ impl PrivateKey {
     pub fn digest(&self, mut text: impl Read) -> std::io::Result<String> {
         let mut block = [0; 64];
         block[..32].copy_from_slice(&self.digest_key());
-        let mut digest = DigestWriter(Hmac::new(&block.into()));
+        let mut digest = DigestWriter(Hmac::<Sha256>::new(&block.into()));
         std::io::copy(&mut text, &mut digest)?;
         Ok(hex(&digest.0.finalize().into_bytes()))
     }
@@ -114,20 +114,6 @@ impl PrivateKey {
     pub(crate) fn digest_key(&self) -> [u8; 32] {
         let digest = Sha256::new().chain_update(DIGEST_KEY_PREFIX);
         digest.chain_update(self.0.as_bytes()).finalize().into()
-    }
-}
-
-/// A writer that updates a digest.
-struct DigestWriter(Hmac<Sha256>);
-
-impl Write for DigestWriter {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.update(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
     }
 }
 

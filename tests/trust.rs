@@ -2,6 +2,7 @@
 //! the audit log. Each test tries the denied and the allowed side.
 
 mod audit_log;
+mod fuse;
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown, symlink};

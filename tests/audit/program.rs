@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::signed_log::SignedLog;
+use crate::support::mcp::Client;
 use crate::support::process::Process;
 use crate::support::program::Program;
 
@@ -505,4 +506,49 @@ fn kill_writers(thread: u64) {
         assert!(report.unproven <= 7 + torn, "{report:?}");
         records = report.records;
     }
+}
+
+#[test]
+fn trusts_the_path_of_the_key_as_other_paths() {
+    let program = signed("");
+    let at = |path: &str| program.folder.path().join(path);
+    fs::create_dir(at("keys")).unwrap();
+    fs::rename(at("key"), at("keys/key")).unwrap();
+    let text = fs::read_to_string(at("c.toml")).unwrap();
+    program.write("c.toml", text.replace("\"key\"", "\"keys/key\""));
+    fs::set_permissions(at("keys"), fs::Permissions::from_mode(0o757)).unwrap();
+    for verb in [
+        &["--config", "c.toml", "call", "read_skill", "skill_name=a"][..],
+        &["audit", "public-key", "keys/key"],
+        &["audit", "digest", "--key-file", "keys/key"],
+    ] {
+        let run = program.run(verb);
+        assert_eq!(run.code, 4, "{run:?}");
+        assert!(run.stderr.contains("mode 0757"), "{run:?}");
+        let run = program.run(&[&["--trust", "everyone"], verb].concat());
+        assert_eq!(run.code, 0, "{run:?}");
+    }
+}
+
+#[test]
+fn reports_a_foreign_chain_in_a_renamed_log_once() {
+    let foreign = signed("");
+    assert_eq!(read_skill(&foreign), 0);
+    let program = signed("");
+    let at = |path: &str| program.folder.path().join(path);
+    let arguments = ["--config", "c.toml"];
+    let mut client = Client::start(program.folder.path(), &arguments, "2025-11-25");
+    let mut read = || client.call("read_skill", json!({"skill_name": "a"}));
+    assert_eq!(read()["isError"], false);
+    // A rename replaces the log at once.
+    fs::copy(foreign.folder.path().join("log"), at("new")).unwrap();
+    fs::rename(at("new"), at("log")).unwrap();
+    assert_eq!(read()["isError"], false);
+    assert_eq!(read()["isError"], false);
+    client.hang_up();
+    client.wait();
+    let message = "somebody changed the audit log";
+    client.logged(message);
+    let reports = client.stderr().matches(message).count();
+    assert_eq!(reports, 1, "{}", client.stderr());
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use skillhost::{AuditMode, Config, Host, HostBuilder};
+use skillhost::{AuditMode, Config, Host, HostBuilder, Trust};
 use skillhost_audit::{ExternalCheckpoints, LogSigner, PrivateKey, PublicKey, Report, verify};
 use tempfile::TempDir;
 
@@ -55,7 +55,7 @@ impl SignedLog {
     pub(super) fn signer(&self) -> Arc<LogSigner> {
         let text = format!("[audit]\nkey_file = \"key\"\n{}", self.settings);
         let config = Config::parse(&text, "skillhost.toml", self.folder.path()).unwrap();
-        let signer = LogSigner::start(&config.checkpoints, &[]);
+        let signer = LogSigner::start(&config.checkpoints, &Trust::new(), &[]);
         Arc::new(signer.unwrap().unwrap())
     }
 

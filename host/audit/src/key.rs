@@ -17,7 +17,7 @@ use ed25519_dalek::pkcs8::{
 use ed25519_dalek::{Signature, Signer as _, SigningKey, VerifyingKey};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::{Digest as _, Sha256};
-use skillhost::internal::hex;
+use skillhost::internal::{DigestWriter, hex};
 use skillhost::{Trust, named_file};
 
 /// The most bytes of a key file. Guards against: a file that is something else.
@@ -50,15 +50,15 @@ impl PrivateKey {
 
     /// Reads a key from a file.
     ///
-    /// The file must belong to the user of this process or to root, and nobody else may read
-    /// or write it.
-    pub fn read(path: &Path) -> anyhow::Result<Self> {
-        Self::read_checked(path)
+    /// The file must belong to the user of this process or to root, nobody else may read or
+    /// write it, and only users in `trust` may change the path to it.
+    pub fn read(path: &Path, trust: &Trust) -> anyhow::Result<Self> {
+        Self::read_checked(path, trust)
             .with_context(|| format!("cannot use the key file `{}`", path.display()))
     }
 
-    fn read_checked(path: &Path) -> anyhow::Result<Self> {
-        let file = named_file::open_private(path, &Trust::new())?;
+    fn read_checked(path: &Path, trust: &Trust) -> anyhow::Result<Self> {
+        let file = named_file::open_private(path, trust)?;
         let text = named_file::read_all_text(file, MAX_FILE_BYTES)?;
         let key = SigningKey::from_pkcs8_pem(&text).ok();
         key.map(Self).context(
@@ -105,7 +105,7 @@ impl PrivateKey {
     pub fn digest(&self, mut text: impl Read) -> std::io::Result<String> {
         let mut block = [0; 64];
         block[..32].copy_from_slice(&self.digest_key());
-        let mut digest = DigestWriter(Hmac::new(&block.into()));
+        let mut digest = DigestWriter(Hmac::<Sha256>::new(&block.into()));
         std::io::copy(&mut text, &mut digest)?;
         Ok(hex(&digest.0.finalize().into_bytes()))
     }
@@ -114,20 +114,6 @@ impl PrivateKey {
     pub(crate) fn digest_key(&self) -> [u8; 32] {
         let digest = Sha256::new().chain_update(DIGEST_KEY_PREFIX);
         digest.chain_update(self.0.as_bytes()).finalize().into()
-    }
-}
-
-/// A writer that updates a digest.
-struct DigestWriter(Hmac<Sha256>);
-
-impl Write for DigestWriter {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.update(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
     }
 }
 
@@ -198,7 +184,7 @@ mod tests {
         let key = PrivateKey::generate().unwrap();
         key.write(&path).unwrap();
         assert!(key.write(&path).is_err(), "an existing file is replaced");
-        let read = PrivateKey::read(&path).unwrap();
+        let read = PrivateKey::read(&path, &Trust::new()).unwrap();
         assert_eq!(read.public().id(), key.public().id());
         let public = folder.path().join("public");
         fs::write(&public, key.public().to_pem().unwrap()).unwrap();
@@ -212,7 +198,7 @@ mod tests {
         let openssl = folder.path().join("openssl");
         fs::write(&openssl, private).unwrap();
         fs::set_permissions(&openssl, fs::Permissions::from_mode(0o600)).unwrap();
-        let openssl = PrivateKey::read(&openssl).unwrap();
+        let openssl = PrivateKey::read(&openssl, &Trust::new()).unwrap();
         assert_eq!(
             openssl.public().to_pem().unwrap().lines().nth(1),
             Some("MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=")
@@ -236,7 +222,10 @@ mod tests {
         let path = folder.path().join("key");
         PrivateKey::generate().unwrap().write(&path).unwrap();
         std::os::unix::fs::chown(&path, Some(65_534), None).unwrap();
-        let error = format!("{:#}", PrivateKey::read(&path).err().unwrap());
+        let error = format!(
+            "{:#}",
+            PrivateKey::read(&path, &Trust::new()).err().unwrap()
+        );
         assert!(error.contains("it belongs to another user"), "{error}");
     }
 
@@ -248,14 +237,14 @@ mod tests {
         let public = PublicKey::read(&path).unwrap_err();
         assert!(format!("{public:#}").contains("it is a private key"));
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
-        let readable = PrivateKey::read(&path).unwrap_err();
+        let readable = PrivateKey::read(&path, &Trust::new()).unwrap_err();
         assert!(format!("{readable:#}").contains("0600"), "{readable:#}");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
         fs::write(&path, "-----BEGIN PRIVATE KEY-----\n").unwrap();
-        let other = PrivateKey::read(&path).unwrap_err();
+        let other = PrivateKey::read(&path, &Trust::new()).unwrap_err();
         assert!(format!("{other:#}").contains("new-key"), "{other:#}");
         assert!(PublicKey::read(&folder.path().join("none")).is_err());
-        assert!(PrivateKey::read(folder.path()).is_err());
+        assert!(PrivateKey::read(folder.path(), &Trust::new()).is_err());
     }
 
     #[test]

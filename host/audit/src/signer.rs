@@ -4,8 +4,8 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use skillhost::CheckpointSigner;
 use skillhost::config::{CheckpointLimits, Checkpoints};
+use skillhost::{CheckpointSigner, Trust};
 
 use crate::key::PrivateKey;
 use crate::sink::CheckpointSink;
@@ -21,16 +21,17 @@ pub struct LogSigner {
 impl LogSigner {
     /// Reads the configured key, starts the program and connects to the socket.
     ///
-    /// Removes `removed_variables` from the program's environment. Returns `None` if no key is
-    /// configured.
+    /// Only users in `trust` may change the path to the key. Removes `removed_variables` from the
+    /// program's environment. Returns `None` if no key is configured.
     pub fn start(
         configured: &Checkpoints,
+        trust: &Trust,
         removed_variables: &[&str],
     ) -> anyhow::Result<Option<Self>> {
         let Some(file) = &configured.key_file else {
             return Ok(None);
         };
-        let key = PrivateKey::read(&file.path).with_context(|| file.place.clone())?;
+        let key = PrivateKey::read(&file.path, trust).with_context(|| file.place.clone())?;
         let mut sinks = Vec::new();
         if !configured.command.is_empty() {
             let sink = CheckpointSink::start(&configured.command, removed_variables);

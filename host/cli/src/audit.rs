@@ -7,6 +7,7 @@ use std::io;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use skillhost::Trust;
 use skillhost_audit::PrivateKey;
 
 use skillhost_program::exit::Exit;
@@ -43,7 +44,7 @@ enum AuditVerb {
 }
 
 impl AuditCommand {
-    pub(crate) fn execute(self) -> anyhow::Result<Exit> {
+    pub(crate) fn execute(self, trust: &Trust) -> anyhow::Result<Exit> {
         match self.verb {
             AuditVerb::NewKey { file } => {
                 let key = PrivateKey::generate()?;
@@ -51,10 +52,10 @@ impl AuditCommand {
                 terminal::print_answer(&key.public().to_pem()?)?;
             }
             AuditVerb::PublicKey { file } => {
-                terminal::print_answer(&PrivateKey::read(&file)?.public().to_pem()?)?;
+                terminal::print_answer(&PrivateKey::read(&file, trust)?.public().to_pem()?)?;
             }
             AuditVerb::Digest { key_file } => {
-                let key = PrivateKey::read(&key_file)?;
+                let key = PrivateKey::read(&key_file, trust)?;
                 terminal::explain_wait("a text on stdin", "Ctrl-D");
                 let digest = key.digest(io::stdin().lock())?;
                 terminal::print(&[format_line!("{digest}")])?;

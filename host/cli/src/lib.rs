@@ -200,7 +200,7 @@ impl Verb {
             Self::Check(check) => check.execute(options).await,
             Self::Grants(grants) => grants.execute(options).await,
             Self::Inspect(inspect) => inspect.execute().await,
-            Self::Audit(audit) => audit.execute(),
+            Self::Audit(audit) => audit.execute(&options.trust_settings()),
             Self::Call(_) | Self::Serve(_) | Self::Warm(_) => {
                 unreachable!("`prepare` handles this verb")
             }

@@ -11,7 +11,7 @@
 //! | start the processes that fetch issuers' keys | `serve/http.rs` |
 //! | bind the server's sockets | `serve/http.rs` |
 //! | close inherited descriptors | [`confine`] |
-//! | read the machine's memory, the page map and `/proc/self/fd` once | [`look_at_machine`] |
+//! | read the machine's memory, the page map and `/proc/self/fd` once, and open the mount table | [`look_at_machine`] |
 //! | check the cache folders and the audit log, and create them if they are missing | [`OwnFiles::open`] |
 //! | start the broker | [`start_broker`] |
 
@@ -40,11 +40,10 @@ use skillhost_program::options::{self, CommonOptions};
 
 /// Files of the machine that are read while serving. All users may read them, and they hold no
 /// secrets.
-const PUBLIC_FILES: [&str; 5] = [
+const PUBLIC_FILES: [&str; 4] = [
     // To check who may change a tools folder.
     "/etc/group",
     "/etc/passwd",
-    "/proc/sys/kernel/overflowuid",
     // To watch folders.
     "/proc/sys/fs/inotify/max_user_watches",
     // To generate session ids.
@@ -237,8 +236,10 @@ fn audit_file(config: &Config) -> Option<&Path> {
 /// Leaves out a tools folder that others can change: they would choose what is read. The host
 /// reports such a folder.
 fn readable_folders(config: &Config, trust: &Trust) -> Vec<AllowedPath> {
-    let is_trusted = |tools: &&ConfiguredPath| {
-        !matches!(trust.check(&tools.path), Err(TrustError::Changeable(_)))
+    let is_trusted = |tools: &&ConfiguredPath| match trust.check(&tools.path) {
+        Ok(_) => true,
+        Err(TrustError::Unreadable { cause, .. }) => cause.kind() == io::ErrorKind::NotFound,
+        Err(TrustError::Changeable(_)) => false,
     };
     let roots = config.skills.iter().map(|skills| AllowedPath {
         path: skills.root.path.clone(),

@@ -133,6 +133,7 @@ pub mod internal {
     };
     pub use skillhost_skills::own_user::is_own_user;
     pub use skillhost_skills::skill_md::is_skill_md;
+    pub use skillhost_skills::text::digest::DigestWriter;
     pub use skillhost_skills::text::digest::hex;
     pub use skillhost_skills::text::digest::sha256_hex;
     pub use skillhost_skills::text::json_string::push as push_json_string;

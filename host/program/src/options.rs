@@ -312,7 +312,11 @@ impl CommonOptions {
             builder = builder.cache(folder);
         }
         if config.audit_file.is_some()
-            && let Some(signer) = LogSigner::start(&config.checkpoints, &[TOKEN_VARIABLE])?
+            && let Some(signer) = LogSigner::start(
+                &config.checkpoints,
+                &self.trust_settings(),
+                &[TOKEN_VARIABLE],
+            )?
         {
             builder = builder.audit_signer(Arc::new(signer));
         }

@@ -24,7 +24,7 @@ use wasmtime::{
 use crate::tool::limits::{self, Load};
 use crate::tool::observer::Occupancy;
 use skillhost_skills::descriptors::{CallDescriptors, DescriptorBudget};
-use skillhost_skills::guard;
+use skillhost_skills::{guard, trust};
 
 pub use machine::processors;
 pub(crate) use memory::CallMemory;
@@ -112,6 +112,7 @@ pub fn calls_memory(load: &Load) -> usize {
 pub fn look_at_machine() {
     // The host will report an error.
     let _ = guard::check_machine();
+    trust::look_at_machine();
     let _ = (
         machine::memory(),
         machine::has_swap(),

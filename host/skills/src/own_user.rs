@@ -1,19 +1,51 @@
-//! The user of this process, and the overflow user, which represents all users that a user
-//! namespace does not map.
+//! The user of this process, and the overflow user and group, which represent all users and
+//! groups that a user namespace does not map.
 
 use std::sync::LazyLock;
+
+/// What the kernel tells of the users of this process's user namespace. Read once, because a
+/// confined process cannot read it.
+struct UserNamespace {
+    overflow_user: u32,
+    overflow_group: u32,
+    /// True if all users have their own numbers, as in the initial namespace.
+    maps_all_users: bool,
+}
+
+static NAMESPACE: LazyLock<UserNamespace> = LazyLock::new(|| {
+    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    UserNamespace {
+        overflow_user: overflow_number("/proc/sys/kernel/overflowuid"),
+        overflow_group: overflow_number("/proc/sys/kernel/overflowgid"),
+        maps_all_users: maps_all_users(&map),
+    }
+});
+
+/// Reads what a confined process cannot read.
+pub(crate) fn look_at_machine() {
+    LazyLock::force(&NAMESPACE);
+}
 
 /// Returns whether a user id is this process's own. Returns `false` for the overflow user
 /// in a user namespace, because every unmapped user has its id.
 pub fn is_own_user(user: u32) -> bool {
-    /// Read once, because a confined process cannot read it.
-    static IS_SHARED: LazyLock<bool> = LazyLock::new(|| {
-        let own = rustix::process::geteuid().as_raw();
-        let map = || std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-        own == overflow_user() && !maps_all_users(&map())
-    });
-    let is_shared = *IS_SHARED;
+    let is_shared = user == overflow_user() && !is_in_initial_namespace();
     user == rustix::process::geteuid().as_raw() && !is_shared
+}
+
+/// Returns whether this process sees all users by their numbers in the initial user namespace.
+pub(crate) fn is_in_initial_namespace() -> bool {
+    NAMESPACE.maps_all_users
+}
+
+/// Returns the number of the overflow user.
+pub fn overflow_user() -> u32 {
+    NAMESPACE.overflow_user
+}
+
+/// Returns the number of the overflow group.
+pub(crate) fn overflow_group() -> u32 {
+    NAMESPACE.overflow_group
 }
 
 /// Returns whether the user namespace maps all users to their own numbers, as the initial
@@ -22,9 +54,8 @@ fn maps_all_users(map: &str) -> bool {
     map.split_whitespace().eq(["0", "0", "4294967295"])
 }
 
-/// Returns the number of the overflow user.
-pub fn overflow_user() -> u32 {
-    let number = std::fs::read_to_string("/proc/sys/kernel/overflowuid");
+fn overflow_number(setting: &str) -> u32 {
+    let number = std::fs::read_to_string(setting);
     let number = number.ok().and_then(|text| text.trim().parse().ok());
     number.unwrap_or(65_534)
 }

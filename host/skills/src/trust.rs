@@ -4,26 +4,37 @@
 //! data, and may belong to anyone.
 //!
 //! Lives here: the trusted users and groups. `trust/walk.rs` checks each step of a path,
+//! `trust/fuse.rs` finds the user who makes up the owners of a FUSE file system,
 //! `trust/error.rs` describes a step that fails, `trust/accounts.rs` reads users and
 //! groups, and `trust/own_folder.rs` opens folders that no other user can write.
 
 mod accounts;
 mod error;
+mod fuse;
 mod own_folder;
 #[cfg(test)]
 mod tests;
 mod walk;
 
+use std::io;
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::str::FromStr;
 
-use crate::own_user::is_own_user;
+use crate::own_user::{self, is_in_initial_namespace, is_own_user, overflow_group};
 use accounts::Accounts;
+use fuse::{FuseUser, fuse_user};
 use walk::PathWalk;
 
 pub use error::TrustError;
 pub use own_folder::is_ours_alone;
 pub use own_folder::own_folder;
+
+/// Reads and opens what a confined process needs to decide whose files are trusted.
+pub fn look_at_machine() {
+    own_user::look_at_machine();
+    fuse::look_at_machine();
+}
 
 /// The users and groups who may change the files that the host trusts, besides root
 /// and the user who runs it.
@@ -84,21 +95,58 @@ impl Trust {
 
     /// Returns whether a user's files are trusted.
     pub fn has_user(&self, user: u32) -> bool {
-        user == 0
-            || self.has_everyone()
-            || is_own_user(user)
-            || self.principals.contains(&Principal::User(user))
+        user == 0 || is_own_user(user) || self.names_user(user)
+    }
+
+    /// Returns whether the owner and mode of an open file can be relied on: `false` if an
+    /// untrusted user makes them up.
+    ///
+    /// # Errors
+    ///
+    /// If the system does not tell in which file system it is.
+    pub fn believes_owner_of(&self, file: impl AsFd) -> io::Result<bool> {
+        Ok(self.untrusted_fuse_user(file)?.is_none())
+    }
+
+    /// Returns the user who runs the FUSE file system of an open file, unless that user is
+    /// trusted.
+    fn untrusted_fuse_user(&self, file: impl AsFd) -> io::Result<Option<FuseUser>> {
+        if self.has_everyone() {
+            return Ok(None);
+        }
+        let is_trusted = |user: &FuseUser| match user {
+            FuseUser::Number(user) => self.has_fuse_user(*user),
+            FuseUser::Unknown => false,
+        };
+        Ok(fuse_user(file)?.filter(|user| !is_trusted(user)))
+    }
+
+    /// Returns whether the owners are believed that a FUSE file system of this user shows. The
+    /// mount table has the user's number in the namespace of the mount. If that is another
+    /// namespace than the one of this process, a number like its own may be another user's.
+    fn has_fuse_user(&self, user: u32) -> bool {
+        let is_own = is_own_user(user) && is_in_initial_namespace();
+        user == 0 || is_own || self.names_user(user)
+    }
+
+    fn names_user(&self, user: u32) -> bool {
+        self.has_everyone() || self.principals.contains(&Principal::User(user))
     }
 
     fn has_everyone(&self) -> bool {
         self.principals.contains(&Principal::Everyone)
     }
 
+    /// Returns whether the members of a group are trusted. The account files know nothing of the
+    /// members of the overflow group, which stands for every unmapped group.
     fn has_group(&self, group: u32, accounts: &Accounts) -> bool {
-        self.principals.contains(&Principal::Group(group))
-            || accounts
+        let members = || {
+            accounts
                 .members(group)
-                .is_some_and(|members| members.iter().all(|user| self.has_user(*user)))
+                .filter(|_| group != overflow_group())
+        };
+        self.principals.contains(&Principal::Group(group))
+            || members().is_some_and(|members| members.iter().all(|user| self.has_user(*user)))
     }
 }
 

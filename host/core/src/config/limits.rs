@@ -43,7 +43,7 @@ fn read_quantity(value: &DeValue<'_>, unit: Unit) -> Result<u64, String> {
         DeValue::Integer(integer) => {
             let number = u64::from_str_radix(integer.as_str(), integer.radix()).ok();
             let quantity = number.and_then(|number| number.checked_mul(unit.of_plain_number()));
-            (quantity, String::new())
+            (quantity, format!(", not {integer}"))
         }
         DeValue::String(text) if unit != Unit::Count => (
             unit.parse(text),

@@ -95,6 +95,7 @@ pub(super) fn kind(value: &DeValue<'_>) -> &'static str {
         DeValue::String(_) => "a string",
         DeValue::Boolean(_) => "a boolean",
         DeValue::Table(_) => "a table",
-        _ => "a number",
+        DeValue::Float(_) => "a floating-point number",
+        DeValue::Integer(_) => "a number",
     }
 }

@@ -118,7 +118,19 @@ fn names_each_problem_with_its_line() {
         ),
         (
             "[prompt]\nbudget = -1",
-            "`skillhost.toml`, line 2: expected a number",
+            "`skillhost.toml`, line 2: expected a whole number, not -1",
+        ),
+        (
+            "[prompt]\nbudget = 99999999999999999999",
+            "`skillhost.toml`, line 2: expected a whole number, not 99999999999999999999",
+        ),
+        (
+            "[limits]\ntime = -1",
+            "`skillhost.toml`, line 2: expected a time such as \"10s\" or \"500ms\", not -1",
+        ),
+        (
+            "calls = 1e3",
+            "`skillhost.toml`, line 1: expected a whole number, not a floating-point number",
         ),
         (
             "[prompt]\ntokens = 1000",
@@ -204,11 +216,12 @@ fn names_each_problem_with_its_line() {
         ),
         (
             "calls = \"5\"",
-            "`skillhost.toml`, line 1: expected a number, not a string",
+            "`skillhost.toml`, line 1: expected a whole number, not a string",
         ),
         (
             "compile_time = 1.5",
-            "`skillhost.toml`, line 1: expected a time such as \"10s\" or \"500ms\", not a number",
+            "`skillhost.toml`, line 1: expected a time such as \"10s\" or \"500ms\", not a \
+             floating-point number",
         ),
         (
             "[http]\nsocket_mode = \"0777\"",

@@ -92,30 +92,29 @@ impl ComponentCache {
     /// Locks the compilation of a component against other processes and threads. Waits
     /// while another one compiles it. Returns `None` if locking fails; then two processes
     /// may compile the component.
+    ///
+    /// A confined process also waits for an unconfined one, whose entries it reads. An unconfined
+    /// process waits for no confined one, because it must not use what that writes.
     pub(crate) fn lock(&self, key: &CodeKey) -> Option<CompileLock<'_>> {
-        let folder = &self.folders.first()?.handle;
+        let (own, others) = self.folders.split_first()?;
+        let folder = &own.handle;
         let name = format!("{}.lock", key.0);
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let start = Instant::now();
-        loop {
-            let opened = rustix::fs::openat(folder, &name, flags, Mode::RUSR | Mode::WUSR);
-            let file = opened
-                .inspect_err(|error| tracing::debug!("cannot lock a cache entry: {error}"))
-                .ok()?;
-            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => {
-                    return Some(CompileLock {
-                        folder,
-                        name,
-                        _file: file,
-                    });
-                }
-                Err(Errno::WOULDBLOCK) if start.elapsed() < LOCK_TIME => {
-                    std::thread::sleep(LOCK_PAUSE);
-                }
-                Err(_) => return None,
-            }
+        let opened = || rustix::fs::openat(folder, &name, flags, Mode::RUSR | Mode::WUSR);
+        let file = wait_for_lock(opened, FlockOperation::NonBlockingLockExclusive)
+            .inspect_err(|error| tracing::debug!("cannot lock a cache entry: {error}"))
+            .ok()?;
+        for other in others {
+            // A confined process may only read there. Without the file, nobody compiles.
+            let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+            let opened = || rustix::fs::openat(&other.handle, &name, flags, Mode::empty());
+            let _ = wait_for_lock(opened, FlockOperation::NonBlockingLockShared);
         }
+        Some(CompileLock {
+            folder,
+            name,
+            _file: file,
+        })
     }
 
     /// Returns the definitions of a component, if the cache has them intact.
@@ -152,6 +151,25 @@ impl ComponentCache {
                 "cannot write to the cache `{}`: {error}",
                 folder.path.display()
             );
+        }
+    }
+}
+
+/// Opens and locks a file. Waits while another process has the lock, up to a limit.
+fn wait_for_lock(
+    open: impl Fn() -> Result<OwnedFd, Errno>,
+    operation: FlockOperation,
+) -> Result<OwnedFd, Errno> {
+    let start = Instant::now();
+    loop {
+        // The other process removes the file when it is done.
+        let file = open()?;
+        match flock(&file, operation) {
+            Ok(()) => return Ok(file),
+            Err(Errno::WOULDBLOCK) if start.elapsed() < LOCK_TIME => {
+                std::thread::sleep(LOCK_PAUSE);
+            }
+            Err(error) => return Err(error),
         }
     }
 }

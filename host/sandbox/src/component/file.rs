@@ -8,6 +8,7 @@ use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 
 use skillhost_skills::guard::{Folder, HardLinks};
+use skillhost_skills::named_file;
 
 /// The maximum bytes of a component. Guards against: a file that fills the memory before it
 /// is checked. A component made from Python has 18 MB.
@@ -30,9 +31,6 @@ pub fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
                         "it is a symlink that leads out of its folder: put the file itself there"
                     )
                 }
-                Some(io::ErrorKind::Unsupported) => {
-                    anyhow::anyhow!("it is not a regular file: name a `.wasm` file")
-                }
                 _ => error,
             }
         })
@@ -48,7 +46,16 @@ pub(crate) fn read_bounded(path: &Path, max: u64) -> anyhow::Result<Vec<u8>> {
     let folder = Dir::open_ambient_dir(folder, ambient_authority())?;
     // Hard links are fine: the operator controls the file.
     let folder = Folder::new(folder.into_std_file().into(), HardLinks::Allowed)?;
-    let file = folder.open_file(Path::new(path.file_name().unwrap_or_default()))?;
+    let opened = folder.open_file(Path::new(path.file_name().unwrap_or_default()));
+    let file = match opened.map_err(|error| (error.kind(), error)) {
+        Ok(file) => file,
+        Err((io::ErrorKind::Unsupported | io::ErrorKind::IsADirectory, error)) => {
+            // Only for the message.
+            named_file::check_kind(&std::fs::metadata(path)?)?;
+            return Err(error.into());
+        }
+        Err((_, error)) => return Err(error.into()),
+    };
     if file.metadata()?.len() > max {
         bail!("it is larger than {max} bytes");
     }
@@ -133,7 +140,7 @@ mod tests {
                 "link",
                 "it is a symlink that leads out of its folder: put the file itself there",
             ),
-            ("fifo", "it is not a regular file: name a `.wasm` file"),
+            ("fifo", "it is not a regular file but a FIFO"),
         ] {
             let file = path(&format!("below/{name}.wasm"));
             assert_eq!(why_not(&file), why);
@@ -141,6 +148,18 @@ mod tests {
         // Unreadable, also for root.
         let why = why_not(Path::new("/proc/sys/vm/drop_caches"));
         assert_eq!(why, "Permission denied (os error 13)");
+    }
+
+    #[test]
+    fn names_the_kind_of_a_definitions_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        fs::create_dir(path("folder")).unwrap();
+        rustix::fs::mknodat(CWD, path("fifo"), FileType::Fifo, Mode::RWXU, 0).unwrap();
+        for (name, kind) in [("folder", "folder"), ("fifo", "FIFO")] {
+            let error = read_bounded(&path(name), 9).unwrap_err().to_string();
+            assert_eq!(error, format!("it is not a regular file but a {kind}"));
+        }
     }
 
     #[test]

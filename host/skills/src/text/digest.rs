@@ -1,6 +1,23 @@
 //! SHA-256 in hex, as `sha256sum` prints it.
 
+use std::io;
+
+use sha2::digest::Update;
 use sha2::{Digest as _, Sha256};
+
+/// A writer that updates a digest.
+pub struct DigestWriter<D>(pub D);
+
+impl<D: Update> io::Write for DigestWriter<D> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
 
 /// Returns the SHA-256 of bytes, in hex.
 pub fn sha256_hex(bytes: &[u8]) -> String {

@@ -36,6 +36,10 @@ pub(super) enum UntrustedWriter {
     Owner,
     /// The members of this group.
     Group(String),
+    /// The members of a group that the user namespace does not map.
+    UnmappedGroup,
+    /// The user who runs the FUSE file system, if the mount table names one.
+    Fuse(Option<String>),
     /// Users in an access control list.
     AccessList,
     Everyone,
@@ -75,6 +79,21 @@ impl fmt::Display for ChangeableStep {
                 f,
                 "the group {group} can change {step}; `chmod g-w` forbids that, `--trust \
                  group:{group}` trusts the group"
+            ),
+            UntrustedWriter::UnmappedGroup => write!(
+                f,
+                "a group that this process cannot name can change {step}; `chmod g-w` forbids \
+                 that, `--trust everyone` trusts all users"
+            ),
+            UntrustedWriter::Fuse(Some(user)) => write!(
+                f,
+                "{step} is in a FUSE file system of the user {user}, who can make up its owners \
+                 and modes; `--trust user:{user}` trusts that user's files"
+            ),
+            UntrustedWriter::Fuse(None) => write!(
+                f,
+                "{step} is in a FUSE file system, and the mount table does not say who runs it; \
+                 `--trust everyone` trusts all users"
             ),
             UntrustedWriter::AccessList => write!(
                 f,

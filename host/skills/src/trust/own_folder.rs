@@ -46,6 +46,10 @@ pub fn own_folder(path: &Path, trust: &Trust) -> anyhow::Result<OwnedFd> {
         check(&fstat(&folder)?)?;
     }
     check(&fstat(&folder)?)?;
+    ensure!(
+        trust.believes_owner_of(&folder)?,
+        "it is in a FUSE file system of another user, who can make up its owner and mode"
+    );
     trust.check(&path)?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     Ok(openat(&folder, ".", flags, Mode::empty())?)

@@ -192,3 +192,23 @@ fn trusts_a_group_writable_file_if_it_trusts_each_member() {
         );
     }
 }
+
+#[test]
+fn no_account_file_lists_members_of_the_overflow_group() {
+    let (_base, _folder, file) = place();
+    mode(&file, 0o664);
+    let group = overflow_group();
+    if chown(&file, None, Some(group)).is_err() {
+        return; // Only root gives files away; CI is root.
+    }
+    let accounts = Accounts::parse("root:x:0:0::/:\n", &format!("nogroup:x:{group}:root\n"));
+    let check = |trust: Trust| PathWalk::new(&trust, &accounts).to(&file, false);
+    let error = check(Trust::new()).unwrap_err().to_string();
+    assert!(
+        error.contains("a group that this process cannot name"),
+        "{error}"
+    );
+    assert!(check(Trust::new().and(Principal::Group(group))).is_ok());
+    mode(&file, 0o644);
+    assert!(check(Trust::new()).is_ok(), "the group may not write");
+}

@@ -4,17 +4,21 @@
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
-use std::fs::Metadata;
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::StatVfsMountFlags;
+use rustix::fs::{CWD, Mode, OFlags, StatVfsMountFlags, fstatvfs, openat, readlinkat};
 use rustix::io::Errno;
 
 use super::Trust;
 use super::accounts::Accounts;
 use super::error::{ChangeableStep, TrustError, UntrustedWriter};
-use crate::own_user::overflow_user;
+use super::fuse::FuseUser;
+use crate::own_user::{overflow_group, overflow_user};
 
 /// Most symlinks in a path, as in the kernel.
 const MAX_LINKS: usize = 40;
@@ -53,7 +57,7 @@ impl<'a> PathWalk<'a> {
             }
             let next = self.at.join(&step);
             let found = self.check_step(&next, true)?;
-            if !found.is_symlink() {
+            if !found.metadata.is_symlink() {
                 self.at = next;
                 continue;
             }
@@ -61,34 +65,45 @@ impl<'a> PathWalk<'a> {
             if self.links > MAX_LINKS {
                 return Err(TrustError::unreadable(&next, Errno::LOOP.into()));
             }
-            let target =
-                std::fs::read_link(&next).map_err(|cause| TrustError::unreadable(&next, cause))?;
+            let target = found
+                .target()
+                .map_err(|cause| TrustError::unreadable(&next, cause))?;
             if target.is_absolute() {
                 self.at = PathBuf::from("/");
             }
             push_steps(&mut ahead, &target);
         }
         // The last step may be `..`, which leads to a folder that was not the end before.
-        Ok(self.check_step(&self.at, sticky_end)?.uid())
+        Ok(self.check_step(&self.at, sticky_end)?.metadata.uid())
     }
 
     /// Checks one step. `sticky` says whether the sticky bit protects it.
-    fn check_step(&self, path: &Path, sticky: bool) -> Result<Metadata, TrustError> {
-        let found =
-            std::fs::symlink_metadata(path).map_err(|cause| TrustError::unreadable(path, cause))?;
-        match self.untrusted_writer(path, &found, sticky) {
-            Some(writer) if !is_read_only(path, &found) => {
-                Err(TrustError::Changeable(ChangeableStep {
-                    path: path.to_owned(),
-                    mode: found.mode() & 0o7777,
-                    // All users outside the user namespace share this number.
-                    is_unmapped: found.uid() == overflow_user(),
-                    owner: self.accounts.user(found.uid()),
-                    writer,
-                }))
+    fn check_step(&self, path: &Path, sticky: bool) -> Result<Step, TrustError> {
+        let unreadable = |cause| TrustError::unreadable(path, cause);
+        let found = Step::open(path).map_err(unreadable)?;
+        let fuse_user = self.trust.untrusted_fuse_user(&found.handle);
+        let writer = match fuse_user.map_err(unreadable)? {
+            // A read-only mount shows what the user makes up too.
+            Some(FuseUser::Number(user)) => {
+                Some(UntrustedWriter::Fuse(Some(self.accounts.user(user))))
             }
-            _ => Ok(found),
-        }
+            Some(FuseUser::Unknown) => Some(UntrustedWriter::Fuse(None)),
+            None => self
+                .untrusted_writer(path, &found.metadata, sticky)
+                .filter(|_| !found.is_read_only()),
+        };
+        let Some(writer) = writer else {
+            return Ok(found);
+        };
+        let owner = found.metadata.uid();
+        Err(TrustError::Changeable(ChangeableStep {
+            path: path.to_owned(),
+            mode: found.metadata.mode() & 0o7777,
+            // All users outside the user namespace share this number.
+            is_unmapped: owner == overflow_user(),
+            owner: self.accounts.user(owner),
+            writer,
+        }))
     }
 
     /// Returns the untrusted users who can change a step, if there are any.
@@ -117,8 +132,14 @@ impl<'a> PathWalk<'a> {
             return Some(UntrustedWriter::AccessList);
         }
         let group = found.gid();
-        let is_trusted = self.trust.has_group(group, self.accounts);
-        (!is_trusted).then(|| UntrustedWriter::Group(self.accounts.group(group)))
+        if self.trust.has_group(group, self.accounts) {
+            return None;
+        }
+        Some(if group == overflow_group() {
+            UntrustedWriter::UnmappedGroup
+        } else {
+            UntrustedWriter::Group(self.accounts.group(group))
+        })
     }
 }
 
@@ -133,14 +154,33 @@ fn push_steps(ahead: &mut VecDeque<OsString>, path: &Path) {
     }
 }
 
-/// Returns whether the mount is read-only. For a symlink it asks about its folder,
-/// because the system would answer for the symlink's target.
-fn is_read_only(path: &Path, found: &Metadata) -> bool {
-    let asked = match (found.is_symlink(), path.parent()) {
-        (true, Some(parent)) => parent,
-        _ => path,
-    };
-    rustix::fs::statvfs(asked).is_ok_and(|mount| mount.f_flag.contains(StatVfsMountFlags::RDONLY))
+/// A step of a path, opened without following a symlink. What is asked about it is asked about
+/// one file, whatever its path leads to by then.
+struct Step {
+    handle: OwnedFd,
+    metadata: Metadata,
+}
+
+impl Step {
+    /// Opens a step. Needs no right that a confined process lacks.
+    fn open(path: &Path) -> io::Result<Self> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = File::from(openat(CWD, path, flags, Mode::empty())?);
+        let metadata = file.metadata()?;
+        let handle = file.into();
+        Ok(Self { handle, metadata })
+    }
+
+    /// Returns the target of a symlink.
+    fn target(&self) -> io::Result<PathBuf> {
+        let target = readlinkat(&self.handle, "", Vec::new())?;
+        Ok(OsString::from_vec(target.into_bytes()).into())
+    }
+
+    /// Returns whether the mount is read-only.
+    fn is_read_only(&self) -> bool {
+        fstatvfs(&self.handle).is_ok_and(|mount| mount.f_flag.contains(StatVfsMountFlags::RDONLY))
+    }
 }
 
 /// Returns whether an access control list names further users. The group's bits are

@@ -214,3 +214,30 @@ fn one_compiles_and_others_wait() {
     let left = fs::read_dir(&cache.folders[0].path).unwrap();
     assert_eq!(left.count(), 0);
 }
+
+#[test]
+fn confined_processes_wait_for_unconfined_ones_only() {
+    let (_folder, unconfined) = cache();
+    let folder = &unconfined.folders[0].path;
+    let new_entries = folder.join("confined");
+    let confined = ComponentCache::open(folder, Some(&new_entries), &Trust::new()).unwrap();
+    let key = CodeKey("a".to_owned());
+    let lock = unconfined.lock(&key).unwrap();
+    let (sender, ended) = std::sync::mpsc::channel();
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            let lock = confined.lock(&key);
+            sender.send(lock.is_some()).unwrap();
+        });
+        let early = ended.recv_timeout(Duration::from_millis(100));
+        assert!(early.is_err(), "it compiles the same");
+        drop(lock);
+        assert_eq!(ended.recv_timeout(Duration::from_secs(10)), Ok(true));
+        // An escaped guest could hold this lock.
+        let held = confined.lock(&key);
+        threads.spawn(|| sender.send(unconfined.lock(&key).is_some()).unwrap());
+        let locked = ended.recv_timeout(Duration::from_secs(10));
+        drop(held);
+        assert_eq!(locked, Ok(true), "it waits for a confined process");
+    });
+}

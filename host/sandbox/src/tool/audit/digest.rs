@@ -11,7 +11,7 @@ use serde_json::Value;
 use sha2::Sha256;
 
 use crate::tool::{CallError, Form, Output};
-use skillhost_skills::text::digest::{hex, sha256_hex};
+use skillhost_skills::text::digest::{DigestWriter, hex, sha256_hex};
 
 /// The key of the digests of one log: HMAC-SHA-256.
 #[derive(Clone)]
@@ -36,7 +36,7 @@ impl DigestKey {
         let mut digest = DigestWriter(self.0.clone());
         // Neither the writer nor a JSON value can fail.
         let _ = serde_json::to_writer(io::BufWriter::new(&mut digest), arguments);
-        digest.finish()
+        KeyedDigest::of(digest.0)
     }
 
     /// Returns the digest of an answer, or `None` if the tool did not answer.
@@ -51,41 +51,26 @@ impl DigestKey {
             Err(error @ CallError::Failed(_)) => error.model_text().into(),
             Err(_) => return None,
         };
-        let mut digest = DigestWriter(self.0.clone());
-        digest.0.update(text.as_bytes());
+        let digest = KeyedDigest::of(self.0.clone().chain_update(text.as_bytes()));
         let files = result.as_ref().ok().and_then(Output::files);
         let Some(files) = files.filter(|files| !files.files.is_empty()) else {
-            return Some(digest.finish());
+            return Some(digest);
         };
-        let mut list = format!("{}\n", digest.finish().0);
+        let mut list = format!("{}\n", digest.0);
         for file in &files.files {
             let bytes = file.bytes.as_deref().unwrap_or_default();
             let (path, bytes) = (sha256_hex(file.path.as_bytes()), sha256_hex(bytes));
             list += &format!("{path} {bytes}\n");
         }
-        let mut digest = DigestWriter(self.0.clone());
-        digest.0.update(list.as_bytes());
-        Some(digest.finish())
+        Some(KeyedDigest::of(
+            self.0.clone().chain_update(list.as_bytes()),
+        ))
     }
 }
 
-/// A writer that updates a digest.
-struct DigestWriter(Hmac<Sha256>);
-
-impl DigestWriter {
-    fn finish(self) -> KeyedDigest {
-        KeyedDigest(hex(&self.0.finalize().into_bytes()))
-    }
-}
-
-impl io::Write for DigestWriter {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.update(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+impl KeyedDigest {
+    fn of(digest: Hmac<Sha256>) -> Self {
+        Self(hex(&digest.finalize().into_bytes()))
     }
 }
 

@@ -12,6 +12,7 @@ use serde::de::IgnoredAny;
 use sha2::{Digest as _, Sha256};
 
 use super::chain::{Link, RECORD_START, matches_pattern};
+use skillhost_skills::text::digest::DigestWriter;
 
 /// The bytes at the end of a file that are read first. A record is shorter: it has six texts
 /// of 1,024 characters, each of 12 bytes at most, and little else.
@@ -130,26 +131,12 @@ pub(super) fn follow_chain(
 /// Returns SHA-256 of a part of a file followed by `suffix`.
 pub(super) fn digest(mut file: &File, from: u64, to: u64, suffix: &[u8]) -> io::Result<[u8; 32]> {
     file.seek(SeekFrom::Start(from))?;
-    let mut digest = Sha256::new();
-    let copied = io::copy(&mut file.take(to - from), &mut DigestWriter(&mut digest))?;
+    let mut digest = DigestWriter(Sha256::new());
+    let copied = io::copy(&mut file.take(to - from), &mut digest)?;
     if copied < to - from {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
-    Ok(digest.chain_update(suffix).finalize().into())
-}
-
-/// A writer that updates a digest.
-struct DigestWriter<'a>(&'a mut Sha256);
-
-impl io::Write for DigestWriter<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.update(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
+    Ok(digest.0.chain_update(suffix).finalize().into())
 }
 
 /// Finds the last record of a chain in the tail of a file, which starts at byte `start`.

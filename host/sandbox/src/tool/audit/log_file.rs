@@ -54,6 +54,9 @@ pub(super) struct LogFile {
     identity: (u64, u64),
     /// The size after the last record of this process.
     size: u64,
+    /// The size at which misplaced records were reported. The file is read several times before
+    /// a record.
+    reported_size: u64,
     /// The link of the next record.
     next: Link,
     /// The range of the record before it, without its line feed. `None` if this process has
@@ -101,6 +104,7 @@ impl LogFile {
             file,
             identity,
             size: UNKNOWN_SIZE,
+            reported_size: UNKNOWN_SIZE,
             next: Link::FIRST,
             last: None,
         };
@@ -227,6 +231,7 @@ impl LogFile {
         }
         let (old, own) = (std::mem::replace(&mut self.file, file), self.next);
         (self.identity, self.size) = (identity, UNKNOWN_SIZE);
+        self.reported_size = UNKNOWN_SIZE;
         let last = self.last.take();
         self.read_changes(size)?;
         // Nobody else signs the end of the chain that this process leaves.
@@ -277,7 +282,8 @@ impl LogFile {
             Some(_) => chain.has_others,
             None => end.last.is_some(),
         };
-        if has_misplaced {
+        if has_misplaced && self.reported_size != size {
+            self.reported_size = size;
             let next = chain.last.as_ref().map_or(own, |last| last.next);
             tracing::error!(
                 "somebody changed the audit log: it has records that do not follow record {}; \
@@ -523,6 +529,9 @@ fn open_file(folder: &OwnedFd, name: &OsStr, trust: &Trust) -> anyhow::Result<(F
     let file = File::from(file);
     let metadata = file.metadata()?;
     named_file::check_kind(&metadata)?;
+    if !trust.believes_owner_of(&file)? {
+        bail!("it is in a FUSE file system of another user, who can make up its owner and mode");
+    }
     let (owner, mode) = (metadata.uid(), metadata.mode() & 0o7777);
     if !trust.has_user(owner) || mode & 0o077 != 0 {
         bail!(

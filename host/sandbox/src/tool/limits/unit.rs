@@ -76,7 +76,7 @@ impl Unit {
         match self {
             Self::Time => "a time such as \"10s\" or \"500ms\"",
             Self::Bytes => "a size such as \"64MiB\" or \"512KiB\"",
-            Self::Count => "a number",
+            Self::Count => "a whole number",
         }
     }
 

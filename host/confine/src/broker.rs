@@ -15,7 +15,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{ExitStatus, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -140,9 +140,8 @@ impl BrokerClient {
                 SocketFlags::CLOEXEC,
                 None,
             )?;
-            Command::new(program)
+            skillhost_helper::command(program)
                 .arg(ARGUMENT)
-                .env_clear()
                 .stdin(Stdio::from(broker_end))
                 .stdout(Stdio::null())
                 // Ctrl-C on a terminal must reach only the confined process.

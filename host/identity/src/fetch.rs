@@ -8,7 +8,7 @@
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -61,10 +61,9 @@ impl KeyFetcher {
     pub(crate) fn start(program: &Path, address: &str) -> anyhow::Result<Self> {
         let (child_stdin, requests) = io::pipe()?;
         let (answers, child_stdout) = io::pipe()?;
-        Command::new(program)
+        skillhost_helper::command(program)
             .arg(FETCH_ARGUMENT)
             .arg(address)
-            .env_clear()
             .current_dir("/")
             .stdin(child_stdin)
             .stdout(child_stdout)

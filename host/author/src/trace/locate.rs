@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::env;
 use std::io::{self, Read as _};
 use std::ops::Range;
 use std::time::Duration;
@@ -12,6 +11,7 @@ use addr2line::gimli::{Dwarf, EndianSlice, LittleEndian, SectionId};
 use anyhow::{Context as _, ensure};
 use serde::{Deserialize, Serialize};
 use skillhost::internal::{ChildProcess, limit_this_process};
+use skillhost_helper::OWN_PROGRAM;
 use wasmparser::{Encoding, Parser, Payload};
 
 use skillhost_program::terminal;
@@ -65,9 +65,8 @@ pub(super) fn request(
     request.push(b'\n');
     request.extend_from_slice(component);
     request.extend_from_slice(debug);
-    let program = env::current_exe()?;
     let child = ChildProcess {
-        program: &program,
+        program: OWN_PROGRAM.as_ref(),
         argument: ARGUMENT,
         environment: Vec::new(),
         purpose: "reading the debug sections of",

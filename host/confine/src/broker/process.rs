@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Component, Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -23,6 +23,7 @@ use rustix::fs::inotify::WatchFlags;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
+use skillhost_helper::OWN_PROGRAM;
 
 use super::{BrokerPolicy, EncodedPath, Request, receive, send};
 use crate::{ProcessSandbox, Profile, SocketFile, link_targets};
@@ -66,7 +67,6 @@ pub fn run(is_skill_md: fn(&OsStr) -> bool) -> anyhow::Result<()> {
     }
     let policy: BrokerPolicy =
         serde_json::from_slice(&message).context("cannot read the policy of the broker")?;
-    let program = std::env::current_exe()?;
     let mut sandbox = ProcessSandbox::default();
     if let Some(EncodedPath(output)) = &policy.output {
         sandbox = sandbox.allow_create_files(parent(output));
@@ -82,7 +82,7 @@ pub fn run(is_skill_md: fn(&OsStr) -> bool) -> anyhow::Result<()> {
     sandbox.apply(Profile::Broker)?;
     let mut broker = BrokerProcess {
         policy,
-        program,
+        program: OWN_PROGRAM.as_ref(),
         children: Arc::default(),
         output: None,
         link_targets: Vec::new(),
@@ -168,7 +168,8 @@ enum Answer {
 /// The state of the broker process.
 struct BrokerProcess {
     policy: BrokerPolicy,
-    program: PathBuf,
+    /// The program of child processes.
+    program: &'static Path,
     /// The number of child processes that run.
     children: Arc<AtomicUsize>,
     /// The output folder, once it is created.
@@ -354,10 +355,9 @@ impl BrokerProcess {
             return Err(Errno::INVAL.into());
         }
         let slot = ChildSlot::acquire(&self.children).ok_or(Errno::AGAIN)?;
-        let mut command = Command::new(&self.program);
+        let mut command = skillhost_helper::command(self.program);
         command
             .arg(&self.policy.child_task)
-            .env_clear()
             .envs(environment)
             .stdin(Stdio::from(stdin))
             .stdout(Stdio::from(stdout))
@@ -471,7 +471,7 @@ mod tests {
     fn broker() -> BrokerProcess {
         BrokerProcess {
             policy: BrokerPolicy::default(),
-            program: "/bin/true".into(),
+            program: Path::new("/bin/true"),
             children: Arc::default(),
             output: None,
             link_targets: Vec::new(),

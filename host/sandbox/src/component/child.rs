@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{ExitStatus, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
@@ -88,9 +88,8 @@ impl ChildProcess<'_> {
         let environment = self.environment.iter();
         let Some(broker) = broker::get() else {
             let [input, output, errors] = streams.map(Stdio::from);
-            let child = Command::new(self.program)
+            let child = skillhost_helper::command(self.program)
                 .arg(self.argument)
-                .env_clear()
                 .envs(environment.copied())
                 .stdin(input)
                 .stdout(output)

@@ -1,0 +1,10 @@
+//! Helper processes: processes that this program starts from its own file, each for one task.
+//!
+//! - `program`: the file of this program, and commands that start it.
+//!
+//! This crate is part of [skillhost](https://crates.io/crates/skillhost). It may change at any
+//! time.
+
+mod program;
+
+pub use program::{OWN_PROGRAM, command, restore_process_name};

@@ -191,7 +191,7 @@ fn replaced_root_keeps_working() {
 }
 
 #[test]
-fn serves_many_roots_and_non_utf8_paths() {
+fn serves_many_long_roots_and_non_utf8_paths() {
     use std::os::unix::ffi::OsStrExt as _;
     let program = program();
     let odd = program
@@ -200,12 +200,10 @@ fn serves_many_roots_and_non_utf8_paths() {
         .join(std::ffi::OsStr::from_bytes(b"odd\xff"));
     fs::rename(program.folder.path().join("skills"), &odd).unwrap();
     let mut arguments = vec![std::ffi::OsString::from("--skills"), odd.into()];
-    for number in 0..100 {
-        let root = program
-            .folder
-            .path()
-            .join(format!("a-root-with-a-name-{number}"));
-        fs::create_dir(&root).unwrap();
+    let long = program.folder.path().join("long/".repeat(100));
+    for number in 0..600 {
+        let root = long.join(number.to_string());
+        fs::create_dir_all(&root).unwrap();
         arguments.extend(["--skills".into(), root.into()]);
     }
     arguments.push("serve".into());

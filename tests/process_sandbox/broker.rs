@@ -458,6 +458,33 @@ fn broker_is_confined_too() {
 }
 
 #[test]
+fn takes_thousands_of_long_paths() {
+    let program = Program::new();
+    program.write("root/a", "text");
+    let root = program.folder.path().join("root");
+    let start = |count: usize| {
+        let long = root.join("long-name/".repeat(380));
+        let paths = (0..count).map(|number| long.join(number.to_string()));
+        let paths = paths.chain([root.clone()]).map(|path| AllowedPath {
+            path,
+            follows_links: false,
+            depth: 1,
+            within: "/".into(),
+        });
+        let policy = BrokerPolicy {
+            paths: paths.collect(),
+            ..BrokerPolicy::default()
+        };
+        BrokerClient::start(Path::new(env!("CARGO_BIN_EXE_skillhost")), &policy)
+    };
+    let broker = start(4_000).unwrap();
+    broker.open(handle(root.join("a")).as_fd()).unwrap();
+    let error = format!("{:#}", start(4_500).unwrap_err());
+    let message = "the paths of 4501 folders and files take 17";
+    assert!(error.contains(message), "{error}");
+}
+
+#[test]
 fn concurrent_requests_get_their_own_files() {
     const THREADS: usize = 10;
     let program = Program::new();

@@ -5,6 +5,7 @@ use std::os::unix::net::UnixListener;
 use std::process::ExitStatus;
 
 use skillhost_confine::broker::{BrokeredChild, EncodedPath};
+use skillhost_helper::{Kind, read_message, write_message};
 
 use super::*;
 
@@ -351,13 +352,12 @@ fn starts_only_its_task_and_bounds_it() {
     }
     // The child reads a component, and reports what is wrong with it.
     let (mut child, mut stdin, mut output) = start_child(&long, variables("ALLOWED")).unwrap();
-    stdin.write_all(b"no component").unwrap();
+    write_message(&mut stdin, Kind::Request, b"no component").unwrap();
+    let message = read_message(&mut output, 4096).unwrap().unwrap();
+    assert_eq!(message.kind, Kind::Failure);
+    assert!(!message.bytes.is_empty());
     drop(stdin);
-    let mut message = String::new();
-    output.read_to_string(&mut message).unwrap();
-    assert!(!message.is_empty());
-    let status = wait(&mut child);
-    assert_eq!(status.code(), Some(1), "{message}");
+    assert!(wait(&mut child).success());
     // The child waits for input until its time is over, or it is killed.
     for (broker, is_killed) in [(&short, false), (&long, true)] {
         let (mut child, _stdin, mut output) = start_child(broker, Vec::new()).unwrap();

@@ -2,6 +2,7 @@
 //!
 //! - `program`: the file of this program, and commands that start it.
 //! - `message`: the messages between this process and a helper process.
+//! - `process`: a helper process that answers requests over pipes.
 //!
 //! This crate is part of [skillhost](https://crates.io/crates/skillhost). It may change at any
 //! time.
@@ -10,5 +11,8 @@ mod program;
 
 mod message;
 
+mod process;
+
 pub use message::{Kind, Message, read_message, write_message};
+pub use process::{ChildHandle, HelperProcess, answer_requests};
 pub use program::{OWN_PROGRAM, command, restore_process_name};

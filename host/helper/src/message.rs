@@ -39,7 +39,7 @@ pub fn write_message(mut to: impl Write, kind: Kind, bytes: &[u8]) -> io::Result
 }
 
 /// Returns the bytes before the contents of a message.
-fn head(kind: Kind, length: u32) -> [u8; 5] {
+pub(crate) fn head(kind: Kind, length: u32) -> [u8; 5] {
     let [a, b, c, d] = length.to_le_bytes();
     [kind as u8, a, b, c, d]
 }

@@ -2,7 +2,7 @@
 //! of the host works.
 
 use std::fs;
-use std::io::{Read as _, Write as _};
+use std::io::Read as _;
 use std::os::unix::fs::symlink;
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::channel;
@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::json;
 use skillhost::{CallError, Grant, Host, Limits, Stop};
+use skillhost_helper::{Kind, write_message};
 
 use crate::support::folders::Folders;
 use crate::support::process::{Process, output};
@@ -322,7 +323,7 @@ fn refuses_a_component_that_compiles_too_long() {
         panic!("{:?}", host.problems());
     };
     assert!(
-        problem.contains("bomb.wasm`: compiling it took longer than 3s"),
+        problem.contains("bomb.wasm`: the compiling process took longer than 3s"),
         "{problem}"
     );
     assert!(start.elapsed() < Duration::from_secs(30));
@@ -391,7 +392,7 @@ impl WaitingCompiler {
         let pid = parent.first_line();
         let (mut stdin, stdout) = (parent.stdin.take().unwrap(), parent.stdout.take().unwrap());
         // More than fits in the pipe: so it reads, and has limited itself.
-        stdin.write_all(&[0; 1 << 20]).unwrap();
+        write_message(&mut stdin, Kind::Request, &[0; 1 << 20]).unwrap();
         Self {
             parent,
             pid,

@@ -1,6 +1,6 @@
 //! Hosts that an embedder sets up from a configuration, as the program does.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
@@ -8,6 +8,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 use skillhost::limits::{LimitSet as _, Unit};
 use skillhost::{CallError, Config, HostBuilder, Limits};
+use skillhost_helper::{Kind, write_message};
 use skillhost_index::MemoryIndex;
 
 use crate::support::folders::Folders;
@@ -169,7 +170,8 @@ fn a_program_of_an_embedder_compiles_components() {
     }
     let folders = Folders::new();
     let file = folders.outside.join("small.wasm");
-    fs::write(&file, wat::parse_str("(component (core module))").unwrap()).unwrap();
+    let component = wat::parse_str("(component (core module))").unwrap();
+    write_message(File::create(&file).unwrap(), Kind::Request, &component).unwrap();
     let test = "embedding::a_program_of_an_embedder_compiles_components";
     let mut command = again_command(test, "compiles");
     command.stdin(File::open(&file).unwrap());

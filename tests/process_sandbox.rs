@@ -22,7 +22,7 @@ use skillhost_confine::broker::{AllowedPath, BrokerClient, BrokerPolicy};
 use crate::support::filter::{Answer, answer_filters_with, answer_landlock_with};
 use crate::support::folders::Folders;
 use crate::support::mcp::{Client, NEWEST, session};
-use crate::support::process::Process;
+use crate::support::process::{Process, output};
 use crate::support::program::{Program, author, command, finish, run_unprivileged};
 use crate::support::watchdog::wait_until;
 use crate::support::{again, is_again};
@@ -191,7 +191,7 @@ fn replaced_root_keeps_working() {
 }
 
 #[test]
-fn serves_many_roots_and_non_utf8_paths() {
+fn serves_many_long_roots_and_non_utf8_paths() {
     use std::os::unix::ffi::OsStrExt as _;
     let program = program();
     let odd = program
@@ -200,12 +200,10 @@ fn serves_many_roots_and_non_utf8_paths() {
         .join(std::ffi::OsStr::from_bytes(b"odd\xff"));
     fs::rename(program.folder.path().join("skills"), &odd).unwrap();
     let mut arguments = vec![std::ffi::OsString::from("--skills"), odd.into()];
-    for number in 0..100 {
-        let root = program
-            .folder
-            .path()
-            .join(format!("a-root-with-a-name-{number}"));
-        fs::create_dir(&root).unwrap();
+    let long = program.folder.path().join("long/".repeat(100));
+    for number in 0..600 {
+        let root = long.join(number.to_string());
+        fs::create_dir_all(&root).unwrap();
         arguments.extend(["--skills".into(), root.into()]);
     }
     arguments.push("serve".into());
@@ -213,6 +211,50 @@ fn serves_many_roots_and_non_utf8_paths() {
     let run = program.run_with(&arguments, &call);
     assert_eq!(run.code, 0, "{run:?}");
     assert!(run.stdout.contains("body"), "{run:?}");
+}
+
+#[test]
+fn starts_own_program_after_its_file_was_replaced() {
+    for confine in ["auto", "off"] {
+        let program = program();
+        let at = |path: &str| program.folder.path().join(path);
+        fs::create_dir(at("tools")).unwrap();
+        let binary = at("skillhost");
+        // Another process copies it; see `run_unprivileged`.
+        let copied = output(
+            Command::new("cp")
+                .arg(env!("CARGO_BIN_EXE_skillhost"))
+                .arg(&binary),
+        );
+        assert!(copied.status.success(), "{copied:?}");
+        let mut command = command(&binary);
+        command
+            .args(["serve", "--skills", "skills", "--tools", "tools"])
+            .args(["--confine", confine])
+            // An empty cache, so that components are compiled.
+            .env("SKILLHOST_CACHE", at("cache"))
+            .current_dir(program.folder.path());
+        let mut client = Client::start_command(command, NEWEST);
+        client.wait_for_components();
+        // Helper processes have the name of the program.
+        for child in client.children() {
+            let name = format!("/proc/{}/comm", child.as_raw_nonzero());
+            wait_until("a child has another name", || {
+                fs::read_to_string(&name).is_ok_and(|name| name == "skillhost\n")
+            });
+        }
+        program.script("other", "exit 1");
+        fs::rename(at("other"), &binary).unwrap();
+        let guest = crate::support::guests().join("count_lines.wasm");
+        fs::copy(guest, at("tools/one.wasm")).unwrap();
+        wait_until("the component is not loaded", || {
+            let stderr = client.stderr();
+            assert!(!stderr.contains("cannot load"), "{confine}: {stderr}");
+            let listed = client.request("tools/list", json!({}));
+            listed.to_string().contains("count_lines")
+        });
+        client.end();
+    }
 }
 
 #[test]

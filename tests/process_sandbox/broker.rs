@@ -5,6 +5,7 @@ use std::os::unix::net::UnixListener;
 use std::process::ExitStatus;
 
 use skillhost_confine::broker::{BrokeredChild, EncodedPath};
+use skillhost_helper::{Kind, read_message, write_message};
 
 use super::*;
 
@@ -351,13 +352,12 @@ fn starts_only_its_task_and_bounds_it() {
     }
     // The child reads a component, and reports what is wrong with it.
     let (mut child, mut stdin, mut output) = start_child(&long, variables("ALLOWED")).unwrap();
-    stdin.write_all(b"no component").unwrap();
+    write_message(&mut stdin, Kind::Request, b"no component").unwrap();
+    let message = read_message(&mut output, 4096).unwrap().unwrap();
+    assert_eq!(message.kind, Kind::Failure);
+    assert!(!message.bytes.is_empty());
     drop(stdin);
-    let mut message = String::new();
-    output.read_to_string(&mut message).unwrap();
-    assert!(!message.is_empty());
-    let status = wait(&mut child);
-    assert_eq!(status.code(), Some(1), "{message}");
+    assert!(wait(&mut child).success());
     // The child waits for input until its time is over, or it is killed.
     for (broker, is_killed) in [(&short, false), (&long, true)] {
         let (mut child, _stdin, mut output) = start_child(broker, Vec::new()).unwrap();
@@ -455,6 +455,33 @@ fn broker_is_confined_too() {
     assert_eq!(brokers.len(), 1);
     wait_until_confined(brokers[0], "the broker");
     client.end();
+}
+
+#[test]
+fn takes_thousands_of_long_paths() {
+    let program = Program::new();
+    program.write("root/a", "text");
+    let root = program.folder.path().join("root");
+    let start = |count: usize| {
+        let long = root.join("long-name/".repeat(380));
+        let paths = (0..count).map(|number| long.join(number.to_string()));
+        let paths = paths.chain([root.clone()]).map(|path| AllowedPath {
+            path,
+            follows_links: false,
+            depth: 1,
+            within: "/".into(),
+        });
+        let policy = BrokerPolicy {
+            paths: paths.collect(),
+            ..BrokerPolicy::default()
+        };
+        BrokerClient::start(Path::new(env!("CARGO_BIN_EXE_skillhost")), &policy)
+    };
+    let broker = start(4_000).unwrap();
+    broker.open(handle(root.join("a")).as_fd()).unwrap();
+    let error = format!("{:#}", start(4_500).unwrap_err());
+    let message = "the paths of 4501 folders and files take 17";
+    assert!(error.contains(message), "{error}");
 }
 
 #[test]

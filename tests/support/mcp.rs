@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::Pid;
 use serde_json::{Value, json};
 
 use super::process::Process;
@@ -92,7 +93,13 @@ impl Client {
         revision: &'static str,
     ) -> Self {
         let mut command = server(folder);
-        command.args(arguments).stderr(Stdio::piped());
+        command.args(arguments);
+        Self::start_command(command, revision)
+    }
+
+    /// Starts a server, and sends nothing.
+    pub(crate) fn start_command(mut command: Command, revision: &'static str) -> Self {
+        command.stderr(Stdio::piped());
         let mut child = Process::start(&mut command);
         let stdout = BufReader::new(child.stdout.take().unwrap());
         let (send, lines) = channel();
@@ -268,6 +275,11 @@ impl Client {
             assert!(Instant::now() < end, "no `{text}` in {}", self.stderr());
             thread::sleep(Duration::from_millis(10));
         }
+    }
+
+    /// Returns the processes that the server has started.
+    pub(crate) fn children(&self) -> Vec<Pid> {
+        self.child.children()
     }
 
     pub(crate) fn pid(&self) -> u32 {

@@ -45,6 +45,7 @@ enum Verb {
 /// Runs the program.
 pub fn run() -> ExitCode {
     skillhost_confine::record_inherited_descriptors();
+    skillhost_helper::restore_process_name();
     panic::install_hook();
     let first = env::args_os().nth(1).unwrap_or_default();
     if let Some(end) = process::compile_for_parent(&first) {

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use skillhost::Line;
 use skillhost_conformance::{Conformance, Report};
+use skillhost_helper::OWN_PROGRAM;
 
 use crate::build;
 use crate::trace::TraceFormatter;
@@ -118,11 +119,10 @@ fn conformance(options: &CommonOptions, component: &Path) -> anyhow::Result<Conf
     if let Some(folder) = cache_folder() {
         run = run.cache(folder);
     }
-    if let Ok(program) = std::env::current_exe() {
-        run = run.compiler(program);
-    }
     let traces = TraceFormatter::new(component);
-    let run = run.traces(move |trace| traces.lines(trace));
+    let run = run
+        .compiler(OWN_PROGRAM)
+        .traces(move |trace| traces.lines(trace));
     Ok(run.compile_time(config.compile_limits.compile_time))
 }
 

@@ -77,6 +77,7 @@ enum Verb {
 /// `observer` is told how every call over stdio ends. The program `skillhost` passes `None`.
 pub fn run(observer: Option<Arc<dyn Observer>>) -> ExitCode {
     skillhost_confine::record_inherited_descriptors();
+    skillhost_helper::restore_process_name();
     skillhost_confine::ignore_file_size_signal();
     panic::install_hook();
     let first = env::args_os().nth(1).unwrap_or_default();

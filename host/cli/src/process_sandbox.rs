@@ -35,6 +35,7 @@ use skillhost_confine::broker::{
 use skillhost_confine::{
     ProcessSandbox, Profile, SandboxReport, close_inherited_descriptors, link_targets,
 };
+use skillhost_helper::OWN_PROGRAM;
 
 use skillhost_program::options::{self, CommonOptions};
 
@@ -280,7 +281,7 @@ fn start_broker(
         return Ok(None);
     }
     let policy = broker_policy(config, needs, folders);
-    let broker = BrokerClient::start(&std::env::current_exe()?, &policy)?;
+    let broker = BrokerClient::start(OWN_PROGRAM.as_ref(), &policy)?;
     Ok(Some(Arc::new(broker)))
 }
 

@@ -4,7 +4,7 @@
 use std::env;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{self, IsTerminal as _, Read as _, Write as _};
-use std::process::{ChildStdin, Command, Stdio};
+use std::process::{ChildStdin, Stdio};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
@@ -12,6 +12,7 @@ use rustix::fs::{FlockOperation, Mode, OFlags, flock, openat};
 use rustix::io::Errno;
 use skillhost::internal::own_folder;
 use skillhost::{HostBuilder, Trust};
+use skillhost_helper::OWN_PROGRAM;
 
 use crate::process_sandbox::{self, Needs, SandboxArguments};
 use skillhost_program::exit::Exit;
@@ -100,7 +101,8 @@ impl Successor {
 
     /// Starts the process with the arguments of this one.
     fn start() -> io::Result<Self> {
-        let mut starter = Command::new(options::program()?)
+        let mut starter = skillhost_helper::command(OWN_PROGRAM.as_ref())
+            .envs(env::vars_os())
             .arg(START_SUCCESSOR)
             .args(env::args_os().skip(1))
             .stdin(Stdio::piped())
@@ -124,7 +126,8 @@ pub(crate) fn start_successor() -> anyhow::Result<()> {
     skillhost_confine::close_inherited_descriptors();
     // Signals to the client's terminal or session must not reach the successor.
     rustix::process::setsid()?;
-    Command::new(options::program()?)
+    skillhost_helper::command(OWN_PROGRAM.as_ref())
+        .envs(env::vars_os())
         .arg(SUCCESSOR)
         .args(env::args_os().skip(2))
         .spawn()

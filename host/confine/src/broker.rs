@@ -5,17 +5,17 @@
 //! writing the new folder of `--output-dir`. The policy is fixed before the sandbox is applied,
 //! and the broker checks each request against it. `process` is the broker's side.
 //!
-//! A request is one `SOCK_SEQPACKET` message: JSON, with descriptors beside it. The answer is
-//! four bytes, little-endian: a number, or a negated error code. A descriptor may come with it.
+//! The first message is the policy, and each further one a request, which may have descriptors.
+//! The answer is four bytes, little-endian: a number, or an error code. It may have a descriptor.
 
 mod process;
 
-use std::io::{self, IoSlice, IoSliceMut};
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{ExitStatus, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -26,15 +26,23 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
 };
 use serde::{Deserialize, Serialize};
+use skillhost_helper::{Kind, Message, read_message, write_message};
 
 pub use process::run;
 
 /// The argument that starts the program as a broker.
 pub const ARGUMENT: &str = "--broker";
 
-/// The maximum size of a message, just below what the kernel sends at once. Guards against: a
-/// confined process that fills the broker's memory.
-const MAX_MESSAGE: usize = 160 << 10;
+/// The maximum size of the policy: 4,000 paths of the greatest length, or many more of the usual
+/// length.
+const MAX_POLICY: usize = 16 << 20;
+
+/// The maximum size of a request. Guards against: a confined process that fills the broker's
+/// memory.
+const MAX_REQUEST: usize = 64 << 10;
+
+/// The size of an answer.
+const ANSWER: usize = size_of::<i32>();
 
 /// The maximum number of descriptors in a message: three streams and a socket.
 const MAX_DESCRIPTORS: usize = 4;
@@ -58,7 +66,7 @@ pub struct BrokerPolicy {
     pub child_time: Duration,
 }
 
-/// A path that is serialized as bytes.
+/// A path that is encoded as bytes, because not all paths are UTF-8.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct EncodedPath(#[serde(with = "bytes")] pub PathBuf);
 
@@ -77,21 +85,21 @@ pub struct AllowedPath {
     pub within: PathBuf,
 }
 
-/// Serializes paths as bytes, because not all paths are UTF-8.
+/// Encodes paths as bytes.
 mod bytes {
-    use std::ffi::OsString;
-    use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
     use std::path::{Path, PathBuf};
 
-    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+    use serde::{Deserialize as _, Deserializer, Serializer};
 
     pub(super) fn serialize<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
-        path.as_os_str().as_bytes().serialize(to)
+        to.serialize_bytes(path.as_os_str().as_bytes())
     }
 
     pub(super) fn deserialize<'d, D: Deserializer<'d>>(from: D) -> Result<PathBuf, D::Error> {
-        let bytes = Vec::<u8>::deserialize(from)?;
-        Ok(OsString::from_vec(bytes).into())
+        let bytes = <&[u8]>::deserialize(from)?;
+        Ok(OsStr::from_bytes(bytes).into())
     }
 }
 
@@ -131,30 +139,26 @@ impl BrokerClient {
     ///
     /// # Errors
     ///
-    /// Fails if the process cannot be started, or the policy is too large for one message.
+    /// Fails if the process cannot be started, or the policy is too large.
     pub fn start(program: &Path, policy: &BrokerPolicy) -> anyhow::Result<Self> {
         let start = || -> anyhow::Result<OwnedFd> {
-            let (own_end, broker_end) = rustix::net::socketpair(
-                AddressFamily::UNIX,
-                SocketType::SEQPACKET,
-                SocketFlags::CLOEXEC,
-                None,
-            )?;
-            Command::new(program)
+            let message = postcard::to_stdvec(policy)?;
+            ensure!(
+                message.len() <= MAX_POLICY,
+                "the paths of {} folders and files take {} bytes, and {MAX_POLICY} are allowed; \
+                 configure fewer folders or shorter paths",
+                policy.paths.len(),
+                message.len()
+            );
+            let (own_end, broker_end) = socket_pair()?;
+            skillhost_helper::command(program)
                 .arg(ARGUMENT)
-                .env_clear()
                 .stdin(Stdio::from(broker_end))
                 .stdout(Stdio::null())
                 // Ctrl-C on a terminal must reach only the confined process.
                 .process_group(0)
                 .spawn()?;
-            let message = serde_json::to_vec(policy)?;
-            ensure!(
-                message.len() <= MAX_MESSAGE,
-                "the paths of {} folders are too long for one message",
-                policy.paths.len()
-            );
-            send(own_end.as_fd(), &message, &[])?;
+            send(own_end.as_fd(), Kind::Request, &message, &[])?;
             Ok(own_end)
         };
         let socket =
@@ -207,12 +211,7 @@ impl BrokerClient {
         environment: Vec<(String, String)>,
         streams: [OwnedFd; 3],
     ) -> io::Result<BrokeredChild> {
-        let (control, broker_end) = rustix::net::socketpair(
-            AddressFamily::UNIX,
-            SocketType::STREAM,
-            SocketFlags::CLOEXEC,
-            None,
-        )?;
+        let (control, broker_end) = socket_pair()?;
         let [stdin, stdout, stderr] = &streams;
         let descriptors = [
             stdin.as_fd(),
@@ -261,18 +260,24 @@ impl BrokerClient {
         request: &Request,
         descriptors: &[BorrowedFd<'_>],
     ) -> io::Result<(i32, Option<OwnedFd>)> {
-        let message = serde_json::to_vec(request)?;
-        let name_ended_broker = |error: io::Error| match Errno::from_io_error(&error) {
-            Some(Errno::PIPE | Errno::CONNRESET) => broker_ended(),
+        let message = postcard::to_stdvec(request).map_err(io::Error::other)?;
+        if message.len() > MAX_REQUEST {
+            return Err(Errno::NAMETOOLONG.into());
+        }
+        let name_ended_broker = |error: io::Error| match error.kind() {
+            ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof => {
+                broker_ended()
+            }
             _ => error,
         };
         let socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
-        send(socket.as_fd(), &message, descriptors).map_err(name_ended_broker)?;
-        let (answer, mut opened) = receive(socket.as_fd()).map_err(name_ended_broker)?;
-        match <[u8; 4]>::try_from(&*answer).map(i32::from_le_bytes) {
-            Ok(number @ 0..) => Ok((number, opened.pop())),
-            Ok(code) => Err(io::Error::from_raw_os_error(-code)),
-            Err(_) => Err(broker_ended()),
+        send(socket.as_fd(), Kind::Request, &message, descriptors).map_err(name_ended_broker)?;
+        let (answer, mut opened) = receive(socket.as_fd(), ANSWER).map_err(name_ended_broker)?;
+        let Message { kind, bytes } = answer.ok_or_else(broker_ended)?;
+        let number = bytes.try_into().map_err(|_| ErrorKind::InvalidData)?;
+        match (kind, i32::from_le_bytes(number)) {
+            (Kind::Failure, code) => Err(io::Error::from_raw_os_error(code)),
+            (_, number) => Ok((number, opened.pop())),
         }
     }
 }
@@ -307,37 +312,88 @@ impl BrokeredChild {
     }
 }
 
-/// Sends a message with descriptors.
-fn send(socket: BorrowedFd<'_>, message: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
-        return Err(Errno::INVAL.into());
-    }
-    rustix::io::retry_on_intr(|| {
-        let message = [IoSlice::new(message)];
-        rustix::net::sendmsg(socket, &message, &mut control, SendFlags::NOSIGNAL)
-    })?;
-    Ok(())
+/// Creates a pair of connected sockets.
+fn socket_pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (kind, flags) = (SocketType::STREAM, SocketFlags::CLOEXEC);
+    let pair = rustix::net::socketpair(AddressFamily::UNIX, kind, flags, None)?;
+    Ok(pair)
 }
 
-/// Receives a message and its descriptors. An empty message means that the other side has closed.
-fn receive(socket: BorrowedFd<'_>) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
-    let mut bytes = vec![0; MAX_MESSAGE];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let received = rustix::io::retry_on_intr(|| {
-        let mut message = [IoSliceMut::new(&mut bytes)];
-        rustix::net::recvmsg(socket, &mut message, &mut control, RecvFlags::CMSG_CLOEXEC)
-    })?;
-    let mut descriptors = Vec::new();
-    for message in control.drain() {
-        if let RecvAncillaryMessage::ScmRights(rights) = message {
-            descriptors.extend(rights);
+/// Sends a message with descriptors.
+fn send(
+    socket: BorrowedFd<'_>,
+    kind: Kind,
+    message: &[u8],
+    descriptors: &[BorrowedFd<'_>],
+) -> io::Result<()> {
+    let to = SocketWriter {
+        socket,
+        descriptors,
+    };
+    write_message(to, kind, message)
+}
+
+/// Receives a message of at most `max_bytes`, and its descriptors. The message is `None` if the
+/// other side has closed.
+fn receive(
+    socket: BorrowedFd<'_>,
+    max_bytes: usize,
+) -> io::Result<(Option<Message>, Vec<OwnedFd>)> {
+    let mut from = SocketReader {
+        socket,
+        descriptors: Vec::new(),
+    };
+    let message = read_message(&mut from, max_bytes)?;
+    Ok((message, from.descriptors))
+}
+
+/// Writes to a socket, and sends descriptors with the first byte.
+struct SocketWriter<'a> {
+    socket: BorrowedFd<'a>,
+    descriptors: &'a [BorrowedFd<'a>],
+}
+
+impl Write for SocketWriter<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        let rights = SendAncillaryMessage::ScmRights(self.descriptors);
+        if !self.descriptors.is_empty() && !control.push(rights) {
+            return Err(Errno::INVAL.into());
         }
+        let bytes = [IoSlice::new(bytes)];
+        let sent = rustix::net::sendmsg(self.socket, &bytes, &mut control, SendFlags::NOSIGNAL)?;
+        self.descriptors = &[];
+        Ok(sent)
     }
-    bytes.truncate(received.bytes);
-    Ok((bytes, descriptors))
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Reads from a socket, and collects the descriptors that come with the bytes.
+struct SocketReader<'a> {
+    socket: BorrowedFd<'a>,
+    descriptors: Vec<OwnedFd>,
+}
+
+impl Read for SocketReader<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let mut bytes = [IoSliceMut::new(bytes)];
+        let flags = RecvFlags::CMSG_CLOEXEC;
+        let received = rustix::net::recvmsg(self.socket, &mut bytes, &mut control, flags)?;
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(rights) = message {
+                self.descriptors.extend(rights);
+            }
+        }
+        // One more than allowed shows that there were too many.
+        self.descriptors.truncate(MAX_DESCRIPTORS + 1);
+        Ok(received.bytes)
+    }
 }
 
 #[cfg(test)]
@@ -346,9 +402,7 @@ mod tests {
 
     #[test]
     fn names_broker_that_has_ended() {
-        let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
-        let (own_end, broker_end) =
-            rustix::net::socketpair(AddressFamily::UNIX, kind, flags, None).unwrap();
+        let (own_end, broker_end) = socket_pair().unwrap();
         drop(broker_end);
         let socket = Mutex::new(own_end);
         let broker = BrokerClient { socket };

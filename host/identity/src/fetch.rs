@@ -2,18 +2,17 @@
 //! itself opens no connection.
 //!
 //! There is one process for each issuer, so that no issuer waits for another. It is started before
-//! the server confines itself, confines itself too, knows only the issuer's address, and answers
-//! over a pipe.
+//! the server confines itself, confines itself too, and knows only the issuer's address.
 
-use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use skillhost_helper::{HelperProcess, Kind, Message, answer_requests};
 
 use crate::keys::MAX_BYTES;
 
@@ -31,111 +30,52 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
 /// The most bytes of an error message. Guards against: an issuer that fills the log.
 const MAX_ERROR_BYTES: usize = 512;
 
-/// The byte that requests a fetch.
-const REQUEST: u8 = 0;
-
-/// The first byte of an answer with keys.
-const KEYS: u8 = 0;
-
-/// The first byte of an answer with an error message.
-const FAILED: u8 = 1;
+/// The process in messages.
+const NAME: &str = "the key fetcher";
 
 /// A handle of the process for all who need the issuer's keys.
 #[derive(Debug, Clone)]
-pub(crate) struct KeyFetcher(Arc<Mutex<FetchProcess>>);
-
-/// The pipes to the process, which ends when they are closed. `None` after a failure: a confined
-/// server cannot start the process again.
-#[derive(Debug)]
-struct FetchProcess(Option<Pipes>);
-
-#[derive(Debug)]
-struct Pipes {
-    requests: PipeWriter,
-    answers: PipeReader,
-}
+pub(crate) struct KeyFetcher(Arc<Mutex<HelperProcess>>);
 
 impl KeyFetcher {
     /// Starts `program` with [`FETCH_ARGUMENT`] and the address, which begins with `http` or
     /// `https`.
     pub(crate) fn start(program: &Path, address: &str) -> anyhow::Result<Self> {
-        let (child_stdin, requests) = io::pipe()?;
-        let (answers, child_stdout) = io::pipe()?;
-        Command::new(program)
-            .arg(FETCH_ARGUMENT)
-            .arg(address)
-            .env_clear()
-            .current_dir("/")
-            .stdin(child_stdin)
-            .stdout(child_stdout)
-            .stderr(Stdio::null())
-            // A terminal's Ctrl-C is for the server, which may have calls to finish.
-            .process_group(0)
-            .spawn()
-            .context("cannot start the key fetcher")?;
-        Ok(Self::new(Pipes { requests, answers }))
+        let process = HelperProcess::start(NAME, |[stdin, stdout, stderr]| {
+            let child = skillhost_helper::command(program)
+                .arg(FETCH_ARGUMENT)
+                .arg(address)
+                .current_dir("/")
+                .stdin(Stdio::from(stdin))
+                .stdout(Stdio::from(stdout))
+                .stderr(Stdio::from(stderr))
+                // A terminal's Ctrl-C is for the server, which may have calls to finish.
+                .process_group(0)
+                .spawn()?;
+            Ok(Box::new(child))
+        });
+        Ok(Self::new(process.context("cannot start the key fetcher")?))
     }
 
-    fn new(pipes: Pipes) -> Self {
-        Self(Arc::new(Mutex::new(FetchProcess(Some(pipes)))))
+    fn new(process: HelperProcess) -> Self {
+        Self(Arc::new(Mutex::new(process)))
     }
 
     /// Fetches the keys.
     pub(crate) async fn fetch(&self) -> anyhow::Result<Vec<u8>> {
         let process = Arc::clone(&self.0);
         let fetched = tokio::task::spawn_blocking(move || {
-            let mut process = process.lock().unwrap_or_else(|broken| broken.into_inner());
-            process.fetch()
+            let mut process = process.lock().unwrap_or_else(PoisonError::into_inner);
+            process.request(b"", MAX_BYTES, ANSWER_TIMEOUT)
         });
-        fetched.await.context("the server is ending")?
-    }
-}
-
-impl FetchProcess {
-    fn fetch(&mut self) -> anyhow::Result<Vec<u8>> {
-        let ended = "the key fetcher has ended; restart the server";
-        // Pipes that fail stay closed. Otherwise a late answer would count for the next request.
-        let mut pipes = self.0.take().context(ended)?;
-        let deadline = Instant::now() + ANSWER_TIMEOUT;
-        let (kind, bytes) = pipes.request(deadline).context(ended)?;
-        self.0 = Some(pipes);
+        let answer = fetched.await.context("the server is ending")?;
+        // A confined server cannot start the process again.
+        let Message { kind, bytes } =
+            answer.context("cannot fetch keys until the server is restarted")?;
         match kind {
-            KEYS => Ok(bytes),
-            _ => bail!("{}", String::from_utf8_lossy(&bytes)),
+            Kind::Failure => bail!("{}", String::from_utf8_lossy(&bytes)),
+            _ => Ok(bytes),
         }
-    }
-}
-
-impl Pipes {
-    /// Requests a fetch, and returns the kind and the bytes of the answer.
-    fn request(&mut self, deadline: Instant) -> io::Result<(u8, Vec<u8>)> {
-        self.requests.write_all(&[REQUEST])?;
-        let mut head = [0; 5];
-        self.read_exact(&mut head, deadline)?;
-        let [kind, length @ ..] = head;
-        let length = u32::from_le_bytes(length) as usize;
-        if length > MAX_BYTES {
-            return Err(io::ErrorKind::InvalidData.into());
-        }
-        let mut bytes = vec![0; length];
-        self.read_exact(&mut bytes, deadline)?;
-        Ok((kind, bytes))
-    }
-
-    fn read_exact(&mut self, mut buffer: &mut [u8], deadline: Instant) -> io::Result<()> {
-        while !buffer.is_empty() {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let left = Timespec::try_from(left).map_err(io::Error::other)?;
-            let mut ready = [PollFd::new(&self.answers, PollFlags::IN)];
-            if poll(&mut ready, Some(&left))? == 0 {
-                return Err(io::ErrorKind::TimedOut.into());
-            }
-            match self.answers.read(buffer)? {
-                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-                count => buffer = &mut buffer[count..],
-            }
-        }
-        Ok(())
     }
 }
 
@@ -146,7 +86,7 @@ pub fn fetch_keys() -> anyhow::Result<()> {
 }
 
 /// Answers requests to their end.
-fn serve(mut requests: impl Read, mut answers: impl Write, address: &str) -> anyhow::Result<()> {
+fn serve(requests: impl Read, answers: impl Write, address: &str) -> anyhow::Result<()> {
     let agent = ureq::Agent::config_builder()
         .timeout_global(Some(FETCH_TIMEOUT))
         .max_redirects(0)
@@ -154,19 +94,12 @@ fn serve(mut requests: impl Read, mut answers: impl Write, address: &str) -> any
         .user_agent("skillhost")
         .build()
         .new_agent();
-    while requests.read(&mut [REQUEST])? == 1 {
-        let (kind, bytes) = match fetch(&agent, address) {
-            Ok(bytes) => (KEYS, bytes),
-            Err(mut error) => {
-                error.truncate(error.floor_char_boundary(MAX_ERROR_BYTES));
-                (FAILED, error.into_bytes())
-            }
-        };
-        let length = u32::try_from(bytes.len())?.to_le_bytes();
-        answers.write_all(&[&[kind][..], &length, &bytes].concat())?;
-        answers.flush()?;
-    }
-    Ok(())
+    answer_requests(requests, answers, 0, |_| {
+        fetch(&agent, address).map_err(|mut error| {
+            error.truncate(error.floor_char_boundary(MAX_ERROR_BYTES));
+            anyhow::Error::msg(error)
+        })
+    })
 }
 
 fn fetch(agent: &ureq::Agent, address: &str) -> Result<Vec<u8>, String> {
@@ -185,10 +118,27 @@ fn fetch(agent: &ureq::Agent, address: &str) -> Result<Vec<u8>, String> {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use std::io::{PipeReader, PipeWriter};
     use std::net::TcpListener;
+    use std::process::ExitStatus;
     use std::thread;
 
+    use skillhost_helper::{ChildHandle, write_message};
+
     use super::*;
+
+    /// A thread or a test in place of a process.
+    struct NoChild;
+
+    impl ChildHandle for NoChild {
+        fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+
+        fn kill(&mut self) -> io::Result<()> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+    }
 
     /// Returns a fetcher that has a thread in place of a process.
     fn fetcher(address: String) -> KeyFetcher {
@@ -199,17 +149,18 @@ pub(crate) mod tests {
 
     /// Returns a fetcher, and the pipe ends that its process would have.
     pub(crate) fn fetcher_with_pipes() -> (KeyFetcher, PipeReader, PipeWriter) {
-        let (child_stdin, requests) = io::pipe().unwrap();
-        let (answers, child_stdout) = io::pipe().unwrap();
-        let fetcher = KeyFetcher::new(Pipes { requests, answers });
-        (fetcher, child_stdin, child_stdout)
+        let mut pipes = None;
+        let process = HelperProcess::start(NAME, |[stdin, stdout, _]| {
+            pipes = Some((stdin.into(), stdout.into()));
+            Ok(Box::new(NoChild))
+        });
+        let (stdin, stdout) = pipes.unwrap();
+        (KeyFetcher::new(process.unwrap()), stdin, stdout)
     }
 
     /// Sends keys as the process does.
-    pub(crate) fn send_keys(mut answers: impl Write, keys: &str) {
-        let length = u32::try_from(keys.len()).unwrap().to_le_bytes();
-        let answer = [&[KEYS][..], &length, keys.as_bytes()].concat();
-        answers.write_all(&answer).unwrap();
+    pub(crate) fn send_keys(answers: impl Write, keys: &str) {
+        write_message(answers, Kind::Answer, keys.as_bytes()).unwrap();
     }
 
     /// Returns the address of an issuer that gives these answers, each a status and a body.
@@ -260,39 +211,33 @@ pub(crate) mod tests {
         }
     }
 
-    #[test]
-    fn closes_pipes_after_invalid_answer() {
-        let answer = |length: usize, bytes: usize| {
-            let length = u32::try_from(length).unwrap().to_le_bytes();
-            [&[KEYS][..], &length, &vec![b'x'; bytes]].concat()
-        };
-        for (sent, is_valid) in [
-            (answer(3, 3), true),
-            (answer(0, 0), true),
-            (answer(MAX_BYTES, MAX_BYTES), true),
-            (answer(MAX_BYTES + 1, MAX_BYTES + 1), false),
-            (answer(3, 2), false),
-            (vec![KEYS, 3], false),
-            (Vec::new(), false),
+    #[tokio::test]
+    async fn fetches_nothing_after_invalid_answer() {
+        for (kind, length, is_valid) in [
+            (Kind::Answer, MAX_BYTES, true),
+            (Kind::Answer, MAX_BYTES + 1, false),
+            (Kind::Request, 0, false),
         ] {
-            let (_child_stdin, requests) = io::pipe().unwrap();
-            let (answers, mut child_stdout) = io::pipe().unwrap();
-            let length = sent.len();
-            // A second answer would be valid.
-            let second: &[u8] = if is_valid { &[KEYS, 0, 0, 0, 0] } else { &[] };
-            let all = [&*sent, second].concat();
-            // The reader may stop before the end.
-            let sender = thread::spawn(move || child_stdout.write_all(&all));
-            let mut process = FetchProcess(Some(Pipes { requests, answers }));
-            assert_eq!(process.fetch().is_ok(), is_valid, "{length}");
-            let second = process.fetch();
-            drop(process);
-            let _ = sender.join();
-            if is_valid {
-                assert!(second.unwrap().is_empty());
-            } else {
-                assert!(second.unwrap_err().to_string().contains("has ended"));
+            let (fetcher, _child_stdin, mut child_stdout) = fetcher_with_pipes();
+            let sender = thread::spawn(move || {
+                // The reader may stop before the end.
+                let _ = write_message(&mut child_stdout, kind, &vec![b'x'; length]);
+                // This answer would be valid.
+                let _ = write_message(&mut child_stdout, Kind::Answer, b"");
+            });
+            assert_eq!(fetcher.fetch().await.is_ok(), is_valid, "{length}");
+            match fetcher.fetch().await {
+                Ok(bytes) => assert!(is_valid && bytes.is_empty()),
+                Err(error) => {
+                    let error = format!("{error:#}");
+                    assert!(
+                        !is_valid && error.contains("the key fetcher has ended"),
+                        "{error}"
+                    );
+                }
             }
+            drop(fetcher);
+            sender.join().unwrap();
         }
     }
 }

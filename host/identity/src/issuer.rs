@@ -450,7 +450,7 @@ mod tests {
         };
         let first = refresh();
         let request = tokio::task::spawn_blocking(move || {
-            requests.read_exact(&mut [0]).unwrap();
+            requests.read_exact(&mut [0; 5]).unwrap();
             requests
         });
         let mut requests = request.await.unwrap();

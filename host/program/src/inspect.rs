@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::{Map, Value, json};
 use skillhost::{Inspection, Inspector, Line};
+use skillhost_helper::OWN_PROGRAM;
 
 use crate::exit::Exit;
 use crate::options::{ReportFormat, cache_folder, show_compilations};
@@ -43,10 +44,7 @@ pub fn inspector(file: &Path) -> Inspector {
     if let Some(folder) = cache_folder() {
         inspector = inspector.cache(folder);
     }
-    if let Ok(program) = std::env::current_exe() {
-        inspector = inspector.compiler(program);
-    }
-    inspector
+    inspector.compiler(OWN_PROGRAM)
 }
 
 /// Returns an inspection as lines for people.

@@ -18,6 +18,7 @@ use skillhost::{
     SkillIndex, SkillsRoot, Trust,
 };
 use skillhost_audit::LogSigner;
+use skillhost_helper::OWN_PROGRAM;
 use skillhost_index::MemoryIndex;
 use tracing::level_filters::LevelFilter;
 
@@ -32,11 +33,6 @@ const INDEX_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The variable with the bearer token of an HTTP server.
 pub const TOKEN_VARIABLE: &str = "SKILLHOST_HTTP_TOKEN";
-
-/// Returns the path of this program.
-pub fn program() -> io::Result<PathBuf> {
-    env::current_exe()
-}
 
 /// Returns the token in the environment. An empty one is returned too, and then refused.
 pub fn token() -> Option<OsString> {
@@ -320,9 +316,7 @@ impl CommonOptions {
         {
             builder = builder.audit_signer(Arc::new(signer));
         }
-        if let Ok(program) = env::current_exe() {
-            builder = builder.compiler(program);
-        }
+        let builder = builder.compiler(OWN_PROGRAM);
         Ok(builder.progress(show_compilations()))
     }
 

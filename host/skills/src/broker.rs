@@ -4,11 +4,12 @@
 
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
-use std::process::ExitStatus;
 use std::sync::OnceLock;
 
 use rustix::fs::inotify;
 use rustix::io::Errno;
+
+pub use skillhost_helper::ChildHandle;
 
 /// A process outside the process sandbox that acts for this one.
 pub trait Broker: Send + Sync {
@@ -33,25 +34,6 @@ pub trait Broker: Send + Sync {
         environment: Vec<(String, String)>,
         streams: [OwnedFd; 3],
     ) -> io::Result<Box<dyn ChildHandle>>;
-}
-
-/// A child process that was started here or by the broker.
-pub trait ChildHandle: Send {
-    /// Returns the exit status, or `None` while the process runs.
-    fn try_wait(&mut self) -> io::Result<Option<ExitStatus>>;
-
-    /// Kills the process. An error means that it has ended already.
-    fn kill(&mut self) -> io::Result<()>;
-}
-
-impl ChildHandle for std::process::Child {
-    fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
-        self.try_wait()
-    }
-
-    fn kill(&mut self) -> io::Result<()> {
-        self.kill()
-    }
 }
 
 /// The broker of this process. It is global because the process sandbox is.

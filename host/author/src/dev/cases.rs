@@ -4,10 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use serde_json::Value;
 use skillhost::Line;
+use skillhost_helper::OWN_PROGRAM;
 
 use skillhost_program::terminal::format_line;
 
@@ -44,10 +45,11 @@ pub(super) fn run(folder: &Path, component: &Path) -> Outcomes {
 /// Returns the report of `skillhost test`, or its messages if there is none.
 fn test(folder: &Path, component: &Path) -> Result<Value, String> {
     let run = || {
-        let mut command = Command::new(std::env::current_exe()?);
+        let mut command = skillhost_helper::command(OWN_PROGRAM.as_ref());
         // A separate process, because a case may use up its memory. It starts in the project's
         // folder to read the configuration there.
         command
+            .envs(std::env::vars_os())
             .current_dir(folder)
             .arg("test")
             .arg(component.canonicalize()?)

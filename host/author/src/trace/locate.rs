@@ -3,8 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::env;
-use std::io::{self, Read as _};
+use std::io;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -12,9 +11,8 @@ use addr2line::gimli::{Dwarf, EndianSlice, LittleEndian, SectionId};
 use anyhow::{Context as _, ensure};
 use serde::{Deserialize, Serialize};
 use skillhost::internal::{ChildProcess, limit_this_process};
+use skillhost_helper::{Kind, OWN_PROGRAM, answer_requests, read_message, write_message};
 use wasmparser::{Encoding, Parser, Payload};
-
-use skillhost_program::terminal;
 
 /// The argument that starts this program as the process that reads debug sections.
 pub(crate) const ARGUMENT: &str = "--locate-frames";
@@ -22,9 +20,11 @@ pub(crate) const ARGUMENT: &str = "--locate-frames";
 /// The time limit for reading debug sections. Guards against: sections that take forever. A
 /// component of 30 MB takes a second.
 const MAX_TIME: Duration = Duration::from_secs(20);
+/// The maximum size of a request in bytes. The author's build makes the components.
+const MAX_REQUEST: usize = u32::MAX as usize;
 /// The maximum size of a response in bytes. Guards against: sections with names that fill the
 /// memory.
-const MAX_RESPONSE: u64 = 1 << 20;
+const MAX_RESPONSE: usize = 1 << 20;
 /// The maximum number of locations in a response. Guards against: endless inlined functions.
 const MAX_LOCATIONS: usize = 200;
 /// The maximum number of characters of a name or a path.
@@ -39,16 +39,6 @@ pub(super) struct Location {
     pub(super) column: Option<u32>,
 }
 
-/// The first line of a request. The bytes of both components follow.
-#[derive(Serialize, Deserialize)]
-struct RequestHeader {
-    /// The length of the component.
-    component: usize,
-    /// The length of the component with debug sections.
-    debug: usize,
-    offsets: Vec<u64>,
-}
-
 /// Starts a process that returns the source locations of offsets in a component, innermost
 /// function first. `debug` is the component with debug sections, or empty if `component` has
 /// them itself.
@@ -57,45 +47,41 @@ pub(super) fn request(
     debug: &[u8],
     offsets: &[u64],
 ) -> anyhow::Result<Vec<Location>> {
-    let mut request = serde_json::to_vec(&RequestHeader {
-        component: component.len(),
-        debug: debug.len(),
-        offsets: offsets.to_vec(),
-    })?;
-    request.push(b'\n');
-    request.extend_from_slice(component);
-    request.extend_from_slice(debug);
-    let program = env::current_exe()?;
+    // One request with three messages.
+    let mut request = Vec::new();
+    for part in [&serde_json::to_vec(offsets)?, component, debug] {
+        write_message(&mut request, Kind::Request, part)?;
+    }
     let child = ChildProcess {
-        program: &program,
+        program: OWN_PROGRAM.as_ref(),
         argument: ARGUMENT,
         environment: Vec::new(),
-        purpose: "reading the debug sections of",
+        name: "the process that reads debug sections",
         time: MAX_TIME,
-        max_output: MAX_RESPONSE,
+        max_answer: MAX_RESPONSE,
     };
     Ok(serde_json::from_slice(&child.run(&request)?)?)
 }
 
-/// Answers a request on stdin. Calls `confine` before it reads any byte.
+/// Answers requests on stdin. Calls `confine` before it reads any byte.
 pub(crate) fn serve(confine: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
     limit_this_process(0)?;
     confine()?;
-    let mut request = Vec::new();
-    io::stdin().lock().read_to_end(&mut request)?;
-    let locations = answer(&request)?;
-    terminal::print_json(&serde_json::to_value(&locations)?)
+    let (requests, answers) = (io::stdin().lock(), io::stdout().lock());
+    answer_requests(requests, answers, MAX_REQUEST, |request| {
+        Ok(serde_json::to_vec(&answer(&request)?)?)
+    })
 }
 
-fn answer(request: &[u8]) -> anyhow::Result<Vec<Location>> {
-    let end = request.iter().position(|byte| *byte == b'\n');
-    let (header, bytes) = request.split_at(end.context("the request has no header")?);
-    let header: RequestHeader = serde_json::from_slice(header)?;
-    let (component, debug) = bytes[1..]
-        .split_at_checked(header.component)
-        .context("the component is truncated")?;
-    let debug = if header.debug == 0 { component } else { debug };
-    locate(component, debug, &header.offsets)
+fn answer(mut request: &[u8]) -> anyhow::Result<Vec<Location>> {
+    let mut next = || -> anyhow::Result<Vec<u8>> {
+        let message = read_message(&mut request, MAX_REQUEST)?;
+        Ok(message.context("the request is truncated")?.bytes)
+    };
+    let (offsets, component, debug) = (next()?, next()?, next()?);
+    let offsets: Vec<u64> = serde_json::from_slice(&offsets)?;
+    let debug = if debug.is_empty() { &component } else { &debug };
+    locate(&component, debug, &offsets)
 }
 
 /// A core module of a component.
@@ -264,13 +250,15 @@ mod tests {
 
     #[test]
     fn refuses_truncated_request() {
-        for request in [
-            &b""[..],
-            b"{}\n",
-            b"{\"component\": 9, \"debug\": 0, \"offsets\": []}\nshort",
-        ] {
-            assert!(answer(request).is_err());
+        let mut request = Vec::new();
+        for part in [&b"[]"[..], b"component", b""] {
+            assert!(answer(&request).is_err(), "{request:?}");
+            write_message(&mut request, Kind::Request, part).unwrap();
         }
+        let error = answer(&request[..request.len() - 1]).unwrap_err();
+        assert!(!format!("{error:#}").contains("magic"), "{error:#}");
+        let error = answer(&request).unwrap_err();
+        assert!(format!("{error:#}").contains("magic"), "{error:#}");
     }
 
     #[test]

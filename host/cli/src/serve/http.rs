@@ -11,6 +11,7 @@ use clap::Args;
 use skillhost::config::{self, ClientConfig, Config, ConfiguredPath, KeySource};
 use skillhost::{Host, HostBuilder, Trust};
 use skillhost_confine::SocketFile;
+use skillhost_helper::OWN_PROGRAM;
 use skillhost_identity::{Clients, Token};
 use skillhost_mcp::{Handler, LiveHost};
 use skillhost_server::{HttpOptions, Metrics, Server, Shutdown, Sockets, Tls, TlsFiles};
@@ -149,13 +150,12 @@ impl HttpArguments {
         config: &Config,
         trust: &Trust,
     ) -> anyhow::Result<ReadyHttp> {
-        let program = options::program().context("this program has no path")?;
         let resource = config.http.resource.as_deref().unwrap_or_default();
         let clients = Clients::read(&config.clients, trust)?.with_issuers(
             &config.clients,
             &config.issuers,
             resource,
-            &program,
+            OWN_PROGRAM.as_ref(),
             trust,
         )?;
         for warning in Clients::warnings(&config.clients) {

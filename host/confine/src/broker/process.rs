@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Component, Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -23,8 +23,9 @@ use rustix::fs::inotify::WatchFlags;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
+use skillhost_helper::{Kind, OWN_PROGRAM};
 
-use super::{BrokerPolicy, EncodedPath, Request, receive, send};
+use super::{BrokerPolicy, EncodedPath, MAX_POLICY, MAX_REQUEST, Request, receive, send};
 use crate::{ProcessSandbox, Profile, SocketFile, link_targets};
 
 /// The maximum number of child processes at a time. Guards against: a confined process that
@@ -59,14 +60,13 @@ const EVENTS: WatchFlags = WatchFlags::ALL_EVENTS.union(WatchFlags::ONLYDIR);
 /// Fails if the broker cannot confine itself, or its socket fails.
 pub fn run(is_skill_md: fn(&OsStr) -> bool) -> anyhow::Result<()> {
     let stdin = io::stdin();
-    let (message, _) = receive(stdin.as_fd())?;
-    if message.is_empty() {
+    let (message, _) = receive(stdin.as_fd(), MAX_POLICY)?;
+    let Some(message) = message else {
         // The process that started the broker has failed, and reports that itself.
         return Ok(());
-    }
+    };
     let policy: BrokerPolicy =
-        serde_json::from_slice(&message).context("cannot read the policy of the broker")?;
-    let program = std::env::current_exe()?;
+        postcard::from_bytes(&message.bytes).context("cannot read the policy of the broker")?;
     let mut sandbox = ProcessSandbox::default();
     if let Some(EncodedPath(output)) = &policy.output {
         sandbox = sandbox.allow_create_files(parent(output));
@@ -82,7 +82,7 @@ pub fn run(is_skill_md: fn(&OsStr) -> bool) -> anyhow::Result<()> {
     sandbox.apply(Profile::Broker)?;
     let mut broker = BrokerProcess {
         policy,
-        program,
+        program: OWN_PROGRAM.as_ref(),
         children: Arc::default(),
         output: None,
         link_targets: Vec::new(),
@@ -168,7 +168,8 @@ enum Answer {
 /// The state of the broker process.
 struct BrokerProcess {
     policy: BrokerPolicy,
-    program: PathBuf,
+    /// The program of child processes.
+    program: &'static Path,
     /// The number of child processes that run.
     children: Arc<AtomicUsize>,
     /// The output folder, once it is created.
@@ -181,13 +182,15 @@ struct BrokerProcess {
 impl BrokerProcess {
     /// Answers requests until the other side closes.
     fn serve(&mut self, client: BorrowedFd<'_>) -> io::Result<()> {
-        use io::ErrorKind::{BrokenPipe, ConnectionReset};
+        use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
         loop {
             match self.serve_next(client) {
                 Ok(true) => {}
                 Ok(false) => return Ok(()),
                 // The client ended with a request in flight, or did not read the last answer.
-                Err(error) if matches!(error.kind(), BrokenPipe | ConnectionReset) => {
+                Err(error)
+                    if matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof) =>
+                {
                     return Ok(());
                 }
                 Err(error) => return Err(error),
@@ -197,24 +200,24 @@ impl BrokerProcess {
 
     /// Answers one request. Returns `false` if the other side has closed.
     fn serve_next(&mut self, client: BorrowedFd<'_>) -> io::Result<bool> {
-        let (message, descriptors) = receive(client)?;
-        if message.is_empty() {
+        let (message, descriptors) = receive(client, MAX_REQUEST)?;
+        let Some(message) = message else {
             return Ok(false);
-        }
-        let result = serde_json::from_slice(&message)
-            .map_err(io::Error::from)
+        };
+        let result = postcard::from_bytes(&message.bytes)
+            .map_err(io::Error::other)
             .and_then(|request| self.answer(request, descriptors));
-        let (number, opened) = match result {
-            Ok(Answer::Done) => (0, None),
-            Ok(Answer::Opened(opened)) => (0, Some(opened)),
-            Ok(Answer::Number(number)) => (number, None),
+        let (kind, number, opened) = match result {
+            Ok(Answer::Done) => (Kind::Answer, 0, None),
+            Ok(Answer::Opened(opened)) => (Kind::Answer, 0, Some(opened)),
+            Ok(Answer::Number(number)) => (Kind::Answer, number, None),
             Err(error) => {
                 let code = error.raw_os_error().unwrap_or(Errno::INVAL.raw_os_error());
-                (-code, None)
+                (Kind::Failure, code, None)
             }
         };
         let opened = opened.as_ref().map(|opened| opened.as_fd());
-        send(client, &number.to_le_bytes(), opened.as_slice())?;
+        send(client, kind, &number.to_le_bytes(), opened.as_slice())?;
         Ok(true)
     }
 
@@ -301,41 +304,42 @@ impl BrokerProcess {
     /// Returns the allowed folder or file that holds a path without symlinks, and the rest of the
     /// path below it.
     fn allowed_folder_of(&mut self, path: &Path) -> Option<(OwnedFd, PathBuf)> {
-        let configured: Vec<_> = self
-            .policy
-            .paths
-            .iter()
-            .filter_map(|folder| {
-                let handle = open_path(&folder.path)?;
-                let real = real_path(handle.as_fd()).ok()?;
-                let is_inside = real.starts_with(&folder.within);
-                is_inside.then_some((folder, real, handle))
-            })
-            .collect();
         let rest = |real: &Path| path.strip_prefix(real).ok().map(Path::to_owned);
-        let has_path = |real: &PathBuf| path.starts_with(real);
+        let mut linked = Vec::new();
+        // One folder at a time is open, because there may be more than this process can open.
+        for folder in &self.policy.paths {
+            let Some(handle) = open_path(&folder.path) else {
+                continue;
+            };
+            let Ok(real) = real_path(handle.as_fd()) else {
+                continue;
+            };
+            let is_inside = real.starts_with(&folder.within);
+            if !is_inside {
+                continue;
+            }
+            if let Some(below) = rest(&real) {
+                return Some((handle, below));
+            }
+            if folder.follows_links {
+                linked.push((real, folder.depth));
+            }
+        }
+        let has_path = |target: &PathBuf| path.starts_with(target);
         // A root may have thousands of symlinks, and a search visits all of them. So it runs only
-        // if no known folder holds the path. A known target stays allowed if its symlink is
+        // if no known target holds the path. A known target stays allowed if its symlink is
         // removed: it opens nothing that the symlink did not lead to before.
-        let is_known = configured.iter().any(|(_, real, _)| has_path(real))
-            || self.link_targets.iter().any(has_path);
-        if !is_known {
-            self.link_targets = configured
+        if !self.link_targets.iter().any(has_path) {
+            self.link_targets = linked
                 .iter()
-                .filter(|(folder, ..)| folder.follows_links)
-                .flat_map(|(folder, real, _)| link_targets(real, folder.depth, self.is_skill_md))
+                .flat_map(|(folder, depth)| link_targets(folder, *depth, self.is_skill_md))
                 .collect();
         }
-        let in_configured = configured
-            .into_iter()
-            .find_map(|(_, real, handle)| Some((handle, rest(&real)?)));
-        in_configured.or_else(|| {
-            let target = self.link_targets.iter().find(|target| has_path(target))?;
-            // The path may lead elsewhere by now.
-            let handle = open_path(target)
-                .filter(|handle| real_path(handle.as_fd()).is_ok_and(|real| real == *target))?;
-            Some((handle, rest(target)?))
-        })
+        let target = self.link_targets.iter().find(|target| has_path(target))?;
+        // The path may lead elsewhere by now.
+        let handle = open_path(target)
+            .filter(|handle| real_path(handle.as_fd()).is_ok_and(|real| real == *target))?;
+        Some((handle, rest(target)?))
     }
 
     /// Starts a child process. It ends with the thread that starts it.
@@ -354,10 +358,9 @@ impl BrokerProcess {
             return Err(Errno::INVAL.into());
         }
         let slot = ChildSlot::acquire(&self.children).ok_or(Errno::AGAIN)?;
-        let mut command = Command::new(&self.program);
+        let mut command = skillhost_helper::command(self.program);
         command
             .arg(&self.policy.child_task)
-            .env_clear()
             .envs(environment)
             .stdin(Stdio::from(stdin))
             .stdout(Stdio::from(stdout))
@@ -464,14 +467,13 @@ fn supervise(mut child: Child, control: &OwnedFd, deadline: Instant) {
 
 #[cfg(test)]
 mod tests {
-    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-
+    use super::super::{ANSWER, socket_pair};
     use super::*;
 
     fn broker() -> BrokerProcess {
         BrokerProcess {
             policy: BrokerPolicy::default(),
-            program: "/bin/true".into(),
+            program: Path::new("/bin/true"),
             children: Arc::default(),
             output: None,
             link_targets: Vec::new(),
@@ -483,14 +485,12 @@ mod tests {
     fn client_that_disconnects_is_no_error() {
         // The client leaves before its request is answered, or before it has read the answer.
         for is_answered in [false, true] {
-            let flags = SocketFlags::CLOEXEC;
-            let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
-            let (client_end, broker_end) = pair.unwrap();
-            let request = serde_json::to_vec(&Request::OpenLog).unwrap();
-            send(client_end.as_fd(), &request, &[]).unwrap();
+            let (client_end, broker_end) = socket_pair().unwrap();
+            let request = postcard::to_stdvec(&Request::OpenLog).unwrap();
+            send(client_end.as_fd(), Kind::Request, &request, &[]).unwrap();
             if is_answered {
-                receive(broker_end.as_fd()).unwrap();
-                send(broker_end.as_fd(), &[0; 4], &[]).unwrap();
+                receive(broker_end.as_fd(), MAX_REQUEST).unwrap();
+                send(broker_end.as_fd(), Kind::Answer, &[0; ANSWER], &[]).unwrap();
             }
             drop(client_end);
             broker().serve(broker_end.as_fd()).unwrap();

@@ -1,12 +1,13 @@
 //! Compiling third-party components in a child process; see `child`.
 
 use std::ffi::OsStr;
-use std::io::{self, Read as _, Write as _};
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use skillhost_helper::answer_requests;
 use wasmtime::component::Component;
 
 use crate::component::child::{ChildProcess, limit_this_process};
@@ -19,7 +20,7 @@ use crate::typed;
 pub const COMPILE_ARGUMENT: &str = "--compile-component";
 
 /// The maximum bytes of a compiled component.
-const MAX_COMPILED: u64 = 512 << 20;
+const MAX_COMPILED: usize = 512 << 20;
 
 /// The environment variable that requests code with explicit bounds checks from the
 /// compiler process.
@@ -71,9 +72,9 @@ impl Compiler {
             program,
             argument: COMPILE_ARGUMENT,
             environment: explicit.into_iter().chain(functions).collect(),
-            purpose: "compiling",
+            name: "the compiling process",
             time: self.time,
-            max_output: MAX_COMPILED,
+            max_answer: MAX_COMPILED,
         }
         .run(bytes)?;
         #[allow(
@@ -88,8 +89,8 @@ impl Compiler {
     }
 }
 
-/// Runs the compiler process: reads a component from stdin, and writes the compiled
-/// component to stdout. The error says why it does not compile.
+/// Runs the compiler process: reads components from stdin, and writes each compiled
+/// component, or the reason why it does not compile, to stdout.
 pub fn compile_component() -> anyhow::Result<()> {
     compile_component_confined(|| Ok(()))
 }
@@ -107,25 +108,23 @@ pub fn compile_component_confined(
     if functions.is_none() {
         confine()?;
     }
-    let mut bytes = Vec::new();
-    io::stdin()
-        .lock()
-        .take(MAX_COMPONENT)
-        .read_to_end(&mut bytes)?;
     let bounds_checks = match std::env::var_os(EXPLICIT_CHECKS) {
         Some(_) => BoundsChecks::Explicit,
         None => BoundsChecks::GuardPages,
     };
     let functions = functions.map(|file| Arc::new(FunctionStore::read(file.as_ref())));
     let engine = engine::for_compiling(bounds_checks, functions.clone())?;
-    let compiled = engine.precompile_component(&bytes);
-    let compiled = compiled.map_err(|error| explain(error, &bytes))?;
-    io::stdout().lock().write_all(&compiled)?;
-    if let Some(functions) = functions {
-        // A failure only costs time in the next build.
-        let _ = functions.write();
-    }
-    Ok(())
+    let compile = |bytes: Vec<u8>| {
+        let compiled = engine.precompile_component(&bytes);
+        let compiled = compiled.map_err(|error| explain(error, &bytes))?;
+        if let Some(functions) = &functions {
+            // A failure only costs time in the next build.
+            let _ = functions.write();
+        }
+        Ok(compiled)
+    };
+    let (requests, answers) = (io::stdin().lock(), io::stdout().lock());
+    answer_requests(requests, answers, MAX_COMPONENT as usize, compile)
 }
 
 /// Adds the name of an unsupported function to the error, if that is why a component does

@@ -1,0 +1,18 @@
+//! Helper processes: processes that this program starts from its own file, each for one task.
+//!
+//! - `program`: the file of this program, and commands that start it.
+//! - `message`: the messages between this process and a helper process.
+//! - `process`: a helper process that answers requests over pipes.
+//!
+//! This crate is part of [skillhost](https://crates.io/crates/skillhost). It may change at any
+//! time.
+
+mod program;
+
+mod message;
+
+mod process;
+
+pub use message::{Kind, Message, read_message, write_message};
+pub use process::{ChildHandle, HelperProcess, answer_requests};
+pub use program::{OWN_PROGRAM, command, restore_process_name};

@@ -1,0 +1,479 @@
+//! A helper process that answers requests over pipes, with bounds on its time and its output.
+
+use std::io::{self, ErrorKind, PipeReader, PipeWriter, Read, Write as _};
+use std::os::fd::OwnedFd;
+use std::process::ExitStatus;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, anyhow, bail};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+
+use crate::message::{Kind, Message, head, read_message, write_message};
+
+/// The most bytes of an error message. Guards against: a process that fills the log.
+const MAX_ERROR_BYTES: usize = 4096;
+
+/// The interval at which a process that has closed its output is polled.
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
+
+/// A child process that was started here or by the broker.
+pub trait ChildHandle: Send {
+    /// Returns the exit status, or `None` while the process runs.
+    fn try_wait(&mut self) -> io::Result<Option<ExitStatus>>;
+
+    /// Kills the process. An error means that it has ended already.
+    fn kill(&mut self) -> io::Result<()>;
+}
+
+impl ChildHandle for std::process::Child {
+    fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
+        self.try_wait()
+    }
+
+    fn kill(&mut self) -> io::Result<()> {
+        self.kill()?;
+        self.wait().map(drop)
+    }
+}
+
+/// A helper process. It is killed when this is dropped.
+pub struct HelperProcess {
+    /// The process in messages, such as `the compiling process`.
+    name: &'static str,
+    child: Box<dyn ChildHandle>,
+    /// `None` after the process has failed or its input was closed.
+    requests: Option<PipeWriter>,
+    answers: PipeReader,
+    /// Its stderr, or `None` after the end.
+    errors: Option<PipeReader>,
+    /// The start of its stderr.
+    message: Vec<u8>,
+}
+
+impl std::fmt::Debug for HelperProcess {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HelperProcess")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+impl HelperProcess {
+    /// Starts a process. `start` gets its stdin, stdout and stderr.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the process cannot be started.
+    pub fn start(
+        name: &'static str,
+        start: impl FnOnce([OwnedFd; 3]) -> io::Result<Box<dyn ChildHandle>>,
+    ) -> io::Result<Self> {
+        let (child_stdin, requests) = io::pipe()?;
+        let (answers, child_stdout) = io::pipe()?;
+        let (errors, child_stderr) = io::pipe()?;
+        // A process that does not read must not block this one.
+        fcntl_setfl(&requests, fcntl_getfl(&requests)? | OFlags::NONBLOCK)?;
+        let child = start([child_stdin.into(), child_stdout.into(), child_stderr.into()])?;
+        Ok(Self {
+            name,
+            child,
+            requests: Some(requests),
+            answers,
+            errors: Some(errors),
+            message: Vec::new(),
+        })
+    }
+
+    /// Sends a request, and returns the answer, or the failure that the process reports.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the process ends, breaks a rule of messages, or exceeds the time or the bytes of
+    /// its answer. Then it is killed, and all further requests fail.
+    pub fn request(
+        &mut self,
+        request: &[u8],
+        max_answer: usize,
+        time: Duration,
+    ) -> anyhow::Result<Message> {
+        let answer = self.exchange(request, max_answer, time);
+        if answer.is_err() {
+            self.end();
+        }
+        answer
+    }
+
+    /// Sends the only request, and returns its answer after the process has ended.
+    ///
+    /// # Errors
+    ///
+    /// Fails like [`Self::request`], and with the failure that the process reports.
+    pub fn run(
+        mut self,
+        request: &[u8],
+        max_answer: usize,
+        time: Duration,
+    ) -> anyhow::Result<Vec<u8>> {
+        let deadline = Instant::now() + time;
+        let Message { kind, bytes } = self.request(request, max_answer, time)?;
+        self.requests = None;
+        // It may be slow to end, but the answer is complete.
+        let _ = self.wait(deadline);
+        match kind {
+            Kind::Failure => bail!("{}", String::from_utf8_lossy(&bytes).trim_end()),
+            _ => Ok(bytes),
+        }
+    }
+
+    fn exchange(
+        &mut self,
+        request: &[u8],
+        max_answer: usize,
+        time: Duration,
+    ) -> anyhow::Result<Message> {
+        let name = self.name;
+        if self.requests.is_none() {
+            bail!("{name} has ended");
+        }
+        let deadline = Instant::now() + time;
+        let head = head(Kind::Request, request.len().try_into()?);
+        let mut exchange = Exchange {
+            unsent: [&head, request],
+            deadline,
+            process: self,
+        };
+        let answer = read_message(&mut exchange, max_answer);
+        if exchange.has_unsent() {
+            // It would be read as the next request.
+            self.requests = None;
+        }
+        let error = match answer {
+            Ok(Some(message)) if message.kind != Kind::Request => return Ok(message),
+            Ok(Some(_)) => ErrorKind::InvalidData.into(),
+            Ok(None) => ErrorKind::UnexpectedEof.into(),
+            Err(error) => error,
+        };
+        let late = || anyhow!("{name} took longer than {time:?}");
+        match error.kind() {
+            ErrorKind::TimedOut => Err(late()),
+            ErrorKind::FileTooLarge => bail!("{name} wrote more than {max_answer} bytes"),
+            ErrorKind::InvalidData => bail!("{name} wrote an invalid answer"),
+            ErrorKind::UnexpectedEof => Err(self.explain_end(deadline).unwrap_or_else(late)),
+            _ => Err(error).with_context(|| format!("cannot read the answer of {name}")),
+        }
+    }
+
+    /// Waits for the end of a process that has closed its output, and returns its reason. Returns
+    /// `None` if the process has not ended at the deadline.
+    fn explain_end(&mut self, deadline: Instant) -> Option<anyhow::Error> {
+        let exchange = Exchange {
+            unsent: [&[], &[]],
+            deadline,
+            process: self,
+        };
+        // The last words of a process come before its end.
+        while exchange.process.errors.is_some() {
+            let ready = exchange.poll().ok()?;
+            if ready.errors {
+                exchange.process.read_errors();
+            }
+        }
+        let name = self.name;
+        let status = self.wait(deadline);
+        let message = String::from_utf8_lossy(&self.message);
+        let message = message.trim_end();
+        Some(match status {
+            Ok(None) => return None,
+            Ok(Some(status)) if status.code().is_none() => {
+                anyhow!("{name} exceeded its limits: {status}")
+            }
+            _ if !message.is_empty() => anyhow!("{message}"),
+            Ok(Some(status)) if !status.success() => anyhow!("{name} failed: {status}"),
+            // A confined process cannot wait for processes that it started before.
+            _ => anyhow!("{name} has ended"),
+        })
+    }
+
+    /// Waits for the end. Returns `None` if the process has not ended at the deadline.
+    fn wait(&mut self, deadline: Instant) -> io::Result<Option<ExitStatus>> {
+        loop {
+            let status = self.child.try_wait()?;
+            if status.is_some() || Instant::now() >= deadline {
+                return Ok(status);
+            }
+            thread::sleep(POLL_INTERVAL);
+        }
+    }
+
+    /// Reads a part of its stderr.
+    fn read_errors(&mut self) {
+        let Some(errors) = &mut self.errors else {
+            return;
+        };
+        let mut bytes = [0; MAX_ERROR_BYTES];
+        let left = MAX_ERROR_BYTES - self.message.len();
+        match errors.read(&mut bytes[..left]) {
+            Ok(count @ 1..) => self.message.extend_from_slice(&bytes[..count]),
+            _ => self.errors = None,
+        }
+        if self.message.len() == MAX_ERROR_BYTES {
+            self.errors = None;
+        }
+    }
+
+    /// Closes its input, and kills it if this process may.
+    fn end(&mut self) {
+        self.requests = None;
+        let _ = self.child.kill();
+    }
+}
+
+impl Drop for HelperProcess {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Reads an answer. Meanwhile it sends the request, and reads the process's stderr.
+struct Exchange<'a> {
+    unsent: [&'a [u8]; 2],
+    deadline: Instant,
+    process: &'a mut HelperProcess,
+}
+
+/// The pipes that are ready, or closed by the process.
+struct Ready {
+    answers: bool,
+    errors: bool,
+    requests: bool,
+}
+
+impl Exchange<'_> {
+    fn has_unsent(&self) -> bool {
+        self.unsent.iter().any(|part| !part.is_empty())
+    }
+
+    /// Waits until a pipe is ready.
+    fn poll(&self) -> io::Result<Ready> {
+        let HelperProcess {
+            requests,
+            answers,
+            errors,
+            ..
+        } = &*self.process;
+        let requests = requests.as_ref().filter(|_| self.has_unsent());
+        let none = || PollFd::new(answers, PollFlags::empty());
+        let mut polled = [
+            PollFd::new(answers, PollFlags::IN),
+            errors
+                .as_ref()
+                .map_or_else(none, |pipe| PollFd::new(pipe, PollFlags::IN)),
+            requests.map_or_else(none, |pipe| PollFd::new(pipe, PollFlags::OUT)),
+        ];
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        let timeout = Timespec::try_from(left).map_err(io::Error::other)?;
+        let wait = || poll(&mut polled, Some(&timeout));
+        if left.is_zero() || rustix::io::retry_on_intr(wait)? == 0 {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        let [answers, errors_ready, requests_ready] = polled.map(|pipe| !pipe.revents().is_empty());
+        Ok(Ready {
+            answers,
+            errors: errors_ready && errors.is_some(),
+            requests: requests_ready && requests.is_some(),
+        })
+    }
+
+    /// Sends a part of the request.
+    fn send(&mut self) {
+        let Some(requests) = &mut self.process.requests else {
+            return;
+        };
+        let [first, rest] = &mut self.unsent;
+        let part = if first.is_empty() { rest } else { first };
+        match requests.write(part) {
+            Ok(count) => *part = &part[count..],
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            // The process reads no more. Its end shows why.
+            Err(_) => self.process.requests = None,
+        }
+    }
+}
+
+impl Read for Exchange<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let ready = self.poll()?;
+            if ready.errors {
+                self.process.read_errors();
+            }
+            if ready.requests {
+                self.send();
+            }
+            if ready.answers {
+                return self.process.answers.read(bytes);
+            }
+        }
+    }
+}
+
+/// Answers requests until the other side closes. `answer` returns an answer or a failure.
+///
+/// # Errors
+///
+/// Fails if a request has more than `max_request` bytes, or a message cannot be read or written.
+pub fn answer_requests(
+    mut requests: impl Read,
+    mut answers: impl io::Write,
+    max_request: usize,
+    mut answer: impl FnMut(Vec<u8>) -> anyhow::Result<Vec<u8>>,
+) -> anyhow::Result<()> {
+    while let Some(message) = read_message(&mut requests, max_request)? {
+        match answer(message.bytes) {
+            Ok(bytes) => write_message(&mut answers, Kind::Answer, &bytes)?,
+            Err(error) => {
+                let mut text = format!("{error:#}");
+                text.truncate(text.floor_char_boundary(MAX_ERROR_BYTES));
+                write_message(&mut answers, Kind::Failure, text.as_bytes())?;
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::process::Stdio;
+
+    use super::*;
+
+    /// Starts a shell script as a helper process.
+    fn start(script: &str) -> HelperProcess {
+        HelperProcess::start("the test process", |[stdin, stdout, stderr]| {
+            let child = crate::command(Path::new("/bin/sh"))
+                .args(["-c", script])
+                .env("PATH", "/usr/bin:/bin")
+                .stdin(Stdio::from(stdin))
+                .stdout(Stdio::from(stdout))
+                .stderr(Stdio::from(stderr))
+                .spawn()?;
+            Ok(Box::new(child))
+        })
+        .unwrap()
+    }
+
+    #[test]
+    fn bounds_time_and_output_of_process() {
+        let run = |script, time| match start(script).run(b"some input", 5, time) {
+            Ok(answer) => String::from_utf8(answer).unwrap(),
+            Err(error) => format!("{error:#}"),
+        };
+        let begin = Instant::now();
+        let long = Duration::from_secs(60);
+        let too_much = "the test process wrote more than 5 bytes";
+        for (script, expected) in [
+            (r"printf '\1\4\0\0\0'; head -c 9 | tail -c 4", "some"),
+            (r"printf '\1\5\0\0\00012345'", "12345"),
+            (r"printf '\1\6\0\0\000123456'", too_much),
+            (r"printf '\1\6\0\0\000123456'; exec sleep 100", too_much),
+            // Without reading the input, which the process closes.
+            (r"exec <&-; printf '\1\1\0\0\0001'", "1"),
+            (r"printf '\2\3\0\0\000why'", "why"),
+            (
+                r"printf '\0\3\0\0\000why'",
+                "the test process wrote an invalid answer",
+            ),
+            ("exec yes", "the test process wrote an invalid answer"),
+            ("exit 0", "the test process has ended"),
+            ("exit 3", "the test process failed: exit status: 3"),
+            (r"printf '\1\5\0\0\00012'; echo cut >&2", "cut"),
+            ("echo why >&2; exit 3", "why"),
+            (
+                "exec yes '' >&2",
+                "the test process exceeded its limits: signal: 13 (SIGPIPE)",
+            ),
+            (
+                "kill -9 $$",
+                "the test process exceeded its limits: signal: 9 (SIGKILL)",
+            ),
+        ] {
+            assert_eq!(run(script, long), expected, "{script}");
+        }
+        let late = "the test process took longer than 300ms";
+        for script in [
+            "exec sleep 100",
+            "exec >&- 2>&-; exec sleep 100",
+            r"printf '\1\5\0\0\00012'; exec sleep 100",
+        ] {
+            assert_eq!(run(script, Duration::from_millis(300)), late, "{script}");
+        }
+        let message = run("head -c 9000 /dev/zero | tr '\\0' x >&2; exit 1", long);
+        assert_eq!(message.len(), MAX_ERROR_BYTES);
+        assert!(begin.elapsed() < Duration::from_secs(30));
+    }
+
+    #[test]
+    fn sends_and_receives_more_than_pipes_hold() {
+        let bytes: Vec<u8> = (0..1_000_000_u32).flat_map(u32::to_le_bytes).collect();
+        // Answers with the request, whose kind is 0.
+        let script = r"dd bs=1 count=1 >/dev/null 2>&1; printf '\1'; exec cat";
+        let mut process = start(script);
+        let answer = process.request(&bytes, bytes.len(), Duration::from_secs(60));
+        assert!(answer.unwrap().bytes == bytes);
+    }
+
+    #[test]
+    fn answers_nothing_after_error() {
+        let script = r"printf '\1\0\0\0\0\2\1\0\0\0x\1'; exec sleep 100";
+        let mut process = start(script);
+        let mut request = |time| process.request(b"", 5, Duration::from_millis(time));
+        assert_eq!(request(60_000).unwrap().kind, Kind::Answer);
+        assert_eq!(request(60_000).unwrap().kind, Kind::Failure);
+        request(100).unwrap_err();
+        let error = request(60_000).unwrap_err();
+        assert_eq!(error.to_string(), "the test process has ended");
+    }
+
+    #[test]
+    fn kills_process_on_drop() {
+        let process = start("exec sleep 100");
+        let mut output = process.answers.try_clone().unwrap();
+        let begin = Instant::now();
+        drop(process);
+        // The output closes when the process ends.
+        assert_eq!(output.read(&mut [0]).unwrap(), 0);
+        assert!(begin.elapsed() < Duration::from_secs(60));
+    }
+
+    #[test]
+    fn answers_requests_until_the_end() {
+        let mut requests = Vec::new();
+        for bytes in [&b"one"[..], b"two"] {
+            write_message(&mut requests, Kind::Request, bytes).unwrap();
+        }
+        let answer = |request: Vec<u8>| match &*request {
+            b"one" => Err(anyhow!("no {}", "é".repeat(MAX_ERROR_BYTES))),
+            _ => Ok(request),
+        };
+        let mut answers = Vec::new();
+        answer_requests(&*requests, &mut answers, 3, answer).unwrap();
+        let mut answers = &*answers;
+        let mut next = || read_message(&mut answers, MAX_ERROR_BYTES).unwrap();
+        let failure = next().unwrap();
+        assert_eq!(failure.kind, Kind::Failure);
+        assert!(failure.bytes.starts_with(b"no ") && failure.bytes.len() >= MAX_ERROR_BYTES - 1);
+        let bytes = b"two".to_vec();
+        assert_eq!(
+            next(),
+            Some(Message {
+                kind: Kind::Answer,
+                bytes
+            })
+        );
+        assert_eq!(next(), None);
+        answer_requests(&*requests, &mut Vec::new(), 2, answer).unwrap_err();
+    }
+}

@@ -31,7 +31,7 @@ fn clients(tables: &[(&str, &str)]) -> HttpOptions {
 
 fn clients_with(tables: &[(&str, &str)], change: impl FnOnce(&mut Config)) -> HttpOptions {
     let table = |(name, keys): &(&str, &str)| {
-        let digest = skillhost::internal::sha256_hex(token_of(name).as_bytes());
+        let digest = skillhost_skills::text::digest::sha256_hex(token_of(name).as_bytes());
         format!("[clients.{name}]\ntoken_sha256 = \"{digest}\"\n{keys}\n")
     };
     let text: String = tables.iter().map(table).collect();

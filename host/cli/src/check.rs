@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use serde_json::{Value, json};
 use skillhost::check::{Finding, Severity, check_folder};
-use skillhost::internal::is_skill_md;
 use skillhost::{Catalog, Line, SkillsRoot};
+use skillhost_skills::skill_md::is_skill_md;
 
 use scripts::{ScriptChecker, ScriptReport};
 use skillhost_program::exit::Exit;

@@ -24,10 +24,6 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
 use skillhost::config::{Config, ConfiguredPath, Confinement};
-use skillhost::internal::{
-    Broker, ChildHandle, EXPLICIT_CHECKS, is_skill_md, look_at_machine, open_audit_log, own_folder,
-    set_broker,
-};
 use skillhost::{AuditMode, COMPILE_ARGUMENT, HostBuilder, Trust, TrustError};
 use skillhost_confine::broker::{
     AllowedPath, BrokerClient, BrokerPolicy, BrokeredChild, EncodedPath,
@@ -35,6 +31,12 @@ use skillhost_confine::broker::{
 use skillhost_confine::{
     ProcessSandbox, Profile, SandboxReport, close_inherited_descriptors, link_targets,
 };
+use skillhost_sandbox::component::compile::EXPLICIT_CHECKS;
+use skillhost_sandbox::engine::look_at_machine;
+use skillhost_sandbox::tool::audit::open_audit_log;
+use skillhost_skills::broker::{self, Broker, ChildHandle};
+use skillhost_skills::skill_md::is_skill_md;
+use skillhost_skills::trust::own_folder;
 
 use skillhost_program::options::{self, CommonOptions};
 
@@ -128,7 +130,7 @@ pub(crate) fn confine(
         .context("cannot confine this process; `--confine off` runs without the process sandbox")?;
     log_report(&report, is_required, is_root && needs.is_server)?;
     if let Some(broker) = &broker {
-        set_broker(Box::new(HostBroker(Arc::clone(broker))));
+        broker::set(Box::new(HostBroker(Arc::clone(broker))));
     }
     let builder = match new_entries {
         // A less confined process must not run code that an escaped guest may have written.

@@ -10,8 +10,8 @@ use anyhow::{Context as _, bail};
 use clap::Args;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, openat};
 use rustix::io::Errno;
-use skillhost::internal::own_folder;
 use skillhost::{HostBuilder, Trust};
+use skillhost_skills::trust::own_folder;
 
 use crate::process_sandbox::{self, Needs, SandboxArguments};
 use skillhost_program::exit::Exit;

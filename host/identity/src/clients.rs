@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context as _, ensure};
 use skillhost::Trust;
 use skillhost::config::{ClientConfig, ClientLimits, IssuerConfig};
-use skillhost::internal::is_own_user;
+use skillhost_skills::own_user::is_own_user;
 
 use crate::access_token;
 use crate::budget::ClientBudget;

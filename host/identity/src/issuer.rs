@@ -9,7 +9,8 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context as _, ensure};
 use jsonwebtoken::Algorithm;
 use skillhost::config::{IssuerConfig, KeySource};
-use skillhost::{Line, Trust, named_file};
+use skillhost::{Line, Trust};
+use skillhost_skills::named_file;
 use tokio::sync::Semaphore;
 
 use crate::access_token::{Claims, TokenError, UncheckedToken};

@@ -11,7 +11,7 @@ use std::time::Duration;
 use addr2line::gimli::{Dwarf, EndianSlice, LittleEndian, SectionId};
 use anyhow::{Context as _, ensure};
 use serde::{Deserialize, Serialize};
-use skillhost::internal::{ChildProcess, limit_this_process};
+use skillhost_sandbox::component::child::{ChildProcess, limit_this_process};
 use wasmparser::{Encoding, Parser, Payload};
 
 use skillhost_program::terminal;

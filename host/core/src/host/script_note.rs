@@ -41,12 +41,12 @@ pub struct JudgedScript {
     pub verdict: String,
     /// The reasons why it may not run.
     #[serde(default)]
-    pub reasons: Vec<Reason>,
+    pub reasons: Vec<ScriptReason>,
 }
 
 /// A reason why a script may not run.
 #[derive(Deserialize)]
-pub struct Reason {
+pub struct ScriptReason {
     /// The file's path in the skill.
     #[serde(default)]
     pub path: String,

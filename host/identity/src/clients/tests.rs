@@ -38,7 +38,7 @@ fn identifies_clients_by_token() {
     let folder = folder.path();
     write(folder, "old", "old-token-of-client-a\n", 0o600);
     write(folder, "new", "new-token-of-client-a\n", 0o400);
-    let digest = |token: &str| skillhost::internal::sha256_hex(token.as_bytes());
+    let digest = |token: &str| skillhost_skills::text::digest::sha256_hex(token.as_bytes());
     let (b, more, c) = (
         digest("token-of-client-b"),
         digest("another-token-of-client-b"),
@@ -70,7 +70,7 @@ fn identifies_clients_by_token() {
 #[tokio::test]
 async fn unnamed_client_has_budget_beside_others() {
     let folder = tempfile::tempdir().unwrap();
-    let digest = skillhost::internal::sha256_hex(b"token-of-client-b");
+    let digest = skillhost_skills::text::digest::sha256_hex(b"token-of-client-b");
     let named = format!("[clients.b]\ntoken_sha256 = \"{digest}\"\n");
     for (text, is_bounded) in [("", false), (&named, true)] {
         let clients = read(folder.path(), text).unwrap();
@@ -123,7 +123,7 @@ fn refuses_other_authorization() {
 
 #[test]
 fn refuses_expired_client_with_warning() {
-    let digest = skillhost::internal::sha256_hex(TOKEN.as_bytes());
+    let digest = skillhost_skills::text::digest::sha256_hex(TOKEN.as_bytes());
     let text =
         |expires: &str| format!("[clients.a]\ntoken_sha256 = \"{digest}\"\nexpires = {expires}\n");
     for (expires, is_expired) in [("2001-01-01", true), ("2901-01-01", false)] {
@@ -154,7 +154,7 @@ fn refuses_unusable_token_files() {
     write(folder, "short", "0123456789abcde", 0o600);
     write(folder, "unicode", "0123456789äbcdef", 0o600);
     write(folder, "two", "0123456789abcdef\n0123456789abcdef\n", 0o600);
-    let digest = skillhost::internal::sha256_hex(TOKEN.as_bytes());
+    let digest = skillhost_skills::text::digest::sha256_hex(TOKEN.as_bytes());
     for (file, reason) in [
         ("none", "line 2: `token_file` of `[clients.a]`"),
         ("open", "users other than its owner may read or write it"),

@@ -6,6 +6,8 @@
 
 mod suggest;
 
+mod settings;
+
 mod process_sandbox;
 
 mod warm;
@@ -37,6 +39,8 @@ use skillhost_program::process::{self, end_child};
 use skillhost_program::{inspect, panic};
 use skillhost_sandbox::engine::processors;
 use skillhost_skills::skill_md::is_skill_md;
+
+pub use settings::{Confinement, ProcessSettings, Settings};
 
 /// Run agent skill tools as sandboxed WebAssembly components.
 #[derive(Parser)]

@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
-use skillhost::config::{Config, ConfiguredPath, Confinement};
+use skillhost::config::{Config, ConfiguredPath};
 use skillhost::{AuditMode, COMPILE_ARGUMENT, HostBuilder, Trust, TrustError};
 use skillhost_confine::broker::{
     AllowedPath, BrokerClient, BrokerPolicy, BrokeredChild, EncodedPath,
@@ -38,6 +38,7 @@ use skillhost_skills::broker::{self, Broker, ChildHandle};
 use skillhost_skills::skill_md::is_skill_md;
 use skillhost_skills::trust::own_folder;
 
+use crate::settings::{Confinement, Settings};
 use skillhost_program::options::{self, CommonOptions};
 
 /// Files of the machine that are read while serving. All users may read them, and they hold no
@@ -92,7 +93,7 @@ pub(crate) struct Needs<'a> {
 pub(crate) fn confine(
     arguments: &SandboxArguments,
     options: &CommonOptions,
-    config: &Config,
+    settings: &Settings,
     needs: Needs<'_>,
     builder: HostBuilder,
 ) -> anyhow::Result<(HostBuilder, Option<Arc<BrokerClient>>)> {
@@ -100,8 +101,9 @@ pub(crate) fn confine(
         Some(Extent::Auto) => Confinement::Auto,
         Some(Extent::Required) => Confinement::Required,
         Some(Extent::Off) => Confinement::Off,
-        None => config.confinement,
+        None => settings.process.confine,
     };
+    let config = &settings.host;
     if confinement == Confinement::Off {
         return Ok((builder, None));
     }

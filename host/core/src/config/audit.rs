@@ -11,8 +11,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use toml::Spanned;
 
-use super::ConfiguredPath;
-use super::source::Source;
+use super::{ConfiguredPath, Tables};
 use skillhost_sandbox::declare_limits;
 use skillhost_sandbox::tool::audit::AuditMode;
 use skillhost_sandbox::tool::limits::DAY;
@@ -107,12 +106,7 @@ impl RawAudit {
     }
 
     /// Returns the settings of checkpoints. Refuses a sink without a signing key.
-    pub(super) fn checkpoints(
-        self,
-        limits: CheckpointLimits,
-        source: &Source<'_>,
-        path: impl Fn(Spanned<PathBuf>) -> ConfiguredPath,
-    ) -> anyhow::Result<Checkpoints> {
+    pub(super) fn checkpoints(self, tables: &Tables<'_>) -> anyhow::Result<Checkpoints> {
         let Self(table) = self;
         let command = table.checkpoint_command.as_ref();
         let command = command.map(|command| ("checkpoint_command", command.span().start));
@@ -121,21 +115,21 @@ impl RawAudit {
         if let (None, Some((key, at))) = (&table.key_file, command.or(socket)) {
             bail!(
                 "{}: `{key}` needs `key_file`, the key that signs checkpoints",
-                source.place(at)
+                tables.place(at)
             );
         }
         let command = match table.checkpoint_command {
             Some(command) if command.get_ref().first().is_none_or(String::is_empty) => bail!(
                 "{}: `checkpoint_command` is a program and its arguments, such as [\"logger\"]",
-                source.place(command.span().start)
+                tables.place(command.span().start)
             ),
             command => command.map(Spanned::into_inner).unwrap_or_default(),
         };
         Ok(Checkpoints {
-            key_file: table.key_file.map(&path),
+            key_file: table.key_file.map(|path| tables.path(path)),
             command,
-            socket: table.checkpoint_socket.map(&path),
-            limits,
+            socket: table.checkpoint_socket.map(|path| tables.path(path)),
+            limits: tables.limits()?,
         })
     }
 }

@@ -1,0 +1,127 @@
+//! The typed reader of a configuration's tables. Each layer reads its own settings with it.
+
+use std::path::PathBuf;
+
+use serde::de::DeserializeOwned;
+use toml::Spanned;
+use toml::de::{DeTable, ValueDeserializer};
+
+use super::ConfiguredPath;
+use super::keys::Keys;
+use super::limits;
+use super::source::{Source, table_in};
+use skillhost_sandbox::tool::limits::LimitSet;
+
+/// Settings that a configuration fills. Each layer has its own, and a program joins them into
+/// one type.
+///
+/// ```
+/// use serde::Deserialize;
+/// use skillhost::config::{self, FileSettings, Keys, Tables};
+///
+/// #[derive(Deserialize, Default)]
+/// #[serde(default)]
+/// struct ProcessSettings {
+///     confine: String,
+/// }
+///
+/// impl FileSettings for ProcessSettings {
+///     fn declare_keys(keys: &mut Keys) {
+///         keys.fields::<Self>("process");
+///     }
+///
+///     fn from_tables(tables: &Tables<'_>) -> anyhow::Result<Self> {
+///         tables.table("process")
+///     }
+/// }
+///
+/// # fn main() -> anyhow::Result<()> {
+/// let text = "[process]\nconfine = \"off\"";
+/// let settings: ProcessSettings = config::parse(text, "skillhost.toml", "/etc".as_ref())?;
+/// assert_eq!(settings.confine, "off");
+/// # Ok(())
+/// # }
+/// ```
+pub trait FileSettings: Sized {
+    /// Declares the keys of these settings. All other keys are refused.
+    fn declare_keys(keys: &mut Keys);
+
+    /// Reads the settings.
+    ///
+    /// # Errors
+    ///
+    /// If a value is invalid. The error starts with its [place](Tables::place).
+    fn from_tables(tables: &Tables<'_>) -> anyhow::Result<Self>;
+}
+
+/// The tables of a configuration whose keys are all known.
+pub struct Tables<'a> {
+    pub(super) source: Source<'a>,
+    pub(super) root: DeTable<'a>,
+}
+
+impl<'a> Tables<'a> {
+    /// Parses a text. Refuses unknown keys.
+    pub(super) fn parse(source: Source<'a>, keys: &Keys) -> anyhow::Result<Self> {
+        let root = DeTable::parse(source.text);
+        let root = root.map_err(|error| source.error(&error))?.into_inner();
+        keys.check(&root, &source)?;
+        Ok(Self { source, root })
+    }
+
+    /// Returns the place of a byte offset, for messages: "`skillhost.toml`, line 3".
+    pub fn place(&self, at: usize) -> String {
+        self.source.place(at)
+    }
+
+    /// Returns a path with its place. A relative path starts at the configuration's folder.
+    pub fn path(&self, path: Spanned<PathBuf>) -> ConfiguredPath {
+        ConfiguredPath {
+            place: self.place(path.span().start),
+            path: self.source.folder.join(path.into_inner()),
+        }
+    }
+
+    /// Returns the value of a top-level key, or the default if the key is missing.
+    ///
+    /// # Errors
+    ///
+    /// If the value has another type.
+    pub fn table<T: DeserializeOwned + Default>(&self, key: &str) -> anyhow::Result<T> {
+        let Some(value) = self.root.get(key) else {
+            return Ok(T::default());
+        };
+        let value = T::deserialize(ValueDeserializer::from(value.clone()));
+        value.map_err(|error| self.source.error(&error))
+    }
+
+    /// Returns a set of limits. Those that the configuration does not set keep their defaults.
+    ///
+    /// # Errors
+    ///
+    /// If a limit is not a quantity of its unit, or out of its bounds.
+    pub fn limits<S: LimitSet>(&self) -> anyhow::Result<S> {
+        let table = match S::KEY {
+            "" => Some(&self.root),
+            key => table_in(&self.root, key),
+        };
+        self.limits_in(table)
+    }
+
+    /// Returns the limits of one of the tables with names, such as `[clients.NAME]`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Tables::limits`].
+    pub fn named_limits<S: LimitSet>(&self, tables: &str, name: &str) -> anyhow::Result<S> {
+        let tables = table_in(&self.root, tables);
+        self.limits_in(tables.and_then(|tables| table_in(tables, name)))
+    }
+
+    fn limits_in<S: LimitSet>(&self, table: Option<&DeTable<'_>>) -> anyhow::Result<S> {
+        match table {
+            Some(table) => limits::read(table, S::default(), &self.source),
+            None => Ok(S::default()),
+        }
+    }
+}

@@ -13,6 +13,7 @@ mod limits;
 mod parse;
 mod prompt;
 mod raw;
+mod settings;
 mod source;
 mod tables;
 #[cfg(test)]
@@ -35,7 +36,8 @@ pub use audit::{CheckpointLimits, Checkpoints};
 pub use file::{parse, read, read_found};
 pub use keys::Keys;
 pub use prompt::PromptLimits;
-pub use tables::{FileSettings, Tables};
+pub use settings::FileSettings;
+pub use tables::Tables;
 
 /// The name of a configuration that is found in the current folder.
 pub const DEFAULT_FILE: &str = "skillhost.toml";

@@ -11,13 +11,11 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use toml::Spanned;
 
-use super::{ConfiguredPath, Tables};
+use super::ConfiguredPath;
+use super::tables::Tables;
 use skillhost_sandbox::declare_limits;
 use skillhost_sandbox::tool::audit::AuditMode;
 use skillhost_sandbox::tool::limits::DAY;
-
-/// The name of the table.
-pub(super) const KEY: &str = "audit";
 
 /// The settings of checkpoints: signed records of the audit log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail};
 
-use super::FileSettings;
 use super::keys::Keys;
+use super::settings::FileSettings;
 use super::source::{Reach, Source, beyond, lies_within};
 use super::tables::Tables;
 use skillhost_skills::named_file;

@@ -9,12 +9,14 @@ use serde::de::{DeserializeOwned, Deserializer, Error as _, Visitor};
 use toml::de::{DeTable, DeValue};
 
 use super::source::{Reach, Source, beyond, kind};
-use super::{Config, FileSettings, audit};
 use skillhost_sandbox::tool::limits::LimitSet;
 use skillhost_skills::text::suggest;
 
 /// Stands for any name chosen by the operator.
 const ANY: &str = "*";
+
+/// The only key that is either a string or a table.
+pub(super) const AUDIT: &str = "audit";
 
 /// Keys with effects beyond the folder of the configuration.
 pub(super) const REACHING: [&str; 9] = [
@@ -31,18 +33,10 @@ pub(super) const REACHING: [&str; 9] = [
 
 /// The known keys of a configuration, by table. In the name of a table, `*` stands for a name
 /// that the operator chooses, such as in `clients.*`.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Keys(BTreeMap<&'static str, Vec<&'static str>>);
 
 impl Keys {
-    /// Returns the keys of some settings, and those of [`Config`].
-    pub fn of<S: FileSettings>() -> Self {
-        let mut keys = Self(BTreeMap::new());
-        Config::declare_keys(&mut keys);
-        S::declare_keys(&mut keys);
-        keys
-    }
-
     /// Adds a table whose keys are the fields of a struct.
     pub fn fields<T: DeserializeOwned>(&mut self, table: &'static str) {
         let mut names = FieldNames(&[]);
@@ -142,8 +136,7 @@ impl Keys {
             }
             match value.get_ref() {
                 DeValue::Table(inner) => self.check_table(inner, &within, &shown, source)?,
-                // The only key that is either a string or a table.
-                DeValue::String(_) if within == audit::KEY => {}
+                DeValue::String(_) if within == AUDIT => {}
                 other if self.of_table(&within).is_some() => bail!(
                     "{}: `{}` is a table, not {}",
                     place_of_value(),

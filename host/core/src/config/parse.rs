@@ -7,8 +7,9 @@ use anyhow::{Context as _, bail};
 use toml::Spanned;
 use toml::de::DeTable;
 
-use super::audit::{self, CheckpointLimits, RawAuditTable};
+use super::audit::{CheckpointLimits, RawAuditTable};
 use super::grants::RawGrant;
+use super::keys::AUDIT;
 use super::prompt::RawSearch;
 use super::raw::{RawConfig, RawOffer, RawRoot, RawToolSet, RawWording};
 use super::source::{Reach, beyond, lies_within, real_path, table_in};
@@ -25,7 +26,7 @@ impl FileSettings for Config {
         keys.fields::<RawConfig>("");
         keys.limits::<Load>();
         keys.limits::<CompileLimits>();
-        keys.fields::<RawAuditTable>(audit::KEY);
+        keys.fields::<RawAuditTable>(AUDIT);
         keys.limits::<CheckpointLimits>();
         keys.limits::<PromptLimits>();
         keys.fields::<RawSearch>("search");

@@ -12,48 +12,6 @@ use super::limits;
 use super::source::{Source, table_in};
 use skillhost_sandbox::tool::limits::LimitSet;
 
-/// Settings that a configuration fills. Each layer has its own, and a program joins them into
-/// one type.
-///
-/// ```
-/// use serde::Deserialize;
-/// use skillhost::config::{self, FileSettings, Keys, Tables};
-///
-/// #[derive(Deserialize, Default)]
-/// #[serde(default)]
-/// struct ProcessSettings {
-///     confine: String,
-/// }
-///
-/// impl FileSettings for ProcessSettings {
-///     fn declare_keys(keys: &mut Keys) {
-///         keys.fields::<Self>("process");
-///     }
-///
-///     fn from_tables(tables: &Tables<'_>) -> anyhow::Result<Self> {
-///         tables.table("process")
-///     }
-/// }
-///
-/// # fn main() -> anyhow::Result<()> {
-/// let text = "[process]\nconfine = \"off\"";
-/// let settings: ProcessSettings = config::parse(text, "skillhost.toml", "/etc".as_ref())?;
-/// assert_eq!(settings.confine, "off");
-/// # Ok(())
-/// # }
-/// ```
-pub trait FileSettings: Sized {
-    /// Declares the keys of these settings. All other keys are refused.
-    fn declare_keys(keys: &mut Keys);
-
-    /// Reads the settings.
-    ///
-    /// # Errors
-    ///
-    /// If a value is invalid. The error starts with its [place](Tables::place).
-    fn from_tables(tables: &Tables<'_>) -> anyhow::Result<Self>;
-}
-
 /// The tables of a configuration whose keys are all known.
 pub struct Tables<'a> {
     pub(super) source: Source<'a>,

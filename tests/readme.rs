@@ -146,8 +146,12 @@ fn every_configuration_on_a_page_is_valid() {
         let page = fs::read_to_string(&file).unwrap();
         for block in page.split("```toml\n").skip(1) {
             let block = block.split("```").next().unwrap();
-            skillhost::Config::parse(block, &file.display().to_string(), repository())
-                .unwrap_or_else(|error| panic!("{error:#}"));
+            skillhost::config::parse::<skillhost_cli::Settings>(
+                block,
+                &file.display().to_string(),
+                repository(),
+            )
+            .unwrap_or_else(|error| panic!("{error:#}"));
             configurations += 1;
         }
     }

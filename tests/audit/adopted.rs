@@ -5,9 +5,9 @@ use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
-use skillhost::internal::chain::Link;
 use skillhost::{AuditMode, Host};
 use skillhost_audit::{ExternalCheckpoints, Report, verify};
+use skillhost_sandbox::tool::audit::chain::Link;
 
 use super::signed_log::{AT_THE_END, SignedLog, record};
 use crate::support::build;

@@ -10,8 +10,8 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::json;
-use skillhost::internal::chain::Link;
 use skillhost::{AuditMode, Caller, Host};
+use skillhost_sandbox::tool::audit::chain::Link;
 
 use super::signed_log::{AT_THE_END, SignedLog, record};
 use crate::support::program::Program;

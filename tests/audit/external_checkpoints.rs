@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::SystemTime;
 
-use skillhost::internal::chain::{CONTINUED, Link};
 use skillhost_audit::{ExternalCheckpoints, Report, verify};
+use skillhost_sandbox::tool::audit::chain::{CONTINUED, Link};
 
 use super::signed_log::{AT_THE_END, SignedLog, record};
 use crate::support::build;

@@ -4,7 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 
-use skillhost::internal::chain::Link;
+use skillhost_sandbox::tool::audit::chain::Link;
 
 use super::signed_log::{AT_THE_END, SignedLog, record};
 use crate::support::program::{Program, Run};

@@ -7,9 +7,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use skillhost::config::Config;
+use skillhost::config;
 use skillhost::{AuditMode, HostBuilder, SearchOffer};
-use skillhost_identity::{Clients, Token};
+use skillhost_identity::{Clients, IdentitySettings, Token};
 use skillhost_index::MemoryIndex;
 use skillhost_server::HttpOptions;
 
@@ -29,16 +29,20 @@ fn clients(tables: &[(&str, &str)]) -> HttpOptions {
     clients_with(tables, |_| {})
 }
 
-fn clients_with(tables: &[(&str, &str)], change: impl FnOnce(&mut Config)) -> HttpOptions {
+fn clients_with(
+    tables: &[(&str, &str)],
+    change: impl FnOnce(&mut IdentitySettings),
+) -> HttpOptions {
     let table = |(name, keys): &(&str, &str)| {
-        let digest = skillhost::internal::sha256_hex(token_of(name).as_bytes());
+        let digest = skillhost_skills::text::digest::sha256_hex(token_of(name).as_bytes());
         format!("[clients.{name}]\ntoken_sha256 = \"{digest}\"\n{keys}\n")
     };
     let text: String = tables.iter().map(table).collect();
-    let mut config = Config::parse(&text, "skillhost.toml", Path::new("/")).unwrap();
-    change(&mut config);
+    let settings = config::parse(&text, "skillhost.toml", Path::new("/"));
+    let mut settings: IdentitySettings = settings.unwrap();
+    change(&mut settings);
     options(|options| {
-        options.clients = Clients::read(&config.clients, &skillhost::Trust::new()).unwrap();
+        options.clients = Clients::read(&settings.clients, &skillhost::Trust::new()).unwrap();
         options.token = Token::new(TOKEN).ok();
     })
 }

@@ -438,7 +438,7 @@ fn evicts_peer_with_unfinished_handshake() {
 fn certificate_identifies_client() {
     let authority = Authority::new();
     let token = "token-of-the-client-b";
-    let digest = skillhost::internal::sha256_hex(token.as_bytes());
+    let digest = skillhost_skills::text::digest::sha256_hex(token.as_bytes());
     let config = format!(
         "[http]\ntls_client_ca = \"clients.crt\"\n\
          [clients.a]\ncertificate_names = [\"a.example\", \"spiffe://example/a\"]\n\

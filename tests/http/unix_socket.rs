@@ -147,7 +147,7 @@ fn refuses_other_user_at_open_socket() {
 
 #[test]
 fn user_identifies_client_without_token() {
-    let digest = skillhost::internal::sha256_hex(b"token-of-the-client-b");
+    let digest = skillhost_skills::text::digest::sha256_hex(b"token-of-the-client-b");
     let config = format!(
         "[http]\nsocket_mode = \"0666\"\n\
          [clients.a]\nunix_users = [{OTHER}]\ntools = [\"read_skill\"]\n\
@@ -244,7 +244,7 @@ fn a_stale_socket_is_replaced_and_nothing_else() {
 
 #[test]
 fn the_program_says_which_users_cannot_be_clients() {
-    let digest = skillhost::internal::sha256_hex(b"token-of-the-client-a");
+    let digest = skillhost_skills::text::digest::sha256_hex(b"token-of-the-client-a");
     let config = format!("[clients.a]\ntoken_sha256 = \"{digest}\"\nunix_users = [{OTHER}]\n");
     let program = program(&config);
     for (address, why) in [

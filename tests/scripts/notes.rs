@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use skillhost::{AuditMode, Caller, Config, Grant, Host, Limits};
-use skillhost_identity::Clients;
+use skillhost::{AuditMode, Caller, Grant, Host, Limits, config};
+use skillhost_identity::{Clients, IdentitySettings};
 use skillhost_server::HttpOptions;
 
 use super::answers::program;
@@ -89,9 +89,10 @@ fn a_call_for_a_note_is_recorded_with_the_client_that_gets_it() {
     let builder = builder.grant("scripts.wasm", granted());
     let token = "0123456789abcdef-ci";
     let client = format!("[clients.ci]\ntoken_sha256 = \"{}\"\n", sha256(token));
-    let config = Config::parse(&client, "skillhost.toml", Path::new("/")).unwrap();
+    let settings = config::parse(&client, "skillhost.toml", Path::new("/"));
+    let settings: IdentitySettings = settings.unwrap();
     let mut options = HttpOptions::default();
-    options.clients = Clients::read(&config.clients, &skillhost::Trust::new()).unwrap();
+    options.clients = Clients::read(&settings.clients, &skillhost::Trust::new()).unwrap();
     let server = TestServer::start(builder, options);
     let read = Request::call(7, "read_skill", json!({"skill_name": "tools"}));
     let read = read.with("Authorization", &format!("Bearer {token}"));

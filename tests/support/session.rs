@@ -7,8 +7,8 @@ use std::thread;
 
 use serde_json::{Value, json};
 use skillhost::HostBuilder;
-use skillhost::config::StdioLimits;
-use skillhost_mcp::{FolderWatch, Handler, LiveHost, stdio};
+use skillhost_mcp::stdio::{self, StdioLimits};
+use skillhost_mcp::{FolderWatch, Handler, LiveHost};
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 

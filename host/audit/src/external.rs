@@ -7,11 +7,11 @@ use std::io::BufReader;
 use std::path::Path;
 
 use anyhow::{Context as _, bail, ensure};
-use skillhost::internal::chain::{
+use skillhost_sandbox::tool::audit::chain::{
     Link, NAME_BYTES, RECORD_START, SignedLine, is_torn_record, matches_pattern,
 };
-use skillhost::internal::hex;
-use skillhost::named_file;
+use skillhost_skills::named_file;
+use skillhost_skills::text::digest::hex;
 
 use crate::key::PublicKey;
 use crate::lines::{Piece, PieceReader};

@@ -6,8 +6,8 @@ use std::io::{BufReader, Read as _, Seek as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use skillhost::internal::chain::{Link, NAME_BYTES};
-use skillhost::named_file;
+use skillhost_sandbox::tool::audit::chain::{Link, NAME_BYTES};
+use skillhost_skills::named_file;
 
 use crate::lines::{Piece, PieceReader};
 

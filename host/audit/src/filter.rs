@@ -10,7 +10,7 @@ use std::time::SystemTime;
 
 use serde::Deserialize;
 use skillhost::CallOutcome;
-use skillhost::internal::chain::{CHECKPOINT, CONTINUED, TORN, format_time};
+use skillhost_sandbox::tool::audit::chain::{CHECKPOINT, CONTINUED, TORN, format_time};
 
 use crate::external::ExternalCheckpoints;
 use crate::files;

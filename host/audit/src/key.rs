@@ -17,8 +17,9 @@ use ed25519_dalek::pkcs8::{
 use ed25519_dalek::{Signature, Signer as _, SigningKey, VerifyingKey};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::{Digest as _, Sha256};
-use skillhost::internal::{DigestWriter, hex};
-use skillhost::{Trust, named_file};
+use skillhost::Trust;
+use skillhost_skills::named_file;
+use skillhost_skills::text::digest::{DigestWriter, hex};
 
 /// The most bytes of a key file. Guards against: a file that is something else.
 const MAX_FILE_BYTES: u64 = 16 << 10;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
-use skillhost::internal::chain::{
+use skillhost_sandbox::tool::audit::chain::{
     CHECKPOINT, CONTINUED, Link, NAME_BYTES, SignedLine, TORN, from_hex, is_torn_record,
     matches_pattern,
 };

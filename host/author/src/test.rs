@@ -7,7 +7,7 @@ mod text;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use skillhost::Line;
+use skillhost::{Config, Line};
 use skillhost_conformance::{Conformance, Report};
 use skillhost_helper::OWN_PROGRAM;
 
@@ -111,7 +111,7 @@ impl TestCommand {
 
 /// Prepares a run of the conformance checks on a component.
 fn conformance(options: &CommonOptions, component: &Path) -> anyhow::Result<Conformance> {
-    let config = options.load_config()?;
+    let config: Config = options.load()?;
     let mut run = Conformance::new(component).limits(config.limits.clone());
     for root in config.skills_roots()? {
         run = run.skills_root(root);

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use skillhost::CallTrace;
-use skillhost::internal::read_component;
+use skillhost_sandbox::component;
 
 use locate::Location;
 pub(crate) use locate::{ARGUMENT as LOCATE_ARGUMENT, serve as serve_locations};
@@ -95,12 +95,12 @@ impl TraceFormatter {
         if offsets.is_empty() {
             return Ok(Vec::new());
         }
-        let component = read_component(&self.component)?;
+        let component = component::read(&self.component)?;
         let folder = self.component.parent().unwrap_or(Path::new("."));
         let debug_file = folder.join(DEBUG_FILE);
         // Without the file, the component itself may have debug sections.
         let debug = if fs::exists(&debug_file)? {
-            read_component(&debug_file)?
+            component::read(&debug_file)?
         } else {
             Vec::new()
         };

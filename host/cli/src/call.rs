@@ -17,6 +17,7 @@ use skillhost::{
 use skillhost_confine::broker::BrokerClient;
 
 use crate::process_sandbox::{self, Needs, SandboxArguments};
+use crate::settings::Settings;
 use arguments::CallArguments;
 use skillhost_program::exit::Exit;
 use skillhost_program::options::{CommonOptions, report_problems};
@@ -76,21 +77,21 @@ impl CallCommand {
         if let Some(folder) = &self.output_dir {
             output_dir::check(folder)?;
         }
-        let mut config = options.load_config()?;
+        let mut settings: Settings = options.load()?;
         // Reserve nothing for further calls.
-        config.load.calls = 1;
-        let builder = options.builder(&config)?;
+        settings.host.load.calls = 1;
+        let builder = options.builder(&settings.host)?;
         let needs = Needs {
             is_server: false,
             output: self.output_dir.as_deref(),
             ..Needs::default()
         };
         let (builder, broker) =
-            process_sandbox::confine(&self.sandbox, &options, &config, needs, builder)?;
+            process_sandbox::confine(&self.sandbox, &options, &settings, needs, builder)?;
         Ok(ReadyCall {
             call: self,
             options,
-            config,
+            config: settings.host,
             builder,
             broker,
         })

@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use serde_json::{Value, json};
 use skillhost::check::{Finding, Severity, check_folder};
-use skillhost::internal::is_skill_md;
 use skillhost::{Catalog, Line, SkillsRoot};
+use skillhost_skills::skill_md::is_skill_md;
 
+use crate::settings::Settings;
 use scripts::{ScriptChecker, ScriptReport};
 use skillhost_program::exit::Exit;
 use skillhost_program::options::{self, CommonOptions, ReportFormat};
@@ -56,7 +57,7 @@ impl CheckCommand {
         let options = outer.merge(std::mem::take(&mut self.options));
         let mut checked = Vec::new();
         if self.targets.is_empty() {
-            let config = options.load_config()?;
+            let Settings { host: config, .. } = options.load()?;
             let catalog = options::open_catalog(&config)?;
             options::report_advice(&catalog);
             check_catalog(&catalog, None, &mut checked);

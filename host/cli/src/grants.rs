@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use skillhost::limits::{LimitSet as _, Unit};
 use skillhost::{DescriptionSource, EffectiveGrant, Limits, Line};
 
+use crate::settings::Settings;
 use skillhost_program::exit::Exit;
 use skillhost_program::options::{CommonOptions, ReportFormat};
 use skillhost_program::terminal::{self, format_line};
@@ -25,7 +26,9 @@ pub(crate) struct GrantsCommand {
 impl GrantsCommand {
     pub(crate) async fn execute(mut self, outer: CommonOptions) -> anyhow::Result<Exit> {
         let options = outer.merge(std::mem::take(&mut self.options));
-        let mut grants = options.build_host_without_calls().await?.grants();
+        let settings: Settings = options.load()?;
+        let host = options.build_host_without_calls(settings.host).await?;
+        let mut grants = host.grants();
         let exists = |tool: &&String| grants.iter().any(|grant| grant.tool == **tool);
         if let Some(unknown) = self.named.iter().find(|tool| !exists(tool)) {
             let names: Vec<&str> = grants.iter().map(|grant| &*grant.tool).collect();

@@ -6,6 +6,8 @@
 
 mod suggest;
 
+mod settings;
+
 mod process_sandbox;
 
 mod warm;
@@ -31,11 +33,14 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use skillhost::Observer;
-use skillhost::internal::{is_skill_md, processors};
 use skillhost_program::exit::Exit;
 use skillhost_program::options::CommonOptions;
 use skillhost_program::process::{self, end_child};
 use skillhost_program::{inspect, panic};
+use skillhost_sandbox::engine::processors;
+use skillhost_skills::skill_md::is_skill_md;
+
+pub use settings::{Confinement, ProcessSettings, Settings};
 
 /// Run agent skill tools as sandboxed WebAssembly components.
 #[derive(Parser)]

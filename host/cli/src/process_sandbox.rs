@@ -23,11 +23,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
-use skillhost::config::{Config, ConfiguredPath, Confinement};
-use skillhost::internal::{
-    Broker, ChildHandle, EXPLICIT_CHECKS, is_skill_md, look_at_machine, open_audit_log, own_folder,
-    set_broker,
-};
+use skillhost::config::{Config, ConfiguredPath};
 use skillhost::{AuditMode, COMPILE_ARGUMENT, HostBuilder, Trust, TrustError};
 use skillhost_confine::broker::{
     AllowedPath, BrokerClient, BrokerPolicy, BrokeredChild, EncodedPath,
@@ -36,7 +32,14 @@ use skillhost_confine::{
     ProcessSandbox, Profile, SandboxReport, close_inherited_descriptors, link_targets,
 };
 use skillhost_helper::OWN_PROGRAM;
+use skillhost_sandbox::component::compile::EXPLICIT_CHECKS;
+use skillhost_sandbox::engine::look_at_machine;
+use skillhost_sandbox::tool::audit::open_audit_log;
+use skillhost_skills::broker::{self, Broker, ChildHandle};
+use skillhost_skills::skill_md::is_skill_md;
+use skillhost_skills::trust::own_folder;
 
+use crate::settings::{Confinement, Settings};
 use skillhost_program::options::{self, CommonOptions};
 
 /// Files of the machine that are read while serving. All users may read them, and they hold no
@@ -90,7 +93,7 @@ pub(crate) struct Needs<'a> {
 pub(crate) fn confine(
     arguments: &SandboxArguments,
     options: &CommonOptions,
-    config: &Config,
+    settings: &Settings,
     needs: Needs<'_>,
     builder: HostBuilder,
 ) -> anyhow::Result<(HostBuilder, Option<Arc<BrokerClient>>)> {
@@ -98,8 +101,9 @@ pub(crate) fn confine(
         Some(Extent::Auto) => Confinement::Auto,
         Some(Extent::Required) => Confinement::Required,
         Some(Extent::Off) => Confinement::Off,
-        None => config.confinement,
+        None => settings.process.confine,
     };
+    let config = &settings.host;
     if confinement == Confinement::Off {
         return Ok((builder, None));
     }
@@ -128,7 +132,7 @@ pub(crate) fn confine(
         .context("cannot confine this process; `--confine off` runs without the process sandbox")?;
     log_report(&report, is_required, is_root && needs.is_server)?;
     if let Some(broker) = &broker {
-        set_broker(Box::new(HostBroker(Arc::clone(broker))));
+        broker::set(Box::new(HostBroker(Arc::clone(broker))));
     }
     let builder = match new_entries {
         // A less confined process must not run code that an escaped guest may have written.

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use skillhost::exchange::{self, Format, MessageError};
 use skillhost::{Caller, Host, Transport, message, parse_arguments};
 
+use crate::settings::Settings;
 use input::MessageReader;
 use skillhost_program::exit::Exit;
 use skillhost_program::options::{CommonOptions, Starter};
@@ -39,7 +40,8 @@ impl RespondCommand {
     pub(crate) async fn execute(mut self, outer: CommonOptions) -> anyhow::Result<Exit> {
         let options = outer.merge(std::mem::take(&mut self.options));
         let options = options.started_by(Starter::Agent);
-        let host = options.build_host().await?;
+        let settings: Settings = options.load()?;
+        let host = options.build_host(&settings.host).await?;
         let what = format!("a message of the format `{}` on stdin", self.format.name());
         terminal::explain_wait(what, "Ctrl-D");
         let mut messages = MessageReader::new(io::stdin().lock());

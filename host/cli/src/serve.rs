@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 use clap::Args;
 use skillhost::HostBuilder;
-use skillhost::config::StdioLimits;
-use skillhost_mcp::{Handler, LiveHost, stdio};
+use skillhost_mcp::stdio::{self, StdioLimits};
+use skillhost_mcp::{Handler, LiveHost};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::process_sandbox::{self, Needs, SandboxArguments};
+use crate::settings::Settings;
 use crate::warm::{Successor, WarmCommand};
 use skillhost_program::exit::Exit;
 use skillhost_program::options::{CommonOptions, Starter, report_problems};
@@ -44,18 +45,18 @@ impl ServeCommand {
     pub(crate) fn prepare(mut self, outer: CommonOptions) -> anyhow::Result<ReadyServer> {
         let options = outer.merge(std::mem::take(&mut self.options));
         let options = options.started_by(Starter::Client);
-        let config = options.load_config()?;
-        if self.http.address.is_none() && !config.clients.is_empty() {
+        let settings: Settings = options.load()?;
+        if self.http.address.is_none() && !settings.identity.clients.is_empty() {
             terminal::complain(
                 "`[clients]` applies only to `--http`: over stdio there is one client, which may use \
                  everything",
             );
         }
-        let builder = options.builder(&config)?;
+        let builder = options.builder(&settings.host)?;
         let http = match self.http.address.take() {
             Some(address) => Some(self.http.prepare(
                 address,
-                &config,
+                &settings,
                 &options.trust_settings(),
             )?),
             None => None,
@@ -66,16 +67,16 @@ impl ServeCommand {
             files: http.iter().flat_map(|http| http.files()).collect(),
             socket: http.as_ref().and_then(|http| http.socket()),
         };
-        let successor = if http.is_none() && !config.tools.is_empty() {
+        let successor = if http.is_none() && !settings.host.tools.is_empty() {
             Successor::start_for_client()
         } else {
             None
         };
         let (builder, _) =
-            process_sandbox::confine(&self.sandbox, &options, &config, needs, builder)?;
+            process_sandbox::confine(&self.sandbox, &options, &settings, needs, builder)?;
         Ok(ReadyServer {
             builder,
-            stdio: config.stdio,
+            stdio: settings.stdio,
             http,
             successor,
         })

@@ -4,6 +4,7 @@ use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use skillhost::{Line, Listing, Skill};
 
+use crate::settings::Settings;
 use skillhost_program::exit::Exit;
 use skillhost_program::options::{self, CommonOptions, open_catalog};
 use skillhost_program::terminal;
@@ -33,7 +34,7 @@ enum ListFormat {
 impl SkillsCommand {
     pub(crate) fn execute(mut self, outer: CommonOptions) -> anyhow::Result<Exit> {
         let options = outer.merge(std::mem::take(&mut self.options));
-        let catalog = open_catalog(&options.load_config()?)?;
+        let catalog = open_catalog(&options.load::<Settings>()?.host)?;
         options::report_advice(&catalog);
         let listing = catalog.list();
         match self.output {

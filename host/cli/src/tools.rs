@@ -4,6 +4,7 @@ use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 use skillhost::exchange::{self, Format};
 
+use crate::settings::Settings;
 use skillhost_program::exit::Exit;
 use skillhost_program::options::CommonOptions;
 use skillhost_program::terminal;
@@ -65,7 +66,8 @@ impl ToolsCommand {
             terminal::complain("`--strict` is for the formats `openai` and `responses`");
             return Ok(Exit::Usage);
         }
-        let host = options.build_host_without_calls().await?;
+        let settings: Settings = options.load()?;
+        let host = options.build_host_without_calls(settings.host).await?;
         let definitions = host.definitions();
         let strict = format.filter(|_| self.strict);
         let tools = match strict.and_then(|format| format.strict_tools(&definitions)) {

@@ -10,11 +10,12 @@ use anyhow::{Context as _, bail};
 use clap::Args;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, openat};
 use rustix::io::Errno;
-use skillhost::internal::own_folder;
 use skillhost::{HostBuilder, Trust};
 use skillhost_helper::OWN_PROGRAM;
+use skillhost_skills::trust::own_folder;
 
 use crate::process_sandbox::{self, Needs, SandboxArguments};
+use crate::settings::Settings;
 use skillhost_program::exit::Exit;
 use skillhost_program::options::{self, CommonOptions, Starter, report_problems};
 use skillhost_program::terminal::{self, format_line};
@@ -52,7 +53,7 @@ impl WarmCommand {
     pub(crate) fn prepare(mut self, outer: CommonOptions) -> anyhow::Result<ReadyWarm> {
         let options = outer.merge(std::mem::take(&mut self.options));
         let options = options.started_by(self.starter);
-        let mut config = options.load_config()?;
+        let mut settings: Settings = options.load()?;
         if options::cache_folder().is_none() {
             bail!(
                 "cannot store compiled components: there is no cache folder; set `SKILLHOST_CACHE` \
@@ -60,10 +61,15 @@ impl WarmCommand {
             );
         }
         // No call runs, so nothing is recorded or reserved.
-        options::forbid_calls(&mut config);
-        let builder = options.builder(&config)?;
-        let (builder, _) =
-            process_sandbox::confine(&self.sandbox, &options, &config, Needs::default(), builder)?;
+        options::forbid_calls(&mut settings.host);
+        let builder = options.builder(&settings.host)?;
+        let (builder, _) = process_sandbox::confine(
+            &self.sandbox,
+            &options,
+            &settings,
+            Needs::default(),
+            builder,
+        )?;
         Ok(ReadyWarm { builder })
     }
 }

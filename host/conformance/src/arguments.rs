@@ -7,8 +7,8 @@ use super::report::{Outcome, Recorder, Rule};
 use super::sample;
 use super::trial::{Trial, use_scratch_skill};
 use super::wording::{CallResult, describe, quoted};
-use skillhost::internal::check_arguments;
 use skillhost::{CallError, Definition};
+use skillhost_sandbox::tool::arguments::check_arguments;
 
 pub(super) const RULES: &[Rule] = &[FIT, MISSING, TYPE, UNKNOWN, NULL];
 

@@ -7,8 +7,9 @@ use anyhow::{Result, anyhow, bail};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use skillhost::internal::{RawJson, nearest};
 use skillhost::{CallOutcome, FailureKind, Line, RefusalKind, StopKind};
+use skillhost_skills::text::raw_json::RawJson;
+use skillhost_skills::text::suggest::nearest;
 
 /// A call and its expected result.
 #[derive(Debug, Clone, PartialEq)]

@@ -16,8 +16,8 @@ use super::component::TestedComponent;
 use super::report::{Outcome, Recorder, Rule};
 use super::trial::is_tool_fault;
 use super::wording::describe;
-use skillhost::named_file;
 use skillhost::{CallError, Failure, Line};
+use skillhost_skills::named_file;
 
 pub(super) const RULES: &[Rule] = &[CASE];
 

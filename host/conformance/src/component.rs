@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::scratch::Scratch;
 use super::tracer::Tracer;
-use skillhost::internal::read_component;
 use skillhost::{Definition, Grant, Host, HostBuilder, Limits, Principal, SkillsRoot, Trust};
+use skillhost_sandbox::component;
 
 /// The component's file, and the options of the hosts that load it.
 #[derive(Default)]
@@ -51,7 +51,7 @@ impl TestedComponent {
         scratch: &Scratch,
     ) -> anyhow::Result<Result<Self, String>> {
         // An unreadable file is an error of the run, not a failed check.
-        read_component(&options.component)?;
+        component::read(&options.component)?;
         let builder = |limits: Limits| {
             let mut builder = Host::builder()
                 .without_embedded_tools()

@@ -4,8 +4,8 @@ use serde_json::{Map, Value};
 
 use super::report::Reason;
 use super::wording::{quoted, shortened};
-use skillhost::internal::{BoundedValidator, Mismatch};
 use skillhost::{Definition, Form, Output};
+use skillhost_sandbox::tool::arguments::{BoundedValidator, Mismatch};
 
 /// Checks that an answer's record is a JSON object that matches the output schema.
 pub(super) fn check_record(definition: &Definition, output: &Output) -> Result<(), Reason> {

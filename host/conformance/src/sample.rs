@@ -130,7 +130,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use skillhost::internal::check_arguments;
+    use skillhost_sandbox::tool::arguments::check_arguments;
 
     #[test]
     fn nested_arrays_share_one_bound() {

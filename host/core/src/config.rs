@@ -1,20 +1,21 @@
 //! Reading and checking `skillhost.toml`. Every error names the file, the line and a valid
 //! value. Nothing is guessed.
+//!
+//! [`Config`] has the settings of a host. The tables `[stdio]`, `[http]`, `[clients]`,
+//! `[issuers]` and `[process]` are for programs around a host: the crates that use them read
+//! them as [`FileSettings`]. [`Config`] alone leaves them unread.
 
 mod audit;
-mod clients;
 mod file;
 mod grants;
-mod http;
-mod issuers;
 mod keys;
 mod limits;
 mod parse;
-mod process;
 mod prompt;
 mod raw;
+mod settings;
 mod source;
-mod stdio;
+mod tables;
 #[cfg(test)]
 mod tests;
 
@@ -30,20 +31,18 @@ use skillhost_sandbox::tool::offer::{ToolSet, Wording};
 use skillhost_skills::catalog::SkillsRoot;
 use skillhost_skills::search::SearchOffer;
 use skillhost_skills::trust::Trust;
-use source::{ConfigSource, Reach};
 
 pub use audit::{CheckpointLimits, Checkpoints};
-pub use clients::{ClientConfig, ClientLimits};
-pub use http::{Http, HttpLimits, SocketMode};
-pub use issuers::{ALGORITHMS, IssuerConfig, KeySource};
-pub use process::Confinement;
+pub use file::{parse, read, read_found};
+pub use keys::Keys;
 pub use prompt::PromptLimits;
-pub use stdio::StdioLimits;
+pub use settings::FileSettings;
+pub use tables::Tables;
 
 /// The name of a configuration that is found in the current folder.
 pub const DEFAULT_FILE: &str = "skillhost.toml";
 
-/// A configuration. [`HostBuilder::from_config`](crate::HostBuilder::from_config) creates a
+/// The settings of a host. [`HostBuilder::from_config`](crate::HostBuilder::from_config) creates a
 /// builder from it.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
@@ -95,16 +94,6 @@ pub struct Config {
     pub prompt: PromptLimits,
     /// When agents see `find_skills`.
     pub search_offer: SearchOffer,
-    /// The limits of a server on stdin and stdout.
-    pub stdio: StdioLimits,
-    /// The settings of the HTTP server.
-    pub http: Http,
-    /// The clients of the HTTP server, sorted by name.
-    pub clients: Vec<ClientConfig>,
-    /// The accepted issuers of access tokens.
-    pub issuers: Vec<IssuerConfig>,
-    /// The use of the process sandbox.
-    pub confinement: Confinement,
 }
 
 /// A folder of skills and its place in the configuration.
@@ -128,19 +117,19 @@ pub struct ConfiguredPath {
 impl Config {
     /// Reads a file that the operator named. Refuses a file that others can write.
     pub fn read(path: &Path, trust: &Trust) -> anyhow::Result<Self> {
-        file::read(path, trust, Reach::Anywhere)
+        read(path, trust)
     }
 
     /// Reads a file that was found in the current folder. Refuses keys that reach beyond
     /// its own folder, and everything that [`Config::read`] refuses.
     pub fn read_found(path: &Path, trust: &Trust) -> anyhow::Result<Self> {
-        file::read(path, trust, Reach::OwnFolder)
+        read_found(path, trust)
     }
 
     /// Parses a file's text. `name` is the file's name in messages; relative paths start at
     /// `folder`.
     pub fn parse(text: &str, name: &str, folder: &Path) -> anyhow::Result<Self> {
-        parse::parse(&ConfigSource::new(text, name, folder, Reach::Anywhere))
+        parse(text, name, folder)
     }
 
     /// Returns whether a host of this configuration has a built-in tool.
@@ -157,6 +146,12 @@ impl Config {
             Ok(root.clone())
         };
         self.skills.iter().map(check).collect()
+    }
+}
+
+impl AsMut<Config> for Config {
+    fn as_mut(&mut self) -> &mut Self {
+        self
     }
 }
 

@@ -36,7 +36,7 @@ use skillhost_skills::text::suggest;
 pub use builder::HostBuilder;
 use components::LoadedComponent;
 use definitions::Description;
-pub use script_note::JudgedScript;
+pub use script_note::{JudgedScript, JudgementReason};
 
 /// Skills and tools, ready to answer calls.
 ///

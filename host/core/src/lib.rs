@@ -54,6 +54,7 @@
 //! | inspect a component | [`inspect()`], [`Inspector`], [`Inspection`], [`ComponentMetadata`] |
 //! | list, find and check skills | [`Catalog`], [`SkillIndex`], [`prompt`], [`check`], [`frontmatter`] |
 //! | read skills' files | [`Host::skill_resources`], [`SkillResources`] |
+//! | read a runner's verdicts on scripts | [`JudgedScript`] |
 //! | answer models' messages | [`exchange`], [`message`] |
 //! | show text to people | [`Line`] |
 
@@ -101,6 +102,7 @@ pub use host::resources::{
     Contents, Directory, DirectoryEntry, EntryKind, LeftOut, OverLimit, ResourceError, SkillFile,
     SkillFiles, SkillResources,
 };
+pub use host::{JudgedScript, JudgementReason};
 pub use skillhost_skills::catalog::{
     Catalog, Document, DocumentStamp, Listing, MAX_DEPTH, Skill, SkillsRoot,
 };
@@ -111,34 +113,3 @@ pub use skillhost_skills::{check, frontmatter, prompt};
 
 // Text for people.
 pub use skillhost_skills::text::line::{self, Line};
-
-#[doc(hidden)]
-pub use skillhost_skills::named_file;
-
-/// The parts that the other crates of this project share with this one. They may
-/// change at any time.
-#[doc(hidden)]
-pub mod internal {
-    pub use crate::host::JudgedScript;
-    pub use skillhost_sandbox::component::child::{ChildProcess, limit_this_process};
-    pub use skillhost_sandbox::component::compile::{EXPLICIT_CHECKS, compile_component_confined};
-    pub use skillhost_sandbox::component::embedded::names as built_in_names;
-    pub use skillhost_sandbox::component::read as read_component;
-    pub use skillhost_sandbox::engine::{look_at_machine, processors};
-    pub use skillhost_sandbox::tool::arguments::{BoundedValidator, Mismatch, check_arguments};
-    pub use skillhost_sandbox::tool::audit::chain;
-    pub use skillhost_sandbox::tool::audit::{open_audit_log, write_stderr_line};
-    pub use skillhost_skills::broker::{
-        Broker, ChildHandle, retry_with_broker, set as set_broker, watch_folder,
-    };
-    pub use skillhost_skills::own_user::is_own_user;
-    pub use skillhost_skills::skill_md::is_skill_md;
-    pub use skillhost_skills::text::digest::DigestWriter;
-    pub use skillhost_skills::text::digest::hex;
-    pub use skillhost_skills::text::digest::sha256_hex;
-    pub use skillhost_skills::text::json_string::push as push_json_string;
-    pub use skillhost_skills::text::media_type;
-    pub use skillhost_skills::text::raw_json::RawJson;
-    pub use skillhost_skills::text::suggest::nearest;
-    pub use skillhost_skills::trust::own_folder;
-}

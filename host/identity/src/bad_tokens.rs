@@ -9,11 +9,12 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use ring::signature::KeyPair as _;
 use serde_json::{Value, json};
-use skillhost::{Config, Trust};
+use skillhost::{Trust, config};
 
 use crate::access_token::{LEEWAY, MAX_BYTES, TokenError};
 use crate::clients::Clients;
 use crate::refusal::Refusal;
+use crate::settings::IdentitySettings;
 use support::{
     ISSUER, RESOURCE, TestKeys, base64, claims, clients, clients_with, header, identify, now, with,
 };

@@ -5,8 +5,9 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use skillhost::config::ClientLimits;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::settings::ClientLimits;
 
 /// The period of the limits on requests and bytes.
 const MINUTE: Duration = Duration::from_secs(60);

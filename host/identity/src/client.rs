@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use skillhost::Scope;
-use skillhost::config::ClientConfig;
 
 use crate::budget::{BudgetError, ClientBudget, RequestLease};
+use crate::settings::ClientConfig;
 
 /// The longest time between two reads of the clock, which may be set in between.
 const MAX_CLOCK_PAUSE: Duration = Duration::from_secs(60);

@@ -7,8 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, ensure};
 use skillhost::Trust;
-use skillhost::config::{ClientConfig, ClientLimits, IssuerConfig};
-use skillhost::internal::is_own_user;
+use skillhost_skills::own_user::is_own_user;
 
 use crate::access_token;
 use crate::budget::ClientBudget;
@@ -16,6 +15,7 @@ use crate::client::{Client, Identity};
 use crate::connections::{CertificateNames, ConnectionClients};
 use crate::oauth::{OAuthClients, ResourceMetadata};
 use crate::refusal::{IssuerIndex, Refusal};
+use crate::settings::{ClientConfig, ClientLimits, IssuerConfig};
 use crate::token::{Token, digest};
 
 /// The clients of a server. Without any, everybody may send requests.

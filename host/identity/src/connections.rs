@@ -5,9 +5,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use anyhow::ensure;
-use skillhost::config::ClientConfig;
 
 use crate::client::Client;
+use crate::settings::ClientConfig;
 
 /// The clients that a connection can identify.
 #[derive(Debug, Clone, Default)]

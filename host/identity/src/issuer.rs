@@ -8,14 +8,15 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context as _, ensure};
 use jsonwebtoken::Algorithm;
-use skillhost::config::{IssuerConfig, KeySource};
-use skillhost::{Line, Trust, named_file};
+use skillhost::{Line, Trust};
+use skillhost_skills::named_file;
 use tokio::sync::Semaphore;
 
 use crate::access_token::{Claims, TokenError, UncheckedToken};
 use crate::client::{Client, Expiry, Identity};
 use crate::fetch::KeyFetcher;
 use crate::keys::{KeyError, KeySet, MAX_BYTES};
+use crate::settings::{IssuerConfig, KeySource};
 
 /// The problem of a JWK Set without a usable key.
 const NO_KEY: &str = "it has no key for signatures with an id (`kid`)";
@@ -303,10 +304,11 @@ mod tests {
     use std::io::Read as _;
 
     use serde_json::json;
-    use skillhost::Config;
+    use skillhost::config;
 
     use super::*;
     use crate::fetch::tests::{fetcher_with_pipes, send_keys};
+    use crate::settings::IdentitySettings;
 
     fn issuer_with_file(path: PathBuf) -> Arc<Issuer> {
         issuer_with_source(IssuerKeySource::File {
@@ -323,9 +325,10 @@ mod tests {
     fn issuer_with_source(source: IssuerKeySource) -> Arc<Issuer> {
         let text = "[http]\nresource = \"https://mcp.example\"\n[issuers.a]\n\
                     issuer = \"https://a.example\"\njwks_url = \"https://a.example/keys\"\n";
-        let config = Config::parse(text, "skillhost.toml", Path::new("/")).unwrap();
+        let settings: IdentitySettings =
+            config::parse(text, "skillhost.toml", Path::new("/")).unwrap();
         let program = Path::new("/bin/true");
-        let (config, trust) = (&config.issuers[0], Trust::new());
+        let (config, trust) = (&settings.issuers[0], Trust::new());
         let mut issuer = Issuer::new(config, "https://mcp.example", program, &trust).unwrap();
         issuer.source = source;
         Arc::new(issuer)

@@ -7,6 +7,8 @@
 
 // The order is that of the layers, lowest first.
 
+// The settings of clients and issuers.
+mod settings;
 // Bearer tokens.
 mod token;
 // The budget of one client.
@@ -44,4 +46,7 @@ pub use connections::CertificateNames;
 pub use fetch::{FETCH_ARGUMENT, fetch_keys};
 pub use oauth::ResourceMetadata;
 pub use refusal::{IssuerIndex, Refusal};
+pub use settings::{
+    ClientConfig, ClientLimits, IdentitySettings, IssuerConfig, KeySource, check_address,
+};
 pub use token::Token;

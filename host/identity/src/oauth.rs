@@ -9,13 +9,13 @@ use std::time::SystemTime;
 use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
 use skillhost::Trust;
-use skillhost::config::{ClientConfig, IssuerConfig};
 use tokio::task::JoinSet;
 
 use crate::access_token::{Claims, TokenError, UncheckedToken};
 use crate::client::{Client, Identity};
 use crate::issuer::{Issuer, VerifiedToken};
 use crate::refusal::{IssuerIndex, Refusal};
+use crate::settings::{ClientConfig, IssuerConfig};
 
 /// The start of the metadata's path. The path of the resource follows.
 const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";

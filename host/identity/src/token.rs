@@ -5,7 +5,8 @@ use std::path::Path;
 
 use anyhow::{Context as _, ensure};
 use sha2::{Digest as _, Sha256};
-use skillhost::{Trust, named_file};
+use skillhost::Trust;
+use skillhost_skills::named_file;
 
 /// The number of characters that a token may have. Guards against: a token that can be guessed,
 /// and a file that is not a token file.

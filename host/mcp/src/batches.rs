@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::vec;
 
 use rmcp::model::ErrorData;
-use skillhost::internal::processors;
+use skillhost_sandbox::engine::processors;
 
 use super::calls::RunningCall;
 use super::live::LiveHost;

@@ -17,7 +17,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use rmcp::model::ErrorData;
-use skillhost::internal::processors;
+use skillhost_sandbox::engine::processors;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;

@@ -4,7 +4,7 @@
 //! request's id and progress token. rmcp reads `_meta` several times, and keeps a
 //! `subscriptions/listen` request as long as its stream is open.
 
-use skillhost::internal::RawJson;
+use skillhost_skills::text::raw_json::RawJson;
 
 use crate::subscriptions::LISTEN;
 use crate::values;

@@ -26,11 +26,11 @@ use super::calls::Guest;
 use super::client::ClientView;
 use super::live::run_blocking;
 use skillhost::frontmatter;
-use skillhost::internal::media_type;
 use skillhost::{
     Caller, Contents, DirectoryEntry, EntryKind, Line, OverLimit, ResourceError, SkillFiles,
     SkillResources, Stop,
 };
+use skillhost_skills::text::media_type;
 
 /// The most resources of a page, with about 200 bytes each. Guards against: a listing that
 /// fills a client's buffers. A client may stop after 64 pages.

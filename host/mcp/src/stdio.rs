@@ -21,6 +21,7 @@
 //!   id.
 
 mod in_flight;
+mod limits;
 mod line_reader;
 mod parse;
 mod reader;
@@ -41,9 +42,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{Handler, LiveHost};
 use in_flight::InFlight;
+pub use limits::StdioLimits;
 use line_reader::LineReader;
 use reader::MessageReader;
-pub use skillhost::config::StdioLimits;
 use stream::{InputStream, OutputStream};
 use transport::{CancellableHandler, StdioTransport};
 use writer::MessageWriter;

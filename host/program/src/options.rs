@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
-use skillhost::config::{Config, ConfiguredPath, ConfiguredRoot, DEFAULT_FILE};
+use skillhost::config::{self, Config, ConfiguredPath, ConfiguredRoot, DEFAULT_FILE, FileSettings};
 use skillhost::{
     Catalog, Compilation, Grant, Host, HostBuilder, Line, MAX_DEPTH, Observer, Principal,
     SkillIndex, SkillsRoot, Trust,
@@ -150,18 +150,22 @@ impl CommonOptions {
     }
 
     /// Starts the log, reads the configuration, and applies the options to it. A verb calls this
-    /// once.
-    pub fn load_config(&self) -> anyhow::Result<Config> {
+    /// once. `S` are the settings of a program, with those of its host.
+    pub fn load<S>(&self) -> anyhow::Result<S>
+    where
+        S: FileSettings + AsMut<Config> + Default,
+    {
         self.start_log();
-        let mut config = match &self.config {
-            Some(path) => Config::read(path, &self.trust_settings())?,
-            None => self.default_config()?,
+        let mut settings: S = match &self.config {
+            Some(path) => config::read(path, &self.trust_settings())?,
+            None => self.load_default()?,
         };
+        let config = settings.as_mut();
         if let Some(file) = &config.file {
             tracing::info!("the configuration is `{file}`");
         }
-        self.override_config(&mut config)?;
-        Ok(config)
+        self.override_config(config)?;
+        Ok(settings)
     }
 
     /// Returns the search depth of the folders that `--skills` names.
@@ -211,23 +215,23 @@ impl CommonOptions {
     }
 
     /// Reads the configuration in the current folder, if it may be used.
-    fn default_config(&self) -> anyhow::Result<Config> {
+    fn load_default<S: FileSettings + Default>(&self) -> anyhow::Result<S> {
         // A file that cannot be read is an error: otherwise its limits would not apply.
         let metadata = std::fs::symlink_metadata(DEFAULT_FILE);
         if metadata.is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
-            return Ok(Config::default());
+            return Ok(S::default());
         }
         let reason = match self.starter {
             Starter::Client | Starter::Agent => "without `--config`",
             Starter::Person if self.skills.is_empty() && self.tools.is_empty() => {
-                return Config::read_found(Path::new(DEFAULT_FILE), &self.trust_settings());
+                return config::read_found(Path::new(DEFAULT_FILE), &self.trust_settings());
             }
             Starter::Person => "beside `--skills` or `--tools`",
         };
         terminal::complain(format_args!(
             "`./{DEFAULT_FILE}` is not used {reason}; `--config ./{DEFAULT_FILE}` would use it"
         ));
-        Ok(Config::default())
+        Ok(S::default())
     }
 
     /// Returns the users and groups whose files are trusted.
@@ -271,28 +275,23 @@ impl CommonOptions {
         crate::log::start(self.log.unwrap_or(LogLevel::Warn).into());
     }
 
-    /// Loads the configuration and builds a host. Prints what the host could not load.
-    pub async fn build_host(&self) -> anyhow::Result<Host> {
-        self.build_host_from(&self.load_config()?).await
+    /// Builds a host. Prints what the host could not load.
+    pub async fn build_host(&self, config: &Config) -> anyhow::Result<Host> {
+        let host = self.builder(config)?.build().await?;
+        report_problems(&host);
+        Ok(host)
     }
 
     /// Builds a host on which no call runs.
-    pub async fn build_host_without_calls(&self) -> anyhow::Result<Host> {
-        let mut config = self.load_config()?;
+    pub async fn build_host_without_calls(&self, mut config: Config) -> anyhow::Result<Host> {
         forbid_calls(&mut config);
-        self.build_host_from(&config).await
+        self.build_host(&config).await
     }
 
     /// Builds a host for at most one call. It reserves nothing for further calls.
     pub async fn build_one_call_host(&self, config: &mut Config) -> anyhow::Result<Host> {
         config.load.calls = 1;
-        self.build_host_from(config).await
-    }
-
-    async fn build_host_from(&self, config: &Config) -> anyhow::Result<Host> {
-        let host = self.builder(config)?.build().await?;
-        report_problems(&host);
-        Ok(host)
+        self.build_host(config).await
     }
 
     /// Returns a builder with the settings of the configuration, the options and the environment.

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use rustix::process::{Resource, Rlimit};
 use skillhost::Line;
-use skillhost::internal::compile_component_confined;
+use skillhost_sandbox::component::compile::compile_component_confined;
 
 use crate::exit::Exit;
 use crate::{options, terminal};

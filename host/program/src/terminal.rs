@@ -9,8 +9,8 @@ use std::io::{self, IsTerminal as _, Write as _};
 
 use serde_json::Value;
 use skillhost::Line;
-use skillhost::internal::write_stderr_line;
 use skillhost::line::{self, is_hidden};
+use skillhost_sandbox::tool::audit::write_stderr_line;
 use unicode_width::UnicodeWidthChar as _;
 
 /// The number of columns if stdout is not a terminal.

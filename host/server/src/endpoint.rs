@@ -14,11 +14,11 @@ use rmcp::transport::streamable_http_server::StreamableHttpService;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
-use skillhost::internal::RawJson;
 use skillhost_identity::{BudgetError, Client, Expiry};
 use skillhost_mcp::Changes;
 use skillhost_mcp::message_limits::{self, MAX_LABEL_BYTES};
 use skillhost_mcp::subscriptions::{self, LISTEN};
+use skillhost_skills::text::raw_json::RawJson;
 use tokio::sync::watch::Receiver;
 use tokio_util::sync::CancellationToken;
 

@@ -9,6 +9,7 @@
 mod client;
 mod budget;
 mod tls;
+mod settings;
 mod options;
 mod shutdown;
 mod metadata;
@@ -73,8 +74,8 @@ use slots::ConnectionSlots;
 pub use listeners::Sockets;
 pub use metrics::Metrics;
 pub use options::HttpOptions;
+pub use settings::{HttpLimits, HttpSettings, SocketMode};
 pub use shutdown::Shutdown;
-pub use skillhost::config::HttpLimits;
 pub use skillhost_identity::{Clients, Token};
 pub use tls::{Tls, TlsFiles};
 

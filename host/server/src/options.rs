@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use skillhost::config::HttpLimits;
-
-use crate::{Clients, Tls, Token};
+use crate::{Clients, HttpLimits, Tls, Token};
 
 /// The options of a [server](crate::Server). By default it serves only this machine, without a
 /// token.

@@ -17,8 +17,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use axum::http::{HeaderMap, HeaderValue};
 use rmcp::model::RequestId;
 use sha2::{Digest as _, Sha256};
-use skillhost::internal::RawJson;
 use skillhost_identity::Client;
+use skillhost_skills::text::raw_json::RawJson;
 use tokio_util::sync::CancellationToken;
 
 use crate::headers::{self, SESSION_ID};

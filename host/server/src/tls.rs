@@ -15,8 +15,9 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::{RootCertStore, ServerConfig};
-use skillhost::{Trust, named_file};
+use skillhost::Trust;
 use skillhost_identity::CertificateNames;
+use skillhost_skills::named_file;
 use tokio_rustls::TlsAcceptor;
 use webpki::{EndEntityCert, KeyUsage};
 

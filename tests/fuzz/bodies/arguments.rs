@@ -6,8 +6,8 @@
 
 use jsonschema::PatternOptions;
 use serde_json::{Map, Value};
-use skillhost::internal::check_arguments;
 use skillhost::{CallError, parse_arguments};
+use skillhost_sandbox::tool::arguments::check_arguments;
 
 /// Characters of a message, from which on a caller floods its own answer.
 const LONGEST_MESSAGE: usize = 1000;

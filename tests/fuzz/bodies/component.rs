@@ -17,9 +17,9 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use skillhost::internal::RawJson;
 use skillhost::line::is_hidden;
 use skillhost::{CallError, Definition, Grant, Host, Limits, Load, Output, inspect, message};
+use skillhost_skills::text::raw_json::RawJson;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 

@@ -3,9 +3,10 @@
 
 use std::path::Path;
 
-use skillhost::config::ConfiguredPath;
+use skillhost::config::{self, ConfiguredPath};
 use skillhost::limits::{CompileLimits, Limit, LimitSet, Unit};
-use skillhost::{Config, Limits, Load};
+use skillhost::{Limits, Load};
+use skillhost_cli::Settings;
 use toml::{Table, Value};
 
 /// The folder that relative paths count from.
@@ -63,9 +64,9 @@ pub(crate) fn run(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;
     };
-    match Config::parse(text, "skillhost.toml", Path::new(FOLDER)) {
+    match config::parse(text, "skillhost.toml", Path::new(FOLDER)) {
         Err(error) => refused(&format!("{error:#}"), text),
-        Ok(config) => taken(&config, text),
+        Ok(settings) => taken(&settings, text),
     }
 }
 
@@ -81,7 +82,8 @@ fn refused(message: &str, text: &str) {
     assert!((1..=last).contains(&line), "{message:?}: {text:?}");
 }
 
-fn taken(config: &Config, text: &str) {
+fn taken(settings: &Settings, text: &str) {
+    let config = &settings.host;
     let table: Table = text.parse().unwrap();
     for (key, value) in &table {
         let key = &**key;
@@ -115,8 +117,8 @@ fn taken(config: &Config, text: &str) {
         assert!(environment.is_none_or(Value::is_table), "{text:?}");
         check_limits(&Limits::default(), grant.get("limits"), &[], text);
     }
-    check_limits(&config.stdio, table.get("stdio"), &[], text);
-    check_limits(&config.http.limits, table.get("http"), &HTTP, text);
+    check_limits(&settings.stdio, table.get("stdio"), &[], text);
+    check_limits(&settings.http.limits, table.get("http"), &HTTP, text);
     let audit = table.get("audit").filter(|audit| audit.is_table());
     check_limits(&config.checkpoints.limits, audit, &AUDIT, text);
     check_limits(&config.prompt, table.get("prompt"), &[], text);
@@ -125,8 +127,8 @@ fn taken(config: &Config, text: &str) {
         written.iter().for_each(|table| only(table, keys, text));
     }
     for (name, taken) in [
-        ("clients", config.clients.len()),
-        ("issuers", config.issuers.len()),
+        ("clients", settings.identity.clients.len()),
+        ("issuers", settings.identity.issuers.len()),
     ] {
         let written = table.get(name).and_then(Value::as_table);
         let written: Vec<&Value> = written.iter().flat_map(|table| table.values()).collect();
@@ -154,10 +156,10 @@ fn taken(config: &Config, text: &str) {
         .chain(config.audit_file.iter().filter(is_file))
         .chain(&config.checkpoints.key_file)
         .chain(&config.checkpoints.socket)
-        .chain(&config.http.token_file)
-        .chain(&config.http.tls_cert)
-        .chain(&config.http.tls_key)
-        .chain(&config.http.tls_client_ca);
+        .chain(&settings.http.token_file)
+        .chain(&settings.http.tls_cert)
+        .chain(&settings.http.tls_key)
+        .chain(&settings.http.tls_client_ca);
     for path in roots.chain(others.map(|ConfiguredPath { path, .. }| path)) {
         assert!(path.is_absolute(), "{path:?}: {text:?}");
     }

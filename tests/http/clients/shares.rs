@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
-use skillhost::config::Config;
+use skillhost_identity::IdentitySettings;
 use skillhost_server::{HttpOptions, Server};
 
 use super::{as_client, ask, call, clients, clients_with, serve_teams};
@@ -360,7 +360,7 @@ fn a_client_past_its_minute_can_still_cancel() {
 #[test]
 fn streams_end_when_client_expires() {
     let expires = SystemTime::now() + Duration::from_secs(3);
-    let set = |config: &mut Config| config.clients[0].expires = Some(expires);
+    let set = |settings: &mut IdentitySettings| settings.clients[0].expires = Some(expires);
     let options = clients_with(&[("brief", ""), ("other", "")], set);
     let (server, folders) = serve_teams(options, |builder| builder);
     let streams = [stream("brief"), subscription("brief"), stream("other")];

@@ -3,8 +3,8 @@
 use std::thread;
 
 use sha2::{Digest as _, Sha256};
-use skillhost::internal::chain::{SIGNATURE_BYTES, TORN};
-use skillhost::internal::hex;
+use skillhost_sandbox::tool::audit::chain::{SIGNATURE_BYTES, TORN};
+use skillhost_skills::text::digest::hex;
 
 use super::*;
 use crate::key::PrivateKey;

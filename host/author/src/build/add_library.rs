@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::Value;
-use skillhost::named_file;
+use skillhost_skills::named_file;
 use tempfile::{NamedTempFile, TempDir};
 
 use super::project::{MAX_TEXT_BYTES, Project};

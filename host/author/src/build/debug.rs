@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
-use skillhost::named_file;
+use skillhost_skills::named_file;
 use wasm_encoder::Encode as _;
 use wasmparser::{BinaryReader, Parser};
 

@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value};
 use skillhost::Definition;
-use skillhost::internal::built_in_names;
+use skillhost_sandbox::component::embedded;
 
 use super::BuildError;
 
@@ -115,7 +115,7 @@ pub(super) fn check(tools: &[Definition], source: &str) -> Result<(), BuildError
     };
     for (at, tool) in tools.iter().enumerate() {
         let name = &tool.name;
-        if built_in_names().any(|built_in| built_in == name) {
+        if embedded::names().any(|built_in| built_in == name) {
             return error(format!(
                 "the tool `{name}` has the name of a built-in tool, and no host would load it; give \
                  it another name"

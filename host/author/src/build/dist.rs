@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use skillhost::{Definition, Inspection, named_file};
+use skillhost::{Definition, Inspection};
+use skillhost_skills::named_file;
 use toml::Spanned;
 
 use super::project::{MAX_TEXT_BYTES, Project};

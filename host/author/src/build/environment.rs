@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use skillhost::Trust;
-use skillhost::internal::{own_folder, sha256_hex};
+use skillhost_skills::text::digest::sha256_hex;
+use skillhost_skills::trust::own_folder;
 
 use super::BuildError;
 use super::project::Project;

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::{Map, Value};
-use skillhost::named_file;
+use skillhost_skills::named_file;
 
 use super::BuildError;
 use super::project::MAX_TEXT_BYTES;

@@ -3,7 +3,7 @@
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
-use skillhost::named_file;
+use skillhost_skills::named_file;
 
 use super::BuildError;
 use super::search::SearchPath;

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use skillhost::named_file;
+use skillhost_skills::named_file;
 
 use super::BuildError;
 use super::merge;

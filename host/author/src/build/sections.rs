@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use skillhost::ComponentMetadata;
-use skillhost::named_file;
+use skillhost_skills::named_file;
 use wasm_encoder::{ComponentNameSection, ComponentSection, CustomSection};
 use wasmparser::{Parser, Payload};
 use wit_parser::PackageMetadata;

@@ -2,7 +2,7 @@
 //! package and its function.
 
 use anyhow::ensure;
-use skillhost::internal::built_in_names;
+use skillhost_sandbox::component::embedded;
 
 /// The maximum number of characters of a name, as for tools.
 const MAX_CHARS: usize = 64;
@@ -42,7 +42,7 @@ pub(super) fn check(name: &str) -> anyhow::Result<()> {
         suggest(name)
     );
     ensure!(
-        !built_in_names().any(|built_in| built_in == tool(name)),
+        !embedded::names().any(|built_in| built_in == tool(name)),
         "`{name}` is the name of a built-in tool; choose another"
     );
     ensure!(

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, ensure};
 use clap::Args;
-use skillhost::named_file;
+use skillhost_skills::named_file;
 
 use crate::kit::Language;
 

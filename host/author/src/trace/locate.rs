@@ -10,8 +10,8 @@ use std::time::Duration;
 use addr2line::gimli::{Dwarf, EndianSlice, LittleEndian, SectionId};
 use anyhow::{Context as _, ensure};
 use serde::{Deserialize, Serialize};
-use skillhost::internal::{ChildProcess, limit_this_process};
 use skillhost_helper::{Kind, OWN_PROGRAM, answer_requests, read_message, write_message};
+use skillhost_sandbox::component::child::{ChildProcess, limit_this_process};
 use wasmparser::{Encoding, Parser, Payload};
 
 /// The argument that starts this program as the process that reads debug sections.

@@ -1,9 +1,9 @@
 //! An example call, generated from the tool's schema and shown when the arguments are wrong.
 
 use serde_json::{Map, Value};
-use skillhost::internal::check_arguments;
 use skillhost::line::is_hidden;
 use skillhost::{Definition, Host};
+use skillhost_sandbox::tool::arguments::check_arguments;
 
 /// The maximum nesting depth of a value in an example. Guards against: the schema of a
 /// third-party tool, whose example nobody would read.

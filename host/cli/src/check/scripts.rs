@@ -3,8 +3,8 @@
 
 use serde::Deserialize as _;
 use serde_json::{Value, json};
+use skillhost::JudgedScript;
 use skillhost::config::Config;
-use skillhost::internal::JudgedScript;
 use skillhost::{Caller, Host, Line, Transport};
 
 use skillhost_program::options::{self, CommonOptions};

@@ -8,15 +8,18 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use skillhost::config::{self, ClientConfig, Config, ConfiguredPath, KeySource};
+use skillhost::config::ConfiguredPath;
 use skillhost::{Host, HostBuilder, Trust};
 use skillhost_confine::SocketFile;
 use skillhost_helper::OWN_PROGRAM;
-use skillhost_identity::{Clients, Token};
+use skillhost_identity::{ClientConfig, Clients, IdentitySettings, KeySource, Token};
 use skillhost_mcp::{Handler, LiveHost};
-use skillhost_server::{HttpOptions, Metrics, Server, Shutdown, Sockets, Tls, TlsFiles};
+use skillhost_server::{
+    HttpOptions, HttpSettings, Metrics, Server, Shutdown, SocketMode, Sockets, Tls, TlsFiles,
+};
 
 use super::memory;
+use crate::settings::Settings;
 use skillhost_program::exit::Exit;
 use skillhost_program::options::{self, TOKEN_VARIABLE, report_problems};
 use skillhost_program::terminal::{self, format_line};
@@ -107,7 +110,11 @@ struct BoundSockets {
 
 impl BoundSockets {
     /// Checks that the options allow the address, and binds it.
-    fn bind(address: &HttpAddress, options: &HttpOptions, config: &Config) -> anyhow::Result<Self> {
+    fn bind(
+        address: &HttpAddress,
+        options: &HttpOptions,
+        socket_mode: SocketMode,
+    ) -> anyhow::Result<Self> {
         let scheme = if options.tls.is_some() {
             "https"
         } else {
@@ -128,7 +135,7 @@ impl BoundSockets {
             }
             HttpAddress::Unix(path) => {
                 Server::check_unix(path, options)?;
-                let sockets = Sockets::bind_unix(path, config.http.socket_mode.bits())?;
+                let sockets = Sockets::bind_unix(path, socket_mode.bits())?;
                 unix = Some((path.clone(), SocketFile::open(path)?));
                 let shown_address = sockets.to_string();
                 (sockets, shown_address)
@@ -147,44 +154,45 @@ impl HttpArguments {
     pub(crate) fn prepare(
         self,
         address: HttpAddress,
-        config: &Config,
+        settings: &Settings,
         trust: &Trust,
     ) -> anyhow::Result<ReadyHttp> {
-        let resource = config.http.resource.as_deref().unwrap_or_default();
-        let clients = Clients::read(&config.clients, trust)?.with_issuers(
-            &config.clients,
-            &config.issuers,
+        let Settings { http, identity, .. } = settings;
+        let resource = http.resource.as_deref().unwrap_or_default();
+        let clients = Clients::read(&identity.clients, trust)?.with_issuers(
+            &identity.clients,
+            &identity.issuers,
             resource,
             OWN_PROGRAM.as_ref(),
             trust,
         )?;
-        for warning in Clients::warnings(&config.clients) {
+        for warning in Clients::warnings(&identity.clients) {
             terminal::complain(warning);
         }
-        let tls_files = self.tls_files(&config.http)?;
-        let mut options = self.options(config.http.clone(), clients, trust)?;
+        let tls_files = self.tls_files(http)?;
+        let mut options = self.options(http.clone(), clients, trust)?;
         let tls = tls_files.clone().map(|files| Tls::read(files, trust));
         options.tls = tls.transpose()?.map(Arc::new);
-        let bound = BoundSockets::bind(&address, &options, config)?;
-        for warning in unreachable_users(config, &address) {
+        let bound = BoundSockets::bind(&address, &options, http.socket_mode)?;
+        for warning in unreachable_users(&identity.clients, &address, http.socket_mode) {
             terminal::complain(warning);
         }
         let has_client_ca = tls_files.iter().any(|files| files.client_ca.is_some());
         if !has_client_ca {
-            warn_of_unused_certificate_names(config);
+            warn_of_unused_certificate_names(&identity.clients);
         }
         Ok(ReadyHttp {
             options,
             tls_files,
-            key_files: key_files(config),
-            clients: config.clients.clone(),
+            key_files: key_files(identity),
+            clients: identity.clients.clone(),
             bound,
         })
     }
 
     fn options(
         self,
-        configured: config::Http,
+        configured: HttpSettings,
         clients: Clients,
         trust: &Trust,
     ) -> anyhow::Result<HttpOptions> {
@@ -201,7 +209,7 @@ impl HttpArguments {
     }
 
     /// Returns the files of TLS. The two options replace both configured files.
-    fn tls_files(&self, configured: &config::Http) -> anyhow::Result<Option<TlsFiles>> {
+    fn tls_files(&self, configured: &HttpSettings) -> anyhow::Result<Option<TlsFiles>> {
         let path = |file: &Option<ConfiguredPath>| file.as_ref().map(|file| file.path.clone());
         let (certificate, key) = match (&self.tls_cert, &self.tls_key) {
             (None, None) => (path(&configured.tls_cert), path(&configured.tls_key)),
@@ -222,7 +230,7 @@ impl HttpArguments {
     }
 
     /// Returns the token, or an error if a file and the environment both hold one.
-    fn token(&self, configured: &config::Http, trust: &Trust) -> anyhow::Result<Option<Token>> {
+    fn token(&self, configured: &HttpSettings, trust: &Trust) -> anyhow::Result<Option<Token>> {
         let file = match (&self.token_file, &configured.token_file) {
             (Some(file), _) => Some((file, "`--token-file`")),
             (None, Some(configured)) => Some((&configured.path, configured.place.as_str())),
@@ -351,8 +359,8 @@ fn close_on_shutdown(live: &Arc<LiveHost>, shutdown: &Shutdown) {
 }
 
 /// Returns the files with issuers' keys.
-fn key_files(config: &Config) -> Vec<PathBuf> {
-    config
+fn key_files(identity: &IdentitySettings) -> Vec<PathBuf> {
+    identity
         .issuers
         .iter()
         .filter_map(|issuer| match &issuer.keys {
@@ -363,8 +371,8 @@ fn key_files(config: &Config) -> Vec<PathBuf> {
 }
 
 /// Warns of each client whose `certificate_names` have no effect without `tls_client_ca`.
-fn warn_of_unused_certificate_names(config: &Config) {
-    for client in &config.clients {
+fn warn_of_unused_certificate_names(clients: &[ClientConfig]) {
+    for client in clients {
         if !client.certificate_names.is_empty() {
             terminal::complain(format_args!(
                 "{}: `certificate_names` of `{}`: no certificate is asked for without \
@@ -377,17 +385,20 @@ fn warn_of_unused_certificate_names(config: &Config) {
 }
 
 /// Returns a warning for each client whose `unix_users` cannot connect, with the reason.
-fn unreachable_users(config: &Config, address: &HttpAddress) -> Vec<String> {
+fn unreachable_users(
+    clients: &[ClientConfig],
+    address: &HttpAddress,
+    socket_mode: SocketMode,
+) -> Vec<String> {
     let own = rustix::process::geteuid().as_raw();
     let reason = match address {
-        HttpAddress::Unix(_) if config.http.socket_mode.bits() & 0o066 != 0 => return Vec::new(),
+        HttpAddress::Unix(_) if socket_mode.bits() & 0o066 != 0 => return Vec::new(),
         HttpAddress::Unix(_) => "no other user can open the socket; set `socket_mode` in `[http]`",
         _ => "users are known only at a Unix socket, `--http unix:PATH`",
     };
     let is_unix = matches!(address, HttpAddress::Unix(_));
     let is_unreachable = |user: &u32| !is_unix || (*user != own && *user != 0);
-    config
-        .clients
+    clients
         .iter()
         .filter(|client| client.unix_users.iter().any(is_unreachable))
         .map(|client| {

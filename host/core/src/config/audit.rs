@@ -12,13 +12,10 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use toml::Spanned;
 
 use super::ConfiguredPath;
-use super::source::ConfigSource;
+use super::tables::Tables;
 use skillhost_sandbox::declare_limits;
 use skillhost_sandbox::tool::audit::AuditMode;
 use skillhost_sandbox::tool::limits::DAY;
-
-/// The name of the table.
-pub(super) const KEY: &str = "audit";
 
 /// The settings of checkpoints: signed records of the audit log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -107,12 +104,7 @@ impl RawAudit {
     }
 
     /// Returns the settings of checkpoints. Refuses a sink without a signing key.
-    pub(super) fn checkpoints(
-        self,
-        limits: CheckpointLimits,
-        source: &ConfigSource<'_>,
-        path: impl Fn(Spanned<PathBuf>) -> ConfiguredPath,
-    ) -> anyhow::Result<Checkpoints> {
+    pub(super) fn checkpoints(self, tables: &Tables<'_>) -> anyhow::Result<Checkpoints> {
         let Self(table) = self;
         let command = table.checkpoint_command.as_ref();
         let command = command.map(|command| ("checkpoint_command", command.span().start));
@@ -121,21 +113,21 @@ impl RawAudit {
         if let (None, Some((key, at))) = (&table.key_file, command.or(socket)) {
             bail!(
                 "{}: `{key}` needs `key_file`, the key that signs checkpoints",
-                source.place(at)
+                tables.place(at)
             );
         }
         let command = match table.checkpoint_command {
             Some(command) if command.get_ref().first().is_none_or(String::is_empty) => bail!(
                 "{}: `checkpoint_command` is a program and its arguments, such as [\"logger\"]",
-                source.place(command.span().start)
+                tables.place(command.span().start)
             ),
             command => command.map(Spanned::into_inner).unwrap_or_default(),
         };
         Ok(Checkpoints {
-            key_file: table.key_file.map(&path),
+            key_file: table.key_file.map(|path| tables.path(path)),
             command,
-            socket: table.checkpoint_socket.map(&path),
-            limits,
+            socket: table.checkpoint_socket.map(|path| tables.path(path)),
+            limits: tables.limits()?,
         })
     }
 }

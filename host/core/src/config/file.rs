@@ -1,20 +1,50 @@
-//! Reading a configuration from disk.
+//! Reading settings from a file, or from its text.
 
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
 
-use super::Config;
-use super::parse::parse;
+use super::keys::Keys;
+use super::settings::FileSettings;
 use super::source::{ConfigSource, Reach, beyond, lies_within};
+use super::tables::Tables;
 use skillhost_skills::named_file;
 use skillhost_skills::trust::Trust;
 
 /// The maximum bytes of a configuration file.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// Reads a configuration. Refuses a file that others can write.
-pub(super) fn read(path: &Path, trust: &Trust, reach: Reach) -> anyhow::Result<Config> {
+/// Reads settings from a file that the operator named. Refuses a file that others can write.
+///
+/// # Errors
+///
+/// If the file cannot be read or is not trusted, or a key or a value is invalid. The error names
+/// the line and a valid value.
+pub fn read<S: FileSettings>(path: &Path, trust: &Trust) -> anyhow::Result<S> {
+    read_within(path, trust, Reach::Anywhere)
+}
+
+/// Reads settings from a file that was found in the current folder. Refuses keys that reach
+/// beyond its own folder, and everything that [`read`] refuses.
+///
+/// # Errors
+///
+/// Those of [`read`], or if a key reaches beyond the folder.
+pub fn read_found<S: FileSettings>(path: &Path, trust: &Trust) -> anyhow::Result<S> {
+    read_within(path, trust, Reach::OwnFolder)
+}
+
+/// Reads settings from a file's text. `name` is the file's name in messages; relative paths
+/// start at `folder`.
+///
+/// # Errors
+///
+/// If a key or a value is invalid.
+pub fn parse<S: FileSettings>(text: &str, name: &str, folder: &Path) -> anyhow::Result<S> {
+    parse_source(ConfigSource::new(text, name, folder, Reach::Anywhere))
+}
+
+fn read_within<S: FileSettings>(path: &Path, trust: &Trust, reach: Reach) -> anyhow::Result<S> {
     let cannot = || format!("cannot use the configuration `{}`", path.display());
     trust.check(path).with_context(cannot)?;
     let folder = path.parent().unwrap_or(Path::new("."));
@@ -23,10 +53,10 @@ pub(super) fn read(path: &Path, trust: &Trust, reach: Reach) -> anyhow::Result<C
     }
     // Another user may have created the file in the current folder.
     let text = named_file::read_text(path, MAX_BYTES).with_context(cannot)?;
-    parse(&ConfigSource::new(
-        &text,
-        &path.display().to_string(),
-        folder,
-        reach,
-    ))
+    let name = path.display().to_string();
+    parse_source(ConfigSource::new(&text, &name, folder, reach))
+}
+
+fn parse_source<S: FileSettings>(source: ConfigSource<'_>) -> anyhow::Result<S> {
+    S::from_tables(&Tables::parse(source, &Keys::of::<S>())?)
 }

@@ -2,10 +2,10 @@
 
 use toml::de::{DeTable, DeValue};
 
-use super::source::{ConfigSource, kind, table_in};
+use super::source::{ConfigSource, kind};
 use skillhost_sandbox::tool::limits::{LimitSet, Unit};
 
-/// Returns `over` with the limits of a table.
+/// Returns `limits` with those of a table.
 pub(super) fn read<S: LimitSet>(
     table: &DeTable<'_>,
     mut limits: S,
@@ -23,19 +23,6 @@ pub(super) fn read<S: LimitSet>(
         row.set(&mut limits, quantity);
     }
     Ok(limits)
-}
-
-/// Returns `over` with the limits of a nested table.
-pub(super) fn read_in<S: LimitSet>(
-    table: &DeTable<'_>,
-    key: &str,
-    limits: S,
-    source: &ConfigSource<'_>,
-) -> anyhow::Result<S> {
-    match table_in(table, key) {
-        Some(table) => read(table, limits, source),
-        None => Ok(limits),
-    }
 }
 
 fn read_quantity(value: &DeValue<'_>, unit: Unit) -> Result<u64, String> {

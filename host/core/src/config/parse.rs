@@ -3,66 +3,62 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, bail};
 use toml::Spanned;
 use toml::de::DeTable;
 
+use super::audit::{CheckpointLimits, RawAuditTable};
+use super::grants::RawGrant;
+use super::keys::AUDIT;
+use super::prompt::RawSearch;
 use super::raw::{RawConfig, RawOffer, RawRoot, RawToolSet, RawWording};
-use super::source::{ConfigSource, Reach, beyond, lies_within, real_path, table_in};
+use super::source::{Reach, beyond, lies_within, real_path, table_in};
 use super::{
-    Config, ConfiguredPath, ConfiguredRoot, PromptLimits, StdioLimits, audit, grants, keys, limits,
+    Config, ConfiguredPath, ConfiguredRoot, FileSettings, Keys, PromptLimits, Tables, grants,
+    limits,
 };
-use skillhost_sandbox::tool::limits::{CompileLimits, LimitSet as _, Limits, Load};
+use skillhost_sandbox::tool::limits::{CompileLimits, Limits, Load};
 use skillhost_sandbox::tool::offer::{ToolSet, Wording};
 use skillhost_skills::catalog::{MAX_DEPTH, SkillsRoot};
 
-/// Parses a configuration.
-pub(super) fn parse(source: &ConfigSource<'_>) -> anyhow::Result<Config> {
-    source.parse()
+impl FileSettings for Config {
+    fn declare_keys(keys: &mut Keys) {
+        keys.fields::<RawConfig>("");
+        keys.limits::<Load>();
+        keys.limits::<CompileLimits>();
+        keys.fields::<RawAuditTable>(AUDIT);
+        keys.limits::<CheckpointLimits>();
+        keys.limits::<PromptLimits>();
+        keys.fields::<RawSearch>("search");
+        keys.fields::<RawGrant>("grants.*");
+        keys.names("grants.*.environment");
+        keys.limits::<Limits>();
+        keys.limits_in::<Limits>("grants.*.limits");
+        keys.names("pins");
+        keys.names("descriptions");
+    }
+
+    fn from_tables(tables: &Tables<'_>) -> anyhow::Result<Self> {
+        tables.config()
+    }
 }
 
-impl ConfigSource<'_> {
-    fn parse(&self) -> anyhow::Result<Config> {
-        let syntax = |error: toml::de::Error| {
-            let at = error.span().map_or(0, |span| span.start);
-            anyhow::anyhow!("{}: {}", self.place(at), error.message())
-        };
-        let table = DeTable::parse(self.text).map_err(syntax)?;
-        let table = table.get_ref();
-        keys::check(table, self)?;
-        let limits = self.limits(table, Limits::default())?;
-        let http_limits = limits::read_in(table, "http", Default::default(), self)?;
-        let checkpoint_limits = limits::read_in(table, audit::KEY, Default::default(), self)?;
-        let raw: RawConfig = toml::from_str(self.text).map_err(syntax)?;
-        let grant_tables = table_in(table, "grants");
+impl Tables<'_> {
+    fn config(&self) -> anyhow::Result<Config> {
+        let limits: Limits = self.limits()?;
+        let raw: RawConfig =
+            toml::from_str(self.source.text).map_err(|error| self.source.error(&error))?;
+        let granted = table_in(&self.root, "grants");
         let grants = raw.grants.into_iter().map(|(component, grant)| {
             let place = self.place(grant.span().start);
             grants::check_name(&component).with_context(|| place.clone())?;
-            let limits = match grant_tables.and_then(|grants| table_in(grants, &component)) {
-                Some(grant) => self.limits(grant, limits.clone())?,
+            let limits = match granted.and_then(|grants| table_in(grants, &component)) {
+                Some(grant) => self.limits_over(grant, limits.clone())?,
                 None => limits.clone(),
             };
             let grant = grant.into_inner().grant(limits).context(place)?;
             anyhow::Ok((component, grant))
         });
-        let client_tables = table_in(table, "clients");
-        let clients = raw.clients.into_iter().map(|(name, client)| {
-            let place = self.place(client.span().start);
-            let client = client
-                .into_inner()
-                .client(name, place, client_tables, self)?;
-            client.check().map(|()| client)
-        });
-        let issuers = raw.issuers.into_iter().map(|(name, issuer)| {
-            let place = self.place(issuer.span().start);
-            ensure!(
-                raw.http.has_resource(),
-                "{place}: `[issuers]` needs `resource` in `[http]`, the address that tokens \
-                 are issued for"
-            );
-            issuer.into_inner().issuer(name, place, self)
-        });
-        let issuers = issuers.collect::<anyhow::Result<_>>()?;
         let pins = raw.pins.into_iter().map(|(file, pin)| {
             let place = self.place(pin.span().start);
             let pin = pin.into_inner();
@@ -76,7 +72,7 @@ impl ConfigSource<'_> {
             .map(|audit| self.place(audit.span().start));
         let audit = raw.audit.map(Spanned::into_inner).unwrap_or_default();
         Ok(Config {
-            file: Some(self.name.to_owned()),
+            file: Some(self.source.name.to_owned()),
             skills: self.all(raw.skills, Self::root)?,
             tools: tools
                 .map(|path| self.within_reach(path))
@@ -98,27 +94,25 @@ impl ConfigSource<'_> {
             audit_file: raw.audit_file.map(|file| self.audit_file(file)),
             audit: audit.mode(),
             audit_place,
-            checkpoints: audit.checkpoints(checkpoint_limits, self, |path| self.path(path))?,
+            checkpoints: audit.checkpoints(self)?,
             pins: pins.collect::<anyhow::Result<_>>()?,
             require_pins: raw.require_pins,
             require_components: raw.require_components,
-            compile_limits: limits::read(table, CompileLimits::default(), self)?,
-            load: limits::read(table, Load::default(), self)?,
+            compile_limits: self.limits()?,
+            load: self.limits()?,
             grants: grants.collect::<anyhow::Result<_>>()?,
-            prompt: limits::read_in(table, PromptLimits::KEY, Default::default(), self)?,
+            prompt: self.limits()?,
             search_offer: raw.search.offer(),
-            confinement: raw.process.confine,
-            stdio: limits::read_in(table, StdioLimits::KEY, Default::default(), self)?,
-            http: raw.http.http(http_limits, self, |path| self.path(path))?,
-            clients: clients.collect::<anyhow::Result<_>>()?,
-            issuers,
             limits,
         })
     }
 
     /// Returns `over` with the limits in a table's `limits`.
-    fn limits(&self, table: &DeTable<'_>, over: Limits) -> anyhow::Result<Limits> {
-        limits::read_in(table, "limits", over, self)
+    fn limits_over(&self, table: &DeTable<'_>, over: Limits) -> anyhow::Result<Limits> {
+        match table_in(table, "limits") {
+            Some(table) => limits::read(table, over, &self.source),
+            None => Ok(over),
+        }
     }
 
     fn all<R, T>(
@@ -127,13 +121,6 @@ impl ConfigSource<'_> {
         read: impl Fn(&Self, R) -> anyhow::Result<T>,
     ) -> anyhow::Result<Vec<T>> {
         raw.into_iter().map(|raw| read(self, raw)).collect()
-    }
-
-    fn path(&self, path: Spanned<PathBuf>) -> ConfiguredPath {
-        ConfiguredPath {
-            place: self.place(path.span().start),
-            path: self.folder.join(path.into_inner()),
-        }
     }
 
     /// Returns the path of the audit log. `-` is standard error, not a path.
@@ -155,14 +142,14 @@ impl ConfigSource<'_> {
         if !(1..=MAX_DEPTH).contains(&depth) {
             bail!("{place}: `depth` is {depth}, but must be from 1 to {MAX_DEPTH}");
         }
-        if follow_links && self.reach == Reach::OwnFolder {
+        if follow_links && self.source.reach == Reach::OwnFolder {
             bail!("{place}: {}", beyond("`follow_root_links`"));
         }
-        let path = self.folder.join(path);
+        let path = self.source.folder.join(path);
         let ConfiguredPath { path, place } = self.within_reach(ConfiguredPath { path, place })?;
         // The folder is checked again when it is opened.
-        let within = match self.reach {
-            Reach::OwnFolder => Some(real_path(self.folder)?),
+        let within = match self.source.reach {
+            Reach::OwnFolder => Some(real_path(self.source.folder)?),
             Reach::Anywhere => None,
         };
         let root = SkillsRoot {
@@ -177,7 +164,7 @@ impl ConfigSource<'_> {
     /// Refuses a path beyond the configuration's reach.
     fn within_reach(&self, configured: ConfiguredPath) -> anyhow::Result<ConfiguredPath> {
         let ConfiguredPath { path, place } = &configured;
-        if self.reach == Reach::OwnFolder && !lies_within(path, self.folder) {
+        if self.source.reach == Reach::OwnFolder && !lies_within(path, self.source.folder) {
             bail!(
                 "{place}: {}",
                 beyond(&format!("the folder `{}`", path.display()))

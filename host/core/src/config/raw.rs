@@ -8,15 +8,11 @@ use serde::de::IgnoredAny;
 use toml::Spanned;
 
 use super::audit::RawAudit;
-use super::clients::RawClient;
 use super::grants::RawGrant;
-use super::http::RawHttp;
-use super::issuers::RawIssuer;
-use super::process::RawProcess;
 use super::prompt::RawSearch;
 
-/// The raw keys of a file. Limits are parsed separately: the fields of type `IgnoredAny`
-/// only name their keys.
+/// The raw keys of a file. The fields of type `IgnoredAny` only name their keys: limits are
+/// parsed separately, and other crates read the tables of servers and processes.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 pub(super) struct RawConfig {
@@ -39,13 +35,17 @@ pub(super) struct RawConfig {
     pub(super) grants: BTreeMap<String, Spanned<RawGrant>>,
     #[serde(rename = "stdio")]
     _stdio: IgnoredAny,
-    pub(super) http: RawHttp,
-    pub(super) clients: BTreeMap<String, Spanned<RawClient>>,
-    pub(super) issuers: BTreeMap<String, Spanned<RawIssuer>>,
+    #[serde(rename = "http")]
+    _http: IgnoredAny,
+    #[serde(rename = "clients")]
+    _clients: IgnoredAny,
+    #[serde(rename = "issuers")]
+    _issuers: IgnoredAny,
     #[serde(rename = "prompt")]
     _prompt: IgnoredAny,
     pub(super) search: RawSearch,
-    pub(super) process: RawProcess,
+    #[serde(rename = "process")]
+    _process: IgnoredAny,
 }
 
 #[derive(Deserialize)]

@@ -48,6 +48,12 @@ impl<'a> ConfigSource<'a> {
         let line = self.line_ends.partition_point(|end| *end < at) + 1;
         format!("`{}`, line {line}", self.name)
     }
+
+    /// Returns the message for a value that cannot be parsed.
+    pub(super) fn error(&self, error: &toml::de::Error) -> anyhow::Error {
+        let at = error.span().map_or(0, |span| span.start);
+        anyhow::anyhow!("{}: {}", self.place(at), error.message())
+    }
 }
 
 /// Returns a nested table.

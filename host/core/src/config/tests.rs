@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use super::*;
 use skillhost_sandbox::tool::grant::{Defaults, FolderAccess, Grant};
-use skillhost_sandbox::tool::limits::LimitSet;
 use skillhost_skills::guard::HardLinks;
 
 fn parse(text: &str) -> Result<Config, String> {
@@ -49,40 +48,6 @@ fn reads_a_whole_file_with_paths_relative_to_its_folder() {
 }
 
 #[test]
-fn reads_the_settings_of_a_server_over_http() {
-    let http = |text: &str| parse(text).unwrap().http;
-    let given = http(
-        "[http]\ntoken_file = \"t\"\nallowed_hosts = [\"h\"]\nallowed_origins = [\"o\"]\n\
-         body = \"1MiB\"\nconnections = 1\nrequests = 2\nstreams = 3\nheader_time = \"4s\"\n\
-         body_time = \"5s\"\nrequest_time = \"6s\"\nwrite_time = \"7s\"\nshutdown_time = \"8s\"\n",
-    );
-    let token = given.token_file.unwrap();
-    assert_eq!(token.path, Path::new("/etc/t"));
-    assert_eq!(token.place, "`skillhost.toml`, line 2");
-    assert_eq!(
-        (&*given.allowed_hosts, &*given.allowed_origins),
-        (&["h".into()][..], &["o".into()][..])
-    );
-    let limits = given.limits;
-    let counts = (
-        limits.body,
-        limits.connections,
-        limits.requests,
-        limits.streams,
-    );
-    assert_eq!(counts, (1 << 20, 1, 2, 3));
-    let times = [
-        limits.header_time,
-        limits.body_time,
-        limits.request_time,
-        limits.write_time,
-    ];
-    assert_eq!(times, [4, 5, 6, 7].map(Duration::from_secs));
-    assert_eq!(limits.shutdown_time, Duration::from_secs(8));
-    assert_eq!(http("[http]").limits, HttpLimits::default());
-}
-
-#[test]
 fn reads_the_budget_of_a_prompt_and_when_search_is_offered() {
     let read = |text: &str| {
         let config = parse(text).unwrap();
@@ -97,20 +62,8 @@ fn reads_the_budget_of_a_prompt_and_when_search_is_offered() {
 }
 
 #[test]
-fn reads_the_limit_of_a_message_over_stdio() {
-    let read = |text: &str| parse(text).unwrap().stdio.message;
-    assert_eq!(read(""), 8 << 20);
-    assert_eq!(read("[stdio]\nmessage = \"64MiB\""), 64 << 20);
-}
-
-#[test]
 fn names_each_problem_with_its_line() {
     for (text, message) in [
-        (
-            "[stdio]\nmessage = \"1KiB\"",
-            "`skillhost.toml`, line 2: `message` is at least 256 KiB: with less, the server would \
-             not send its lists",
-        ),
         (
             "[prompt]\nbudget = 10",
             "`skillhost.toml`, line 2: `budget` is at least 256: with less, it would hold hardly \
@@ -152,10 +105,6 @@ fn names_each_problem_with_its_line() {
         (
             "[limits]\ntme = 1",
             "`skillhost.toml`, line 2: unknown key `limits.tme`; did you mean `time`?",
-        ),
-        (
-            "[http]\ntoken = \"secret\"",
-            "`skillhost.toml`, line 2: unknown key `http.token`; did you mean `token_file`?",
         ),
         (
             "[grants.list_tasks.wasm]\nskills = []",
@@ -224,33 +173,6 @@ fn names_each_problem_with_its_line() {
              floating-point number",
         ),
         (
-            "[http]\nsocket_mode = \"0777\"",
-            "`skillhost.toml`, line 2: `0777` is not the mode of a socket: from \"0600\", its owner alone, to \"0666\", every user",
-        ),
-        (
-            "[http]\nsocket_mode = \"0466\"",
-            "`skillhost.toml`, line 2: `0466` is not the mode of a socket: from \"0600\", its owner alone, to \"0666\", every user",
-        ),
-        (
-            "[http]\nsocket_mode = \"+660\"",
-            "`skillhost.toml`, line 2: `+660` is not the mode of a socket: from \"0600\", its owner alone, to \"0666\", every user",
-        ),
-        (
-            "[http]\n\nresource = \"mcp.example.com\"",
-            "`skillhost.toml`, line 3: `resource`: an address must begin with `https://`; \
-             `http://` is allowed only for this machine",
-        ),
-        (
-            "[http]\nanswers = true",
-            "`skillhost.toml`, line 2: expected a size such as \"64MiB\" or \"512KiB\", not a \
-             boolean",
-        ),
-        (
-            "[http]\nanswers = 1",
-            "`skillhost.toml`, line 2: `answers` is at least 1 MiB: with less, the server would \
-             not send its lists",
-        ),
-        (
             "[limits]\nmemory = -1",
             "`skillhost.toml`, line 2: expected a size such as \"64MiB\" or \"512KiB\"",
         ),
@@ -280,147 +202,20 @@ fn names_each_problem_with_its_line() {
 /// Guards against: a rule for a key that no longer exists.
 #[test]
 fn each_key_that_reaches_beyond_the_folder_exists() {
+    let keys = Keys::of::<Config>();
     for key in keys::REACHING {
         let (table, name) = key.rsplit_once('.').unwrap_or(("", key));
-        assert!(keys::of_table(table).unwrap().contains(&name), "{key}");
+        assert!(keys.of_table(table).unwrap().contains(&name), "{key}");
     }
 }
 
-/// Returns all tables that have keys with names of their own, and those keys.
-fn tables() -> Vec<(String, Vec<&'static str>)> {
-    let mut names = vec![String::new()];
-    let mut tables = Vec::new();
-    while let Some(name) = names.pop() {
-        let mut keys = keys::of_table(&name).unwrap();
-        let below = |key: &&str| match &*name {
-            "" => (*key).to_owned(),
-            name => format!("{name}.{key}"),
-        };
-        let inner = keys.iter().map(below);
-        names.extend(inner.filter(|name| keys::of_table(name).is_some()));
-        keys.sort_unstable();
-        // A grant has the limits of the table `limits`.
-        if keys != ["*"] && name != "grants.*.limits" {
-            tables.push((name, keys));
-        }
-    }
-    tables
-}
-
-/// Returns the cells of the rows about keys in the page's section of a table.
-fn rows_about(table: &str) -> Vec<Vec<String>> {
-    let page = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../docs/reference/configuration.md"
-    );
-    let page = std::fs::read_to_string(page).unwrap();
-    let heading = match table {
-        "" => "\n## Top level\n".to_owned(),
-        table => format!("\n## `[{}]`\n", table.replace('*', "NAME")),
+#[test]
+fn leaves_tables_of_programs_to_them() {
+    let text = "stdio.message = 1\nhttp.x = 1\nclients.x = 1\nissuers.x = 1\nprocess.x = 1\n";
+    let read = |text: &str| {
+        let mut config = parse(text).unwrap();
+        config.file = None;
+        format!("{config:?}")
     };
-    let (_, section) = page.split_once(&heading).expect(&heading);
-    let section = section.split("\n#").next().unwrap();
-    let rows = section.lines().filter(|line| line.starts_with("| `"));
-    let cells = |row: &str| {
-        let row = row.trim_matches('|').replace("\\|", "/");
-        row.split('|').map(|cell| cell.trim().to_owned()).collect()
-    };
-    rows.map(cells).collect()
-}
-
-/// Guards against: a key that the page does not list, or one that no longer exists.
-#[test]
-fn the_page_lists_each_key() {
-    for (table, keys) in tables() {
-        let rows = rows_about(&table);
-        let mut listed: Vec<_> = rows.iter().map(|row| row[0].trim_matches('`')).collect();
-        listed.sort_unstable();
-        assert_eq!(listed, keys, "[{table}]");
-    }
-}
-
-/// Guards against: a page that states another default than the code has.
-#[test]
-fn each_default_on_the_page_changes_nothing() {
-    let digest = "0".repeat(64);
-    let mut tried = 0;
-    for (table, _) in tables() {
-        let start = match &*table {
-            "" => String::new(),
-            "clients.*" => format!("[clients.a]\ntoken_sha256 = \"{digest}\"\n"),
-            "issuers.*" => {
-                "[issuers.NAME]\nissuer = \"https://a\"\njwks_url = \"https://a\"\n".to_owned()
-            }
-            "grants.*" => "[grants.read_skill]\n".to_owned(),
-            table => format!("[{table}]\n"),
-        };
-        // An access token needs an audience.
-        let end = match &*table {
-            "issuers.*" => "[http]\nresource = \"https://a\"\n",
-            _ => "",
-        };
-        let parse = |key: &str| {
-            let text = format!("{start}{key}\n{end}");
-            let mut config = Config::parse(&text, "a", Path::new("/")).expect(&text);
-            config.audit_place = None;
-            // A host without this setting gives help.
-            config.help.get_or_insert(true);
-            format!("{config:?}")
-        };
-        let rows = rows_about(&table);
-        for row in rows.iter().filter(|row| row.len() == 4) {
-            let default = row[2]
-                .strip_prefix('`')
-                .and_then(|default| default.strip_suffix('`'));
-            let Some(default) = default.filter(|default| !default.contains('`')) else {
-                continue;
-            };
-            let key = row[0].trim_matches('`');
-            assert_eq!(
-                parse(&format!("{key} = {default}")),
-                parse(""),
-                "{table}: {key}"
-            );
-            tried += 1;
-        }
-    }
-    assert!(tried > 15, "only {tried} defaults were found");
-}
-
-/// Guards against: a page that states other limits than the tables.
-#[test]
-fn the_page_lists_each_limit_with_its_default_and_bounds() {
-    fn check<S: LimitSet>() {
-        let rows = rows_about(S::KEY);
-        for limit in S::TABLE {
-            let default = match limit.unit.parse(limit.default) {
-                Some(default) => limit.unit.show(default),
-                None => limit.default.to_owned(),
-            };
-            let greatest = match limit.greatest {
-                u64::MAX => "none".to_owned(),
-                greatest => limit.unit.show(greatest),
-            };
-            let key = format!("`{}`", limit.key);
-            let row = rows.iter().find(|row| row[0] == key).expect(&key);
-            let [_, shown @ .., meaning, threat] = &row[..] else {
-                panic!("{row:?}");
-            };
-            assert_eq!(
-                shown,
-                [default, limit.unit.show(limit.least), greatest],
-                "{key}"
-            );
-            assert_eq!(threat, limit.threat, "{key}");
-            assert!(!meaning.is_empty(), "{key}");
-        }
-    }
-    check::<Limits>();
-    check::<Load>();
-    check::<CompileLimits>();
-    check::<super::CheckpointLimits>();
-    check::<super::PromptLimits>();
-    check::<super::StdioLimits>();
-    check::<super::HttpLimits>();
-    check::<super::ClientLimits>();
+    assert_eq!(read(text), read(""));
 }

@@ -70,12 +70,12 @@ fn refuses_inconsistent_issuers_and_claims() {
         ),
     ] {
         let text = format!("[http]\nresource = \"{RESOURCE}\"\n{text}");
-        let config = Config::parse(&text, "skillhost.toml", folder).unwrap();
-        let clients = Clients::read(&config.clients, &Trust::new()).unwrap();
+        let settings: IdentitySettings = config::parse(&text, "skillhost.toml", folder).unwrap();
+        let clients = Clients::read(&settings.clients, &Trust::new()).unwrap();
         let program = Path::new("/bin/true");
         let error = clients.with_issuers(
-            &config.clients,
-            &config.issuers,
+            &settings.clients,
+            &settings.issuers,
             RESOURCE,
             program,
             &Trust::new(),

@@ -14,10 +14,11 @@ use ring::signature::{
     RSA_PKCS1_SHA384, RSA_PKCS1_SHA512, RSA_PSS_SHA256, RSA_PSS_SHA384, RSA_PSS_SHA512, RsaKeyPair,
 };
 use serde_json::{Value, json};
-use skillhost::{Config, Trust};
+use skillhost::{Trust, config};
 
 use crate::clients::Clients;
 use crate::refusal::Refusal;
+use crate::settings::IdentitySettings;
 
 pub(super) const RESOURCE: &str = "https://mcp.example.com/mcp";
 pub(super) const ISSUER: &str = "https://login.example.com";
@@ -199,13 +200,13 @@ pub(super) fn clients_with(line: &str, keys: &Value, tables: &str) -> Clients {
         "[http]\nresource = \"{RESOURCE}\"\n[issuers.a]\nissuer = \"{ISSUER}\"\n\
          jwks_file = \"keys.json\"\n{line}\n{tables}"
     );
-    let config = Config::parse(&text, "skillhost.toml", folder.path()).unwrap();
-    let clients = Clients::read(&config.clients, &Trust::new()).unwrap();
+    let settings: IdentitySettings = config::parse(&text, "skillhost.toml", folder.path()).unwrap();
+    let clients = Clients::read(&settings.clients, &Trust::new()).unwrap();
     let program = Path::new("/bin/true");
     clients
         .with_issuers(
-            &config.clients,
-            &config.issuers,
+            &settings.clients,
+            &settings.issuers,
             RESOURCE,
             program,
             &Trust::new(),

@@ -5,18 +5,19 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
 use serde_json::json;
-use skillhost::{Config, Trust};
+use skillhost::{Trust, config};
 
 use super::*;
 use crate::TokenError;
 use crate::issuer::IssuerKeySource;
+use crate::settings::IdentitySettings;
 
 const TOKEN: &str = "0123456789abcdef";
 
 /// Returns the clients of a configuration in a folder.
 fn read(folder: &Path, text: &str) -> Result<Clients, String> {
-    let config = Config::parse(text, "skillhost.toml", folder).unwrap();
-    Clients::read(&config.clients, &Trust::new()).map_err(|error| format!("{error:#}"))
+    let settings: IdentitySettings = config::parse(text, "skillhost.toml", folder).unwrap();
+    Clients::read(&settings.clients, &Trust::new()).map_err(|error| format!("{error:#}"))
 }
 
 fn write(folder: &Path, name: &str, text: &str, mode: u32) {
@@ -38,7 +39,7 @@ fn identifies_clients_by_token() {
     let folder = folder.path();
     write(folder, "old", "old-token-of-client-a\n", 0o600);
     write(folder, "new", "new-token-of-client-a\n", 0o400);
-    let digest = |token: &str| skillhost::internal::sha256_hex(token.as_bytes());
+    let digest = |token: &str| skillhost_skills::text::digest::sha256_hex(token.as_bytes());
     let (b, more, c) = (
         digest("token-of-client-b"),
         digest("another-token-of-client-b"),
@@ -70,7 +71,7 @@ fn identifies_clients_by_token() {
 #[tokio::test]
 async fn unnamed_client_has_budget_beside_others() {
     let folder = tempfile::tempdir().unwrap();
-    let digest = skillhost::internal::sha256_hex(b"token-of-client-b");
+    let digest = skillhost_skills::text::digest::sha256_hex(b"token-of-client-b");
     let named = format!("[clients.b]\ntoken_sha256 = \"{digest}\"\n");
     for (text, is_bounded) in [("", false), (&named, true)] {
         let clients = read(folder.path(), text).unwrap();
@@ -123,12 +124,13 @@ fn refuses_other_authorization() {
 
 #[test]
 fn refuses_expired_client_with_warning() {
-    let digest = skillhost::internal::sha256_hex(TOKEN.as_bytes());
+    let digest = skillhost_skills::text::digest::sha256_hex(TOKEN.as_bytes());
     let text =
         |expires: &str| format!("[clients.a]\ntoken_sha256 = \"{digest}\"\nexpires = {expires}\n");
     for (expires, is_expired) in [("2001-01-01", true), ("2901-01-01", false)] {
-        let config = Config::parse(&text(expires), "s.toml", Path::new("/")).unwrap();
-        let clients = Clients::read(&config.clients, &Trust::new()).unwrap();
+        let settings: IdentitySettings =
+            config::parse(&text(expires), "s.toml", Path::new("/")).unwrap();
+        let clients = Clients::read(&settings.clients, &Trust::new()).unwrap();
         let identified = identify(&clients, &[&format!("Bearer {TOKEN}")]);
         let expected = if is_expired {
             Err(Refusal::ClientExpired("a".into()))
@@ -136,7 +138,7 @@ fn refuses_expired_client_with_warning() {
             Ok(Some("a".into()))
         };
         assert_eq!(identified, expected);
-        let warnings = Clients::warnings(&config.clients);
+        let warnings = Clients::warnings(&settings.clients);
         assert_eq!(warnings.len(), usize::from(is_expired));
         for warning in warnings {
             assert!(warning.contains("`expires` of `[clients.a]`"), "{warning}");
@@ -154,7 +156,7 @@ fn refuses_unusable_token_files() {
     write(folder, "short", "0123456789abcde", 0o600);
     write(folder, "unicode", "0123456789äbcdef", 0o600);
     write(folder, "two", "0123456789abcdef\n0123456789abcdef\n", 0o600);
-    let digest = skillhost::internal::sha256_hex(TOKEN.as_bytes());
+    let digest = skillhost_skills::text::digest::sha256_hex(TOKEN.as_bytes());
     for (file, reason) in [
         ("none", "line 2: `token_file` of `[clients.a]`"),
         ("open", "users other than its owner may read or write it"),
@@ -303,13 +305,13 @@ async fn refresh_finds_new_key() {
                 [issuers.a]\nissuer = \"https://a.example\"\njwks_url = \"https://a.example/keys\"\n\
                 [issuers.b]\nissuer = \"https://b.example\"\njwks_url = \"https://b.example/keys\"\n\
                 [clients.c]\nclaims = { iss = \"https://b.example\" }\n";
-    let config = Config::parse(text, "skillhost.toml", folder.path()).unwrap();
+    let settings: IdentitySettings = config::parse(text, "skillhost.toml", folder.path()).unwrap();
     for all in [true, false] {
-        let clients = Clients::read(&config.clients, &Trust::new()).unwrap();
+        let clients = Clients::read(&settings.clients, &Trust::new()).unwrap();
         let program = Path::new("/bin/true");
         let clients = clients.with_issuers(
-            &config.clients,
-            &config.issuers,
+            &settings.clients,
+            &settings.issuers,
             "https://x",
             program,
             &Trust::new(),
@@ -365,13 +367,13 @@ async fn polling_notices_withdrawn_key() {
     let text = "[http]\nresource = \"https://mcp.example\"\n\
                 [issuers.a]\nissuer = \"https://a.example\"\njwks_file = \"keys\"\n\
                 [clients.c]\nclaims = { iss = \"https://a.example\" }\n";
-    let config = Config::parse(text, "skillhost.toml", folder.path()).unwrap();
-    let clients = Clients::read(&config.clients, &Trust::new()).unwrap();
+    let settings: IdentitySettings = config::parse(text, "skillhost.toml", folder.path()).unwrap();
+    let clients = Clients::read(&settings.clients, &Trust::new()).unwrap();
     let program = Path::new("/bin/true");
     let clients = clients
         .with_issuers(
-            &config.clients,
-            &config.issuers,
+            &settings.clients,
+            &settings.issuers,
             "https://x",
             program,
             &Trust::new(),
@@ -422,12 +424,12 @@ async fn refuses_remembered_token_of_withdrawn_key() {
          [issuers.a]\nissuer = \"https://a.example\"\njwks_file = \"keys\"\n\
          [clients.c]\nclaims = {{ iss = \"https://a.example\" }}\n"
     );
-    let config = Config::parse(&text, "skillhost.toml", folder).unwrap();
-    let clients = Clients::read(&config.clients, &Trust::new()).unwrap();
+    let settings: IdentitySettings = config::parse(&text, "skillhost.toml", folder).unwrap();
+    let clients = Clients::read(&settings.clients, &Trust::new()).unwrap();
     let program = Path::new("/bin/true");
     let clients = clients.with_issuers(
-        &config.clients,
-        &config.issuers,
+        &settings.clients,
+        &settings.issuers,
         resource,
         program,
         &Trust::new(),

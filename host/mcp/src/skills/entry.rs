@@ -8,8 +8,8 @@
 use rmcp::model::{SKILL_MD, Skill, SkillFrontmatter, SkillResource, SkillResources as Manifest};
 use serde_json::{Map, Value};
 use skillhost::frontmatter::{self, Frontmatter};
-use skillhost::internal::is_skill_md;
 use skillhost::{SkillFile, SkillFiles};
+use skillhost_skills::skill_md::is_skill_md;
 
 use crate::faults::SkillFault;
 use crate::resources::uri::SkillUri;

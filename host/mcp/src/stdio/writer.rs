@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rmcp::model::{ContentBlock, ErrorData, JsonRpcMessage, ServerJsonRpcMessage, ServerResult};
 use serde::ser;
-use skillhost::internal::push_json_string;
+use skillhost_skills::text::json_string;
 use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
@@ -173,7 +173,7 @@ impl OutputLine {
         let end = start + EMPTY.len();
         let rest = self.bytes.split_off(end);
         self.bytes.truncate(end - b"\"\"".len());
-        push_json_string(&mut self.bytes, text);
+        json_string::push(&mut self.bytes, text);
         self.write_all(&rest).map_err(serde_json::Error::io)
     }
 }

@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use rustix::fs::inotify::{self, CreateFlags, Reader, WatchFlags};
 use rustix::io::Errno;
-use skillhost::internal::watch_folder;
+use skillhost_skills::broker::watch_folder;
 
 pub(super) use rustix::fs::inotify::ReadFlags;
 

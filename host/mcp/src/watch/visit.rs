@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat};
 use rustix::time::ClockId;
-use skillhost::internal::retry_with_broker;
+use skillhost_skills::broker::retry_with_broker;
 
 /// The most entries of a folder that are checked. Guards against: a folder with millions of
 /// files.

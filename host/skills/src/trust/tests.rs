@@ -195,7 +195,7 @@ fn trusts_a_group_writable_file_if_it_trusts_each_member() {
 
 #[test]
 fn no_account_file_lists_members_of_the_overflow_group() {
-    let (_base, _folder, file) = place();
+    let (_base, _folder, file) = fixture();
     mode(&file, 0o664);
     let group = overflow_group();
     if chown(&file, None, Some(group)).is_err() {

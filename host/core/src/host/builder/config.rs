@@ -36,11 +36,6 @@ impl HostBuilder {
             grants,
             prompt,
             search_offer,
-            stdio: _,
-            http: _,
-            clients: _,
-            issuers: _,
-            confinement: _,
         } = config;
         let tools = tools.iter().map(|tools| Ok(tools.folder()?.to_owned()));
         Ok(Self {

@@ -1,4 +1,4 @@
-//! The table `[http]`: the settings of the HTTP server in the crate `skillhost-server`.
+//! The table `[http]`: the settings of the HTTP server.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,16 +7,18 @@ use anyhow::Context as _;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::ConfiguredPath;
-use super::issuers::check_address;
-use super::source::ConfigSource;
+use skillhost::config::{ConfiguredPath, FileSettings, Keys, Tables};
+use skillhost_identity::check_address;
 use skillhost_sandbox::declare_limits;
 use skillhost_sandbox::tool::limits::{DAY, MAX_MEMORY};
+
+/// The name of the table.
+const TABLE: &str = "http";
 
 /// The settings of a server over HTTP.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
-pub struct Http {
+pub struct HttpSettings {
     /// The file that holds the token.
     pub token_file: Option<ConfiguredPath>,
     /// The server's public URL, such as `https://host/mcp`. It is the audience of access
@@ -132,7 +134,7 @@ declare_limits! {
 /// The raw keys of the table, without the limits.
 #[derive(Deserialize, Default)]
 #[serde(default, expecting = "expected a table of settings")]
-pub(super) struct RawHttp {
+struct RawHttp {
     token_file: Option<Spanned<PathBuf>>,
     resource: Option<Spanned<String>>,
     tls_cert: Option<Spanned<PathBuf>>,
@@ -144,32 +146,75 @@ pub(super) struct RawHttp {
     socket_mode: SocketMode,
 }
 
-impl RawHttp {
-    pub(super) fn has_resource(&self) -> bool {
-        self.resource.is_some()
+impl FileSettings for HttpSettings {
+    fn declare_keys(keys: &mut Keys) {
+        keys.fields::<RawHttp>(TABLE);
+        keys.limits::<HttpLimits>();
     }
 
-    pub(super) fn http(
-        self,
-        limits: HttpLimits,
-        source: &ConfigSource<'_>,
-        path: impl Fn(Spanned<PathBuf>) -> ConfiguredPath,
-    ) -> anyhow::Result<Http> {
-        if let Some(resource) = &self.resource {
-            let place = source.place(resource.span().start);
+    fn from_tables(tables: &Tables<'_>) -> anyhow::Result<Self> {
+        let raw: RawHttp = tables.table(TABLE)?;
+        if let Some(resource) = &raw.resource {
+            let place = tables.place(resource.span().start);
             check_address(resource.get_ref()).with_context(|| format!("{place}: `resource`"))?;
         }
-        Ok(Http {
-            token_file: self.token_file.map(&path),
-            tls_cert: self.tls_cert.map(&path),
-            tls_key: self.tls_key.map(&path),
-            tls_client_ca: self.tls_client_ca.map(&path),
-            allowed_hosts: self.allowed_hosts,
-            allowed_origins: self.allowed_origins,
-            trusted_proxies: self.trusted_proxies,
-            socket_mode: self.socket_mode,
-            limits,
-            resource: self.resource.map(Spanned::into_inner),
+        let path = |path: Option<Spanned<PathBuf>>| path.map(|path| tables.path(path));
+        Ok(Self {
+            token_file: path(raw.token_file),
+            tls_cert: path(raw.tls_cert),
+            tls_key: path(raw.tls_key),
+            tls_client_ca: path(raw.tls_client_ca),
+            allowed_hosts: raw.allowed_hosts,
+            allowed_origins: raw.allowed_origins,
+            trusted_proxies: raw.trusted_proxies,
+            socket_mode: raw.socket_mode,
+            limits: tables.limits()?,
+            resource: raw.resource.map(Spanned::into_inner),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use skillhost::config;
+
+    use super::*;
+
+    #[test]
+    fn reads_settings() {
+        let http = |text: &str| -> HttpSettings {
+            config::parse(text, "skillhost.toml", Path::new("/etc")).unwrap()
+        };
+        let given = http(
+            "[http]\ntoken_file = \"t\"\nallowed_hosts = [\"h\"]\nallowed_origins = [\"o\"]\n\
+             body = \"1MiB\"\nconnections = 1\nrequests = 2\nstreams = 3\nheader_time = \"4s\"\n\
+             body_time = \"5s\"\nrequest_time = \"6s\"\nwrite_time = \"7s\"\nshutdown_time = \"8s\"\n",
+        );
+        let token = given.token_file.unwrap();
+        assert_eq!(token.path, Path::new("/etc/t"));
+        assert_eq!(token.place, "`skillhost.toml`, line 2");
+        assert_eq!(
+            (&*given.allowed_hosts, &*given.allowed_origins),
+            (&["h".into()][..], &["o".into()][..])
+        );
+        let limits = given.limits;
+        let counts = (
+            limits.body,
+            limits.connections,
+            limits.requests,
+            limits.streams,
+        );
+        assert_eq!(counts, (1 << 20, 1, 2, 3));
+        let times = [
+            limits.header_time,
+            limits.body_time,
+            limits.request_time,
+            limits.write_time,
+        ];
+        assert_eq!(times, [4, 5, 6, 7].map(Duration::from_secs));
+        assert_eq!(limits.shutdown_time, Duration::from_secs(8));
+        assert_eq!(http("[http]").limits, HttpLimits::default());
     }
 }

@@ -1,18 +1,20 @@
 //! The tables `[issuers.NAME]`: the accepted issuers of OAuth access tokens, and the
-//! sources of their keys. The crate `skillhost-identity` checks tokens.
+//! sources of their keys.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail, ensure};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
+use skillhost::config::{ConfiguredPath, Keys, Tables};
 use toml::Spanned;
 
-use super::ConfiguredPath;
-use super::source::ConfigSource;
+use super::OneOrMore;
 
 /// The supported signature algorithms. All are asymmetric: a key that verifies a signature
 /// cannot create one.
-pub const ALGORITHMS: [&str; 9] = [
+const ALGORITHMS: [&str; 9] = [
     "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "EdDSA",
 ];
 
@@ -49,7 +51,7 @@ pub enum KeySource {
 /// The raw keys of the table.
 #[derive(Deserialize, Default)]
 #[serde(default, expecting = "expected an `[issuers.NAME]` table")]
-pub(super) struct RawIssuer {
+struct RawIssuer {
     issuer: Option<String>,
     audience: Option<OneOrMore<String>>,
     jwks_file: Option<Spanned<PathBuf>>,
@@ -57,38 +59,46 @@ pub(super) struct RawIssuer {
     algorithms: Option<Vec<String>>,
 }
 
-/// A value, or a list of values.
-#[derive(Deserialize, Clone)]
-#[serde(untagged, expecting = "expected a string, or a list of strings")]
-pub(super) enum OneOrMore<T> {
-    One(T),
-    More(Vec<T>),
+/// The server's address, which is the audience of access tokens. The crate of the server checks
+/// it.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct RawServer {
+    resource: Option<IgnoredAny>,
 }
 
-impl<T> OneOrMore<T> {
-    pub(super) fn into_all(self) -> Vec<T> {
-        match self {
-            Self::One(one) => vec![one],
-            Self::More(more) => more,
-        }
-    }
+/// Declares the keys of the tables.
+pub(super) fn declare_keys(keys: &mut Keys) {
+    keys.fields::<RawIssuer>("issuers.*");
+}
+
+/// Reads the issuers, sorted by name.
+pub(super) fn read(tables: &Tables<'_>) -> anyhow::Result<Vec<IssuerConfig>> {
+    let raw: BTreeMap<String, Spanned<RawIssuer>> = tables.table("issuers")?;
+    let server: RawServer = tables.table("http")?;
+    let issuers = raw.into_iter().map(|(name, issuer)| {
+        let place = tables.place(issuer.span().start);
+        ensure!(
+            server.resource.is_some(),
+            "{place}: tokens of issuers are for an address: set `resource` in `[http]`"
+        );
+        issuer.into_inner().issuer(name, place, tables)
+    });
+    issuers.collect()
 }
 
 impl RawIssuer {
-    pub(super) fn issuer(
+    fn issuer(
         self,
         name: String,
         place: String,
-        source: &ConfigSource<'_>,
+        tables: &Tables<'_>,
     ) -> anyhow::Result<IssuerConfig> {
         let read = || {
             let issuer = self.issuer.context("`issuer` is missing")?;
             check_address(&issuer).context("`issuer`")?;
             let keys = match (self.jwks_file, self.jwks_url) {
-                (Some(file), None) => KeySource::File(ConfiguredPath {
-                    place: source.place(file.span().start),
-                    path: source.folder.join(file.into_inner()),
-                }),
+                (Some(file), None) => KeySource::File(tables.path(file)),
                 (None, Some(address)) => {
                     check_address(&address).context("`jwks_url`")?;
                     KeySource::Address(address)
@@ -125,7 +135,7 @@ impl RawIssuer {
 }
 
 /// Checks a URL: it must be HTTPS, or plain HTTP to this machine, for tests.
-pub(super) fn check_address(address: &str) -> anyhow::Result<()> {
+pub fn check_address(address: &str) -> anyhow::Result<()> {
     let wrong = "an address must begin with `https://`; `http://` is allowed only for this machine";
     let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"\"\\<>#{}|^`".contains(&byte);
     ensure!(
@@ -160,12 +170,14 @@ pub(super) fn check_address(address: &str) -> anyhow::Result<()> {
 mod tests {
     use std::path::Path;
 
+    use skillhost::config;
+
     use super::*;
-    use crate::config::Config;
+    use crate::IdentitySettings;
 
     fn parse(text: &str) -> Result<Vec<IssuerConfig>, String> {
-        let config = Config::parse(text, "skillhost.toml", Path::new("/etc"));
-        let issuers = config.map(|config| config.issuers);
+        let settings = config::parse::<IdentitySettings>(text, "skillhost.toml", Path::new("/etc"));
+        let issuers = settings.map(|settings| settings.issuers);
         issuers.map_err(|error| format!("{error:#}"))
     }
 

@@ -1,5 +1,4 @@
-//! The table `[stdio]`: the limits of a server on stdin and stdout, in the crate
-//! `skillhost-mcp`.
+//! The table `[stdio]`: the limits of a server on stdin and stdout.
 
 use skillhost_sandbox::declare_limits;
 use skillhost_sandbox::tool::limits::MAX_MEMORY;

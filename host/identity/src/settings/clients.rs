@@ -1,5 +1,5 @@
 //! The tables `[clients.NAME]`: the clients of a server, with their credentials, scopes and
-//! limits. The crate `skillhost-identity` uses them.
+//! limits.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -8,18 +8,14 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, bail, ensure};
 use serde::Deserialize;
+use skillhost::config::{ConfiguredPath, Keys, Tables};
+use skillhost::{Principal, Scope};
+use skillhost_sandbox::declare_limits;
+use skillhost_skills::own_user::overflow_user;
 use toml::Spanned;
-use toml::de::DeTable;
 use toml::value::{Datetime, Offset};
 
-use super::ConfiguredPath;
-use super::issuers::OneOrMore;
-use super::limits;
-use super::source::{ConfigSource, table_in};
-use skillhost_sandbox::declare_limits;
-use skillhost_sandbox::tool::grant::Scope;
-use skillhost_skills::own_user::overflow_user;
-use skillhost_skills::trust::Principal;
+use super::OneOrMore;
 
 /// The maximum characters of a client's name. Guards against: names that fill records.
 const NAME_CHARACTERS: usize = 64;
@@ -77,7 +73,7 @@ declare_limits! {
 /// The raw keys of the table, without the limits.
 #[derive(Deserialize, Default)]
 #[serde(default, expecting = "expected a `[clients.NAME]` table")]
-pub(super) struct RawClient {
+struct RawClient {
     token_file: Option<Spanned<OneOrMore<PathBuf>>>,
     token_sha256: Option<Spanned<OneOrMore<String>>>,
     claims: BTreeMap<String, String>,
@@ -121,35 +117,49 @@ impl RawUser {
     }
 }
 
+/// Declares the keys of the tables.
+pub(super) fn declare_keys(keys: &mut Keys) {
+    keys.fields::<RawClient>("clients.*");
+    keys.names("clients.*.claims");
+    keys.limits::<ClientLimits>();
+}
+
+/// Reads the clients, sorted by name.
+pub(super) fn read(tables: &Tables<'_>) -> anyhow::Result<Vec<ClientConfig>> {
+    let raw: BTreeMap<String, Spanned<RawClient>> = tables.table("clients")?;
+    let clients = raw.into_iter().map(|(name, client)| {
+        let place = tables.place(client.span().start);
+        let client = client.into_inner().client(name, place, tables)?;
+        client.check().map(|()| client)
+    });
+    clients.collect()
+}
+
 impl RawClient {
-    /// Parses a client. `tables` is the table of all clients.
-    pub(super) fn client(
+    /// Returns the client of this name.
+    fn client(
         self,
         name: String,
         place: String,
-        tables: Option<&DeTable<'_>>,
-        source: &ConfigSource<'_>,
+        tables: &Tables<'_>,
     ) -> anyhow::Result<ClientConfig> {
         check_name(&name).with_context(|| place.clone())?;
         let mut token_files = Vec::new();
         if let Some(files) = self.token_file {
-            let place = source.place(files.span().start);
+            let span = files.span();
             let files = files.into_inner().into_all().into_iter();
-            token_files.extend(files.map(|file| ConfiguredPath {
-                path: source.folder.join(file),
-                place: place.clone(),
-            }));
+            token_files.extend(files.map(|file| tables.path(Spanned::new(span.clone(), file))));
         }
         let mut token_digests = Vec::new();
         if let Some(digests) = self.token_sha256 {
-            let place = source.place(digests.span().start);
+            let place = tables.place(digests.span().start);
             for digest in digests.into_inner().into_all() {
                 token_digests.push(read_digest(&digest).with_context(|| place.clone())?);
             }
         }
         let mut unix_users = Vec::new();
         if let Some(users) = self.unix_users {
-            let place = source.place(users.span().start);
+            let place = tables.place(users.span().start);
             for user in users.into_inner() {
                 let user = user.number();
                 unix_users.push(user.with_context(|| format!("{place}: `unix_users`"))?);
@@ -157,7 +167,7 @@ impl RawClient {
         }
         let mut certificate_names = Vec::new();
         if let Some(names) = self.certificate_names {
-            let place = source.place(names.span().start);
+            let place = tables.place(names.span().start);
             for name in names.into_inner() {
                 certificate_names.push(read_certificate_name(name).with_context(|| place.clone())?);
             }
@@ -165,7 +175,7 @@ impl RawClient {
         let expires = match self.expires {
             None => None,
             Some(time) => {
-                let place = source.place(time.span().start);
+                let place = tables.place(time.span().start);
                 Some(read_time(time.get_ref()).context(place)?)
             }
         };
@@ -176,10 +186,7 @@ impl RawClient {
         if let Some(skills) = self.skills {
             scope = scope.skills(skills).with_context(|| place.clone())?;
         }
-        let limits = match tables.and_then(|tables| table_in(tables, &name)) {
-            Some(table) => limits::read(table, ClientLimits::default(), source)?,
-            None => ClientLimits::default(),
-        };
+        let limits = tables.named_limits("clients", &name)?;
         Ok(ClientConfig {
             name,
             place,
@@ -204,7 +211,7 @@ impl ClientConfig {
     }
 
     /// Refuses a client without credentials.
-    pub(super) fn check(&self) -> anyhow::Result<()> {
+    fn check(&self) -> anyhow::Result<()> {
         ensure!(
             !self.token_files.is_empty()
                 || !self.token_digests.is_empty()
@@ -306,15 +313,17 @@ fn read_time(time: &Datetime) -> anyhow::Result<SystemTime> {
 mod tests {
     use std::path::Path;
 
+    use skillhost::config;
+
     use super::*;
-    use crate::config::Config;
+    use crate::IdentitySettings;
 
     const DIGEST: &str = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
 
     fn parse(text: &str) -> Result<Vec<ClientConfig>, String> {
-        let config = Config::parse(text, "skillhost.toml", Path::new("/etc"));
-        config
-            .map(|config| config.clients)
+        let settings = config::parse::<IdentitySettings>(text, "skillhost.toml", Path::new("/etc"));
+        settings
+            .map(|settings| settings.clients)
             .map_err(|error| format!("{error:#}"))
     }
 

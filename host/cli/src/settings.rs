@@ -1,0 +1,78 @@
+//! The settings of the program: those of each layer, which one configuration fills.
+
+#[cfg(test)]
+mod tests;
+
+use serde::Deserialize;
+use skillhost::Config;
+use skillhost::config::{FileSettings, Keys, Tables};
+use skillhost_identity::IdentitySettings;
+use skillhost_mcp::stdio::StdioLimits;
+use skillhost_server::HttpSettings;
+
+/// The name of the table with the settings of the process sandbox.
+const PROCESS: &str = "process";
+
+/// The settings of the program.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Settings {
+    /// The settings of the host.
+    pub host: Config,
+    /// The limits of a server on stdin and stdout.
+    pub stdio: StdioLimits,
+    /// The settings of the HTTP server.
+    pub http: HttpSettings,
+    /// The clients of the HTTP server, and the issuers of their access tokens.
+    pub identity: IdentitySettings,
+    /// The use of the process sandbox.
+    pub process: ProcessSettings,
+}
+
+/// The settings of the process sandbox.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct ProcessSettings {
+    /// How far this process is confined.
+    pub confine: Confinement,
+}
+
+/// The use of the process sandbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Confinement {
+    /// Confines the process as far as the kernel supports it; the log says what is missing.
+    #[default]
+    Auto,
+    /// Refuses to start if a part of the sandbox is missing, or as root.
+    Required,
+    /// Does not confine the process.
+    Off,
+}
+
+impl FileSettings for Settings {
+    fn declare_keys(keys: &mut Keys) {
+        Config::declare_keys(keys);
+        keys.limits::<StdioLimits>();
+        HttpSettings::declare_keys(keys);
+        IdentitySettings::declare_keys(keys);
+        keys.fields::<ProcessSettings>(PROCESS);
+    }
+
+    fn from_tables(tables: &Tables<'_>) -> anyhow::Result<Self> {
+        Ok(Self {
+            host: Config::from_tables(tables)?,
+            stdio: tables.limits()?,
+            http: HttpSettings::from_tables(tables)?,
+            identity: IdentitySettings::from_tables(tables)?,
+            process: tables.table(PROCESS)?,
+        })
+    }
+}
+
+impl AsMut<Config> for Settings {
+    fn as_mut(&mut self) -> &mut Config {
+        &mut self.host
+    }
+}

@@ -1,0 +1,57 @@
+//! Settings that a configuration fills: the interface of the layers to the reader of the file.
+
+use super::Config;
+use super::keys::Keys;
+use super::tables::Tables;
+
+/// Settings that a configuration fills. Each layer has its own, and a program joins them into
+/// one type.
+///
+/// ```
+/// use serde::Deserialize;
+/// use skillhost::config::{self, FileSettings, Keys, Tables};
+///
+/// #[derive(Deserialize, Default)]
+/// #[serde(default)]
+/// struct ProcessSettings {
+///     confine: String,
+/// }
+///
+/// impl FileSettings for ProcessSettings {
+///     fn declare_keys(keys: &mut Keys) {
+///         keys.fields::<Self>("process");
+///     }
+///
+///     fn from_tables(tables: &Tables<'_>) -> anyhow::Result<Self> {
+///         tables.table("process")
+///     }
+/// }
+///
+/// # fn main() -> anyhow::Result<()> {
+/// let text = "[process]\nconfine = \"off\"";
+/// let settings: ProcessSettings = config::parse(text, "skillhost.toml", "/etc".as_ref())?;
+/// assert_eq!(settings.confine, "off");
+/// # Ok(())
+/// # }
+/// ```
+pub trait FileSettings: Sized {
+    /// Declares the keys of these settings. All other keys are refused.
+    fn declare_keys(keys: &mut Keys);
+
+    /// Reads the settings.
+    ///
+    /// # Errors
+    ///
+    /// If a value is invalid. The error starts with its [place](Tables::place).
+    fn from_tables(tables: &Tables<'_>) -> anyhow::Result<Self>;
+}
+
+impl Keys {
+    /// Returns the keys of some settings, and those of [`Config`].
+    pub fn of<S: FileSettings>() -> Self {
+        let mut keys = Self::default();
+        Config::declare_keys(&mut keys);
+        S::declare_keys(&mut keys);
+        keys
+    }
+}

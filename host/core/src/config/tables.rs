@@ -1,0 +1,85 @@
+//! The typed reader of a configuration's tables. Each layer reads its own settings with it.
+
+use std::path::PathBuf;
+
+use serde::de::DeserializeOwned;
+use toml::Spanned;
+use toml::de::{DeTable, ValueDeserializer};
+
+use super::ConfiguredPath;
+use super::keys::Keys;
+use super::limits;
+use super::source::{ConfigSource, table_in};
+use skillhost_sandbox::tool::limits::LimitSet;
+
+/// The tables of a configuration whose keys are all known.
+pub struct Tables<'a> {
+    pub(super) source: ConfigSource<'a>,
+    pub(super) root: DeTable<'a>,
+}
+
+impl<'a> Tables<'a> {
+    /// Parses a text. Refuses unknown keys.
+    pub(super) fn parse(source: ConfigSource<'a>, keys: &Keys) -> anyhow::Result<Self> {
+        let root = DeTable::parse(source.text);
+        let root = root.map_err(|error| source.error(&error))?.into_inner();
+        keys.check(&root, &source)?;
+        Ok(Self { source, root })
+    }
+
+    /// Returns the place of a byte offset, for messages: "`skillhost.toml`, line 3".
+    pub fn place(&self, at: usize) -> String {
+        self.source.place(at)
+    }
+
+    /// Returns a path with its place. A relative path starts at the configuration's folder.
+    pub fn path(&self, path: Spanned<PathBuf>) -> ConfiguredPath {
+        ConfiguredPath {
+            place: self.place(path.span().start),
+            path: self.source.folder.join(path.into_inner()),
+        }
+    }
+
+    /// Returns the value of a top-level key, or the default if the key is missing.
+    ///
+    /// # Errors
+    ///
+    /// If the value has another type.
+    pub fn table<T: DeserializeOwned + Default>(&self, key: &str) -> anyhow::Result<T> {
+        let Some(value) = self.root.get(key) else {
+            return Ok(T::default());
+        };
+        let value = T::deserialize(ValueDeserializer::from(value.clone()));
+        value.map_err(|error| self.source.error(&error))
+    }
+
+    /// Returns a set of limits. Those that the configuration does not set keep their defaults.
+    ///
+    /// # Errors
+    ///
+    /// If a limit is not a quantity of its unit, or out of its bounds.
+    pub fn limits<S: LimitSet>(&self) -> anyhow::Result<S> {
+        let table = match S::KEY {
+            "" => Some(&self.root),
+            key => table_in(&self.root, key),
+        };
+        self.limits_in(table)
+    }
+
+    /// Returns the limits of one of the tables with names, such as `[clients.NAME]`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Tables::limits`].
+    pub fn named_limits<S: LimitSet>(&self, tables: &str, name: &str) -> anyhow::Result<S> {
+        let tables = table_in(&self.root, tables);
+        self.limits_in(tables.and_then(|tables| table_in(tables, name)))
+    }
+
+    fn limits_in<S: LimitSet>(&self, table: Option<&DeTable<'_>>) -> anyhow::Result<S> {
+        match table {
+            Some(table) => limits::read(table, S::default(), &self.source),
+            None => Ok(S::default()),
+        }
+    }
+}

@@ -247,6 +247,8 @@ def verdicts(base, session):
         "nested.py": "[(" * 30 + "1" + ",)]" * 30, "signs_nested.py": "-" * 390 + "1", "sums_nested.py": "1" + " + 1" * 390,
         "attributes_nested.py": "1" + " .real" * 390,
         "branches_nested.py": "1\nif x == 0:\n    pass\n" + "elif x == 2:\n    pass\n" * 390,
+        "blocks_nested.py": "1\n" + "".join("%sif x:\n" % (" " * level) for level in range(90)) + " " * 90 + "import json\n",
+        "functions_nested.py": "1\n" + "".join("def f%d():\n    f%d()\n" % (it, it + 1) for it in range(1000)) + "def f1000():\n    import json\nf0()\n",
     }
     for path, text in nested.items():
         (skill / path).write_text("x = %s\n" % text)

@@ -203,7 +203,9 @@ function find(specifier, base, conditions, exact) {
   } else if (specifier.startsWith("#")) {
     const own = manifest(base);
     const imported = own.imports && target(own.imports, specifier, conditions);
-    return imported && find(imported, own.folder, conditions, exact);
+    if (imported && !imported.startsWith("#")) {
+      return find(imported, own.folder, conditions, exact);
+    }
   } else {
     found = inPackages(specifier, base, conditions);
     if (!found) {
@@ -211,7 +213,7 @@ function find(specifier, base, conditions, exact) {
     }
   }
   if (!found) {
-    const path = join(base, specifier);
+    const path = specifier.startsWith("#") ? specifier : join(base, specifier);
     const missing = exact ? `Cannot find module '${path}' imported from ${base}` : `Cannot find module '${specifier}'`;
     const error = new Error(written ? `${missing}\n[${refusal()}]` : missing);
     throw Object.assign(error, { code: exact ? "ERR_MODULE_NOT_FOUND" : "MODULE_NOT_FOUND" });
@@ -331,10 +333,8 @@ exports.resolve = (base, specifier) => {
   if (lacks.missing(specifier)) {
     return `node:${specifier}`;
   }
-  if (specifier.startsWith("file:")) {
-    return require("url").fileURLToPath(specifier);
-  }
-  return find(specifier, folderOf(base), IMPORT, true);
+  const path = specifier.startsWith("file:") ? require("url").fileURLToPath(specifier) : specifier;
+  return find(path, folderOf(base), IMPORT, true);
 };
 
 // The text of an ES module, and what its `import.meta` has.

@@ -1,13 +1,17 @@
-"""The verdict on a script that has not run, by Python's own parser: what it imports and calls, in
-the order in which a run would come to it. What a run surely comes to decides; what it may come to
-(behind a condition, in a function that is called somewhere) leaves the verdict open."""
+"""The verdict on a script that has not run, by Python's own parser: what it imports and calls, in the
+order in which a run would come to it. What every run comes to, before it can end well, decides. What a
+run may come to, and what cannot be followed, leaves the verdict open."""
 
 import ast
+import builtins
 import io
 import keyword
 import os
+import subprocess
 import sys
 import tokenize
+import typing
+import urllib.error
 
 from . import lacks
 
@@ -19,28 +23,41 @@ PYTHON = "Python %d.%d" % sys.version_info[:2]
 # script that takes the parser all memory, and one whose verdict fills the model's.
 LARGEST = 4 << 20
 MOST_FINDINGS = 5
-# Levels of statements and calls that are followed. Guards against: a script that takes the stack.
-DEEPEST = 60
+# Blocks within each other, through calls and imports, that are followed at once. Those below are judged
+# later, as what may run. Guards against: a script that takes the stack.
+DEEPEST = 50
+# Meanings of a name, names that stand for a name, and methods of one name, that are followed. Guard
+# against: a script that takes the time.
+MOST_MEANINGS = 4
+MOST_LINKS = 3
+MOST_METHODS = 8
 # Brackets within each other, and levels of a syntax tree, that the parser gets. Guards against: a
 # script that takes the parser's stack, which would end the verdicts on all scripts.
 MOST_BRACKETS = 60
 MOST_LEVELS = 400
 
-# What a handler names, by what it then catches.
-ANY = {"Exception", "BaseException"}
-CATCHERS = {
-    "import": ANY | {"ImportError", "ModuleNotFoundError"},
-    "name": ANY | {"AttributeError", "ImportError"},
-    lacks.PROCESS: ANY | {"OSError", "FileNotFoundError", "IOError", "EnvironmentError"},
-    lacks.NETWORK: ANY | {"OSError", "IOError", "URLError", "ConnectionError", "error"},
-    lacks.THREAD: ANY | {"RuntimeError"},
-    lacks.SIGNAL: ANY | {"AttributeError"},
-}
-EXITS = {"sys.exit", "exit", "quit", "os._exit", "SystemExit"}
+# Ways out of a part of a script that may end well.
+BREAK, CONTINUE, RETURN, EXIT = "break", "continue", "return", "exit"
+EXITS = {"sys.exit", "exit", "quit", "os._exit", "SystemExit", "unittest.main"}
 DYNAMIC = {
     "importlib.import_module", "__import__", "exec", "runpy.run_path", "runpy.run_module",
     "importlib.util.spec_from_file_location", "importlib.machinery.SourceFileLoader",
 }
+UNKNOWN = "what it runs is known only when it runs"
+IMPORTERS = {"importlib.import_module", "__import__"}
+# Ways to functions by names that the script makes.
+REFLECTS = {"globals", "locals", "vars", "eval", "exec", "dir", "getattr()", "__dict__", "getmembers", "methodcaller", "attrgetter"}
+# Decorators after which a call of the function runs it, and nothing else does.
+PLAIN = {"staticmethod", "classmethod", "property", "abstractmethod", "cache", "lru_cache", "cached_property", "override", "dataclass"}
+# Modules with calls that fail.
+FAILING = {name.rpartition(".")[0] for name in lacks.CALLS}
+# Errors that a script does not get from anything else than what the sandbox does not have.
+SELDOM = (KeyboardInterrupt, subprocess.SubprocessError, urllib.error.URLError)
+# What a run of such a node may fail with that no one can tell. Calls are followed.
+RISKY = (
+    ast.Subscript, ast.BinOp, ast.AugAssign, ast.Assert, ast.Raise, ast.For, ast.AsyncFor, ast.Delete,
+    ast.comprehension, ast.Starred, ast.Await, ast.Yield, ast.YieldFrom, ast.AsyncWith, ast.With,
+)
 
 
 def is_too_deep(text):
@@ -80,11 +97,113 @@ def is_too_deep(text):
     return False
 
 
-class Finding:
+class Own(Exception):
+    """Stands for the exceptions that a skill defines."""
+
+
+class Need(typing.NamedTuple):
     """Something that a script needs and the sandbox does not have, or that nobody can tell."""
 
-    def __init__(self, file, line, what, why, certain):
-        self.file, self.line, self.what, self.why, self.certain = file, line, what, why, certain
+    path: str
+    line: int | None
+    what: str
+    why: str
+    # What a run fails with there, if that is known.
+    error: type | None = None
+    # Whether something before it may fail, too.
+    is_late: bool = False
+
+
+class Flow:
+    """How runs of a part of a script go on. A need does not end it, so that all needs are found."""
+
+    def __init__(self):
+        # Whether a run may come to the end of the part.
+        self.goes_on = True
+        # The other ways out, without failing.
+        self.exits = set()
+        # Whether anything may raise an exception, and what is raised expressly.
+        self.fails = False
+        self.raised = set()
+        # Needs that each run comes to, in order, and others.
+        self.surely = []
+        self.maybe = {}
+
+    def need(self, need, surely=True):
+        if surely and not self.exits and len(self.surely) < MOST_FINDINGS:
+            self.surely.append(need._replace(is_late=need.is_late or self.fails))
+        elif len(self.maybe) < 2 * MOST_FINDINGS:
+            self.maybe[need] = None
+
+    def follow(self, part, ends=frozenset()):
+        """Adds a part that runs next. Some exits, such as its `return`, end only the part."""
+        for need in part.surely:
+            self.need(need)
+        for need in part.maybe:
+            self.need(need, False)
+        self._leave(part.goes_on or bool(part.exits & ends), part, ends)
+
+    def join(self, *parts):
+        """Adds parts of which a run takes one."""
+        for part in parts:
+            for need in [*part.surely, *part.maybe]:
+                self.need(need, False)
+        goes_on = any(part.goes_on for part in parts)
+        for part in parts:
+            self._leave(goes_on, part)
+
+    def perhaps(self, part, ends=frozenset()):
+        """Adds a part that a run may leave out."""
+        inner = Flow()
+        inner.follow(part, ends)
+        self.join(inner, Flow())
+
+    def _leave(self, goes_on, part, ends=frozenset()):
+        self.exits |= part.exits - ends
+        self.raised |= part.raised
+        self.fails = self.fails or part.fails
+        self.goes_on = self.goes_on and goes_on
+
+
+FUNCTION_ENDS = frozenset((RETURN, BREAK, CONTINUE))
+LOOP_ENDS = frozenset((BREAK, CONTINUE))
+# What nobody follows, and a function that calls itself: what it does in between, its own flow has.
+ANYTHING, ITSELF = Flow(), Flow()
+ANYTHING.exits = {BREAK, CONTINUE, RETURN, EXIT}
+ANYTHING.fails = ITSELF.fails = True
+
+
+class Scope:
+    """The names that a module, a function or a class binds, and their meanings: the full name of something
+    imported, a function, a class, an expression with its scope, or None for what cannot be followed."""
+
+    def __init__(self, source, parent=None, node=None):
+        self.source, self.node = source, node
+        # The names of a class are not those of its methods.
+        self.parent = parent.parent if parent and isinstance(parent.node, ast.ClassDef) else parent
+        self.names = {}
+        self.elsewhere = {}
+        # How its function runs, if it is one.
+        self.flow = None
+        self.is_later = isinstance(node, ast.AsyncFunctionDef)
+
+    def bind(self, name, meaning):
+        meanings = self.elsewhere.get(name, self).names.setdefault(name, [])
+        if len(meanings) < MOST_MEANINGS and meaning not in meanings:
+            meanings.append(meaning)
+
+    def find(self, name):
+        scope = self
+        while scope and name not in scope.names:
+            scope = scope.parent
+        return scope.names[name] if scope else None
+
+    def is_class(self):
+        return isinstance(self.node, ast.ClassDef)
+
+    def is_plain(self):
+        """Whether only a call by its name runs a function."""
+        return all(_last(it.func if isinstance(it, ast.Call) else it) in PLAIN for it in self.node.decorator_list)
 
 
 class Source:
@@ -94,51 +213,79 @@ class Source:
         self.path = path
         self.tree = tree
         self.is_main = is_main
-        # Names of the file that stand for modules and what is in them.
-        self.aliases = {}
-        self.functions = {}
-        self.visited = set()
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Import):
+        self.flow = None
+        self.scope = Scope(self)
+        # The modules that all names are imported from, the functions, and those that a library may call.
+        self.stars, self.functions, self.called = [], [], []
+        self.mentioned = set()
+        self.searches = False
+        nodes, bound = [(tree, self.scope)], set()
+        while nodes:
+            node, scope = nodes.pop()
+            inner = self._bind(node, scope, bound)
+            nodes += [(child, inner) for child in ast.iter_child_nodes(node)][::-1]
+
+    def _bind(self, node, scope, bound):
+        """Notes the names of a node. Returns the scope of what is in it."""
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                inner = Scope(self, scope, node)
+                scope.bind(node.name, inner)
+                if not inner.is_class():
+                    self.functions.append(inner)
+                    is_method = scope.is_class() and (scope.node.bases or scope.node.keywords or not scope.is_plain())
+                    if is_method or not inner.is_plain():
+                        self.called.append((scope.node.name if is_method else node.name, inner))
+                return inner
+            case ast.Import():
                 for name in node.names:
-                    if name.asname:
-                        self.aliases[name.asname] = name.name
+                    top = name.name.partition(".")[0]
+                    scope.bind(name.asname or top, name.name if name.asname else top)
+            case ast.ImportFrom():
+                module = node.module or ""
+                if node.level:
+                    folder = self.path.split("/")[:-node.level]
+                    module = "/" + "/".join([*folder, *(module.split(".") if module else [])])
+                for name in node.names:
+                    if name.name == "*":
+                        self.stars.append(module)
                     else:
-                        top = name.name.partition(".")[0]
-                        self.aliases[top] = top
-            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                        dot = "/" if node.level and not node.module else "."
+                        scope.bind(name.asname or name.name, f"{module}{dot}{name.name}")
+                self.searches = self.searches or module == "sys" and any(it.name == "path" for it in node.names)
+            case ast.Global() | ast.Nonlocal():
                 for name in node.names:
-                    self.aliases[name.asname or name.name] = f"{node.module}.{name.name}"
-            elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                self.functions.setdefault(node.name, []).append(node)
-        self.top = {
-            node.name: node for node in tree.body
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-        }
-
-    def dotted(self, node):
-        """The full name that an expression stands for, if it is a name."""
-        parts = []
-        while isinstance(node, ast.Attribute):
-            parts.append(node.attr)
-            node = node.value
-        if not isinstance(node, ast.Name):
-            return None
-        root = self.aliases.get(node.id, node.id)
-        return ".".join([root, *reversed(parts)])
-
-
-class Way:
-    """How a run comes to a statement: surely or not, and what would catch an exception there."""
-
-    def __init__(self, certain, handlers=(), depth=0):
-        self.certain, self.handlers, self.depth = certain, handlers, depth
-
-    def maybe(self):
-        return Way(False, self.handlers, self.depth)
-
-    def deeper(self):
-        return Way(self.certain, self.handlers, self.depth + 1)
+                    scope.elsewhere[name] = self.scope if isinstance(node, ast.Global) else scope.parent or self.scope
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) | ast.withitem(
+                optional_vars=ast.Name(id=name), context_expr=value
+            ):
+                scope.bind(name, (scope, value))
+                # By itself, the name would have another meaning.
+                bound.add(node.targets[0] if isinstance(node, ast.Assign) else node.optional_vars)
+            case ast.Name(id=name):
+                self.mentioned.add(name)
+                if not isinstance(node.ctx, ast.Load) and node not in bound:
+                    scope.bind(name, None)
+            case ast.Attribute():
+                self.mentioned.add(node.attr)
+                if node.attr == "path" and isinstance(node.value, ast.Name) and node.value.id == "sys":
+                    self.searches = True
+                if not isinstance(node.ctx, ast.Load):
+                    # Not what the module has by itself.
+                    self.mentioned.add("=" + node.attr)
+            case ast.alias(name=name):
+                self.mentioned.add(name)
+            case ast.arg(arg=name) | ast.ExceptHandler(name=name) | ast.MatchAs(name=name) | ast.MatchStar(
+                name=name
+            ) | ast.MatchMapping(rest=name) if name:
+                scope.bind(name, None)
+            case ast.Yield() | ast.YieldFrom():
+                scope.is_later = True
+            case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value=str(name)), *_]):
+                self.mentioned.add(name)
+            case ast.Call(func=ast.Name(id="getattr")):
+                self.mentioned.add("getattr()")
+        return scope
 
 
 class Judge:
@@ -162,49 +309,48 @@ class Judge:
 
     def judge(self, script):
         """The record of one script."""
-        self.findings = []
         self.sources = {}
+        self.files = {}
+        # Functions by their names, those that nothing mentions yet, and what is judged as what may run.
+        self.functions, self.waiting, self.later = {}, {}, []
         self.mentioned = set()
         self.script = script
         self.folder = os.path.dirname(script)
         # Whether the script looks for modules in other folders, too.
         self.elsewhere = False
+        self.depth, self.active = 0, []
         docstring = ""
+        flow = Flow()
         try:
             source = self._source(script)
             docstring = (ast.get_docstring(source.tree) or "").strip().partition("\n")[0][:200]
-            self._file(source, Way(True))
-            self._functions()
+            self._block(source.scope, source.tree.body, flow)
+            while self.later:
+                scope, nodes = self.later.pop()
+                if nodes is not None:
+                    flow.perhaps(self._part(scope, nodes))
+                elif scope.flow is None:
+                    flow.perhaps(self._function(scope))
         except SyntaxError as error:
-            self._find(script, error.lineno or 1, PYTHON, error.msg, True)
+            flow.surely.append(Need(script, error.lineno or 1, PYTHON, error.msg))
         except (OSError, ValueError) as error:
-            self._find(script, None, "unreadable", str(error), True)
+            flow.surely.append(Need(script, None, "unreadable", str(error)))
         except (MemoryError, RecursionError):
-            self._find(script, None, "nested too deeply to be judged", "", False)
+            flow.maybe[Need(script, None, "nested too deeply to be judged", "")] = None
         except Exception as error:
             # A script that nobody can judge, such as one in an encoding that is none, ends no other verdict.
-            self._find(script, None, "cannot be judged", f"{type(error).__name__}: {error}", False)
-        findings = sorted(self.findings, key=lambda found: not found.certain)
-        certain = bool(findings) and findings[0].certain
-        verdict = WILL_NOT if certain else OPEN if findings else WILL_RUN
-        findings = [found for found in findings if found.certain or not certain][:MOST_FINDINGS]
+            flow.maybe[Need(script, None, "cannot be judged", f"{type(error).__name__}: {error}")] = None
+        verdict = WILL_NOT if flow.surely else OPEN if flow.maybe else WILL_RUN
+        told = {(need.path, need.what): need for need in [*(flow.surely or flow.maybe)][::-1]}
         return {
             "script": script,
             "description": docstring,
             "verdict": verdict,
             "reasons": [
-                {"path": found.file, "line": found.line, "needs": found.what, "instead": found.why}
-                for found in findings
+                {"path": need.path, "line": need.line, "needs": need.what, "instead": need.why}
+                for need in [*told.values()][::-1][:MOST_FINDINGS]
             ],
         }
-
-    def _find(self, path, line, what, why, certain):
-        for found in self.findings:
-            if (found.file, found.what) == (path, what):
-                found.certain = found.certain or certain
-                return
-        if len(self.findings) < 100:
-            self.findings.append(Finding(path, line, what, why, certain))
 
     def _source(self, path):
         if path not in self.sources:
@@ -215,179 +361,540 @@ class Judge:
             if is_too_deep(text):
                 raise RecursionError
             source = self.sources[path] = Source(path, ast.parse(text), path == self.script)
-            for node in ast.walk(source.tree):
-                if isinstance(node, ast.Name):
-                    self.mentioned.add(node.id)
-                elif isinstance(node, ast.Attribute):
-                    self.mentioned.add(node.attr)
-                    if node.attr == "path" and isinstance(node.value, ast.Name) and node.value.id == "sys":
-                        self.elsewhere = True
-                elif isinstance(node, ast.alias):
-                    self.mentioned.add(node.name)
+            self.elsewhere = self.elsewhere or source.searches
+            for function in source.functions:
+                self.functions.setdefault(function.node.name, []).append(function)
+            called = [(function.node.name, function) for function in source.functions] + source.called
+            for name, function in called:
+                self.waiting.setdefault(name, []).append(function)
+            self.mentioned |= source.mentioned
+            names = {name for name, _ in called}
+            names = names & self.mentioned | source.mentioned | {name for name in names if name[:2] == "__"}
+            for name in sorted(self.waiting if self.mentioned & REFLECTS else names):
+                self.later += [(it, None) for it in self.waiting.pop(name, ())]
         return self.sources[path]
 
-    def _file(self, source, way):
-        if "" not in source.visited:
-            source.visited.add("")
-            self._block(source, source.tree.body, way)
+    # Flow of statements and expressions.
 
-    def _functions(self):
-        """Functions that something names, and no sure call has come to."""
-        again = True
-        while again:
-            again = False
-            for source in list(self.sources.values()):
-                for name, nodes in source.functions.items():
-                    if name in source.visited or not (name in self.mentioned or name[:2] == "__"):
-                        continue
-                    source.visited.add(name)
-                    again = True
-                    for node in nodes:
-                        self._block(source, node.body, Way(False))
+    def _block(self, scope, nodes, flow):
+        if self.depth >= DEEPEST:
+            self.later.append((scope, nodes))
+            flow.perhaps(ANYTHING)
+            return
+        self.depth += 1
+        for node in nodes:
+            if not flow.goes_on:
+                break
+            self._visit(scope, node, flow)
+        self.depth -= 1
 
-    # Statements. A block returns whether a run surely comes to its end.
+    def _part(self, scope, nodes):
+        part = Flow()
+        self._block(scope, nodes, part)
+        return part
 
-    def _block(self, source, statements, way):
-        if way.depth > DEEPEST:
-            return False
-        way = way.deeper()
-        for statement in statements:
-            if not self._statement(source, statement, way):
-                way = way.maybe()
-        return way.certain
-
-    def _statement(self, source, node, way):
+    def _visit(self, scope, node, flow):
+        flow.fails = flow.fails or isinstance(node, RISKY)
         match node:
-            case ast.FunctionDef() | ast.AsyncFunctionDef():
-                for expression in [*node.decorator_list, *node.args.defaults]:
-                    self._expression(source, expression, way)
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
+                # Annotations are not run.
+                values = [it for it in ast.iter_child_nodes(node.args) if not isinstance(it, ast.arg)]
+                for child in [*getattr(node, "decorator_list", ()), *values]:
+                    self._visit(scope, child, flow)
+                if isinstance(node, ast.Lambda):
+                    flow.perhaps(self._part(scope, [node.body]))
             case ast.ClassDef():
-                for expression in [*node.decorator_list, *node.bases]:
-                    self._expression(source, expression, way)
-                return self._block(source, node.body, way)
+                for child in [*node.decorator_list, *node.bases, *node.keywords]:
+                    self._visit(scope, child, flow)
+                body = self._inner(scope, node)
+                self._block(body, node.body, flow)
             case ast.Import():
                 for name in node.names:
-                    self._module(source, node, name.name, way)
+                    self._module(scope, node, name.name, flow)
             case ast.ImportFrom():
-                self._import_from(source, node, way)
+                self._import_from(scope, node, flow)
             case ast.If():
-                return self._if(source, node, way)
+                self._if(scope, node, flow)
+            case ast.IfExp():
+                self._visit(scope, node.test, flow)
+                flow.join(self._part(scope, [node.body]), self._part(scope, [node.orelse]))
+            case ast.BoolOp():
+                self._visit(scope, node.values[0], flow)
+                flow.perhaps(self._part(scope, node.values[1:]))
+            case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
+                first = node.generators[0].iter
+                self._visit(scope, first, flow)
+                children = [it for it in ast.iter_child_nodes(node) if it is not node.generators[0]]
+                children += [it for it in ast.iter_child_nodes(node.generators[0]) if it is not first]
+                flow.perhaps(self._part(scope, children))
             case ast.Try() | ast.TryStar():
-                return self._try(source, node, way)
+                self._try(scope, node, flow)
             case ast.With() | ast.AsyncWith():
-                for item in node.items:
-                    self._expression(source, item.context_expr, way)
-                return self._block(source, node.body, way)
-            case ast.For() | ast.AsyncFor():
-                self._expression(source, node.iter, way)
-                self._block(source, node.body, way.maybe())
-                self._block(source, node.orelse, way.maybe())
-                return not _may_leave(source, node.body)
-            case ast.While():
-                self._expression(source, node.test, way)
-                endless = isinstance(node.test, ast.Constant) and node.test.value
-                self._block(source, node.body, way if endless else way.maybe())
-                return not (endless or _may_leave(source, node.body))
+                self._with(scope, node, flow)
+            case ast.For() | ast.AsyncFor() | ast.While():
+                self._loop(scope, node, flow)
             case ast.Match():
-                self._expression(source, node.subject, way)
-                for case in node.cases:
-                    self._block(source, case.body, way.maybe())
-                return not any(_may_leave(source, case.body) for case in node.cases)
-            case ast.Return() | ast.Raise() | ast.Break() | ast.Continue():
-                for child in ast.iter_child_nodes(node):
-                    self._expression(source, child, way)
-                return False
+                self._visit(scope, node.subject, flow)
+                cases = [self._part(scope, ast.iter_child_nodes(case)) for case in node.cases]
+                flow.join(*cases, Flow())
+            case ast.AnnAssign():
+                for child in (node.target, node.value):
+                    if child:
+                        self._visit(scope, child, flow)
+            case ast.TypeAlias() | ast.TypeVar() | ast.ParamSpec() | ast.TypeVarTuple():
+                # Run when something asks for them.
+                pass
+            case ast.Return() | ast.Break() | ast.Continue() | ast.Raise():
+                self._leave(scope, node, flow)
+            case ast.Call():
+                self._call(scope, node, flow)
+            case ast.Await(value=ast.Call() as call):
+                self._call(scope, call, flow, is_awaited=True)
+            case ast.Name() | ast.Attribute():
+                self._value(scope, node, flow)
             case _:
-                leaves = False
                 for child in ast.iter_child_nodes(node):
-                    self._expression(source, child, way)
-                    leaves = leaves or _is_exit(source, child)
-                return not leaves
-        return True
+                    self._visit(scope, child, flow)
 
-    def _if(self, source, node, way):
-        self._expression(source, node.test, way)
-        known = _known(source, node.test)
-        if known is None:
-            self._block(source, node.body, way.maybe())
-            self._block(source, node.orelse, way.maybe())
-            return not (_may_leave(source, node.body) or _may_leave(source, node.orelse))
-        return self._block(source, node.body if known else node.orelse, way)
+    def _inner(self, scope, node):
+        """The scope of a class."""
+        found = scope.elsewhere.get(node.name, scope).names.get(node.name, ())
+        return next((it for it in found if isinstance(it, Scope) and it.node is node), scope)
 
-    def _try(self, source, node, way):
-        inner = Way(way.certain, (node.handlers, *way.handlers), way.depth)
-        before = len(self.findings)
-        reached = self._block(source, node.body, inner)
-        imports = all(isinstance(it, (ast.Import, ast.ImportFrom)) for it in node.body)
-        if imports and len(self.findings) == before and reached == way.certain:
-            # What it imports is there, so no handler runs.
-            self._block(source, [*node.orelse, *node.finalbody], way)
-            return reached
+    def _if(self, scope, node, flow):
+        ends, at = [], flow
+        while True:
+            self._visit(scope, node.test, at)
+            known = self._known(scope, node.test)
+            if known is None:
+                ends.append(self._part(scope, node.body))
+                at = Flow()
+            rest = node.body if known else node.orelse
+            if known or not (len(rest) == 1 and isinstance(rest[0], ast.If)):
+                break
+            node = rest[0]
+        self._block(scope, rest, at)
+        if at is not flow:
+            flow.join(*ends, at)
+
+    def _loop(self, scope, node, flow):
+        is_endless = False
+        if isinstance(node, ast.While):
+            self._visit(scope, node.test, flow)
+            is_endless = isinstance(node.test, ast.Constant) and bool(node.test.value)
+            body = self._part(scope, node.body)
+        else:
+            self._visit(scope, node.iter, flow)
+            body = self._part(scope, [node.target, *node.body])
+        breaks = BREAK in body.exits
+        if is_endless:
+            # Nothing but a `break` ends it.
+            body.goes_on = False
+            flow.follow(body, LOOP_ENDS)
+            flow.goes_on = breaks
+        else:
+            flow.perhaps(body, LOOP_ENDS)
+            flow.goes_on = True
+            orelse = self._part(scope, node.orelse)
+            (flow.perhaps if breaks else flow.follow)(orelse)
+
+    def _leave(self, scope, node, flow):
+        """Follows what ends a block."""
+        for child in ast.iter_child_nodes(node):
+            if isinstance(node, ast.Raise) and self._values(scope, child) == ["SystemExit"]:
+                flow.exits.add(EXIT)
+            self._visit(scope, child, flow)
+        match node:
+            case ast.Raise():
+                if flow.goes_on:
+                    error = self._error(scope, node.exc.func if isinstance(node.exc, ast.Call) else node.exc)
+                    flow.raised.add(None if error is Own else error)
+            case ast.Return():
+                flow.exits.add(RETURN)
+            case _:
+                flow.exits.add(BREAK if isinstance(node, ast.Break) else CONTINUE)
+        flow.goes_on = False
+
+    def _with(self, scope, node, flow):
+        # What is caught there: by `suppress`, and perhaps by what cannot be followed.
+        catchers = []
+        for item in node.items:
+            for child in ast.iter_child_nodes(item):
+                self._visit(scope, child, flow)
+            manager = item.context_expr
+            called = self._values(scope, manager)
+            if called == ["contextlib.suppress()"]:
+                catchers.append(([self._error(scope, it) for it in manager.args], []))
+            elif not all(isinstance(it, str) and not it.endswith("ExitStack()") for it in called):
+                catchers.append(([None], []))
+        self._caught(scope, node.body, catchers, [], Flow(), flow)
+
+    def _try(self, scope, node, flow):
+        catchers = []
         for handler in node.handlers:
-            self._block(source, handler.body, way.maybe())
-        reached = self._block(source, node.orelse, way if reached else way.maybe()) and reached
-        self._block(source, node.finalbody, way)
-        return reached and not any(_may_leave(source, handler.body) for handler in node.handlers)
+            types = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+            errors = [self._error(scope, it) if it else BaseException for it in types]
+            catchers.append((errors, [*([handler.type] if handler.type else ()), *handler.body]))
+        # What ends the last block ends the exception, too.
+        ending = self._part(scope, node.finalbody)
+        self._caught(scope, node.body, catchers, node.orelse, ending, flow)
+        goes_on, flow.goes_on = flow.goes_on, True
+        flow.follow(ending)
+        flow.goes_on = flow.goes_on and goes_on
+
+    def _caught(self, scope, body, catchers, orelse, ending, flow):
+        """Follows a block whose exceptions are caught."""
+        inner = self._part(scope, body)
+        # Without an exception, no handler runs.
+        ends = [(errors, nodes, self._part(scope, nodes)) for errors, nodes in catchers if inner.fails]
+        survivors = [errors for errors, _, end in ends if end.goes_on or end.exits]
+        is_risky = any(not all(it and issubclass(it, SELDOM) for it in errors) for errors in survivors)
+        is_sure = not ending.exits
+        needs = [*((need, True) for need in inner.surely), *((need, False) for need in inner.maybe)]
+        for need, surely in needs:
+            is_passed = False
+            for errors, nodes, end in ends:
+                catches = _catches(errors, need.error)
+                if catches is False:
+                    continue
+                if end.goes_on or end.exits:
+                    is_passed = True
+                    if catches and _is_import(need) and any(isinstance(it, (ast.Import, ast.ImportFrom)) for it in nodes):
+                        # It imports something else, which is there.
+                        need = need if end.surely or end.maybe else None
+                    break
+                raised = end.raised if catches else ()
+                need = need._replace(error=next(iter(raised)) if len(raised) == 1 else None)
+                if catches:
+                    break
+            if need:
+                flow.need(need, surely and is_sure and not is_passed and not (need.is_late and is_risky))
+            is_sure = is_sure and not is_passed
+        inner.surely, inner.maybe = [], {}
+        if inner.goes_on:
+            self._block(scope, orelse, inner)
+        if survivors:
+            flow.join(inner, *(end for _, _, end in ends))
+        else:
+            flow.follow(inner)
+            for _, _, end in ends:
+                flow.perhaps(end)
+
+    # Calls and names.
+
+    def _call(self, scope, node, flow, is_awaited=False):
+        values = self._values(scope, node.func)
+        base = node.func
+        while isinstance(base, ast.Attribute):
+            base = base.value
+        if not isinstance(base, ast.Name):
+            self._visit(scope, base, flow)
+        arguments = [*node.args, *node.keywords]
+        asked = []
+        match values, node.args:
+            case ["hasattr"], [_, ast.Constant()]:
+                arguments = []
+            case ["getattr"], [module, ast.Constant(value=name), *others]:
+                found = [f"{it}.{name}" for it in self._values(scope, module) if isinstance(it, str)]
+                # With a value for when it is not there.
+                asked = [it for it in found if not others or it in lacks.CALLS and self._is_there(it)]
+                arguments = others
+            case ["isinstance" | "issubclass"], [value, _]:
+                arguments = [value]
+        runs = values == ["asyncio.run"] or isinstance(node.func, ast.Attribute) and node.func.attr == "run_until_complete"
+        for argument in arguments:
+            if runs and isinstance(argument, ast.Call):
+                self._call(scope, argument, flow, is_awaited=True)
+            else:
+                self._visit(scope, argument, flow)
+        self._refer(scope, node, asked, flow)
+        if len(values) == 1:
+            self._run(scope, node, values[0], flow, is_awaited)
+        else:
+            parts = [Flow() for _ in values]
+            for value, part in zip(values, parts):
+                self._run(scope, node, value, part, is_awaited)
+            flow.join(*parts, Flow())
+
+    def _run(self, scope, node, value, flow, is_awaited):
+        """Follows the call of one value."""
+        if isinstance(value, Scope):
+            function = value
+            if value.is_class():
+                function = next((it for it in value.names.get("__init__", ()) if isinstance(it, Scope)), None)
+            if function and not function.is_class():
+                is_sure = function is value and function.is_plain() and function.is_later == is_awaited
+                (flow.follow if is_sure else flow.perhaps)(self._function(function), FUNCTION_ENDS)
+            flow.fails = flow.fails or value.is_class()
+            return
+        if value is None and isinstance(node.func, ast.Attribute):
+            # Perhaps a method of the skill.
+            methods = self.functions.get(node.func.attr, ())
+            for method in methods[:MOST_METHODS]:
+                flow.perhaps(self._function(method), FUNCTION_ENDS)
+            if len(methods) > MOST_METHODS:
+                flow.perhaps(ANYTHING, FUNCTION_ENDS)
+        elif value in EXITS:
+            self._exit(node, flow)
+        elif value in IMPORTERS and node.args and isinstance(node.args[0], ast.Constant):
+            self._module(scope, node, str(node.args[0].value), flow)
+        elif value in DYNAMIC:
+            flow.need(Need(scope.source.path, node.lineno, value, UNKNOWN), False)
+        elif value:
+            made, _, method = value.partition("().")
+            if made in lacks.LATER and method in lacks.STARTS:
+                value, is_awaited = made, True
+            if value in lacks.CALLS:
+                # A coroutine or such an object does nothing by itself.
+                is_sure = is_awaited or not (value in lacks.LATER or value.startswith("asyncio."))
+                flow.need(self._failing(scope, node, value), is_sure)
+            else:
+                self._attribute(scope, node, value, flow, True)
+        flow.fails = True
+
+    def _function(self, scope):
+        if scope.flow is None:
+            if scope in self.active:
+                return ITSELF if scope is self.active[-1] else ANYTHING
+            self.active.append(scope)
+            scope.flow = self._part(scope, scope.node.body)
+            self.active.pop()
+        return scope.flow
+
+    def _exit(self, node, flow):
+        match node.args:
+            case [ast.Constant(value=code)]:
+                fails = code is not None and code != 0
+            case [ast.JoinedStr()] | [ast.BinOp(left=ast.JoinedStr() | ast.Constant(value=str()))]:
+                fails = True
+            case _:
+                fails = False
+        if fails:
+            flow.raised.add(SystemExit)
+        else:
+            flow.exits.add(EXIT)
+        flow.goes_on = False
+
+    def _value(self, scope, node, flow):
+        """Follows a name or an attribute that is not called at once."""
+        base = node
+        while isinstance(base, ast.Attribute):
+            base = base.value
+        if not isinstance(base, ast.Name):
+            self._visit(scope, base, flow)
+        if isinstance(node.ctx, ast.Load):
+            values = self._values(scope, node)
+            flow.fails = flow.fails or None in values and isinstance(node, ast.Attribute)
+            self._refer(scope, node, values, flow)
+
+    def _refer(self, scope, node, values, flow):
+        for value in values:
+            if isinstance(value, Scope):
+                if not value.is_class():
+                    flow.perhaps(self._function(value), FUNCTION_ENDS)
+            elif value in lacks.CALLS:
+                flow.need(self._failing(scope, node, value), False)
+            elif value in DYNAMIC or value in FAILING:
+                flow.need(Need(scope.source.path, node.lineno, value, UNKNOWN), False)
+            elif value:
+                # Of `sys`, some are there only at times.
+                self._attribute(scope, node, value, flow, len(values) == 1 and not value.startswith("sys."))
+
+    def _failing(self, scope, node, value):
+        why = lacks.CALLS[value]
+        errors = {lacks.NETWORK: OSError, lacks.THREAD: RuntimeError}
+        if not self._is_there(value):
+            error = AttributeError
+        elif value.startswith(("subprocess.", "os.system", "os.popen", "asyncio.create_")):
+            error = FileNotFoundError
+        elif value.startswith("urllib.request."):
+            error = urllib.error.URLError
+        else:
+            error = None if value.startswith("multiprocessing.") else errors.get(why)
+        return Need(scope.source.path, node.lineno, value, why, error)
+
+    def _is_there(self, value):
+        module, _, name = value.rpartition(".")
+        return self.baked.has(module) and hasattr(self.baked.modules[module], name)
+
+    def _attribute(self, scope, node, value, flow, surely):
+        """Notes an attribute that a module does not have."""
+        module, _, name = value.rpartition(".")
+        if "(" in value or not self.baked.has(module) or self.baked.has(value) or self._is_there(value) or self._own_files(module):
+            return
+        # The script may set it.
+        surely = surely and "=" + name not in self.mentioned
+        flow.need(Need(scope.source.path, node.lineno, value, "this Python does not have it", AttributeError), surely)
+
+    def _values(self, scope, node, links=MOST_LINKS):
+        """What an expression may stand for, if it is a name: see `Scope`."""
+        parts = []
+        while not isinstance(node, ast.Name):
+            match node:
+                case ast.Attribute(value=value, attr=name):
+                    parts.append("." + name)
+                case ast.Call(func=ast.Name(id="getattr"), args=[value, ast.Constant(value=str(name))]):
+                    parts.append("." + name)
+                case ast.Call(args=[ast.Constant(value=str(name))]) if _last(node.func) in ("import_module", "__import__"):
+                    return self._member(name + "".join(parts[::-1]), links)
+                case ast.Call(func=value) if "()" not in parts:
+                    parts.append("()")
+                case _:
+                    return [None]
+            node = value
+        return self._named(scope, node.id, "".join(parts[::-1]), links)
+
+    def _named(self, scope, name, end, links):
+        meanings = scope.find(name)
+        if meanings is None:
+            meanings = self._stars(scope.source, name)
+        values = []
+        for meaning in meanings:
+            found = [meaning]
+            if isinstance(meaning, tuple):
+                found = self._values(*meaning, links - 1) if links else [None]
+            for value in found:
+                if isinstance(value, str):
+                    values += self._member(value + end, links)
+                else:
+                    values.append(None if end else value)
+        return list(dict.fromkeys(values))[:MOST_MEANINGS]
+
+    def _stars(self, source, name):
+        for module in source.stars[:MOST_METHODS]:
+            own = self._loaded(module)
+            if own and name in own.scope.names or not own and self._is_there(f"{module}.{name}"):
+                return [f"{module}.{name}"]
+        return [name]
+
+    def _member(self, value, links):
+        """What a full name stands for, if it is one of a module of the skill."""
+        module, _, name = value.rpartition(".")
+        source = self._loaded(module)
+        if source is None or not links:
+            return [value]
+        if name in source.scope.names or source.stars:
+            return self._named(source.scope, name, "", links - 1)
+        return [None]
+
+    def _error(self, scope, node):
+        """The exception that an expression names; None if that cannot be told."""
+        values = self._values(scope, node) if node else ()
+        match values:
+            case [Scope() as own] if own.is_class():
+                return Own
+            case [str(value)]:
+                module, _, name = value.rpartition(".")
+                found = getattr(self.baked.modules.get(module) if module else builtins, name, None)
+                return found if isinstance(found, type) and issubclass(found, BaseException) else None
+        return None
+
+    def _known(self, scope, test):
+        """What a condition is in the sandbox, if that is known."""
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            known = self._known(scope, test.operand)
+            return None if known is None else not known
+        if isinstance(test, (ast.Name, ast.Attribute)):
+            return False if self._values(scope, test) in (["typing.TYPE_CHECKING"], ["TYPE_CHECKING"]) else None
+        match test:
+            case ast.Call(func=ast.Name(id="hasattr"), args=[module, ast.Constant(value=str(name))]):
+                found = self._values(scope, module)
+                if not (len(found) == 1 and self.baked.has(found[0])) or "=" + name in self.mentioned:
+                    return None
+                return self.baked.has(f"{found[0]}.{name}") or self._is_there(f"{found[0]}.{name}")
+        if not (isinstance(test, ast.Compare) and len(test.ops) == 1):
+            return None
+        values = {"__name__": "__main__", "os.name": "posix", "sys.platform": "wasi"}
+        (name, *_), operator, other = self._values(scope, test.left), test.ops[0], test.comparators[0]
+        if name in values and isinstance(other, ast.Constant):
+            if name == "__name__" and isinstance(operator, ast.Eq):
+                return scope.source.is_main == (other.value == "__main__")
+            if isinstance(operator, (ast.Eq, ast.NotEq)):
+                return (values[name] == other.value) == isinstance(operator, ast.Eq)
+        if name == "sys.version_info" and isinstance(other, ast.Tuple):
+            version = tuple(it.value for it in other.elts if isinstance(it, ast.Constant))
+            if isinstance(operator, (ast.GtE, ast.Gt)):
+                return sys.version_info[: len(version)] >= version
+            if isinstance(operator, (ast.Lt, ast.LtE)):
+                return sys.version_info[: len(version)] < version
+        return None
 
     # Imports.
 
-    def _import_from(self, source, node, way):
-        module = node.module or ""
+    def _import_from(self, scope, node, flow):
+        source, module = scope.source, node.module or ""
         if node.level:
-            package = os.path.dirname(source.path)
+            shown = "." * node.level + module
             if source.path == self.script:
-                self._missing(source, node, "." * node.level + module, "a script that is run by its path is in no package", way)
+                self._missing(scope, node, shown, "a script that is run by its path is in no package", flow)
                 return
-            for _ in range(node.level - 1):
-                package = os.path.dirname(package)
-            base = f"{package}/" if package else ""
-            names = [module] if module else [name.name for name in node.names]
-            for name in names:
-                for path in _candidates(base + name.replace(".", "/")):
-                    if os.path.isfile(f"{self.mount}/{path}"):
-                        self._own(path, way)
-                        break
+            folder = source.path.split("/")[:-node.level]
+            module = "/" + "/".join([*folder, *(module.split(".") if module else [])])
+            if not self._own_files(module):
+                self._missing(scope, node, shown, "the skill does not have it", flow)
+                return
+        elif not self._module(scope, node, module, flow):
             return
-        if not self._module(source, node, module, way):
-            return
+        files = self._own_files(module)
+        for file in files if node.level else ():
+            self._own(file, flow)
+        own = self._loaded(module)
+        dot = "/" if node.level else "."
         for name in node.names:
-            full = f"{module}.{name.name}"
-            if self._own_files(full):
-                self._module(source, node, full, way)
-            elif self.baked.has(module) and not self._own_files(module):
-                self._name(source, node, module, name.name, way)
+            full = f"{module}{dot}{name.name}"
+            if found := self._own_files(full):
+                for file in found:
+                    self._own(file, flow)
+            elif name.name == "*":
+                continue
+            elif files:
+                names = own.scope.names if own else {}
+                if name.name not in names and not (own and (own.stars or "__getattr__" in names or own.mentioned & REFLECTS)):
+                    why = f"{files[-1]} does not have it"
+                    flow.need(Need(source.path, node.lineno, f"{'.' * node.level}{node.module or ''}.{name.name}", why, ImportError))
+                    flow.fails = True
+            elif self.baked.has(module) and not self.baked.has(full) and not self._is_there(full):
+                why = lacks.CALLS.get(full, "this Python does not have it")
+                flow.need(Need(source.path, node.lineno, full, why, ImportError))
+                flow.fails = True
 
-    def _module(self, source, node, name, way):
+    def _module(self, scope, node, name, flow):
         """Follows the import of a module. Returns whether it is there."""
-        if module := self._own_files(name):
-            for path in module:
-                self._own(path, way)
+        if files := self._own_files(name):
+            for file in files:
+                self._own(file, flow)
             return True
         if self.baked.has(name) or name in sys.builtin_module_names:
             return True
         if self.elsewhere and self._anywhere(name):
             return True
-        self._missing(source, node, name, lacks.MODULES.get(name.partition(".")[0], lacks.OTHER), way)
+        self._missing(scope, node, name, lacks.MODULES.get(name.partition(".")[0], lacks.OTHER), flow)
         return False
 
-    def _missing(self, source, node, name, why, way):
+    def _missing(self, scope, node, name, why, flow):
         top = name if name.startswith(".") else name.partition(".")[0]
-        if self.elsewhere and top not in lacks.MODULES:
-            # The script may make it, or find it where only a run can tell.
-            way = way.maybe()
-        self._need(source, node, f"import {top}", why, "import", way)
+        # With more folders, the script may make it, or find it where only a run can tell.
+        surely = not self.elsewhere or top in lacks.MODULES
+        flow.need(Need(scope.source.path, node.lineno, f"import {top}", why, ModuleNotFoundError), surely)
+        flow.fails = True
 
-    def _name(self, source, node, module, name, way):
-        found = self.baked.modules[module]
-        if name == "*" or self.baked.has(f"{module}.{name}") or hasattr(found, name):
-            return
-        called = f"{module}.{name}"
-        self._need(source, node, called, lacks.CALLS.get(called, "this Python does not have it"), "name", way)
+    def _loaded(self, module):
+        """The last file of a module of the skill, if it has been read."""
+        files = self._own_files(module)
+        return self.sources.get(files[-1]) if files else None
 
     def _own_files(self, name):
         """The files of the skill that an import of this name runs."""
+        if name not in self.files:
+            self.files[name] = self._find_files(name)
+        return self.files[name]
+
+    def _find_files(self, name):
         parts = name.split(".")
-        for folder in dict.fromkeys([self.folder, ""]):
+        folders = dict.fromkeys([self.folder, ""])
+        if name.startswith("/"):
+            parts, folders = [name[1:]], [""]
+        for folder in folders:
             base = f"{folder}/" if folder else ""
             top = f"{self.mount}/{base}{parts[0]}"
             if not (os.path.isfile(top + ".py") or os.path.isdir(top)):
@@ -416,150 +923,44 @@ class Judge:
                 self._all.update(it[:-3] for it in names if it.endswith(".py"))
         return top in self._all
 
-    def _own(self, path, way):
+    def _own(self, path, flow):
         if not path.endswith(".py"):
             return
         try:
-            self._file(self._source(path), way)
+            source = self._source(path)
+            if source.flow is None:
+                # What imports itself in a circle finds the module begun.
+                source.flow = Flow()
+                source.flow = self._part(source.scope, source.tree.body)
+            flow.follow(source.flow)
+            return
         except SyntaxError as error:
-            self._find(path, error.lineno or 1, PYTHON, error.msg, way.certain)
+            need = Need(path, error.lineno or 1, PYTHON, error.msg, SyntaxError)
         except (OSError, ValueError) as error:
-            self._find(path, None, "unreadable", str(error), way.certain)
-
-    def _need(self, source, node, what, why, kind, way):
-        """Notes what is not there, unless a handler does without."""
-        catches = CATCHERS.get(kind, ANY)
-        certain = way.certain
-        for handlers in way.handlers:
-            handler = next((it for it in handlers if _catches(it, catches)), None)
-            if handler is None:
-                continue
-            if kind in ("import", "name") and self._has_instead(handler):
-                return
-            certain = certain and _may_leave(source, handler.body, surely=True)
-            break
-        self._find(source.path, node.lineno, what, why, certain)
-
-    def _has_instead(self, handler):
-        """Whether a handler imports something else, which is there."""
-        names = []
-        for node in handler.body:
-            if isinstance(node, ast.Import):
-                names += [name.name for name in node.names]
-            elif isinstance(node, ast.ImportFrom) and not node.level:
-                names.append(node.module)
-        return bool(names) and all(self.baked.has(name) or self._own_files(name) for name in names)
-
-    # Expressions.
-
-    def _expression(self, source, node, way):
-        match node:
-            case ast.Lambda() | ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
-                way = way.maybe()
-            case ast.IfExp():
-                self._expression(source, node.test, way)
-                self._expression(source, node.body, way.maybe())
-                self._expression(source, node.orelse, way.maybe())
-                return
-            case ast.BoolOp():
-                self._expression(source, node.values[0], way)
-                for value in node.values[1:]:
-                    self._expression(source, value, way.maybe())
-                return
-        for child in ast.iter_child_nodes(node):
-            self._expression(source, child, way)
-        if isinstance(node, ast.Call):
-            self._call(source, node, way)
-
-    def _call(self, source, node, way):
-        name = source.dotted(node.func)
-        if name is None:
-            return
-        if name in DYNAMIC:
-            literal = node.args[0] if node.args else None
-            if name in ("importlib.import_module", "__import__") and isinstance(literal, ast.Constant):
-                self._module(source, node, str(literal.value), way)
-            else:
-                self._find(source.path, node.lineno, name, "what it runs is known only when it runs", False)
-            return
-        if name in lacks.CALLS:
-            why = lacks.CALLS[name]
-            self._need(source, node, name, why, why, way)
-            return
-        if isinstance(node.func, ast.Name) and name in source.top:
-            self._function(source, source.top[name], way)
-            return
-        module, dot, called = name.rpartition(".")
-        if not dot:
-            return
-        if files := self._own_files(module):
-            own = self.sources.get(files[-1])
-            if own and called in own.top:
-                self._function(own, own.top[called], way)
-        elif self.baked.has(module) and module.partition(".")[0] in source.aliases.values():
-            self._name(source, node, module, called, way)
-
-    def _function(self, source, node, way):
-        key = (node.name, way.certain)
-        if key in source.visited or (node.name in source.visited and not way.certain):
-            return
-        source.visited |= {key, node.name}
-        self._block(source, node.body, way)
+            need = Need(path, None, "unreadable", str(error))
+        flow.need(need)
+        flow.fails = True
 
 
 def _candidates(path):
     return f"{path}.py", f"{path}/__init__.py"
 
 
-def _catches(handler, catches):
-    if handler.type is None:
+def _last(node):
+    """The last part of a name."""
+    return getattr(node, "attr", getattr(node, "id", None))
+
+
+def _is_import(need):
+    return need.error is not None and issubclass(need.error, ImportError)
+
+
+def _catches(errors, error):
+    """Whether a handler of some exceptions catches one; None if that cannot be told."""
+    if BaseException in errors:
         return True
-    types = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
-    return any(ast.unparse(it).rpartition(".")[2] in catches for it in types)
-
-
-def _is_exit(source, node):
-    return isinstance(node, ast.Call) and source.dotted(node.func) in EXITS
-
-
-def _may_leave(source, statements, surely=False):
-    """Whether a block may (or surely does) leave the function or the program."""
-    for statement in statements:
-        if isinstance(statement, (ast.Raise, ast.Return)):
-            return True
-        if isinstance(statement, ast.Expr) and _is_exit(source, statement.value):
-            return True
-        if surely or isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            continue
-        inner = [child for child in ast.iter_child_nodes(statement)
-                 if isinstance(child, (ast.stmt, ast.excepthandler, ast.match_case))]
-        for child in inner:
-            body = child.body if isinstance(child, (ast.excepthandler, ast.match_case)) else [child]
-            if _may_leave(source, body):
-                return True
-    return False
-
-
-def _known(source, test):
-    """What a condition is in the sandbox, if that is known."""
-    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        known = _known(source, test.operand)
-        return None if known is None else not known
-    if isinstance(test, (ast.Name, ast.Attribute)):
-        return False if source.dotted(test) in ("typing.TYPE_CHECKING", "TYPE_CHECKING") else None
-    if not (isinstance(test, ast.Compare) and len(test.ops) == 1):
-        return None
-    values = {"__name__": "__main__", "os.name": "posix", "sys.platform": "wasi"}
-    name, operator, other = source.dotted(test.left), test.ops[0], test.comparators[0]
-    if name in values and isinstance(other, ast.Constant):
-        if name == "__name__" and isinstance(operator, ast.Eq):
-            return source.is_main == (other.value == "__main__")
-        if isinstance(operator, (ast.Eq, ast.NotEq)):
-            return (values[name] == other.value) == isinstance(operator, ast.Eq)
-    if name == "sys.version_info" and isinstance(other, ast.Tuple):
-        version = tuple(it.value for it in other.elts if isinstance(it, ast.Constant))
-        if isinstance(operator, (ast.GtE, ast.Gt)):
-            return sys.version_info[: len(version)] >= version
-        if isinstance(operator, (ast.Lt, ast.LtE)):
-            return sys.version_info[: len(version)] < version
-    return None
+    if error is None:
+        return False if all(it is KeyboardInterrupt for it in errors) else None
+    if any(it and issubclass(error, it) for it in errors):
+        return True
+    return None if any(it is None or issubclass(it, error) for it in errors) else False

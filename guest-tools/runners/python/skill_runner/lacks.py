@@ -43,8 +43,7 @@ CALLS = {
             "asyncio.create_subprocess_exec", "asyncio.create_subprocess_shell",
             "multiprocessing.Process", "multiprocessing.Pool", "multiprocessing.Manager",
             "multiprocessing.Queue", "concurrent.futures.ProcessPoolExecutor",
-            "pty.spawn", "webbrowser.open", "webbrowser.open_new", "webbrowser.open_new_tab",
-            "venv.create", "venv.EnvBuilder",
+            "pty.spawn", "venv.create", "venv.EnvBuilder",
         ],
         PROCESS,
     ),
@@ -76,6 +75,12 @@ CALLS = {
     "signal.setitimer": SIGNAL,
     "signal.pause": SIGNAL,
 }
+# Of those, the calls that only make an object, and the methods of such objects that fail.
+LATER = {
+    "multiprocessing.Process", "venv.EnvBuilder", "http.client.HTTPConnection", "ftplib.FTP",
+    "xmlrpc.client.ServerProxy", "threading.Thread", "threading.Timer", "concurrent.futures.ThreadPoolExecutor",
+}
+STARTS = {"start", "submit", "request", "connect", "create"}
 # Modules that are not there, by their first name.
 MODULES = {
     **dict.fromkeys(["fcntl", "termios", "tty", "pty", "curses", "readline", "tkinter", "turtle",

@@ -46,7 +46,7 @@ fn names_each_problem_with_its_line() {
         ),
         (
             "[http]\n\nresource = \"mcp.example.com\"",
-            "`skillhost.toml`, line 3: `resource`: an address begins with `https://`; `http://` is for this machine alone",
+            "`skillhost.toml`, line 3: `resource`: an address must begin with `https://`; `http://` is allowed only for this machine",
         ),
         (
             "[http]\nanswers = true",

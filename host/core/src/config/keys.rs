@@ -152,7 +152,7 @@ impl Keys {
                     let list = roots.iter().find(|root| root.get_ref().is_array());
                     if let Some(list) = list {
                         bail!(
-                            "{}: `skills` has folders in it, not a list",
+                            "{}: `skills` must be a list of folders, not of lists",
                             source.place(list.span().start)
                         );
                     }

@@ -174,7 +174,7 @@ fn names_each_problem_with_its_line() {
         ),
         (
             "[limits]\nmemory = -1",
-            "`skillhost.toml`, line 2: expected a size such as \"64MiB\" or \"512KiB\"",
+            "`skillhost.toml`, line 2: expected a size such as \"64MiB\" or \"512KiB\", not -1",
         ),
         (
             "[limits]\noutput = \"99999999999GiB\"",

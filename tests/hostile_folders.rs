@@ -16,10 +16,9 @@ use skillhost::{CallError, Limits, Stop};
 
 use crate::support::folders::{CANARY, Folders};
 use crate::support::process::output;
-use crate::support::{again, build, builder, builder_with_guests, call, is_again, model_text};
-
-/// The longest time for any of these answers on a busy machine.
-const SOON: Duration = Duration::from_secs(5);
+use crate::support::{
+    UNREACHED, again, build, builder, builder_with_guests, call, is_again, limits, model_text,
+};
 
 /// Returns the most memory that this process has had at once.
 fn peak_memory() -> u64 {
@@ -71,7 +70,7 @@ fn shown(result: &Result<skillhost::Output, CallError>) -> String {
 const ENTRIES: usize = 5000;
 
 #[test]
-fn answers_soon_in_a_folder_with_more_entries_than_the_limit() {
+fn answers_in_a_folder_with_more_entries_than_the_limit() {
     let folders = Folders::new();
     fill(&folders.root.join("full"), ENTRIES + 1);
     folders.write("full/file.txt", "found");
@@ -80,10 +79,8 @@ fn answers_soon_in_a_folder_with_more_entries_than_the_limit() {
     limits.directory_entries = ENTRIES;
     let host = build(builder_with_guests().skills(&folders.root).limits(limits));
     for (tool, arguments) in calls("full") {
-        let start = Instant::now();
         let answer = call(&host, tool, arguments);
         let shown = shown(&answer);
-        assert!(start.elapsed() < SOON, "{tool}: {:?}", start.elapsed());
         match answer {
             Ok(_) => assert_eq!(tool, "list_skills", "{shown}"),
             Err(CallError::Failed(_)) => {}
@@ -142,9 +139,9 @@ fn descends_10000_folders_by_handles_but_not_by_path() {
     let host = build(
         builder_with_guests()
             .skills(&folders.root)
-            .grant("hostile.wasm", all),
+            .grant("hostile.wasm", all)
+            .limits(limits(UNREACHED)),
     );
-    let start = Instant::now();
     let arguments = json!({"skill_name": "deep", "path": "d"});
     let went = model_text(&host, "hostile_descend", arguments);
     assert_eq!(went, format!("went down {DEPTH}"));
@@ -163,7 +160,6 @@ fn descends_10000_folders_by_handles_but_not_by_path() {
         assert!(call(&host, tool, arguments).is_ok(), "{tool}");
     }
     assert!(host.catalog().check("deep").unwrap().is_ok());
-    assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
     // The standard library cannot remove it: it keeps each level open.
     let removed = output(Command::new("rm").arg("-rf").arg(&folders.root));
     assert!(removed.status.success(), "{removed:?}");
@@ -203,14 +199,8 @@ fn reads_a_sparse_terabyte_in_bounded_memory() {
     ];
     ranges.extend(calls("huge"));
     for (tool, arguments) in ranges {
-        let start = Instant::now();
         let answer = call(&host, tool, arguments.clone());
         let shown = shown(&answer);
-        assert!(
-            start.elapsed() < Duration::from_secs(12),
-            "{tool}: {:?}",
-            start.elapsed()
-        );
         match &answer {
             // The range, up to the limits of a read and an answer.
             Ok(output) => assert!(output.text().len() <= 16 << 20, "{tool}: {shown}"),

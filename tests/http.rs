@@ -18,15 +18,12 @@ mod tls;
 mod unix_socket;
 mod web_service;
 
-use std::thread;
-use std::time::{Duration, Instant};
-
 use serde_json::json;
 use skillhost_server::{HttpLimits, HttpOptions};
 
 use crate::support::folders::Folders;
 use crate::support::http::{Request, TestServer};
-use crate::support::{builder, builder_with_guests, repository};
+use crate::support::{UNREACHED, builder, builder_with_guests, limits, repository};
 
 const TOKEN: &str = "correct-horse-battery";
 
@@ -35,11 +32,12 @@ fn serve(options: HttpOptions) -> TestServer {
     TestServer::start(builder().skills(repository().join("skills")), options)
 }
 
-/// Starts a server with the test guests, over one skill.
+/// Starts a server with the test guests, over one skill. No call reaches its time limit.
 fn serve_guests(options: HttpOptions) -> (TestServer, Folders) {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
     let builder = builder_with_guests().skills(&folders.root);
+    let builder = builder.limits(limits(UNREACHED));
     (TestServer::start(builder, options), folders)
 }
 
@@ -62,14 +60,4 @@ fn read(id: u64) -> Request {
 /// Returns a call that does not end.
 fn endless(id: u64) -> Request {
     Request::call(id, "raw_sleep", json!({"skill_name": "a", "path": "p"}))
-}
-
-/// Waits until a condition holds, as long as a slow machine may need.
-fn wait_until(what: &str, mut holds: impl FnMut() -> bool) -> Duration {
-    let start = Instant::now();
-    while !holds() {
-        assert!(start.elapsed() < Duration::from_secs(10), "{what}");
-        thread::sleep(Duration::from_millis(1));
-    }
-    start.elapsed()
 }

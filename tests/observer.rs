@@ -1,13 +1,13 @@
 //! Observers learn how each call ends, and what a host has in hand meanwhile.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use serde_json::json;
 use skillhost::{CallEnd, CallTrace, Host, Observer};
 
 use crate::support::folders::Folders;
-use crate::support::{block_on, build, builder_with_guests, on_two_threads};
+use crate::support::watchdog::until;
+use crate::support::{block_on, build, builder_with_guests, give_up, on_two_threads};
 
 /// Tool, outcome, reason, and whether there was memory.
 type Note = (Option<String>, &'static str, Option<&'static str>, bool);
@@ -46,10 +46,9 @@ fn observer_learns_the_outcome_of_every_call() {
     for (tool, arguments) in calls {
         let _ = block_on(host.call(tool, arguments));
     }
-    block_on(async {
-        let waiting = host.call("raw_sleep", json!({"skill_name": "a", "path": "p"}));
-        let _ = tokio::time::timeout(Duration::from_millis(20), waiting).await;
-    });
+    let arguments = json!({"skill_name": "a", "path": "p"});
+    let runs = || host.occupancy().memory > 0;
+    block_on(give_up(&host, "raw_sleep", arguments, runs));
     let told = |tool: &str, outcome, reason, memory| (Some(tool.into()), outcome, reason, memory);
     let expected: [Note; 6] = [
         told(read, "output", None, true),
@@ -114,11 +113,7 @@ fn a_host_reports_its_occupancy() {
             host.call("raw_sleep", json!({"skill_name": "a", "path": "p"}))
                 .await
         });
-        let deadline = tokio::time::Instant::now() + Duration::from_secs(5);
-        while now().2 == 0 {
-            assert!(tokio::time::Instant::now() < deadline, "{:?}", now());
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+        until("no guest runs", || now().2 > 0).await;
         assert_eq!((now().0, now().1), (1, 0));
         call.abort();
         let _ = call.await;

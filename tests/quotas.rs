@@ -19,13 +19,17 @@ use crate::support::http::{Client, Request, TestServer};
 use crate::support::mcp;
 use crate::support::memory::resident;
 use crate::support::program::Program;
-use crate::support::{again, build, builder, builder_with_guests, call, is_again, on_two_threads};
+use crate::support::watchdog::{until, wait_until};
+use crate::support::{
+    UNREACHED, again, build, builder, builder_with_guests, call, is_again, limits, on_two_threads,
+};
 
 /// Tools that do the same: more than can share the slots of third-party tools.
 const TOOLS: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
 
-/// The longest time of a small call, whatever runs beside it.
-const SMALL: Duration = Duration::from_millis(250);
+/// The longest time of most small calls. The promise is 250 ms. This is four times as much, for
+/// a machine whose processors do as much other work three times over.
+const SMALL: Duration = Duration::from_secs(1);
 
 /// Returns a component of functions without a skill, and so without a grant:
 /// `compute_a` to `compute_h` loop; `take_a` to `take_h` take all memory and then
@@ -91,12 +95,6 @@ fn folders() -> (Folders, PathBuf) {
     (folders, tools)
 }
 
-fn limits(time: Duration) -> Limits {
-    let mut limits = Limits::default();
-    limits.time = time;
-    limits
-}
-
 fn load(change: impl FnOnce(&mut Load)) -> Load {
     let mut load = Load::default();
     change(&mut load);
@@ -129,6 +127,28 @@ fn start(
     calls
 }
 
+/// Gives up calls that do not end, one after another, and checks that others run in their place:
+/// `most` of them at a time, while there are as many.
+async fn end_one_by_one(
+    host: &Host,
+    calls: Vec<tokio::task::JoinHandle<Result<Output, CallError>>>,
+    most: usize,
+) {
+    let mut left = calls.len();
+    for call in calls {
+        assert!(!call.is_finished());
+        call.abort();
+        assert!(call.await.unwrap_err().is_cancelled());
+        left -= 1;
+        let expected = (left.min(most), left.saturating_sub(most));
+        until("no other call runs", || {
+            let now = host.occupancy();
+            (now.running, now.waiting) == expected
+        })
+        .await;
+    }
+}
+
 fn named(what: &str, names: &[&str]) -> Vec<String> {
     names.iter().map(|name| format!("{what}_{name}")).collect()
 }
@@ -137,13 +157,12 @@ fn is_stopped(outcome: &Result<Output, CallError>, why: impl Fn(&Stop) -> bool) 
     matches!(outcome, Err(CallError::Stopped { stop, .. }) if why(stop))
 }
 
-/// Asserts that at least half are below the bound: other tests run beside this one.
+/// Asserts that at least half are below the bound: other tests run beside this one. None waits
+/// for a loop, which has no end.
 fn assert_small(what: &str, mut times: Vec<Duration>) {
     times.sort();
     let median = times[times.len() / 2];
     assert!(median < SMALL, "{what}: {times:?}");
-    // None waited for a loop to end.
-    assert!(times[times.len() - 1] < 20 * SMALL, "{what}: {times:?}");
 }
 
 #[test]
@@ -154,18 +173,17 @@ fn built_in_calls_are_answered_beside_looping_guests() {
         ("64 calls of eight tools", &TOOLS, 8),
         ("400 calls of eight tools", &TOOLS, 50),
     ] {
-        let time = Duration::from_secs(30);
         let host = builder()
             .skills(&folders.root)
             .tools(&tools)
-            .limits(limits(time));
+            .limits(limits(UNREACHED));
         let host = build(host);
         on_two_threads(async {
             for (tool, arguments) in small_calls() {
                 host.call(tool, arguments).await.unwrap();
             }
             let loops = start(&host, &named("compute", flooding), times);
-            tokio::time::sleep(Duration::from_millis(300)).await;
+            until("the loops do not run", || host.occupancy().running >= 16).await;
             let mut took = Vec::new();
             for _ in 0..10 {
                 for (tool, arguments) in small_calls() {
@@ -190,7 +208,7 @@ fn built_in_calls_are_answered_beside_looping_guests() {
 fn stdio_answers_built_in_calls_beside_64_looping_guests() {
     let (folders, tools) = folders();
     let program = Program::new();
-    let (root, time) = (&folders.root, "limits.time = \"30s\"");
+    let (root, time) = (&folders.root, "limits.time = \"60m\"");
     program.write(
         "skillhost.toml",
         format!("skills = [{root:?}]\ntools = [{tools:?}]\n{time}\n"),
@@ -204,7 +222,8 @@ fn stdio_answers_built_in_calls_beside_64_looping_guests() {
             client.send("tools/call", json!({"name": tool, "arguments": {}}));
         }
     }
-    thread::sleep(Duration::from_millis(300));
+    // The answer shows that the server has read all calls.
+    client.request("ping", json!({}));
     let mut took = Vec::new();
     for _ in 0..10 {
         for (tool, arguments) in small_calls() {
@@ -220,11 +239,10 @@ fn stdio_answers_built_in_calls_beside_64_looping_guests() {
 #[test]
 fn http_answers_built_in_calls_beside_64_looping_guests() {
     let (folders, tools) = folders();
-    let time = Duration::from_secs(30);
     let builder = builder()
         .skills(&folders.root)
         .tools(&tools)
-        .limits(limits(time));
+        .limits(limits(UNREACHED));
     let serving = TestServer::start(builder, HttpOptions::default());
     let mut client = Client::connect(serving.address);
     let mut ask = |id: u64, tool: &str, arguments: Value| {
@@ -243,7 +261,9 @@ fn http_answers_built_in_calls_beside_64_looping_guests() {
             client
         })
         .collect();
-    thread::sleep(Duration::from_millis(300));
+    wait_until("the loops do not run", || {
+        serving.host.occupancy().running >= 16
+    });
     let mut took = Vec::new();
     for number in 0..10 {
         for (tool, arguments) in small_calls() {
@@ -260,33 +280,35 @@ fn http_answers_built_in_calls_beside_64_looping_guests() {
 fn a_flood_of_one_tool_leaves_slots_and_queue_to_others() {
     let (folders, tools) = folders();
     let load = load(|load| (load.calls, load.queue) = (8, 16));
-    let time = Duration::from_millis(500);
     let host = builder_with_guests()
         .skills(&folders.root)
         .tools(&tools)
-        .limits(limits(time))
+        .limits(limits(UNREACHED))
         .load(load);
     let host = build(host);
     on_two_threads(async {
-        let flood = start(&host, &named("compute", &TOOLS[..1]), 100);
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        let mut flood = start(&host, &named("compute", &TOOLS[..1]), 100);
         // A quarter of the slots and of the places.
+        until("not all others are refused", || {
+            flood.iter().filter(|call| call.is_finished()).count() == 94
+        })
+        .await;
         let now = host.occupancy();
         assert_eq!((now.running, now.waiting), (2, 4));
+        // A call that waited for another one would wait for ever.
         let arguments = json!({"skill_name": "a", "path": "SKILL.md"});
         for tool in ["count_lines", "raw_read"] {
-            let start = Instant::now();
             let answer = host.call(tool, arguments.clone()).await;
             assert!(answer.is_ok(), "{answer:?}");
-            assert!(start.elapsed() < time, "{tool} had to wait");
         }
-        let (mut ran, mut busy) = (0, 0);
-        for call in flood {
-            let outcome = call.await.unwrap();
-            ran += usize::from(is_stopped(&outcome, |stop| matches!(stop, Stop::Time(_))));
-            busy += usize::from(is_stopped(&outcome, |stop| *stop == Stop::Busy));
+        for refused in flood.extract_if(.., |call| call.is_finished()) {
+            let outcome = refused.await.unwrap();
+            assert!(
+                is_stopped(&outcome, |stop| *stop == Stop::Busy),
+                "{outcome:?}"
+            );
         }
-        assert_eq!((ran, busy), (6, 94));
+        end_one_by_one(&host, flood, 2).await;
     });
 }
 
@@ -298,17 +320,17 @@ fn calls_per_tool_limits_one_tool() {
     let host = builder()
         .skills(&folders.root)
         .tools(tools)
-        .limits(limits(Duration::from_secs(2)))
+        .limits(limits(UNREACHED))
         .load(config.load);
     let host = build(host);
     on_two_threads(async {
         let flood = start(&host, &named("compute", &TOOLS[..1]), 8);
-        tokio::time::sleep(Duration::from_millis(200)).await;
-        let now = host.occupancy();
-        assert_eq!((now.running, now.waiting), (5, 3));
-        for call in flood {
-            call.abort();
-        }
+        until("not five calls run while three wait", || {
+            let now = host.occupancy();
+            (now.running, now.waiting) == (5, 3)
+        })
+        .await;
+        end_one_by_one(&host, flood, 5).await;
     });
 }
 
@@ -345,6 +367,20 @@ fn of_mib(folders: &Folders, tools: &PathBuf, mib: usize, time: Duration) -> Hos
         .tools(tools)
         .limits(limits)
         .load(load(|load| load.calls_memory = Some(mib << 20)))
+}
+
+/// Returns the memory of calls that take as much as they get, once they have at least so much
+/// and get no more.
+async fn taken_at_last(host: &Host, least: usize) -> usize {
+    let (mut taken, mut looks) = (0, 0);
+    until("the calls do not take all", || {
+        let now = host.occupancy().memory;
+        looks = if now == taken { looks + 1 } else { 0 };
+        taken = now;
+        taken >= least && looks == 100
+    })
+    .await;
+    taken
 }
 
 #[test]
@@ -388,7 +424,7 @@ fn third_party_memory_is_bounded_and_built_in_calls_run() {
     }
     const MIB: usize = 256;
     let (folders, tools) = folders();
-    let host = build(of_mib(&folders, &tools, MIB, Duration::from_secs(6)));
+    let host = build(of_mib(&folders, &tools, MIB, UNREACHED));
     on_two_threads(async {
         for (tool, arguments) in small_calls() {
             host.call(tool, arguments).await.unwrap();
@@ -405,11 +441,9 @@ fn third_party_memory_is_bounded_and_built_in_calls_run() {
             most
         });
         let hogs = start(&host, &named("take", &TOOLS), 8);
-        tokio::time::sleep(Duration::from_secs(2)).await;
-        let all = host.occupancy().memory;
-        assert!(all <= MIB << 20, "{all}");
         // All but the built-in tools' part is taken, up to a piece of each call.
-        assert!(all >= (MIB << 20) * 5 / 8, "{all}");
+        let all = taken_at_last(&host, (MIB << 20) * 5 / 8).await;
+        assert!(all <= MIB << 20, "{all}");
         for (tool, arguments) in small_calls() {
             let answer = host.call(tool, arguments).await;
             assert!(answer.is_ok(), "{answer:?}");
@@ -430,14 +464,13 @@ fn third_party_memory_is_bounded_and_built_in_calls_run() {
 fn limits_memory_of_one_tool() {
     let (folders, tools) = folders();
     const MIB: usize = 256;
-    let mut small = limits(Duration::from_secs(5));
+    let mut small = limits(UNREACHED);
     small.memory = 16 << 20;
-    let host = of_mib(&folders, &tools, MIB, Duration::from_secs(5)).limits(small);
+    let host = of_mib(&folders, &tools, MIB, UNREACHED).limits(small);
     let host = build(host);
     on_two_threads(async {
         let hogs = start(&host, &named("take", &TOOLS[..1]), 16);
-        tokio::time::sleep(Duration::from_secs(2)).await;
-        let taken = host.occupancy().memory;
+        let taken = taken_at_last(&host, MIB << 17).await;
         assert!(taken <= MIB << 18, "{taken}");
         let outcome = host.call("give_up", json!({})).await;
         let own_limit = |stop: &Stop| *stop == Stop::Memory(16 << 20);

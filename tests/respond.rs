@@ -6,7 +6,6 @@ mod running;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use skillhost::exchange::{self, Format, MAX_CALLS};
@@ -275,7 +274,6 @@ fn survives_hostile_messages_and_answers_the_next() {
         ),
     ] {
         let short: String = line.chars().take(60).collect();
-        let start = Instant::now();
         // A line that may begin a longer message stands alone.
         let input = format!("{line}\n");
         let run = program().run_with(&["respond", "--format", format], &input);
@@ -283,7 +281,6 @@ fn survives_hostile_messages_and_answers_the_next() {
         assert_eq!(run.stdout.lines().count(), 1, "{short}");
         assert!(run.stderr.len() < 1000, "{short}: {}", run.stderr);
         assert_eq!(run.code == 0, !starts.starts_with("{\"error\""), "{short}");
-        assert!(start.elapsed() < Duration::from_secs(10), "{short}");
     }
 }
 

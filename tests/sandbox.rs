@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::time::{Duration, Instant};
 
 use rustix::fs::{CWD, FileType, Mode};
 use serde_json::json;
@@ -194,7 +193,6 @@ fn a_call_has_at_most_one_preopen() {
 fn refuses_a_fifo_at_once() {
     let folders = hostile_folder();
     let host = unchecked(&folders);
-    let start = Instant::now();
     let arguments = json!({"skill_name": "a", "path": "fifo"});
     assert_eq!(model_text(&host, "raw_read", arguments), "unsupported");
     let arguments = json!({"skill_name": "a", "file_path": "fifo"});
@@ -202,7 +200,6 @@ fn refuses_a_fifo_at_once() {
         model_text(&host, "read_file_in_skill", arguments),
         "ERROR: Cannot read file 'fifo': is not a regular file"
     );
-    assert!(start.elapsed() < Duration::from_secs(5));
 }
 
 /// Makes a host with limits that a large file reaches.

@@ -17,7 +17,7 @@ use skillhost::{AuditMode, Grant, Host, Limits, Output};
 use skillhost_index::MemoryIndex;
 
 use crate::support::folders::Folders;
-use crate::support::{block_on, build, builder, guests};
+use crate::support::{block_on, build, builder, give_up, guests, limits};
 
 /// The skill of these tests, with scripts and other files.
 fn skill() -> Folders {
@@ -240,16 +240,13 @@ fn the_audit_log_has_the_script_its_modules_and_its_exit_code() {
 #[test]
 fn the_audit_log_has_the_script_of_a_call_that_did_not_end() {
     let folders = skill();
-    let mut limits = Limits::default();
-    limits.time = Duration::from_millis(200);
-    let host = host(&folders, granted().limits(limits));
+    let host = host(&folders, granted().limits(limits(Duration::from_secs(1))));
     // An exit code that the script gives out itself is none before the call has ended.
-    let steps = json!({"skill_name": "tools", "steps": "start scripts/run.py\nfinish 42\nloop"});
+    let steps = "start scripts/run.py\nfinish 42\nfill a 8000000\nloop";
+    let steps = json!({"skill_name": "tools", "steps": steps});
     block_on(host.call("take_steps", steps.clone())).unwrap_err();
-    block_on(async {
-        let call = host.call("take_steps", steps);
-        let _ = tokio::time::timeout(Duration::from_millis(50), call).await;
-    });
+    let has_filled = || host.occupancy().memory > 8_000_000;
+    block_on(give_up(&host, "take_steps", steps, has_filled));
     for (record, outcome) in records(&folders).iter().zip(["stopped", "cancelled"]) {
         assert_eq!(record["outcome"], outcome);
         assert_eq!(record["script"], "scripts/run.py");

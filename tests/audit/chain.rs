@@ -7,7 +7,6 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::sync::mpsc::channel;
 use std::thread;
-use std::time::Duration;
 
 use serde_json::json;
 use skillhost::{AuditMode, Caller, Host};
@@ -15,6 +14,7 @@ use skillhost_sandbox::tool::audit::chain::Link;
 
 use super::signed_log::{AT_THE_END, SignedLog, record};
 use crate::support::program::Program;
+use crate::support::watchdog::patience;
 use crate::support::{block_on, build, call};
 
 #[test]
@@ -423,7 +423,7 @@ fn waits_in_bounded_time_for_a_lock() {
     let mut hosts = Vec::new();
     for _ in 0..locks.len() {
         // Only the call with `best_effort` is answered without a record.
-        let ended = calls.recv_timeout(Duration::from_secs(10));
+        let ended = calls.recv_timeout(patience());
         let (host, mode, about, error) = ended.expect("a call waits for the lock for ever");
         let is_refused = error.contains("could not be recorded");
         assert_eq!(is_refused, mode == AuditMode::Required, "{about}: {error}");

@@ -51,13 +51,19 @@ fn words(report: &Report) -> Vec<&str> {
 fn sends_all_checkpoints_to_a_late_reader() {
     let mut log = SignedLog::new("");
     let external = log.beside("external");
-    let reader = format!("sleep 0.5; exec cat > {}", external.display());
+    let go = log.beside("go");
+    let reader = format!(
+        "until [ -e {} ]; do sleep 0.01; done; exec cat > {}",
+        go.display(),
+        external.display()
+    );
     log.settings =
         format!("checkpoint_records = 1\ncheckpoint_command = [\"sh\", \"-c\", \"{reader}\"]\n");
     let signer = log.signer();
     let host = build(log.signed_by(&signer));
     // More than a pipe holds.
     record(&host, 200);
+    fs::write(go, "").unwrap();
     drop(host);
     // The signer is never dropped, as in a program that ends now.
     std::mem::forget(signer);

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
 use std::process::Stdio;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -15,6 +15,7 @@ use super::signed_log::SignedLog;
 use crate::support::mcp::Client;
 use crate::support::process::Process;
 use crate::support::program::Program;
+use crate::support::watchdog::wait_until;
 
 /// Makes a folder with a key, a configuration and one skill.
 fn signed(settings: &str) -> Program {
@@ -273,12 +274,10 @@ fn sends_checkpoints_to_both_sinks() {
     let checkpoints = [lines[0], lines[2]];
     assert_eq!(reader.join().unwrap(), checkpoints);
     let kept = program.folder.path().join("kept");
-    let start = Instant::now();
     // The sink ends after the program.
-    while fs::read_to_string(&kept).unwrap_or_default() != checkpoints.join("\n") + "\n" {
-        assert!(start.elapsed() < Duration::from_secs(10));
-        thread::sleep(Duration::from_millis(5));
-    }
+    wait_until("checkpoints are missing", || {
+        fs::read_to_string(&kept).unwrap_or_default() == checkpoints.join("\n") + "\n"
+    });
     let environment = fs::read_to_string(program.folder.path().join("env")).unwrap();
     assert!(
         !environment.contains("SKILLHOST_HTTP_TOKEN"),
@@ -474,15 +473,10 @@ fn kill_writers(thread: u64) {
         let mut stdin = process.stdin.take().unwrap();
         let size = || fs::metadata(&log.path).map_or(0, |metadata| metadata.len());
         let before = size();
-        let start = Instant::now();
-        while size() == before {
-            assert!(
-                start.elapsed() < Duration::from_secs(20),
-                "it writes nothing"
-            );
+        wait_until("it writes nothing", || {
             stdin.write_all(message.as_bytes()).unwrap();
-            thread::sleep(Duration::from_millis(1));
-        }
+            size() > before
+        });
         // Pseudorandom, and the same in each run.
         moment = moment
             .wrapping_mul(6_364_136_223_846_793_005)

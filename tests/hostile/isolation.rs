@@ -1,6 +1,7 @@
 //! Hostile guests beside others: they learn nothing of another call, and nobody's
 //! answers are mixed up.
 
+use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -79,9 +80,14 @@ fn asks_only_once_for_a_definition_that_changes_each_time() {
         description.map(|tool| tool.description).collect::<String>()
     };
     let cache = tempfile::tempdir().unwrap();
+    // Only this component is compiled for each cache.
+    let tools = folders.outside.join("tools");
+    fs::create_dir(&tools).unwrap();
+    fs::copy(guests().join("hostile.wasm"), tools.join("hostile.wasm")).unwrap();
     let host = |cache: &Path| {
         let grant = Grant::new().skills(["a"]).unwrap();
-        let host = Host::builder().skills(&folders.root).tools(guests());
+        let host = Host::builder().skills(&folders.root).tools(&tools);
+        let host = host.without_embedded_tools();
         crate::support::build(host.cache(cache).grant("hostile.wasm", grant))
     };
     let first = host(cache.path());

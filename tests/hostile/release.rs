@@ -1,17 +1,19 @@
-//! Hostile guests that run to a deadline, or by the thousand: they end in time, do
-//! not hold up their neighbours, and leave nothing behind in the process.
+//! Hostile guests that loop, or run by the thousand: they do not hold up their neighbours, and
+//! leave nothing behind in the process.
 
 use std::fs;
-use std::time::{Duration, Instant};
 
 use serde_json::json;
-use skillhost::{CallError, Grant, Host, Limits, Stop};
+use skillhost::{CallError, Grant, Host, Stop};
 
 use super::Ending::{Memory, Time, TooLarge};
 use super::{
     Attack, Hosts, MIB, SHORT, attacks, folders, next_call_works, reveals, runtime, shown,
 };
-use crate::support::{again, block_on, bounded, builder, guests, is_again};
+use crate::support::watchdog::wait_until;
+use crate::support::{
+    UNREACHED, again, block_on, bounded, builder, give_up, guests, is_again, limits,
+};
 
 /// The resources of this process.
 #[derive(Debug)]
@@ -82,93 +84,45 @@ fn a_thousand_attacks_leave_nothing_behind() {
 }
 
 #[test]
-fn stops_endless_attacks_at_their_deadline() {
-    if !is_again() {
-        again(
-            "hostile::release::stops_endless_attacks_at_their_deadline",
-            "alone",
-        );
-        return;
-    }
-    let folders = folders();
-    let hosts = Hosts::new(&folders);
-    for attack in attacks() {
-        if !matches!(attack.ending, Time) {
-            continue;
-        }
-        // The machine may be busy with something else, but hardly each time. A host
-        // that stops late is late each time.
-        let late = (0..5).map(|_| {
-            let start = Instant::now();
-            let _ = hosts.run(&attack);
-            start.elapsed().saturating_sub(SHORT)
-        });
-        let mut late = late.inspect(|late| {
-            assert!(*late < Duration::from_secs(2), "{}", attack.name());
-        });
-        assert!(
-            late.any(|late| late < Duration::from_millis(100)),
-            "{} was late each time",
-            attack.name()
-        );
-    }
-}
-
-#[test]
 fn two_loops_leave_time_for_eight_other_calls() {
     let folders = folders();
-    const LONG: Duration = Duration::from_millis(400);
-    let mut limits = Limits::default();
-    limits.time = LONG;
-    let grant = Grant::new().skills(["a"]).unwrap().limits(limits);
-    let host = crate::support::build(
-        builder()
-            .skills(&folders.root)
-            .tools(guests())
-            .grant("hostile.wasm", grant),
-    );
+    let host = |time| {
+        let grant = Grant::new().skills(["a"]).unwrap().limits(limits(time));
+        let host = builder().skills(&folders.root).tools(guests());
+        crate::support::build(host.grant("hostile.wasm", grant))
+    };
     let runtime = runtime();
-    let neighbour = async |host: Host, end: Instant| {
-        let mut answered = 0;
-        while Instant::now() < end {
+    let loops = |host: &Host| {
+        [0; 2].map(|_| {
+            let host = host.clone();
+            let arguments = json!({"skill_name": "a"});
+            runtime.spawn(async move { host.call("hostile_compute", arguments).await })
+        })
+    };
+    let neighbour = async |host: Host| {
+        for _ in 0..20 {
             let arguments = json!({"skill_name": "a", "file_path": "SKILL.md"});
             let answer = host.call("read_file_in_skill", arguments).await;
             assert_eq!(answer.unwrap().text(), "# A\n");
-            answered += 1;
-            tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        answered
     };
-    let looping = async |host: Host| {
-        let start = Instant::now();
-        let arguments = json!({"skill_name": "a"});
-        let ended = host.call("hostile_compute", arguments).await;
-        let late = start.elapsed().saturating_sub(LONG);
-        let Err(CallError::Stopped {
-            stop: Stop::Time(_),
-            ..
-        }) = ended
-        else {
-            panic!("{ended:?}");
-        };
-        late
-    };
-    // The machine may be busy with something else, but not each time.
-    let mut rounds = Vec::new();
-    for _ in 0..5 {
-        let loops = [0; 2].map(|_| runtime.spawn(looping(host.clone())));
-        let end = Instant::now() + LONG - Duration::from_millis(50);
-        let neighbours = [0; 8].map(|_| runtime.spawn(neighbour(host.clone(), end)));
-        let answered = neighbours.map(|task| bounded(&runtime, task).unwrap());
-        let late = loops.map(|task| bounded(&runtime, task).unwrap());
-        let good = answered.iter().all(|answers| *answers >= 3)
-            && late.iter().all(|late| *late < Duration::from_millis(100));
-        if good {
-            return;
-        }
-        rounds.push((answered, late));
+    let endless = host(UNREACHED);
+    let looping = loops(&endless);
+    wait_until("not both loops run", || endless.occupancy().running == 2);
+    for neighbour in [0; 8].map(|_| runtime.spawn(neighbour(endless.clone()))) {
+        bounded(&runtime, neighbour).unwrap();
     }
-    panic!("loops ended late, or neighbours were not answered, each time: {rounds:?}");
+    assert!(looping.iter().all(|looping| !looping.is_finished()));
+    looping.iter().for_each(|looping| looping.abort());
+    // Both end at their deadline.
+    for looping in loops(&host(SHORT)) {
+        let ended = bounded(&runtime, looping).unwrap();
+        let stop = ended.err().and_then(|error| match error {
+            CallError::Stopped { stop, .. } => Some(stop),
+            _ => None,
+        });
+        assert!(matches!(stop, Some(Stop::Time(_))), "{stop:?}");
+    }
 }
 
 #[test]
@@ -181,25 +135,24 @@ fn stops_the_guest_of_a_caller_that_gives_up() {
         return;
     }
     let folders = folders();
-    let mut limits = Limits::default();
-    limits.time = Duration::from_secs(600);
-    let host = crate::support::build(builder().skills(&folders.root).tools(guests()).grant(
-        "hostile.wasm",
-        Grant::new().skills(["a"]).unwrap().limits(limits),
-    ));
+    let grant = Grant::new().skills(["a"]).unwrap();
+    let host = crate::support::build(
+        builder()
+            .skills(&folders.root)
+            .tools(guests())
+            .grant("hostile.wasm", grant.limits(limits(UNREACHED))),
+    );
     next_call_works(&host);
-    let give_up = || {
+    let hold_files = || {
+        let before = ProcessResources::now().descriptors;
+        let holds_all = || ProcessResources::now().descriptors >= before + 100;
         let arguments = json!({"skill_name": "a", "number": 100});
-        block_on(async {
-            let called = host.call("hostile_hold_files", arguments);
-            let waited = tokio::time::timeout(Duration::from_millis(200), called).await;
-            assert!(waited.is_err(), "{waited:?}");
-        });
+        block_on(give_up(&host, "hostile_hold_files", arguments, holds_all));
     };
     // The first call leaves the component's code behind.
-    give_up();
+    hold_files();
     let before = ProcessResources::now();
-    give_up();
+    hold_files();
     let after = ProcessResources::now();
     assert_eq!(after.descriptors, before.descriptors);
     assert_eq!(after.threads, before.threads);

@@ -13,10 +13,11 @@ use skillhost_identity::{Clients, IdentitySettings, Token};
 use skillhost_index::MemoryIndex;
 use skillhost_server::HttpOptions;
 
-use super::{TOKEN, options, wait_until};
+use super::{TOKEN, options};
 use crate::support::folders::Folders;
 use crate::support::http::{Answer, Client, Request, TestServer};
-use crate::support::{builder, builder_with_guests};
+use crate::support::watchdog::wait_until;
+use crate::support::{UNREACHED, builder, builder_with_guests, limits};
 
 /// Returns the token of a client in these tests.
 fn token_of(client: &str) -> String {
@@ -65,6 +66,7 @@ fn serve_teams(
     let folders = teams();
     let builder = builder_with_guests()
         .skills(&folders.root)
+        .limits(limits(UNREACHED))
         .search_offer(SearchOffer::Always)
         .index(Arc::new(MemoryIndex::new()));
     (TestServer::start(change(builder), options), folders)

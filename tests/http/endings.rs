@@ -1,25 +1,21 @@
 //! The end of a server.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use skillhost_server::HttpOptions;
 
-use super::{endless, serve_guests, wait_until, with_limits};
-use crate::support::builder_with_guests;
+use super::{endless, serve_guests, with_limits};
 use crate::support::folders::Folders;
 use crate::support::http::{Client, Request, TestServer};
+use crate::support::watchdog::wait_until;
+use crate::support::{UNREACHED, builder_with_guests, limits};
 
 #[test]
 fn shutdown_waits_for_calls_in_flight() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
-    let limits = {
-        let mut limits = skillhost::Limits::default();
-        limits.time = Duration::from_millis(600);
-        limits
-    };
     let grant = skillhost::Grant::new()
-        .limits(limits)
+        .limits(limits(Duration::from_millis(600)))
         .skills(["*"])
         .unwrap();
     let builder = builder_with_guests().skills(&folders.root);
@@ -49,19 +45,21 @@ fn shutdown_waits_for_calls_in_flight() {
 #[test]
 fn shutdown_stops_endless_call() {
     for hurried in [false, true] {
-        let time = Duration::from_millis(if hurried { 60_000 } else { 200 });
+        let time = if hurried {
+            UNREACHED
+        } else {
+            Duration::from_millis(200)
+        };
         let (server, _folders) = serve_guests(with_limits(|limits| limits.shutdown_time = time));
         let host = server.host.clone();
         let mut client = Client::connect(server.address);
         client.send(&endless(1).bytes());
         wait_until("no call runs", || host.occupancy().running == 1);
-        let start = Instant::now();
         server.shutdown.request();
         if hurried {
             server.shutdown.request();
         }
-        assert_eq!(server.wait(), 1);
-        assert!(start.elapsed() < Duration::from_secs(5), "{hurried}");
+        assert_eq!(server.wait(), 1, "{hurried}");
         assert_eq!(client.answer().unwrap().status, 503);
         assert!(client.is_closed());
         wait_until("the guest goes on", || host.occupancy().running == 0);

@@ -1,16 +1,15 @@
 //! Requests that try to pass as something else, or that cost more than their size
 //! shows.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 use skillhost_server::HttpOptions;
 
 use super::program::ServerProcess;
-use super::{TOKEN, options, read, serve, wait_until};
+use super::{TOKEN, options, read, serve};
 use crate::support::http::{Client, Request, large_subscriptions};
 use crate::support::odd_json;
 use crate::support::program::Program;
+use crate::support::watchdog::wait_until;
 
 #[test]
 fn a_cross_site_request_without_origin_is_refused() {
@@ -218,7 +217,6 @@ fn a_hang_up_signal_ends_no_server() {
     wait_until("not ready", || probe("/readyz") == 200);
     for _ in 0..3 {
         server.child.signal(rustix::process::Signal::HUP);
-        std::thread::sleep(Duration::from_millis(20));
         assert_eq!(probe("/healthz"), 200);
     }
     server.signal();

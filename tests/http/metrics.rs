@@ -4,10 +4,11 @@ use serde_json::json;
 use skillhost_server::HttpOptions;
 
 use super::program::ServerProcess;
-use super::{read, serve, serve_guests, wait_until};
+use super::{read, serve, serve_guests};
 use crate::support::http::{Client, Request};
 use crate::support::program::Program;
 use crate::support::repository;
+use crate::support::watchdog::wait_until;
 
 #[test]
 fn metrics_have_no_names_from_peers() {

@@ -20,15 +20,17 @@ use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as 
 use serde_json::{Value, json};
 
 use super::program::ServerProcess;
-use super::wait_until;
 use crate::support::certificates::{Authority, write_pair, write_private};
 use crate::support::http::{Answer, Client, Request};
 use crate::support::process::Process;
 use crate::support::program::Program;
-use crate::support::watchdog::join;
+use crate::support::watchdog::{join, patience, wait_until};
 use issuer::{Reply, SigningKey, TestIssuer, keys, now};
 
 const RESOURCE: &str = "https://mcp.example.com/mcp";
+
+/// The pause of a peer that asks again and again.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// The client that has every token of these tests. Its own time ends long after theirs.
 const CLIENT: &str = "[clients.ci]\nclaims = { sub = \"ci\" }\noauth_scopes = [\"skills:read\"]\n\
@@ -197,12 +199,11 @@ fn replace_keys_at_an_address() {
     }
     assert!(issuer.asked() <= before + 1, "{}", issuer.asked());
     *issuer.reply.lock().unwrap() = Reply::Keys(keys(&[&new]));
-    let start = Instant::now();
-    while status(&new) != 200 {
-        assert!(start.elapsed() < Duration::from_secs(20));
+    wait_until("the new key is not fetched", || {
         assert_eq!(status(&never), 401);
-        thread::sleep(Duration::from_millis(50));
-    }
+        thread::sleep(PAUSE);
+        status(&new) == 200
+    });
     assert!(issuer.asked() <= before + 2, "{}", issuer.asked());
     // A key that is gone checks no token, and what it has checked counts no longer.
     assert_eq!(status(&old), 401);
@@ -219,24 +220,21 @@ fn replace_keys_in_a_file(mode: u32, statuses: (u16, u16)) -> String {
     let mut server = serve(&program, issuer, "jwks_file = \"keys.json\"");
     let of_process = fs::read_to_string(format!("/proc/{}/status", server.child.pid)).unwrap();
     assert!(of_process.contains("\nSeccomp:\t2\n"), "{of_process}");
+    let log = server.child.collect_stderr();
     let status = |key: &SigningKey| read(&server, "a", &key.token(issuer, "skills:read")).status;
     assert_eq!((status(&old), status(&new)), (200, 401));
     program.write("next", keys(&[&new]));
     let at = |name: &str| program.folder.path().join(name);
     fs::set_permissions(at("next"), fs::Permissions::from_mode(mode)).unwrap();
     fs::rename(at("next"), at("keys.json")).unwrap();
-    let start = Instant::now();
-    // Longer than the shortest time between two looks.
-    while start.elapsed() < Duration::from_secs(11) && status(&new) == 401 {
-        thread::sleep(Duration::from_millis(100));
-    }
+    wait_until("the file is not read again", || {
+        thread::sleep(PAUSE);
+        status(&new) == 200 || log.lock().unwrap().contains("set its mode to 0644")
+    });
     assert_eq!((status(&old), status(&new)), statuses);
     server.signal();
     assert_eq!(server.wait(), Some(0));
-    let mut log = String::new();
-    let stderr = server.child.stderr.as_mut().unwrap();
-    stderr.read_to_string(&mut log).unwrap();
-    log
+    log.lock().unwrap().clone()
 }
 
 #[test]
@@ -272,20 +270,23 @@ fn bad_issuer_costs_only_its_own_tokens() {
                     "jwks_url = \"{}/keys\"\n[clients.static]\ntoken_file = \"t\"",
                     issuer.url()
                 );
-                let server = serve(&program, &issuer.url(), &line);
-                // Other clients do not wait.
+                let mut server = serve(&program, &issuer.url(), &line);
+                let log = server.child.collect_stderr();
+                // Other clients do not wait. An issuer has twice this time.
                 let start = Instant::now();
                 assert_eq!(read(&server, "a", super::TOKEN).text(), "# A\n");
                 assert!(start.elapsed() < Duration::from_secs(5));
                 let token = SigningKey::new("k").token(&issuer.url(), "skills:read");
                 assert_eq!(read(&server, "a", &token).status, 401);
-                // One look may be in progress, and has ten seconds. After fifteen, the process
-                // that fetches all keys would be given up.
-                assert!(
-                    start.elapsed() < Duration::from_secs(13),
-                    "{:?}",
-                    start.elapsed()
-                );
+                // The fetcher has ended the look in its time. Otherwise the server would give
+                // the fetcher up.
+                wait_until("the failure is not logged", || {
+                    log.lock()
+                        .unwrap()
+                        .contains("refusing all tokens of the issuer")
+                });
+                let log = log.lock().unwrap();
+                assert!(!log.contains("the key fetcher has ended"), "{log}");
                 assert!(issuer.asked() <= 2);
             });
         }
@@ -310,10 +311,10 @@ fn wait_for_a_silent_issuer() {
             });
         }
         // Those who wait are refused when the issuer's time is up, and later.
-        let first = answers.recv_timeout(Duration::from_secs(20)).unwrap();
+        let first = answers.recv_timeout(patience()).unwrap();
         assert_eq!(first.status, 503, "{first:?}");
         assert_eq!(first.header("retry-after"), Some("1"));
-        let others = (0..16).map(|_| answers.recv_timeout(Duration::from_secs(20)).unwrap());
+        let others = (0..16).map(|_| answers.recv_timeout(patience()).unwrap());
         assert!(others.filter(|answer| answer.status == 401).count() >= 8);
     });
 }
@@ -336,14 +337,9 @@ fn issuers_do_not_wait_for_each_other() {
     let program = Program::new();
     let server = serve_with(&program, &tables, &[]);
     wait_until("the silent issuer is not asked", || silent.asked() > 0);
-    let start = Instant::now();
     let token = key.token(&issuer.url(), "skills:read");
     assert_eq!(read(&server, "a", &token).text(), "# A\n");
-    assert!(
-        start.elapsed() < Duration::from_secs(5),
-        "{:?}",
-        start.elapsed()
-    );
+    assert_eq!(silent.given_up(), 0, "the silent issuer was waited for");
 }
 
 #[test]

@@ -6,10 +6,11 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::json;
 
-use super::{TOKEN, wait_until};
+use super::TOKEN;
 use crate::support::http::{Client, Request};
 use crate::support::process::Process;
 use crate::support::program::{Program, finish};
+use crate::support::watchdog::wait_until;
 
 /// The program while it serves over HTTP. It is killed when this is dropped.
 pub(super) struct ServerProcess {

@@ -2,16 +2,16 @@
 //! one.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 use serde_json::json;
 use skillhost_server::{HttpOptions, Token};
 
-use super::{TOKEN, endless, options, read, serve, serve_guests, wait_until, with_limits};
+use super::{TOKEN, endless, options, read, serve, serve_guests, with_limits};
 use crate::support::http::{Client, Request, TestServer};
+use crate::support::watchdog::wait_until;
 use crate::support::{again, is_again};
 
 fn with_token(set: impl FnOnce(&mut HttpOptions)) -> HttpOptions {
@@ -65,16 +65,15 @@ fn silent_connections_leave_slots_to_others() {
         let address = server.address;
         let mut early = Client::connect(address);
         assert_eq!(early.ask(&authorised(read(1))).status, 200);
-        let flooded = AtomicBool::new(false);
+        let (flooded, asked) = (AtomicBool::new(false), AtomicUsize::new(0));
         thread::scope(|scope| {
             let asking = scope.spawn(|| {
-                let mut asked = 0;
-                while asked < 20 || !flooded.load(Ordering::Relaxed) {
+                while asked.load(Ordering::Relaxed) < 20 || !flooded.load(Ordering::Relaxed) {
                     let call = Client::once(address, &authorised(read(1)));
                     assert!(call.text().contains("def add"), "{call:?}");
                     let health = Client::once(address, &Request::get("/healthz"));
                     assert_eq!(health.status, 200);
-                    asked += 1;
+                    asked.fetch_add(1, Ordering::Relaxed);
                 }
             });
             let mut silent = Vec::new();
@@ -82,8 +81,11 @@ fn silent_connections_leave_slots_to_others() {
                 let from = peer(1 + u8::try_from(number % addresses).unwrap());
                 silent.push(Client::connect_from(from, address));
                 if number % 50 == 0 {
-                    // Peers that are far away need more time than these.
-                    thread::sleep(Duration::from_millis(10));
+                    // A peer that asks is faster than so many that connect.
+                    let before = asked.load(Ordering::Relaxed);
+                    wait_until("no peer is answered", || {
+                        asked.load(Ordering::Relaxed) > before || asking.is_finished()
+                    });
                 }
             }
             flooded.store(true, Ordering::Relaxed);

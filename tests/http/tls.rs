@@ -14,11 +14,11 @@ use rcgen::date_time_ymd;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::wait_until;
 use crate::support::certificates::{Authority, write_pair, write_private};
 use crate::support::http::{Client, Request};
 use crate::support::process::{self, Process};
 use crate::support::program::Program;
+use crate::support::watchdog::wait_until;
 
 const PEER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/http/tls_peer.py");
 

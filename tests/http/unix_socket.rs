@@ -12,10 +12,10 @@ use rustix::process::{Signal, geteuid, kill_process};
 use rustix::thread::set_thread_res_uid;
 use serde_json::{Value, json};
 
-use super::wait_until;
 use crate::support::http::{Answer, Client, Request};
 use crate::support::process::{self, Process};
 use crate::support::program::Program;
+use crate::support::watchdog::wait_until;
 
 /// A user of this machine who owns nothing here.
 const OTHER: u32 = 54_321;

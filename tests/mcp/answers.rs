@@ -1,7 +1,6 @@
 //! Tools and prompts: listings, calls, answers and failures.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -211,17 +210,11 @@ fn sends_large_file_once() {
     let text = "0123456789abcde\n".repeat(1 << 16);
     program.write("skills/a/large.txt", &text);
     let mut client = Client::start(program.folder.path(), &[], NEWEST);
-    let mut fastest = Duration::MAX;
-    for _ in 0..3 {
-        let arguments = json!({"skill_name": "a", "file_path": "large.txt"});
-        let start = Instant::now();
-        let result = client.call("read_file_in_skill", arguments);
-        fastest = fastest.min(start.elapsed());
-        assert_eq!(result["content"][0]["text"], text);
-        let (sent, needed) = (result.to_string().len(), json!(text).to_string().len());
-        assert!(sent < needed + 200, "{sent} bytes for {needed}");
-    }
-    assert!(fastest < Duration::from_millis(500), "{fastest:?}");
+    let arguments = json!({"skill_name": "a", "file_path": "large.txt"});
+    let result = client.call("read_file_in_skill", arguments);
+    assert_eq!(result["content"][0]["text"], text);
+    let (sent, needed) = (result.to_string().len(), json!(text).to_string().len());
+    assert!(sent < needed + 200, "{sent} bytes for {needed}");
 }
 
 #[test]

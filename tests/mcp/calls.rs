@@ -15,58 +15,31 @@ use serde_json::{Value, json};
 use super::{folder, open_session, with_guests};
 use crate::support::mcp::{Client, NEWEST, REVISIONS, server};
 use crate::support::process::Process;
-use crate::support::watchdog::join;
+use crate::support::watchdog::{join, patience, wait_until};
 
 fn arguments() -> Value {
     json!({"skill_name": "a", "path": ""})
 }
 
-/// Sends a call that does not end by itself, and waits until it runs.
-fn send_endless(client: &mut Client, tool: &str) -> u64 {
-    let id = client.send(
-        "tools/call",
-        json!({"name": tool, "arguments": arguments()}),
-    );
-    thread::sleep(Duration::from_millis(100));
-    id
-}
-
-/// Returns the time until the records of `count` cancelled calls are written, which happens
-/// when the guest is gone.
-fn time_until_recorded(audit: &Path, count: usize, start: Instant) -> Duration {
-    loop {
-        let records = fs::read_to_string(audit).unwrap_or_default();
-        let cancelled = records.matches("\"cancelled\"").count();
-        if cancelled >= count {
-            return start.elapsed();
-        }
-        assert!(start.elapsed() < Duration::from_secs(5), "{records}");
-        thread::sleep(Duration::from_millis(1));
-    }
-}
-
 #[test]
-fn cancelled_call_stops_within_100_ms_without_answer() {
-    let program = folder("audit_file = \"audit.jsonl\"\n");
+fn cancelled_call_stops_without_answer() {
+    let program = folder("audit_file = \"audit.jsonl\"\n[limits]\ntime = \"60m\"\n");
     let audit = program.folder.path().join("audit.jsonl");
-    for (index, revision) in REVISIONS.into_iter().enumerate() {
+    let cancelled = || {
+        let records = fs::read_to_string(&audit).unwrap_or_default();
+        records.matches("\"cancelled\"").count()
+    };
+    for revision in REVISIONS {
         let mut client = with_guests(&program, &["unchecked.wasm"], revision);
-        let mut fastest = [Duration::MAX; 2];
-        for attempt in 0..3 {
-            for (which, tool) in ["raw_loop", "raw_sleep"].into_iter().enumerate() {
-                let id = send_endless(&mut client, tool);
-                let start = Instant::now();
-                client.notify("notifications/cancelled", json!({"requestId": id}));
-                let count = index * 6 + attempt * 2 + which + 1;
-                let took = time_until_recorded(&audit, count, start);
-                fastest[which] = fastest[which].min(took);
-                // The next message is the answer to the next request.
-                let next = client.send("tools/list", json!({}));
-                assert_eq!(client.message()["id"], next);
-            }
-        }
-        for took in fastest {
-            assert!(took < Duration::from_millis(100), "{revision}: {took:?}");
+        for tool in ["raw_loop", "raw_sleep"] {
+            let before = cancelled();
+            let id = client.start_calls(tool, &arguments(), 1)[0];
+            client.notify("notifications/cancelled", json!({"requestId": id}));
+            // The record is written when the guest is gone.
+            wait_until(&format!("{tool} goes on"), || cancelled() > before);
+            // The next message is the answer to the next request.
+            let next = client.send("tools/list", json!({}));
+            assert_eq!(client.message()["id"], next);
         }
     }
 }
@@ -119,37 +92,18 @@ fn long_call_sends_requested_progress() {
 
 #[test]
 fn computing_calls_delay_no_small_request() {
-    let program = folder("[limits]\ntime = \"5s\"\n");
+    let program = folder("[limits]\ntime = \"60m\"\n");
     let mut client = with_guests(&program, &["unchecked.wasm"], "2025-11-25");
-    // Compiles the tool before times are measured.
-    client.call("get_skill", json!({"skill_name": "a"}));
-    let looping: Vec<u64> = (0..16)
-        .map(|_| {
-            let params = json!({"name": "raw_loop", "arguments": arguments()});
-            client.send("tools/call", params)
-        })
-        .collect();
-    thread::sleep(Duration::from_millis(200));
-    let (mut slowest_ping, mut slowest_call) = (Duration::ZERO, Duration::ZERO);
+    let looping = client.start_calls("raw_loop", &arguments(), 16);
     for _ in 0..5 {
-        let start = Instant::now();
         assert!(client.request("ping", json!({}))["result"].is_object());
-        slowest_ping = slowest_ping.max(start.elapsed());
-        let start = Instant::now();
         client.call("get_skill", json!({"skill_name": "a"}));
-        slowest_call = slowest_call.max(start.elapsed());
     }
-    assert!(
-        slowest_ping < Duration::from_millis(200),
-        "{slowest_ping:?}"
-    );
-    assert!(
-        slowest_call < Duration::from_millis(1500),
-        "{slowest_call:?}"
-    );
     for id in looping {
-        assert_eq!(client.answer(id)["result"]["isError"], true);
+        assert!(!client.has_answer(id));
+        client.notify("notifications/cancelled", json!({"requestId": id}));
     }
+    assert_eq!(client.end().1, Some(0));
 }
 
 #[test]
@@ -208,7 +162,7 @@ fn reads_input_while_answer_is_unread() {
         input.write_all(lines.as_bytes()).unwrap();
         sent.send(input).unwrap();
     });
-    let mut input = all_sent.recv_timeout(Duration::from_secs(10)).unwrap();
+    let mut input = all_sent.recv_timeout(patience()).unwrap();
     let ping = json!({"jsonrpc": "2.0", "id": 3, "method": "ping"});
     writeln!(input, "{ping}").unwrap();
     assert_eq!(answer()["result"]["content"][0]["text"], text);
@@ -240,7 +194,8 @@ fn send_before_reading(folder: &Path, line: &Value, count: usize) -> usize {
             counted.fetch_add(1, Ordering::SeqCst);
         }
     });
-    // Waits until no line was taken for a second.
+    // Waits until no line was taken for a second. On a busy machine this may end too early, and
+    // then only shows less.
     let (mut taken, mut since) = (0, Instant::now());
     while since.elapsed() < Duration::from_secs(1) {
         thread::sleep(Duration::from_millis(20));
@@ -298,11 +253,10 @@ fn limits_bytes_of_unread_answers() {
     drop(input);
     let audit = program.folder.path().join("audit.jsonl");
     let ended = || fs::read_to_string(&audit).map_or(0, |log| log.matches("large.txt").count());
-    while ended() < CALLS {
-        // If this takes too long, the watchdog ends the server.
+    wait_until("not all calls end", || {
         assert!(server.try_wait().is_none());
-        thread::sleep(Duration::from_millis(10));
-    }
+        ended() >= CALLS
+    });
     let lines: Vec<String> = lines.map(Result::unwrap).collect();
     let (large, refused): (Vec<_>, Vec<_>) = lines.iter().partition(|line| line.len() > 8 << 20);
     // 256 MiB, and the bytes that the first written answers gave back to the last calls.

@@ -1,7 +1,7 @@
 //! Notifications of changed skills and components.
 
 use std::fs;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -9,6 +9,7 @@ use super::{folder, replaced};
 use crate::support::guests;
 use crate::support::mcp::{Client, NEWEST, REVISIONS};
 use crate::support::program::Program;
+use crate::support::watchdog::wait_until;
 
 const TOOLS_CHANGED: &str = "notifications/tools/list_changed";
 
@@ -99,9 +100,7 @@ fn notifies_of_added_and_removed_skills() {
             client.notify("notifications/initialized", json!({}));
         }
         program.write("skills/b/SKILL.md", "---\nname: b\ndescription: B.\n---\n");
-        let start = Instant::now();
         expect_notification(&mut client, TOOLS_CHANGED, subscription);
-        assert!(start.elapsed() < Duration::from_secs(3));
         let listed = client.request("tools/list", json!({}))["result"]["tools"].to_string();
         assert!(listed.contains(r#""enum":["a","b"]"#), "{listed}");
         assert_eq!(client.arrived(TOOLS_CHANGED), 0);
@@ -174,12 +173,9 @@ fn finds_new_skills_and_limits_prompt() {
         result["content"][0]["text"].as_str().unwrap().to_owned()
     };
     let expect = |client: &mut Client, query: &str, expected: &str| {
-        // The change is noticed within a second. The index is slow while other tests run.
-        let end = Instant::now() + Duration::from_secs(20);
-        while !find(client, query).contains(expected) {
-            assert!(Instant::now() < end, "`{query}` does not find `{expected}`");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        wait_until(&format!("`{query}` does not find `{expected}`"), || {
+            find(client, query).contains(expected)
+        });
     };
     let knots = |body: &str| format!("---\nname: knots\ndescription: Ropes.\n---\n{body}\n");
     program.write("skills/knots/SKILL.md", knots("Tie a bowline."));
@@ -240,12 +236,12 @@ fn calls_in_flight_keep_their_component() {
     copy(&program, "unchecked.wasm", "unchecked.wasm");
     let options = ["--tools", "tools", "--grant", "unchecked.wasm=*"];
     let (mut client, subscription) = listening(&program, &options, NEWEST);
-    let params = json!({"name": "raw_sleep", "arguments": {"skill_name": "a", "path": ""}});
-    let sleeping = client.send("tools/call", params.clone());
-    std::thread::sleep(Duration::from_millis(200));
+    let arguments = json!({"skill_name": "a", "path": ""});
+    let sleeping = client.start_calls("raw_sleep", &arguments, 1)[0];
     fs::remove_file(program.folder.path().join("tools/unchecked.wasm")).unwrap();
     expect_notification(&mut client, TOOLS_CHANGED, subscription);
     // New calls do not find the tool. The call in flight sleeps until its time limit.
+    let params = json!({"name": "raw_sleep", "arguments": arguments});
     let unknown = client.request("tools/call", params);
     assert_eq!(unknown["error"]["code"], -32602);
     let result = client.answer(sleeping)["result"].clone();
@@ -259,7 +255,8 @@ fn change_outside_of_listings_sends_no_notification() {
     program.write("skills/a/notes.txt", "one");
     let (mut client, _) = listening(&program, &[], NEWEST);
     program.write("skills/a/notes.txt", "two");
-    // Reading is no change either: otherwise each notification would cause another one.
+    // Reading is no change either: otherwise each notification would cause another one. It would
+    // come within a second.
     for _ in 0..10 {
         client.call("read_skill", json!({"skill_name": "a"}));
         std::thread::sleep(Duration::from_millis(100));

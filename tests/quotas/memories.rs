@@ -1,11 +1,8 @@
 //! The linear memories that calls share: how many there are, not their bytes.
 
-use std::time::{Duration, Instant};
-
-use skillhost::Stop;
-
-use super::{SMALL, folders, is_stopped, limits, load, small_calls, start};
-use crate::support::{build, builder, on_two_threads};
+use super::{end_one_by_one, folders, load, small_calls, start};
+use crate::support::watchdog::until;
+use crate::support::{UNREACHED, build, builder, limits, on_two_threads};
 
 #[test]
 fn components_with_many_memories_leave_memories_to_others() {
@@ -15,24 +12,20 @@ fn components_with_many_memories_leave_memories_to_others() {
     let host = builder()
         .skills(&folders.root)
         .tools(&tools)
-        .limits(limits(Duration::from_millis(500)))
+        .limits(limits(UNREACHED))
         .load(load);
     let host = build(host);
     on_two_threads(async {
         let loops = start(&host, &["heavy_loop".to_owned()], 6);
-        let started = Instant::now();
-        while host.occupancy().running < 4 {
-            assert!(started.elapsed() < 20 * SMALL, "no call runs");
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+        until("not four calls run while two wait", || {
+            let now = host.occupancy();
+            (now.running, now.waiting) == (4, 2)
+        })
+        .await;
         for (tool, arguments) in small_calls() {
             let answer = host.call(tool, arguments).await;
             assert!(answer.is_ok(), "{answer:?}");
         }
-        for call in loops {
-            let outcome = call.await.unwrap();
-            let in_time = is_stopped(&outcome, |stop| matches!(stop, Stop::Time(_)));
-            assert!(in_time, "{outcome:?}");
-        }
+        end_one_by_one(&host, loops, 4).await;
     });
 }

@@ -4,7 +4,6 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::symlink;
-use std::time::{Duration, Instant};
 
 use rustix::fs::{CWD, FileType, Mode};
 use skillhost::{OverLimit, ResourceError, SkillFiles};
@@ -136,7 +135,6 @@ fn files_that_cannot_be_read_are_left_out_and_named() {
         ("fifo", None),
         ("loop-1", None),
     ] {
-        let start = Instant::now();
         let seen = read(&resources, path).unwrap_err();
         match error {
             Some(error) => assert_eq!(seen, error, "{path}"),
@@ -146,7 +144,6 @@ fn files_that_cannot_be_read_are_left_out_and_named() {
             ),
         }
         assert!(!seen.to_string().contains(CANARY), "{path}");
-        assert!(start.elapsed() < Duration::from_secs(5), "{path}");
     }
 }
 
@@ -218,14 +215,8 @@ fn nested_links_to_folders_end_at_a_limit() {
     }
     folders.write("a/20/f", "x");
     let resources = resources(&folders);
-    let start = Instant::now();
     let seen = manifest(&resources);
     assert!(seen.over.is_some(), "{seen:?}");
-    assert!(
-        start.elapsed() < Duration::from_secs(5),
-        "{:?}",
-        start.elapsed()
-    );
 }
 
 #[test]

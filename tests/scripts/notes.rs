@@ -1,10 +1,10 @@
 //! The note on a skill's scripts, beside the answers with which a model looks at it.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::{Value, json};
-use skillhost::{AuditMode, Caller, Grant, Host, Limits, config};
+use skillhost::{AuditMode, Caller, Grant, Host, config};
 use skillhost_identity::{Clients, IdentitySettings};
 use skillhost_server::HttpOptions;
 
@@ -13,7 +13,8 @@ use super::{granted, log, records, sha256, skill};
 use crate::support::folders::Folders;
 use crate::support::http::{Client as HttpClient, Request, TestServer};
 use crate::support::mcp::{Client, REVISIONS};
-use crate::support::{block_on, build, builder, guests};
+use crate::support::watchdog::wait_until;
+use crate::support::{UNREACHED, block_on, build, builder, guests, limits};
 
 const VERDICTS: &str = "scripts/run.py|will run|Prints one.|\n\
                         scripts/lib/part.py|will not|A part.|import numpy\n\
@@ -155,23 +156,19 @@ fn an_answer_waits_only_briefly_for_a_note() {
     let tools = folders.outside.join("tools");
     std::fs::create_dir(&tools).unwrap();
     std::fs::write(tools.join("endless.wasm"), wat::parse_str(endless).unwrap()).unwrap();
-    let mut limits = Limits::default();
-    limits.time = Duration::from_secs(30);
-    let builder = builder().skills(&folders.root).tools(tools).limits(limits);
+    let builder = builder().skills(&folders.root).tools(tools);
+    let builder = builder.limits(limits(UNREACHED));
     let builder = builder.grant("endless.wasm", granted());
     let server = TestServer::start(builder, HttpOptions::default());
     let start = Instant::now();
     let read = Request::call(1, "read_skill", json!({"skill_name": "tools"}));
     let answer = HttpClient::once(server.address, &read);
-    // It was asked for, and given up.
+    // It was asked for, and given up after a second. A busy machine takes longer.
     let waited = start.elapsed().as_secs();
     assert!((1..10).contains(&waited), "{waited} s");
     let blocks = &answer.json()["result"]["content"];
     assert_eq!(blocks.as_array().unwrap().len(), 1, "{blocks}");
     assert_eq!(answer.text(), "# Tools\n");
     // And its guest is stopped.
-    while server.host.occupancy().running > 0 {
-        assert!(start.elapsed() < Duration::from_secs(20));
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    wait_until("the guest goes on", || server.host.occupancy().running == 0);
 }

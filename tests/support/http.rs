@@ -17,7 +17,8 @@ use tokio::net::TcpSocket;
 
 use super::watchdog::{self, join};
 
-/// The time after which a test without an answer fails.
+/// The time after which a test without an answer fails. Shorter than a server's default time
+/// limits, so that none of them ends a wait.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A running server. It ends when this is dropped.
@@ -287,19 +288,29 @@ impl Client {
 
     /// Reads the next answer. Returns an error if the connection ends before.
     pub(crate) fn answer(&mut self) -> io::Result<Answer> {
-        let head = self.until(b"\r\n\r\n")?;
-        let head = String::from_utf8(head).unwrap();
+        let mut answer = self.answer_head()?;
+        answer.body = self.body(&answer)?;
+        Ok(answer)
+    }
+
+    /// Reads the next answer without its body.
+    pub(crate) fn answer_head(&mut self) -> io::Result<Answer> {
+        let head = self.head()?;
         let mut lines = head.trim_end().split("\r\n");
         let status = lines.next().unwrap().split(' ').nth(1).unwrap();
         let headers = lines.map(|line| {
             let (name, value) = line.split_once(':').unwrap();
             (name.to_ascii_lowercase(), value.trim().to_owned())
         });
-        let mut answer = Answer {
+        Ok(Answer {
             status: status.parse().unwrap(),
             headers: headers.collect(),
             body: String::new(),
-        };
+        })
+    }
+
+    /// Reads the body of an answer.
+    pub(crate) fn body(&mut self, answer: &Answer) -> io::Result<String> {
         let mut body = Vec::new();
         if answer.header("transfer-encoding") == Some("chunked") {
             let start = Instant::now();
@@ -313,8 +324,7 @@ impl Client {
         } else if let Some(length) = answer.header("content-length") {
             body = self.exactly(length.parse().unwrap())?;
         }
-        answer.body = String::from_utf8(body).unwrap();
-        Ok(answer)
+        Ok(String::from_utf8(body).unwrap())
     }
 
     /// Reads the next chunk of a chunked body.
@@ -332,17 +342,6 @@ impl Client {
         Ok(String::from_utf8(self.until(b"\r\n\r\n")?).unwrap())
     }
 
-    /// Reads at least so many bytes, and more up to the first pause.
-    pub(crate) fn rest(&mut self, length: usize) -> Vec<u8> {
-        let mut rest = self.exactly(length).unwrap();
-        let pause = Some(Duration::from_millis(200));
-        self.stream.set_read_timeout(pause).unwrap();
-        while self.read().is_ok_and(|count| count > 0) {}
-        self.stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        rest.append(&mut self.unread);
-        rest
-    }
-
     /// Returns whether the connection is open and nothing more was sent.
     pub(crate) fn is_open(&mut self) -> bool {
         self.stream.set_nonblocking(true).unwrap();
@@ -351,9 +350,23 @@ impl Client {
         matches!(read, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
 
-    /// Returns whether the server closes the connection and sends nothing more.
+    /// Waits for the end of the connection. Returns whether the server closes it and sends
+    /// nothing more.
     pub(crate) fn is_closed(&mut self) -> bool {
-        matches!(self.read(), Ok(0) | Err(_)) && self.unread.is_empty()
+        let is_closed = match self.read() {
+            Ok(count) => count == 0,
+            Err(error) => !is_timeout(&error),
+        };
+        is_closed && self.unread.is_empty()
+    }
+
+    /// Waits for the end of a stream. Chunks may come before it.
+    #[track_caller]
+    pub(crate) fn until_end(&mut self) {
+        watchdog::wait_until("the stream is open", || match self.chunk() {
+            Ok(chunk) => chunk.is_none(),
+            Err(error) => !is_timeout(&error),
+        });
     }
 
     fn until(&mut self, end: &[u8]) -> io::Result<Vec<u8>> {
@@ -387,4 +400,10 @@ impl Client {
         self.unread.extend(&bytes[..count]);
         Ok(count)
     }
+}
+
+/// Returns whether a read found nothing in its time.
+fn is_timeout(error: &io::Error) -> bool {
+    let kinds = [io::ErrorKind::WouldBlock, io::ErrorKind::TimedOut];
+    kinds.contains(&error.kind())
 }

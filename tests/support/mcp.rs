@@ -2,27 +2,25 @@
 //! because an SDK would hide what the tests check.
 
 use std::collections::VecDeque;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rustix::process::Pid;
 use serde_json::{Value, json};
 
 use super::process::Process;
+use super::watchdog::{patience, wait_until};
 
 /// The revision of the protocol without sessions.
 pub(crate) const NEWEST: &str = "2026-07-28";
 /// Revisions, old and new.
 pub(crate) const REVISIONS: [&str; 3] = ["2025-06-18", "2025-11-25", NEWEST];
-
-/// The longest wait for anything.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Returns the options for the configuration of a folder, if it has one.
 fn configured(folder: &Path) -> &'static [&'static str] {
@@ -113,16 +111,7 @@ impl Client {
                 let _ = send.send(line.unwrap());
             }
         });
-        let stderr = Arc::new(Mutex::new(String::new()));
-        let mut from = child.stderr.take().unwrap();
-        let kept = Arc::clone(&stderr);
-        thread::spawn(move || {
-            let mut bytes = [0; 4096];
-            while let Ok(read @ 1..) = from.read(&mut bytes) {
-                let text = String::from_utf8_lossy(&bytes[..read]);
-                kept.lock().unwrap().push_str(&text);
-            }
-        });
+        let stderr = child.collect_stderr();
         Self {
             stdin: child.stdin.take(),
             child,
@@ -217,6 +206,21 @@ impl Client {
         answer["result"].clone()
     }
 
+    /// Starts so many calls of a tool that do not end, and waits until the server reports the
+    /// progress of each.
+    pub(crate) fn start_calls(&mut self, tool: &str, arguments: &Value, count: usize) -> Vec<u64> {
+        let mut params = json!({"name": tool, "arguments": arguments});
+        let mut send = |_| {
+            params["_meta"]["progressToken"] = self.next_id.into();
+            self.send("tools/call", params.clone())
+        };
+        let calls: Vec<u64> = (0..count).map(&mut send).collect();
+        for id in &calls {
+            self.find(|message| message["params"]["progressToken"] == *id);
+        }
+        calls
+    }
+
     /// Waits for the answer to a request. Other messages are kept.
     pub(crate) fn answer(&mut self, id: u64) -> Value {
         self.find(|message| message["id"] == id)
@@ -227,25 +231,30 @@ impl Client {
         self.find(|message| message["method"] == method)
     }
 
-    /// Waits for the next message of any kind.
+    /// Waits for the next message of any kind, except reports of progress.
     pub(crate) fn message(&mut self) -> Value {
-        self.find(|_| true)
+        self.find(|message| message["method"] != "notifications/progress")
     }
 
     /// Returns the number of notifications of this method that have arrived.
     pub(crate) fn arrived(&mut self, method: &str) -> usize {
+        self.receive();
+        let of_method = |message: &&Value| message["method"] == method;
+        self.unclaimed.iter().filter(of_method).count()
+    }
+
+    /// Keeps the messages that have arrived.
+    fn receive(&mut self) {
         while let Ok(line) = self.lines.try_recv() {
             self.unclaimed.push_back(frame(&line));
         }
-        let of_method = |message: &&Value| message["method"] == method;
-        self.unclaimed.iter().filter(of_method).count()
     }
 
     fn find(&mut self, wanted: impl Fn(&Value) -> bool) -> Value {
         if let Some(index) = self.unclaimed.iter().position(&wanted) {
             return self.unclaimed.remove(index).unwrap();
         }
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + patience();
         loop {
             let left = end.saturating_duration_since(Instant::now());
             let Ok(line) = self.lines.recv_timeout(left) else {
@@ -268,13 +277,17 @@ impl Client {
         self.stderr.lock().unwrap().clone()
     }
 
+    /// Returns whether a request has been answered.
+    pub(crate) fn has_answer(&mut self, id: u64) -> bool {
+        self.receive();
+        self.unclaimed.iter().any(|message| message["id"] == id)
+    }
+
     /// Waits until the server has logged this.
     pub(crate) fn logged(&self, text: &str) {
-        let end = Instant::now() + PATIENCE;
-        while !self.stderr().contains(text) {
-            assert!(Instant::now() < end, "no `{text}` in {}", self.stderr());
-            thread::sleep(Duration::from_millis(10));
-        }
+        wait_until(&format!("`{text}` is not logged"), || {
+            self.stderr().contains(text)
+        });
     }
 
     /// Returns the processes that the server has started.
@@ -298,14 +311,7 @@ impl Client {
 
     /// Waits for the server to end by itself.
     pub(crate) fn wait(&mut self) -> Option<i32> {
-        let end = Instant::now() + PATIENCE;
-        loop {
-            if let Some(status) = self.child.try_wait() {
-                return status.code();
-            }
-            assert!(Instant::now() < end, "the server did not end");
-            thread::sleep(Duration::from_millis(5));
-        }
+        self.child.wait().code()
     }
 }
 

@@ -17,11 +17,12 @@ pub(crate) mod watchdog;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use serde_json::Value;
-use skillhost::{CallError, Host, HostBuilder, Output};
+use skillhost::{CallError, Host, HostBuilder, Limits, Output};
 
-use watchdog::patience;
+use watchdog::{patience, until};
 
 /// The repository.
 pub(crate) fn repository() -> &'static Path {
@@ -69,6 +70,29 @@ pub(crate) fn sample_host() -> &'static Host {
 /// One call.
 pub(crate) fn call(host: &Host, tool: &str, arguments: Value) -> Result<Output, CallError> {
     block_on(host.call(tool, arguments))
+}
+
+/// Returns limits with this time for a call.
+pub(crate) fn limits(time: Duration) -> Limits {
+    let mut limits = Limits::default();
+    limits.time = time;
+    limits
+}
+
+/// A time limit that no test reaches. A call that has it ends by what the test does.
+pub(crate) const UNREACHED: Duration = Duration::from_secs(3600);
+
+/// Starts a call that does not end, and gives it up once a condition holds.
+pub(crate) async fn give_up(
+    host: &Host,
+    tool: &str,
+    arguments: Value,
+    condition: impl FnMut() -> bool,
+) {
+    tokio::select! {
+        ended = host.call(tool, arguments) => panic!("{tool} has ended: {ended:?}"),
+        () = until("the guest does not get so far", condition) => {}
+    }
 }
 
 /// What the model reads of one call.

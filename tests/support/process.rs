@@ -108,6 +108,20 @@ impl Process {
         }
     }
 
+    /// Collects what is printed on stderr from now on.
+    pub(crate) fn collect_stderr(&mut self) -> Arc<Mutex<String>> {
+        let collected = Arc::<Mutex<String>>::default();
+        let (text, mut stderr) = (Arc::clone(&collected), self.stderr.take().unwrap());
+        thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(read @ 1..) = stderr.read(&mut bytes) {
+                let read = String::from_utf8_lossy(&bytes[..read]);
+                text.lock().unwrap().push_str(&read);
+            }
+        });
+        collected
+    }
+
     /// Reads the first line of stdout, without its end. What follows at once may be lost.
     #[track_caller]
     pub(crate) fn first_line(&mut self) -> String {

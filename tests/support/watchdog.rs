@@ -18,6 +18,9 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// The longest time that a test may take. Guards against: a wait that nobody bounded.
 const TEST_PATIENCE: Duration = Duration::from_secs(300);
 
+/// The pause between two looks at a condition.
+const POLL: Duration = Duration::from_millis(1);
+
 /// Set in a process that hangs on purpose: the milliseconds for both.
 pub(crate) const PATIENCE_VARIABLE: &str = "SKILLHOST_TEST_PATIENCE";
 
@@ -74,15 +77,23 @@ pub(super) fn watch() {
     WATCHED.with(|_| ());
 }
 
-/// Waits until a condition holds. Returns the time that it took.
+/// Waits until a condition holds. `what` says what is wrong until then.
 #[track_caller]
-pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) -> Duration {
+pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
     while !holds() {
         assert!(start.elapsed() < patience(), "{what}");
-        thread::sleep(Duration::from_millis(1));
+        thread::sleep(POLL);
     }
-    start.elapsed()
+}
+
+/// Like [`wait_until`], while the other futures of this thread run.
+pub(crate) async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < patience(), "{what}");
+        tokio::time::sleep(POLL).await;
+    }
 }
 
 /// Watches a process of the test of this thread.
@@ -98,15 +109,9 @@ pub(super) fn watch_process(process: &Arc<WatchedChild>) {
 /// Waits for the end of a thread.
 #[track_caller]
 pub(crate) fn join<T>(thread: JoinHandle<T>, what: &str) -> thread::Result<T> {
-    let start = Instant::now();
-    while !thread.is_finished() {
-        assert!(
-            start.elapsed() < patience(),
-            "waited {:?} for {what}",
-            patience()
-        );
-        thread::sleep(Duration::from_millis(1));
-    }
+    wait_until(&format!("waited {:?} for {what}", patience()), || {
+        thread.is_finished()
+    });
     thread.join()
 }
 

@@ -203,10 +203,8 @@ mod tests {
             reader.read_to_string(&mut text).unwrap();
             text
         });
-        let start = Instant::now();
         // It waits for the reader.
         drop(sink);
-        assert!(start.elapsed() < MAX_FINISH_TIME);
         let text = read.join().unwrap();
         assert!(text.as_bytes().ends_with(&buffered) && text.len() % 1_000 == 0);
         for (number, received) in text.split_inclusive('\n').enumerate() {

@@ -2,10 +2,11 @@
 
 use serde_json::json;
 
+use super::super::TOKEN;
 use super::super::program::ServerProcess;
-use super::super::{TOKEN, wait_until};
 use crate::support::http::{Client, Request};
 use crate::support::program::Program;
+use crate::support::watchdog::wait_until;
 
 #[test]
 fn names_setting_of_invalid_client() {

@@ -9,9 +9,10 @@ use skillhost_identity::IdentitySettings;
 use skillhost_server::{HttpOptions, Server};
 
 use super::{as_client, ask, call, clients, clients_with, serve_teams};
-use crate::http::wait_until;
+use crate::support::UNREACHED;
 use crate::support::http::{Client, Request, TestServer, meta};
 use crate::support::odd_json;
+use crate::support::watchdog::wait_until;
 
 /// Returns a request for the stream of changes.
 fn stream(client: &str) -> Request {
@@ -337,8 +338,9 @@ fn refuses_odd_ids_past_the_minute() {
 
 #[test]
 fn a_client_past_its_minute_can_still_cancel() {
-    let table = [("one", "calls_per_minute = 2")];
-    let (server, _folders) = serve_teams(clients(&table), |builder| builder);
+    let mut options = clients(&[("one", "calls_per_minute = 2")]);
+    options.limits.request_time = UNREACHED;
+    let (server, _folders) = serve_teams(options, |builder| builder);
     let opened = ask(&server, Some("one"), "initialize", hello());
     let session = opened.header("mcp-session-id").unwrap();
     let mut running = Client::connect(server.address);

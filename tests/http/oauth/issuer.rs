@@ -73,7 +73,7 @@ pub(super) enum Reply {
     Endless,
     /// It sends a byte now and then.
     Slow,
-    /// It takes connections and says nothing.
+    /// It takes connections and says nothing until they end.
     Silent,
     Redirect(String),
     Status(u16),
@@ -84,6 +84,8 @@ pub(super) struct TestIssuer {
     pub(super) address: SocketAddr,
     pub(super) reply: Arc<Mutex<Reply>>,
     pub(super) asked: Arc<AtomicUsize>,
+    /// The number of connections to the silent issuer that have ended.
+    given_up: Arc<AtomicUsize>,
 }
 
 impl TestIssuer {
@@ -93,14 +95,17 @@ impl TestIssuer {
             address: listener.local_addr().unwrap(),
             reply: Arc::new(Mutex::new(reply)),
             asked: Arc::default(),
+            given_up: Arc::default(),
         };
         let (reply, asked) = (Arc::clone(&issuer.reply), Arc::clone(&issuer.asked));
+        let given_up = Arc::clone(&issuer.given_up);
         // It ends with the test's process.
         thread::spawn(move || {
             for stream in listener.incoming() {
                 asked.fetch_add(1, Ordering::SeqCst);
                 let reply = reply.lock().unwrap().clone();
-                thread::spawn(move || answer(stream.unwrap(), reply));
+                let given_up = Arc::clone(&given_up);
+                thread::spawn(move || answer(stream.unwrap(), reply, &given_up));
             }
         });
         issuer
@@ -113,9 +118,13 @@ impl TestIssuer {
     pub(super) fn asked(&self) -> usize {
         self.asked.load(Ordering::SeqCst)
     }
+
+    pub(super) fn given_up(&self) -> usize {
+        self.given_up.load(Ordering::SeqCst)
+    }
 }
 
-pub(super) fn answer(mut stream: TcpStream, reply: Reply) {
+fn answer(mut stream: TcpStream, reply: Reply, given_up: &AtomicUsize) {
     let mut request = [0; 4096];
     let _ = stream.read(&mut request);
     let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n";
@@ -146,8 +155,9 @@ pub(super) fn answer(mut stream: TcpStream, reply: Reply) {
             sent
         }
         Reply::Silent => {
-            thread::sleep(Duration::from_secs(60));
-            Ok(())
+            let ended = stream.read(&mut request).map(drop);
+            given_up.fetch_add(1, Ordering::SeqCst);
+            ended
         }
         Reply::Redirect(to) => stream.write_all(
             format!("HTTP/1.1 302 Found\r\nlocation: {to}\r\ncontent-length: 0\r\n\r\n").as_bytes(),

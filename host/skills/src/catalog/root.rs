@@ -121,12 +121,16 @@ impl Root {
 
     /// Returns the names of the skills. Does not read the skills.
     pub(super) fn names(&self, freshness: Freshness) -> RootNames {
+        self.names_at(freshness, SystemTime::now())
+    }
+
+    /// Like [`names`](Self::names), at a given time.
+    pub(super) fn names_at(&self, freshness: Freshness, now: SystemTime) -> RootNames {
         match &self.tree {
             Some(tree) => RootNames::Searched(tree.names_as_of(&self.base, freshness)),
             None => {
                 let list = || self.list();
-                let (folder, now) = (&self.base.folder, SystemTime::now());
-                RootNames::Listed(self.listed.get(folder, now, freshness, list))
+                RootNames::Listed(self.listed.get(&self.base.folder, now, freshness, list))
             }
         }
     }

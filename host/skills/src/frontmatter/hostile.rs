@@ -182,9 +182,9 @@ pub(crate) fn processor_time() -> std::time::Duration {
 /// The tests above could not fail on a kernel that does not count.
 #[test]
 fn the_processor_time_of_a_thread_is_counted() {
-    let start = std::time::Instant::now();
-    while start.elapsed().as_millis() < 200 {
+    let is_counted = (0..1_000_000).any(|_| {
         std::hint::black_box(read("---\nname: a\n---\n"));
-    }
-    assert!(processor_time().as_millis() > 0);
+        processor_time().as_millis() > 0
+    });
+    assert!(is_counted);
 }

@@ -3,7 +3,7 @@
 use super::*;
 use cap_std::ambient_authority;
 use std::os::unix::fs::MetadataExt as _;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 fn folder(path: &Path, hard_links: HardLinks) -> Folder {
     let folder = Dir::open_ambient_dir(path, ambient_authority()).unwrap();
@@ -31,7 +31,6 @@ fn opens_only_files_and_directories_and_never_blocks() {
     std::fs::hard_link(path.join("linked"), path.join("other")).unwrap();
     let guarded = folder(path, HardLinks::Refused);
 
-    let start = Instant::now();
     for (name, expected) in [
         ("file", None),
         ("link", None),
@@ -53,7 +52,6 @@ fn opens_only_files_and_directories_and_never_blocks() {
         let error = error.map(|errno| errno.unwrap_or(Errno::PERM));
         assert_eq!(error, expected, "{name}");
     }
-    assert!(start.elapsed() < Duration::from_secs(1));
     for link in ["link", "out"] {
         let error = guarded.lookup(Path::new(link), false).unwrap_err();
         assert_eq!(Errno::from_io_error(&error), Some(Errno::LOOP), "{link}");

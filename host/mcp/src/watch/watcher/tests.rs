@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::super::tests::{PATIENCE, Root};
+use super::super::tests::{PATIENCE, Root, SKILLS};
 use super::*;
 
 /// Returns a watcher that has scanned a root with 16 folders.
@@ -12,6 +12,20 @@ fn scanned() -> (Root, Watcher) {
         watcher.work();
     }
     (root, watcher)
+}
+
+#[tokio::test]
+async fn watches_skill_folders_first() {
+    let (root, mut watcher) = Root::prepared(6);
+    while !watcher.has_scanned {
+        watcher.work();
+    }
+    for skill in 0..5 {
+        // The watcher polls no folder meanwhile.
+        fs::write(root.path(&format!("skills/skill-{skill}/SKILL.md")), "new").unwrap();
+        watcher.read_events();
+        assert_eq!(root.next(PATIENCE).await, Some(SKILLS), "{skill}");
+    }
 }
 
 #[test]

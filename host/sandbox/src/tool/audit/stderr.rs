@@ -119,7 +119,8 @@ mod tests {
             let error = writer.write(&pipe, line(number).as_bytes()).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         }
-        assert!(start.elapsed() < WaitLimit::new().time() * 2);
+        // On a busy machine the short waits take longer, but far less than a hundred long ones.
+        assert!(start.elapsed() < WaitLimit::new().time() * 30);
         // The reader reads again: the torn line ends, and the next one is whole.
         let read = std::thread::spawn(move || {
             let mut text = String::new();

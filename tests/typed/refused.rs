@@ -200,7 +200,7 @@ fn names_the_function_and_type_that_have_no_json() {
         ),
         (
             of("", r#"(param "skill-name" (option string))"#, "three"),
-            "its parameter `skill-name` is not a `string`: that name is for the skill whose folder a \
+            "its parameter `skill-name` is not a `string`: that name is reserved for the skill that a \
              call reads",
         ),
         (

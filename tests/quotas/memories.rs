@@ -1,6 +1,6 @@
 //! The linear memories that calls share: how many there are, not their bytes.
 
-use super::{end_one_by_one, folders, load, small_calls, start};
+use super::{folders, load, small_calls, start};
 use crate::support::watchdog::until;
 use crate::support::{UNREACHED, build, builder, limits, on_two_threads};
 
@@ -17,15 +17,23 @@ fn components_with_many_memories_leave_memories_to_others() {
     let host = build(host);
     on_two_threads(async {
         let loops = start(&host, &["heavy_loop".to_owned()], 6);
-        until("not four calls run while two wait", || {
-            let now = host.occupancy();
-            (now.running, now.waiting) == (4, 2)
-        })
-        .await;
+        // Each takes four slots.
+        let three_run_while = async |waiting| {
+            until("not three calls run", || {
+                let now = host.occupancy();
+                (now.running, now.waiting) == (12, waiting)
+            })
+            .await;
+        };
+        three_run_while(3).await;
         for (tool, arguments) in small_calls() {
             let answer = host.call(tool, arguments).await;
             assert!(answer.is_ok(), "{answer:?}");
         }
-        end_one_by_one(&host, loops, 4).await;
+        for (call, waiting) in loops.into_iter().zip([2, 1, 0]) {
+            call.abort();
+            assert!(call.await.unwrap_err().is_cancelled());
+            three_run_while(waiting).await;
+        }
     });
 }

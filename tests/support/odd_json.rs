@@ -78,7 +78,7 @@ impl OddRequest {
 /// Returns whether a text is that of this value, and of no other number.
 fn is_same(text: &str, value: &Value) -> bool {
     let own: Option<Value> = serde_json::from_str(text).ok();
-    own.is_some_and(|own| own == *value && (!own.is_number() || own.to_string() == text))
+    own.is_some_and(|own| own == *value) && (!value.is_number() || format!("{value}") == text)
 }
 
 /// Returns requests with an odd text in each place.

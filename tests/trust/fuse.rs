@@ -46,7 +46,9 @@ impl FileSystem {
             // It ends when the last process of the mount namespace has ended.
             let server = mounted.is_ok().then(|| scope.spawn(|| self.serve(&device)));
             let output = child.output();
-            server.map(|server| server.join().unwrap());
+            if let Some(server) = server {
+                server.join().unwrap();
+            }
             output
         });
         let run = Run {

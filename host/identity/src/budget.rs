@@ -156,11 +156,11 @@ mod tests {
     use super::*;
 
     fn budget(calls: u32, per_minute: Option<u32>, bytes: Option<usize>) -> ClientBudget {
-        let mut limits = ClientLimits::default();
-        limits.calls = calls;
-        limits.calls_per_minute = per_minute;
-        limits.bytes_per_minute = bytes;
-        ClientBudget::new(&limits)
+        ClientBudget::new(&ClientLimits {
+            calls,
+            calls_per_minute: per_minute,
+            bytes_per_minute: bytes,
+        })
     }
 
     #[test]

@@ -26,7 +26,7 @@ const INTERIM_PAUSE: Duration = Duration::from_secs(1);
 pub(crate) struct PeerWatch {
     stream: Stream,
     is_encrypted: bool,
-    /// Whether a part of an answer waits to be written. An interim answer would get into it.
+    /// True while a part of an answer waits to be written. An interim answer would get into it.
     has_unwritten: Arc<AtomicBool>,
     answer: Receiver<AnswerState>,
 }

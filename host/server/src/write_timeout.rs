@@ -25,7 +25,7 @@ pub(crate) struct WriteTimeout<S> {
     timer: Pin<Box<Sleep>>,
     /// The bytes that the peer read in this period. `None` while no bytes wait.
     read: Option<usize>,
-    /// Whether bytes wait for the peer, for others to see.
+    /// True while bytes wait for the peer, for others to see.
     has_unwritten: Arc<AtomicBool>,
     /// Counts the bytes that the peer sends.
     slot: Option<Arc<ConnectionSlot>>,

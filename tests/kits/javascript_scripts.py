@@ -31,7 +31,7 @@ limits.time = "%s"
 limits.memory = "128MiB"
 """
 # The limits for hostile scripts. Other scripts have a minute, because the machine may be busy.
-SHORT = "5s"
+SHORT = "2s"
 WRITABLE = 'view = "copy-on-write"'
 
 

@@ -33,7 +33,7 @@ limits.memory = "256MiB"
 environment = { SOURCE_DATE_EPOCH = "%d" }
 """
 # The limits for hostile scripts. Other scripts have a minute, because the machine may be busy.
-SHORT = "8s"
+SHORT = "3s"
 CLOCK = 1_700_000_000
 # The size of the only file in a zip bomb.
 BOMB = 400 << 20

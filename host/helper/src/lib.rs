@@ -14,5 +14,5 @@ mod message;
 mod process;
 
 pub use message::{Kind, Message, read_message, write_message};
-pub use process::{ChildHandle, HelperProcess, answer_requests};
+pub use process::{ChildHandle, HelperProcess, answer_requests, answer_stdin};
 pub use program::{OWN_PROGRAM, command, restore_process_name};

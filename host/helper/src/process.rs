@@ -319,6 +319,18 @@ impl Read for Exchange<'_> {
     }
 }
 
+/// Answers the requests on stdin, on stdout, as [`answer_requests`] does.
+///
+/// # Errors
+///
+/// Those of [`answer_requests`].
+pub fn answer_stdin(
+    max_request: usize,
+    answer: impl FnMut(Vec<u8>) -> anyhow::Result<Vec<u8>>,
+) -> anyhow::Result<()> {
+    answer_requests(io::stdin().lock(), io::stdout().lock(), max_request, answer)
+}
+
 /// Answers requests until the other side closes. `answer` returns an answer or a failure.
 ///
 /// # Errors

@@ -3,14 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::io;
 use std::ops::Range;
 use std::time::Duration;
 
 use addr2line::gimli::{Dwarf, EndianSlice, LittleEndian, SectionId};
 use anyhow::{Context as _, ensure};
 use serde::{Deserialize, Serialize};
-use skillhost_helper::{Kind, OWN_PROGRAM, answer_requests, read_message, write_message};
+use skillhost_helper::{Kind, OWN_PROGRAM, answer_stdin, read_message, write_message};
 use skillhost_sandbox::component::child::{ChildProcess, limit_this_process};
 use wasmparser::{Encoding, Parser, Payload};
 
@@ -67,8 +66,7 @@ pub(super) fn request(
 pub(crate) fn serve(confine: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
     limit_this_process(0)?;
     confine()?;
-    let (requests, answers) = (io::stdin().lock(), io::stdout().lock());
-    answer_requests(requests, answers, MAX_REQUEST, |request| {
+    answer_stdin(MAX_REQUEST, |request| {
         Ok(serde_json::to_vec(&answer(&request)?)?)
     })
 }

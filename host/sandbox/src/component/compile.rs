@@ -1,13 +1,12 @@
 //! Compiling third-party components in a child process; see `child`.
 
 use std::ffi::OsStr;
-use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use skillhost_helper::answer_requests;
+use skillhost_helper::answer_stdin;
 use wasmtime::component::Component;
 
 use crate::component::child::{ChildProcess, limit_this_process};
@@ -123,8 +122,7 @@ pub fn compile_component_confined(
         }
         Ok(compiled)
     };
-    let (requests, answers) = (io::stdin().lock(), io::stdout().lock());
-    answer_requests(requests, answers, MAX_COMPONENT as usize, compile)
+    answer_stdin(MAX_COMPONENT as usize, compile)
 }
 
 /// Adds the name of an unsupported function to the error, if that is why a component does

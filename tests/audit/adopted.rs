@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as
 use std::path::Path;
 
 use skillhost::{AuditMode, Host};
-use skillhost_audit::{ExternalCheckpoints, Report, verify};
+use skillhost_audit::{ExternalCheckpoints, VerifyReport, verify};
 use skillhost_sandbox::tool::audit::chain::Link;
 
 use super::signed_log::{AT_THE_END, SignedLog, record};
@@ -53,7 +53,7 @@ fn replace(log: &SignedLog, text: &str) {
 }
 
 /// Verifies files with all their checkpoints as external ones.
-fn verify_external(log: &SignedLog, files: &[&str]) -> Report {
+fn verify_external(log: &SignedLog, files: &[&str]) -> VerifyReport {
     let mut external = ExternalCheckpoints::default();
     let keys = [log.public.clone()];
     for file in files {

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::SystemTime;
 
-use skillhost_audit::{ExternalCheckpoints, Report, verify};
+use skillhost_audit::{ExternalCheckpoints, VerifyReport, verify};
 use skillhost_sandbox::tool::audit::chain::{CONTINUED, Link};
 
 use super::signed_log::{AT_THE_END, SignedLog, record};
@@ -23,7 +23,7 @@ impl SignedLog {
     }
 
     /// Verifies files with external checkpoints.
-    fn verify_external(&self, files: &[&str], checkpoints: &str) -> Report {
+    fn verify_external(&self, files: &[&str], checkpoints: &str) -> VerifyReport {
         let keys = [self.public.clone()];
         fs::write(self.beside("external"), checkpoints).unwrap();
         let external = ExternalCheckpoints::read(&self.beside("external"), &keys).unwrap();
@@ -42,7 +42,7 @@ impl SignedLog {
     }
 }
 
-fn words(report: &Report) -> Vec<&str> {
+fn words(report: &VerifyReport) -> Vec<&str> {
     let problems = report.problems.iter();
     problems.map(|problem| &*problem.problem).collect()
 }

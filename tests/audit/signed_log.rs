@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use skillhost::{AuditMode, Config, Host, HostBuilder, Trust};
-use skillhost_audit::{ExternalCheckpoints, LogSigner, PrivateKey, PublicKey, Report, verify};
+use skillhost_audit::{
+    ExternalCheckpoints, LogSigner, PrivateKey, PublicKey, VerifyReport, verify,
+};
 use tempfile::TempDir;
 
 use crate::support::{build, call};
@@ -60,7 +62,7 @@ impl SignedLog {
     }
 
     /// Verifies files in the log's folder, given in the wrong order.
-    pub(super) fn verify(&self, files: &[&str]) -> Report {
+    pub(super) fn verify(&self, files: &[&str]) -> VerifyReport {
         let files: Vec<PathBuf> = files.iter().rev().map(|name| self.beside(name)).collect();
         let keys = [self.public.clone()];
         verify(&files, &keys, ExternalCheckpoints::default()).unwrap()
@@ -68,7 +70,7 @@ impl SignedLog {
 
     /// Asserts that the log is proven to its end, and has this number of calls.
     #[track_caller]
-    pub(super) fn prove(&self, files: &[&str], calls: usize) -> Report {
+    pub(super) fn prove(&self, files: &[&str], calls: usize) -> VerifyReport {
         let report = self.verify(files);
         assert_eq!(report.problems, []);
         assert_eq!((report.unproven, report.torn_bytes), (0, 0), "{report:?}");

@@ -15,7 +15,7 @@ use skillhost_sandbox::tool::audit::chain::{CHECKPOINT, CONTINUED, TORN, format_
 use crate::external::ExternalCheckpoints;
 use crate::files;
 use crate::lines::Piece;
-use crate::report::Report;
+use crate::report::VerifyReport;
 use crate::verifier::Verifier;
 
 /// The outcomes of records: those of calls, and of records that belong to no call.
@@ -117,7 +117,7 @@ pub struct SearchSummary {
     /// The number of lines that are not records.
     pub other_lines: u64,
     /// The state of the chain, without its signatures. `None` if the search ended early.
-    pub report: Option<Report>,
+    pub report: Option<VerifyReport>,
 }
 
 impl Filter {

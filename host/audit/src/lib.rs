@@ -24,7 +24,7 @@ mod filter;
 pub use external::ExternalCheckpoints;
 pub use filter::{CallRecord, Filter, OUTCOMES, RecordTime, SearchSummary, find_records};
 pub use key::{PrivateKey, PublicKey};
-pub use report::{Problem, Report};
+pub use report::{LogProblem, VerifyReport};
 pub use signer::LogSigner;
 pub use verifier::Verifier;
 pub use verify::verify;

@@ -7,7 +7,7 @@ use serde::Serialize;
 /// The result of verifying a log.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct Report {
+pub struct VerifyReport {
     /// The number of records of chains.
     pub records: u64,
     /// The number of chains. There is only one, unless each has external checkpoints.
@@ -46,7 +46,7 @@ pub struct Report {
     /// them was killed.
     pub torn_checkpoint_bytes: u64,
     /// The first hundred problems.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<LogProblem>,
     /// The number of further problems.
     pub problems_left_out: u64,
 }
@@ -54,7 +54,7 @@ pub struct Report {
 /// A place where the log is not as it was written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct Problem {
+pub struct LogProblem {
     /// The name of the file.
     pub file: Arc<str>,
     /// The line, from 1.
@@ -65,7 +65,7 @@ pub struct Problem {
     pub problem: String,
 }
 
-impl Report {
+impl VerifyReport {
     /// Returns whether there is a checkpoint, and every record up to the last one is as it was
     /// written.
     pub fn is_proven(&self) -> bool {

@@ -19,7 +19,7 @@ use skillhost_sandbox::tool::audit::chain::{
 use crate::external::ExternalCheckpoints;
 use crate::key::PublicKey;
 use crate::lines::MAX_LINE_BYTES;
-use crate::report::{Problem, Report};
+use crate::report::{LogProblem, VerifyReport};
 
 /// The most problems of a report. Guards against: a file full of problems, which would fill
 /// the memory.
@@ -52,7 +52,7 @@ pub struct Verifier {
     gap: Gap,
     /// The end of this file, if it is a record that only lacks its line feed.
     unended_record: Option<Vec<u8>>,
-    report: Report,
+    report: VerifyReport,
     /// The number of records of earlier chains that are not proven.
     unproven_before: u64,
     /// The number of calls of this chain before its first checkpoint. `None` after it.
@@ -67,7 +67,7 @@ struct Gap {
     /// The worst kind of content.
     content: GapContent,
     /// The first place with that content: a problem, unless a record vouches for it.
-    problem: Option<Problem>,
+    problem: Option<LogProblem>,
     /// The number of lines that are not torn records.
     unchained: u64,
     /// The last of these lines.
@@ -144,7 +144,7 @@ impl Verifier {
             is_broken: false,
             gap: Gap::default(),
             unended_record: None,
-            report: Report::default(),
+            report: VerifyReport::default(),
             unproven_before: 0,
             before_checkpoint: None,
         }
@@ -224,7 +224,7 @@ impl Verifier {
     }
 
     /// Ends the check, and returns its result.
-    pub fn finish(mut self) -> Report {
+    pub fn finish(mut self) -> VerifyReport {
         self.end_file();
         let external = std::mem::take(&mut self.external);
         self.report.torn_checkpoint_bytes = external.torn_bytes();
@@ -448,8 +448,8 @@ impl Verifier {
         }
     }
 
-    fn problem(&self, sequence: Option<u64>, problem: String) -> Problem {
-        Problem {
+    fn problem(&self, sequence: Option<u64>, problem: String) -> LogProblem {
+        LogProblem {
             file: Arc::clone(&self.file),
             line: self.line,
             sequence,
@@ -462,7 +462,7 @@ impl Verifier {
         self.push(problem);
     }
 
-    fn push(&mut self, problem: Problem) {
+    fn push(&mut self, problem: LogProblem) {
         if self.report.problems.len() < MAX_PROBLEMS {
             self.report.problems.push(problem);
         } else {

@@ -6,7 +6,7 @@ use crate::external::ExternalCheckpoints;
 use crate::files;
 use crate::key::PublicKey;
 use crate::lines::Piece;
-use crate::report::Report;
+use crate::report::VerifyReport;
 use crate::verifier::Verifier;
 
 /// Verifies the files of a log, which may be given in any order.
@@ -14,7 +14,7 @@ pub fn verify(
     files: &[PathBuf],
     keys: &[PublicKey],
     external: ExternalCheckpoints,
-) -> anyhow::Result<Report> {
+) -> anyhow::Result<VerifyReport> {
     let mut verifier = Verifier::new(keys, external);
     for file in files::open_in_order(files)? {
         verifier.start_file(&file.name);

@@ -11,7 +11,7 @@ use skillhost::exchange::{self, Format, MessageError};
 use skillhost::{Caller, Host, Transport, message, parse_arguments};
 
 use crate::settings::Settings;
-use input::MessageReader;
+use input::RequestReader;
 use skillhost_program::exit::Exit;
 use skillhost_program::options::{CommonOptions, Starter};
 use skillhost_program::terminal;
@@ -44,7 +44,7 @@ impl RespondCommand {
         let host = options.build_host(&settings.host).await?;
         let what = format!("a message of the format `{}` on stdin", self.format.name());
         terminal::explain_wait(what, "Ctrl-D");
-        let mut messages = MessageReader::new(io::stdin().lock());
+        let mut messages = RequestReader::new(io::stdin().lock());
         let mut exit = Exit::Ok;
         loop {
             let (line, message) = match messages.next() {

@@ -21,7 +21,7 @@ const NEWEST: ABI = ABI::V7;
 
 /// The access to one file or folder.
 #[derive(Debug)]
-pub(crate) struct Rule {
+pub(crate) struct PathRule {
     /// The open file or folder.
     pub(crate) target: OwnedFd,
     pub(crate) access: FileAccess,
@@ -58,7 +58,7 @@ impl FileAccess {
 /// Restricts the calling thread to the rules. Returns the version of Landlock that the kernel
 /// enforces, or 0 if it enforces none.
 pub(crate) fn restrict(
-    rules: &[Rule],
+    rules: &[PathRule],
     profile: Profile,
     report: &mut SandboxReport,
 ) -> anyhow::Result<i32> {

@@ -41,7 +41,7 @@ const MAX_ENTRIES: usize = 100_000;
 /// A sandbox for the calling thread, with the files and folders that it may use.
 #[derive(Debug, Default)]
 pub struct ProcessSandbox {
-    rules: Vec<files::Rule>,
+    rules: Vec<files::PathRule>,
 }
 
 /// The parts of a process sandbox that the kernel enforces, and those that it cannot.
@@ -98,7 +98,7 @@ impl ProcessSandbox {
     }
 
     fn allow(mut self, target: OwnedFd, access: FileAccess) -> Self {
-        self.rules.push(files::Rule { target, access });
+        self.rules.push(files::PathRule { target, access });
         self
     }
 

@@ -371,16 +371,7 @@ impl Host {
         // A waiting call holds no open files.
         let slot = sandbox.enter(quota).await;
         let slot = slot.map_err(|stop| stop_error(tool, stop))?;
-        let open = || {
-            let folder = rule.map(|rule| self.folder(tool, rule, arguments, terms));
-            folder.transpose().map_err(|stop| stop_error(tool, stop))
-        };
-        let mut folder = open()?;
-        if let Some(Err(FolderError::Unknown | FolderError::Outside)) = &folder
-            && self.0.catalog.refresh().await
-        {
-            folder = open()?;
-        }
+        let folder = self.open_folder(tool, arguments, terms).await?;
         if let (Some(entry), Some(Ok(open))) = (&mut entry, &folder) {
             entry.set_skill(open.skill.as_deref());
         }
@@ -421,15 +412,15 @@ impl Host {
         }
         *peak = Some(memory);
         let model_reads = tool.definition.model_reads;
-        match result {
-            Ok(Ok(answer)) => {
+        match result.map_err(|stop| stop_error(tool, stop))? {
+            Ok(answer) => {
                 let files = scripts::changed_files(view, &terms.limits, slot, deadline).await;
                 let mut output = Output::new(answer.text, answer.details, model_reads);
                 output.text_property = tool.definition.text_property.clone();
                 output.files = files.map_err(|stop| stop_error(tool, stop))?;
                 Ok(output)
             }
-            Ok(Err(refusal)) => {
+            Err(refusal) => {
                 let mut failure = Failure::new(refusal.kind, refusal.message);
                 failure.details = refusal.details;
                 failure.met = met.map(Box::new);
@@ -437,8 +428,31 @@ impl Host {
                 failure.model_reads = model_reads;
                 Err(CallError::Failed(failure))
             }
-            Err(stop) => Err(stop_error(tool, stop)),
         }
+    }
+
+    /// Opens the folder that a call names, if its tool has one. Searches the skills again before
+    /// the call fails for a name that is not known.
+    async fn open_folder(
+        &self,
+        tool: &Tool,
+        arguments: &Map<String, Value>,
+        terms: &Terms,
+    ) -> Result<Option<Result<CallFolder, FolderError>>, CallError> {
+        let Some(rule) = &tool.definition.folder else {
+            return Ok(None);
+        };
+        let open = || {
+            let folder = self.folder(tool, rule, arguments, terms);
+            folder.map_err(|stop| stop_error(tool, stop))
+        };
+        let folder = open()?;
+        if let Err(FolderError::Unknown | FolderError::Outside) = &folder
+            && self.0.catalog.refresh().await
+        {
+            return open().map(Some);
+        }
+        Ok(Some(folder))
     }
 
     fn tool(&self, name: &str) -> Result<&ServedTool, CallError> {

@@ -43,7 +43,7 @@ pub(crate) enum TokenKind {
 
 /// A piece of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Token<'a> {
+pub(crate) struct TextToken<'a> {
     pub(crate) kind: TokenKind,
     /// The text as it was written, without hidden characters.
     pub(crate) written: &'a str,
@@ -119,7 +119,7 @@ impl Analyzer {
     }
 
     /// Calls `each` with each token of a [normalized](normalize) text, in order.
-    pub(crate) fn tokens(&mut self, text: &str, mut each: impl FnMut(Token<'_>)) {
+    pub(crate) fn tokens(&mut self, text: &str, mut each: impl FnMut(TextToken<'_>)) {
         let mut rest = text;
         while let Some(start) = rest.find(|c: char| Script::from_char(c) != Script::None) {
             rest = &rest[start..];
@@ -142,14 +142,14 @@ impl Analyzer {
     }
 
     /// Calls `each` with a word, and then with its parts.
-    fn word_tokens(&mut self, written: &str, each: &mut impl FnMut(Token<'_>)) {
+    fn word_tokens(&mut self, written: &str, each: &mut impl FnMut(TextToken<'_>)) {
         if written.len() > MAX_WORD_BYTES {
             return;
         }
         let mut folded = std::mem::take(&mut self.folded);
         fold_into(written, &mut folded);
         match self.stem(&folded) {
-            None => each(Token {
+            None => each(TextToken {
                 kind: TokenKind::StopWord,
                 written,
                 folded: &folded,
@@ -157,7 +157,7 @@ impl Analyzer {
                 number: TermNumber::MAX,
             }),
             Some((number, stem)) => {
-                each(Token {
+                each(TextToken {
                     kind: TokenKind::Word,
                     written,
                     folded: &folded,
@@ -167,7 +167,7 @@ impl Analyzer {
                 for_each_part(written.trim_end_matches(['+', '#']), |part| {
                     fold_into(part, &mut folded);
                     if let Some((number, term)) = self.stem(&folded) {
-                        each(Token {
+                        each(TextToken {
                             kind: TokenKind::Part,
                             written: part,
                             folded: "",
@@ -291,8 +291,13 @@ fn sign_length(word: &str, after: &str) -> usize {
 /// Calls `each` with each pair of neighbours in a run of characters.
 ///
 /// A single character counts in Chinese and Korean. In other scripts it is a particle.
-fn for_each_gram(run: &str, script: Script, terms: &mut Terms, each: &mut impl FnMut(Token<'_>)) {
-    let mut gram = |gram| Token {
+fn for_each_gram(
+    run: &str,
+    script: Script,
+    terms: &mut Terms,
+    each: &mut impl FnMut(TextToken<'_>),
+) {
+    let mut gram = |gram| TextToken {
         kind: TokenKind::Gram,
         written: gram,
         folded: gram,

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use crate::text::{Analyzer, Token, TokenKind, fold, normalize};
+use crate::text::{Analyzer, TextToken, TokenKind, fold, normalize};
 
 /// The thesaurus in `thesaurus.txt`.
 pub(crate) static THESAURUS: LazyLock<Thesaurus> =
@@ -137,8 +137,8 @@ impl Thesaurus {
     }
 }
 
-impl From<Token<'_>> for Word {
-    fn from(token: Token<'_>) -> Self {
+impl From<TextToken<'_>> for Word {
+    fn from(token: TextToken<'_>) -> Self {
         Self {
             folded: token.folded.to_owned(),
             stem: token.term.to_owned(),

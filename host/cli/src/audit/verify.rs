@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use skillhost::Line;
-use skillhost_audit::{ExternalCheckpoints, Problem, PublicKey, Report, verify};
+use skillhost_audit::{ExternalCheckpoints, LogProblem, PublicKey, VerifyReport, verify};
 
 use skillhost_program::exit::Exit;
 use skillhost_program::options::ReportFormat;
@@ -57,7 +57,7 @@ impl VerifyCommand {
 }
 
 /// Returns a report for people.
-fn report_lines(report: &Report) -> Vec<Line> {
+fn report_lines(report: &VerifyReport) -> Vec<Line> {
     let mut lines: Vec<Line> = report.problems.iter().map(problem_line).collect();
     if report.problems_left_out > 0 {
         lines.push(format_line!("and {} more", report.problems_left_out));
@@ -116,7 +116,7 @@ fn report_lines(report: &Report) -> Vec<Line> {
 }
 
 /// Returns how far the log is proven, for people.
-fn proof_lines(report: &Report) -> Vec<Line> {
+fn proof_lines(report: &VerifyReport) -> Vec<Line> {
     let proven = match report.proven {
         None => format_line!("nothing is proven: there is no checkpoint of the given keys"),
         Some(_) if !report.problems.is_empty() => {
@@ -148,8 +148,8 @@ fn proof_lines(report: &Report) -> Vec<Line> {
 }
 
 /// Returns a problem with its file and line, for people.
-pub(super) fn problem_line(problem: &Problem) -> Line {
-    let Problem {
+pub(super) fn problem_line(problem: &LogProblem) -> Line {
+    let LogProblem {
         file,
         line,
         problem,

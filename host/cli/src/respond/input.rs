@@ -9,7 +9,7 @@ use serde::de::IgnoredAny;
 use skillhost::exchange::{MAX_MESSAGE, MessageError};
 
 /// A reader of the messages of a stream.
-pub(super) struct MessageReader<R> {
+pub(super) struct RequestReader<R> {
     input: R,
     /// The number of lines read.
     line: usize,
@@ -17,7 +17,7 @@ pub(super) struct MessageReader<R> {
     started: bool,
 }
 
-impl<R: BufRead> MessageReader<R> {
+impl<R: BufRead> RequestReader<R> {
     pub(super) fn new(input: R) -> Self {
         Self {
             input,
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     fn read(input: &[u8]) -> Vec<(usize, Result<String, MessageError>)> {
-        let mut messages = MessageReader::new(input);
+        let mut messages = RequestReader::new(input);
         std::iter::from_fn(|| messages.next().unwrap()).collect()
     }
 

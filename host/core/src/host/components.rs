@@ -182,13 +182,12 @@ impl<'a> ComponentIntake<'a> {
             self.left_out += unnamed.count();
         }
         // Several changed components may claim the same name.
-        let refused = {
-            let successors = successors.iter();
-            let new: Vec<_> = successors
-                .map(|(_, _, successor)| self.rules.candidate(successor))
-                .collect();
-            refusals(&[], &new)
-        };
+        let candidates: Vec<_> = successors
+            .iter()
+            .map(|(_, _, successor)| self.rules.candidate(successor))
+            .collect();
+        let refused = refusals(&[], &candidates);
+        drop(candidates);
         for ((at, earlier, successor), refused) in successors.into_iter().zip(refused) {
             let stays = refused.map(|why| {
                 problems.push(stays(&why));
@@ -196,6 +195,18 @@ impl<'a> ComponentIntake<'a> {
             });
             taken.insert(at, stays.unwrap_or(successor));
         }
+        problems.extend(self.take_newcomers(newcomers, &mut taken));
+        self.loaded.extend(taken.into_values());
+        problems
+    }
+
+    /// Takes components that replace none of the earlier host. Returns the problems of those whose
+    /// names are in use.
+    fn take_newcomers(
+        &mut self,
+        newcomers: Vec<(usize, LoadedComponent)>,
+        taken: &mut BTreeMap<usize, LoadedComponent>,
+    ) -> Vec<String> {
         let refused = {
             let candidate = |loaded| self.rules.candidate(loaded);
             let serving = self.loaded.iter().chain(taken.values());
@@ -203,6 +214,7 @@ impl<'a> ComponentIntake<'a> {
             let new: Vec<_> = newcomers.iter().map(|(_, new)| candidate(new)).collect();
             refusals(&serving, &new)
         };
+        let mut problems = Vec::new();
         // Names from a file beside a component exclude no other: the component may define
         // different ones.
         let by_declaration = newcomers.iter().any(|(_, new)| new.is_declared);
@@ -215,7 +227,6 @@ impl<'a> ComponentIntake<'a> {
                 }
             }
         }
-        self.loaded.extend(taken.into_values());
         problems
     }
 

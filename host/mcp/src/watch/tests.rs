@@ -38,20 +38,20 @@ pub(super) const SKILLS: Pending = Pending {
 };
 
 /// A root with skills, and the changes that are noticed in it.
-pub(super) struct Root {
+pub(super) struct TestRoot {
     folder: TempDir,
     pending: Arc<PendingChanges>,
     counts: Arc<Mutex<FolderCounts>>,
     stop: Arc<OwnedFd>,
 }
 
-impl Drop for Root {
+impl Drop for TestRoot {
     fn drop(&mut self) {
         rustix::io::write(&self.stop, &1_u64.to_ne_bytes()).unwrap();
     }
 }
 
-impl Root {
+impl TestRoot {
     /// Makes five skills with three folders each, and starts to watch them.
     fn new(max_watched: usize) -> Self {
         let (root, watcher) = Self::prepared(max_watched);
@@ -197,7 +197,7 @@ async fn expect_each_change(limits: &[usize]) {
     for max_watched in limits.iter().copied() {
         for row in changes() {
             roots.spawn(async move {
-                let root = Root::new(max_watched);
+                let root = TestRoot::new(max_watched);
                 let watched = max_watched.min(16);
                 root.wait_for(|counts| counts.watched == watched && counts.polled == 16 - watched);
                 assert_eq!(root.next(LONG).await, None, "{max_watched}");
@@ -229,7 +229,7 @@ async fn notices_every_change_beyond_watch_limit() {
 async fn notices_changes_before_the_first_scan() {
     for max_watched in [1_000, 5] {
         for (what, change) in changes().into_iter().flatten().take(4) {
-            let (root, watcher) = Root::prepared(max_watched);
+            let (root, watcher) = TestRoot::prepared(max_watched);
             change(&root.path("skills"));
             root.run(watcher);
             assert_eq!(root.next(PATIENCE).await, Some(SKILLS), "{what}");
@@ -240,7 +240,7 @@ async fn notices_changes_before_the_first_scan() {
 #[tokio::test]
 async fn ignores_folders_without_skills() {
     let ignores = async |max_watched| {
-        let root = Root::new(max_watched);
+        let root = TestRoot::new(max_watched);
         fs::rename(root.path("skills/skill-0"), root.path("outside/was")).unwrap();
         root.expect(SKILLS, "a skill is moved elsewhere").await;
         fs::write(root.path("outside/was/docs/deep/file"), "more").unwrap();
@@ -252,7 +252,7 @@ async fn ignores_folders_without_skills() {
 
 #[tokio::test]
 async fn notices_replaced_root() {
-    let root = Root::new(1_000);
+    let root = TestRoot::new(1_000);
     fs::create_dir_all(root.path("next/skill/docs")).unwrap();
     fs::rename(root.path("skills"), root.path("last")).unwrap();
     fs::rename(root.path("next"), root.path("skills")).unwrap();
@@ -268,7 +268,7 @@ async fn notices_replaced_root() {
 
 #[tokio::test]
 async fn notices_changes_after_lost_events() {
-    let (root, mut watcher) = Root::prepared(1_000);
+    let (root, mut watcher) = TestRoot::prepared(1_000);
     while watcher.has_work() {
         watcher.work();
     }
@@ -298,7 +298,7 @@ async fn notices_changes_after_lost_events() {
 
 #[tokio::test]
 async fn handles_changes_without_end() {
-    let root = Root::new(1_000);
+    let root = TestRoot::new(1_000);
     let file = root.path("skills/skill-0/log");
     let writing = tokio::spawn(async move {
         loop {
@@ -313,7 +313,7 @@ async fn handles_changes_without_end() {
 #[test]
 fn polling_takes_twentieth_of_thread() {
     // No folder is watched.
-    let (root, mut watcher) = Root::prepared(0);
+    let (root, mut watcher) = TestRoot::prepared(0);
     // A round takes several slices of work.
     for number in 0..2_000 {
         fs::create_dir(root.path(&format!("skills/skill-0/docs/{number}"))).unwrap();

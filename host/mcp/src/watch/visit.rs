@@ -36,7 +36,7 @@ pub(super) struct OpenFolder {
 
 /// The contents of a folder.
 #[derive(Default)]
-pub(super) struct Contents {
+pub(super) struct FolderContents {
     /// The names of the folders in it, and of symlinks if these are requested.
     pub(super) folders: Vec<OsString>,
     /// The name of an entry that has changed. It is empty if the folder itself has changed.
@@ -107,8 +107,8 @@ impl OpenFolder {
 
     /// Reads the folder's entries. With `since`, also looks for an entry that has changed since
     /// that time.
-    pub(super) fn read(self, since: Option<FileTime>, include_links: bool) -> Contents {
-        let mut contents = Contents::default();
+    pub(super) fn read(self, since: Option<FileTime>, include_links: bool) -> FolderContents {
+        let mut contents = FolderContents::default();
         if since.is_some_and(|since| self.status_time >= since) {
             contents.changed = Some(OsString::new());
         }

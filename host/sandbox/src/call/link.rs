@@ -35,7 +35,22 @@ pub(super) fn linker(
     }
     let mut linker = Linker::new(engine);
     wasi::link::<StoreState>(&mut linker, access)?;
-    let mut instance = linker.instance(skills)?;
+    link_skills(&mut linker, skills)?;
+    link_scripts(&mut linker, scripts)?;
+    linker.instance(answer)?.func_wrap(
+        "text-from-file",
+        |mut store: StoreContextMut<'_, StoreState>, (path, limit): (String, u64)| {
+            let imports = &mut store.data_mut().imports;
+            let size = imports.text_from_file(&path, limit);
+            unless_busy(imports, size)
+        },
+    )?;
+    Ok(linker)
+}
+
+/// Links the interface by which a guest finds skills.
+fn link_skills(linker: &mut Linker<StoreState>, interface: &str) -> wasmtime::Result<()> {
+    let mut instance = linker.instance(interface)?;
     instance.func_wrap_async("list", |store, (): ()| {
         Box::new(async move {
             let StoreState { skills, limits, .. } = store.data();
@@ -59,15 +74,12 @@ pub(super) fn linker(
             told(store, found.map(RawSearchResult::from))
         })
     })?;
-    linker.instance(answer)?.func_wrap(
-        "text-from-file",
-        |mut store: StoreContextMut<'_, StoreState>, (path, limit): (String, u64)| {
-            let imports = &mut store.data_mut().imports;
-            let size = imports.text_from_file(&path, limit);
-            unless_busy(imports, size)
-        },
-    )?;
-    let mut instance = linker.instance(scripts)?;
+    Ok(())
+}
+
+/// Links the interface of guests that run scripts.
+fn link_scripts(linker: &mut Linker<StoreState>, interface: &str) -> wasmtime::Result<()> {
+    let mut instance = linker.instance(interface)?;
     instance.func_wrap(
         "start",
         |mut store: StoreContextMut<'_, StoreState>, (path,): (String,)| {
@@ -96,7 +108,7 @@ pub(super) fn linker(
             Ok(())
         },
     )?;
-    Ok(linker)
+    Ok(())
 }
 
 /// Returns an answer to a guest, or stops its call if no more files can be opened.

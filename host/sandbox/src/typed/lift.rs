@@ -5,7 +5,7 @@ use std::io;
 
 use base64::display::Base64Display;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use serde::ser::{Error as _, SerializeMap as _, SerializeSeq as _};
+use serde::ser::{Error, SerializeMap as _, SerializeSeq as _};
 use serde::{Serialize, Serializer};
 use wasmtime::component::Val;
 
@@ -58,24 +58,11 @@ impl Serialize for ShapedValue<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         match (self.0, self.1) {
             (Shape::Bool, Val::Bool(value)) => to.serialize_bool(*value),
-            (Shape::Integer(_), Val::S8(value)) => to.serialize_i8(*value),
-            (Shape::Integer(_), Val::U8(value)) => to.serialize_u8(*value),
-            (Shape::Integer(_), Val::S16(value)) => to.serialize_i16(*value),
-            (Shape::Integer(_), Val::U16(value)) => to.serialize_u16(*value),
-            (Shape::Integer(_), Val::S32(value)) => to.serialize_i32(*value),
-            (Shape::Integer(_), Val::U32(value)) => to.serialize_u32(*value),
-            (Shape::Integer(_), Val::S64(value)) => {
-                if i128::from(*value).abs() <= MAX_EXACT {
-                    to.serialize_i64(*value)
-                } else {
-                    to.collect_str(value)
-                }
-            }
-            (Shape::Integer(_), Val::U64(value)) => {
-                if i128::from(*value) <= MAX_EXACT {
-                    to.serialize_u64(*value)
-                } else {
-                    to.collect_str(value)
+            (Shape::Integer(_), value) => {
+                let value = integer(value).ok_or_else(wrong_type)?;
+                match i64::try_from(value) {
+                    Ok(exact) if value.abs() <= MAX_EXACT => to.serialize_i64(exact),
+                    _ => to.collect_str(&value),
                 }
             }
             (Shape::Float32, Val::Float32(value)) => {
@@ -142,11 +129,28 @@ impl Serialize for ShapedValue<'_> {
                 Shape::Option(_) => case_of(to, "some", Some(shape), Some(value)),
                 _ => ShapedValue(shape, value).serialize(to),
             },
-            _ => Err(S::Error::custom(
-                "a value has another type than its function declares",
-            )),
+            _ => Err(wrong_type()),
         }
     }
+}
+
+/// Returns the value of an integer type.
+fn integer(value: &Val) -> Option<i128> {
+    Some(match value {
+        Val::S8(value) => (*value).into(),
+        Val::U8(value) => (*value).into(),
+        Val::S16(value) => (*value).into(),
+        Val::U16(value) => (*value).into(),
+        Val::S32(value) => (*value).into(),
+        Val::U32(value) => (*value).into(),
+        Val::S64(value) => (*value).into(),
+        Val::U64(value) => (*value).into(),
+        _ => return None,
+    })
+}
+
+fn wrong_type<E: Error>() -> E {
+    E::custom("a value has another type than its function declares")
 }
 
 /// Writes a case as its name, or as an object with one property.

@@ -2,12 +2,12 @@
 
 use std::fs;
 
-use super::super::tests::{PATIENCE, Root, SKILLS};
+use super::super::tests::{PATIENCE, SKILLS, TestRoot};
 use super::*;
 
 /// Returns a watcher that has scanned a root with 16 folders.
-fn scanned() -> (Root, Watcher) {
-    let (root, mut watcher) = Root::prepared(10_000);
+fn scanned() -> (TestRoot, Watcher) {
+    let (root, mut watcher) = TestRoot::prepared(10_000);
     while !watcher.has_scanned {
         watcher.work();
     }
@@ -16,7 +16,7 @@ fn scanned() -> (Root, Watcher) {
 
 #[tokio::test]
 async fn watches_skill_folders_first() {
-    let (root, mut watcher) = Root::prepared(6);
+    let (root, mut watcher) = TestRoot::prepared(6);
     while !watcher.has_scanned {
         watcher.work();
     }

@@ -11,7 +11,7 @@
 //! | start the processes that fetch issuers' keys | `serve/http.rs` |
 //! | bind the server's sockets | `serve/http.rs` |
 //! | close inherited descriptors | [`confine`] |
-//! | read the machine's memory, the page map and `/proc/self/fd` once, and open the mount table | [`look_at_machine`] |
+//! | read the machine's memory and `/proc/self/fd` once, and open the mount table | [`look_at_machine`] |
 //! | check the cache folders and the audit log, and create them if they are missing | [`OwnFiles::open`] |
 //! | start the broker | [`start_broker`] |
 

@@ -276,16 +276,14 @@ const FATAL: &[c_long] = &[
     libc::SYS_vhangup,
 ];
 
-/// The allowed requests of `ioctl`: terminals, descriptors, and the pages that a guest has
-/// written. Others could type into a terminal or change the flags of a file. The numbers are
+/// The allowed requests of `ioctl`, for terminals and descriptors. Others could type into a terminal or change the flags of a file. The numbers are
 /// literal because their type in libc depends on the C library.
 const IOCTL_REQUESTS: &[u64] = &[
-    0x5401,      // TCGETS
-    0x5413,      // TIOCGWINSZ
-    0x541b,      // FIONREAD
-    0x5421,      // FIONBIO
-    0x5451,      // FIOCLEX
-    0xc060_6610, // PAGEMAP_SCAN
+    0x5401, // TCGETS
+    0x5413, // TIOCGWINSZ
+    0x541b, // FIONREAD
+    0x5421, // FIONBIO
+    0x5451, // FIOCLEX
 ];
 
 /// The allowed commands of `fcntl`. Others could have processes signalled, or take file leases.

@@ -36,24 +36,9 @@ use turns::Turns;
 /// deadlines and to yield.
 const TICK: Duration = Duration::from_millis(10);
 
-/// The bytes of a memory that stay resident and are reset by copying between calls, which
-/// is cheaper than returning pages to the kernel. Linux 6.7 and later report the written
-/// pages, and only those are reset. On older kernels, and with swap space, the whole start
-/// of a memory is reset: see [`START_RESIDENT`].
-const WRITTEN_RESIDENT: usize = 2 << 20;
-
-/// The bytes at the start of a memory that stay resident if the kernel does not report
-/// written pages. This is enough for the built-in tools.
-const START_RESIDENT: usize = 256 << 10;
-
 /// The memories in the pool per slot: enough for a component with the adapter that
 /// languages other than Rust need.
 const MEMORIES_PER_SLOT: u32 = 2;
-
-/// This fraction (1 / `RESIDENT_DIVISOR`) of the memory of all calls may stay resident
-/// between calls, in addition to it. Guards against: holding most of a small machine's
-/// memory for calls that have ended.
-const RESIDENT_DIVISOR: usize = 4;
 
 /// The machine's memory, divided by this, is the default for all calls.
 const CALLS_DIVISOR: usize = 4;
@@ -113,12 +98,7 @@ pub fn look_at_machine() {
     // The host will report an error.
     let _ = guard::check_machine();
     trust::look_at_machine();
-    let _ = (
-        machine::memory(),
-        machine::has_swap(),
-        machine::processors(),
-    );
-    let _ = PoolingAllocationConfig::is_pagemap_scan_available();
+    let _ = (machine::memory(), machine::processors());
 }
 
 impl EpochEngine {
@@ -129,8 +109,7 @@ impl EpochEngine {
             calls: load.calls.clamp(1, limits::MAX_CALLS),
             ..load.clone()
         };
-        let all_memory = calls_memory(load);
-        let mut config = pooling(load, memory, all_memory);
+        let mut config = pooling(load, memory);
         let (engine, bounds_checks) = match Engine::new(config.epoch_interruption(limited)) {
             Ok(engine) => (engine, BoundsChecks::GuardPages),
             Err(error) => {
@@ -148,7 +127,7 @@ impl EpochEngine {
             limited,
             stack: load.stack,
             clock,
-            quotas: Arc::new(QuotaRegistry::new(load, all_memory)),
+            quotas: Arc::new(QuotaRegistry::new(load, calls_memory(load))),
             turns: Arc::default(),
             descriptors: Arc::new(DescriptorBudget::of_process(load.calls)),
         })
@@ -284,7 +263,14 @@ fn on_demand(bounds_checks: BoundsChecks, stack: usize) -> Config {
 }
 
 /// Returns the configuration of an engine that allocates instances from a pool.
-fn pooling(load: &Load, memory: usize, all_memory: usize) -> Config {
+fn pooling(load: &Load, memory: usize) -> Config {
+    let mut config = on_demand(BoundsChecks::GuardPages, load.stack);
+    config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(load, memory)));
+    config
+}
+
+/// Returns the sizes of the pool of instances, and how its memories are reset between calls.
+fn pool(load: &Load, memory: usize) -> PoolingAllocationConfig {
     // Instances and tables take megabytes of address space, so all slots can have their
     // maximum. Memories take gigabytes.
     let calls = load.calls;
@@ -294,8 +280,6 @@ fn pooling(load: &Load, memory: usize, all_memory: usize) -> Config {
     let memories = calls
         .saturating_mul(MEMORIES_PER_SLOT)
         .max(limits::MEMORIES * calls.min(2));
-    let can_scan = PoolingAllocationConfig::is_pagemap_scan_available();
-    let (scan, resident) = reset(can_scan, machine::has_swap(), all_memory, memories as usize);
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(calls)
         .total_core_instances(calls.saturating_mul(instances))
@@ -307,29 +291,18 @@ fn pooling(load: &Load, memory: usize, all_memory: usize) -> Config {
         .max_tables_per_component(tables)
         .table_elements(limits::MAX_TABLE_ELEMENTS)
         .max_memory_size(memory)
-        .linear_memory_keep_resident(resident)
-        .pagemap_scan(scan)
+        // Returns all written pages to the kernel after each call. Guards against: pages that
+        // the kernel moves at that moment, to swap space or within the memory. The kernel can
+        // name the written pages, but this version of wasmtime takes these for unwritten ones,
+        // so the next call would see them
+        // (https://github.com/bytecodealliance/wasmtime/pull/14357).
+        .linear_memory_keep_resident(0)
+        .pagemap_scan(Enabled::No)
         .table_keep_resident(16 << 10)
         .async_stack_keep_resident(32 << 10)
         .max_component_instance_size(4 << 20)
         .max_core_instance_size(4 << 20);
-    let mut config = on_demand(BoundsChecks::GuardPages, load.stack);
-    config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
-    config
-}
-
-/// Returns whether to ask the kernel for written pages, and the resident bytes of each
-/// memory, given the number of memories.
-fn reset(can_scan: bool, has_swap: bool, all_memory: usize, memories: usize) -> (Enabled, usize) {
-    // Guards against: a written page that the kernel has moved to swap space. This
-    // version of wasmtime treats it as not written, so the next call would see its
-    // contents (https://github.com/bytecodealliance/wasmtime/pull/14357).
-    let (scan, resident) = if can_scan && !has_swap {
-        (Enabled::Yes, WRITTEN_RESIDENT)
-    } else {
-        (Enabled::No, START_RESIDENT)
-    };
-    (scan, resident.min(all_memory / RESIDENT_DIVISOR / memories))
+    pool
 }
 
 /// Starts the thread that increments the engine's epoch. It ends with the engine.

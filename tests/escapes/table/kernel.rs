@@ -65,6 +65,7 @@ escapes! {
     "hang up the terminal" => |_| call(SYS_vhangup, &[]);
     "control the console" => |t| call(SYS_ioctl, &[t.terminal, TIOCLINUX as usize, text("\u{2}")]);
     "flush a terminal" => |t| call(SYS_ioctl, &[t.terminal, TCFLSH as usize, 0]);
+    "ask for the written pages of this process" => |t| call(SYS_ioctl, &[t.file, 0xc060_6610, value([0_u64; 12])]);
     "create shared memory" => |_| call(SYS_shmget, &[0, 0, 0o600]);
     "create a message queue" => |_| call(SYS_msgget, &[0x536b, 0]);
     "create a semaphore" => |_| call(SYS_semget, &[0x536b, 1, 0]);

@@ -1,5 +1,5 @@
 //! Properties of the machine: the memory available to this process (the machine's, or the
-//! limit of its control group), swap space, and processors.
+//! limit of its control group), and processors.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -55,25 +55,10 @@ fn limit(mount: &Path, group: &Path, file: &str) -> Option<usize> {
         .min()
 }
 
-/// Returns whether the machine has or may have swap space. The first result is kept.
-pub(super) fn has_swap() -> bool {
-    static SWAP: OnceLock<bool> = OnceLock::new();
-    *SWAP.get_or_init(|| has_swap_below(Path::new("/")))
-}
-
 /// Returns the number of processors available to this process. The first result is kept.
 pub fn processors() -> usize {
     static PROCESSORS: OnceLock<usize> = OnceLock::new();
     *PROCESSORS.get_or_init(|| thread::available_parallelism().map_or(1, usize::from))
-}
-
-/// Reads whether there is swap space, with `/proc` in this folder.
-fn has_swap_below(root: &Path) -> bool {
-    match fs::read_to_string(root.join("proc/swaps")) {
-        // The first line is a heading.
-        Ok(swaps) => swaps.lines().count() > 1,
-        Err(_) => true,
-    }
 }
 
 fn number(path: &Path, parse: impl FnOnce(&str) -> Option<usize>) -> Option<usize> {
@@ -161,22 +146,8 @@ mod tests {
     }
 
     #[test]
-    fn assumes_swap_space_if_it_cannot_be_read() {
-        const HEADING: &str = "Filename\tType\tSize\tUsed\tPriority\n";
-        let root = tempfile::tempdir().unwrap();
-        assert!(has_swap_below(root.path()));
-        fs::create_dir(root.path().join("proc")).unwrap();
-        for (areas, expected) in [("", false), ("/dev/zram0 partition 8388604 0 100\n", true)] {
-            let swaps = format!("{HEADING}{areas}");
-            fs::write(root.path().join("proc/swaps"), swaps).unwrap();
-            assert_eq!(has_swap_below(root.path()), expected, "{areas}");
-        }
-    }
-
-    #[test]
-    fn finds_memory_swap_space_and_processors_of_this_machine() {
+    fn finds_memory_and_processors_of_this_machine() {
         assert!((1 << 20..1 << 50).contains(&memory()));
-        assert_eq!(has_swap(), has_swap_below(Path::new("/")));
         let available = thread::available_parallelism().unwrap();
         assert_eq!(processors(), available.get());
     }

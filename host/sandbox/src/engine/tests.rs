@@ -115,16 +115,7 @@ async fn the_clock_ticks_while_a_call_is_in_flight_and_only_then() {
 }
 
 #[test]
-fn scans_written_pages_only_without_swap_space() {
-    for (can_scan, has_swap, expected) in [
-        (true, false, (Enabled::Yes, 2 << 20)),
-        (true, true, (Enabled::No, 256 << 10)),
-        (false, false, (Enabled::No, 256 << 10)),
-        (false, true, (Enabled::No, 256 << 10)),
-    ] {
-        assert_eq!(reset(can_scan, has_swap, 1 << 30, 2), expected);
-    }
-    // On a machine with little memory, a quarter of it for all together.
-    assert_eq!(reset(true, false, 8 << 20, 2), (Enabled::Yes, 1 << 20));
-    assert_eq!(reset(true, true, 32 << 10, 8), (Enabled::No, 1 << 10));
+fn does_not_ask_the_kernel_which_pages_were_written() {
+    let config = format!("{:?}", pool(&Load::default(), 1 << 20));
+    assert!(config.contains("pagemap_scan: No"), "{config}");
 }

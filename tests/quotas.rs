@@ -27,8 +27,8 @@ use crate::support::{
 /// Tools that do the same: more than can share the slots of third-party tools.
 const TOOLS: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
 
-/// The longest time of most small calls. The promise is 250 ms. This is four times as much, for
-/// a machine whose processors do as much other work three times over.
+/// The longest time of most small calls. The promise is 250 ms. Tests allow four times as much,
+/// because other processes may use three quarters of the machine.
 const SMALL: Duration = Duration::from_secs(1);
 
 /// Returns a component of functions without a skill, and so without a grant:

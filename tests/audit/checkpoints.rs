@@ -41,7 +41,7 @@ fn signs_after_a_time() {
     let host = log.host();
     block_on(async {
         host.call("none", json!({})).await.unwrap_err();
-        until("there is no checkpoint", || {
+        until("a checkpoint is missing", || {
             log.verify(&["audit.jsonl"]).checkpoints > 1
         })
         .await;
@@ -125,7 +125,7 @@ fn retries_a_failed_checkpoint_while_the_host_is_idle() {
         signatures() > before + 4
     });
     put_at_descriptor(number, &log.path);
-    wait_until("there is no checkpoint", || {
+    wait_until("a checkpoint is missing", || {
         log.verify(&["audit.jsonl"]).unproven == 0
     });
 }

@@ -189,7 +189,7 @@ fn slow_request_gets_504_and_stops() {
     let host = &server.host;
     let mut client = Client::connect(server.address);
     assert_eq!(client.ask(&endless(1)).status, 504);
-    wait_until("the guest goes on", || host.occupancy().running == 0);
+    wait_until("the guest still runs", || host.occupancy().running == 0);
     assert_eq!(client.ask(&Request::get("/healthz")).status, 200);
 }
 
@@ -212,7 +212,7 @@ fn disconnecting_client_stops_its_call() {
             client.send(&sent);
             wait_until("no call runs", || host.occupancy().memory > 0);
             drop(client);
-            wait_until("the guest goes on", || host.occupancy().running == 0);
+            wait_until("the guest still runs", || host.occupancy().running == 0);
             assert_eq!(host.occupancy().memory, 0);
         }
     }
@@ -233,7 +233,7 @@ fn gone_peer_that_closed_its_sending_side_first_stops_its_call() {
             assert_eq!(client.answer().unwrap().status, 100);
             drop(client);
         }
-        wait_until("the guest goes on", || host.occupancy().running == 0);
+        wait_until("the guest still runs", || host.occupancy().running == 0);
     }
 }
 
@@ -319,7 +319,7 @@ fn call_with_progress_ends_in_time() {
         seen.contains("notifications/progress") && !seen.contains("\"result\""),
         "{seen}"
     );
-    wait_until("the guest goes on", || server.host.occupancy().running == 0);
+    wait_until("the guest still runs", || server.host.occupancy().running == 0);
 }
 
 #[test]

@@ -89,7 +89,7 @@ fn session_cancels_only_its_own_call() {
         }
         assert!(host.occupancy().running == 1);
         cancel(&own, json!(1));
-        wait_until("the guest goes on", || host.occupancy().running == 0);
+        wait_until("the guest still runs", || host.occupancy().running == 0);
         let answer = client.answer().unwrap();
         assert_eq!(
             (answer.status, answer.body.contains("result")),

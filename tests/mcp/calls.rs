@@ -36,7 +36,7 @@ fn cancelled_call_stops_without_answer() {
             let id = client.start_calls(tool, &arguments(), 1)[0];
             client.notify("notifications/cancelled", json!({"requestId": id}));
             // The record is written when the guest is gone.
-            wait_until(&format!("{tool} goes on"), || cancelled() > before);
+            wait_until(&format!("{tool} still runs"), || cancelled() > before);
             // The next message is the answer to the next request.
             let next = client.send("tools/list", json!({}));
             assert_eq!(client.message()["id"], next);

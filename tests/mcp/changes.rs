@@ -255,8 +255,8 @@ fn change_outside_of_listings_sends_no_notification() {
     program.write("skills/a/notes.txt", "one");
     let (mut client, _) = listening(&program, &[], NEWEST);
     program.write("skills/a/notes.txt", "two");
-    // Reading is no change either: otherwise each notification would cause another one. It would
-    // come within a second.
+    // Reading must not count as a change. Otherwise each notification would cause another one
+    // within a second.
     for _ in 0..10 {
         client.call("read_skill", json!({"skill_name": "a"}));
         std::thread::sleep(Duration::from_millis(100));

@@ -117,7 +117,7 @@ fn a_dropped_message_stops_its_guests() {
             answers = exchange::run(&host, calls.unwrap()) => panic!("{answers:?}"),
             () = until("no guest runs", || host.occupancy().memory > 0) => {}
         }
-        until("the guest goes on", || host.occupancy().running == 0).await;
+        until("the guest still runs", || host.occupancy().running == 0).await;
         let arguments = json!({"skill_name": "a", "path": "SKILL.md"});
         // The host has one slot and no queue.
         let read = host.call("raw_read", arguments).await;

@@ -220,13 +220,13 @@ fn code_of_call_is_recorded_apart() {
     for (steps, last, modules, written) in [
         // An input that shadows a module, and one that replaces one.
         (
-            &["write scripts/json.py HACKED", "start scripts/run.py"][..],
+            &["write scripts/json.py CHANGED", "start scripts/run.py"][..],
             &["load scripts/json.py", "read scripts/json.py"][..],
             None,
-            Some(listing(&["HACKED"])),
+            Some(listing(&["CHANGED"])),
         ),
         (
-            &["write scripts/lib/other.py HACKED", "start scripts/run.py"],
+            &["write scripts/lib/other.py CHANGED", "start scripts/run.py"],
             &["load scripts/lib/other.py", "read scripts/lib/part.py"],
             Some(&part),
             None,

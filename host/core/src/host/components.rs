@@ -200,7 +200,7 @@ impl<'a> ComponentIntake<'a> {
         problems
     }
 
-    /// Takes components that replace none of the earlier host. Returns the problems of those whose
+    /// Adds the components that are new since the earlier host. Returns the problems of those whose
     /// names are in use.
     fn take_newcomers(
         &mut self,

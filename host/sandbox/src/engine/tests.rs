@@ -104,7 +104,7 @@ async fn the_clock_ticks_while_a_call_is_in_flight_and_only_then() {
     let slot = engine.enter(&quota, 1).await.unwrap();
     let start = std::time::Instant::now();
     assert!(!run("loops", 1, Duration::ZERO));
-    // A clock that nobody wakes sleeps for a second.
+    // Without a wake-up the clock sleeps for a second.
     assert!(
         start.elapsed() < Duration::from_millis(800),
         "it was parked"

@@ -319,7 +319,9 @@ fn call_with_progress_ends_in_time() {
         seen.contains("notifications/progress") && !seen.contains("\"result\""),
         "{seen}"
     );
-    wait_until("the guest still runs", || server.host.occupancy().running == 0);
+    wait_until("the guest still runs", || {
+        server.host.occupancy().running == 0
+    });
 }
 
 #[test]

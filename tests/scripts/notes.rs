@@ -170,5 +170,7 @@ fn an_answer_waits_only_briefly_for_a_note() {
     assert_eq!(blocks.as_array().unwrap().len(), 1, "{blocks}");
     assert_eq!(answer.text(), "# Tools\n");
     // And its guest is stopped.
-    wait_until("the guest still runs", || server.host.occupancy().running == 0);
+    wait_until("the guest still runs", || {
+        server.host.occupancy().running == 0
+    });
 }

@@ -188,13 +188,7 @@ def inside(path):
 REFUSALS = {
     "NOT_GRANTED": ("REFUSED", "the operator's grant of this tool allows no script of this path"),
     "OUTSIDE": ("REFUSED", OUTSIDE),
-    "NOT_A_FILE": ("UNREADABLE", "is not a file"),
-    "HARD_LINKED": ("UNREADABLE", "has several hard links"),
-    "OTHER_MOUNT": ("UNREADABLE", "lies on another mount"),
-    "PERMISSION_DENIED": ("UNREADABLE", "permission denied"),
-    "SYMLINK_LOOP": ("UNREADABLE", "too many levels of symbolic links"),
-    "NAME_TOO_LONG": ("UNREADABLE", "name too long"),
-    "TOO_LARGE": ("UNREADABLE", "larger than the 4 MiB that a script may have"),
+    **{refusal: ("UNREADABLE", why) for refusal, why in modules.UNREADABLE.items()},
 }
 
 

@@ -26,6 +26,7 @@ mod resolve;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use rustix::fs::FileType;
 use rustix::io::Errno;
 
 use crate::engine::CallQuota;
@@ -99,29 +100,43 @@ impl View {
         self.open(&self.folder, path, mode)
     }
 
-    /// Opens a module of the call's folder for reading. Fails with `EACCES` if the path
-    /// leads to another file or folder than on the disk, for example through a symlink of
-    /// the call. Fails with `EISDIR` for a folder of the disk.
-    pub(crate) fn module(&self, path: &str) -> Result<FileHandle, Errno> {
-        let found = self.open_for_reading(path)?;
-        let status = self.disk.status().map_err(|error| errno(&error))?;
-        let budget = self.folder.budget().nothing();
-        let unchanged = FolderNode::on_disk(&status, PathBuf::new(), budget);
-        let on_disk = match self.resolve(&unchanged, path, LastLink::Followed) {
-            Ok(PathEnd::Entry(entry)) => entry.parent.disk_path_of(&entry.name),
-            Ok(PathEnd::Folder(folder)) => folder.disk_path(),
-            Err(Errno::NOENT | Errno::NOTDIR) => None,
-            Err(error) => return Err(error),
+    /// Opens a module of the call's folder for reading. Returns `None` if the call changed,
+    /// moved, removed or shadowed what is there on the disk. Fails with `ENOENT` if nothing
+    /// is there on the disk, and with `EISDIR` for a folder of the disk.
+    pub(crate) fn module(&self, path: &str) -> Result<Option<FileHandle>, Errno> {
+        let on_disk = self.path_on_disk(path)?;
+        let found = match self.open_for_reading(path) {
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::PERM) => return Ok(None),
+            found => found?,
         };
         let in_view = match &found {
             ViewHandle::File(file) => file.node.disk_path(),
             ViewHandle::Folder(folder) => folder.disk_path(),
         };
         match found {
-            _ if on_disk.is_none() || on_disk != in_view => Err(Errno::ACCESS),
-            ViewHandle::File(file) => Ok(file),
+            _ if in_view != Some(on_disk) => Ok(None),
+            ViewHandle::File(file) => Ok(Some(file)),
             ViewHandle::Folder(_) => Err(Errno::ISDIR),
         }
+    }
+
+    /// Returns the canonical path of a file or folder on the disk, as if the call had
+    /// changed nothing.
+    fn path_on_disk(&self, path: &str) -> Result<PathBuf, Errno> {
+        let status = self.disk.status().map_err(|error| errno(&error))?;
+        let budget = self.folder.budget().nothing();
+        let unchanged = FolderNode::on_disk(&status, PathBuf::new(), budget);
+        let on_disk = match self.resolve(&unchanged, path, LastLink::Followed)? {
+            PathEnd::Entry(entry) => {
+                let found = entry.found.ok_or(Errno::NOENT)?;
+                if entry.has_slash && found.kind() != FileType::Directory {
+                    return Err(Errno::NOTDIR);
+                }
+                entry.parent.disk_path_of(&entry.name)
+            }
+            PathEnd::Folder(folder) => folder.disk_path(),
+        };
+        on_disk.ok_or(Errno::NOENT)
     }
 
     /// Takes a descriptor for one more file or folder of the disk.

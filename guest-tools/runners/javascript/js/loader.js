@@ -32,8 +32,8 @@ const own = {
 const builtins = new Map();
 // The text of files that decide what runs, as the host has it.
 const sources = new Map();
-// A file that an import passed over, because the call wrote it.
-let written;
+// Paths at which an import looked, and the skill has no file on the disk.
+let missed = [];
 let waiting = false;
 
 // A module of Node; undefined if there is none of that name.
@@ -59,14 +59,14 @@ function builtin(specifier) {
 const isBuiltin = (name) =>
   Object.hasOwn(own, name.replace(/^node:/, "")) || name.startsWith("node:");
 
-function kind(path) {
+function isFile(path) {
   try {
-    return native.stat(path, true)[0];
+    return native.stat(path, true)[0] === 0;
   } catch {
-    return -1;
+    return false;
   }
 }
-const isFile = (path) => kind(path) === 0;
+const inside = (path) => path.replace(`${native.folder}/`, "");
 const folderOf = (path) => path.slice(0, path.lastIndexOf("/")) || "/";
 
 function join(base, path) {
@@ -81,14 +81,33 @@ function join(base, path) {
   return `/${parts.join("/")}`;
 }
 
-// The text of a file that decides what runs; undefined if it is not the skill's own. What the
-// call wrote, be it an input or a file that a script made, is data.
+// A file that the host does not give, for example because the call changed it.
+class Refused extends Error {
+  constructor(path, why) {
+    super(`${inside(path)}: not run as code: ${why}`);
+    this.code = "MODULE_NOT_FOUND";
+    native.note(this.message);
+  }
+}
+
+// What the skill has at a path on the disk: its kind, and the text of a module.
+function onDisk(path) {
+  const [kind, text] = native.loadModule(path);
+  if (kind === "refused") {
+    throw new Refused(path, text);
+  }
+  return [kind, text];
+}
+const isFolder = (path) => onDisk(path)[0] === "folder";
+
+// The text of a file that decides what runs; undefined if the skill does not have it on the disk.
+// What the call wrote, be it an input or a file that a script made, is data.
 function code(path) {
-  if (!sources.has(path) && isFile(path)) {
+  if (!sources.has(path)) {
     // Those of the script are the bytes that the host has let this call run.
-    const found = path === native.script ? native.scriptSource : native.loadModule(path);
+    const found = path === native.script ? native.scriptSource : onDisk(path)[1];
     if (found === undefined) {
-      written = path;
+      missed.push(path);
       return undefined;
     }
     sources.set(path, found.replace(/^\ufeff/, ""));
@@ -110,10 +129,11 @@ function description(folder) {
   return found === undefined ? undefined : JSON.parse(found);
 }
 
-// Why an import passed over a file, if it did.
-const refusal = () =>
-  written &&
-  `${written.replace(`${native.folder}/`, "")}: not run as code: only files that the skill has on the disk are, and this call wrote the file; a script can read it`;
+// Why an import passed over a file that the call wrote, if it did.
+function refusal() {
+  const written = missed.findLast(isFile);
+  return written && `${inside(written)}: not run as code: only files that the skill has on the disk are, and this call wrote the file; a script can read it`;
+}
 
 // The nearest package.json inside the skill.
 function manifest(folder) {
@@ -134,7 +154,7 @@ function asFile(path, isFound = isCode) {
 }
 
 function asFolder(path) {
-  if (kind(path) !== 1) {
+  if (!isFolder(path)) {
     return undefined;
   }
   const main = description(path)?.main;
@@ -176,7 +196,7 @@ function inPackages(specifier, base, conditions) {
   const [, name, rest] = /^(@[^/]+\/[^/]+|[^/]+)(.*)$/.exec(specifier) ?? [, specifier, ""];
   for (let at = base; at.startsWith(native.folder); at = folderOf(at)) {
     const folder = `${at}/node_modules/${name}`;
-    if (kind(folder) === 1) {
+    if (isFolder(folder)) {
       const exported = description(folder)?.exports;
       if (exported) {
         const found = target(exported, `.${rest}`, conditions);
@@ -193,32 +213,46 @@ function inPackages(specifier, base, conditions) {
   }
 }
 
-// The path of a file of the skill.
-function find(specifier, base, conditions, exact) {
-  let found;
-  written = undefined;
-  if (/^(\.{0,2}\/|\.{1,2}$)/.test(specifier)) {
+const isPath = (specifier) => /^(\.{0,2}\/|\.{1,2}$)/.test(specifier);
+
+// The path of a file of the skill; undefined if it has none.
+function search(specifier, base, conditions, exact) {
+  if (isPath(specifier)) {
     const path = join(base, specifier);
-    found = exact ? (isModule(path) ? path : undefined) : (asFile(path, isModule) ?? asFolder(path));
-  } else if (specifier.startsWith("#")) {
+    return exact ? (isModule(path) ? path : undefined) : (asFile(path, isModule) ?? asFolder(path));
+  }
+  if (specifier.startsWith("#")) {
     const own = manifest(base);
     const imported = own.imports && target(own.imports, specifier, conditions);
-    if (imported && !imported.startsWith("#")) {
-      return find(imported, own.folder, conditions, exact);
-    }
-  } else {
-    found = inPackages(specifier, base, conditions);
-    if (!found) {
-      throw lacks.package(specifier, base, refusal());
-    }
+    return imported && !imported.startsWith("#") ? find(imported, own.folder, conditions, exact) : undefined;
   }
-  if (!found) {
-    const path = specifier.startsWith("#") ? specifier : join(base, specifier);
-    const missing = exact ? `Cannot find module '${path}' imported from ${base}` : `Cannot find module '${specifier}'`;
-    const error = new Error(written ? `${missing}\n[${refusal()}]` : missing);
-    throw Object.assign(error, { code: exact ? "ERR_MODULE_NOT_FOUND" : "MODULE_NOT_FOUND" });
+  return inPackages(specifier, base, conditions);
+}
+
+// The path of a file of the skill.
+function find(specifier, base, conditions, exact) {
+  let why;
+  missed = [];
+  try {
+    const found = search(specifier, base, conditions, exact);
+    if (found) {
+      return found;
+    }
+    why = refusal();
+  } catch (error) {
+    if (!(error instanceof Refused)) {
+      throw error;
+    }
+    why = error.message;
   }
-  return found;
+  const isOwn = specifier.startsWith("#");
+  if (!isOwn && !isPath(specifier)) {
+    throw lacks.package(specifier, base, why);
+  }
+  const path = isOwn ? specifier : join(base, specifier);
+  const missing = exact ? `Cannot find module '${path}' imported from ${base}` : `Cannot find module '${specifier}'`;
+  const error = new Error(why ? `${missing}\n[${why}]` : missing);
+  throw Object.assign(error, { code: exact ? "ERR_MODULE_NOT_FOUND" : "MODULE_NOT_FOUND" });
 }
 
 class Module {

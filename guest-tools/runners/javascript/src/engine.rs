@@ -15,7 +15,7 @@ use rquickjs::{
     Persistent, Result, Runtime, Value,
 };
 
-use skillhost_guest::scripts;
+use skillhost_guest::scripts::{self, Refusal};
 
 use crate::{data, files, output, sources};
 
@@ -86,13 +86,10 @@ fn start(ctx: &Ctx<'_>, script: Script) -> Result<()> {
         args,
         stdin,
     } = script;
-    let within = format!("{folder}/");
+    let within = folder.clone();
     native.set(
         "loadModule",
-        Func::from(move |path: String| {
-            let bytes = scripts::load_module(path.strip_prefix(&within)?).ok()?;
-            Some(String::from_utf8_lossy(&bytes).into_owned())
-        }),
+        Func::from(move |path: String| load_module(&within, &path)),
     )?;
     native.set("folder", folder)?;
     native.set("script", path)?;
@@ -106,6 +103,31 @@ fn start(ctx: &Ctx<'_>, script: Script) -> Result<()> {
     let hooks: Object<'_> = boot.call((native,))?;
     HOOKS.set(Some(Persistent::save(ctx, hooks)));
     hook(ctx, "main", ())
+}
+
+/// Returns what the skill has at a path on the disk: `module` and its text, `folder`,
+/// `nothing`, or `refused` and the reason.
+fn load_module(folder: &str, path: &str) -> Vec<String> {
+    let inside = path.strip_prefix(folder).unwrap_or("?");
+    let found = match inside.strip_prefix('/') {
+        Some(inside) => scripts::load_module(inside),
+        None if inside.is_empty() => Err(Refusal::NotAFile),
+        None => Err(Refusal::Outside),
+    };
+    match found {
+        Ok(bytes) => vec![
+            "module".to_owned(),
+            String::from_utf8_lossy(&bytes).into_owned(),
+        ],
+        Err(Refusal::NotAFile) => vec!["folder".to_owned()],
+        Err(Refusal::NotFound | Refusal::Outside) => vec!["nothing".to_owned()],
+        Err(Refusal::NotGranted) => vec![
+            "refused".to_owned(),
+            "this call changed or removed it, and only files that the skill has on the disk run"
+                .to_owned(),
+        ],
+        Err(refusal) => vec!["refused".to_owned(), crate::reason(refusal).to_owned()],
+    }
 }
 
 /// Runs what the script has left to do, and says how it ended.

@@ -135,22 +135,28 @@ fn start(folder: &str, script: &str) -> Result<Vec<u8>, Failure> {
             "{script}: not a JavaScript file; this tool runs `.js`, `.mjs` and `.cjs` files"
         )));
     }
-    let unreadable = |why: &str| Failure::unreadable(format!("{script}: {why}"));
     scripts::start(script).map_err(|refusal| match refusal {
         Refusal::NotGranted => Failure::refused(format!(
             "{script}: the operator's grant of this tool allows no script of this path"
         )),
         Refusal::Outside => Failure::refused(format!("{script}: {OUTSIDE}")),
         Refusal::NotFound => not_found(folder, script),
-        Refusal::NotAFile => unreadable("is not a file"),
-        Refusal::HardLinked => unreadable("has several hard links"),
-        Refusal::OtherMount => unreadable("lies on another mount"),
-        Refusal::PermissionDenied => unreadable("permission denied"),
-        Refusal::SymlinkLoop => unreadable("too many levels of symbolic links"),
-        Refusal::NameTooLong => unreadable("name too long"),
-        Refusal::TooLarge => unreadable("larger than the 4 MiB that a script may have"),
-        _ => unreadable("cannot be read"),
+        refusal => Failure::unreadable(format!("{script}: {}", reason(refusal))),
     })
+}
+
+/// Returns the reason for which the host cannot read a file.
+fn reason(refusal: Refusal) -> &'static str {
+    match refusal {
+        Refusal::NotAFile => "is not a file",
+        Refusal::HardLinked => "has several hard links",
+        Refusal::OtherMount => "lies on another mount",
+        Refusal::PermissionDenied => "permission denied",
+        Refusal::SymlinkLoop => "too many levels of symbolic links",
+        Refusal::NameTooLong => "name too long",
+        Refusal::TooLarge => "larger than the 4 MiB that a script may have",
+        _ => "cannot be read",
+    }
 }
 
 /// Names the scripts that there are.

@@ -8,5 +8,5 @@
 | `streams` | stdin, stdout and stderr of a script |
 | `execute` | one run of a script |
 | `heap` | the memory that a call starts from |
-| `judge` | the verdict on a script that has not run |
+| `judge/` | the verdict on a script that has not run |
 """

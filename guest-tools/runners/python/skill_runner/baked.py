@@ -48,8 +48,8 @@ class Baked:
         self._files = Files(self.has)
         # Modules that could not be imported, and why.
         self.failed = {}
-        # Called with the name of a module that nobody has.
-        self.missing = lambda name: None
+        # Called with the name of a module that nobody has, and the folders of its package.
+        self.missing = lambda name, path: None
 
     def load(self):
         """Imports everything there is."""
@@ -108,7 +108,7 @@ class Baked:
     def find_spec(self, name, path=None, target=None):
         module = self.modules.get(name)
         if module is None:
-            self.missing(name)
+            self.missing(name, path)
             return None
         found = getattr(module, "__spec__", None)
         spec = importlib.machinery.ModuleSpec(
@@ -133,9 +133,7 @@ class Baked:
         # The build's folders still have the modules. What is built in or frozen is loaded already.
         sys.meta_path[:] = [self, self._files]
         # The audit log has the modules' sources, so nothing is loaded without its own.
-        sys.path_hooks[:] = [
-            modules.Finder.path_hook((modules.Loader, importlib.machinery.SOURCE_SUFFIXES)),
-        ]
+        sys.path_hooks[:] = [modules.Finder.of]
         # They name all files of the build's folders.
         sys.path_importer_cache.clear()
 

@@ -59,6 +59,7 @@ def run(baked, mount, script, source, args, stdin):
     # Modules beside the script go first. With `-m`, the skill's folder would be there.
     sys.path[:] = [folder] if folder == mount else [folder, mount]
     sys.path_importer_cache.clear()
+    modules.list_names(sys.path)
     linecache.cache[path] = _lines(source, path)
     hidden = baked.enter(main)
     try:
@@ -208,13 +209,13 @@ def forget():
 
 
 def _note_missing(notes, mount):
-    def missing(name):
+    def missing(name, path):
         frame = sys._getframe(2)
         while frame is not None and "importlib" in frame.f_code.co_filename:
             frame = frame.f_back
         # What the standard library does without is its own affair.
         if frame is not None and frame.f_code.co_filename.startswith(mount + "/"):
-            written = modules.Skill.written.get(name)
+            written = modules.written(name, sys.path if path is None else path)
             notes.add(modules.refusal(written) if written else lacks.module(name))
 
     return missing

@@ -8,7 +8,6 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use rustix::io::Errno;
 use wasmtime::component::{ComponentType, Lower};
 use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode as Code;
 
@@ -111,8 +110,8 @@ impl ImportState {
         }
     }
 
-    /// Returns the bytes of a module of the started script, and notes it. Refuses files
-    /// that the call itself has written.
+    /// Returns the bytes of a module of the started script, and notes it. Refuses what the
+    /// call has changed; a file that the call added is not found.
     pub(crate) fn load_module(&mut self, path: &str) -> Result<Vec<u8>, ScriptRefusal> {
         let gate = self.scripts.as_ref();
         if !gate.is_some_and(|gate| gate.log.is_started()) {
@@ -120,10 +119,8 @@ impl ImportState {
         }
         let at = valid_path(path)?;
         if let Some(view) = self.view.clone() {
-            let file = match view.module(path) {
-                Err(Errno::ACCESS) => return Err(ScriptRefusal::NotGranted),
-                found => found.map_err(|error| self.refusal(error))?,
-            };
+            let found = view.module(path).map_err(|error| self.refusal(error))?;
+            let file = found.ok_or(ScriptRefusal::NotGranted)?;
             let (at, open) = file.on_disk().ok_or(ScriptRefusal::NotGranted)?;
             return Ok(self.pin_module(None, &at, open)?.to_vec());
         }
@@ -442,18 +439,76 @@ mod tests {
         for (path, expected) in [
             ("link.py", Ok(AUTHORS.to_vec())),
             ("linked/part.py", Ok(AUTHORS.to_vec())),
-            ("new.py", Err(ScriptRefusal::NotGranted)),
-            ("run.py", Err(ScriptRefusal::NotGranted)),
-            ("folder/part.py", Err(ScriptRefusal::NotGranted)),
+            // The skill has none of these on the disk.
+            ("new.py", Err(ScriptRefusal::NotFound)),
+            ("folder/part.py", Err(ScriptRefusal::NotFound)),
+            ("folder", Err(ScriptRefusal::NotFound)),
+            ("made", Err(ScriptRefusal::NotFound)),
             ("none.py", Err(ScriptRefusal::NotFound)),
+            ("part.py/", Err(ScriptRefusal::NotFound)),
+            // It has these, and the call replaced them.
+            ("run.py", Err(ScriptRefusal::NotGranted)),
+            ("gone", Err(ScriptRefusal::NotGranted)),
             ("lib", Err(ScriptRefusal::NotAFile)),
             ("linked", Err(ScriptRefusal::NotAFile)),
-            ("folder", Err(ScriptRefusal::NotGranted)),
-            ("made", Err(ScriptRefusal::NotGranted)),
-            ("gone", Err(ScriptRefusal::NotGranted)),
         ] {
             assert_eq!(imports.load_module(path), expected, "{path}");
         }
+    }
+
+    #[test]
+    fn tells_changed_modules_from_those_that_skill_lacks() {
+        let (mut imports, folder) = started(&Limits::default(), true);
+        for path in ["a.py", "b.py", "c.py", "lib/d.py", "old/e.py", "old/f.py"] {
+            let path = folder.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, AUTHORS).unwrap();
+        }
+        std::os::unix::fs::symlink("a.py", folder.path().join("link.py")).unwrap();
+        let root = (&mut imports).get_directories().unwrap()[0].0.rep();
+        let borrow = || Resource::new_borrow(root);
+        for path in ["a.py", "new.py"] {
+            let file = open(&mut imports, root, path, DescriptorFlags::WRITE);
+            let mut files = ViewFiles(&mut imports);
+            files
+                .write(Resource::new_borrow(file), REWRITTEN.to_vec(), 0)
+                .unwrap();
+        }
+        let mut files = ViewFiles(&mut imports);
+        files.unlink_file_at(borrow(), "b.py".to_owned()).unwrap();
+        for (from, to) in [("c.py", "lib/c.py"), ("old", "moved")] {
+            let (from, to) = (from.to_owned(), to.to_owned());
+            files.rename_at(borrow(), from, borrow(), to).unwrap();
+        }
+        // A file, and a loop of links, in the place of a folder.
+        for (target, path) in [("part.py", "old"), ("loop", "loop")] {
+            let (target, path) = (target.to_owned(), path.to_owned());
+            files.symlink_at(borrow(), target, path).unwrap();
+        }
+        files
+            .unlink_file_at(borrow(), "lib/d.py".to_owned())
+            .unwrap();
+        files
+            .symlink_at(borrow(), "../loop".to_owned(), "lib/d.py".to_owned())
+            .unwrap();
+        for path in [
+            "a.py", "link.py", "b.py", "c.py", "lib/d.py", "old/e.py", "old",
+        ] {
+            let refused = imports.load_module(path);
+            assert_eq!(refused, Err(ScriptRefusal::NotGranted), "{path}");
+        }
+        for path in [
+            "new.py",
+            "lib/c.py",
+            "moved",
+            "moved/e.py",
+            "loop",
+            "none.py",
+        ] {
+            let refused = imports.load_module(path);
+            assert_eq!(refused, Err(ScriptRefusal::NotFound), "{path}");
+        }
+        assert_eq!(imports.load_module("part.py").unwrap(), AUTHORS);
     }
 
     #[test]

@@ -1,0 +1,520 @@
+"""Follows a script through statements, calls and imports, in the order in which a run would come to them."""
+
+import ast
+import subprocess
+import sys
+import urllib.error
+
+from .. import lacks
+from .flow import ANYTHING, BREAK, CONTINUE, EXIT, FUNCTION_ENDS, ITSELF, LOOP_ENDS, RETURN, Flow, Need
+from .names import REFLECTS, Own
+from .source import Scope, children
+
+PYTHON = "Python %d.%d" % sys.version_info[:2]
+# Blocks within each other, through calls and imports, that are followed at once. Those below are judged
+# later, as what may run. Guards against: a script that takes the stack.
+DEEPEST = 50
+# Methods of one name that are followed. Guards against: a script that takes the time.
+MOST_METHODS = 8
+EXITS = {"sys.exit", "exit", "quit", "os._exit", "SystemExit", "unittest.main"}
+DYNAMIC = {
+    "importlib.import_module", "__import__", "exec", "runpy.run_path", "runpy.run_module",
+    "importlib.util.spec_from_file_location", "importlib.machinery.SourceFileLoader",
+}
+UNKNOWN = "what it runs is known only when it runs"
+IMPORTERS = {"importlib.import_module", "__import__"}
+# Modules with calls that fail.
+FAILING = {name.rpartition(".")[0] for name in lacks.CALLS}
+# Errors that a script does not get from anything else than what the sandbox does not have.
+SELDOM = (KeyboardInterrupt, subprocess.SubprocessError, urllib.error.URLError)
+# What a run of such a node may fail with that no one can tell. Calls are followed.
+RISKY = frozenset((
+    ast.Subscript, ast.BinOp, ast.AugAssign, ast.Assert, ast.Raise, ast.For, ast.AsyncFor, ast.Delete,
+    ast.comprehension, ast.Starred, ast.Await, ast.Yield, ast.YieldFrom, ast.AsyncWith, ast.With,
+))
+
+
+class Follower:
+    """Follows the parts of one script."""
+
+    def __init__(self, names):
+        self._names = names
+        self._baked = names.baked
+        self._depth = 0
+        # Functions that are being followed.
+        self._active = []
+
+    def block(self, scope, nodes, flow):
+        """Follows nodes one after the other."""
+        if self._depth >= DEEPEST:
+            self._names.later.append((scope, nodes))
+            flow.perhaps(ANYTHING)
+            return
+        self._depth += 1
+        for node in nodes:
+            if not flow.goes_on:
+                break
+            self._visit(scope, node, flow)
+        self._depth -= 1
+
+    def part(self, scope, nodes):
+        """Returns the flow of nodes by themselves."""
+        part = Flow()
+        self.block(scope, nodes, part)
+        return part
+
+    def function(self, scope):
+        """Returns the flow of a function."""
+        if scope.flow is None:
+            if scope in self._active:
+                return ITSELF if scope is self._active[-1] else ANYTHING
+            self._active.append(scope)
+            scope.flow = self.part(scope, scope.node.body)
+            self._active.pop()
+        return scope.flow
+
+    def _visit(self, scope, node, flow):
+        kind = type(node)
+        if kind in RISKY:
+            flow.fails = True
+        visit = VISITORS.get(kind)
+        if visit is not None:
+            visit(self, scope, node, flow)
+            return
+        for child in children(node):
+            self._visit(scope, child, flow)
+
+    # Statements and expressions. A node that is not here runs all that is below it.
+
+    def visit_TypeAlias(self, scope, node, flow):
+        """Follows nothing: it runs when something asks for it."""
+
+    visit_TypeVar = visit_ParamSpec = visit_TypeVarTuple = visit_Constant = visit_TypeAlias
+
+    def visit_FunctionDef(self, scope, node, flow):
+        # Annotations are not run.
+        for child in [*getattr(node, "decorator_list", ()), *node.args.kw_defaults, *node.args.defaults]:
+            if child:
+                self._visit(scope, child, flow)
+
+    visit_AsyncFunctionDef = visit_FunctionDef
+
+    def visit_Lambda(self, scope, node, flow):
+        self.visit_FunctionDef(scope, node, flow)
+        flow.perhaps(self.part(scope, [node.body]))
+
+    def visit_ClassDef(self, scope, node, flow):
+        for child in [*node.decorator_list, *node.bases, *node.keywords]:
+            self._visit(scope, child, flow)
+        self.block(scope.of_class(node), node.body, flow)
+
+    def visit_If(self, scope, node, flow):
+        ends, at = [], flow
+        while True:
+            self._visit(scope, node.test, at)
+            known = self._names.known(scope, node.test)
+            if known is None:
+                ends.append(self.part(scope, node.body))
+                at = Flow()
+            rest = node.body if known else node.orelse
+            if known or not (len(rest) == 1 and isinstance(rest[0], ast.If)):
+                break
+            node = rest[0]
+        self.block(scope, rest, at)
+        if at is not flow:
+            flow.join(*ends, at)
+
+    def visit_IfExp(self, scope, node, flow):
+        self._visit(scope, node.test, flow)
+        flow.join(self.part(scope, [node.body]), self.part(scope, [node.orelse]))
+
+    def visit_BoolOp(self, scope, node, flow):
+        self._visit(scope, node.values[0], flow)
+        flow.perhaps(self.part(scope, node.values[1:]))
+
+    def visit_ListComp(self, scope, node, flow):
+        first = node.generators[0]
+        self._visit(scope, first.iter, flow)
+        nodes = [it for it in children(node) if it is not first]
+        nodes += [it for it in children(first) if it is not first.iter]
+        flow.perhaps(self.part(scope, nodes))
+
+    visit_SetComp = visit_GeneratorExp = visit_DictComp = visit_ListComp
+
+    def visit_Match(self, scope, node, flow):
+        self._visit(scope, node.subject, flow)
+        cases = [self.part(scope, children(case)) for case in node.cases]
+        flow.join(*cases, Flow())
+
+    def visit_AnnAssign(self, scope, node, flow):
+        for child in (node.target, node.value):
+            if child:
+                self._visit(scope, child, flow)
+
+    def visit_While(self, scope, node, flow):
+        self._visit(scope, node.test, flow)
+        body = self.part(scope, node.body)
+        if not (isinstance(node.test, ast.Constant) and node.test.value):
+            self._loop(scope, node, body, flow)
+            return
+        # Nothing but a `break` ends it.
+        breaks = BREAK in body.exits
+        body.goes_on = False
+        flow.follow(body, LOOP_ENDS)
+        flow.goes_on = breaks
+
+    def visit_For(self, scope, node, flow):
+        self._visit(scope, node.iter, flow)
+        self._loop(scope, node, self.part(scope, [node.target, *node.body]), flow)
+
+    visit_AsyncFor = visit_For
+
+    def _loop(self, scope, node, body, flow):
+        flow.perhaps(body, LOOP_ENDS)
+        flow.goes_on = True
+        orelse = self.part(scope, node.orelse)
+        (flow.perhaps if BREAK in body.exits else flow.follow)(orelse)
+
+    def visit_Return(self, scope, node, flow):
+        if node.value:
+            self._visit(scope, node.value, flow)
+        flow.exits.add(RETURN)
+        flow.goes_on = False
+
+    def visit_Break(self, scope, node, flow):
+        flow.exits.add(BREAK if isinstance(node, ast.Break) else CONTINUE)
+        flow.goes_on = False
+
+    visit_Continue = visit_Break
+
+    def visit_Raise(self, scope, node, flow):
+        for child in children(node):
+            if self._names.values(scope, child) == ["SystemExit"]:
+                flow.exits.add(EXIT)
+            self._visit(scope, child, flow)
+        if flow.goes_on:
+            error = self._names.error(scope, node.exc.func if isinstance(node.exc, ast.Call) else node.exc)
+            flow.raised.add(None if error is Own else error)
+        flow.goes_on = False
+
+    # Exceptions.
+
+    def visit_With(self, scope, node, flow):
+        # What is caught there: by `suppress`, and perhaps by what cannot be followed.
+        catchers = []
+        for item in node.items:
+            for child in children(item):
+                self._visit(scope, child, flow)
+            manager = item.context_expr
+            called = self._names.values(scope, manager)
+            if called == ["contextlib.suppress()"]:
+                catchers.append(([self._names.error(scope, it) for it in manager.args], []))
+            elif not all(isinstance(it, str) and not it.endswith("ExitStack()") for it in called):
+                catchers.append(([None], []))
+        self._caught(scope, node.body, catchers, [], Flow(), flow)
+
+    visit_AsyncWith = visit_With
+
+    def visit_Try(self, scope, node, flow):
+        catchers = []
+        for handler in node.handlers:
+            types = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+            errors = [self._names.error(scope, it) if it else BaseException for it in types]
+            catchers.append((errors, [*([handler.type] if handler.type else ()), *handler.body]))
+        # What ends the last block ends the exception, too.
+        ending = self.part(scope, node.finalbody)
+        self._caught(scope, node.body, catchers, node.orelse, ending, flow)
+        goes_on, flow.goes_on = flow.goes_on, True
+        flow.follow(ending)
+        flow.goes_on = flow.goes_on and goes_on
+
+    visit_TryStar = visit_Try
+
+    def _caught(self, scope, body, catchers, orelse, ending, flow):
+        """Follows a block whose exceptions are caught."""
+        inner = self.part(scope, body)
+        # Without an exception, no handler runs.
+        ends = [(errors, nodes, self.part(scope, nodes)) for errors, nodes in catchers if inner.fails]
+        survivors = [errors for errors, _, end in ends if end.goes_on or end.exits]
+        is_risky = any(not all(it and issubclass(it, SELDOM) for it in errors) for errors in survivors)
+        is_sure = not ending.exits
+        for need, surely in [*((it, True) for it in inner.surely), *((it, False) for it in inner.maybe)]:
+            need, is_passed = self._after_handlers(need, ends)
+            if need:
+                flow.need(need, surely and is_sure and not is_passed and not (need.is_late and is_risky))
+            is_sure = is_sure and not is_passed
+        inner.surely, inner.maybe = [], {}
+        if inner.goes_on:
+            self.block(scope, orelse, inner)
+        if survivors:
+            flow.join(inner, *(end for _, _, end in ends))
+        else:
+            flow.follow(inner)
+            for _, _, end in ends:
+                flow.perhaps(end)
+
+    def _after_handlers(self, need, ends):
+        """Returns what is left of a need after the handlers, and whether a run may go on without it."""
+        for errors, nodes, end in ends:
+            catches = _catches(errors, need.error)
+            if catches is False:
+                continue
+            if end.goes_on or end.exits:
+                if catches and _is_import(need) and any(isinstance(it, (ast.Import, ast.ImportFrom)) for it in nodes):
+                    # It imports something else, which is there.
+                    need = need if end.surely or end.maybe else None
+                return need, True
+            raised = end.raised if catches else ()
+            need = need._replace(error=next(iter(raised)) if len(raised) == 1 else None)
+            if catches:
+                break
+        return need, False
+
+    # Calls and names.
+
+    def visit_Call(self, scope, node, flow, is_awaited=False):
+        values = self._names.values(scope, node.func)
+        self._base(scope, node.func, flow)
+        arguments = [*node.args, *node.keywords]
+        asked = []
+        match values, node.args:
+            case ["hasattr"], [_, ast.Constant()]:
+                arguments = []
+            case ["getattr"], [module, ast.Constant(value=name), *others]:
+                found = [f"{it}.{name}" for it in self._names.values(scope, module) if isinstance(it, str)]
+                # With a value for when it is not there.
+                asked = [it for it in found if not others or it in lacks.CALLS and self._names.has(it)]
+                arguments = others
+            case ["isinstance" | "issubclass"], [value, _]:
+                arguments = [value]
+        runs = values == ["asyncio.run"] or isinstance(node.func, ast.Attribute) and node.func.attr == "run_until_complete"
+        for argument in arguments:
+            if runs and isinstance(argument, ast.Call):
+                self.visit_Call(scope, argument, flow, is_awaited=True)
+            else:
+                self._visit(scope, argument, flow)
+        self._refer(scope, node, asked, flow)
+        if len(values) == 1:
+            self._run(scope, node, values[0], flow, is_awaited)
+        else:
+            parts = [Flow() for _ in values]
+            for value, part in zip(values, parts):
+                self._run(scope, node, value, part, is_awaited)
+            flow.join(*parts, Flow())
+
+    def visit_Await(self, scope, node, flow):
+        if isinstance(node.value, ast.Call):
+            self.visit_Call(scope, node.value, flow, is_awaited=True)
+        else:
+            self._visit(scope, node.value, flow)
+
+    def _run(self, scope, node, value, flow, is_awaited):
+        """Follows the call of one value."""
+        if isinstance(value, Scope):
+            self._run_own(value, flow, is_awaited)
+            return
+        if value is None and isinstance(node.func, ast.Attribute):
+            # Perhaps a method of the skill.
+            methods = self._names.functions(node.func.attr)
+            for method in methods[:MOST_METHODS]:
+                flow.perhaps(self.function(method), FUNCTION_ENDS)
+            if len(methods) > MOST_METHODS:
+                flow.perhaps(ANYTHING, FUNCTION_ENDS)
+        elif value in EXITS:
+            _exit(node, flow)
+        elif value in IMPORTERS and node.args and isinstance(node.args[0], ast.Constant):
+            self._module(scope, node, str(node.args[0].value), flow)
+        elif value in DYNAMIC:
+            flow.need(Need(scope.source.path, node.lineno, value, UNKNOWN), False)
+        elif value:
+            made, _, method = value.partition("().")
+            if made in lacks.LATER and method in lacks.STARTS:
+                value, is_awaited = made, True
+            if value in lacks.CALLS:
+                # A coroutine or such an object does nothing by itself.
+                is_sure = is_awaited or not (value in lacks.LATER or value.startswith("asyncio."))
+                flow.need(self._failing(scope, node, value), is_sure)
+            else:
+                self._attribute(scope, node, value, flow, True)
+        flow.fails = True
+
+    def _run_own(self, value, flow, is_awaited):
+        """Follows the call of a function or a class of the skill."""
+        function = value
+        if value.is_class():
+            function = next((it for it in value.names.get("__init__", ()) if isinstance(it, Scope)), None)
+        if function and not function.is_class():
+            is_sure = function is value and function.is_plain() and function.is_later == is_awaited
+            (flow.follow if is_sure else flow.perhaps)(self.function(function), FUNCTION_ENDS)
+        flow.fails = flow.fails or value.is_class()
+
+    def visit_Name(self, scope, node, flow):
+        """Follows a name or an attribute that is not called at once."""
+        self._base(scope, node, flow)
+        if isinstance(node.ctx, ast.Load):
+            values = self._names.values(scope, node)
+            flow.fails = flow.fails or None in values and isinstance(node, ast.Attribute)
+            self._refer(scope, node, values, flow)
+
+    visit_Attribute = visit_Name
+
+    def _base(self, scope, node, flow):
+        """Follows what an attribute is of, unless it is a name."""
+        while isinstance(node, ast.Attribute):
+            node = node.value
+        if not isinstance(node, ast.Name):
+            self._visit(scope, node, flow)
+
+    def _refer(self, scope, node, values, flow):
+        """Follows values that may be called later."""
+        for value in values:
+            if isinstance(value, Scope):
+                if not value.is_class():
+                    flow.perhaps(self.function(value), FUNCTION_ENDS)
+            elif value in lacks.CALLS:
+                flow.need(self._failing(scope, node, value), False)
+            elif value in DYNAMIC or value in FAILING:
+                flow.need(Need(scope.source.path, node.lineno, value, UNKNOWN), False)
+            elif value:
+                # Of `sys`, some are there only at times.
+                self._attribute(scope, node, value, flow, len(values) == 1 and not value.startswith("sys."))
+
+    def _failing(self, scope, node, value):
+        """Returns the need of a call that fails."""
+        why = lacks.CALLS[value]
+        if not self._names.has(value):
+            error = AttributeError
+        elif value.startswith(("subprocess.", "os.system", "os.popen", "asyncio.create_")):
+            error = FileNotFoundError
+        elif value.startswith("urllib.request."):
+            error = urllib.error.URLError
+        elif value.startswith("multiprocessing."):
+            error = None
+        else:
+            error = {lacks.NETWORK: OSError, lacks.THREAD: RuntimeError}.get(why)
+        return Need(scope.source.path, node.lineno, value, why, error)
+
+    def _attribute(self, scope, node, value, flow, surely):
+        """Notes an attribute that a module does not have."""
+        module, _, name = value.rpartition(".")
+        if "(" in value or not self._baked.has(module) or self._baked.has(value) or self._names.has(value) or self._names.files(module):
+            return
+        surely = surely and not self._names.sets(name)
+        flow.need(Need(scope.source.path, node.lineno, value, "this Python does not have it", AttributeError), surely)
+
+    # Imports.
+
+    def visit_Import(self, scope, node, flow):
+        for name in node.names:
+            self._module(scope, node, name.name, flow)
+
+    def visit_ImportFrom(self, scope, node, flow):
+        source, shown = scope.source, "." * node.level + (node.module or "")
+        if node.level and source.path == self._names.script:
+            self._missing(scope, node, shown, "a script that is run by its path is in no package", flow)
+            return
+        module = source.absolute(node)
+        if not node.level and not self._module(scope, node, module, flow):
+            return
+        files = self._names.files(module)
+        if node.level:
+            if not files:
+                self._missing(scope, node, shown, "the skill does not have it", flow)
+                return
+            self._own(files, flow)
+        for name in node.names:
+            full = f"{module}{'/' if node.level else '.'}{name.name}"
+            if found := self._names.files(full):
+                self._own(found, flow)
+            elif name.name == "*":
+                continue
+            elif files:
+                if not self._defines(module, name.name):
+                    self._lacking(scope, node, f"{shown}.{name.name}", f"{files[-1]} does not have it", flow)
+            elif self._baked.has(module) and not self._baked.has(full) and not self._names.has(full):
+                self._lacking(scope, node, full, lacks.CALLS.get(full, "this Python does not have it"), flow)
+
+    def _defines(self, module, name):
+        """Returns whether a module of the skill may have a name."""
+        own = self._names.loaded(module)
+        if own is None:
+            return False
+        names = own.scope.names
+        return name in names or bool(own.stars) or "__getattr__" in names or bool(own.mentioned & REFLECTS)
+
+    def _lacking(self, scope, node, name, why, flow):
+        """Notes a name that the module of an import does not have."""
+        flow.need(Need(scope.source.path, node.lineno, name, why, ImportError))
+        flow.fails = True
+
+    def _module(self, scope, node, name, flow):
+        """Follows the import of a module. Returns whether it is there."""
+        if files := self._names.files(name):
+            self._own(files, flow)
+            return True
+        if self._baked.has(name) or name in sys.builtin_module_names or self._names.anywhere(name):
+            return True
+        self._missing(scope, node, name, lacks.MODULES.get(name.partition(".")[0], lacks.OTHER), flow)
+        return False
+
+    def _missing(self, scope, node, name, why, flow):
+        """Notes a module that is not there."""
+        top = name if name.startswith(".") else name.partition(".")[0]
+        # With more folders, the script may make it, or find it where only a run can tell.
+        surely = not self._names.elsewhere or top in lacks.MODULES
+        flow.need(Need(scope.source.path, node.lineno, f"import {top}", why, ModuleNotFoundError), surely)
+        flow.fails = True
+
+    def _own(self, paths, flow):
+        """Follows modules of the skill."""
+        for path in paths:
+            if not path.endswith(".py"):
+                continue
+            try:
+                source = self._names.source(path)
+                if source.flow is None:
+                    # What imports itself in a circle finds the module begun.
+                    source.flow = Flow()
+                    source.flow = self.part(source.scope, source.tree.body)
+                flow.follow(source.flow)
+                continue
+            except SyntaxError as error:
+                need = Need(path, error.lineno or 1, PYTHON, error.msg, SyntaxError)
+            except (OSError, ValueError) as error:
+                need = Need(path, None, "unreadable", str(error))
+            flow.need(need)
+            flow.fails = True
+
+
+VISITORS = {getattr(ast, name[6:]): visit for name, visit in vars(Follower).items() if name.startswith("visit_")}
+
+
+def _exit(node, flow):
+    """Adds the end of a script."""
+    match node.args:
+        case [ast.Constant(value=code)]:
+            fails = code is not None and code != 0
+        case [ast.JoinedStr()] | [ast.BinOp(left=ast.JoinedStr() | ast.Constant(value=str()))]:
+            fails = True
+        case _:
+            fails = False
+    if fails:
+        flow.raised.add(SystemExit)
+    else:
+        flow.exits.add(EXIT)
+    flow.goes_on = False
+
+
+def _is_import(need):
+    return need.error is not None and issubclass(need.error, ImportError)
+
+
+def _catches(errors, error):
+    """Returns whether a handler of some exceptions catches one; None if that cannot be told."""
+    if BaseException in errors:
+        return True
+    if error is None:
+        return False if all(it is KeyboardInterrupt for it in errors) else None
+    if any(it and issubclass(error, it) for it in errors):
+        return True
+    return None if any(it is None or issubclass(it, error) for it in errors) else False

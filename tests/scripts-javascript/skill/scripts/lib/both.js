@@ -1,0 +1,1 @@
+exports.candidate = "first";

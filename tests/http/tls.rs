@@ -11,6 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use rcgen::{CertificateParams, date_time_ymd};
+use rustix::fs::{CWD, FileType, Mode};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -175,6 +176,11 @@ fn serves_changed_certificate_unless_it_is_bad() {
     let put_another_key_beside = |folder: &Path| {
         fs::copy(folder.join("other/tls.crt"), folder.join("first/tls.crt")).unwrap();
     };
+    let put_a_fifo = |folder: &Path| {
+        fs::remove_file(folder.join("first/tls.crt")).unwrap();
+        let path = folder.join("first/tls.crt");
+        rustix::fs::mknodat(CWD, path, FileType::Fifo, Mode::RWXU, 0).unwrap();
+    };
     let remove = |folder: &Path| fs::remove_dir_all(folder.join("first")).unwrap();
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -183,6 +189,11 @@ fn serves_changed_certificate_unless_it_is_bad() {
             assert!(log.contains(reason), "{log}");
         });
         scope.spawn(|| replace_certificate(remove));
+        scope.spawn(|| {
+            let log = replace_certificate(put_a_fifo);
+            let reason = "`tls/tls.crt`: it is not a regular file but a FIFO";
+            assert!(log.contains(reason), "{log}");
+        });
     });
 }
 

@@ -35,6 +35,29 @@ fn read_skill(program: &Program) -> i32 {
 }
 
 #[test]
+fn reads_more_files_than_can_be_open() {
+    let program = signed("");
+    for _ in 0..15 {
+        assert_eq!(read_skill(&program), 0);
+    }
+    // A file for each record, in the order from the last to the first.
+    let log = fs::read_to_string(program.folder.path().join("log")).unwrap();
+    let lines = log.lines().count();
+    assert!(lines > 30, "{log}");
+    for (number, line) in log.lines().enumerate() {
+        program.write(&format!("log.{number}"), format!("{line}\n"));
+    }
+    let files: Vec<String> = (0..lines).rev().map(|it| format!("log.{it}")).collect();
+    let files: Vec<&str> = files.iter().map(String::as_str).collect();
+    let verify = &["audit", "verify", "--key", "public"][..];
+    for (verb, expected) in [(verify, 2), (&["audit", "show"], 15)] {
+        let run = program.run_after("ulimit -n 30", &[verb, &files].concat());
+        assert_eq!(run.code, 0, "{run:?}");
+        assert!(run.stdout.lines().count() >= expected, "{run:?}");
+    }
+}
+
+#[test]
 fn verifies_a_log() {
     let program = signed("");
     for _ in 0..2 {

@@ -1,7 +1,7 @@
-//! Records on stderr, which nobody reads.
+//! Records on stderr, a pipe or a terminal, which nobody reads.
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::Stdio;
+use std::process::Command;
 use std::sync::mpsc::channel;
 use std::thread;
 
@@ -9,49 +9,78 @@ use serde_json::{Value, json};
 
 use crate::support::http::meta;
 use crate::support::process::Process;
-use crate::support::program::Program;
+use crate::support::program::{self, Program};
 use crate::support::watchdog::patience;
 
 /// The number of calls. A pipe holds the records of fewer, because each has a long id.
 const CALLS: usize = 100;
 
+/// Runs a command with a terminal as stderr, of which nobody reads.
+const ON_TERMINAL: &str = "import pty, subprocess, sys
+_, terminal = pty.openpty()
+sys.exit(subprocess.call(sys.argv[1:], stderr=terminal))";
+
 #[test]
 fn answers_while_nobody_reads_stderr() {
-    for (mode, has_output) in [("required", false), ("best_effort", true)] {
-        let program = Program::new();
-        program.write("skills/a/SKILL.md", "# A\n");
-        let text = format!("skills = [\"skills\"]\naudit_file = \"-\"\naudit = \"{mode}\"\n");
-        program.write("c.toml", text);
-        let mut command = program.command(&["--config", "c.toml", "serve"]);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut process = Process::start(&mut command);
-        let mut input = process.stdin.take().unwrap();
-        let output = BufReader::new(process.stdout.take().unwrap());
-        let (sender, answers) = channel();
-        thread::spawn(move || {
-            for line in output.lines() {
-                let _ = sender.send(line.unwrap());
-            }
+    for has_output in [false, true] {
+        answers(has_output, |command| command);
+    }
+}
+
+#[test]
+fn answers_while_nobody_reads_a_terminal() {
+    for has_output in [false, true] {
+        answers(has_output, |command| {
+            let mut python = program::command("python3".as_ref());
+            python
+                .args(["-c", ON_TERMINAL])
+                .arg(command.get_program())
+                .args(command.get_args())
+                .current_dir(command.get_current_dir().unwrap())
+                .env("PATH", std::env::var_os("PATH").unwrap());
+            python
         });
-        for id in 0..CALLS {
-            let params =
-                json!({"name": "read_skill", "arguments": {"skill_name": "a"}, "_meta": meta()});
-            let long = format!("{id} {}", "i".repeat(1000));
-            let call =
-                json!({"jsonrpc": "2.0", "id": long, "method": "tools/call", "params": params});
-            writeln!(input, "{call}").unwrap();
-            let answer = answers.recv_timeout(patience());
-            let answer = answer.unwrap_or_else(|_| panic!("{mode}: call {id} has no answer"));
-            let answer: Value = serde_json::from_str(&answer).unwrap();
-            let text = answer["result"]["content"][0]["text"].as_str().unwrap();
-            if text != "# A\n" {
-                assert!(
-                    !has_output && text.contains("could not be recorded"),
-                    "{answer}"
-                );
-            } else if id + 1 == CALLS {
-                assert!(has_output, "the pipe has room for every record");
-            }
+    }
+}
+
+/// Sends calls whose records nobody reads. With `best_effort` they have an output.
+fn answers(has_output: bool, wrap: impl FnOnce(Command) -> Command) {
+    let mode = if has_output {
+        "best_effort"
+    } else {
+        "required"
+    };
+    let program = Program::new();
+    program.write("skills/a/SKILL.md", "# A\n");
+    let text = format!("skills = [\"skills\"]\naudit_file = \"-\"\naudit = \"{mode}\"\n");
+    program.write("c.toml", text);
+    let mut command = wrap(program.command(&["--config", "c.toml", "serve"]));
+    let mut process = Process::start(&mut command);
+    let mut input = process.stdin.take().unwrap();
+    let output = BufReader::new(process.stdout.take().unwrap());
+    let (sender, answers) = channel();
+    thread::spawn(move || {
+        for line in output.lines() {
+            let _ = sender.send(line.unwrap());
+        }
+    });
+    for id in 0..CALLS {
+        let params =
+            json!({"name": "read_skill", "arguments": {"skill_name": "a"}, "_meta": meta()});
+        let long = format!("{id} {}", "i".repeat(1000));
+        let call = json!({"jsonrpc": "2.0", "id": long, "method": "tools/call", "params": params});
+        writeln!(input, "{call}").unwrap();
+        let answer = answers.recv_timeout(patience());
+        let answer = answer.unwrap_or_else(|_| panic!("{mode}: call {id} has no answer"));
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        let text = answer["result"]["content"][0]["text"].as_str().unwrap();
+        if text != "# A\n" {
+            assert!(
+                !has_output && text.contains("could not be recorded"),
+                "{answer}"
+            );
+        } else if id + 1 == CALLS {
+            assert!(has_output, "the pipe has room for every record");
         }
     }
 }

@@ -8,9 +8,10 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::Command;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-use rcgen::date_time_ymd;
+use rcgen::{CertificateParams, date_time_ymd};
+use rustix::fs::{CWD, FileType, Mode};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -175,6 +176,11 @@ fn serves_changed_certificate_unless_it_is_bad() {
     let put_another_key_beside = |folder: &Path| {
         fs::copy(folder.join("other/tls.crt"), folder.join("first/tls.crt")).unwrap();
     };
+    let put_a_fifo = |folder: &Path| {
+        fs::remove_file(folder.join("first/tls.crt")).unwrap();
+        let path = folder.join("first/tls.crt");
+        rustix::fs::mknodat(CWD, path, FileType::Fifo, Mode::RWXU, 0).unwrap();
+    };
     let remove = |folder: &Path| fs::remove_dir_all(folder.join("first")).unwrap();
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -183,6 +189,11 @@ fn serves_changed_certificate_unless_it_is_bad() {
             assert!(log.contains(reason), "{log}");
         });
         scope.spawn(|| replace_certificate(remove));
+        scope.spawn(|| {
+            let log = replace_certificate(put_a_fifo);
+            let reason = "`tls/tls.crt`: it is not a regular file but a FIFO";
+            assert!(log.contains(reason), "{log}");
+        });
     });
 }
 
@@ -512,6 +523,50 @@ fn certificate_identifies_client() {
     let clients: Vec<_> = records.map(|record| record["client"].clone()).collect();
     let clients: Vec<_> = clients.iter().filter_map(Value::as_str).collect();
     assert_eq!(clients, ["a", "a", "a", "b", "b", "b", "c"]);
+}
+
+/// A server whose clients are those of one authority, and the client `a` with its certificate.
+fn server_with_client(
+    clients: &Authority,
+    change: impl FnOnce(&mut CertificateParams),
+) -> TlsServer {
+    let config = "[http]\ntls_client_ca = \"clients.crt\"\n\
+                  [clients.a]\ncertificate_names = [\"a.example\"]\nmetrics = true\n";
+    let program = program(&Authority::new(), config);
+    program.write("clients.crt", &clients.certificate);
+    program.write("others.crt", Authority::new().certificate);
+    write_pair(&program, "a", &clients.sign(&["a.example"], change));
+    TlsServer::with_options(program)
+}
+
+#[test]
+fn connection_ends_when_certificate_or_authority_expires() {
+    let soon = SystemTime::now() + Duration::from_secs(12);
+    let expires = |params: &mut CertificateParams| params.not_after = soon.into();
+    let ends = |server: TlsServer| {
+        let answer = server.ask(json!({"path": "/metrics", "client": "a", "until_closed": true}));
+        assert_eq!(answer["status"], 200, "{answer}");
+        assert_eq!(answer["closed"], true, "{answer}");
+        let answer = server.ask(json!({"path": "/metrics", "client": "a"}));
+        assert!(answer["error"].is_string(), "{answer}");
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| ends(server_with_client(&Authority::new(), expires)));
+        scope.spawn(|| ends(server_with_client(&Authority::with(expires), |_| {})));
+    });
+}
+
+#[test]
+fn connection_and_stream_end_when_authority_is_replaced() {
+    let server = server_with_client(&Authority::new(), |_| {});
+    let at = |name: &str| server.program.folder.path().join(name);
+    let stream = json!({
+        "path": "/mcp", "client": "a", "headers": {"Accept": "text/event-stream"},
+        "replace": [at("others.crt"), at("clients.crt")], "until_closed": true,
+    });
+    let answer = server.ask(stream);
+    assert_eq!(answer["status"], 200, "{answer}");
+    assert_eq!(answer["closed"], true, "{answer}");
 }
 
 #[test]

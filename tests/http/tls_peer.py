@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import os
 import socket
 import ssl
 import sys
@@ -21,6 +22,8 @@ try:
     connection.request(method, asked["path"], body, asked.get("headers", {}))
     tls = connection.sock
     answer = connection.getresponse()
+    if "replace" in asked:
+        os.replace(*asked["replace"])
     found = {
         "status": answer.status,
         "body": answer.read().decode(),
@@ -28,6 +31,8 @@ try:
         "protocol": tls.selected_alpn_protocol(),
         "serial": tls.getpeercert()["serialNumber"],
     }
+    if asked.get("until_closed"):
+        found["closed"] = tls.recv(1) == b""
     if asked.get("again"):
         plain = socket.create_connection(("localhost", asked["port"]), timeout=20)
         again = context.wrap_socket(plain, server_hostname="localhost", session=tls.session)

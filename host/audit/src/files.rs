@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufReader, Read as _, Seek as _};
+use std::io::{BufReader, Read as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use skillhost_sandbox::tool::audit::chain::{Link, NAME_BYTES};
 use skillhost_skills::named_file;
 
@@ -25,12 +26,15 @@ const TIME_BYTES: usize = 24;
 /// shorter.
 const MAX_HEAD_BYTES: u64 = 128 << 10;
 
-/// An open file of a log.
+/// A file of a log. It is closed until it is read, because a log can have more files than a
+/// process can have open.
 pub(crate) struct InputFile {
     /// Its path, for messages.
     pub(crate) name: String,
+    path: PathBuf,
     first: FirstRecord,
-    file: File,
+    /// Its device and inode numbers.
+    numbers: (u64, u64),
 }
 
 /// The first record of a chain in a file.
@@ -51,8 +55,13 @@ impl InputFile {
         self,
         mut each: impl FnMut(Piece<'_>) -> anyhow::Result<bool>,
     ) -> anyhow::Result<bool> {
-        let Self { name, file, .. } = self;
+        let name = self.name;
         let context = || format!("cannot read the log `{name}`");
+        let (file, numbers) = open(&self.path).with_context(context)?;
+        ensure!(
+            numbers == self.numbers,
+            "the log `{name}` was renamed while the log was read; try again"
+        );
         let mut pieces = PieceReader::new(BufReader::with_capacity(BUFFER_BYTES, file));
         while let Some(piece) = pieces.next().with_context(context)? {
             if !each(piece)? {
@@ -68,7 +77,7 @@ impl InputFile {
 pub(crate) fn open_in_order(paths: &[PathBuf]) -> anyhow::Result<Vec<InputFile>> {
     let mut files: Vec<InputFile> = paths
         .iter()
-        .map(|path| open(path))
+        .map(|path| find(path))
         .collect::<anyhow::Result<_>>()?;
     files.sort_by_key(|file| file.first.sequence);
     let mut chain_times = BTreeMap::new();
@@ -79,13 +88,24 @@ pub(crate) fn open_in_order(paths: &[PathBuf]) -> anyhow::Result<Vec<InputFile>>
     Ok(files)
 }
 
-fn open(path: &Path) -> anyhow::Result<InputFile> {
+fn find(path: &Path) -> anyhow::Result<InputFile> {
     let name = path.display().to_string();
     let context = || format!("cannot read the log `{name}`");
-    let mut file = named_file::open(path).with_context(context)?;
+    let (file, numbers) = open(path).with_context(context)?;
     let first = FirstRecord::find(&file).with_context(context)?;
-    file.rewind().with_context(context)?;
-    Ok(InputFile { name, first, file })
+    Ok(InputFile {
+        name,
+        path: path.to_owned(),
+        first,
+        numbers,
+    })
+}
+
+/// Opens a file. Returns its device and inode numbers too.
+fn open(path: &Path) -> anyhow::Result<(File, (u64, u64))> {
+    let file = named_file::open(path)?;
+    let metadata = file.metadata()?;
+    Ok((file, (metadata.dev(), metadata.ino())))
 }
 
 impl FirstRecord {

@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 
 /// The most bytes that are buffered for a reader. Guards against: a reader that does not
 /// read, and fills the host's memory.
@@ -59,13 +61,21 @@ impl CheckpointSink {
         Ok(Self::new(name, SinkStream::Process(child, Some(stdin))))
     }
 
-    /// Connects to a socket as a sink.
+    /// Connects to a socket as a sink. Does not wait for a listener that accepts no connections.
     pub(crate) fn connect(path: &Path) -> anyhow::Result<Self> {
-        let socket = UnixStream::connect(path)
-            .with_context(|| format!("cannot connect to `{}`", path.display()))?;
-        socket.set_nonblocking(true)?;
+        let connect = || {
+            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+            let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+            rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+            Ok(socket)
+        };
+        let socket = connect().map_err(|error| match error {
+            Errno::AGAIN => anyhow::anyhow!("its listener accepts no connections"),
+            error => io::Error::from(error).into(),
+        });
+        let socket = socket.with_context(|| format!("cannot connect to `{}`", path.display()))?;
         let name = format!("`checkpoint_socket` `{}`", path.display());
-        Ok(Self::new(name, SinkStream::Socket(socket)))
+        Ok(Self::new(name, SinkStream::Socket(socket.into())))
     }
 
     fn new(name: String, stream: SinkStream) -> Self {
@@ -241,6 +251,32 @@ mod tests {
         let start = Instant::now();
         drop(sink);
         assert!(start.elapsed() < MAX_FINISH_TIME);
+    }
+
+    #[test]
+    fn does_not_wait_for_a_listener_that_accepts_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let flags = SocketFlags::CLOEXEC;
+        let listener = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
+        rustix::net::bind(&listener, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+        rustix::net::listen(&listener, 1).unwrap();
+        let (sender, receiver) = std::sync::mpsc::channel();
+        thread::spawn(move || {
+            let mut waiting = Vec::new();
+            while waiting.len() < 100 {
+                match CheckpointSink::connect(&path) {
+                    Ok(sink) => waiting.push(sink),
+                    Err(error) => return sender.send(format!("{error:#}")),
+                }
+            }
+            sender.send("connected".to_owned())
+        });
+        let error = receiver.recv_timeout(Duration::from_secs(10)).unwrap();
+        assert!(
+            error.ends_with("its listener accepts no connections"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -75,7 +75,7 @@ impl CallCommand {
     pub(crate) fn prepare(mut self, outer: CommonOptions) -> anyhow::Result<ReadyCall> {
         let options = outer.merge(std::mem::take(&mut self.options));
         if let Some(folder) = &self.output_dir {
-            output_dir::check(folder)?;
+            output_dir::check(folder, &options.trust_settings())?;
         }
         let mut settings: Settings = options.load()?;
         // Reserve nothing for further calls.

@@ -38,6 +38,7 @@ use skillhost_program::options::CommonOptions;
 use skillhost_program::process::{self, end_child};
 use skillhost_program::{inspect, panic};
 use skillhost_sandbox::engine::processors;
+use skillhost_sandbox::tool::audit::start_stderr_thread;
 use skillhost_skills::skill_md::is_skill_md;
 
 pub use settings::{Confinement, ProcessSettings, Settings};
@@ -136,6 +137,7 @@ fn run_as_helper(first: &OsStr) -> Option<ExitCode> {
 
 /// Runs a prepared verb in a runtime of its own.
 fn run_task(task: Task) -> anyhow::Result<Exit> {
+    start_stderr_thread();
     // `serve` and `respond` run calls in parallel.
     let is_parallel = match &task {
         Task::Serve(_) => true,

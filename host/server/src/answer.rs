@@ -8,6 +8,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes, HttpBody};
+use axum::http::Extensions;
 use http_body::{Frame, SizeHint};
 use skillhost_identity::Expiry;
 use tokio_util::sync::CancellationToken;
@@ -60,8 +61,13 @@ impl AsRef<[u8]> for UnwrittenBytes {
 /// that the answer does not look complete.
 pub(crate) type AnswerEnd = Pin<Box<dyn Future<Output = Result<(), io::Error>> + Send>>;
 
-/// Ends a stream when the server shuts down, or when the client's credential expires.
-pub(crate) fn end_of_stream(shutdown: CancellationToken, expiry: Option<Expiry>) -> AnswerEnd {
+/// Ends a stream when its connection ends, as at a shutdown, or when the client's credential
+/// expires.
+pub(crate) fn end_of_stream(request: &Extensions) -> AnswerEnd {
+    // The connection inserts it.
+    let end = request.get::<CancellationToken>().cloned();
+    let end = end.unwrap_or_default();
+    let expiry = request.get::<Expiry>().copied();
     Box::pin(async move {
         let expired = async {
             match expiry {
@@ -70,7 +76,7 @@ pub(crate) fn end_of_stream(shutdown: CancellationToken, expiry: Option<Expiry>)
             }
         };
         tokio::select! {
-            () = shutdown.cancelled() => tokio::time::sleep(FINAL_WRITE_TIME).await,
+            () = end.cancelled() => tokio::time::sleep(FINAL_WRITE_TIME).await,
             () = expired => {}
         }
         Ok(())

@@ -23,7 +23,6 @@ use tokio::sync::watch::Sender;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, timeout, timeout_at};
-use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument as _;
@@ -134,14 +133,14 @@ impl Acceptor {
             limits: self.limits.clone(),
             peer,
             slot: Arc::clone(&slot),
-            shutdown: self.shutdown.clone(),
+            end: self.shutdown.child_token(),
         };
         let runtime = self.runtime.clone();
-        let tls = self.tls.as_ref().map(|tls| tls.acceptor());
+        let tls = self.tls.clone();
         let (header_time, shutdown) = (self.limits.header_time, self.shutdown.clone());
         let served = async move {
             let deadline = Instant::now() + header_time;
-            let tls = tls.map(|acceptor| Handshake { acceptor, deadline });
+            let tls = tls.map(|tls| Handshake { tls, deadline });
             let is_probe = tokio::select! {
                 is_probe = timeout_at(deadline, begins_with_probe(&stream)) => is_probe,
                 () = shutdown.cancelled() => return,
@@ -189,12 +188,13 @@ struct HttpConnection {
     limits: HttpLimits,
     peer: Peer,
     slot: Arc<ConnectionSlot>,
-    shutdown: CancellationToken,
+    /// Ends the connection after its current request, and its streams.
+    end: CancellationToken,
 }
 
 /// A TLS handshake that has not begun.
 struct Handshake {
-    acceptor: TlsAcceptor,
+    tls: Arc<Tls>,
     /// Guards against: a peer that never completes the handshake.
     deadline: Instant,
 }
@@ -233,15 +233,33 @@ impl HttpConnection {
         handshake: Handshake,
         answers: Sender<AnswerState>,
     ) {
-        let accepting = handshake.acceptor.accept(stream);
+        let tls = handshake.tls;
+        let accepting = tls.acceptor().accept(stream);
         let accepted = tokio::select! {
             accepted = timeout_at(handshake.deadline, accepting) => accepted,
-            () = self.shutdown.cancelled() => return,
+            () = self.end.cancelled() => return,
         };
         match accepted {
             Ok(Ok(stream)) => {
-                let names = tls::certificate_names(stream.get_ref().1.peer_certificates());
-                self.answer(stream, names, answers, true).await;
+                let chain = stream.get_ref().1.peer_certificates().map(<[_]>::to_vec);
+                let chain = chain.as_deref();
+                if !tls.accepts(chain) {
+                    tracing::info!("the connection ended: its certificate is no longer accepted");
+                    return;
+                }
+                let names = tls::certificate_names(chain);
+                let end = self.end.clone();
+                let answering = self.answer(stream, names, answers, true);
+                let ending = async {
+                    tls.refuses(chain).await;
+                    tracing::info!("the connection ends: its certificate is no longer accepted");
+                    end.cancel();
+                    std::future::pending().await
+                };
+                tokio::select! {
+                    () = answering => {}
+                    () = ending => {}
+                }
             }
             Ok(Err(error)) => tracing::info!("the connection ended in its handshake: {error}"),
             Err(_) => tracing::info!("the connection ended: its handshake took too long"),
@@ -263,13 +281,15 @@ impl HttpConnection {
             limits,
             peer,
             slot,
-            shutdown,
+            end,
         } = self;
+        let end_of_streams = end.clone();
         let router = TowerToHyperService::new(router);
         let service = service_fn(move |mut request: axum::http::Request<Incoming>| {
             slot.set_requested();
             request.extensions_mut().insert(Arc::clone(&slot));
             request.extensions_mut().insert(peer);
+            request.extensions_mut().insert(end_of_streams.clone());
             if let Some(names) = &names {
                 request.extensions_mut().insert(names.clone());
             }
@@ -299,7 +319,7 @@ impl HttpConnection {
         let mut connection = pin!(connection);
         let done = tokio::select! {
             done = &mut connection => done,
-            () = shutdown.cancelled() => {
+            () = end.cancelled() => {
                 connection.as_mut().graceful_shutdown();
                 connection.await
             }

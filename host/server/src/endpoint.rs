@@ -14,7 +14,7 @@ use rmcp::transport::streamable_http_server::StreamableHttpService;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
-use skillhost_identity::{BudgetError, Client, Expiry};
+use skillhost_identity::{BudgetError, Client};
 use skillhost_mcp::Changes;
 use skillhost_mcp::message_limits::{self, MAX_LABEL_BYTES};
 use skillhost_mcp::subscriptions::{self, LISTEN};
@@ -22,7 +22,7 @@ use skillhost_skills::text::raw_json::RawJson;
 use tokio::sync::watch::Receiver;
 use tokio_util::sync::CancellationToken;
 
-use crate::answer::{AnswerBody, RequestResources, end_of_request, end_of_stream};
+use crate::answer::{AnswerBody, AnswerEnd, RequestResources, end_of_request, end_of_stream};
 use crate::answer_budget::AnswerBudget;
 use crate::budget::{Budget, Holder};
 use crate::headers::{self, SESSION_ID};
@@ -48,7 +48,6 @@ pub(crate) struct Endpoint<S> {
     sessions: Arc<Sessions>,
     changes: Option<Receiver<Changes>>,
     limits: HttpLimits,
-    shutdown: CancellationToken,
     /// Cancelled when requests in flight are aborted.
     abort: CancellationToken,
 }
@@ -58,7 +57,8 @@ struct Message {
     is_json: bool,
     is_subscription: bool,
     body: Bytes,
-    expiry: Option<Expiry>,
+    /// The end of the answer, if it is a stream.
+    end_of_stream: AnswerEnd,
     cancelled: CancellationToken,
     /// The session id that the answer to a handshake gets.
     session_id: Option<HeaderValue>,
@@ -70,7 +70,6 @@ impl<S: ServerHandler> Endpoint<S> {
         sessions: Arc<Sessions>,
         changes: Option<Receiver<Changes>>,
         options: &HttpOptions,
-        shutdown: &CancellationToken,
         abort: &CancellationToken,
     ) -> Self {
         let limits = options.limits.clone();
@@ -83,7 +82,6 @@ impl<S: ServerHandler> Endpoint<S> {
             sessions,
             changes,
             limits,
-            shutdown: shutdown.clone(),
             abort: abort.clone(),
         }
     }
@@ -137,8 +135,7 @@ pub(crate) async fn answer<S: ServerHandler>(
         let Some(resources) = resources else {
             return busy();
         };
-        let expiry = request.extensions().get::<Expiry>().copied();
-        let end = end_of_stream(endpoint.shutdown.clone(), expiry);
+        let end = end_of_stream(request.extensions());
         return changes::stream(changes.clone(), client)
             .map(|body| AnswerBody::wrap(body, end, resources));
     }
@@ -168,7 +165,7 @@ impl<S: ServerHandler> Endpoint<S> {
         let Some(mut resources) = self.acquire(budget, slot.as_ref(), client.as_ref()) else {
             return busy();
         };
-        let expiry = request.extensions().get::<Expiry>().copied();
+        let end_of_stream = end_of_stream(request.extensions());
         let (mut parts, body) = request.into_parts();
         if let Some(error) = parts.extensions.remove::<BudgetError>() {
             return self.refuse_message(&error, &parts.headers, body).await;
@@ -181,7 +178,7 @@ impl<S: ServerHandler> Endpoint<S> {
             is_json: is_json(&parts.headers),
             is_subscription,
             body,
-            expiry,
+            end_of_stream,
             cancelled: CancellationToken::new(),
             session_id: None,
         };
@@ -251,7 +248,7 @@ impl<S: ServerHandler> Endpoint<S> {
             answer.headers_mut().insert(SESSION_ID, id);
         }
         let end = if message.is_subscription {
-            end_of_stream(self.shutdown.clone(), message.expiry)
+            message.end_of_stream
         } else {
             end_of_request(request_time, message.cancelled)
         };

@@ -261,7 +261,7 @@ impl Server {
         shutdown: &Shutdown,
     ) -> usize {
         let abort = CancellationToken::new();
-        let endpoint = self.endpoint(handler, shutdown, &abort);
+        let endpoint = self.endpoint(handler, &abort);
         let router = self.router(endpoint, shutdown);
         let limits = self.options.limits;
         let polling = self.options.clients;
@@ -304,7 +304,6 @@ impl Server {
     fn endpoint<S: ServerHandler>(
         &self,
         handler: impl Fn() -> io::Result<S> + Send + Sync + 'static,
-        shutdown: &Shutdown,
         abort: &CancellationToken,
     ) -> Arc<Endpoint<S>> {
         let config = StreamableHttpServerConfig::default()
@@ -321,7 +320,6 @@ impl Server {
             Arc::clone(&self.sessions),
             self.changes.clone(),
             &self.options,
-            shutdown.begun(),
             abort,
         ))
     }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use rustix::io::Errno;
-use skillhost::Peer;
+use skillhost::{Peer, Trust};
 use tokio::net::TcpListener;
 
 use crate::stream::Stream;
@@ -83,9 +83,10 @@ impl Sockets {
     ///
     /// # Errors
     ///
-    /// If another process listens at the path, if another file is there, or if the system refuses.
-    pub fn bind_unix(path: &Path, mode: u32) -> anyhow::Result<Self> {
-        let listener = unix_socket::bind(path, mode, BACKLOG);
+    /// If another process listens at the path, if another file is there, if users other than those
+    /// in `trust` may change the path, or if the system refuses.
+    pub fn bind_unix(path: &Path, mode: u32, trust: &Trust) -> anyhow::Result<Self> {
+        let listener = unix_socket::bind(path, mode, BACKLOG, trust);
         let listener =
             listener.with_context(|| format!("cannot serve at `unix:{}`", path.display()))?;
         Ok(Self(Bound::Unix {

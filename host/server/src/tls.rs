@@ -19,13 +19,16 @@ use skillhost::Trust;
 use skillhost_identity::CertificateNames;
 use skillhost_skills::named_file;
 use tokio_rustls::TlsAcceptor;
-use webpki::{EndEntityCert, KeyUsage};
+use webpki::{EndEntityCert, KeyUsage, anchor_from_trusted_cert};
 
 /// The most bytes of a file. Guards against: a file that holds something else.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// The time between two scans of the files.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_secs(2);
+
+/// The time between two checks of a connected peer's certificate.
+const CERTIFICATE_PAUSE: Duration = Duration::from_secs(5);
 
 /// The files of a server's TLS, in PEM.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,7 +48,14 @@ pub struct Tls {
     trust: Trust,
     /// The state of the files before they were first read.
     first: FileStates,
-    current: RwLock<Arc<ServerConfig>>,
+    current: RwLock<Arc<Loaded>>,
+}
+
+/// The content of the files.
+struct Loaded {
+    config: Arc<ServerConfig>,
+    /// The authorities of clients' certificates.
+    authorities: Vec<CertificateDer<'static>>,
 }
 
 /// The states of the files, to notice changes. The state of a missing file is `None`.
@@ -74,7 +84,7 @@ impl TlsFiles {
     }
 
     /// Reads the files into a configuration for TLS 1.2 and 1.3.
-    fn read(&self, trust: &Trust) -> anyhow::Result<ServerConfig> {
+    fn read(&self, trust: &Trust) -> anyhow::Result<Loaded> {
         let quoted = |path: &Path| format!("`{}`", path.display());
         let cannot = || format!("cannot use the certificate {}", quoted(&self.certificate));
         let chain = read_certificates(&self.certificate, trust).with_context(cannot)?;
@@ -86,14 +96,16 @@ impl TlsFiles {
         let provider = Arc::new(default_provider());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
         let builder = builder.with_safe_default_protocol_versions()?;
+        let mut authorities = Vec::new();
         let builder = match &self.client_ca {
             None => builder.with_no_client_auth(),
             Some(file) => {
                 let cannot = || format!("cannot use the authorities {}", quoted(file));
+                authorities = read_certificates(file, trust).with_context(cannot)?;
                 let mut roots = RootCertStore::empty();
-                for authority in read_certificates(file, trust).with_context(cannot)? {
-                    check_authority(&authority).with_context(cannot)?;
-                    roots.add(authority).with_context(cannot)?;
+                for authority in &authorities {
+                    check_authority(authority).with_context(cannot)?;
+                    roots.add(authority.clone()).with_context(cannot)?;
                 }
                 // Other peers may have a token. The gate checks both.
                 let verifier =
@@ -120,7 +132,31 @@ impl TlsFiles {
             config.session_storage = Arc::new(NoServerSessionStorage {});
             config.send_tls13_tickets = 0;
         }
-        Ok(config)
+        Ok(Loaded {
+            config: Arc::new(config),
+            authorities,
+        })
+    }
+}
+
+impl Loaded {
+    /// Returns whether a peer's certificate is accepted now. rustls accepts those of an authority
+    /// that has expired.
+    fn accepts(&self, chain: &[CertificateDer<'_>]) -> bool {
+        let is_valid = |authority: &&CertificateDer<'_>| check_authority(authority).is_ok();
+        let valid = self.authorities.iter().filter(is_valid);
+        let anchors: Vec<_> = valid.flat_map(anchor_from_trusted_cert).collect();
+        let Some((Ok(certificate), intermediates)) = chain
+            .split_first()
+            .map(|(first, rest)| (EndEntityCert::try_from(first), rest))
+        else {
+            return false;
+        };
+        let algorithms = default_provider().signature_verification_algorithms.all;
+        let (now, usage) = (UnixTime::now(), KeyUsage::client_auth());
+        certificate
+            .verify_for_usage(algorithms, &anchors, intermediates, now, usage, None, None)
+            .is_ok()
     }
 }
 
@@ -134,19 +170,38 @@ impl Tls {
     /// users other than those in `trust` may change a file or its path.
     pub fn read(files: TlsFiles, trust: &Trust) -> anyhow::Result<Self> {
         let first = files.states();
-        let config = files.read(trust)?;
+        let loaded = files.read(trust)?;
         Ok(Self {
             files,
             trust: trust.clone(),
             first,
-            current: RwLock::new(Arc::new(config)),
+            current: RwLock::new(Arc::new(loaded)),
         })
     }
 
     /// Returns the acceptor for the next connection.
     pub(crate) fn acceptor(&self) -> TlsAcceptor {
-        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(&current).into()
+        Arc::clone(&self.current().config).into()
+    }
+
+    fn current(&self) -> Arc<Loaded> {
+        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Returns whether a peer may go on: it has shown no certificate, or one that neither has
+    /// expired nor is of an authority that has expired or was removed.
+    pub(crate) fn accepts(&self, chain: Option<&[CertificateDer<'_>]>) -> bool {
+        chain.is_none_or(|chain| self.current().accepts(chain))
+    }
+
+    /// Waits until a peer may no longer [go on](Self::accepts).
+    pub(crate) async fn refuses(&self, chain: Option<&[CertificateDer<'_>]>) {
+        if chain.is_none() {
+            return std::future::pending().await;
+        }
+        while self.accepts(chain) {
+            tokio::time::sleep(CERTIFICATE_PAUSE).await;
+        }
     }
 
     /// Scans the files with this pause, and reads them again once a change is complete.
@@ -178,9 +233,9 @@ impl Tls {
     }
 
     fn read_again(&self) -> anyhow::Result<()> {
-        let config = self.files.read(&self.trust)?;
+        let loaded = self.files.read(&self.trust)?;
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
-        *current = Arc::new(config);
+        *current = Arc::new(loaded);
         tracing::info!("the certificate was read again");
         Ok(())
     }

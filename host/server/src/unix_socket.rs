@@ -12,6 +12,7 @@ use anyhow::{Context as _, bail, ensure};
 use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use skillhost::Trust;
 
 /// The number of attempts to lock the folder. Guards against: two servers that start at once, one
 /// of which removes the other's socket.
@@ -20,14 +21,21 @@ const LOCK_ATTEMPTS: usize = 50;
 /// The pause between two attempts.
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
-/// Listens on a Unix socket whose file has this mode.
-pub(crate) fn bind(path: &Path, mode: u32, backlog: i32) -> anyhow::Result<UnixListener> {
+/// Listens on a Unix socket whose file has this mode. Only users in `trust` may be able to replace
+/// the file: its name is used again to set the mode, and to remove it at the end.
+pub(crate) fn bind(
+    path: &Path,
+    mode: u32,
+    backlog: i32,
+    trust: &Trust,
+) -> anyhow::Result<UnixListener> {
     let mode = Mode::from_raw_mode(mode);
     let address = SocketAddrUnix::new(path).map_err(|error| match error {
         Errno::NAMETOOLONG => anyhow::anyhow!("the path is longer than 107 bytes"),
         error => error.into(),
     })?;
     let lock = lock_folder(path)?;
+    trust.check_parent(path)?;
     if lock.is_some() {
         remove_stale(path, &address)?;
     }
@@ -51,7 +59,7 @@ fn socket() -> io::Result<OwnedFd> {
 }
 
 /// Sets the mode of a socket, which the process's umask may have narrowed. Guards against: a
-/// symlink in its place, by somebody who may write the folder.
+/// symlink in its place.
 fn set_mode(path: &Path, mode: Mode) -> anyhow::Result<()> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let socket = rustix::fs::open(path, flags, Mode::empty())?;
@@ -113,10 +121,34 @@ mod tests {
     use std::os::unix::net::{UnixDatagram, UnixStream};
     use std::thread;
 
+    use skillhost::Principal;
+
     use super::*;
+
+    fn bind(path: &Path, mode: u32, backlog: i32) -> anyhow::Result<UnixListener> {
+        super::bind(path, mode, backlog, &Trust::new())
+    }
 
     fn refusal(path: &Path) -> String {
         format!("{:#}", bind(path, 0o600, 8).unwrap_err())
+    }
+
+    #[test]
+    fn refuses_folder_in_which_others_replace_the_socket() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        for (mode, is_safe) in [(0o757, false), (0o1757, true), (0o755, true)] {
+            std::fs::set_permissions(folder.path(), Permissions::from_mode(mode)).unwrap();
+            let bound = bind(&path, 0o600, 8);
+            assert_eq!(bound.is_ok(), is_safe, "{mode:o}: {bound:?}");
+            assert_eq!(path.exists(), is_safe, "{mode:o}");
+            if !is_safe {
+                assert!(refusal(&path).contains("every user can change"));
+                let everyone = Trust::new().and(Principal::Everyone);
+                super::bind(&path, 0o600, 8, &everyone).unwrap();
+                std::fs::remove_file(&path).unwrap();
+            }
+        }
     }
 
     #[test]

@@ -28,8 +28,12 @@ pub const UNKNOWN_KIND: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY);
 /// If it cannot be opened or is no regular file.
 pub fn open(path: &Path) -> anyhow::Result<File> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | UNKNOWN_KIND;
-    let opened = rustix::fs::open(path, flags, Mode::empty());
     let handle = || rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+    // First, because opening a device can change its state, and because the process sandbox and
+    // the broker refuse other kinds without a reason.
+    let found = File::from(handle().map_err(io::Error::from)?);
+    check_kind(&found.metadata()?)?;
+    let opened = rustix::fs::open(path, flags, Mode::empty());
     let file = File::from(retry_with_broker(opened, handle).map_err(io::Error::from)?);
     check_kind(&file.metadata()?)?;
     Ok(file)

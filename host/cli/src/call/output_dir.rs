@@ -9,20 +9,24 @@ use std::path::Path;
 use anyhow::{Context as _, bail};
 use cap_std::fs::Dir;
 use rustix::fs::OFlags;
-use skillhost::OutputFiles;
+use skillhost::{OutputFiles, Trust};
 use skillhost_confine::broker::BrokerClient;
 
 use skillhost_program::terminal::{self, format_line};
 
-/// Checks that the folder does not exist yet. This runs before the call, which may take long.
-pub(super) fn check(folder: &Path) -> anyhow::Result<()> {
+/// Checks that the folder does not exist yet, and that nobody else can put another folder in the
+/// place of the new one. This runs before the call, which may take long.
+pub(super) fn check(folder: &Path, trust: &Trust) -> anyhow::Result<()> {
     match folder.symlink_metadata() {
         Ok(_) => bail!(
             "`--output-dir {}` exists already; name a new folder: no file is overwritten",
             folder.display()
         ),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(creation_error(error, folder)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let checked = trust.check_parent(folder);
+            checked.map_err(|error| creation_error(error.into(), folder))
+        }
+        Err(error) => Err(creation_error(error.into(), folder)),
     }
 }
 
@@ -39,7 +43,7 @@ pub(super) fn write(
             .map(|()| OutputDir::Brokered(broker)),
         None => create(folder).map(OutputDir::Direct),
     };
-    let output_dir = opened.map_err(|error| creation_error(error, folder))?;
+    let output_dir = opened.map_err(|error| creation_error(error.into(), folder))?;
     let mut complete = true;
     for file in &files.files {
         let shown = terminal::name(&file.path);
@@ -118,16 +122,30 @@ fn write_file(folder: &Dir, path: &str, bytes: &[u8]) -> io::Result<()> {
     file.write_all(bytes)
 }
 
-fn creation_error(error: io::Error, folder: &Path) -> anyhow::Error {
-    let message = format!("cannot create the folder `{}`", folder.display());
-    anyhow::Error::from(error).context(message)
+fn creation_error(error: anyhow::Error, folder: &Path) -> anyhow::Error {
+    error.context(format!("cannot create the folder `{}`", folder.display()))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     use super::*;
+
+    fn check(folder: &Path) -> anyhow::Result<()> {
+        super::check(folder, &Trust::new())
+    }
+
+    #[test]
+    fn refuses_parents_that_others_can_change() {
+        let base = tempfile::tempdir().unwrap();
+        for (mode, is_safe) in [(0o757, false), (0o1757, true), (0o755, true)] {
+            let permissions = std::fs::Permissions::from_mode(mode);
+            std::fs::set_permissions(base.path(), permissions).unwrap();
+            let checked = check(&base.path().join("new"));
+            assert_eq!(checked.is_ok(), is_safe, "{mode:o}: {checked:?}");
+        }
+    }
 
     #[test]
     fn refuses_paths_that_exist() {

@@ -114,6 +114,7 @@ impl BoundSockets {
         address: &HttpAddress,
         options: &HttpOptions,
         socket_mode: SocketMode,
+        trust: &Trust,
     ) -> anyhow::Result<Self> {
         let scheme = if options.tls.is_some() {
             "https"
@@ -135,7 +136,7 @@ impl BoundSockets {
             }
             HttpAddress::Unix(path) => {
                 Server::check_unix(path, options)?;
-                let sockets = Sockets::bind_unix(path, socket_mode.bits())?;
+                let sockets = Sockets::bind_unix(path, socket_mode.bits(), trust)?;
                 unix = Some((path.clone(), SocketFile::open(path)?));
                 let shown_address = sockets.to_string();
                 (sockets, shown_address)
@@ -173,7 +174,7 @@ impl HttpArguments {
         let mut options = self.options(http.clone(), clients, trust)?;
         let tls = tls_files.clone().map(|files| Tls::read(files, trust));
         options.tls = tls.transpose()?.map(Arc::new);
-        let bound = BoundSockets::bind(&address, &options, http.socket_mode)?;
+        let bound = BoundSockets::bind(&address, &options, http.socket_mode, trust)?;
         for warning in unreachable_users(&identity.clients, &address, http.socket_mode) {
             terminal::complain(warning);
         }

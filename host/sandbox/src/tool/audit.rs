@@ -37,7 +37,7 @@ pub use checkpoint::CheckpointSigner;
 pub use entry::{AuditEntry, CallSubject};
 pub use log_file::open_audit_log;
 pub use meter::{CpuMeter, MemoryMeter};
-pub use stderr::write_stderr_line;
+pub use stderr::{start_stderr_thread, write_stderr_line};
 
 /// The path that stands for stderr.
 pub const STDERR: &str = "-";
@@ -160,6 +160,7 @@ impl Audit {
         let mut line = to_json(record)?;
         let Some(mut log) = self.log() else {
             line.push(b'\n');
+            start_stderr_thread();
             return write_stderr_line(&line);
         };
         let checkpoint = log.append(line)?;

@@ -40,6 +40,8 @@ pub(super) enum UntrustedWriter {
     UnmappedGroup,
     /// The user who runs the FUSE file system, if the mount table names one.
     Fuse(Option<String>),
+    /// A process, whose link leads to a file that need not be the one in its text.
+    Process,
     /// Users in an access control list.
     AccessList,
     Everyone,
@@ -94,6 +96,11 @@ impl fmt::Display for ChangeableStep {
                 f,
                 "{step} is in a FUSE file system, and the mount table does not say who runs it; \
                  `--trust everyone` trusts all users"
+            ),
+            UntrustedWriter::Process => write!(
+                f,
+                "`{path}` is a link of a process, which can lead elsewhere than it says; name the \
+                 file itself, or `--trust everyone` trusts all users"
             ),
             UntrustedWriter::AccessList => write!(
                 f,

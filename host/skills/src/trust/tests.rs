@@ -80,6 +80,30 @@ fn checks_each_step_of_a_symlink() {
 }
 
 #[test]
+fn refuses_paths_through_links_of_processes() {
+    let (_base, folder, file) = fixture();
+    let open = fs::File::open(&folder).unwrap();
+    let relative = file.strip_prefix("/").unwrap();
+    let number = std::os::fd::AsRawFd::as_raw_fd(&open);
+    for path in [
+        Path::new("/proc/self/root").join(relative),
+        Path::new("/proc/thread-self/root").join(relative),
+        PathBuf::from(format!("/dev/fd/{number}/file")),
+        PathBuf::from(format!("/proc/self/fd/{number}")),
+        PathBuf::from("/proc/self/cwd/Cargo.toml"),
+    ] {
+        assert!(path.exists(), "{path:?}");
+        let message = refusal(&path).unwrap();
+        assert!(message.contains("is a link of a process"), "{message}");
+        let everyone = Trust::new().and(Principal::Everyone);
+        assert!(everyone.check(&path).is_ok(), "{path:?}");
+    }
+    // The text of these links is where they lead.
+    assert_eq!(refusal(Path::new("/proc/self/status")), None);
+    assert_eq!(refusal(Path::new("/proc/mounts")), None);
+}
+
+#[test]
 fn trusts_files_of_another_user_or_group_only_if_named() {
     if !rustix::process::geteuid().is_root() {
         return; // Only root gives files away; CI is root.

@@ -11,7 +11,9 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{CWD, Mode, OFlags, StatVfsMountFlags, fstatvfs, openat, readlinkat};
+use rustix::fs::{
+    CWD, Mode, OFlags, PROC_SUPER_MAGIC, StatVfsMountFlags, fstatfs, fstatvfs, openat, readlinkat,
+};
 use rustix::io::Errno;
 
 use super::Trust;
@@ -88,6 +90,9 @@ impl<'a> PathWalk<'a> {
                 Some(UntrustedWriter::Fuse(Some(self.accounts.user(user))))
             }
             Some(FuseUser::Unknown) => Some(UntrustedWriter::Fuse(None)),
+            None if !self.trust.has_everyone() && found.is_link_of_process() => {
+                Some(UntrustedWriter::Process)
+            }
             None => self
                 .untrusted_writer(path, &found.metadata, sticky)
                 .filter(|_| !found.is_read_only()),
@@ -175,6 +180,14 @@ impl Step {
     fn target(&self) -> io::Result<PathBuf> {
         let target = readlinkat(&self.handle, "", Vec::new())?;
         Ok(OsString::from_vec(target.into_bytes()).into())
+    }
+
+    /// Returns whether this is a link such as `/proc/1/root`, which the kernel does not follow by
+    /// its text: it leads into another mount namespace, for example.
+    fn is_link_of_process(&self) -> bool {
+        self.metadata.is_symlink()
+            && fstatfs(&self.handle).is_ok_and(|system| system.f_type == PROC_SUPER_MAGIC)
+            && self.target().is_ok_and(|target| target.is_absolute())
     }
 
     /// Returns whether the mount is read-only.

@@ -1,21 +1,29 @@
 //! Lines on stderr, written in bounded time. A reader that does not read must not stop the
 //! host.
+//!
+//! A thread writes them, because a stream that is ready can still block: a terminal counts as
+//! ready while it has room for one byte.
 
 use std::io;
 use std::os::fd::AsFd;
-use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::thread;
 use std::time::Instant;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
 use super::wait_limit::WaitLimit;
 
-/// The bytes that are written at a time: a pipe that is ready takes as many.
-const PIECE_BYTES: usize = 4096;
+/// The writer of the whole process. `None` if its thread could not be started.
+static STDERR: OnceLock<Option<Mutex<LineWriter>>> = OnceLock::new();
 
-/// The state of stderr, which the whole process shares.
-static STDERR: Mutex<LineWriter> = Mutex::new(LineWriter::new());
+/// Starts the thread that writes to stderr, once. Lines before that are written directly,
+/// because a process has one thread until it is confined; no call waits for them.
+pub fn start_stderr_thread() {
+    STDERR.get_or_init(|| LineWriter::start(io::stderr()).map(Mutex::new).ok());
+}
 
 /// Writes a line, with its line feed, to stderr.
 ///
@@ -24,80 +32,105 @@ static STDERR: Mutex<LineWriter> = Mutex::new(LineWriter::new());
 /// If the reader does not take it in time, or has gone. A line that was written in part is
 /// ended before the next one.
 pub fn write_stderr_line(line: &[u8]) -> io::Result<()> {
-    let mut writer = STDERR.lock().unwrap_or_else(|broken| broken.into_inner());
-    // Without the lock of `io::stderr`, for which there is no bounded wait.
-    writer.write(io::stderr(), line)
+    match STDERR.get() {
+        Some(Some(writer)) => {
+            let mut writer = writer.lock().unwrap_or_else(PoisonError::into_inner);
+            writer.write(line)
+        }
+        // Without the lock of `io::stderr`, which another thread may hold for ever.
+        _ => write_all(&io::stderr(), line, &mut false),
+    }
 }
 
-/// Writes lines to a stream whose reader may be slow.
+/// Has a thread write lines to a stream whose reader may be slow.
 struct LineWriter {
+    lines: Sender<Vec<u8>>,
+    results: Receiver<io::Result<()>>,
+    /// True if the thread still writes a line whose caller waited too long.
+    is_behind: bool,
     wait: WaitLimit,
-    /// True if the last line was written in part.
-    is_torn: bool,
 }
 
 impl LineWriter {
-    const fn new() -> Self {
-        Self {
-            wait: WaitLimit::new(),
-            is_torn: false,
-        }
-    }
-
-    fn write(&mut self, stream: impl AsFd, line: &[u8]) -> io::Result<()> {
-        let deadline = Instant::now() + self.wait.time();
-        if self.is_torn {
-            self.write_part(&stream, b"\n", deadline)?;
-            self.is_torn = false;
-        }
-        for piece in line.chunks(PIECE_BYTES) {
-            self.write_part(&stream, piece, deadline)?;
-            self.is_torn = true;
-        }
-        self.is_torn = false;
-        self.wait.restore();
-        Ok(())
-    }
-
-    /// Writes at most [`PIECE_BYTES`] bytes.
-    fn write_part(
-        &mut self,
-        stream: &impl AsFd,
-        mut bytes: &[u8],
-        deadline: Instant,
-    ) -> io::Result<()> {
-        while !bytes.is_empty() {
-            self.wait.observe(wait_until_writable(stream, deadline))?;
-            match rustix::io::write(stream, bytes) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(written) => {
-                    bytes = &bytes[written..];
-                    self.is_torn |= !bytes.is_empty();
+    fn start(stream: impl AsFd + Send + 'static) -> io::Result<Self> {
+        let (lines, to_write) = channel::<Vec<u8>>();
+        let (done, results) = channel();
+        let write_lines = move || {
+            let mut is_torn = false;
+            for mut line in to_write {
+                if is_torn {
+                    line.insert(0, b'\n');
                 }
-                Err(Errno::AGAIN | Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
+                let written = write_all(&stream, &line, &mut is_torn);
+                if done.send(written).is_err() {
+                    return;
+                }
             }
+        };
+        let name = "stderr".to_owned();
+        thread::Builder::new().name(name).spawn(write_lines)?;
+        Ok(Self {
+            lines,
+            results,
+            is_behind: false,
+            wait: WaitLimit::new(),
+        })
+    }
+
+    fn write(&mut self, line: &[u8]) -> io::Result<()> {
+        let deadline = Instant::now() + self.wait.time();
+        if self.is_behind {
+            // Its error was for the caller of that line.
+            let _ = self.result(deadline)?;
         }
-        Ok(())
+        // Without its thread there is no result either.
+        let _ = self.lines.send(line.to_owned());
+        let written = self.result(deadline)?;
+        self.wait.restore();
+        written
+    }
+
+    /// Waits for the result of the thread's line.
+    ///
+    /// # Errors
+    ///
+    /// If the thread does not write it in time.
+    fn result(&mut self, deadline: Instant) -> io::Result<io::Result<()>> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let result = self
+            .results
+            .recv_timeout(left)
+            .map_err(|error| match error {
+                RecvTimeoutError::Timeout => {
+                    let reason = "its reader has stopped reading";
+                    io::Error::new(io::ErrorKind::TimedOut, reason)
+                }
+                RecvTimeoutError::Disconnected => io::ErrorKind::BrokenPipe.into(),
+            });
+        self.is_behind = result.is_err();
+        self.wait.observe(result)
     }
 }
 
-/// Waits until a stream takes more bytes, or has no reader.
-fn wait_until_writable(stream: &impl AsFd, deadline: Instant) -> io::Result<()> {
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let timeout = Timespec::try_from(left).map_err(io::Error::other)?;
-        let mut ready = [PollFd::new(stream, PollFlags::OUT)];
-        match poll(&mut ready, Some(&timeout)) {
-            Ok(0) => {
-                let reason = "its reader has stopped reading";
-                return Err(io::Error::new(io::ErrorKind::TimedOut, reason));
+/// Writes a whole line, however long that takes. `is_torn` becomes true if only a part of it
+/// could be written.
+fn write_all(stream: &impl AsFd, mut line: &[u8], is_torn: &mut bool) -> io::Result<()> {
+    while !line.is_empty() {
+        match rustix::io::write(stream, line) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => {
+                line = &line[written..];
+                *is_torn = !line.is_empty();
             }
-            Ok(_) => return Ok(()),
             Err(Errno::INTR) => {}
+            // Another process has made the stream nonblocking.
+            Err(Errno::AGAIN) => {
+                let _ = poll(&mut [PollFd::new(stream, PollFlags::OUT)], None);
+            }
             Err(error) => return Err(error.into()),
         }
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -109,41 +142,44 @@ mod tests {
     #[test]
     fn waits_once_for_a_reader_that_does_not_read() {
         let (mut reader, pipe) = io::pipe().unwrap();
-        let mut writer = LineWriter::new();
+        let mut writer = LineWriter::start(pipe).unwrap();
         let line = |number: usize| format!("{number:09999}\n");
         let start = Instant::now();
-        let written = (0..).find(|number| writer.write(&pipe, line(*number).as_bytes()).is_err());
+        let written = (0..).find(|number| writer.write(line(*number).as_bytes()).is_err());
         let written = written.unwrap();
-        assert!(writer.is_torn && written > 0);
+        assert!(writer.is_behind && written > 0);
         for number in written..written + 100 {
-            let error = writer.write(&pipe, line(number).as_bytes()).unwrap_err();
+            let error = writer.write(line(number + 1).as_bytes()).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         }
         // On a busy machine the short waits take longer, but far less than a hundred long ones.
         assert!(start.elapsed() < WaitLimit::new().time() * 30);
-        // The reader reads again: the torn line ends, and the next one is whole.
-        let read = std::thread::spawn(move || {
+        // The reader reads again: the line that was begun is whole, and the next one follows.
+        let read = thread::spawn(move || {
             let mut text = String::new();
             reader.read_to_string(&mut text).unwrap();
             text
         });
-        // It may be too slow for the short wait.
-        while writer.write(&pipe, line(written).as_bytes()).is_err() {}
-        drop(pipe);
+        // It may be too slow for the short wait, and is whole later.
+        while writer.write(b"last\n").is_err() {}
+        drop(writer);
         let text = read.join().unwrap();
         let lines: Vec<&str> = text.split_inclusive('\n').collect();
-        for (number, found) in lines[..written].iter().enumerate() {
+        let (whole, last) = lines.split_at(written + 1);
+        for (number, found) in whole.iter().enumerate() {
             assert_eq!(*found, line(number));
         }
-        assert!(lines[written].len() < 10_000, "it was torn");
-        assert_eq!(*lines.last().unwrap(), line(written));
+        assert!(!last.is_empty() && last.iter().all(|line| *line == "last\n"));
     }
 
     #[test]
     fn fails_without_a_reader() {
         let (reader, pipe) = io::pipe().unwrap();
         drop(reader);
-        let error = LineWriter::new().write(&pipe, b"line\n").unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
+        let mut writer = LineWriter::start(pipe).unwrap();
+        for _ in 0..2 {
+            let error = writer.write(b"line\n").unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
+        }
     }
 }

@@ -370,14 +370,14 @@ impl Host {
         let given = sandbox.arguments(&tool.name, arguments)?;
         // A waiting call holds no open files.
         let slot = sandbox.enter(quota).await;
-        let slot = slot.map_err(|stop| stop_error(tool, stop))?;
+        let slot = Arc::new(slot.map_err(|stop| stop_error(tool, stop))?);
         let open = || {
             let folder = rule.map(|rule| self.folder(tool, rule, arguments, terms));
             folder.transpose().map_err(|stop| stop_error(tool, stop))
         };
         let mut folder = open()?;
         if let Some(Err(FolderError::Unknown | FolderError::Outside)) = &folder
-            && self.0.catalog.refresh().await
+            && self.0.catalog.refresh(Arc::clone(&slot)).await
         {
             folder = open()?;
         }

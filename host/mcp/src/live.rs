@@ -16,10 +16,11 @@ use rmcp::service::{Peer, RoleServer, SubscriptionContext};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::calls::{Calls, Guest, RunningCall, shutting_down};
+use super::calls::{Calls, Guest, RunningCall};
 use super::faults::FaultLog;
 use skillhost::prompt;
 use skillhost::{Definition, Host, HostBuilder, Line, SKILL_RESOURCES, Scope};
+use skillhost_skills::blocking;
 
 /// The longest time that a session's client may take to read a notification. Guards
 /// against: a client that does not read.
@@ -359,7 +360,7 @@ impl LiveHost {
         let Some(host) = self.loaded() else {
             return Vec::new();
         };
-        let advice = run_blocking(move || host.catalog().advice());
+        let advice = blocking::run((), move || host.catalog().advice());
         advice.await.unwrap_or_default()
     }
 
@@ -507,7 +508,7 @@ fn prepare(host: &Host) -> tokio::task::JoinHandle<()> {
 /// Returns the offer of a host, or `None` when the process is ending.
 async fn offer(host: &Host) -> Option<Offer> {
     let host = host.clone();
-    let offer = run_blocking(move || Offer {
+    let offer = blocking::run((), move || Offer {
         tools: host.definitions(),
         prompts: has_prompt(&host),
     });
@@ -518,15 +519,6 @@ async fn offer(host: &Host) -> Option<Offer> {
 pub(crate) fn has_prompt(host: &Host) -> bool {
     let mut skills = host.skills();
     skills.any(|skill| prompt::has_any(&[skill]))
-}
-
-/// Runs work that waits for the file system on a thread where it delays no call.
-pub(crate) async fn run_blocking<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, ErrorData> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .map_err(|_| shutting_down())
 }
 
 /// Runs long work on a thread of its own.

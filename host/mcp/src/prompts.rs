@@ -7,7 +7,7 @@ use rmcp::model::{
 };
 
 use super::client::ClientView;
-use super::live::{has_prompt, run_blocking};
+use super::live::has_prompt;
 use super::page;
 use skillhost::prompt;
 
@@ -22,7 +22,7 @@ pub(crate) async fn list(
     request: Option<PaginatedRequestParams>,
 ) -> Result<ListPromptsResult, ErrorData> {
     let host = live.host_to_list().await;
-    let prompts = if run_blocking(move || has_prompt(&host)).await? {
+    let prompts = if live.run_blocking(move || has_prompt(&host)).await? {
         vec![Prompt::new(SKILLS, Some(DESCRIPTION), Some(Vec::new())).with_title("Skills")]
     } else {
         Vec::new()
@@ -44,7 +44,9 @@ pub(crate) async fn get(
         return Err(unknown());
     }
     let host = live.host().await;
-    let section = run_blocking(move || host.prompt(prompt::Style::List)).await?;
+    let section = live
+        .run_blocking(move || host.prompt(prompt::Style::List))
+        .await?;
     if section.is_empty() {
         return Err(unknown());
     }

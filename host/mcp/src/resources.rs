@@ -24,7 +24,6 @@ use super::answer_lease::LeaseHandle;
 use super::batches::{Batches, SkillReading};
 use super::calls::Guest;
 use super::client::ClientView;
-use super::live::run_blocking;
 use skillhost::frontmatter;
 use skillhost::{
     Caller, Contents, DirectoryEntry, EntryKind, Line, OverLimit, ResourceError, SkillFiles,
@@ -59,7 +58,7 @@ pub(crate) async fn list(
     let resources = reader(live, caller).await?;
     let mut result = ListResourcesResult::default();
     let mut last_path = String::new();
-    let mut skills = skills_from(&resources, &from, MAX_SKILLS_READ + 1).await?;
+    let mut skills = skills_from(live, &resources, &from, MAX_SKILLS_READ + 1).await?;
     let next = skills.split_off(MAX_SKILLS_READ.min(skills.len())).pop();
     let slots = resources.slots();
     let mut skills = Batches::new(live, skills, slots, move |name| {
@@ -239,12 +238,14 @@ pub(crate) fn not_served() -> ErrorData {
 /// Returns the sorted names of at most `max` skills, from the first that is not before
 /// `from`.
 pub(super) async fn skills_from(
+    live: &ClientView<'_>,
     resources: &SkillResources,
     from: &str,
     max: usize,
 ) -> Result<Vec<String>, ErrorData> {
     let (resources, from) = (resources.clone(), from.to_owned());
-    run_blocking(move || resources.skills_from(&from, max)).await
+    live.run_blocking(move || resources.skills_from(&from, max))
+        .await
 }
 
 /// Adds to the description of a SKILL.md that not all files of its skill are listed, and how

@@ -19,7 +19,7 @@ use super::batches::{Batches, SkillReading};
 use super::calls::Guest;
 use super::client::ClientView;
 use super::faults::SkillFault;
-use super::live::{LiveHost, run_blocking};
+use super::live::LiveHost;
 use super::resources::{
     check_host, cursor, cursor_error, not_found, parse, read_error, reader, skills_from,
 };
@@ -61,7 +61,7 @@ pub(crate) async fn list(
         .map_err(cursor_error)?
         .unwrap_or_default();
     let resources = reader(live, caller).await?;
-    let mut names = skills_from(&resources, &from, MAX_SKILLS_READ + 1).await?;
+    let mut names = skills_from(live, &resources, &from, MAX_SKILLS_READ + 1).await?;
     let next = names.split_off(MAX_SKILLS_READ.min(names.len())).pop();
     let mut result = ListSkillsResult::default();
     let (mut bytes, mut files) = (0, 0);
@@ -110,7 +110,7 @@ pub(crate) async fn list(
             // has no fault.
             let host = LiveHost::host_to_list(live).await;
             if let Some(all) = host.skill_resources() {
-                faults.summarize(&run_blocking(move || all.skills()).await?);
+                faults.summarize(&live.run_blocking(move || all.skills()).await?);
             }
         }
     }

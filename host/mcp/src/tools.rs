@@ -22,7 +22,6 @@ use tokio::time::timeout;
 use super::answer_lease::LeaseHandle;
 use super::calls::Guest;
 use super::client::ClientView;
-use super::live::run_blocking;
 use super::{outputs, page, values};
 use skillhost::{CallError, Caller, Definition, Output};
 
@@ -41,7 +40,7 @@ pub(crate) async fn list(
     lease: LeaseHandle,
 ) -> Result<ListToolsResult, ErrorData> {
     let host = live.host_to_list().await;
-    let definitions = run_blocking(move || host.definitions()).await?;
+    let definitions = live.run_blocking(move || host.definitions()).await?;
     let cursor = request.and_then(|request| request.cursor);
     let (page, next) = page::cut(definitions, cursor.as_deref(), |definition| {
         &definition.name

@@ -13,6 +13,7 @@ use skillhost::{Host, SKILL_RESOURCES};
 use skillhost_identity::{Client, RequestLease};
 use skillhost_skills::blocking;
 
+use crate::answer_lease::LeaseHandle;
 use crate::calls::shutting_down;
 use crate::live::LiveHost;
 
@@ -28,10 +29,12 @@ pub(crate) fn may_read_resources(context: &RequestContext<RoleServer>) -> bool {
     scope.is_none_or(|scope| scope.allows_tool(SKILL_RESOURCES))
 }
 
-/// The current host, as the client of a request sees it, and the client's turn.
+/// The current host, as the client of a request sees it, with the leases of the request.
 pub(crate) struct ClientView<'a> {
     live: &'a LiveHost,
     client: Option<&'a Arc<Client>>,
+    /// The memory for the answer.
+    answer: LeaseHandle,
     /// The request's lease of its client's budget, once its turn has come.
     turn: OnceLock<Arc<RequestLease>>,
 }
@@ -41,8 +44,14 @@ impl<'a> ClientView<'a> {
         Self {
             live,
             client: from_context(context),
+            answer: LeaseHandle::from_context(context),
             turn: OnceLock::new(),
         }
+    }
+
+    /// Returns the lease of the memory for the answer.
+    pub(crate) fn answer_lease(&self) -> &LeaseHandle {
+        &self.answer
     }
 
     /// Waits until the request may run, which it may until the view and its
@@ -126,6 +135,7 @@ mod tests {
         let view = || ClientView {
             live: &live,
             client: Some(&client),
+            answer: LeaseHandle(None),
             turn: OnceLock::new(),
         };
         let (end, ended) = mpsc::channel::<()>();

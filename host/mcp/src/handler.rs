@@ -15,7 +15,6 @@ use rmcp::model::{
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleServer, SubscriptionContext};
 
-use crate::answer_lease::LeaseHandle;
 use crate::client::{self, ClientView};
 use crate::live::LiveHost;
 use crate::{caller, methods, progress, prompts, resources, skills, subscriptions, tools};
@@ -101,8 +100,7 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let view = ClientView::new(&self.live, &context);
-        let lease = LeaseHandle::from_context(&context);
-        progress::run(&context, &view, tools::list(&view, request, lease)).await
+        progress::run(&context, &view, tools::list(&view, request)).await
     }
 
     async fn call_tool(
@@ -112,8 +110,7 @@ impl ServerHandler for Handler {
     ) -> Result<CallToolResponse, ErrorData> {
         let view = ClientView::new(&self.live, &context);
         let caller = caller::from_context(&context);
-        let lease = LeaseHandle::from_context(&context);
-        let call = progress::run(&context, &view, tools::call(&view, request, caller, lease));
+        let call = progress::run(&context, &view, tools::call(&view, request, caller));
         match call.await {
             // Nobody reads the error, and rmcp would log it.
             Err(_) if context.ct.is_cancelled() => Ok(CallToolResult::default().into()),
@@ -169,12 +166,7 @@ impl ServerHandler for Handler {
     ) -> Result<ReadResourceResponse, ErrorData> {
         let view = ClientView::new(&self.live, &context);
         let caller = caller::from_context(&context);
-        let lease = LeaseHandle::from_context(&context);
-        let read = progress::run(
-            &context,
-            &view,
-            resources::read(&view, request, caller, lease),
-        );
+        let read = progress::run(&context, &view, resources::read(&view, request, caller));
         Ok(read.await?.into())
     }
 

@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::calls::{Calls, Guest, RunningCall};
 use super::faults::FaultLog;
+use super::page::PAGE_BYTES;
 use skillhost::prompt;
 use skillhost::{Definition, Host, HostBuilder, Line, SKILL_RESOURCES, Scope};
 use skillhost_skills::blocking;
@@ -31,6 +32,8 @@ pub struct LiveHost {
     builder: HostBuilder,
     calls: OnceLock<Calls>,
     is_watched: OnceLock<()>,
+    /// The most bytes of a message, if its transport has a limit.
+    max_message: OnceLock<usize>,
     host: watch::Sender<Option<Host>>,
     folders: Mutex<FolderCounts>,
     loading: watch::Sender<Loading>,
@@ -115,6 +118,7 @@ impl LiveHost {
             builder,
             calls: OnceLock::new(),
             is_watched: OnceLock::new(),
+            max_message: OnceLock::new(),
             host: watch::Sender::new(None),
             folders: Mutex::default(),
             loading: watch::Sender::new(Loading::Started),
@@ -152,6 +156,17 @@ impl LiveHost {
 
     pub(crate) fn set_watched(&self) {
         self.is_watched.get_or_init(|| ());
+    }
+
+    /// Sets the most bytes of a message.
+    pub(crate) fn limit_messages(&self, max: usize) {
+        self.max_message.get_or_init(|| max);
+    }
+
+    /// Returns the most bytes of a page's entries. A page is at most half a message.
+    pub(crate) fn page_bytes(&self) -> usize {
+        let max = self.max_message.get();
+        max.map_or(PAGE_BYTES, |max| PAGE_BYTES.min(max / 2))
     }
 
     /// Returns the number of watched and of polled folders.

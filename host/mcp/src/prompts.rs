@@ -28,7 +28,13 @@ pub(crate) async fn list(
         Vec::new()
     };
     let cursor = request.and_then(|request| request.cursor);
-    let (page, next) = page::cut(prompts, cursor.as_deref(), |prompt| &prompt.name)?;
+    let (page, next) = page::cut(
+        prompts,
+        cursor.as_deref(),
+        live.page_bytes(),
+        |prompt| &prompt.name,
+        page::json_bytes,
+    )?;
     let mut result = ListPromptsResult::with_all_items(page);
     result.next_cursor = next;
     Ok(result)
@@ -51,6 +57,8 @@ pub(crate) async fn get(
         return Err(unknown());
     }
     live.warn_of_cut_prompt(&section);
+    let bytes = page::json_bytes(&section.text);
+    live.answer_lease().hold(bytes).await?;
     let message = PromptMessage::new_text(Role::User, section.text);
     Ok(GetPromptResult::new(vec![message]).with_description(DESCRIPTION))
 }

@@ -7,15 +7,26 @@ use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use http::request::Parts;
-use rmcp::model::ErrorData;
+use rmcp::model::{ErrorCode, ErrorData};
 use rmcp::service::{RequestContext, RoleServer};
+use serde_json::json;
 use skillhost::{Host, SKILL_RESOURCES};
-use skillhost_identity::{Client, RequestLease};
+use skillhost_identity::{BudgetError, Client, RequestLease};
 use skillhost_skills::blocking;
 
 use crate::answer_lease::LeaseHandle;
 use crate::calls::shutting_down;
 use crate::live::LiveHost;
+
+/// The JSON-RPC error code of a request that the client may send again later. From the range for
+/// servers.
+const TRY_LATER: i32 = -32029;
+
+/// Returns the error for a request of a client that has used up its budget.
+pub fn over_budget(error: &BudgetError) -> ErrorData {
+    let data = json!({"retryAfter": error.retry_after()});
+    ErrorData::new(ErrorCode(TRY_LATER), error.to_string(), Some(data))
+}
 
 /// Returns the client of a request, if it has one.
 pub(crate) fn from_context(context: &RequestContext<RoleServer>) -> Option<&Arc<Client>> {
@@ -56,11 +67,13 @@ impl<'a> ClientView<'a> {
 
     /// Waits until the request may run, which it may until the view and its
     /// [blocking work](Self::run_blocking) have ended.
-    pub(crate) async fn wait_for_turn(&self) {
+    pub(crate) async fn wait_for_turn(&self) -> Result<(), ErrorData> {
         if let Some(client) = self.client {
-            let turn = Arc::new(client.acquire().await);
+            let turn = client.acquire().await;
+            let turn = Arc::new(turn.map_err(|error| over_budget(&error))?);
             self.turn.get_or_init(|| turn);
         }
+        Ok(())
     }
 
     /// Runs work that waits for the file system on a thread where it delays no call. It keeps
@@ -118,10 +131,12 @@ mod tests {
 
     use super::*;
 
-    /// Returns a client that may have one request at a time.
+    /// Returns a client that may have one request at a time, and 1 KiB in a minute.
     fn client() -> Arc<Client> {
         let digest = sha256_hex(b"token-of-the-client-one");
-        let text = format!("[clients.one]\ntoken_sha256 = \"{digest}\"\ncalls = 1\n");
+        let text = format!(
+            "[clients.one]\ntoken_sha256 = \"{digest}\"\ncalls = 1\nbytes_per_minute = 1024\n"
+        );
         let settings: IdentitySettings =
             config::parse(&text, "skillhost.toml", Path::new("/")).unwrap();
         let clients = Clients::read(&settings.clients, &Trust::new()).unwrap();
@@ -129,20 +144,24 @@ mod tests {
         clients.identify([header].into_iter()).unwrap().client
     }
 
+    fn view<'a>(live: &'a LiveHost, client: &'a Arc<Client>) -> ClientView<'a> {
+        ClientView {
+            live,
+            client: Some(client),
+            answer: LeaseHandle(None),
+            turn: OnceLock::new(),
+        }
+    }
+
     #[tokio::test]
     async fn work_of_client_that_left_keeps_its_turn() {
         let (live, client) = (LiveHost::new(HostBuilder::default()), client());
-        let view = || ClientView {
-            live: &live,
-            client: Some(&client),
-            answer: LeaseHandle(None),
-            turn: OnceLock::new(),
-        };
+        let view = || view(&live, &client);
         let (end, ended) = mpsc::channel::<()>();
         let (start, started) = mpsc::channel();
         {
             let view = view();
-            view.wait_for_turn().await;
+            view.wait_for_turn().await.unwrap();
             let mut work = pin!(view.run_blocking(move || {
                 start.send(()).unwrap();
                 ended.recv().unwrap_err();
@@ -154,6 +173,23 @@ mod tests {
         let mut turn = pin!(next.wait_for_turn());
         assert!(poll_fn(|task| Poll::Ready(turn.as_mut().poll(task).is_pending())).await);
         drop(end);
-        turn.await;
+        turn.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn waiting_request_is_refused_when_bytes_are_used_up() {
+        let (live, client) = (LiveHost::new(HostBuilder::default()), client());
+        let view = || view(&live, &client);
+        let (first, second, third) = (view(), view(), view());
+        first.wait_for_turn().await.unwrap();
+        let mut turn = pin!(second.wait_for_turn());
+        assert!(poll_fn(|task| Poll::Ready(turn.as_mut().poll(task).is_pending())).await);
+        client.count_bytes(2048);
+        drop(first);
+        let error = turn.await.unwrap_err();
+        assert_eq!(error.code, ErrorCode(TRY_LATER));
+        assert!(error.message.contains("its bytes"), "{error}");
+        // The refused request has given its turn back.
+        assert!(third.wait_for_turn().await.is_err());
     }
 }

@@ -24,7 +24,7 @@ pub(crate) fn run<'a, T: Send + 'a>(
     let work: Pin<Box<dyn Future<Output = _> + Send + 'a>> = Box::pin(work);
     async move {
         let work = async {
-            view.wait_for_turn().await;
+            view.wait_for_turn().await?;
             match context.meta.get_progress_token() {
                 Some(token) => run_with_reports(context, token, work).await,
                 None => work.await,

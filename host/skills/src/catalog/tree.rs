@@ -36,8 +36,9 @@ struct Searches {
     /// The number of searches that have begun.
     begun: u64,
     is_running: bool,
-    /// The threads that wait for the end of the running search.
-    waiting: Vec<Thread>,
+    /// The threads that wait for the end of the running search, and the first search that
+    /// serves each.
+    waiting: Vec<(u64, Thread)>,
 }
 
 #[derive(Debug)]
@@ -120,12 +121,14 @@ impl SkillTree {
         let this = thread::current();
         loop {
             let mut searches = self.lock();
-            searches.waiting.retain(|thread| thread.id() != this.id());
+            searches
+                .waiting
+                .retain(|(_, thread)| thread.id() != this.id());
             if searches.latest.number >= number || blocking::is_abandoned() {
                 return Arc::clone(&searches.latest.names);
             }
             if searches.is_running {
-                searches.waiting.push(this.clone());
+                searches.waiting.push((number, this.clone()));
                 drop(searches);
                 thread::park();
                 continue;
@@ -136,7 +139,7 @@ impl SkillTree {
             drop(searches);
             let _running = RunningSearch(self);
             let start = Instant::now();
-            let is_over = || blocking::is_abandoned() && self.lock().waiting.is_empty();
+            let is_over = || blocking::is_abandoned() && !self.lock().serves(number);
             if let Some(found) = search().run_until(is_over) {
                 let names = Arc::new(found.into_names());
                 self.lock().latest = LatestSearch {
@@ -155,6 +158,11 @@ impl SkillTree {
 }
 
 impl Searches {
+    /// Returns whether a thread waits for the search with this number.
+    fn serves(&self, number: u64) -> bool {
+        self.waiting.iter().any(|(first, _)| *first <= number)
+    }
+
     /// Returns the number of the running search, or of the next one.
     fn running_or_next(&self) -> u64 {
         self.begun + u64::from(!self.is_running)
@@ -168,10 +176,9 @@ impl Drop for RunningSearch<'_> {
     fn drop(&mut self) {
         let mut searches = self.0.lock();
         searches.is_running = false;
-        searches
-            .waiting
-            .drain(..)
-            .for_each(|thread| thread.unpark());
+        for (_, thread) in searches.waiting.drain(..) {
+            thread.unpark();
+        }
     }
 }
 
@@ -381,27 +388,34 @@ mod tests {
 
     #[tokio::test]
     async fn abandoned_search_stops_unless_others_wait_for_it() {
-        for others in [0, 1] {
+        // Another thread waits for the search, or for a later one.
+        for (other, ended) in [(None, 1), (Some(2), 2), (Some(3), 3)] {
             let fixture = Fixture::new();
             add_skill(fixture.place.path(), "tea");
             let (work, search) = fixture.held(2);
             let (lease, leased) = mpsc::channel::<()>();
             abandon(lease, work, || search.begun.recv().unwrap()).await;
-            let waiting = (0..others).map(|_| {
-                let fixture = Arc::clone(&fixture);
-                thread::spawn(move || fixture.tree.names_of_search(2, || panic!("searched again")))
+            let other = other.map(|number| {
+                let (work, search) = fixture.held(number);
+                let other = thread::spawn(work);
+                fixture.wait_for_waiting(1);
+                (other, search)
             });
-            let waiting: Vec<_> = waiting.collect();
-            fixture.wait_for_waiting(others);
             drop(search.hold);
             leased.recv().unwrap_err();
-            for waiting in waiting {
-                let names = waiting.join().unwrap();
+            if let Some((other, search)) = other {
+                if ended == 3 {
+                    search.begun.recv().unwrap();
+                    // The abandoned search has not ended.
+                    assert_eq!(fixture.tree.lock().latest.number, 1);
+                }
+                drop(search.hold);
+                let names = other.join().unwrap();
                 assert_eq!(names.names().collect::<Vec<_>>(), ["tea"]);
             }
             let searches = fixture.tree.lock();
-            assert_eq!(searches.latest.number, 1 + others as u64);
-            assert_eq!((searches.begun, searches.is_running), (2, false));
+            assert_eq!(searches.latest.number, ended);
+            assert!(!searches.is_running);
         }
     }
 

@@ -140,7 +140,7 @@ pub(crate) async fn refuse_unread(
 fn json_bytes_of(definition: &Definition) -> usize {
     let texts = [&definition.name, &definition.title, &definition.description];
     let schemas = std::iter::once(&definition.input_schema).chain(&definition.output_schema);
-    let texts = texts.map(|text| page::json_bytes(text)).into_iter();
+    let texts = texts.map(page::json_bytes).into_iter();
     texts.chain(schemas.map(page::json_bytes)).sum()
 }
 

@@ -5,6 +5,7 @@ use std::os::unix::fs::symlink;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::fs::inotify;
 use serde_json::{Value, json};
 use skillhost::{CallError, Grant, Host, Limits, Scope, SkillsRoot, Stop};
 
@@ -421,5 +422,21 @@ fn a_skill_out_of_scope_looks_missing() {
         for answer in answers("data_factory") {
             assert!(answer.contains("Body"), "{depth}: {answer}");
         }
+    }
+}
+
+#[test]
+fn a_host_in_a_scope_opens_no_skill_outside_of_it() {
+    let folders = folders();
+    let host = build(builder().skills(&folders.root));
+    let events = inotify::init(inotify::CreateFlags::NONBLOCK).unwrap();
+    let hidden = folders.root.join("calculator");
+    inotify::add_watch(&events, hidden, inotify::WatchFlags::OPEN).unwrap();
+    let scope = Arc::new(Scope::new().skills(["weather"]).unwrap());
+    for (host, skills, is_opened) in [(host.in_scope(&scope), 1, false), (host, 4, true)] {
+        assert_eq!(host.skills().count(), skills);
+        let mut buffer = [std::mem::MaybeUninit::uninit(); 4096];
+        let event = inotify::Reader::new(&events, &mut buffer).next().map(drop);
+        assert_eq!(event.is_ok(), is_opened, "{event:?}");
     }
 }

@@ -409,18 +409,35 @@ fn an_http_client_gets_changed_files_as_embedded_resources() {
         let answer = HttpClient::once(server.address, &request);
         check_blocks(&answer.json()["result"], false);
     }
+    let embedded = |steps: &str, names: &[&str]| {
+        let arguments = json!({"skill_name": "tools", "steps": steps});
+        let request = Request::call(1, "take_steps", arguments);
+        let answer = HttpClient::once(server.address, &request);
+        for name in names {
+            assert!(answer.text().contains(&format!("\"{name}\" (")), "{name}");
+        }
+        let content = answer.json()["result"]["content"].clone();
+        let blocks = content.as_array().unwrap()[1..].iter();
+        let uris: Vec<Value> = blocks
+            .map(|block| block["resource"]["uri"].clone())
+            .collect();
+        uris
+    };
     // Each would fit by itself, and not all together.
     let steps = "fill a 600000\nfill b 600000\nfill c 400000";
-    let arguments = json!({"skill_name": "tools", "steps": steps});
-    let request = Request::call(1, "take_steps", arguments);
-    let answer = HttpClient::once(server.address, &request);
-    for name in ["a", "b", "c"] {
-        assert!(answer.text().contains(&format!("\"{name}\" (")), "{name}");
-    }
-    let content = answer.json()["result"]["content"].clone();
-    let blocks = content.as_array().unwrap()[1..].iter();
-    let embedded: Vec<&Value> = blocks.map(|block| &block["resource"]["uri"]).collect();
-    assert_eq!(embedded, ["skillhost-output:///a", "skillhost-output:///c"]);
+    let uris = embedded(steps, &["a", "b", "c"]);
+    assert_eq!(uris, ["skillhost-output:///a", "skillhost-output:///c"]);
+    // Its URI does not fit beside it.
+    let steps = format!("fill a {}\nfill b 1", (1 << 20) - 20);
+    assert_eq!(embedded(&steps, &["a", "b"]), ["skillhost-output:///b"]);
+    let many: Vec<String> = (100..201)
+        .map(|number| format!("fill {number} 0"))
+        .collect();
+    let uris = embedded(&many.join("\n"), &["100", "200"]);
+    assert_eq!(
+        (uris.len(), &uris[99]),
+        (100, &json!("skillhost-output:///199"))
+    );
 }
 
 #[test]

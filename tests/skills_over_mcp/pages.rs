@@ -6,6 +6,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use super::{INVALID_PARAMS, folders, open, skill_md, uris};
+use crate::support::builder;
 use crate::support::folders::Folders;
 use crate::support::session::Session;
 
@@ -52,6 +53,45 @@ fn pages_contain_entries_once_while_files_change() {
     assert!(uris(&all).is_sorted());
 }
 
+/// The smallest limit on the bytes of a message over stdio.
+const SMALL_MESSAGE: usize = 256 << 10;
+
+#[test]
+fn long_names_and_descriptions_end_pages() {
+    let folders = Folders::new();
+    // The URI of each file has 11 kB.
+    let deep = vec!["\u{e9}".repeat(120); 15].join("/");
+    for (skill, files) in [("a", 20), ("b", 8), ("c", 8)] {
+        folders.write(&format!("{skill}/SKILL.md"), skill_md(skill));
+        for number in 0..files {
+            folders.write(&format!("{skill}/{deep}/{number:02}"), "");
+        }
+    }
+    for number in 0..40 {
+        let name = format!("d{number:02}");
+        let description = "\\e".repeat(20_000);
+        let text = format!("---\nname: {name}\ndescription: \"{description}\"\n---\n");
+        folders.write(&format!("{name}/SKILL.md"), text);
+    }
+    let mut session = Session::open_with_message(builder().skills(&folders.root), SMALL_MESSAGE);
+    let (all, pages) = session.all("resources/list", json!({}), "resources");
+    assert_eq!(all.len(), 3 + 36 + 40);
+    assert!(pages.len() > 3, "{pages:?}");
+    let deep_uri = uris(&all)[1].rsplit_once('/').unwrap().0.to_owned();
+    let (all, pages) = session.all(
+        "resources/directory/read",
+        json!({"uri": deep_uri}),
+        "resources",
+    );
+    assert_eq!((all.len(), pages.len()), (20, 2));
+    // The entry of the first is longer than a page.
+    let (all, pages) = session.all("skills/list", json!({}), "skills");
+    assert_eq!(uris(&all), ["skill://b/SKILL.md", "skill://c/SKILL.md"]);
+    assert_eq!(pages, [1, 1]);
+    let first = session.ask("skills/get", json!({"uri": "skill://a/SKILL.md"}));
+    assert_eq!(first.unwrap()["skill"]["uri"], "skill://a/SKILL.md");
+}
+
 #[test]
 fn limits_skills_files_and_bytes_of_page() {
     let folders = Folders::new();
@@ -76,6 +116,12 @@ fn limits_skills_files_and_bytes_of_page() {
     }
     let (_, pages) = open(&folders).all("skills/list", json!({}), "skills");
     assert_eq!(pages, [3, 1]);
+    // Skills that are left out take as long to read.
+    for name in ["a", "b", "c", "d"] {
+        folders.write(&format!("{name}/SKILL.md"), skill_md("x"));
+    }
+    let (_, pages) = open(&folders).all("skills/list", json!({}), "skills");
+    assert_eq!(pages, [0, 0]);
 
     let folders = Folders::new();
     for skill in 0..14 {

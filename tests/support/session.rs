@@ -29,15 +29,22 @@ pub(crate) struct Session {
 impl Session {
     /// Opens a session of the revision 2026-07-28.
     pub(crate) fn open(builder: HostBuilder) -> Self {
-        Self::serve(builder, true)
+        Self::serve(builder, StdioLimits::default(), true)
+    }
+
+    /// Opens a session whose messages have at most this number of bytes.
+    pub(crate) fn open_with_message(builder: HostBuilder, message: usize) -> Self {
+        let mut limits = StdioLimits::default();
+        limits.message = message;
+        Self::serve(builder, limits, true)
     }
 
     /// Opens a session whose server is still loading components, and watches folders.
     pub(crate) fn open_while_loading(builder: HostBuilder) -> Self {
-        Self::serve(builder, false)
+        Self::serve(builder, StdioLimits::default(), false)
     }
 
-    fn serve(builder: HostBuilder, loads_first: bool) -> Self {
+    fn serve(builder: HostBuilder, limits: StdioLimits, loads_first: bool) -> Self {
         watch();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
@@ -59,7 +66,7 @@ impl Session {
         let end = CancellationToken::new();
         runtime.spawn(stdio::serve(
             Handler::new(live),
-            StdioLimits::default(),
+            limits,
             server_input,
             server_output,
             end,

@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 use skillhost_sandbox::call::{RunOutcome, SandboxCall};
 use skillhost_sandbox::component::Tool;
 use skillhost_sandbox::component::embedded::SKILL_RESOURCES;
-use skillhost_sandbox::engine::{CallQuota, EpochEngine};
+use skillhost_sandbox::engine::{CallQuota, CallSlot, EpochEngine};
 use skillhost_sandbox::granted_skills::GrantedSkills;
 use skillhost_sandbox::scripts;
 use skillhost_sandbox::tool::arguments::parse_arguments;
@@ -370,8 +370,8 @@ impl Host {
         let given = sandbox.arguments(&tool.name, arguments)?;
         // A waiting call holds no open files.
         let slot = sandbox.enter(quota).await;
-        let slot = slot.map_err(|stop| stop_error(tool, stop))?;
-        let folder = self.open_folder(tool, arguments, terms).await?;
+        let slot = Arc::new(slot.map_err(|stop| stop_error(tool, stop))?);
+        let folder = self.open_folder(tool, arguments, terms, &slot).await?;
         if let (Some(entry), Some(Ok(open))) = (&mut entry, &folder) {
             entry.set_skill(open.skill.as_deref());
         }
@@ -438,6 +438,7 @@ impl Host {
         tool: &Tool,
         arguments: &Map<String, Value>,
         terms: &Terms,
+        slot: &Arc<CallSlot>,
     ) -> Result<Option<Result<CallFolder, FolderError>>, CallError> {
         let Some(rule) = &tool.definition.folder else {
             return Ok(None);
@@ -448,7 +449,7 @@ impl Host {
         };
         let folder = open()?;
         if let Err(FolderError::Unknown | FolderError::Outside) = &folder
-            && self.0.catalog.refresh().await
+            && self.0.catalog.refresh(Arc::clone(slot)).await
         {
             return open().map(Some);
         }

@@ -58,20 +58,24 @@ impl ClientBudget {
 
     /// Counts a request against the minute.
     pub(crate) fn count_request(&self) -> Result<(), BudgetError> {
-        let now = Instant::now();
-        if let Some(bytes) = &self.bytes {
-            // The size of an answer is known only at its end, so one answer may exceed the limit.
-            if let Some(wait) = lock(bytes).time_until(1.0, now) {
-                let resource = "bytes";
-                return Err(BudgetError { resource, wait });
-            }
-        }
+        self.check_bytes()?;
         if let Some(requests) = &self.requests {
             let resource = "requests";
-            let taken = lock(requests).try_take(1.0, now);
+            let taken = lock(requests).try_take(1.0, Instant::now());
             taken.map_err(|wait| BudgetError { resource, wait })?;
         }
         Ok(())
+    }
+
+    /// Checks that bytes are left for this minute. The size of an answer is known only at its
+    /// end, so the answers of running requests may exceed the limit.
+    pub(crate) fn check_bytes(&self) -> Result<(), BudgetError> {
+        let resource = "bytes";
+        let wait = self
+            .bytes
+            .as_ref()
+            .and_then(|bytes| lock(bytes).time_until(1.0, Instant::now()));
+        wait.map_or(Ok(()), |wait| Err(BudgetError { resource, wait }))
     }
 
     /// Waits until one more request may run. Requests run in the order in which they came.

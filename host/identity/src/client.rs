@@ -116,11 +116,17 @@ impl Client {
     }
 
     /// Waits until one more request of the client may run.
-    pub async fn acquire(&self) -> RequestLease {
-        match &self.budget {
-            Some(budget) => budget.acquire().await,
-            None => RequestLease::unlimited(),
-        }
+    ///
+    /// # Errors
+    ///
+    /// If answers that were sent meanwhile have used up its bytes for this minute.
+    pub async fn acquire(&self) -> Result<RequestLease, BudgetError> {
+        let Some(budget) = &self.budget else {
+            return Ok(RequestLease::unlimited());
+        };
+        let lease = budget.acquire().await;
+        budget.check_bytes()?;
+        Ok(lease)
     }
 
     /// Counts bytes of a request or an answer against the client's budget.

@@ -137,6 +137,13 @@ impl LeaseHandle {
         Self(http.or_else(stdio).cloned())
     }
 
+    /// Reserves memory for an answer that is whole, and waits for its turn.
+    pub(crate) async fn hold(&self, bytes: usize) -> Result<(), ErrorData> {
+        self.reserve(bytes)?;
+        self.wait_for_turn(bytes).await;
+        Ok(())
+    }
+
     /// Waits for the turn of an answer, if it is large. The answer keeps its turn until its
     /// transport [ends](AnswerLease::end_turn) it.
     pub(crate) async fn wait_for_turn(&self, bytes: usize) {
@@ -187,6 +194,16 @@ mod tests {
         assert!(handle.reserve(1).is_err());
         // A transport without leases limits answers by itself.
         assert!(LeaseHandle(None).reserve(usize::MAX).is_ok());
+    }
+
+    #[tokio::test]
+    async fn held_answer_has_memory_and_its_turn() {
+        let turns = JsonTurns(Arc::new(Semaphore::new(1)));
+        let lease = AnswerLease::new(|missing| missing <= LARGE_ANSWER).with_turns(turns.clone());
+        let handle = LeaseHandle(Some(Arc::downgrade(&lease)));
+        handle.hold(LARGE_ANSWER).await.unwrap();
+        assert_eq!(turns.0.available_permits(), 0);
+        assert!(handle.hold(2 * LARGE_ANSWER + 1).await.is_err());
     }
 
     #[test]

@@ -4,14 +4,29 @@
 //! request without a client sees everything.
 
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use http::request::Parts;
+use rmcp::model::{ErrorCode, ErrorData};
 use rmcp::service::{RequestContext, RoleServer};
+use serde_json::json;
 use skillhost::{Host, SKILL_RESOURCES};
-use skillhost_identity::{Client, RequestLease};
+use skillhost_identity::{BudgetError, Client, RequestLease};
+use skillhost_skills::blocking;
 
+use crate::answer_lease::LeaseHandle;
+use crate::calls::shutting_down;
 use crate::live::LiveHost;
+
+/// The JSON-RPC error code of a request that the client may send again later. From the range for
+/// servers.
+const TRY_LATER: i32 = -32029;
+
+/// Returns the error for a request of a client that has used up its budget.
+pub fn over_budget(error: &BudgetError) -> ErrorData {
+    let data = json!({"retryAfter": error.retry_after()});
+    ErrorData::new(ErrorCode(TRY_LATER), error.to_string(), Some(data))
+}
 
 /// Returns the client of a request, if it has one.
 pub(crate) fn from_context(context: &RequestContext<RoleServer>) -> Option<&Arc<Client>> {
@@ -25,15 +40,14 @@ pub(crate) fn may_read_resources(context: &RequestContext<RoleServer>) -> bool {
     scope.is_none_or(|scope| scope.allows_tool(SKILL_RESOURCES))
 }
 
-/// Waits until a request of this client may run. Returns its lease.
-pub(crate) async fn wait_for_turn(client: Option<&Arc<Client>>) -> Option<RequestLease> {
-    Some(client?.acquire().await)
-}
-
-/// The current host, as the client of a request sees it.
+/// The current host, as the client of a request sees it, with the leases of the request.
 pub(crate) struct ClientView<'a> {
     live: &'a LiveHost,
     client: Option<&'a Arc<Client>>,
+    /// The memory for the answer.
+    answer: LeaseHandle,
+    /// The request's lease of its client's budget, once its turn has come.
+    turn: OnceLock<Arc<RequestLease>>,
 }
 
 impl<'a> ClientView<'a> {
@@ -41,7 +55,35 @@ impl<'a> ClientView<'a> {
         Self {
             live,
             client: from_context(context),
+            answer: LeaseHandle::from_context(context),
+            turn: OnceLock::new(),
         }
+    }
+
+    /// Returns the lease of the memory for the answer.
+    pub(crate) fn answer_lease(&self) -> &LeaseHandle {
+        &self.answer
+    }
+
+    /// Waits until the request may run, which it may until the view and its
+    /// [blocking work](Self::run_blocking) have ended.
+    pub(crate) async fn wait_for_turn(&self) -> Result<(), ErrorData> {
+        if let Some(client) = self.client {
+            let turn = client.acquire().await;
+            let turn = Arc::new(turn.map_err(|error| over_budget(&error))?);
+            self.turn.get_or_init(|| turn);
+        }
+        Ok(())
+    }
+
+    /// Runs work that waits for the file system on a thread where it delays no call. It keeps
+    /// the turn of the request until it ends, which it does soon after the client has left.
+    pub(crate) async fn run_blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, ErrorData> {
+        let done = blocking::run(self.turn.get().cloned(), work).await;
+        done.map_err(|_| shutting_down())
     }
 
     /// Returns the host, once it is loaded.
@@ -72,5 +114,82 @@ impl Deref for ClientView<'_> {
 
     fn deref(&self) -> &LiveHost {
         self.live
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::path::Path;
+    use std::pin::pin;
+    use std::sync::mpsc;
+    use std::task::Poll;
+
+    use skillhost::{HostBuilder, Trust, config};
+    use skillhost_identity::{Clients, IdentitySettings};
+    use skillhost_skills::text::digest::sha256_hex;
+
+    use super::*;
+
+    /// Returns a client that may have one request at a time, and 1 KiB in a minute.
+    fn client() -> Arc<Client> {
+        let digest = sha256_hex(b"token-of-the-client-one");
+        let text = format!(
+            "[clients.one]\ntoken_sha256 = \"{digest}\"\ncalls = 1\nbytes_per_minute = 1024\n"
+        );
+        let settings: IdentitySettings =
+            config::parse(&text, "skillhost.toml", Path::new("/")).unwrap();
+        let clients = Clients::read(&settings.clients, &Trust::new()).unwrap();
+        let header: &[u8] = b"Bearer token-of-the-client-one";
+        clients.identify([header].into_iter()).unwrap().client
+    }
+
+    fn view<'a>(live: &'a LiveHost, client: &'a Arc<Client>) -> ClientView<'a> {
+        ClientView {
+            live,
+            client: Some(client),
+            answer: LeaseHandle(None),
+            turn: OnceLock::new(),
+        }
+    }
+
+    #[tokio::test]
+    async fn work_of_client_that_left_keeps_its_turn() {
+        let (live, client) = (LiveHost::new(HostBuilder::default()), client());
+        let view = || view(&live, &client);
+        let (end, ended) = mpsc::channel::<()>();
+        let (start, started) = mpsc::channel();
+        {
+            let view = view();
+            view.wait_for_turn().await.unwrap();
+            let mut work = pin!(view.run_blocking(move || {
+                start.send(()).unwrap();
+                ended.recv().unwrap_err();
+            }));
+            assert!(poll_fn(|task| Poll::Ready(work.as_mut().poll(task).is_pending())).await);
+            started.recv().unwrap();
+        }
+        let next = view();
+        let mut turn = pin!(next.wait_for_turn());
+        assert!(poll_fn(|task| Poll::Ready(turn.as_mut().poll(task).is_pending())).await);
+        drop(end);
+        turn.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn waiting_request_is_refused_when_bytes_are_used_up() {
+        let (live, client) = (LiveHost::new(HostBuilder::default()), client());
+        let view = || view(&live, &client);
+        let (first, second, third) = (view(), view(), view());
+        first.wait_for_turn().await.unwrap();
+        let mut turn = pin!(second.wait_for_turn());
+        assert!(poll_fn(|task| Poll::Ready(turn.as_mut().poll(task).is_pending())).await);
+        client.count_bytes(2048);
+        drop(first);
+        let error = turn.await.unwrap_err();
+        assert_eq!(error.code, ErrorCode(TRY_LATER));
+        assert!(error.message.contains("its bytes"), "{error}");
+        // The refused request has given its turn back.
+        assert!(third.wait_for_turn().await.is_err());
     }
 }

@@ -15,7 +15,6 @@ use rmcp::model::{
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleServer, SubscriptionContext};
 
-use crate::answer_lease::LeaseHandle;
 use crate::client::{self, ClientView};
 use crate::live::LiveHost;
 use crate::{caller, methods, progress, prompts, resources, skills, subscriptions, tools};
@@ -101,8 +100,7 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let view = ClientView::new(&self.live, &context);
-        let lease = LeaseHandle::from_context(&context);
-        progress::run(&context, tools::list(&view, request, lease)).await
+        progress::run(&context, &view, tools::list(&view, request)).await
     }
 
     async fn call_tool(
@@ -112,8 +110,7 @@ impl ServerHandler for Handler {
     ) -> Result<CallToolResponse, ErrorData> {
         let view = ClientView::new(&self.live, &context);
         let caller = caller::from_context(&context);
-        let lease = LeaseHandle::from_context(&context);
-        let call = progress::run(&context, tools::call(&view, request, caller, lease));
+        let call = progress::run(&context, &view, tools::call(&view, request, caller));
         match call.await {
             // Nobody reads the error, and rmcp would log it.
             Err(_) if context.ct.is_cancelled() => Ok(CallToolResult::default().into()),
@@ -127,7 +124,7 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
         let view = ClientView::new(&self.live, &context);
-        progress::run(&context, prompts::list(&view, request)).await
+        progress::run(&context, &view, prompts::list(&view, request)).await
     }
 
     async fn get_prompt(
@@ -136,7 +133,7 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
         let view = ClientView::new(&self.live, &context);
-        let prompt = progress::run(&context, prompts::get(&view, request));
+        let prompt = progress::run(&context, &view, prompts::get(&view, request));
         Ok(prompt.await?.into())
     }
 
@@ -147,7 +144,7 @@ impl ServerHandler for Handler {
     ) -> Result<ListResourcesResult, ErrorData> {
         let view = ClientView::new(&self.live, &context);
         let caller = caller::from_context(&context);
-        progress::run(&context, resources::list(&view, request, caller)).await
+        progress::run(&context, &view, resources::list(&view, request, caller)).await
     }
 
     async fn list_resource_templates(
@@ -169,8 +166,7 @@ impl ServerHandler for Handler {
     ) -> Result<ReadResourceResponse, ErrorData> {
         let view = ClientView::new(&self.live, &context);
         let caller = caller::from_context(&context);
-        let lease = LeaseHandle::from_context(&context);
-        let read = progress::run(&context, resources::read(&view, request, caller, lease));
+        let read = progress::run(&context, &view, resources::read(&view, request, caller));
         Ok(read.await?.into())
     }
 
@@ -181,7 +177,12 @@ impl ServerHandler for Handler {
     ) -> Result<ReadResourceDirectoryResult, ErrorData> {
         let view = ClientView::new(&self.live, &context);
         let caller = caller::from_context(&context);
-        progress::run(&context, resources::directory(&view, request, caller)).await
+        progress::run(
+            &context,
+            &view,
+            resources::directory(&view, request, caller),
+        )
+        .await
     }
 
     async fn list_skills(
@@ -191,7 +192,7 @@ impl ServerHandler for Handler {
     ) -> Result<ListSkillsResult, ErrorData> {
         let view = ClientView::new(&self.live, &context);
         let caller = caller::from_context(&context);
-        progress::run(&context, skills::list(&view, request, caller)).await
+        progress::run(&context, &view, skills::list(&view, request, caller)).await
     }
 
     async fn get_skill(
@@ -201,7 +202,7 @@ impl ServerHandler for Handler {
     ) -> Result<GetSkillResult, ErrorData> {
         let view = ClientView::new(&self.live, &context);
         let caller = caller::from_context(&context);
-        progress::run(&context, skills::get(&view, request, caller)).await
+        progress::run(&context, &view, skills::get(&view, request, caller)).await
     }
 
     /// Accepts notifications of changed lists, if folders are watched.
@@ -240,7 +241,7 @@ impl ServerHandler for Handler {
         let view = ClientView::new(&self.live, &context);
         let (parameters, caller) = (request.params.as_ref(), caller::from_context(&context));
         let refused = tools::refuse_unread(&view, parameters, caller, error);
-        progress::run(&context, async { Err(refused.await) }).await
+        progress::run(&context, &view, async { Err(refused.await) }).await
     }
 }
 

@@ -51,6 +51,7 @@ mod handler;
 // The transport on stdin and stdout. The HTTP transport is the crate `skillhost-server`.
 pub mod stdio;
 
+pub use client::over_budget;
 pub use handler::Handler;
 pub use live::{ChangedLists, Changes, FolderCounts, LiveHost};
 pub use watch::FolderWatch;

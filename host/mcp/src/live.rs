@@ -16,10 +16,12 @@ use rmcp::service::{Peer, RoleServer, SubscriptionContext};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::calls::{Calls, Guest, RunningCall, shutting_down};
+use super::calls::{Calls, Guest, RunningCall};
 use super::faults::FaultLog;
+use super::page::PAGE_BYTES;
 use skillhost::prompt;
 use skillhost::{Definition, Host, HostBuilder, Line, SKILL_RESOURCES, Scope};
+use skillhost_skills::blocking;
 
 /// The longest time that a session's client may take to read a notification. Guards
 /// against: a client that does not read.
@@ -30,6 +32,8 @@ pub struct LiveHost {
     builder: HostBuilder,
     calls: OnceLock<Calls>,
     is_watched: OnceLock<()>,
+    /// The most bytes of a message, if its transport has a limit.
+    max_message: OnceLock<usize>,
     host: watch::Sender<Option<Host>>,
     folders: Mutex<FolderCounts>,
     loading: watch::Sender<Loading>,
@@ -114,6 +118,7 @@ impl LiveHost {
             builder,
             calls: OnceLock::new(),
             is_watched: OnceLock::new(),
+            max_message: OnceLock::new(),
             host: watch::Sender::new(None),
             folders: Mutex::default(),
             loading: watch::Sender::new(Loading::Started),
@@ -151,6 +156,17 @@ impl LiveHost {
 
     pub(crate) fn set_watched(&self) {
         self.is_watched.get_or_init(|| ());
+    }
+
+    /// Sets the most bytes of a message.
+    pub(crate) fn limit_messages(&self, max: usize) {
+        self.max_message.get_or_init(|| max);
+    }
+
+    /// Returns the most bytes of a page's entries. A page is at most half a message.
+    pub(crate) fn page_bytes(&self) -> usize {
+        let max = self.max_message.get();
+        max.map_or(PAGE_BYTES, |max| PAGE_BYTES.min(max / 2))
     }
 
     /// Returns the number of watched and of polled folders.
@@ -359,7 +375,7 @@ impl LiveHost {
         let Some(host) = self.loaded() else {
             return Vec::new();
         };
-        let advice = run_blocking(move || host.catalog().advice());
+        let advice = blocking::run((), move || host.catalog().advice());
         advice.await.unwrap_or_default()
     }
 
@@ -507,7 +523,7 @@ fn prepare(host: &Host) -> tokio::task::JoinHandle<()> {
 /// Returns the offer of a host, or `None` when the process is ending.
 async fn offer(host: &Host) -> Option<Offer> {
     let host = host.clone();
-    let offer = run_blocking(move || Offer {
+    let offer = blocking::run((), move || Offer {
         tools: host.definitions(),
         prompts: has_prompt(&host),
     });
@@ -518,15 +534,6 @@ async fn offer(host: &Host) -> Option<Offer> {
 pub(crate) fn has_prompt(host: &Host) -> bool {
     let mut skills = host.skills();
     skills.any(|skill| prompt::has_any(&[skill]))
-}
-
-/// Runs work that waits for the file system on a thread where it delays no call.
-pub(crate) async fn run_blocking<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, ErrorData> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .map_err(|_| shutting_down())
 }
 
 /// Runs long work on a thread of its own.

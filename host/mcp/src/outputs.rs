@@ -10,9 +10,12 @@ use skillhost::OutputFiles;
 
 use super::resources::uri;
 
-/// The most bytes of files in an answer. Guards against: a script whose files fill the
-/// context of a model, because its client shows it every resource.
+/// The most bytes of files in an answer, with their URIs. Guards against: a script whose
+/// files fill the context of a model, because its client shows it every resource.
 const MAX_BYTES: usize = 1 << 20;
+
+/// The most files in an answer. Guards against: a script that makes many empty files.
+const MAX_FILES: usize = 100;
 
 /// The URI of a file that a call made. Its scheme is not that of skills: the file is in this
 /// answer only, so no client can read it again.
@@ -25,14 +28,14 @@ impl fmt::Display for OutputUri<'_> {
     }
 }
 
-/// Returns the files as blocks, in their order. Leaves out each file that does not fit into
-/// the bytes that are left.
+/// Returns the first files as blocks, in their order. Leaves out each file that does not fit
+/// into the bytes that are left.
 pub(crate) fn blocks(files: &OutputFiles) -> Vec<ContentBlock> {
     let mut left = MAX_BYTES;
     let blocks = files.files.iter().filter_map(|file| {
         let bytes = file.bytes.as_ref()?;
-        left = left.checked_sub(bytes.len())?;
         let uri = OutputUri(&file.path).to_string();
+        left = left.checked_sub(bytes.len() + uri.len())?;
         let contents = match std::str::from_utf8(bytes) {
             Ok(text) => ResourceContents::text(text, uri),
             Err(_) => ResourceContents::blob(BASE64_STANDARD.encode(bytes), uri),
@@ -41,5 +44,5 @@ pub(crate) fn blocks(files: &OutputFiles) -> Vec<ContentBlock> {
             contents.with_mime_type(file.media_type),
         ))
     });
-    blocks.collect()
+    blocks.take(MAX_FILES).collect()
 }

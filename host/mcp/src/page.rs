@@ -1,47 +1,123 @@
-//! Pages of a long listing. A cursor names the listing and the position at which a page
-//! starts. It holds no secret, and all instances of the server accept the same cursors.
+//! Pages of long listings: their size, and the pages of listings that are in memory as a
+//! whole. Their cursor names the listing and the position at which a page starts. It holds no
+//! secret, and all instances of the server accept the same cursors.
 
 use std::fmt::Write as _;
+use std::io;
 
 use rmcp::model::ErrorData;
+use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 /// The most entries of a page. Guards against: a listing that fills a client's buffers.
 const PAGE_ENTRIES: usize = 100;
 
+/// The most bytes of a page's entries in JSON. Guards against: long names and descriptions,
+/// which fill a client's buffers with few entries.
+pub(crate) const PAGE_BYTES: usize = 1 << 20;
+
+/// The bytes of a page's entries in JSON.
+pub(crate) struct PageSize {
+    bytes: usize,
+    max: usize,
+}
+
+impl PageSize {
+    pub(crate) fn new(max: usize) -> Self {
+        Self { bytes: 0, max }
+    }
+
+    /// Adds an entry of this size. Returns false if the page must end before it. The first
+    /// entry always fits.
+    pub(crate) fn add(&mut self, entry: usize) -> bool {
+        // With a comma.
+        let bytes = self.bytes + entry + 1;
+        let fits = self.bytes == 0 || bytes <= self.max;
+        if fits {
+            self.bytes = bytes;
+        }
+        fits
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+/// Returns the number of bytes of a value in JSON.
+pub(crate) fn json_bytes(value: &impl Serialize) -> usize {
+    struct Counter(usize);
+    impl io::Write for Counter {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut counter = Counter(0);
+    // Fails only for values that are not JSON, which no entry has.
+    let _ = serde_json::to_writer(&mut counter, value);
+    counter.0
+}
+
 /// The number of a cursor's digits that identify the listing.
 const LISTING_DIGITS: usize = 16;
 
-/// Returns one page of `items`, and the cursor of the next page if there is one. A cursor is
-/// valid only for a listing with the same names.
+/// Returns one page of `items`, with entries of at most `max_bytes` unless it has one entry,
+/// and the cursor of the next page if there is one. A cursor is valid only for a listing with
+/// the same names.
 pub(crate) fn cut<T>(
     mut items: Vec<T>,
     cursor: Option<&str>,
+    max_bytes: usize,
     name: impl Fn(&T) -> &str,
+    json_bytes: impl Fn(&T) -> usize,
 ) -> Result<(Vec<T>, Option<String>), ErrorData> {
     let listing = fingerprint(items.iter().map(name));
-    let start = match cursor {
+    let starts = page_starts(items.iter().map(json_bytes), max_bytes);
+    let page = match cursor {
         None => 0,
-        Some(cursor) => position(cursor, &listing, items.len()).ok_or_else(|| {
+        Some(cursor) => find_page(cursor, &listing, &starts).ok_or_else(|| {
             ErrorData::invalid_params(
                 "the cursor belongs to another listing: list again without a cursor",
                 None,
             )
         })?,
     };
-    let mut page = items.split_off(start);
-    let next = (page.len() > PAGE_ENTRIES).then(|| format!("{listing}{:x}", start + PAGE_ENTRIES));
-    page.truncate(PAGE_ENTRIES);
-    Ok((page, next))
+    let next = starts.get(page + 1);
+    if let Some(next) = next {
+        items.truncate(*next);
+    }
+    let entries = items.split_off(starts[page]);
+    Ok((entries, next.map(|next| format!("{listing}{next:x}"))))
 }
 
-fn position(cursor: &str, listing: &str, length: usize) -> Option<usize> {
+/// Returns the position of the first entry of each page.
+fn page_starts(sizes: impl Iterator<Item = usize>, max_bytes: usize) -> Vec<usize> {
+    let mut starts = vec![0];
+    let mut page = PageSize::new(max_bytes);
+    let mut start = 0;
+    for (position, bytes) in sizes.enumerate() {
+        if position - start == PAGE_ENTRIES || !page.add(bytes) {
+            page = PageSize::new(max_bytes);
+            page.add(bytes);
+            start = position;
+            starts.push(start);
+        }
+    }
+    starts
+}
+
+/// Returns the number of the page that a cursor names. Accepts only cursors that `cut`
+/// returns: the start of a later page, without a sign or a leading zero.
+fn find_page(cursor: &str, listing: &str, starts: &[usize]) -> Option<usize> {
     let digits = cursor.strip_prefix(listing)?;
     let start = usize::from_str_radix(digits, 16).ok()?;
-    // Accepts only cursors that `cut` returns: the start of a page, without a sign or a
-    // leading zero.
-    let is_page_start = start > 0 && start < length && start.is_multiple_of(PAGE_ENTRIES);
-    (is_page_start && format!("{start:x}") == digits).then_some(start)
+    let page = starts.iter().position(|other| *other == start)?;
+    (page > 0 && format!("{start:x}") == digits).then_some(page)
 }
 
 fn fingerprint<'a>(names: impl Iterator<Item = &'a str>) -> String {
@@ -65,6 +141,14 @@ mod tests {
         (0..count).map(|n| format!("name {n}")).collect()
     }
 
+    fn cut_names(
+        names: Vec<String>,
+        cursor: Option<&str>,
+        max_bytes: usize,
+    ) -> Result<(Vec<String>, Option<String>), ErrorData> {
+        cut(names, cursor, max_bytes, |name| name, json_bytes)
+    }
+
     #[test]
     fn pages_contain_each_entry_once_in_order() {
         for count in [
@@ -79,7 +163,7 @@ mod tests {
             let mut seen = Vec::new();
             let mut cursor = None;
             loop {
-                let (page, next) = cut(names(count), cursor.as_deref(), |name| name).unwrap();
+                let (page, next) = cut_names(names(count), cursor.as_deref(), PAGE_BYTES).unwrap();
                 assert!(page.len() <= PAGE_ENTRIES);
                 seen.extend(page);
                 match next {
@@ -92,14 +176,47 @@ mod tests {
     }
 
     #[test]
+    fn page_ends_by_bytes_but_has_an_entry() {
+        // With quotes and a comma they have 103, 103, 203, 503, 53 and 4 bytes.
+        let names = [100, 100, 200, 500, 50, 1].map(|length| "x".repeat(length));
+        for (max_bytes, expected) in [
+            (10_000, vec![6]),
+            (969, vec![6]),
+            (968, vec![5, 1]),
+            (409, vec![3, 1, 2]),
+            (408, vec![2, 1, 1, 2]),
+            (1, vec![1; 6]),
+        ] {
+            let (mut pages, mut seen, mut cursor) = (Vec::new(), Vec::new(), None::<String>);
+            loop {
+                let (page, next) = cut_names(names.to_vec(), cursor.as_deref(), max_bytes).unwrap();
+                pages.push(page.len());
+                seen.extend(page);
+                match next {
+                    Some(next) => cursor = Some(next),
+                    None => break,
+                }
+            }
+            assert_eq!(pages, expected, "{max_bytes}");
+            assert_eq!(seen, names);
+        }
+    }
+
+    #[test]
+    fn json_counts_as_escaped() {
+        let value = serde_json::json!({"a": "\u{1b}\"", "b": [1, null]});
+        assert_eq!(json_bytes(&value), value.to_string().len());
+    }
+
+    #[test]
     fn accepts_only_returned_cursors() {
-        let (_, cursor) = cut(names(PAGE_ENTRIES + 1), None, |name| name).unwrap();
+        let (_, cursor) = cut_names(names(PAGE_ENTRIES + 1), None, PAGE_BYTES).unwrap();
         let valid = cursor.unwrap();
-        assert!(cut(names(PAGE_ENTRIES + 1), Some(&valid), |name| name).is_ok());
+        assert!(cut_names(names(PAGE_ENTRIES + 1), Some(&valid), PAGE_BYTES).is_ok());
         // Another listing of the same length.
         let mut other = names(PAGE_ENTRIES + 1);
         other[0].push('x');
-        assert!(cut(other, Some(&valid), |name| name).is_err());
+        assert!(cut_names(other, Some(&valid), PAGE_BYTES).is_err());
         let listing = &valid[..LISTING_DIGITS];
         for invalid in [
             "",
@@ -115,7 +232,7 @@ mod tests {
             &format!("{valid} "),
             &"f".repeat(1 << 20),
         ] {
-            let error = cut(names(PAGE_ENTRIES + 1), Some(invalid), |name| name).unwrap_err();
+            let error = cut_names(names(PAGE_ENTRIES + 1), Some(invalid), PAGE_BYTES).unwrap_err();
             assert_eq!(error.code, rmcp::model::ErrorCode::INVALID_PARAMS);
         }
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rmcp::model::{ErrorData, ProgressNotificationParam, ProgressToken};
 use rmcp::service::{RequestContext, RoleServer};
 
-use crate::client;
+use crate::client::ClientView;
 
 /// The time before the first progress report, and between reports.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -18,12 +18,13 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// The work is boxed at once, because it is large and is moved several times.
 pub(crate) fn run<'a, T: Send + 'a>(
     context: &'a RequestContext<RoleServer>,
+    view: &'a ClientView<'a>,
     work: impl Future<Output = Result<T, ErrorData>> + Send + 'a,
 ) -> impl Future<Output = Result<T, ErrorData>> + Send + 'a {
     let work: Pin<Box<dyn Future<Output = _> + Send + 'a>> = Box::pin(work);
     async move {
         let work = async {
-            let _share = client::wait_for_turn(client::from_context(context)).await;
+            view.wait_for_turn().await?;
             match context.meta.get_progress_token() {
                 Some(token) => run_with_reports(context, token, work).await,
                 None => work.await,

@@ -7,7 +7,7 @@ use rmcp::model::{
 };
 
 use super::client::ClientView;
-use super::live::{has_prompt, run_blocking};
+use super::live::has_prompt;
 use super::page;
 use skillhost::prompt;
 
@@ -22,13 +22,19 @@ pub(crate) async fn list(
     request: Option<PaginatedRequestParams>,
 ) -> Result<ListPromptsResult, ErrorData> {
     let host = live.host_to_list().await;
-    let prompts = if run_blocking(move || has_prompt(&host)).await? {
+    let prompts = if live.run_blocking(move || has_prompt(&host)).await? {
         vec![Prompt::new(SKILLS, Some(DESCRIPTION), Some(Vec::new())).with_title("Skills")]
     } else {
         Vec::new()
     };
     let cursor = request.and_then(|request| request.cursor);
-    let (page, next) = page::cut(prompts, cursor.as_deref(), |prompt| &prompt.name)?;
+    let (page, next) = page::cut(
+        prompts,
+        cursor.as_deref(),
+        live.page_bytes(),
+        |prompt| &prompt.name,
+        page::json_bytes,
+    )?;
     let mut result = ListPromptsResult::with_all_items(page);
     result.next_cursor = next;
     Ok(result)
@@ -44,11 +50,15 @@ pub(crate) async fn get(
         return Err(unknown());
     }
     let host = live.host().await;
-    let section = run_blocking(move || host.prompt(prompt::Style::List)).await?;
+    let section = live
+        .run_blocking(move || host.prompt(prompt::Style::List))
+        .await?;
     if section.is_empty() {
         return Err(unknown());
     }
     live.warn_of_cut_prompt(&section);
+    let bytes = page::json_bytes(&section.text);
+    live.answer_lease().hold(bytes).await?;
     let message = PromptMessage::new_text(Role::User, section.text);
     Ok(GetPromptResult::new(vec![message]).with_description(DESCRIPTION))
 }

@@ -20,25 +20,28 @@ use serde_json::json;
 
 use self::cursor::BadCursor;
 use self::uri::SkillUri;
-use super::answer_lease::LeaseHandle;
 use super::batches::{Batches, SkillReading};
 use super::calls::Guest;
 use super::client::ClientView;
-use super::live::run_blocking;
+use super::page::{PageSize, json_bytes};
 use skillhost::frontmatter;
 use skillhost::{
-    Caller, Contents, DirectoryEntry, EntryKind, Line, OverLimit, ResourceError, SkillFiles,
-    SkillResources, Stop,
+    Caller, Contents, EntryKind, Line, OverLimit, ResourceError, SkillFiles, SkillResources, Stop,
 };
 use skillhost_skills::text::media_type;
 
-/// The most resources of a page, with about 200 bytes each. Guards against: a listing that
-/// fills a client's buffers. A client may stop after 64 pages.
+/// The most resources of a page, with about 200 bytes each. Longer ones fill a page
+/// [by their bytes](super::page::PAGE_BYTES). Guards against: a listing that fills a client's
+/// buffers. A client may stop after 64 pages.
 const PAGE_RESOURCES: usize = 1_000;
 
 /// The most skills that are read for a page, each by a call. Guards against: a listing of
 /// many empty skills.
 const MAX_SKILLS_READ: usize = 256;
+
+/// The most characters of a resource's name and description, as many as the specification
+/// allows for the description of a skill. Guards against: a resource that fills a page.
+const MAX_ABOUT_CHARACTERS: usize = 1024;
 
 /// The most characters of a URI, and of the reason, that an error repeats.
 const MAX_SHOWN_CHARACTERS: usize = 512;
@@ -59,14 +62,19 @@ pub(crate) async fn list(
     let resources = reader(live, caller).await?;
     let mut result = ListResourcesResult::default();
     let mut last_path = String::new();
-    let mut skills = skills_from(&resources, &from, MAX_SKILLS_READ + 1).await?;
+    let mut size = PageSize::new(live.page_bytes());
+    let mut skills = skills_from(live, &resources, &from, MAX_SKILLS_READ + 1).await?;
     let next = skills.split_off(MAX_SKILLS_READ.min(skills.len())).pop();
     let slots = resources.slots();
     let mut skills = Batches::new(live, skills, slots, move |name| {
         let reader = resources.clone();
         async move { read_for_listing(reader.files(&name).await) }
     });
-    while let Some((skill, files)) = skills.next(MAX_SKILLS_READ).await? {
+    let next = 'page: loop {
+        let Some((skill, files)) = skills.next(MAX_SKILLS_READ).await? else {
+            // The empty path is before every file, so the next page starts with this skill.
+            break next.map(|skill| (skill, String::new()));
+        };
         let (files, about) = match files {
             Ok(files) => files,
             Err(error) => {
@@ -78,23 +86,22 @@ pub(crate) async fn list(
         };
         let after = if skill == from { &*after } else { "" };
         for file in files.files.into_iter().filter(|file| *file.path > *after) {
-            if result.resources.len() == PAGE_RESOURCES {
-                // `last_path` is in this skill, or empty before its first file.
-                result.next_cursor = Some(cursor::encode(LISTING, [&skill, &last_path]));
-                return Ok(result);
-            }
             let uri = SkillUri::file(&skill, &file.path);
             let mut resource = resource(&uri, file.size, about.as_ref());
             if let (SKILL_MD, Some(over)) = (&*file.path, &files.over) {
                 note_missing_files(&mut resource, &skill, *over);
             }
+            if result.resources.len() == PAGE_RESOURCES || !size.add(json_bytes(&resource)) {
+                // `last_path` is in this skill, or empty before its first file.
+                break 'page Some((skill, last_path));
+            }
             result.resources.push(resource);
             last_path = file.path;
         }
         last_path.clear();
-    }
-    // The empty path is before every file, so the next page starts with this skill.
-    result.next_cursor = next.map(|skill| cursor::encode(LISTING, [&skill, ""]));
+    };
+    result.next_cursor = next.map(|(skill, path)| cursor::encode(LISTING, [&skill, &path]));
+    live.answer_lease().hold(size.bytes()).await?;
     Ok(result)
 }
 
@@ -128,8 +135,8 @@ pub(crate) async fn read(
     live: &ClientView<'_>,
     request: ReadResourceRequestParams,
     caller: Caller,
-    lease: LeaseHandle,
 ) -> Result<ReadResourceResult, ErrorData> {
+    let lease = live.answer_lease();
     let not_found_code = ErrorCode::RESOURCE_NOT_FOUND;
     let uri = parse(&request.uri, not_found_code)?;
     let Some(path) = uri.path else {
@@ -196,25 +203,27 @@ pub(crate) async fn directory(
     };
     let result = live.run(Guest::BuiltIn, call).await?;
     let directory = result.map_err(|error| read_error(not_found_code, &request.uri, &error))?;
-    let mut entries = directory.entries;
-    entries.retain(|entry| entry.name > after);
-    let mut result = ListResourcesResult::default();
-    if entries.len() > PAGE_RESOURCES {
-        entries.truncate(PAGE_RESOURCES);
-        let last = entries.last().map_or("", |entry| &entry.name);
-        result.next_cursor = Some(cursor::encode(LISTING, [&request.uri, last]));
-    }
     let about = directory.skill_md.as_deref().map(AboutSkill::parse);
-    let child = |entry: DirectoryEntry| {
+    let mut result = ListResourcesResult::default();
+    let mut size = PageSize::new(live.page_bytes());
+    let mut last_name = String::new();
+    let entries = directory.entries.into_iter();
+    for entry in entries.filter(|entry| entry.name > after) {
         let child = uri.child(&entry.name);
-        match entry.kind {
+        let child = match entry.kind {
             EntryKind::File { size } => resource(&child, size, about.as_ref()),
             EntryKind::Directory => {
-                Resource::new(child.to_string(), entry.name).with_mime_type(DIRECTORY_MIME_TYPE)
+                Resource::new(child.to_string(), &entry.name).with_mime_type(DIRECTORY_MIME_TYPE)
             }
+        };
+        if result.resources.len() == PAGE_RESOURCES || !size.add(json_bytes(&child)) {
+            result.next_cursor = Some(cursor::encode(LISTING, [&request.uri, &last_name]));
+            break;
         }
-    };
-    result.resources = entries.into_iter().map(child).collect();
+        result.resources.push(child);
+        last_name = entry.name;
+    }
+    live.answer_lease().hold(size.bytes()).await?;
     Ok(result)
 }
 
@@ -239,12 +248,14 @@ pub(crate) fn not_served() -> ErrorData {
 /// Returns the sorted names of at most `max` skills, from the first that is not before
 /// `from`.
 pub(super) async fn skills_from(
+    live: &ClientView<'_>,
     resources: &SkillResources,
     from: &str,
     max: usize,
 ) -> Result<Vec<String>, ErrorData> {
     let (resources, from) = (resources.clone(), from.to_owned());
-    run_blocking(move || resources.skills_from(&from, max)).await
+    live.run_blocking(move || resources.skills_from(&from, max))
+        .await
 }
 
 /// Adds to the description of a SKILL.md that not all files of its skill are listed, and how
@@ -269,10 +280,11 @@ fn resource(uri: &SkillUri, size: u64, about: Option<&AboutSkill>) -> Resource {
     let mut resource = Resource::new(uri.to_string(), name).with_size(size);
     resource.mime_type = media_type::of_path(path).map(str::to_owned);
     if let (SKILL_MD, Some(about)) = (path, about) {
+        let cut = |text: &String| first_characters(text, MAX_ABOUT_CHARACTERS);
         if let Some(name) = &about.name {
-            resource.name.clone_from(name);
+            resource.name = cut(name);
         }
-        resource.description.clone_from(&about.description);
+        resource.description = about.description.as_ref().map(cut);
     }
     resource
 }
@@ -301,6 +313,10 @@ impl AboutSkill {
     }
 }
 
+fn first_characters(text: &str, max: usize) -> String {
+    text.chars().take(max).collect()
+}
+
 pub(super) fn cursor_error(bad: BadCursor) -> ErrorData {
     ErrorData::invalid_params(bad.to_string(), None)
 }
@@ -312,7 +328,7 @@ pub(super) fn parse(uri: &str, code: ErrorCode) -> Result<SkillUri, ErrorData> {
 
 /// Returns the error for a URI without a resource.
 pub(super) fn not_found(code: ErrorCode, uri: &str, why: &dyn std::fmt::Display) -> ErrorData {
-    let cut = |text: &str| text.chars().take(MAX_SHOWN_CHARACTERS).collect::<String>();
+    let cut = |text: &str| first_characters(text, MAX_SHOWN_CHARACTERS);
     let (shown, why) = (cut(uri), cut(&why.to_string()));
     // A program can use only a whole URI.
     let data = (shown == uri).then(|| json!({"uri": uri}));

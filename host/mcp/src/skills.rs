@@ -19,14 +19,15 @@ use super::batches::{Batches, SkillReading};
 use super::calls::Guest;
 use super::client::ClientView;
 use super::faults::SkillFault;
-use super::live::{LiveHost, run_blocking};
+use super::live::LiveHost;
+use super::page::{PageSize, json_bytes};
 use super::resources::{
     check_host, cursor, cursor_error, not_found, parse, read_error, reader, skills_from,
 };
 use skillhost::{Caller, ResourceError, SkillFiles};
 
-/// The most entries of a page. Guards against: a listing that fills a client's buffers. A
-/// client may stop after 64 pages.
+/// The most entries of a page. Long ones fill a page [by their bytes](super::page::PAGE_BYTES).
+/// Guards against: a listing that fills a client's buffers. A client may stop after 64 pages.
 const PAGE_SKILLS: usize = 200;
 
 /// The number of files after which a page ends, with about 150 bytes each. Guards against:
@@ -61,10 +62,11 @@ pub(crate) async fn list(
         .map_err(cursor_error)?
         .unwrap_or_default();
     let resources = reader(live, caller).await?;
-    let mut names = skills_from(&resources, &from, MAX_SKILLS_READ + 1).await?;
+    let mut names = skills_from(live, &resources, &from, MAX_SKILLS_READ + 1).await?;
     let next = names.split_off(MAX_SKILLS_READ.min(names.len())).pop();
     let mut result = ListSkillsResult::default();
     let (mut bytes, mut files) = (0, 0);
+    let mut size = PageSize::new(live.page_bytes());
     let faults = live.faults();
     // A skill with an invalid name is left out without a call.
     names.retain(|name| {
@@ -79,15 +81,25 @@ pub(crate) async fn list(
         let reader = resources.clone();
         async move { read_for_listing(&name, reader.manifest(&name).await) }
     });
+    let mut page_end = None;
     while files < PAGE_FILES
         && bytes < PAGE_BYTES
         && let wanted @ 1.. = PAGE_SKILLS - result.skills.len()
         && let Some((name, read)) = skills.next(wanted).await?
     {
-        match read {
+        // Skills that are left out count too: reading them takes as long.
+        bytes += read.bytes;
+        files += read.files;
+        match read.listed {
+            Ok(listed) if listed.json_bytes > live.page_bytes() => {
+                let why = format!("its entry has {} bytes", listed.json_bytes);
+                faults.set(&name, SkillFault::LongEntry, &why);
+            }
+            Ok(listed) if !size.add(listed.json_bytes) => {
+                page_end = Some(name);
+                break;
+            }
             Ok(listed) => {
-                bytes += listed.bytes;
-                files += listed.files;
                 result.skills.push(listed.skill);
                 match listed.left_out {
                     Some(left_out) => faults.set(&name, SkillFault::Incomplete, &left_out),
@@ -103,27 +115,35 @@ pub(crate) async fn list(
             Err(NotListed::Fault((fault, why))) => faults.set(&name, fault, &why),
         }
     }
-    match skills.into_next_name().or(next) {
+    live.answer_lease().hold(size.bytes()).await?;
+    match page_end.or_else(|| skills.into_next_name()).or(next) {
         Some(next) => result.next_cursor = Some(cursor::encode(LISTING, [&next])),
         None => {
             // Compares with the skills of all clients: a skill that this client may not see
             // has no fault.
             let host = LiveHost::host_to_list(live).await;
             if let Some(all) = host.skill_resources() {
-                faults.summarize(&run_blocking(move || all.skills()).await?);
+                faults.summarize(&live.run_blocking(move || all.skills()).await?);
             }
         }
     }
     Ok(result)
 }
 
-/// A skill of a listing.
-struct ListedSkill {
-    skill: Skill,
+/// A skill that was read for a listing.
+struct ReadSkill {
     /// The bytes of all its files.
     bytes: u64,
     /// The number of its files.
     files: usize,
+    listed: Result<ListedSkill, NotListed>,
+}
+
+/// A skill of a listing.
+struct ListedSkill {
+    skill: Skill,
+    /// The bytes of its entry in JSON.
+    json_bytes: usize,
     /// The files that are not in its manifest, in words.
     left_out: Option<String>,
 }
@@ -138,22 +158,28 @@ enum NotListed {
 fn read_for_listing(
     name: &str,
     manifest: Result<SkillFiles, ResourceError>,
-) -> SkillReading<Result<ListedSkill, NotListed>> {
+) -> SkillReading<ReadSkill> {
     let files = manifest.as_ref().map_or(0, |manifest| manifest.files.len());
+    let sizes = |manifest: &SkillFiles| manifest.files.iter().map(|file| file.size).sum();
+    let bytes = manifest.as_ref().map_or(0, sizes);
     let listed = manifest.map_err(NotListed::Read).and_then(|manifest| {
         let Entry { skill, fault } =
             Entry::from_files(name, &manifest).map_err(NotListed::Fault)?;
         match fault {
             Some(fault) => Err(NotListed::Fault(fault)),
             None => Ok(ListedSkill {
+                json_bytes: json_bytes(&skill),
                 skill,
-                bytes: manifest.files.iter().map(|file| file.size).sum(),
-                files,
                 left_out: left_out(&manifest),
             }),
         }
     });
-    (listed, files)
+    let read = ReadSkill {
+        bytes,
+        files,
+        listed,
+    };
+    (read, files)
 }
 
 /// Returns one skill, by the URI of its SKILL.md.
@@ -174,7 +200,10 @@ pub(crate) async fn get(
     let result = live.run(Guest::BuiltIn, call).await?;
     let manifest = result.map_err(|error| read_error(not_found_code, &request.uri, &error))?;
     match entry::for_get(&uri.skill, &manifest) {
-        Ok(skill) => Ok(GetSkillResult::new(skill)),
+        Ok(skill) => {
+            live.answer_lease().hold(json_bytes(&skill)).await?;
+            Ok(GetSkillResult::new(skill))
+        }
         Err(why) => Err(not_found(not_found_code, &request.uri, &why)),
     }
 }

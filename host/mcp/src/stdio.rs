@@ -118,6 +118,7 @@ async fn serve_until(
     let _input_guard = end.input_closed.clone().drop_guard();
     let _client_guard = end.client_gone.clone().drop_guard();
     let live = Arc::clone(handler.live());
+    live.limit_messages(limits.message);
     let in_flight = Arc::new(InFlight::new(end.client_gone.clone()));
     let writer = MessageWriter::new(
         OutputStream::new(output)?,

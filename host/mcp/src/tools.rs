@@ -22,7 +22,6 @@ use tokio::time::timeout;
 use super::answer_lease::LeaseHandle;
 use super::calls::Guest;
 use super::client::ClientView;
-use super::live::run_blocking;
 use super::{outputs, page, values};
 use skillhost::{CallError, Caller, Definition, Output};
 
@@ -38,15 +37,19 @@ const MAX_NOTE_TIME: Duration = Duration::from_secs(1);
 pub(crate) async fn list(
     live: &ClientView<'_>,
     request: Option<PaginatedRequestParams>,
-    lease: LeaseHandle,
 ) -> Result<ListToolsResult, ErrorData> {
     let host = live.host_to_list().await;
-    let definitions = run_blocking(move || host.definitions()).await?;
+    let definitions = live.run_blocking(move || host.definitions()).await?;
     let cursor = request.and_then(|request| request.cursor);
-    let (page, next) = page::cut(definitions, cursor.as_deref(), |definition| {
-        &definition.name
-    })?;
-    lease.reserve(page.iter().map(memory_of).sum())?;
+    let (page, next) = page::cut(
+        definitions,
+        cursor.as_deref(),
+        live.page_bytes(),
+        |definition| &definition.name,
+        json_bytes_of,
+    )?;
+    let memory = page.iter().map(memory_of).sum();
+    live.answer_lease().reserve(memory)?;
     let tools = page.into_iter().map(tool).collect();
     let mut result = ListToolsResult::with_all_items(tools);
     result.next_cursor = next;
@@ -59,8 +62,8 @@ pub(crate) async fn call(
     live: &ClientView<'_>,
     request: CallToolRequestParams,
     caller: Caller,
-    lease: LeaseHandle,
 ) -> Result<CallToolResult, ErrorData> {
+    let lease = live.answer_lease();
     let host = live.host_with(&request.name).await;
     let is_structured = host
         .definition(&request.name)
@@ -88,7 +91,7 @@ pub(crate) async fn call(
     match live.run(guest, call).await?? {
         Ok(output) => {
             let bytes = output.size();
-            let mut result = answer(output, is_structured, &lease)?;
+            let mut result = answer(output, is_structured, lease)?;
             if let Some((host, caller, skill)) = note_parts {
                 let writing = async move { host.script_note(&caller, &skill).await };
                 // A note may run third-party guests, which must not use the built-in tools'
@@ -131,6 +134,14 @@ pub(crate) async fn refuse_unread(
         Ok(_) => error,
         Err(ending) => ending,
     }
+}
+
+/// Returns the bytes of a definition in JSON, without the same few bytes of every definition.
+fn json_bytes_of(definition: &Definition) -> usize {
+    let texts = [&definition.name, &definition.title, &definition.description];
+    let schemas = std::iter::once(&definition.input_schema).chain(&definition.output_schema);
+    let texts = texts.map(page::json_bytes).into_iter();
+    texts.chain(schemas.map(page::json_bytes)).sum()
 }
 
 /// Returns the most bytes that a definition takes in memory.

@@ -67,7 +67,7 @@ pub struct SandboxCall<'a> {
     /// The meter of the call's memory.
     pub memory: MemoryMeter,
     /// Its slot. The call's time starts when it gets one.
-    pub slot: &'a CallSlot,
+    pub slot: &'a Arc<CallSlot>,
 }
 
 /// The tools that a component declares, and whether they can be called.
@@ -241,7 +241,7 @@ impl Sandbox {
                 return RunOutcome::without_run(Err(Stop::Trap(format!("{error:#}"))));
             }
         };
-        let state = StoreState::new(imports, call.skills, limits);
+        let state = StoreState::new(imports, call.skills.in_slot(slot), limits);
         match (&self.entry_point, call.arguments) {
             (EntryPoint::Tools { call: index, .. }, GuestArguments::Json(arguments)) => {
                 let run = self.run(slot, state, async |store| {

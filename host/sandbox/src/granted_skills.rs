@@ -2,17 +2,14 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
+use crate::engine::CallSlot;
 use crate::tool::Stop;
 use crate::tool::grant::{Scope, Skills};
 use crate::tool::limits::Limits;
-use skillhost_skills::catalog::{Catalog, Freshness, ScanStep, Skill};
+use skillhost_skills::blocking;
+use skillhost_skills::catalog::{Catalog, Freshness, Skill};
 use skillhost_skills::search::{Coverage, SkillIndex};
-
-/// The longest time that a scan runs before it yields to other tasks. Guards against: a
-/// catalog of a million folders, and a call that is past its deadline.
-const MAX_SCAN_TIME: Duration = Duration::from_millis(1);
 
 /// The maximum bytes of a query. Guards against: a guest whose query is as long as its memory.
 const MAX_QUERY_BYTES: usize = 16 * 1024;
@@ -27,7 +24,12 @@ const MAX_SEARCHES: usize = 8;
 
 /// A catalog, filtered by a grant and by the caller's scope.
 #[derive(Clone, Default)]
-pub struct GrantedSkills(Option<Arc<Inner>>);
+pub struct GrantedSkills {
+    /// `None` if there are no skills.
+    inner: Option<Arc<Inner>>,
+    /// The slot of the call that reads them.
+    slot: Option<Arc<CallSlot>>,
+}
 
 struct Inner {
     catalog: Arc<Catalog>,
@@ -63,47 +65,44 @@ struct ListedSkills {
 impl GrantedSkills {
     /// Filters a catalog by a grant.
     pub fn new(catalog: Arc<Catalog>, index: Option<Arc<dyn SkillIndex>>, granted: Skills) -> Self {
-        Self(Some(Arc::new(Inner {
+        Self::from_inner(Inner {
             catalog,
             index,
             granted,
             scope: None,
-        })))
+        })
     }
 
     /// Filters the skills by a caller's scope as well.
     pub fn within(&self, scope: Option<&Arc<Scope>>) -> Self {
-        let (Some(inner), Some(scope)) = (&self.0, scope) else {
+        let (Some(inner), Some(scope)) = (&self.inner, scope) else {
             return self.clone();
         };
-        Self(Some(Arc::new(Inner {
+        Self::from_inner(Inner {
             catalog: Arc::clone(&inner.catalog),
             index: inner.index.clone(),
             granted: inner.granted.clone(),
             scope: Some(Arc::clone(scope)),
-        })))
+        })
+    }
+
+    /// Makes reading hold the slot of a call, even after the call was dropped.
+    pub(crate) fn in_slot(mut self, slot: &Arc<CallSlot>) -> Self {
+        self.slot = Some(Arc::clone(slot));
+        self
+    }
+
+    fn from_inner(inner: Inner) -> Self {
+        Self {
+            inner: Some(Arc::new(inner)),
+            slot: None,
+        }
     }
 
     /// Lists the current skills. They count towards the limits of the call.
     pub(crate) async fn list(&self, limits: &Limits) -> Result<Vec<Skill>, Stop> {
-        let Some(inner) = self.0.as_deref() else {
-            return Ok(Vec::new());
-        };
-        let mut scan = inner.catalog.scan(|name| inner.allow(name));
-        let (mut skills, mut listed) = (Vec::new(), ListedSkills::default());
-        let mut last_yield = Instant::now();
-        while let Some(step) = scan.step() {
-            if let ScanStep::Skill(skill) = step {
-                listed.add(&skill, limits)?;
-                skills.push(skill);
-            }
-            if last_yield.elapsed() >= MAX_SCAN_TIME {
-                tokio::task::yield_now().await;
-                last_yield = Instant::now();
-            }
-        }
-        skills.sort_by(|one, other| one.name.cmp(&other.name));
-        Ok(skills)
+        let page = self.page(None, usize::MAX, limits).await?;
+        Ok(page.skills)
     }
 
     /// Reads a page of the current skills: at most `limit`, starting at the name `from`.
@@ -130,15 +129,16 @@ impl GrantedSkills {
             .await
     }
 
-    /// Runs work that reads files on a thread where it delays no other call.
+    /// Runs work that reads files on a thread where it delays no other call. It holds the
+    /// slot of the call until it ends.
     async fn run_blocking<T: Default + Send + 'static>(
         &self,
         work: impl FnOnce(&Inner) -> Result<T, Stop> + Send + 'static,
     ) -> Result<T, Stop> {
-        let Some(inner) = self.0.clone() else {
+        let Some(inner) = self.inner.clone() else {
             return Ok(T::default());
         };
-        let result = tokio::task::spawn_blocking(move || work(&inner)).await;
+        let result = blocking::run(self.slot.clone(), move || work(&inner)).await;
         result.unwrap_or_else(|error| Err(Stop::Trap(format!("cannot read the skills: {error}"))))
     }
 }
@@ -247,10 +247,15 @@ impl ListedSkills {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
+    use std::future::poll_fn;
+    use std::pin::pin;
+    use std::sync::{Mutex, mpsc};
+    use std::task::Poll;
 
     use super::*;
+    use crate::engine::EpochEngine;
     use crate::tool::grant::Grant;
+    use crate::tool::limits::Load;
     use skillhost_skills::catalog::SkillsRoot;
     use skillhost_skills::search::{SearchHit, SearchResult};
 
@@ -294,6 +299,32 @@ mod tests {
             assert_eq!(listed.map(drop), expected);
             assert_eq!(page.map(drop), expected);
         }
+    }
+
+    #[test]
+    fn abandoned_reading_keeps_the_slot_of_its_call() {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.max_blocking_threads(1).build().unwrap();
+        runtime.block_on(async {
+            let (skills, _root) = granted();
+            let engine = EpochEngine::new(&Load::default(), 1 << 20, true).unwrap();
+            let quota = engine.quota("t", false, 1 << 30);
+            let slot = Arc::new(engine.enter(&quota, 1).await.unwrap());
+            let (end, busy) = mpsc::channel::<()>();
+            let busy = tokio::task::spawn_blocking(move || busy.recv());
+            {
+                let (skills, limits) = (skills.in_slot(&slot), Limits::default());
+                let mut page = pin!(skills.page(None, 1, &limits));
+                assert!(poll_fn(|task| Poll::Ready(page.as_mut().poll(task).is_pending())).await);
+                drop(slot);
+            }
+            assert_eq!(engine.occupancy().running, 1);
+            drop(end);
+            busy.await.unwrap().unwrap_err();
+            // The one thread takes one after another.
+            tokio::task::spawn_blocking(|| ()).await.unwrap();
+            assert_eq!(engine.occupancy().running, 0);
+        });
     }
 
     #[tokio::test]

@@ -4,14 +4,13 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use tokio::sync::oneshot;
-
 use crate::engine::CallSlot;
 use crate::tool::grant::Terms;
 use crate::tool::limits::Limits;
 use crate::tool::{OutputFiles, Stop};
 use crate::view::View;
 use crate::wasi::ScriptGate;
+use skillhost_skills::blocking;
 use skillhost_skills::catalog::{CallFolder, FolderError};
 
 /// Returns the scripts of the call's skill that it may start.
@@ -30,25 +29,20 @@ pub fn gate(terms: &Terms, folder: &Option<Result<CallFolder, FolderError>>) -> 
 pub async fn changed_files(
     view: Option<Arc<View>>,
     limits: &Limits,
-    slot: CallSlot,
+    slot: Arc<CallSlot>,
     deadline: Option<Instant>,
 ) -> Result<Option<OutputFiles>, Stop> {
     let Some(view) = view else {
         return Ok(None);
     };
-    let (answer, files) = oneshot::channel();
     let thread_limits = limits.clone();
-    tokio::task::spawn_blocking(move || {
-        let is_over =
-            || answer.is_closed() || deadline.is_some_and(|deadline| Instant::now() >= deadline);
+    let gathered = blocking::run(slot, move || {
+        let is_late = || deadline.is_some_and(|deadline| Instant::now() >= deadline);
+        let is_over = || blocking::is_abandoned() || is_late();
         let changes = view.changes(thread_limits.output_files, &is_over);
-        let files = changes.and_then(|changes| OutputFiles::new(changes, &thread_limits, &is_over));
-        // The slot must be free when the caller has the answer.
-        drop((view, slot));
-        // Fails only if the call was dropped.
-        let _ = answer.send(files);
+        changes.and_then(|changes| OutputFiles::new(changes, &thread_limits, &is_over))
     });
-    match files.await {
+    match gathered.await {
         Ok(Some(files)) => Ok(Some(files)),
         Ok(None) => Err(Stop::Time(limits.time)),
         Err(error) => {
@@ -79,7 +73,7 @@ mod tests {
     struct Fixture {
         engine: EpochEngine,
         view: Arc<View>,
-        slot: CallSlot,
+        slot: Arc<CallSlot>,
         _folder: tempfile::TempDir,
     }
 
@@ -98,7 +92,7 @@ mod tests {
         };
         view.open(view.folder(), "new", mode).ok().unwrap();
         Fixture {
-            slot: engine.enter(&quota, 1).await.unwrap(),
+            slot: Arc::new(engine.enter(&quota, 1).await.unwrap()),
             view: Arc::new(view),
             engine,
             _folder: folder,

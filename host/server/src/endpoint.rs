@@ -31,10 +31,6 @@ use crate::sessions::{MessageKind, Sessions};
 use crate::slots::ConnectionSlot;
 use crate::{HttpLimits, HttpOptions, changes, client, reply, sessions};
 
-/// The JSON-RPC error code of a request that the client may send again later. From the range for
-/// servers.
-const TRY_LATER: i32 = -32029;
-
 /// The most bytes of a body that is read only to refuse it under its id. Guards against: a client
 /// over its budget that continues to send.
 const MAX_REFUSED_BODY: usize = 64 << 10;
@@ -273,9 +269,7 @@ impl<S> Endpoint<S> {
         self.sessions.classify(headers, &body, None);
         match request_id(&body) {
             Some(id) => {
-                let data = json!({"retryAfter": error.retry_after()});
-                let message = error.to_string();
-                let error = json!({"code": TRY_LATER, "message": message, "data": data});
+                let error = json!(skillhost_mcp::over_budget(error));
                 error_answer(StatusCode::OK, Some(id), error)
             }
             None => over_budget(error),

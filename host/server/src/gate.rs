@@ -37,6 +37,10 @@ pub(crate) struct Gate {
     pub(crate) clients: Clients,
 }
 
+/// Marks the answer to a client's request.
+#[derive(Clone)]
+struct ForClient;
+
 /// Passes a request on, or refuses it.
 pub(crate) async fn admit(State(gate): State<Arc<Gate>>, request: Request, next: Next) -> Response {
     let cross_origin = match gate.host_check.check(request.uri(), request.headers()) {
@@ -79,12 +83,13 @@ impl Gate {
             };
         }
         match identity {
-            Ok(identity) => admit_client(identity, request, next).await,
+            Ok(identity) => {
+                let mut answer = admit_client(identity, request, next).await;
+                answer.extensions_mut().insert(ForClient);
+                answer
+            }
             Err(refusal) => {
                 tracing::info!("refused a request: {refusal}");
-                if let Some(slot) = request.extensions().get::<Arc<ConnectionSlot>>() {
-                    slot.unprotect();
-                }
                 self.refuse(&refusal)
             }
         }
@@ -268,12 +273,7 @@ pub(crate) async fn count(metrics: Arc<Metrics>, request: Request, next: Next) -
         "/readyz" => "readyz",
         _ => "other",
     };
-    if !matches!(endpoint, "mcp" | "metrics")
-        && let Some(slot) = request.extensions().get::<Arc<ConnectionSlot>>()
-    {
-        // Requests to other paths check no token.
-        slot.unprotect();
-    }
+    let slot = request.extensions().get::<Arc<ConnectionSlot>>().cloned();
     let method = request.method().clone();
     let path: String = request.uri().path().chars().take(MAX_PATH_CHARS).collect();
     let answer = if has_unambiguous_framing(request.headers()) {
@@ -284,6 +284,9 @@ pub(crate) async fn count(metrics: Arc<Metrics>, request: Request, next: Next) -
             "the only transfer encoding is `Transfer-Encoding: chunked`\n",
         ))
     };
+    if let Some(slot) = slot.filter(|_| answer.extensions().get::<ForClient>().is_none()) {
+        slot.forget_client();
+    }
     let status = answer.status();
     metrics.count_answer(endpoint, status.as_u16());
     if status.is_client_error() || status.is_server_error() {

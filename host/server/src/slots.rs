@@ -373,9 +373,13 @@ impl ConnectionSlot {
         });
     }
 
-    /// Marks that the last request had no valid credential.
-    pub(crate) fn unprotect(&self) {
+    /// Marks that the last request came from no client. If the connection is that of a trusted
+    /// proxy, its next request may be another peer's, which must not pay for the bytes of this one.
+    pub(crate) fn forget_client(&self) {
         self.slots.change(self.id, |entry, _| entry.client = None);
+        if self.peer.is_none() {
+            self.take_received();
+        }
     }
 
     /// Protects the connection because its last request came from a client. Returns false if no

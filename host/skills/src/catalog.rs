@@ -20,6 +20,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use rustix::io::Errno;
 
+use crate::blocking;
 use crate::check::{Finding, check_open};
 use crate::descriptors;
 use crate::guard::{Folder, HardLinks};
@@ -32,7 +33,6 @@ pub use freshness::Freshness;
 use names::CatalogNames;
 use root::{Root, SkillLocation, SkillPath, cannot_open, without_dots};
 pub use root_folder::MAX_DEPTH;
-pub use scan::{Scan, ScanStep};
 
 /// The skills of several roots. If roots have a skill of the same name, the first root
 /// wins.
@@ -163,34 +163,7 @@ impl Catalog {
 
     /// Returns the present skills.
     pub fn list(&self) -> Listing {
-        let mut listing = Listing::default();
-        let mut scan = self.scan(|_| true);
-        while let Some(step) = scan.step() {
-            match step {
-                ScanStep::Nothing => {}
-                ScanStep::Skill(skill) => listing.skills.push(skill),
-                ScanStep::Problem(problem) => listing.problems.push(problem),
-            }
-        }
-        listing
-            .skills
-            .sort_by(|one, other| one.name.cmp(&other.name));
-        listing
-    }
-
-    /// Returns the skills one by one, in the order of the roots. Reads each folder lazily.
-    pub fn skills(&self) -> impl Iterator<Item = Skill> {
-        let mut scan = self.scan(|_| true);
-        let steps = std::iter::from_fn(move || scan.step());
-        steps.filter_map(|step| match step {
-            ScanStep::Skill(skill) => Some(skill),
-            ScanStep::Nothing | ScanStep::Problem(_) => None,
-        })
-    }
-
-    /// Starts a scan for the skills with wanted names.
-    pub fn scan<F: Fn(&str) -> bool>(&self, wanted: F) -> Scan<'_, F> {
-        Scan::new(self, wanted)
+        self.scan(|_| true)
     }
 
     /// Returns whether a skill exists.
@@ -210,9 +183,12 @@ impl Catalog {
         self.names.merge(roots.collect())
     }
 
-    /// Reads one skill as it is now. `None` if there is no skill of this name, or if it
-    /// cannot be opened.
+    /// Reads one skill as it is now. `None` if there is no skill of this name, if it cannot
+    /// be opened, or if the work of this thread is [abandoned](blocking::is_abandoned).
     pub fn read(&self, name: &str) -> Option<Skill> {
+        if blocking::is_abandoned() {
+            return None;
+        }
         let (handle, path) = self.open_uncached(name)?;
         let folder_name = path.rsplit('/').next().unwrap_or_default();
         let name = name.to_owned();
@@ -243,25 +219,22 @@ impl Catalog {
     /// Returns entries that cannot be skills, and skills whose name differs from their
     /// folder's, for the operator. Does not read the skills.
     pub fn problems(&self) -> Vec<String> {
-        let mut scan = self.scan(|_| false);
-        let steps = std::iter::from_fn(|| scan.step());
-        let problems = steps.filter_map(|step| match step {
-            ScanStep::Problem(problem) => Some(problem),
-            ScanStep::Nothing | ScanStep::Skill(_) => None,
-        });
-        problems.collect()
+        self.scan(|_| false).problems
     }
 
     /// Searches roots with depth again, after a call did not find its skill. Returns
-    /// whether the result may have changed.
-    pub async fn refresh(&self) -> bool {
-        let mut is_new = false;
-        for root in &self.roots {
-            if let Some(tree) = root.tree() {
-                is_new |= tree.refresh(&root.base).await;
-            }
+    /// whether the result may have changed. A search holds the lease until it ends.
+    pub async fn refresh(self: &Arc<Self>, lease: impl Send + 'static) -> bool {
+        if self.roots.iter().all(|root| root.tree().is_none()) {
+            return false;
         }
-        is_new
+        let this = Arc::clone(self);
+        let refreshed = blocking::run(lease, move || {
+            let roots = this.roots.iter();
+            let trees = roots.filter_map(|root| Some((root.tree()?, &root.base)));
+            trees.fold(false, |is_new, (tree, base)| is_new | tree.refresh(base))
+        });
+        refreshed.await.unwrap_or(false)
     }
 
     /// Returns the most similar names of skills, best first.

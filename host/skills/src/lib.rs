@@ -12,6 +12,8 @@ compile_error!("skillhost runs on Linux: its guard opens files through /proc and
 
 pub mod text;
 
+pub mod blocking;
+
 pub mod broker;
 
 pub mod own_user;

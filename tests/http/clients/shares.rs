@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use skillhost_identity::IdentitySettings;
 use skillhost_server::{HttpOptions, Server};
 
-use super::{as_client, ask, call, clients, clients_with, serve_teams};
+use super::{as_client, ask, call, clients, clients_with, message, serve_teams};
 use crate::support::UNREACHED;
 use crate::support::http::{Client, Request, TestServer, meta};
 use crate::support::odd_json;
@@ -287,6 +287,36 @@ fn headers_count_for_bytes() {
         let request = as_client(request, client);
         let statuses = [(); 5].map(|()| Client::once(server.address, &request).status);
         assert_eq!(statuses, [405, 405, 405, 405, 429], "{client}");
+    }
+}
+
+#[test]
+fn bytes_of_nobodys_requests_through_proxy_count_for_no_client() {
+    let padded = || Request::get("/mcp").with("X-Long", &"x".repeat(20_000));
+    let wrong_token = padded().with("Authorization", "Bearer wrong");
+    let wrong_host = padded().with("Host", "other.example");
+    let other_path = Request::get(&format!("/{}", "x".repeat(20_000)));
+    let of_nobody = [(wrong_token, 401), (wrong_host, 403), (other_path, 404)];
+    for (proxies, is_counted) in [(vec!["127.0.0.0/8".to_owned()], false), (Vec::new(), true)] {
+        let keys = "bytes_per_minute = \"32KiB\"";
+        let mut options = clients(&[("one", keys), ("other", keys)]);
+        options.trusted_proxies = proxies;
+        let (server, _folders) = serve_teams(options, |builder| builder);
+        let mut connection = Client::connect(server.address);
+        for (request, status) in &of_nobody {
+            assert_eq!(connection.ask(request).status, *status);
+        }
+        let mut ping = |client| {
+            let ping = message(Some(client), "ping", json!({}));
+            connection.ask(&ping).json()["error"]["code"] == -32029
+        };
+        assert!(!ping("one"));
+        assert_eq!(ping("one"), is_counted);
+        // The other client's own requests count in any case.
+        for _ in 0..2 {
+            Client::once(server.address, &as_client(padded(), "other"));
+        }
+        assert!(ping("other"));
     }
 }
 

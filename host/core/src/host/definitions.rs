@@ -2,7 +2,6 @@
 //! skills. Both are bounded for any catalog.
 
 use std::cell::LazyCell;
-use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
@@ -74,18 +73,6 @@ impl Host {
         let finder = prompt::SkillFinder::of(|tool| self.tool(tool).is_ok());
         let names = self.names(Freshness::Now).to_vec();
         prompt::section_of(&self.0.catalog, names, style, self.0.prompt_budget, finder)
-    }
-
-    /// Returns the names of the skills in the caller's scope.
-    fn names(&self, freshness: Freshness) -> Arc<Vec<String>> {
-        let names = self.0.catalog.shared_names(freshness);
-        match &self.1 {
-            None => names,
-            Some(scope) => {
-                let seen = names.iter().filter(|name| scope.allows_skill(name));
-                Arc::new(seen.cloned().collect())
-            }
-        }
     }
 
     /// Starts updating the index in the background with all changed skills; the first time

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{Host, ResourceReader, ServedTool};
 use skillhost_sandbox::component::embedded::SKILL_RESOURCES;
 use skillhost_sandbox::tool::grant::{Scope, Terms};
-use skillhost_skills::catalog::Skill;
+use skillhost_skills::catalog::{Freshness, Skill};
 
 impl Host {
     /// Returns a view of this host that is restricted to a scope. In calls, definitions,
@@ -23,10 +23,23 @@ impl Host {
         Self(Arc::clone(&self.0), Some(scope))
     }
 
-    /// Returns the present skills in the caller's scope.
+    /// Returns the present skills in the caller's scope, in the order of their names. Reads
+    /// each lazily, and no skill outside of the scope.
     pub fn skills(&self) -> impl Iterator<Item = Skill> {
-        let skills = self.0.catalog.skills();
-        skills.filter(|skill| self.sees_skill(&skill.name))
+        let names = self.names(Freshness::Now);
+        (0..names.len()).filter_map(move |index| self.0.catalog.read(&names[index]))
+    }
+
+    /// Returns the names of the skills in the caller's scope, sorted.
+    pub(super) fn names(&self, freshness: Freshness) -> Arc<Vec<String>> {
+        let names = self.0.catalog.shared_names(freshness);
+        match &self.1 {
+            None => names,
+            Some(scope) => {
+                let seen = names.iter().filter(|name| scope.allows_skill(name));
+                Arc::new(seen.cloned().collect())
+            }
+        }
     }
 
     /// Returns the patterns of a scope that match nothing, for the operator. Each comes

@@ -104,7 +104,7 @@ fn keeps_some_slots_unprotected() {
         assert!(connections[0].protect_for(None));
         // Without a token it is unprotected, and another one can be protected.
         connections[0].set_requested();
-        connections[0].unprotect();
+        connections[0].forget_client();
         if protected < limit {
             assert!(connections[limit - 1].protect_for(None));
             assert!(!connections[0].protect_for(None));
@@ -143,7 +143,7 @@ fn clients_share_protectable_slots() {
     assert!(!protect(5, "one") && protect(5, "other") && !protect(6, "other"));
     // A connection belongs to the client of its last request.
     assert!(protect(4, "other") && !protect(6, "one"));
-    connections[0].unprotect();
+    connections[0].forget_client();
     assert!(protect(6, "one") && !protect(7, "one"));
 }
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::freshness::{Freshness, MAX_AGE, is_recent};
 use super::tree::TreeNames;
+use crate::blocking;
 use crate::guard::Folder;
 
 /// The maximum number of cached names. Guards against: a root with millions of folders.
@@ -105,6 +106,9 @@ impl FolderNames {
         let (mut names, of_folder) = list();
         names.sort_unstable();
         let names = Arc::new(names);
+        if blocking::is_abandoned() {
+            return names;
+        }
         *lock(&self.0) = stamp
             .filter(|_| names.len() <= MAX_CACHED)
             .map(|stamp| ListedNames {
@@ -212,6 +216,28 @@ mod tests {
                 assert_ne!(catalog.names().last(), Some(&name));
             }
         }
+    }
+
+    #[tokio::test]
+    async fn abandoned_work_caches_no_names() {
+        let place = tempfile::tempdir().unwrap();
+        let catalog = Arc::new(root(place.path(), 1));
+        let names = Arc::new(FolderNames::default());
+        let get = |listed: &'static str| {
+            let (catalog, names) = (Arc::clone(&catalog), Arc::clone(&names));
+            let later = SystemTime::now() + 2 * Duration::from_secs(SAME_TIME);
+            move || {
+                let folder = &catalog.roots[0].base.folder;
+                let list = || (vec![listed.to_owned()], true);
+                names.get(folder, later, Freshness::Now, list)
+            }
+        };
+        assert_eq!(
+            *blocking::run_abandoned(get("incomplete")).await,
+            ["incomplete"]
+        );
+        assert_eq!(*get("whole")(), ["whole"]);
+        assert_eq!(*get("cached")(), ["whole"]);
     }
 
     #[test]

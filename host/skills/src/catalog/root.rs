@@ -15,6 +15,7 @@ use super::names::{FolderNames, RootNames};
 use super::root_folder::{RootFolder, skill_name_of};
 use super::tree::SkillTree;
 use super::{FolderError, Skill, SkillsRoot};
+use crate::blocking;
 use crate::entries::EntryCursor;
 
 impl SkillsRoot {
@@ -140,6 +141,7 @@ impl Root {
     fn list(&self) -> (Vec<String>, bool) {
         let entries = EntryCursor::of(self.base.folder.handle());
         let entries = entries.into_iter().flatten().flatten();
+        let entries = entries.take_while(|_| !blocking::is_abandoned());
         let mut of_folder = true;
         let names = entries.filter_map(|entry| {
             let name = skill_name_of(&entry.name).ok().flatten()?;

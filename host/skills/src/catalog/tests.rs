@@ -131,3 +131,16 @@ fn caches_a_folder_unless_it_is_a_mount() {
         assert_eq!(catalog.cache.get(0, name).is_some(), expected, "{name}");
     }
 }
+
+#[tokio::test]
+async fn abandoned_work_reads_no_skill() {
+    let place = tempfile::tempdir().unwrap();
+    skill(&place, "a");
+    let catalog = Arc::new(Catalog::open(&[SkillsRoot::new(place.path())], None).unwrap());
+    let read = || {
+        let catalog = Arc::clone(&catalog);
+        move || (catalog.names().len(), catalog.read("a").is_some())
+    };
+    assert_eq!(blocking::run_abandoned(read()).await, (0, false));
+    assert_eq!(read()(), (1, true));
+}

@@ -7,20 +7,19 @@
 mod search;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use super::Skill;
 use super::freshness::{Freshness, is_recent};
 use super::root_folder::RootFolder;
+use crate::blocking;
 pub(super) use search::{Search, SearchBounds};
 
 /// Calls with unknown names may spend at most this fraction (1 / `SEARCH_DIVISOR`) of the
 /// time on searches. Guards against: a search of all folders for every such call.
 const SEARCH_DIVISOR: u32 = 10;
-
-/// The longest time that a search for a call runs before it yields.
-const MAX_STRETCH: Duration = Duration::from_millis(1);
 
 /// The maximum number of reported collisions. Guards against: 10,000 lines for the
 /// operator.
@@ -28,14 +27,24 @@ const MAX_COLLISIONS: usize = 100;
 
 /// The skills of a root with depth.
 #[derive(Debug)]
-pub(super) struct SkillTree {
-    latest: Mutex<LatestSearch>,
-    /// Locked by the call that searches.
-    searching: tokio::sync::Mutex<()>,
+pub(super) struct SkillTree(Mutex<Searches>);
+
+/// The searches of a tree, at most one at a time. Each serves all threads that wait for it.
+#[derive(Debug)]
+struct Searches {
+    latest: LatestSearch,
+    /// The number of searches that have begun.
+    begun: u64,
+    is_running: bool,
+    /// The threads that wait for the end of the running search, and the first search that
+    /// serves each.
+    waiting: Vec<(u64, Thread)>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 struct LatestSearch {
+    /// Its number in the order of beginnings.
+    number: u64,
     names: Arc<TreeNames>,
     ended: Instant,
     took: Duration,
@@ -53,77 +62,123 @@ impl SkillTree {
     /// Searches the tree of a root.
     pub(super) fn of(root: &RootFolder) -> Self {
         let start = Instant::now();
-        let names = Search::new(root, SearchBounds::of(root)).run().into_names();
-        Self {
-            latest: Mutex::new(LatestSearch {
+        let names = Search::of(root).run().into_names();
+        Self(Mutex::new(Searches {
+            latest: LatestSearch {
+                number: 1,
                 names: Arc::new(names),
                 ended: Instant::now(),
                 took: start.elapsed(),
-            }),
-            searching: tokio::sync::Mutex::default(),
-        }
+            },
+            begun: 1,
+            is_running: false,
+            waiting: Vec::new(),
+        }))
     }
 
     /// Returns the names from the last search.
     pub(super) fn names(&self) -> Arc<TreeNames> {
-        self.latest().names
+        Arc::clone(&self.lock().latest.names)
     }
 
     /// Returns the names. Searches the tree, unless the last search is recent enough.
     pub(super) fn names_as_of(&self, root: &RootFolder, freshness: Freshness) -> Arc<TreeNames> {
-        let latest = self.latest();
-        if freshness == Freshness::Recent && is_recent(latest.ended.elapsed(), latest.took) {
-            return latest.names;
-        }
-        let start = Instant::now();
-        let search = Search::new(root, SearchBounds::of(root));
-        self.keep(search.run(), start)
-    }
-
-    /// Stores the names of a search.
-    pub(super) fn keep(&self, search: Search<'_>, start: Instant) -> Arc<TreeNames> {
-        let names = Arc::new(search.into_names());
-        *self.lock() = LatestSearch {
-            names: Arc::clone(&names),
-            ended: Instant::now(),
-            took: start.elapsed(),
+        let number = {
+            let searches = self.lock();
+            let latest = &searches.latest;
+            match freshness {
+                Freshness::Now => searches.begun + 1,
+                Freshness::Recent if is_recent(latest.ended.elapsed(), latest.took) => {
+                    return Arc::clone(&latest.names);
+                }
+                Freshness::Recent => searches.running_or_next(),
+            }
         };
-        names
+        self.names_of_search(number, || Search::of(root))
     }
 
     /// Searches the tree for a call that did not find its skill, unless a search just
     /// ended. Returns whether the names may have changed.
-    pub(super) async fn refresh(&self, root: &RootFolder) -> bool {
-        let before = self.latest().ended;
-        let _one = self.searching.lock().await;
-        let latest = self.latest();
-        if latest.ended != before {
-            return true;
-        }
-        if before.elapsed() < latest.took * SEARCH_DIVISOR {
-            return false;
-        }
-        let start = Instant::now();
-        let mut search = Search::new(root, SearchBounds::of(root));
-        let mut since = start;
-        while search.step() {
-            if since.elapsed() >= MAX_STRETCH {
-                tokio::task::yield_now().await;
-                since = Instant::now();
+    pub(super) fn refresh(&self, root: &RootFolder) -> bool {
+        let number = {
+            let searches = self.lock();
+            let latest = &searches.latest;
+            if !searches.is_running && latest.ended.elapsed() < latest.took * SEARCH_DIVISOR {
+                return false;
             }
-        }
-        self.keep(search, start);
+            searches.running_or_next()
+        };
+        self.names_of_search(number, || Search::of(root));
         true
     }
 
-    fn latest(&self) -> LatestSearch {
-        self.lock().clone()
+    /// Returns the names from the search with this number, or from a later one. Searches, or
+    /// waits while another thread does.
+    ///
+    /// If the work of this thread is abandoned, returns the names from the last search. A
+    /// search is stopped if nobody else waits for it.
+    fn names_of_search<'r>(&self, number: u64, search: impl Fn() -> Search<'r>) -> Arc<TreeNames> {
+        let this = thread::current();
+        loop {
+            let mut searches = self.lock();
+            searches
+                .waiting
+                .retain(|(_, thread)| thread.id() != this.id());
+            if searches.latest.number >= number || blocking::is_abandoned() {
+                return Arc::clone(&searches.latest.names);
+            }
+            if searches.is_running {
+                searches.waiting.push((number, this.clone()));
+                drop(searches);
+                thread::park();
+                continue;
+            }
+            searches.is_running = true;
+            searches.begun += 1;
+            let number = searches.begun;
+            drop(searches);
+            let _running = RunningSearch(self);
+            let start = Instant::now();
+            let is_over = || blocking::is_abandoned() && !self.lock().serves(number);
+            if let Some(found) = search().run_until(is_over) {
+                let names = Arc::new(found.into_names());
+                self.lock().latest = LatestSearch {
+                    number,
+                    names,
+                    ended: Instant::now(),
+                    took: start.elapsed(),
+                };
+            }
+        }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, LatestSearch> {
-        self.latest
-            .lock()
-            .unwrap_or_else(|broken| broken.into_inner())
+    fn lock(&self) -> MutexGuard<'_, Searches> {
+        self.0.lock().unwrap_or_else(|broken| broken.into_inner())
+    }
+}
+
+impl Searches {
+    /// Returns whether a thread waits for the search with this number.
+    fn serves(&self, number: u64) -> bool {
+        self.waiting.iter().any(|(first, _)| *first <= number)
+    }
+
+    /// Returns the number of the running search, or of the next one.
+    fn running_or_next(&self) -> u64 {
+        self.begun + u64::from(!self.is_running)
+    }
+}
+
+/// The search that a thread does. Its end wakes the threads that wait.
+struct RunningSearch<'t>(&'t SkillTree);
+
+impl Drop for RunningSearch<'_> {
+    fn drop(&mut self) {
+        let mut searches = self.0.lock();
+        searches.is_running = false;
+        for (_, thread) in searches.waiting.drain(..) {
+            thread.unpark();
+        }
     }
 }
 
@@ -222,33 +277,161 @@ impl TreeNames {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::path::Path;
+    use std::sync::mpsc;
 
     use super::*;
+    use crate::blocking::abandon;
     use crate::catalog::{Catalog, SkillsRoot};
+
+    fn deep(place: &Path) -> SkillsRoot {
+        SkillsRoot {
+            depth: 2,
+            ..SkillsRoot::new(place)
+        }
+    }
+
+    fn add_skill(place: &Path, name: &str) {
+        fs::create_dir(place.join(name)).unwrap();
+        fs::write(place.join(name).join("SKILL.md"), "x").unwrap();
+    }
 
     #[tokio::test]
     async fn a_call_searches_again_unless_the_last_search_is_recent() {
         let places = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
-        let roots = places.each_ref().map(|place| SkillsRoot {
-            depth: 2,
-            ..SkillsRoot::new(place.path())
-        });
-        let catalog = Catalog::open(&roots, None).unwrap();
-        fs::create_dir(places[0].path().join("tea")).unwrap();
-        fs::write(places[0].path().join("tea/SKILL.md"), "x").unwrap();
+        let roots = places.each_ref().map(|place| deep(place.path()));
+        let catalog = Arc::new(Catalog::open(&roots, None).unwrap());
+        add_skill(places[0].path(), "tea");
         let earlier = |root: usize, took: Duration| {
-            let mut latest = catalog.roots[root].tree().unwrap().lock();
+            let latest = &mut catalog.roots[root].tree().unwrap().lock().latest;
             latest.ended = Instant::now().checked_sub(Duration::from_secs(1)).unwrap();
             latest.took = took;
         };
         let names = || catalog.roots[0].tree().unwrap().names();
         earlier(0, Duration::from_secs(1));
         earlier(1, Duration::from_secs(1));
-        assert!(!catalog.refresh().await);
+        assert!(!catalog.refresh(()).await);
         assert_eq!(names().names().count(), 0);
         // One root was searched.
         earlier(0, Duration::from_millis(99));
-        assert!(catalog.refresh().await);
+        assert!(catalog.refresh(()).await);
         assert_eq!(names().names().collect::<Vec<_>>(), ["tea"]);
+    }
+
+    /// A root and its tree.
+    struct Fixture {
+        root: RootFolder,
+        tree: SkillTree,
+        place: tempfile::TempDir,
+    }
+
+    /// A search that waits before its first step.
+    struct HeldSearch {
+        begun: mpsc::Receiver<()>,
+        hold: mpsc::Sender<()>,
+    }
+
+    impl Fixture {
+        fn new() -> Arc<Self> {
+            let place = tempfile::tempdir().unwrap();
+            let root = RootFolder::open(&deep(place.path())).unwrap();
+            let tree = SkillTree::of(&root);
+            Arc::new(Self { root, tree, place })
+        }
+
+        /// Returns work that asks for the names of this search, and the search, if this work
+        /// begins it.
+        fn held(
+            self: &Arc<Self>,
+            number: u64,
+        ) -> (impl FnOnce() -> Arc<TreeNames> + Send + use<>, HeldSearch) {
+            let fixture = Arc::clone(self);
+            let (begin, begun) = mpsc::channel();
+            let (hold, held) = mpsc::channel();
+            let work = move || {
+                fixture.tree.names_of_search(number, || {
+                    begin.send(()).unwrap();
+                    held.recv().unwrap_err();
+                    Search::of(&fixture.root)
+                })
+            };
+            (work, HeldSearch { begun, hold })
+        }
+
+        fn wait_for_waiting(&self, threads: usize) {
+            while self.tree.lock().waiting.len() != threads {
+                thread::yield_now();
+            }
+        }
+    }
+
+    #[test]
+    fn threads_share_the_search_that_begins_after_they_ask() {
+        let fixture = Fixture::new();
+        let (first, search) = fixture.held(2);
+        let first = thread::spawn(first);
+        search.begun.recv().unwrap();
+        let others = [(); 4].map(|()| {
+            let fixture = Arc::clone(&fixture);
+            thread::spawn(move || fixture.tree.names_as_of(&fixture.root, Freshness::Now))
+        });
+        fixture.wait_for_waiting(4);
+        add_skill(fixture.place.path(), "tea");
+        drop(search.hold);
+        first.join().unwrap();
+        for other in others {
+            let names = other.join().unwrap();
+            assert_eq!(names.names().collect::<Vec<_>>(), ["tea"]);
+        }
+        assert_eq!(fixture.tree.lock().begun, 3);
+    }
+
+    #[tokio::test]
+    async fn abandoned_search_stops_unless_others_wait_for_it() {
+        // Another thread waits for the search, or for a later one.
+        for (other, ended) in [(None, 1), (Some(2), 2), (Some(3), 3)] {
+            let fixture = Fixture::new();
+            add_skill(fixture.place.path(), "tea");
+            let (work, search) = fixture.held(2);
+            let (lease, leased) = mpsc::channel::<()>();
+            abandon(lease, work, || search.begun.recv().unwrap()).await;
+            let other = other.map(|number| {
+                let (work, search) = fixture.held(number);
+                let other = thread::spawn(work);
+                fixture.wait_for_waiting(1);
+                (other, search)
+            });
+            drop(search.hold);
+            leased.recv().unwrap_err();
+            if let Some((other, search)) = other {
+                if ended == 3 {
+                    search.begun.recv().unwrap();
+                    // The abandoned search has not ended.
+                    assert_eq!(fixture.tree.lock().latest.number, 1);
+                }
+                drop(search.hold);
+                let names = other.join().unwrap();
+                assert_eq!(names.names().collect::<Vec<_>>(), ["tea"]);
+            }
+            let searches = fixture.tree.lock();
+            assert_eq!(searches.latest.number, ended);
+            assert!(!searches.is_running);
+        }
+    }
+
+    #[tokio::test]
+    async fn abandoned_thread_waits_for_no_search() {
+        let fixture = Fixture::new();
+        let (first, search) = fixture.held(2);
+        let first = thread::spawn(first);
+        search.begun.recv().unwrap();
+        let (second, _search) = fixture.held(3);
+        let (lease, leased) = mpsc::channel::<()>();
+        abandon(lease, second, || fixture.wait_for_waiting(1)).await;
+        leased.recv().unwrap_err();
+        fixture.wait_for_waiting(0);
+        drop(search.hold);
+        first.join().unwrap();
+        assert_eq!(fixture.tree.lock().begun, 2);
     }
 }

@@ -96,10 +96,25 @@ impl<'a> Search<'a> {
         }
     }
 
+    /// Returns the search of a whole root.
+    pub(super) fn of(root: &'a RootFolder) -> Self {
+        Self::new(root, SearchBounds::of(root))
+    }
+
     /// Runs the search to its end.
     pub(in crate::catalog) fn run(mut self) -> Self {
         while self.step() {}
         self
+    }
+
+    /// Runs the search to its end. Returns `None` if `is_over` stops it.
+    pub(super) fn run_until(mut self, is_over: impl Fn() -> bool) -> Option<Self> {
+        while self.step() {
+            if is_over() {
+                return None;
+            }
+        }
+        Some(self)
     }
 
     /// Returns the names of the found skills.

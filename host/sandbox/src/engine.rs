@@ -36,6 +36,11 @@ use turns::Turns;
 /// deadlines and to yield.
 const TICK: Duration = Duration::from_millis(10);
 
+/// The bytes at the start of a memory that stay resident and are reset by copying between
+/// calls, which is cheaper than returning them to the kernel. This is the initial memory of
+/// the built-in tools.
+const MAX_RESIDENT: usize = 640 << 10;
+
 /// The memories in the pool per slot: enough for a component with the adapter that
 /// languages other than Rust need.
 const MEMORIES_PER_SLOT: u32 = 2;
@@ -269,6 +274,13 @@ fn pooling(load: &Load, memory: usize) -> Config {
     config
 }
 
+/// Returns the resident bytes of each memory, given the number of memories: together at most
+/// a quarter of the memory of all calls, in addition to it. Guards against: holding most of a
+/// small machine's memory for calls that have ended.
+fn resident(all_memory: usize, memories: usize) -> usize {
+    MAX_RESIDENT.min(all_memory / 4 / memories)
+}
+
 /// Returns the sizes of the pool of instances, and how its memories are reset between calls.
 fn pool(load: &Load, memory: usize) -> PoolingAllocationConfig {
     // Instances and tables take megabytes of address space, so all slots can have their
@@ -291,12 +303,11 @@ fn pool(load: &Load, memory: usize) -> PoolingAllocationConfig {
         .max_tables_per_component(tables)
         .table_elements(limits::MAX_TABLE_ELEMENTS)
         .max_memory_size(memory)
-        // Returns all written pages to the kernel after each call. Guards against: pages that
-        // the kernel moves at that moment, to swap space or within the memory. The kernel can
-        // name the written pages, but this version of wasmtime takes these for unwritten ones,
-        // so the next call would see them
+        .linear_memory_keep_resident(resident(calls_memory(load), memories as usize))
+        // Linux 6.7 and later can name the written pages. Guards against: a page that the
+        // kernel moves at that moment, to swap space or within the memory. This version of
+        // wasmtime takes it for unwritten, so the next call would see its contents
         // (https://github.com/bytecodealliance/wasmtime/pull/14357).
-        .linear_memory_keep_resident(0)
         .pagemap_scan(Enabled::No)
         .table_keep_resident(16 << 10)
         .async_stack_keep_resident(32 << 10)

@@ -119,3 +119,14 @@ fn does_not_ask_the_kernel_which_pages_were_written() {
     let config = format!("{:?}", pool(&Load::default(), 1 << 20));
     assert!(config.contains("pagemap_scan: No"), "{config}");
 }
+
+#[test]
+fn few_bytes_stay_resident_on_a_small_machine() {
+    for (all_memory, memories, expected) in [
+        (1 << 30, 2, 640 << 10),
+        (4 << 20, 2, 512 << 10),
+        (32 << 10, 8, 1 << 10),
+    ] {
+        assert_eq!(resident(all_memory, memories), expected);
+    }
+}

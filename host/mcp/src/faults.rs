@@ -56,7 +56,7 @@ impl SkillFault {
             Self::Description => "without a `description` of 1 to 1024 characters",
             Self::ValueType => "with a value of the wrong type or length",
             Self::OverLimit => "with more files or bytes than the extension allows",
-            Self::LongEntry => "whose names or frontmatter are too long for a page",
+            Self::LongEntry => "with names or frontmatter too long for a page",
             Self::Unreadable => "that cannot be read",
             Self::Incomplete => {
                 "listed without files that lead outside of the skill or cannot be read"

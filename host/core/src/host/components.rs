@@ -200,8 +200,8 @@ impl<'a> ComponentIntake<'a> {
         problems
     }
 
-    /// Adds the components that are new since the earlier host. Returns the problems of those whose
-    /// names are in use.
+    /// Adds components that the earlier host did not have. Returns a problem for each whose names
+    /// are in use.
     fn take_newcomers(
         &mut self,
         newcomers: Vec<(usize, LoadedComponent)>,

@@ -42,11 +42,11 @@ pub fn write_stderr_line(line: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Has a thread write lines to a stream whose reader may be slow.
+/// Writes lines to a stream with a slow reader, in a thread.
 struct LineWriter {
     lines: Sender<Vec<u8>>,
     results: Receiver<io::Result<()>>,
-    /// True if the thread still writes a line whose caller waited too long.
+    /// True while the thread writes a line that its caller has given up.
     is_behind: bool,
     wait: WaitLimit,
 }
@@ -83,7 +83,7 @@ impl LineWriter {
             // Its error was for the caller of that line.
             let _ = self.result(deadline)?;
         }
-        // Without its thread there is no result either.
+        // If the thread has ended, waiting for the result reports it.
         let _ = self.lines.send(line.to_owned());
         let written = self.result(deadline)?;
         self.wait.restore();

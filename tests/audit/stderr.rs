@@ -1,4 +1,4 @@
-//! Records on stderr, a pipe or a terminal, which nobody reads.
+//! Records on stderr without a reader: a pipe or a terminal.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::Command;
@@ -15,7 +15,7 @@ use crate::support::watchdog::patience;
 /// The number of calls. A pipe holds the records of fewer, because each has a long id.
 const CALLS: usize = 100;
 
-/// Runs a command with a terminal as stderr, of which nobody reads.
+/// Runs a command with a terminal as stderr that has no reader.
 const ON_TERMINAL: &str = "import pty, subprocess, sys
 _, terminal = pty.openpty()
 sys.exit(subprocess.call(sys.argv[1:], stderr=terminal))";
@@ -43,7 +43,7 @@ fn answers_while_nobody_reads_a_terminal() {
     }
 }
 
-/// Sends calls whose records nobody reads. With `best_effort` they have an output.
+/// Sends calls while stderr has no reader. With `best_effort` they have an output.
 fn answers(has_output: bool, wrap: impl FnOnce(Command) -> Command) {
     let mode = if has_output {
         "best_effort"

@@ -525,7 +525,7 @@ fn certificate_identifies_client() {
     assert_eq!(clients, ["a", "a", "a", "b", "b", "b", "c"]);
 }
 
-/// A server whose clients are those of one authority, and the client `a` with its certificate.
+/// A server that accepts certificates of one authority, and the client `a` with its certificate.
 fn server_with_client(
     clients: &Authority,
     change: impl FnOnce(&mut CertificateParams),

@@ -11,7 +11,7 @@ pub fn start(path: &str) -> Result<Vec<u8>, Refusal> {
 }
 
 /// The bytes of a module of the script that was started, as they are on the host's disk.
-/// What the call itself has written is refused: as not found if the skill has nothing of
+/// Refuses what the call itself has written: as not found if the skill has nothing at
 /// that path on the disk, otherwise as not granted.
 pub fn load_module(path: &str) -> Result<Vec<u8>, Refusal> {
     crate::bindings::scripts::load_module(path)

@@ -188,13 +188,13 @@ impl Tls {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Returns whether a peer may go on: it has shown no certificate, or one that neither has
+    /// Returns whether a peer may stay connected: it has shown no certificate, or one that neither has
     /// expired nor is of an authority that has expired or was removed.
     pub(crate) fn accepts(&self, chain: Option<&[CertificateDer<'_>]>) -> bool {
         chain.is_none_or(|chain| self.current().accepts(chain))
     }
 
-    /// Waits until a peer may no longer [go on](Self::accepts).
+    /// Waits until a peer must be [disconnected](Self::accepts).
     pub(crate) async fn refuses(&self, chain: Option<&[CertificateDer<'_>]>) {
         if chain.is_none() {
             return std::future::pending().await;

@@ -40,7 +40,7 @@ pub(super) enum UntrustedWriter {
     UnmappedGroup,
     /// The user who runs the FUSE file system, if the mount table names one.
     Fuse(Option<String>),
-    /// A process, whose link leads to a file that need not be the one in its text.
+    /// A link of a process, such as `/proc/1/root`. The file it opens can differ from its text.
     Process,
     /// Users in an access control list.
     AccessList,

@@ -1,4 +1,4 @@
-"""The flow of a part of a script: how its runs go on, and what they need."""
+"""The flow of a part of a script: how its runs continue, and what they need."""
 
 import typing
 
@@ -12,7 +12,7 @@ LOOP_ENDS = frozenset((BREAK, CONTINUE))
 
 
 class Need(typing.NamedTuple):
-    """Something that a script needs and the sandbox does not have, or that nobody can tell."""
+    """Something that a script needs and that is unsupported or unknown in the sandbox."""
 
     path: str
     line: int | None
@@ -25,7 +25,7 @@ class Need(typing.NamedTuple):
 
 
 class Flow:
-    """How runs of a part of a script go on. A need does not end it, so that all needs are found."""
+    """The ways in which a part of a script can end. A need does not end it, so all needs are found."""
 
     __slots__ = ("goes_on", "exits", "fails", "raised", "surely", "maybe")
 

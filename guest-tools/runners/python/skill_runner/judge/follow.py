@@ -231,7 +231,7 @@ class Follower:
     visit_TryStar = visit_Try
 
     def _caught(self, scope, body, catchers, orelse, ending, flow):
-        """Follows a block whose exceptions are caught."""
+        """Follows a block inside `try`."""
         inner = self.part(scope, body)
         # Without an exception, no handler runs.
         ends = [(errors, nodes, self.part(scope, nodes)) for errors, nodes in catchers if inner.fails]
@@ -254,7 +254,7 @@ class Follower:
                 flow.perhaps(end)
 
     def _after_handlers(self, need, ends):
-        """Returns what is left of a need after the handlers, and whether a run may go on without it."""
+        """Returns the rest of a need after the handlers, and whether a run may continue without it."""
         for errors, nodes, end in ends:
             catches = _catches(errors, need.error)
             if catches is False:

@@ -15,8 +15,8 @@ use crate::workspace::{Guest, OWN_DIST};
 /// without them, as a third party would.
 const SPEED_FLAGS: [&str; 3] = [
     "-Ctarget-feature=+bulk-memory,+simd128",
-    "-Clink-arg=-zstack-size=131072",
-    "-Clink-arg=--initial-memory=655360",
+    "-Clink-arg=-zstack-size=32768",
+    "-Clink-arg=--initial-memory=262144",
 ];
 
 /// Builds the guests, and returns their components in the same order.

@@ -39,7 +39,7 @@ const TICK: Duration = Duration::from_millis(10);
 /// The bytes at the start of a memory that stay resident and are reset by copying between
 /// calls, which is cheaper than returning them to the kernel. This is the initial memory of
 /// the built-in tools.
-const MAX_RESIDENT: usize = 640 << 10;
+const MAX_RESIDENT: usize = 256 << 10;
 
 /// The memories in the pool per slot: enough for a component with the adapter that
 /// languages other than Rust need.

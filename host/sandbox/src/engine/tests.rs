@@ -123,8 +123,8 @@ fn does_not_ask_the_kernel_which_pages_were_written() {
 #[test]
 fn few_bytes_stay_resident_on_a_small_machine() {
     for (all_memory, memories, expected) in [
-        (1 << 30, 2, 640 << 10),
-        (4 << 20, 2, 512 << 10),
+        (1 << 30, 2, 256 << 10),
+        (1 << 20, 2, 128 << 10),
         (32 << 10, 8, 1 << 10),
     ] {
         assert_eq!(resident(all_memory, memories), expected);

@@ -32,7 +32,7 @@ impl Session {
         Self::serve(builder, StdioLimits::default(), true)
     }
 
-    /// Opens a session whose messages have at most this number of bytes.
+    /// Opens a session with this limit for a message, in bytes.
     pub(crate) fn open_with_message(builder: HostBuilder, message: usize) -> Self {
         let mut limits = StdioLimits::default();
         limits.message = message;

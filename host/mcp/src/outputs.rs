@@ -10,8 +10,8 @@ use skillhost::OutputFiles;
 
 use super::resources::uri;
 
-/// The most bytes of files in an answer, with their URIs. Guards against: a script whose
-/// files fill the context of a model, because its client shows it every resource.
+/// The most bytes of files in an answer, with their URIs. Guards against: a script that fills
+/// the context of a model with files, as some clients show it every resource.
 const MAX_BYTES: usize = 1 << 20;
 
 /// The most files in an answer. Guards against: a script that makes many empty files.

@@ -244,7 +244,7 @@ impl HttpConnection {
                 let chain = stream.get_ref().1.peer_certificates().map(<[_]>::to_vec);
                 let chain = chain.as_deref();
                 if !tls.accepts(chain) {
-                    tracing::info!("the connection ended: its certificate is no longer accepted");
+                    tracing::info!("connection closed: its certificate is no longer valid");
                     return;
                 }
                 let names = tls::certificate_names(chain);
@@ -252,7 +252,7 @@ impl HttpConnection {
                 let answering = self.answer(stream, names, answers, true);
                 let ending = async {
                     tls.refuses(chain).await;
-                    tracing::info!("the connection ends: its certificate is no longer accepted");
+                    tracing::info!("closing the connection: its certificate is no longer valid");
                     end.cancel();
                     std::future::pending().await
                 };

@@ -21,8 +21,8 @@ const LOCK_ATTEMPTS: usize = 50;
 /// The pause between two attempts.
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
-/// Listens on a Unix socket whose file has this mode. Only users in `trust` may be able to replace
-/// the file: its name is used again to set the mode, and to remove it at the end.
+/// Listens on a Unix socket, and gives its file this mode. Fails if a user outside `trust` could
+/// replace the file: its path is used again to set the mode, and to remove it at the end.
 pub(crate) fn bind(
     path: &Path,
     mode: u32,

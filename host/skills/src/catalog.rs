@@ -183,7 +183,7 @@ impl Catalog {
         self.names.merge(roots.collect())
     }
 
-    /// Reads one skill as it is now. `None` if there is no skill of this name, if it cannot
+    /// Reads the current state of one skill. Returns `None` if the skill does not exist or cannot
     /// be opened, or if the work of this thread is [abandoned](blocking::is_abandoned).
     pub fn read(&self, name: &str) -> Option<Skill> {
         if blocking::is_abandoned() {

@@ -14,8 +14,8 @@ use skillhost_confine::broker::BrokerClient;
 
 use skillhost_program::terminal::{self, format_line};
 
-/// Checks that the folder does not exist yet, and that nobody else can put another folder in the
-/// place of the new one. This runs before the call, which may take long.
+/// Checks that the folder does not exist yet, and that no other user can replace it later. Runs
+/// before the call, which may take long.
 pub(super) fn check(folder: &Path, trust: &Trust) -> anyhow::Result<()> {
     match folder.symlink_metadata() {
         Ok(_) => bail!(

@@ -200,8 +200,8 @@ impl<'a> ComponentIntake<'a> {
         problems
     }
 
-    /// Adds components that the earlier host did not have. Returns a problem for each whose names
-    /// are in use.
+    /// Adds components that are new since the earlier host. Returns a problem for each one with a
+    /// name that is in use.
     fn take_newcomers(
         &mut self,
         newcomers: Vec<(usize, LoadedComponent)>,

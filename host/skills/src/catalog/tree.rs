@@ -115,8 +115,8 @@ impl SkillTree {
     /// Returns the names from the search with this number, or from a later one. Searches, or
     /// waits while another thread does.
     ///
-    /// If the work of this thread is abandoned, returns the names from the last search. A
-    /// search is stopped if nobody else waits for it.
+    /// If the work of this thread is abandoned, returns the names from the last search, and
+    /// stops a search that no other thread waits for.
     fn names_of_search<'r>(&self, number: u64, search: impl Fn() -> Search<'r>) -> Arc<TreeNames> {
         let this = thread::current();
         loop {

@@ -11,6 +11,7 @@ mod table;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -134,6 +135,7 @@ fn choose<'a>(faults: &'a [Fault], names: &[String]) -> Result<Vec<&'a Fault>> {
 fn problems(root: &Path, faults: &[Fault]) -> Result<Vec<String>> {
     let mut problems = Vec::new();
     let mut names: BTreeMap<&str, &[String]> = BTreeMap::new();
+    let known = test_names(root)?;
     for fault in faults {
         if names.insert(&fault.name, &fault.tests).is_some() {
             problems.push(format!("there are two faults `{}`", fault.name));
@@ -144,7 +146,8 @@ fn problems(root: &Path, faults: &[Fault]) -> Result<Vec<String>> {
             .and_then(|content| fault.apply(&content));
         problems.extend(result.err().map(|error| format!("{error:#}")));
         for test in &fault.tests {
-            if builds::split_group(test).is_none() {
+            let function = test.rsplit("::").next().unwrap_or_default();
+            if builds::split_group(test).is_none() || !known.contains(function) {
                 problems.push(format!("fault `{}`: unknown test `{test}`", fault.name));
             }
         }
@@ -155,6 +158,23 @@ fn problems(root: &Path, faults: &[Fault]) -> Result<Vec<String>> {
     let page = fs::read_to_string(root.join("SPECIFICATION.md")).context("SPECIFICATION.md")?;
     problems.extend(table::problems(&page, &names)?);
     Ok(problems)
+}
+
+/// Returns the names of all functions, and those of the tests that `tests/escapes` runs by name.
+fn test_names(root: &Path) -> Result<BTreeSet<String>> {
+    let mut git = Command::new("git");
+    git.current_dir(root)
+        .args(["grep", "--untracked", "-hoE"])
+        .args(["fn [a-z0-9_]+|::[a-z0-9_]+\"", "--", "*.rs"]);
+    let output = git.output().context("cannot run `git grep`")?;
+    ensure!(output.status.success(), "`git grep` failed");
+    let found = String::from_utf8(output.stdout).context("`git grep` printed no text")?;
+    let names = found.lines().map(|line| {
+        line.trim_start_matches("fn ")
+            .trim_matches([':', '"'])
+            .to_owned()
+    });
+    Ok(names.collect())
 }
 
 /// Tries faults. Returns the number of faults that no test catches.

@@ -7,11 +7,10 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use serde_json::Value;
 
-use super::watchdog::join;
+use super::watchdog::{self, join};
 
 /// A request of a loop.
 #[derive(Debug)]
@@ -75,7 +74,7 @@ impl Drop for Model {
 }
 
 fn read(stream: &TcpStream) -> io::Result<Request> {
-    stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+    stream.set_read_timeout(Some(watchdog::patience()))?;
     let mut input = BufReader::new(stream);
     let mut line = String::new();
     input.read_line(&mut line)?;

@@ -4,6 +4,7 @@
 use std::env;
 use std::fs;
 use std::path::Path;
+use std::sync::Once;
 
 use serde_json::{Value, json};
 use skillhost::prompt::tokens;
@@ -102,6 +103,14 @@ fn run_python_in(
     model: &Model,
     question: &str,
 ) -> Run {
+    // A program that compiles for seconds says so on stderr.
+    static WARM: Once = Once::new();
+    WARM.call_once(|| {
+        let mut warm = command(Path::new(env!("CARGO_BIN_EXE_skillhost")));
+        warm.arg("warm");
+        let run = finish(warm, "");
+        assert_eq!(run.code, 0, "{}", run.stderr);
+    });
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("agent.py");
     fs::write(&file, block(words)).unwrap();

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use skillhost::exchange::{self, Format};
-use skillhost::{Config, Grant, Host, HostBuilder, Limits, Scope};
+use skillhost::{CallError, Config, Grant, Host, HostBuilder, Limits, Scope};
 
 use crate::support::folders::{CANARY, Folders};
 use crate::support::program::Program;
@@ -90,6 +90,16 @@ fn arguments(case: &Case) -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
+/// Returns the error of a call. Calls again if the help differs, because a search for similar
+/// paths ends after 10 ms.
+fn failed(host: &Host, tool: &str, arguments: Value, help: &str) -> CallError {
+    let ask = || call(host, tool, arguments.clone()).unwrap_err();
+    (0..20)
+        .map(|_| ask())
+        .find(|error| error.help().unwrap_or_default() == help)
+        .unwrap_or_else(ask)
+}
+
 #[test]
 fn a_wrong_call_has_the_help_of_the_vectors() {
     let (all, granted) = (host(|host| host), host(without_secret));
@@ -97,7 +107,7 @@ fn a_wrong_call_has_the_help_of_the_vectors() {
     let mut wrong = Vec::new();
     for case in &setup().cases {
         let host = if case.granted { &granted } else { &all };
-        let error = call(host, &case.tool, arguments(case)).unwrap_err();
+        let error = failed(host, &case.tool, arguments(case), &case.help.join("\n"));
         let help = error.help().unwrap_or_default();
         assert!(help.len() <= MOST_BYTES, "{}", case.name);
         assert!(!help.contains(CANARY), "{}: {help}", case.name);
@@ -130,8 +140,6 @@ fn mcp_help_is_a_second_block() {
     let mut with_help = 0;
     for case in setup().cases.iter().filter(|case| !case.granted) {
         let params = json!({"name": case.tool, "arguments": arguments(case)});
-        let result = session.ask("tools/call", params).unwrap();
-        assert_eq!(result["isError"], true, "{}", case.name);
         let text = setup().folders.fill_in(&case.text);
         let mut content = vec![json!({"type": "text", "text": text})];
         // A model reads this tool's record as JSON, and nothing beside it.
@@ -139,7 +147,15 @@ fn mcp_help_is_a_second_block() {
             with_help += 1;
             content.push(json!({"type": "text", "text": case.help.join("\n")}));
         }
-        assert_eq!(result["content"], json!(content), "{}", case.name);
+        let content = json!(content);
+        let mut ask = || session.ask("tools/call", params.clone()).unwrap();
+        // As in `failed`.
+        let found = (0..20)
+            .map(|_| ask())
+            .find(|result| result["content"] == content);
+        let result = found.unwrap_or_else(ask);
+        assert_eq!(result["isError"], true, "{}", case.name);
+        assert_eq!(result["content"], content, "{}", case.name);
     }
     assert!(with_help >= 35, "{with_help}");
 }
@@ -165,7 +181,13 @@ fn an_operator_can_switch_help_off() {
         let config = Config::parse(&toml, "skillhost.toml", Path::new("/")).unwrap();
         let host = HostBuilder::from_config(&config).unwrap().cache(cache());
         let mut session = Session::open(host.clone());
-        let error = call(&build(host), "read_file_in_skill", arguments.clone()).unwrap_err();
+        let wanted = expected.unwrap_or_default();
+        let error = failed(
+            &build(host),
+            "read_file_in_skill",
+            arguments.clone(),
+            wanted,
+        );
         assert_eq!(error.help(), expected, "{line}");
         let params = json!({"name": "read_file_in_skill", "arguments": arguments});
         let result = session.ask("tools/call", params).unwrap();

@@ -6,6 +6,7 @@ mod config;
 mod offer;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,6 +30,7 @@ use skillhost_sandbox::tool::grant::{Defaults, Grant};
 use skillhost_sandbox::tool::limits::{CompileLimits, Limits, Load};
 use skillhost_sandbox::tool::observer::Observer;
 use skillhost_sandbox::tool::offer::{ToolSet, Wording};
+use skillhost_skills::broker::{Broker, Opener};
 use skillhost_skills::catalog::{Catalog, SkillsRoot};
 use skillhost_skills::entries::EntryCursor;
 use skillhost_skills::guard;
@@ -72,6 +74,7 @@ pub struct HostBuilder {
     index: Option<Arc<dyn SkillIndex>>,
     search_offer: SearchOffer,
     prompt_limits: PromptLimits,
+    opener: Opener,
 }
 
 impl HostBuilder {
@@ -275,6 +278,20 @@ impl HostBuilder {
         self
     }
 
+    /// Sets the broker of a host whose process is confined: it opens folders that replaced a
+    /// configured one, and starts the [compiler](HostBuilder::compiler). Default: none; the
+    /// process does both by itself. The trait [`Broker`] may change at any time.
+    pub fn broker(mut self, broker: Arc<dyn Broker>) -> Self {
+        self.opener = Opener::with_broker(broker);
+        self
+    }
+
+    /// Returns the opener of the host's files. It asks the [broker](HostBuilder::broker), if
+    /// there is one.
+    pub fn opener(&self) -> &Opener {
+        &self.opener
+    }
+
     /// Opens the folders and loads the components. Fails if a folder cannot be opened. A
     /// component that cannot be loaded becomes one of the host's
     /// [`problems`](Host::problems).
@@ -315,7 +332,7 @@ impl HostBuilder {
         let runtime = Runtime {
             engine,
             memory,
-            audit: self.audit.open(&self.trust)?,
+            audit: self.audit.open(&self.trust, &self.opener)?,
         };
         self.build_on(runtime, stage).await
     }
@@ -343,7 +360,7 @@ impl HostBuilder {
     }
 
     async fn build_on(self, runtime: Runtime, stage: Stage<'_>) -> anyhow::Result<Host> {
-        let catalog = Catalog::open(&self.skills, self.home.as_deref())?;
+        let catalog = Catalog::open_with(&self.skills, self.home.as_deref(), &self.opener)?;
         let catalog = Arc::new(catalog.hard_links(self.defaults.hard_links));
         let mut problems = Vec::new();
         let cache = self.open_cache(&mut problems);
@@ -446,6 +463,7 @@ impl HostBuilder {
             cache,
             limits,
             progress: self.progress.clone(),
+            opener: self.opener.clone(),
         }
     }
 
@@ -522,9 +540,9 @@ impl HostBuilder {
                 continue;
             }
             let mut found = Vec::new();
-            let handle = Dir::open_ambient_dir(folder, ambient_authority());
-            let entries = handle.and_then(EntryCursor::of).with_context(cannot)?;
-            for entry in entries {
+            let handle = Dir::open_ambient_dir(folder, ambient_authority()).with_context(cannot)?;
+            let entries = EntryCursor::open(handle.as_fd(), ".", &self.opener);
+            for entry in entries.with_context(cannot)? {
                 let path = folder.join(entry.with_context(cannot)?.name);
                 if path
                     .extension()

@@ -7,6 +7,7 @@ use anyhow::bail;
 
 use super::HostBuilder;
 use skillhost_sandbox::tool::audit::{Audit, AuditMode, CheckpointSigner, STDERR};
+use skillhost_skills::broker::Opener;
 use skillhost_skills::trust::Trust;
 
 /// The settings of the audit log.
@@ -41,7 +42,11 @@ impl HostBuilder {
 
 impl AuditSettings {
     /// Opens the log.
-    pub(super) fn open(&self, trust: &Trust) -> anyhow::Result<Option<Arc<Audit>>> {
+    pub(super) fn open(
+        &self,
+        trust: &Trust,
+        opener: &Opener,
+    ) -> anyhow::Result<Option<Arc<Audit>>> {
         let Some((path, mode)) = &self.file else {
             // Settings of a log without a log are a mistake.
             if let Some(place) = &self.place {
@@ -65,7 +70,8 @@ impl AuditSettings {
                 place.unwrap_or("`HostBuilder::audit_signer`")
             );
         }
-        let audit = Arc::new(Audit::open(path, *mode, trust, self.signer.clone())?);
+        let signer = self.signer.clone();
+        let audit = Arc::new(Audit::open(path, *mode, trust, signer, opener)?);
         audit.follow_renames();
         Ok(Some(audit))
     }

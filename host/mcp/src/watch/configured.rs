@@ -54,8 +54,8 @@ impl ConfiguredFolders {
             };
             watch_root(&root.path, kind)
         };
-        let skills = builder.skills_roots().iter().map(skills_root);
-        let tool_folders = builder.tool_folders().iter();
+        let skills = builder.skills_roots().map(skills_root);
+        let tool_folders = builder.tool_folders();
         let tools = tool_folders.map(|folder| watch_root(folder, RootKind::Tools));
         let roots = skills.chain(tools).collect::<anyhow::Result<_>>()?;
         let opener = builder.opener().clone();

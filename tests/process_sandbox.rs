@@ -190,6 +190,28 @@ fn replaced_root_keeps_working() {
 }
 
 #[test]
+fn replaced_tools_folder_keeps_working() {
+    let program = program();
+    let at = |path: &str| program.folder.path().join(path);
+    for release in ["releases/1", "releases/2"] {
+        fs::create_dir_all(at(release)).unwrap();
+    }
+    let guest = crate::support::guests().join("count_lines.wasm");
+    fs::copy(guest, at("releases/2/count_lines.wasm")).unwrap();
+    symlink("releases/1", at("tools")).unwrap();
+    let arguments = ["--skills", "skills", "--tools", "tools"];
+    let mut client = Client::start(program.folder.path(), &arguments, NEWEST);
+    client.wait_for_components();
+    symlink("releases/2", at("next")).unwrap();
+    fs::rename(at("next"), at("tools")).unwrap();
+    wait_until("the component is not loaded", || {
+        let listed = client.request("tools/list", json!({}));
+        listed.to_string().contains("count_lines")
+    });
+    client.end();
+}
+
+#[test]
 fn serves_many_long_roots_and_non_utf8_paths() {
     use std::os::unix::ffi::OsStrExt as _;
     let program = program();

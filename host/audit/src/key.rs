@@ -18,6 +18,7 @@ use ed25519_dalek::{Signature, Signer as _, SigningKey, VerifyingKey};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::{Digest as _, Sha256};
 use skillhost::Trust;
+use skillhost_skills::broker::Opener;
 use skillhost_skills::named_file;
 use skillhost_skills::text::digest::{DigestWriter, hex};
 
@@ -59,7 +60,7 @@ impl PrivateKey {
     }
 
     fn read_checked(path: &Path, trust: &Trust) -> anyhow::Result<Self> {
-        let file = named_file::open_private(path, trust)?;
+        let file = named_file::open_private(path, trust, &Opener::DIRECT)?;
         let text = named_file::read_all_text(file, MAX_FILE_BYTES)?;
         let key = SigningKey::from_pkcs8_pem(&text).ok();
         key.map(Self).context(

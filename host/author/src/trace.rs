@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use skillhost::CallTrace;
 use skillhost_sandbox::component;
+use skillhost_skills::broker::Opener;
 
 use locate::Location;
 pub(crate) use locate::{ARGUMENT as LOCATE_ARGUMENT, serve as serve_locations};
@@ -95,12 +96,12 @@ impl TraceFormatter {
         if offsets.is_empty() {
             return Ok(Vec::new());
         }
-        let component = component::read(&self.component)?;
+        let component = component::read(&self.component, &Opener::DIRECT)?;
         let folder = self.component.parent().unwrap_or(Path::new("."));
         let debug_file = folder.join(DEBUG_FILE);
         // Without the file, the component itself may have debug sections.
         let debug = if fs::exists(&debug_file)? {
-            component::read(&debug_file)?
+            component::read(&debug_file, &Opener::DIRECT)?
         } else {
             Vec::new()
         };

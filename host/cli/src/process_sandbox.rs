@@ -35,7 +35,7 @@ use skillhost_helper::OWN_PROGRAM;
 use skillhost_sandbox::component::compile::EXPLICIT_CHECKS;
 use skillhost_sandbox::engine::look_at_machine;
 use skillhost_sandbox::tool::audit::open_audit_log;
-use skillhost_skills::broker::{self, Broker, ChildHandle};
+use skillhost_skills::broker::{Broker, ChildHandle};
 use skillhost_skills::skill_md::is_skill_md;
 use skillhost_skills::trust::own_folder;
 
@@ -89,7 +89,8 @@ pub(crate) struct Needs<'a> {
 
 /// Confines this process, and returns the broker if one is needed.
 ///
-/// The returned builder stores new cache entries in the folder of confined processes.
+/// The returned builder has the broker, and stores new cache entries in the folder of confined
+/// processes.
 pub(crate) fn confine(
     arguments: &SandboxArguments,
     options: &CommonOptions,
@@ -131,9 +132,10 @@ pub(crate) fn confine(
         .apply(Profile::Serving)
         .context("cannot confine this process; `--confine off` runs without the process sandbox")?;
     log_report(&report, is_required, is_root && needs.is_server)?;
-    if let Some(broker) = &broker {
-        broker::set(Box::new(HostBroker(Arc::clone(broker))));
-    }
+    let builder = match &broker {
+        Some(broker) => builder.broker(Arc::new(HostBroker(Arc::clone(broker)))),
+        None => builder,
+    };
     let builder = match new_entries {
         // A less confined process must not run code that an escaped guest may have written.
         Some(folder) if report.is_confined => builder.new_cache_entries(folder),

@@ -8,6 +8,7 @@ use super::scratch::Scratch;
 use super::tracer::Tracer;
 use skillhost::{Definition, Grant, Host, HostBuilder, Limits, Principal, SkillsRoot, Trust};
 use skillhost_sandbox::component;
+use skillhost_skills::broker::Opener;
 
 /// The component's file, and the options of the hosts that load it.
 #[derive(Default)]
@@ -51,7 +52,7 @@ impl TestedComponent {
         scratch: &Scratch,
     ) -> anyhow::Result<Result<Self, String>> {
         // An unreadable file is an error of the run, not a failed check.
-        component::read(&options.component)?;
+        component::read(&options.component, &Opener::DIRECT)?;
         let builder = |limits: Limits| {
             let mut builder = Host::builder()
                 .without_embedded_tools()

@@ -19,7 +19,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -42,8 +42,8 @@ pub use tables::Tables;
 /// The name of a configuration that is found in the current folder.
 pub const DEFAULT_FILE: &str = "skillhost.toml";
 
-/// The settings of a host. [`HostBuilder::from_config`](crate::HostBuilder::from_config) creates a
-/// builder from it.
+/// The settings of a host that a file can have. A [`HostBuilder`](crate::HostBuilder) holds them,
+/// from a file or set one by one.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Config {
@@ -56,7 +56,7 @@ pub struct Config {
     /// The base of paths in calls that name no skill.
     pub home: Option<ConfiguredPath>,
     /// Disabled tools: not offered, and not callable.
-    pub disabled_tools: Vec<String>,
+    pub disabled_tools: BTreeSet<String>,
     /// The offered tools.
     pub offer: ToolSet,
     /// The wording of the built-in tools' descriptions.
@@ -135,7 +135,7 @@ impl Config {
     /// Returns whether a host of this configuration has a built-in tool.
     pub fn has_built_in(&self, tool: &str) -> bool {
         let is_off = tool == "find_skills" && self.search_offer == SearchOffer::Never;
-        !is_off && self.offer.has(tool, true) && !self.disabled_tools.iter().any(|off| off == tool)
+        !is_off && self.offer.has(tool, true) && !self.disabled_tools.contains(tool)
     }
 
     /// Returns the folders of skills. The error names the first one that is not a folder,
@@ -147,6 +147,16 @@ impl Config {
         };
         self.skills.iter().map(check).collect()
     }
+
+    /// Checks that the configured folders exist. The error names the first one that does not,
+    /// and its place.
+    pub(crate) fn check_folders(&self) -> anyhow::Result<()> {
+        self.skills_roots()?;
+        self.tools
+            .iter()
+            .chain(&self.home)
+            .try_for_each(|folder| check_folder(&folder.path, &folder.place))
+    }
 }
 
 impl AsMut<Config> for Config {
@@ -156,10 +166,11 @@ impl AsMut<Config> for Config {
 }
 
 impl ConfiguredPath {
-    /// Returns the path, which must be a folder. The error names its place.
-    pub(crate) fn folder(&self) -> anyhow::Result<&Path> {
-        check_folder(&self.path, &self.place)?;
-        Ok(&self.path)
+    pub(crate) fn new(path: impl Into<PathBuf>, place: &str) -> Self {
+        Self {
+            path: path.into(),
+            place: place.to_owned(),
+        }
     }
 }
 

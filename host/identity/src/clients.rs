@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, ensure};
 use skillhost::Trust;
+use skillhost_skills::broker::Opener;
 use skillhost_skills::own_user::is_own_user;
 
 use crate::access_token;
@@ -25,6 +26,7 @@ pub struct Clients {
     tokens: Vec<ClientToken>,
     oauth: Option<Arc<OAuthClients>>,
     connections: ConnectionClients,
+    opener: Opener,
 }
 
 /// A token and its client.
@@ -119,6 +121,14 @@ impl Clients {
         Ok(self)
     }
 
+    /// Sets the opener with which issuers' key files are read again. Default: one without a
+    /// broker.
+    #[must_use]
+    pub fn with_opener(mut self, opener: Opener) -> Self {
+        self.opener = opener;
+        self
+    }
+
     /// Returns the metadata that tells peers how to get an access token, if issuers are
     /// configured.
     pub fn resource_metadata(&self) -> Option<&ResourceMetadata> {
@@ -138,7 +148,7 @@ impl Clients {
 
     async fn refresh_all_keys(&self) {
         if let Some(oauth) = &self.oauth {
-            oauth.refresh_all_keys().await;
+            oauth.refresh_all_keys(&self.opener).await;
         }
     }
 
@@ -149,7 +159,7 @@ impl Clients {
     /// If too many requests wait for the keys.
     pub async fn refresh_keys(&self, issuer: IssuerIndex) -> Result<(), Refusal> {
         match &self.oauth {
-            Some(oauth) => oauth.refresh_keys(issuer).await,
+            Some(oauth) => oauth.refresh_keys(issuer, &self.opener).await,
             None => Ok(()),
         }
     }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context as _, ensure};
 use jsonwebtoken::Algorithm;
 use skillhost::{Line, Trust};
+use skillhost_skills::broker::Opener;
 use skillhost_skills::named_file;
 use tokio::sync::Semaphore;
 
@@ -148,7 +149,7 @@ impl Issuer {
             KeySource::File(file) => {
                 let path = file.path.clone();
                 let setting = format!("{}: `jwks_file` `{}`", file.place, path.display());
-                let keys = read_file(&path, trust).context(setting.clone())?;
+                let keys = read_file(&path, trust, &Opener::DIRECT).context(setting.clone())?;
                 ensure!(!keys.is_empty(), "{setting}: {NO_KEY}");
                 let trust = trust.clone();
                 let source = IssuerKeySource::File {
@@ -218,15 +219,15 @@ impl Issuer {
     /// that fails, up to [`MAX_KEY_AGE`].
     ///
     /// Returns false at once if too many callers wait for the keys.
-    pub(crate) async fn refresh(self: &Arc<Self>) -> bool {
+    pub(crate) async fn refresh(self: &Arc<Self>, opener: &Opener) -> bool {
         let Ok(_waiting) = self.waiting.try_acquire() else {
             return false;
         };
         let mut last_refresh = Arc::clone(&self.last_refresh).lock_owned().await;
         if last_refresh.is_none_or(|last| last.elapsed() >= MIN_REFRESH_INTERVAL) {
-            let issuer = Arc::clone(self);
+            let (issuer, opener) = (Arc::clone(self), opener.clone());
             let refresh = async move {
-                issuer.read_keys().await;
+                issuer.read_keys(opener).await;
                 *last_refresh = Some(Instant::now());
             };
             // A task of its own continues if the request is dropped. Otherwise a peer that leaves
@@ -237,8 +238,8 @@ impl Issuer {
     }
 
     /// Reads the keys, and logs a problem once.
-    async fn read_keys(&self) {
-        let problem = match self.read_source().await {
+    async fn read_keys(&self, opener: Opener) {
+        let problem = match self.read_source(opener).await {
             Ok(set) => {
                 // An issuer may withdraw its only key.
                 let problem = if set.is_empty() { NO_KEY } else { "" };
@@ -271,7 +272,7 @@ impl Issuer {
         *logged = problem;
     }
 
-    async fn read_source(&self) -> anyhow::Result<KeySet> {
+    async fn read_source(&self, opener: Opener) -> anyhow::Result<KeySet> {
         match &self.source {
             IssuerKeySource::Address(fetcher) => KeySet::parse(&fetcher.fetch().await?),
             IssuerKeySource::File {
@@ -280,7 +281,8 @@ impl Issuer {
                 setting,
             } => {
                 let (path, trust) = (path.clone(), trust.clone());
-                let read = tokio::task::spawn_blocking(move || read_file(&path, &trust)).await;
+                let read = move || read_file(&path, &trust, &opener);
+                let read = tokio::task::spawn_blocking(read).await;
                 let keys = read.context("the server is ending").flatten();
                 keys.with_context(|| setting.clone())
             }
@@ -294,8 +296,8 @@ impl Issuer {
 }
 
 /// Reads a file with a JWK Set.
-fn read_file(path: &Path, trust: &Trust) -> anyhow::Result<KeySet> {
-    let file = named_file::open_public(path, trust)?;
+fn read_file(path: &Path, trust: &Trust, opener: &Opener) -> anyhow::Result<KeySet> {
+    let file = named_file::open_public(path, trust, opener)?;
     KeySet::parse(&named_file::read_all(file, MAX_BYTES as u64)?)
 }
 
@@ -376,7 +378,7 @@ mod tests {
         let before = issuer.keys();
         before.remember([1; 32], token_valid_until(later));
         assert!(is_remembered(1));
-        assert!(issuer.refresh().await);
+        assert!(issuer.refresh(&Opener::DIRECT).await);
         assert!(!is_remembered(1));
         // The check began before the refresh, and ends after it.
         before.remember([2; 32], token_valid_until(later));
@@ -392,10 +394,10 @@ mod tests {
         let known = || (issuer.has_key("old"), issuer.has_key("new"));
         write("old");
         assert_eq!(known(), (false, false));
-        assert!(issuer.refresh().await);
+        assert!(issuer.refresh(&Opener::DIRECT).await);
         assert_eq!(known(), (true, false));
         write("new");
-        assert!(issuer.refresh().await);
+        assert!(issuer.refresh(&Opener::DIRECT).await);
         assert_eq!(known(), (true, false));
         let good = key_set("new");
         for (text, has_new, problem) in [
@@ -411,7 +413,7 @@ mod tests {
             }
             // The shortest time between two refreshes is over.
             *issuer.last_refresh.lock().await = None;
-            assert!(issuer.refresh().await);
+            assert!(issuer.refresh(&Opener::DIRECT).await);
             assert_eq!(known(), (false, has_new));
             let logged = issuer.logged_problem.lock().unwrap().clone();
             assert!(logged.contains(problem), "{logged}");
@@ -429,12 +431,12 @@ mod tests {
                 let mut issuer = issuer_with_file(file.clone());
                 Arc::get_mut(&mut issuer).unwrap().max_key_age = max_age;
                 std::fs::write(&file, key_set("old")).unwrap();
-                assert!(issuer.refresh().await);
+                assert!(issuer.refresh(&Opener::DIRECT).await);
                 let later = SystemTime::now() + Duration::from_secs(600);
                 issuer.keys().remember([1; 32], token_valid_until(later));
                 std::fs::write(&file, text).unwrap();
                 *issuer.last_refresh.lock().await = None;
-                assert!(issuer.refresh().await);
+                assert!(issuer.refresh(&Opener::DIRECT).await);
                 let keys = issuer.keys();
                 let is_known = issuer.has_key("old");
                 let is_remembered = keys.recall(&[1; 32], SystemTime::now()).is_some();
@@ -449,7 +451,7 @@ mod tests {
         let issuer = issuer_with_fetcher(fetcher);
         let refresh = || {
             let issuer = Arc::clone(&issuer);
-            tokio::spawn(async move { issuer.refresh().await })
+            tokio::spawn(async move { issuer.refresh(&Opener::DIRECT).await })
         };
         let first = refresh();
         let request = tokio::task::spawn_blocking(move || {
@@ -477,9 +479,9 @@ mod tests {
             .acquire_many(MAX_WAITING as u32)
             .await
             .unwrap();
-        assert!(!issuer.refresh().await);
+        assert!(!issuer.refresh(&Opener::DIRECT).await);
         drop(waiting);
         send_keys(answers, &key_set("new"));
-        assert!(issuer.refresh().await);
+        assert!(issuer.refresh(&Opener::DIRECT).await);
     }
 }

@@ -9,6 +9,7 @@ use std::time::SystemTime;
 use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
 use skillhost::Trust;
+use skillhost_skills::broker::Opener;
 use tokio::task::JoinSet;
 
 use crate::access_token::{Claims, TokenError, UncheckedToken};
@@ -152,9 +153,11 @@ impl OAuthClients {
     }
 
     /// Reads the keys of all issuers again.
-    pub(crate) async fn refresh_all_keys(&self) {
-        let issuers = self.issuers.iter().map(Arc::clone);
-        let refreshes = issuers.map(|issuer| async move { issuer.refresh().await });
+    pub(crate) async fn refresh_all_keys(&self, opener: &Opener) {
+        let refreshes = self.issuers.iter().map(|issuer| {
+            let (issuer, opener) = (Arc::clone(issuer), opener.clone());
+            async move { issuer.refresh(&opener).await }
+        });
         refreshes.collect::<JoinSet<_>>().join_all().await;
     }
 
@@ -162,9 +165,10 @@ impl OAuthClients {
     pub(crate) async fn refresh_keys(
         &self,
         IssuerIndex(index): IssuerIndex,
+        opener: &Opener,
     ) -> Result<(), Refusal> {
         match self.issuers.get(index) {
-            Some(issuer) if !issuer.refresh().await => Err(Refusal::TooManyWaiting),
+            Some(issuer) if !issuer.refresh(opener).await => Err(Refusal::TooManyWaiting),
             _ => Ok(()),
         }
     }

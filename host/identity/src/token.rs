@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::{Context as _, ensure};
 use sha2::{Digest as _, Sha256};
 use skillhost::Trust;
+use skillhost_skills::broker::Opener;
 use skillhost_skills::named_file;
 
 /// The number of characters that a token may have. Guards against: a token that can be guessed,
@@ -61,7 +62,7 @@ impl Token {
     }
 
     fn read_checked(path: &Path, trust: &Trust) -> anyhow::Result<Self> {
-        let file = named_file::open_private(path, trust)?;
+        let file = named_file::open_private(path, trust, &Opener::DIRECT)?;
         let max_bytes = *LENGTH.end() as u64 + MAX_WHITE_SPACE;
         Self::new(&named_file::read_all_text(file, max_bytes)?)
     }

@@ -67,6 +67,7 @@ mod tests {
     use crate::engine::EpochEngine;
     use crate::tool::limits::Load;
     use crate::view::OpenMode;
+    use skillhost_skills::broker::Opener;
     use skillhost_skills::guard::{Folder, HardLinks};
 
     /// A view with one new file, and the slot of its call.
@@ -80,7 +81,8 @@ mod tests {
     async fn fixture() -> Fixture {
         let folder = tempfile::tempdir().unwrap();
         let disk = Dir::open_ambient_dir(folder.path(), ambient_authority()).unwrap();
-        let disk = Folder::new(disk.into_std_file().into(), HardLinks::Refused).unwrap();
+        let disk = disk.into_std_file().into();
+        let disk = Folder::new(disk, HardLinks::Refused, Opener::DIRECT).unwrap();
         let engine = EpochEngine::new(&Load::default(), 1 << 20, true).unwrap();
         let quota = engine.quota("t", false, 1 << 30);
         let descriptors = engine.descriptors();

@@ -188,6 +188,7 @@ impl Server {
         if let Some(token) = options.token.take() {
             options.clients = options.clients.with_unnamed(token)?;
         }
+        options.clients = options.clients.with_opener(options.opener.clone());
         let (hosts, origins) = (&options.allowed_hosts, &options.allowed_origins);
         let host_check = HostCheck::new(hosts, origins, checked, options.tls.is_some());
         let host_check = Arc::new(host_check.with_context(cannot)?);
@@ -267,7 +268,7 @@ impl Server {
         let polling = self.options.clients;
         let polling = async move { polling.poll_keys(KEY_PAUSE).await };
         let _polling_keys = AbortOnDropHandle::new(tokio::spawn(polling));
-        let poll_files = |tls| Tls::poll(tls, tls::POLL_INTERVAL);
+        let poll_files = |tls| Tls::poll(tls, tls::POLL_INTERVAL, self.options.opener);
         let tls = self.options.tls.clone().map(poll_files);
         let _polling_files = tls.map(|polling| AbortOnDropHandle::new(tokio::spawn(polling)));
         let acceptor = Acceptor {

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use skillhost_skills::broker::Opener;
+
 use crate::{Clients, HttpLimits, Tls, Token};
 
 /// The options of a [server](crate::Server). By default it serves only this machine, without a
@@ -27,4 +29,7 @@ pub struct HttpOptions {
     pub tls: Option<Arc<Tls>>,
     /// The limits on peers.
     pub limits: HttpLimits,
+    /// The opener with which the files of TLS and issuers' keys are read again. Default: one without
+    /// a broker.
+    pub opener: Opener,
 }

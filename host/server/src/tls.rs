@@ -17,6 +17,7 @@ use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::{RootCertStore, ServerConfig};
 use skillhost::Trust;
 use skillhost_identity::CertificateNames;
+use skillhost_skills::broker::Opener;
 use skillhost_skills::named_file;
 use tokio_rustls::TlsAcceptor;
 use webpki::{EndEntityCert, KeyUsage, anchor_from_trusted_cert};
@@ -84,14 +85,14 @@ impl TlsFiles {
     }
 
     /// Reads the files into a configuration for TLS 1.2 and 1.3.
-    fn read(&self, trust: &Trust) -> anyhow::Result<Loaded> {
+    fn read(&self, trust: &Trust, opener: &Opener) -> anyhow::Result<Loaded> {
         let quoted = |path: &Path| format!("`{}`", path.display());
         let cannot = || format!("cannot use the certificate {}", quoted(&self.certificate));
-        let chain = read_certificates(&self.certificate, trust).with_context(cannot)?;
+        let chain = read_certificates(&self.certificate, trust, opener).with_context(cannot)?;
         for certificate in &chain {
             check_time(certificate).with_context(cannot)?;
         }
-        let key = read_key(&self.key, trust);
+        let key = read_key(&self.key, trust, opener);
         let key = key.with_context(|| format!("cannot use the key {}", quoted(&self.key)))?;
         let provider = Arc::new(default_provider());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
@@ -101,7 +102,7 @@ impl TlsFiles {
             None => builder.with_no_client_auth(),
             Some(file) => {
                 let cannot = || format!("cannot use the authorities {}", quoted(file));
-                authorities = read_certificates(file, trust).with_context(cannot)?;
+                authorities = read_certificates(file, trust, opener).with_context(cannot)?;
                 let mut roots = RootCertStore::empty();
                 for authority in &authorities {
                     check_authority(authority).with_context(cannot)?;
@@ -170,7 +171,7 @@ impl Tls {
     /// users other than those in `trust` may change a file or its path.
     pub fn read(files: TlsFiles, trust: &Trust) -> anyhow::Result<Self> {
         let first = files.states();
-        let loaded = files.read(trust)?;
+        let loaded = files.read(trust, &Opener::DIRECT)?;
         Ok(Self {
             files,
             trust: trust.clone(),
@@ -204,18 +205,19 @@ impl Tls {
         }
     }
 
-    /// Scans the files with this pause, and reads them again once a change is complete.
+    /// Scans the files with this pause, and reads them again with an opener once a change is
+    /// complete.
     ///
     /// Files that cannot be used are logged once, and the old certificate stays. They are read again
     /// at every scan, because a certificate becomes valid without a change of its file.
-    pub(crate) async fn poll(self: Arc<Self>, pause: Duration) {
+    pub(crate) async fn poll(self: Arc<Self>, pause: Duration, opener: Opener) {
         let mut changes = FileChanges::new(self.first.clone());
         let mut logged = String::new();
         loop {
             tokio::time::sleep(pause).await;
             if changes.are_complete(self.files.states()) {
-                let tls = Arc::clone(&self);
-                let read = tokio::task::spawn_blocking(move || tls.read_again()).await;
+                let (tls, opener) = (Arc::clone(&self), opener.clone());
+                let read = tokio::task::spawn_blocking(move || tls.read_again(&opener)).await;
                 let Ok(Err(error)) = read else {
                     logged.clear();
                     continue;
@@ -232,8 +234,8 @@ impl Tls {
         }
     }
 
-    fn read_again(&self) -> anyhow::Result<()> {
-        let loaded = self.files.read(&self.trust)?;
+    fn read_again(&self, opener: &Opener) -> anyhow::Result<()> {
+        let loaded = self.files.read(&self.trust, opener)?;
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         *current = Arc::new(loaded);
         tracing::info!("the certificate was read again");
@@ -287,16 +289,20 @@ fn read_bytes(file: File) -> anyhow::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn read_certificates(path: &Path, trust: &Trust) -> anyhow::Result<Vec<CertificateDer<'static>>> {
-    let bytes = read_bytes(named_file::open_public(path, trust)?)?;
+fn read_certificates(
+    path: &Path,
+    trust: &Trust,
+    opener: &Opener,
+) -> anyhow::Result<Vec<CertificateDer<'static>>> {
+    let bytes = read_bytes(named_file::open_public(path, trust, opener)?)?;
     let certificates = CertificateDer::pem_slice_iter(&bytes).collect::<Result<Vec<_>, _>>();
     let certificates = certificates.context("it is not in PEM")?;
     ensure!(!certificates.is_empty(), "it holds no certificate in PEM");
     Ok(certificates)
 }
 
-fn read_key(path: &Path, trust: &Trust) -> anyhow::Result<PrivateKeyDer<'static>> {
-    let bytes = read_bytes(named_file::open_private(path, trust)?)?;
+fn read_key(path: &Path, trust: &Trust, opener: &Opener) -> anyhow::Result<PrivateKeyDer<'static>> {
+    let bytes = read_bytes(named_file::open_private(path, trust, opener)?)?;
     let is_encrypted = bytes.windows(9).any(|part| part == b"ENCRYPTED");
     ensure!(
         !is_encrypted,
@@ -386,7 +392,7 @@ mod tests {
     async fn serves_another_after<T>(tls: Arc<Tls>, change: impl FnOnce() -> T) {
         let served = || Arc::clone(&tls.current.read().unwrap());
         let before = served();
-        let polling = tokio::spawn(Arc::clone(&tls).poll(Duration::from_millis(1)));
+        let polling = tokio::spawn(Arc::clone(&tls).poll(Duration::from_millis(1), Opener::DIRECT));
         change();
         let until_other = async {
             while Arc::ptr_eq(&before, &served()) {

@@ -1,10 +1,11 @@
-//! What a confined process asks its broker to do: to open folders that replaced a configured
-//! one, and to start child processes. The process sandbox and the broker process themselves
-//! belong to the program.
+//! What a host in a confined process asks its broker to do: to open folders that replaced a
+//! configured one, and to start child processes. The process sandbox and the broker process
+//! themselves belong to the program.
 
+use std::fmt;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
-use std::sync::OnceLock;
+use std::sync::Arc;
 
 use rustix::fs::inotify;
 use rustix::io::Errno;
@@ -36,45 +37,133 @@ pub trait Broker: Send + Sync {
     ) -> io::Result<Box<dyn ChildHandle>>;
 }
 
-/// The broker of this process. It is global because the process sandbox is.
-static BROKER: OnceLock<Box<dyn Broker>> = OnceLock::new();
+/// The way in which a host opens what the process sandbox may refuse: by itself, or through its
+/// broker.
+///
+/// Each host has its own, so that hosts in one process may differ.
+#[derive(Clone, Default)]
+pub struct Opener(Option<Arc<dyn Broker>>);
 
-/// Sets the broker of this process. Later calls change nothing.
-pub fn set(broker: Box<dyn Broker>) {
-    let _ = BROKER.set(broker);
-}
+impl Opener {
+    /// The opener of a host without a broker.
+    pub const DIRECT: Self = Self(None);
 
-/// Returns the broker, or `None` if this process has none.
-pub fn get() -> Option<&'static dyn Broker> {
-    BROKER.get().map(AsRef::as_ref)
-}
+    /// Returns an opener that asks this broker.
+    pub fn with_broker(broker: Arc<dyn Broker>) -> Self {
+        Self(Some(broker))
+    }
 
-/// Returns what was opened for reading, or asks the broker if the process sandbox may have
-/// refused it. `handle` returns an `O_PATH` descriptor of the same file.
-pub fn retry_with_broker(
-    opened: Result<OwnedFd, Errno>,
-    handle: impl FnOnce() -> Result<OwnedFd, Errno>,
-) -> Result<OwnedFd, Errno> {
-    match (opened, get()) {
-        (Err(Errno::ACCESS), Some(broker)) => {
-            let opened = broker.open(handle()?.as_fd());
-            opened.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::ACCESS))
+    /// Returns the broker, or `None` if the host has none.
+    pub fn broker(&self) -> Option<&dyn Broker> {
+        self.0.as_deref()
+    }
+
+    /// Returns what was opened for reading, or asks the broker if the process sandbox may have
+    /// refused it. `handle` returns an `O_PATH` descriptor of the same file.
+    pub fn or_ask_broker(
+        &self,
+        opened: Result<OwnedFd, Errno>,
+        handle: impl FnOnce() -> Result<OwnedFd, Errno>,
+    ) -> Result<OwnedFd, Errno> {
+        match (opened, self.broker()) {
+            (Err(Errno::ACCESS), Some(broker)) => {
+                let opened = broker.open(handle()?.as_fd());
+                opened.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::ACCESS))
+            }
+            (opened, _) => opened,
         }
-        (opened, _) => opened,
+    }
+
+    /// Watches an open folder with inotify, through the broker if there is one.
+    pub fn watch_folder(
+        &self,
+        inotify: BorrowedFd<'_>,
+        folder: BorrowedFd<'_>,
+        events: inotify::WatchFlags,
+    ) -> Result<i32, Errno> {
+        let Some(broker) = self.broker() else {
+            // This watches the open folder, even if its path now leads elsewhere.
+            let path = format!("/proc/self/fd/{}", folder.as_raw_fd());
+            return inotify::add_watch(inotify, path, events);
+        };
+        let watched = broker.watch(inotify, folder, events.bits());
+        watched.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::ACCESS))
     }
 }
 
-/// Watches an open folder with inotify, through the broker if this process has one.
-pub fn watch_folder(
-    inotify: BorrowedFd<'_>,
-    folder: BorrowedFd<'_>,
-    events: inotify::WatchFlags,
-) -> Result<i32, Errno> {
-    let Some(broker) = get() else {
-        // This watches the open folder, even if its path now leads elsewhere.
-        let path = format!("/proc/self/fd/{}", folder.as_raw_fd());
-        return inotify::add_watch(inotify, path, events);
-    };
-    let watched = broker.watch(inotify, folder, events.bits());
-    watched.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::ACCESS))
+impl fmt::Debug for Opener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            Some(_) => "Opener(broker)",
+            None => "Opener(direct)",
+        })
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::fs::File;
+    use std::io::Read as _;
+    use std::path::{Path, PathBuf};
+
+    use super::*;
+
+    /// A broker that opens the same file for every request, and does nothing else.
+    pub(crate) struct FixedBroker(PathBuf);
+
+    impl FixedBroker {
+        pub(crate) fn new(file: &Path) -> Arc<Self> {
+            Arc::new(Self(file.to_owned()))
+        }
+    }
+
+    impl Broker for FixedBroker {
+        fn open(&self, _: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+            Ok(File::open(&self.0)?.into())
+        }
+
+        fn watch(&self, _: BorrowedFd<'_>, _: BorrowedFd<'_>, _: u32) -> io::Result<i32> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+
+        fn open_log(&self) -> io::Result<OwnedFd> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+
+        fn start(
+            &self,
+            _: &str,
+            _: Vec<(String, String)>,
+            _: [OwnedFd; 3],
+        ) -> io::Result<Box<dyn ChildHandle>> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+    }
+
+    #[test]
+    fn each_opener_asks_only_its_own_broker() {
+        let folder = tempfile::tempdir().unwrap();
+        let openers = ["one", "other"].map(|name| {
+            let file = folder.path().join(name);
+            std::fs::write(&file, name).unwrap();
+            Opener::with_broker(FixedBroker::new(&file))
+        });
+        let [one, other] = &openers;
+        for (opener, refusal, expected) in [
+            (one, Errno::ACCESS, Ok("one")),
+            (other, Errno::ACCESS, Ok("other")),
+            (&Opener::DIRECT, Errno::ACCESS, Err(Errno::ACCESS)),
+            // Not a refusal of the process sandbox.
+            (one, Errno::NOENT, Err(Errno::NOENT)),
+        ] {
+            let handle = || Ok(File::open(folder.path()).unwrap().into());
+            let opened = opener.or_ask_broker(Err(refusal), handle);
+            let text = opened.map(|file| {
+                let mut text = String::new();
+                File::from(file).read_to_string(&mut text).unwrap();
+                text
+            });
+            assert_eq!(text, expected.map(str::to_owned), "{opener:?}");
+        }
+    }
 }

@@ -21,6 +21,7 @@ use anyhow::Context as _;
 use rustix::io::Errno;
 
 use crate::blocking;
+use crate::broker::Opener;
 use crate::check::{Finding, check_open};
 use crate::descriptors;
 use crate::guard::{Folder, HardLinks};
@@ -41,6 +42,7 @@ pub struct Catalog {
     roots: Vec<Root>,
     home: Option<Root>,
     hard_links: HardLinks,
+    opener: Opener,
     cache: FolderCache,
     names: CatalogNames,
 }
@@ -140,16 +142,27 @@ impl Catalog {
     /// Opens the roots. Ambient authority over the file system enters here; everything else
     /// works on handles.
     pub fn open(roots: &[SkillsRoot], home: Option<&Path>) -> anyhow::Result<Self> {
+        Self::open_with(roots, home, &Opener::DIRECT)
+    }
+
+    /// Opens the roots like [`Catalog::open`], and what is in them with an opener.
+    pub fn open_with(
+        roots: &[SkillsRoot],
+        home: Option<&Path>,
+        opener: &Opener,
+    ) -> anyhow::Result<Self> {
         let open = |root: &SkillsRoot| {
-            Root::open(root).with_context(|| cannot_open("skills folder", &root.path))
+            Root::open(root, opener).with_context(|| cannot_open("skills folder", &root.path))
         };
         let home = home.map(|path| {
-            Root::open(&SkillsRoot::new(path)).with_context(|| cannot_open("home folder", path))
+            let root = Root::open(&SkillsRoot::new(path), opener);
+            root.with_context(|| cannot_open("home folder", path))
         });
         Ok(Self {
             roots: roots.iter().map(open).collect::<anyhow::Result<_>>()?,
             home: home.transpose()?,
             hard_links: HardLinks::Refused,
+            opener: opener.clone(),
             cache: FolderCache::new(descriptors::process_limit()),
             names: CatalogNames::default(),
         })
@@ -191,8 +204,12 @@ impl Catalog {
         }
         let (handle, path) = self.open_uncached(name)?;
         let folder_name = path.rsplit('/').next().unwrap_or_default();
-        let name = name.to_owned();
-        Some(describe(name, folder_name, handle, self.hard_links))
+        Some(describe(name.to_owned(), folder_name, self.folder(handle)))
+    }
+
+    /// Returns a skill's folder for listings.
+    fn folder(&self, handle: OwnedFd) -> Result<Folder, Errno> {
+        Folder::new(handle, self.hard_links, self.opener.clone())
     }
 
     /// Opens the folder of a skill without the folder cache, which is reserved for calls.
@@ -315,7 +332,8 @@ impl Catalog {
         {
             return Ok(folder);
         }
-        let folder = Folder::new(root.base.open_path(path)?, HardLinks::Refused)?;
+        let handle = root.base.open_path(path)?;
+        let folder = Folder::new(handle, HardLinks::Refused, self.opener.clone())?;
         if folder.shares_mount(&root.base.folder) {
             self.cache.insert(index, path, folder.clone());
         }

@@ -3,13 +3,12 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt as _;
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
-use rustix::io::Errno;
 
-use crate::broker;
+use crate::broker::Opener;
 
 /// A listing in progress.
 #[derive(Debug)]
@@ -25,9 +24,15 @@ pub struct ListedEntry {
 }
 
 impl EntryCursor {
-    /// Starts listing a folder.
-    pub fn of(folder: impl AsFd) -> io::Result<Self> {
-        Ok(Self(Dir::new(open_to_list(folder.as_fd(), ".")?)?))
+    /// Starts listing a folder by its name in another one, or that one itself if the name is
+    /// `.`. Refuses a symlink.
+    pub fn open(parent: BorrowedFd<'_>, name: &str, opener: &Opener) -> io::Result<Self> {
+        let open = |flags: OFlags| {
+            let flags = flags | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            rustix::fs::openat(parent, name, flags, Mode::empty())
+        };
+        let folder = opener.or_ask_broker(open(OFlags::RDONLY), || open(OFlags::PATH))?;
+        Ok(Self(Dir::new(folder)?))
     }
 }
 
@@ -56,13 +61,4 @@ impl Iterator for EntryCursor {
             return Some(Ok(ListedEntry { name, kind }));
         }
     }
-}
-
-/// Opens a folder for listing. Refuses a symlink.
-pub(crate) fn open_to_list(parent: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {
-    let open = |flags: OFlags| {
-        let flags = flags | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        rustix::fs::openat(parent, name, flags, Mode::empty())
-    };
-    broker::retry_with_broker(open(OFlags::RDONLY), || open(OFlags::PATH))
 }

@@ -18,7 +18,8 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::path::DecInt;
 
-use crate::broker;
+use crate::broker::Opener;
+use crate::entries::EntryCursor;
 
 /// A folder, and the rules for everything below it.
 #[derive(Debug, Clone)]
@@ -26,6 +27,7 @@ pub struct Folder {
     folder: Arc<Dir>,
     identity: FileIdentity,
     hard_links: HardLinks,
+    opener: Opener,
 }
 
 /// The rule for files with several hard links. One link may be outside of the folder, and
@@ -62,6 +64,7 @@ pub enum PathTarget {
 #[derive(Debug)]
 pub struct UnopenedFile {
     handle: OwnedFd,
+    opener: Opener,
     /// Its size in bytes when it was found.
     pub size: u64,
 }
@@ -94,12 +97,13 @@ impl PartialEq for Mount {
 
 impl Folder {
     /// Creates a folder from its handle. Mounts below it are not part of it.
-    pub fn new(handle: OwnedFd, hard_links: HardLinks) -> Result<Self, Errno> {
+    pub fn new(handle: OwnedFd, hard_links: HardLinks, opener: Opener) -> Result<Self, Errno> {
         let identity = status_of(handle.as_fd())?.identity;
         Ok(Self {
             folder: Arc::new(Dir::from_std_file(handle.into())),
             identity,
             hard_links,
+            opener,
         })
     }
 
@@ -128,9 +132,19 @@ impl Folder {
         self.identity.mount == other.identity.mount
     }
 
-    /// Returns the folder's handle, for listing.
+    /// Returns the opener of what is in the folder.
+    pub(crate) fn opener(&self) -> &Opener {
+        &self.opener
+    }
+
+    /// Returns the folder's handle.
     pub fn handle(&self) -> &Dir {
         &self.folder
+    }
+
+    /// Starts listing the folder.
+    pub fn entries(&self) -> io::Result<EntryCursor> {
+        EntryCursor::open(self.folder.as_fd(), ".", &self.opener)
     }
 
     /// Returns an `O_PATH` handle to a path. cap-std resolves the path in this folder, and
@@ -181,6 +195,7 @@ impl Folder {
                 folder: Arc::new(Dir::from_std_file(handle.into())),
                 identity: status.identity,
                 hard_links: self.hard_links,
+                opener: self.opener.clone(),
             })),
             FileType::RegularFile if status.links > 1 && self.hard_links == HardLinks::Refused => {
                 Err(Errno::MLINK.into())
@@ -194,6 +209,7 @@ impl Folder {
             }
             FileType::RegularFile => Ok(PathTarget::File(UnopenedFile {
                 handle,
+                opener: self.opener.clone(),
                 size: status.size,
             })),
             FileType::Symlink => Err(Errno::LOOP.into()),
@@ -316,7 +332,7 @@ impl UnopenedFile {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
         let name = DecInt::from_fd(self.handle.as_fd());
         let opened = rustix::fs::openat(descriptors()?, name, flags, Mode::empty());
-        let opened = broker::retry_with_broker(opened, || Ok(self.handle))?;
+        let opened = self.opener.or_ask_broker(opened, || Ok(self.handle))?;
         Ok(File::from(opened))
     }
 }

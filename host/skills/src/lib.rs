@@ -28,9 +28,9 @@ pub mod frontmatter;
 
 pub mod descriptors;
 
-pub mod guard;
-
 pub mod entries;
+
+pub mod guard;
 
 pub mod skill_md;
 

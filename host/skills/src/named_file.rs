@@ -13,7 +13,7 @@ use std::path::Path;
 use anyhow::{Context as _, bail, ensure};
 use rustix::fs::{Mode, OFlags};
 
-use crate::broker::retry_with_broker;
+use crate::broker::Opener;
 use crate::own_user::is_own_user;
 use crate::trust::Trust;
 
@@ -21,12 +21,16 @@ use crate::trust::Trust;
 /// terminal must not become this process's own.
 pub const UNKNOWN_KIND: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY);
 
-/// Opens a regular file for reading. A confined process may ask its broker.
+/// Opens a regular file for reading.
 ///
 /// # Errors
 ///
 /// If it cannot be opened or is no regular file.
 pub fn open(path: &Path) -> anyhow::Result<File> {
+    open_with(path, &Opener::DIRECT)
+}
+
+fn open_with(path: &Path, opener: &Opener) -> anyhow::Result<File> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | UNKNOWN_KIND;
     let handle = || rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
     // First, because opening a device can change its state, and because the process sandbox and
@@ -34,7 +38,8 @@ pub fn open(path: &Path) -> anyhow::Result<File> {
     let found = File::from(handle().map_err(io::Error::from)?);
     check_kind(&found.metadata()?)?;
     let opened = rustix::fs::open(path, flags, Mode::empty());
-    let file = File::from(retry_with_broker(opened, handle).map_err(io::Error::from)?);
+    let opened = opener.or_ask_broker(opened, handle);
+    let file = File::from(opened.map_err(io::Error::from)?);
     check_kind(&file.metadata()?)?;
     Ok(file)
 }
@@ -46,9 +51,9 @@ pub fn open(path: &Path) -> anyhow::Result<File> {
 ///
 /// If the file cannot be opened, is not a regular file, or others have access to it or to its
 /// path.
-pub fn open_private(path: &Path, trust: &Trust) -> anyhow::Result<File> {
+pub fn open_private(path: &Path, trust: &Trust, opener: &Opener) -> anyhow::Result<File> {
     let advice = "users other than its owner may read or write it; set its mode to 0600";
-    open_own(path, trust, 0o077, advice)
+    open_own(path, trust, opener, 0o077, advice)
 }
 
 /// Opens a public file. It must belong to the user of this process or to root, nobody else may
@@ -58,17 +63,23 @@ pub fn open_private(path: &Path, trust: &Trust) -> anyhow::Result<File> {
 ///
 /// If the file cannot be opened, is not a regular file, or others may write it or change its
 /// path.
-pub fn open_public(path: &Path, trust: &Trust) -> anyhow::Result<File> {
+pub fn open_public(path: &Path, trust: &Trust, opener: &Opener) -> anyhow::Result<File> {
     let advice = "users other than its owner may write it; set its mode to 0644";
-    open_own(path, trust, 0o022, advice)
+    open_own(path, trust, opener, 0o022, advice)
 }
 
 /// Opens a file of this user or root, unless its mode has one of the `forbidden` bits.
-fn open_own(path: &Path, trust: &Trust, forbidden: u32, advice: &str) -> anyhow::Result<File> {
+fn open_own(
+    path: &Path,
+    trust: &Trust,
+    opener: &Opener,
+    forbidden: u32,
+    advice: &str,
+) -> anyhow::Result<File> {
     // Checked before the file is opened: if it succeeds, nobody else can put another file in
     // its place. The errors of the file itself come first, because they are clearer.
     let checked = trust.check(path);
-    let file = open(path)?;
+    let file = open_with(path, opener)?;
     let metadata = file.metadata()?;
     let owner = metadata.uid();
     ensure!(
@@ -145,7 +156,10 @@ mod tests {
     use rustix::io::{FdFlags, fcntl_getfd};
 
     use super::*;
+    use crate::broker::tests::FixedBroker;
     use crate::trust::Principal;
+
+    type Open = fn(&Path, &Trust, &Opener) -> anyhow::Result<File>;
 
     #[test]
     fn started_programs_get_no_open_file() {
@@ -153,11 +167,34 @@ mod tests {
         let (path, trust) = (file.path(), Trust::new());
         for opened in [
             open(path),
-            open_private(path, &trust),
-            open_public(path, &trust),
+            open_private(path, &trust, &Opener::DIRECT),
+            open_public(path, &trust, &Opener::DIRECT),
         ] {
             let flags = fcntl_getfd(opened.unwrap()).unwrap();
             assert!(flags.contains(FdFlags::CLOEXEC));
+        }
+    }
+
+    #[test]
+    fn checks_files_that_the_broker_opens() {
+        // Unreadable, also for root.
+        let path = Path::new("/proc/sys/vm/drop_caches");
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(&file, "opened").unwrap();
+        let opener = Opener::with_broker(FixedBroker::new(file.path()));
+        for (mode, private, public) in [
+            (0o600, true, true),
+            (0o644, false, true),
+            (0o666, false, false),
+        ] {
+            fs::set_permissions(&file, Permissions::from_mode(mode)).unwrap();
+            let trust = Trust::new();
+            for (open, is_opened) in [(open_private as Open, private), (open_public, public)] {
+                let text = open(path, &trust, &opener).and_then(|file| read_all_text(file, 9));
+                let text = text.ok();
+                assert_eq!(text.as_deref(), is_opened.then_some("opened"), "{mode:o}");
+                assert!(open(path, &trust, &Opener::DIRECT).is_err());
+            }
         }
     }
 
@@ -185,7 +222,7 @@ mod tests {
         ] {
             set_mode(folder, mode);
             for open in [open_private, open_public] {
-                let opened = open(&at("mount/key"), &Trust::new());
+                let opened = open(&at("mount/key"), &Trust::new(), &Opener::DIRECT);
                 assert_eq!(opened.is_ok(), is_safe, "{folder} {mode:o}: {opened:?}");
                 let error = opened.map_err(|error| error.to_string()).err();
                 let is_named =
@@ -193,14 +230,14 @@ mod tests {
                 assert!(is_named, "{folder} {mode:o}");
                 // Whom the operator trusts may change it.
                 let everyone = Trust::new().and(Principal::Everyone);
-                assert!(open(&at("mount/key"), &everyone).is_ok());
+                assert!(open(&at("mount/key"), &everyone, &Opener::DIRECT).is_ok());
             }
             set_mode(folder, 0o755);
         }
         if !rustix::process::geteuid().is_root() {
             return; // Only root gives files away; CI is root.
         }
-        let key = || open_private(&at("mount/key"), &Trust::new());
+        let key = || open_private(&at("mount/key"), &Trust::new(), &Opener::DIRECT);
         // The owner of a symlink or a sticky folder can replace what is there.
         set_mode("mount", 0o1755);
         for path in ["mount", "mount/..data", "mount/key", "mount/..data-1"] {

@@ -8,7 +8,6 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::entries::EntryCursor;
 use crate::guard::{Folder, PathTarget};
 
 /// The maximum number of names in a search. Guards against: slow failures in a large
@@ -154,10 +153,7 @@ fn open(folder: &Folder, path: &str) -> Option<Folder> {
 /// Returns the names in a folder that a call can spell, and whether each is known to be a
 /// folder. A link is not.
 fn names_of(folder: &Folder, max: usize) -> impl Iterator<Item = (String, bool)> {
-    let entries = EntryCursor::of(folder.handle())
-        .into_iter()
-        .flatten()
-        .flatten();
+    let entries = folder.entries().into_iter().flatten().flatten();
     entries.take(max).filter_map(|entry| {
         let name = entry.name.into_string().ok()?;
         let can_be_named = !name.contains(|c: char| c == '\\' || c.is_control());
@@ -252,6 +248,7 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
+    use crate::broker::Opener;
     use crate::guard::HardLinks;
 
     fn skill(files: &[&str], links: &[(&str, &str)]) -> (TempDir, Folder) {
@@ -265,7 +262,8 @@ mod tests {
             symlink(target, root.path().join(link)).unwrap();
         }
         let folder = Dir::open_ambient_dir(root.path(), ambient_authority()).unwrap();
-        let folder = Folder::new(folder.into_std_file().into(), HardLinks::Refused).unwrap();
+        let handle = folder.into_std_file().into();
+        let folder = Folder::new(handle, HardLinks::Refused, Opener::DIRECT).unwrap();
         (root, folder)
     }
 

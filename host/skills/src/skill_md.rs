@@ -6,7 +6,6 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 
-use cap_std::fs::Dir;
 use rustix::fs::{AtFlags, FileType, StatxFlags};
 use rustix::io::Errno;
 
@@ -36,7 +35,7 @@ pub fn open(folder: &Folder) -> io::Result<Option<(String, File)>> {
     if found.is_some() {
         return Ok(found);
     }
-    let mut entries = EntryCursor::of(folder.handle())?;
+    let mut entries = folder.entries()?;
     let mut listed: Vec<String> = entries
         .by_ref()
         .take(MAX_LISTED)
@@ -121,16 +120,13 @@ pub(crate) fn is_at(parent: BorrowedFd<'_>, folder: &str) -> bool {
     })
 }
 
-/// Returns whether a folder has a documentation file in any spelling. Counts the entries
-/// that it reads, up to a maximum.
-pub(crate) fn is_in(folder: &Dir, entries: &mut usize, max: usize) -> bool {
-    let found = EntryCursor::of(folder)
-        .into_iter()
-        .flatten()
-        .map_while(|entry| {
-            *entries += 1;
-            (*entries <= max).then_some(entry)
-        });
+/// Returns whether a listed folder has a documentation file in any spelling. Counts the
+/// entries that it reads, up to a maximum.
+pub(crate) fn is_in(listed: EntryCursor, entries: &mut usize, max: usize) -> bool {
+    let found = listed.map_while(|entry| {
+        *entries += 1;
+        (*entries <= max).then_some(entry)
+    });
     found
         .flatten()
         .any(|entry| is_skill_md(&entry.name) && !entry.kind.is_dir())
@@ -141,6 +137,7 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::broker::Opener;
     use crate::guard::HardLinks;
 
     #[test]
@@ -160,7 +157,7 @@ mod tests {
         let at = |name: &str| place.path().join(name);
         let found = || {
             let folder = fs::File::open(place.path()).unwrap();
-            let folder = Folder::new(folder.into(), HardLinks::Refused).unwrap();
+            let folder = Folder::new(folder.into(), HardLinks::Refused, Opener::DIRECT).unwrap();
             open(&folder).unwrap().map(|(name, _)| name)
         };
         for files in [0, MAX_LISTED - 2, MAX_LISTED + 100] {

@@ -11,6 +11,7 @@ use anyhow::{Context as _, ensure};
 use serde::{Deserialize, Serialize};
 use skillhost_helper::{Kind, OWN_PROGRAM, answer_stdin, read_message, write_message};
 use skillhost_sandbox::component::child::{ChildProcess, limit_this_process};
+use skillhost_skills::broker::Opener;
 use wasmparser::{Encoding, Parser, Payload};
 
 /// The argument that starts this program as the process that reads debug sections.
@@ -58,6 +59,7 @@ pub(super) fn request(
         name: "the process that reads debug sections",
         time: MAX_TIME,
         max_answer: MAX_RESPONSE,
+        opener: &Opener::DIRECT,
     };
     Ok(serde_json::from_slice(&child.run(&request)?)?)
 }

@@ -282,7 +282,9 @@ impl ReadyHttp {
             unix,
             shown_address,
         } = self.bound;
-        let server = Server::from_sockets(sockets, self.options).await?;
+        let mut options = self.options;
+        options.opener = builder.opener().clone();
+        let server = Server::from_sockets(sockets, options).await?;
         memory::release_large_blocks();
         tokio::spawn(memory::release_when_quiet(server.quiet()));
         let live = Arc::new(LiveHost::new(builder));

@@ -78,7 +78,7 @@ impl Tables<'_> {
                 .map(|path| self.within_reach(path))
                 .collect::<anyhow::Result<_>>()?,
             home: raw.home.map(|path| self.path(path)),
-            disabled_tools: raw.disabled_tools,
+            disabled_tools: raw.disabled_tools.into_iter().collect(),
             offer: match raw.offer {
                 RawOffer::Set(RawToolSet::All) => ToolSet::All,
                 RawOffer::Set(RawToolSet::Compact) => ToolSet::Compact,

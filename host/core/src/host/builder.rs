@@ -2,11 +2,11 @@
 
 mod audit;
 mod checks;
-mod config;
 mod offer;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::os::fd::AsFd as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,21 +14,20 @@ use anyhow::{Context as _, bail};
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 
-use audit::AuditSettings;
-
 use super::components::{ComponentIntake, IntakeRules, LoadedComponent, Stage};
 use super::{Host, Inner, ResourceReader, Runtime, ServedTool};
-use crate::config::PromptLimits;
+use crate::config::{Config, ConfiguredPath, ConfiguredRoot};
 use skillhost_sandbox::component::cache::{ComponentCache, IndexEntry};
 use skillhost_sandbox::component::compile::{Compilation, Compiler, ProgressCallback};
 use skillhost_sandbox::component::embedded::SKILL_RESOURCES;
 use skillhost_sandbox::component::{Loader, Tool};
 use skillhost_sandbox::engine::{self, EpochEngine};
 use skillhost_sandbox::granted_skills::GrantedSkills;
+use skillhost_sandbox::tool::audit::CheckpointSigner;
 use skillhost_sandbox::tool::grant::{Defaults, Grant};
-use skillhost_sandbox::tool::limits::{CompileLimits, Limits, Load};
+use skillhost_sandbox::tool::limits::{Limits, Load};
 use skillhost_sandbox::tool::observer::Observer;
-use skillhost_sandbox::tool::offer::{ToolSet, Wording};
+use skillhost_skills::broker::{Broker, Opener};
 use skillhost_skills::catalog::{Catalog, SkillsRoot};
 use skillhost_skills::entries::EntryCursor;
 use skillhost_skills::guard;
@@ -42,39 +41,38 @@ const ENCODING_NOTE: usize = 256;
 /// The settings of a host to build. See [`Host::builder`].
 #[derive(Clone, Default)]
 pub struct HostBuilder {
-    skills: Vec<SkillsRoot>,
-    tools: Vec<PathBuf>,
+    /// The settings that a file can have.
+    config: Config,
+    /// The configuration's name in messages.
+    configuration: Option<String>,
     components: Vec<PathBuf>,
-    home: Option<PathBuf>,
     cache: Option<PathBuf>,
     new_cache_entries: Option<PathBuf>,
-    disabled: BTreeSet<String>,
-    offer: ToolSet,
-    wording: Wording,
-    descriptions: BTreeMap<String, String>,
-    without_help: bool,
-    grants: BTreeMap<String, Grant>,
-    defaults: Defaults,
-    load: Load,
     without_embedded: bool,
     unlimited: bool,
     progress: Option<Arc<ProgressCallback>>,
-    audit: AuditSettings,
+    audit_signer: Option<Arc<dyn CheckpointSigner>>,
     observer: Option<Arc<dyn Observer>>,
-    pins: BTreeMap<String, String>,
-    require_pins: bool,
-    require_components: bool,
     trust: Trust,
-    /// The configuration's name in messages.
-    configuration: Option<String>,
     compiler: Option<PathBuf>,
-    compile_limits: CompileLimits,
     index: Option<Arc<dyn SkillIndex>>,
-    search_offer: SearchOffer,
-    prompt_limits: PromptLimits,
+    opener: Opener,
 }
 
 impl HostBuilder {
+    /// Creates a builder from a configuration. Fails if a configured folder does not exist.
+    ///
+    /// Settings that a configuration does not have, such as [trust](HostBuilder::trust),
+    /// cache and compiler, keep their defaults.
+    pub fn from_config(config: &Config) -> anyhow::Result<Self> {
+        config.check_folders()?;
+        Ok(Self {
+            configuration: config.file.as_ref().map(|file| format!("`{file}`")),
+            config: config.clone(),
+            ..Self::default()
+        })
+    }
+
     /// Adds a folder of skills. The first folder that has a skill wins.
     pub fn skills(self, folder: impl Into<PathBuf>) -> Self {
         self.skills_root(SkillsRoot::new(folder))
@@ -82,14 +80,16 @@ impl HostBuilder {
 
     /// Adds a folder of skills, with options for symlinks and depth.
     pub fn skills_root(mut self, root: SkillsRoot) -> Self {
-        self.skills.push(root);
+        let place = "`HostBuilder::skills`".to_owned();
+        self.config.skills.push(ConfiguredRoot { root, place });
         self
     }
 
     /// Adds a folder of tool components: every `.wasm` file in it. The folder
     /// and the files must be [trusted](HostBuilder::trust).
     pub fn tools(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.tools.push(folder.into());
+        let folder = ConfiguredPath::new(folder, "`HostBuilder::tools`");
+        self.config.tools.push(folder);
         self
     }
 
@@ -102,7 +102,7 @@ impl HostBuilder {
     /// Sets the folder for relative paths in calls that name no skill. Default: none; such
     /// calls are refused.
     pub fn home(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.home = Some(folder.into());
+        self.config.home = Some(ConfiguredPath::new(folder, "`HostBuilder::home`"));
         self
     }
 
@@ -122,20 +122,20 @@ impl HostBuilder {
 
     /// Disables a tool: it is not offered and cannot be called.
     pub fn disable(mut self, tool: impl Into<String>) -> Self {
-        self.disabled.insert(tool.into());
+        self.config.disabled_tools.insert(tool.into());
         self
     }
 
     /// Sets whether failures include [help](crate::CallError::help) for the model, such as
     /// similar names and the entries of a folder. Default: yes.
     pub fn help(mut self, wanted: bool) -> Self {
-        self.without_help = !wanted;
+        self.config.help = Some(wanted);
         self
     }
 
     /// Returns whether the host will have [resources](Host::skill_resources).
     pub fn serves_resources(&self) -> bool {
-        !self.without_embedded && !self.disabled.contains(SKILL_RESOURCES)
+        !self.without_embedded && !self.config.disabled_tools.contains(SKILL_RESOURCES)
     }
 
     /// Sets the grant of a component; see [`Grant`]. Identify it by its file name, such as
@@ -146,7 +146,7 @@ impl HostBuilder {
     /// [pin](HostBuilder::pin) names is used. If both or neither are named, both are
     /// refused.
     pub fn grant(mut self, component: impl Into<String>, grant: Grant) -> Self {
-        self.grants.insert(component.into(), grant);
+        self.config.grants.insert(component.into(), grant);
         self
     }
 
@@ -166,20 +166,20 @@ impl HostBuilder {
 
     /// Sets the limits of a call, for tools whose grant sets none.
     pub fn limits(mut self, limits: Limits) -> Self {
-        self.defaults.limits = limits;
+        self.config.limits = limits;
         self
     }
 
     /// Sets the number of calls that may run and wait at a time.
     pub fn load(mut self, load: Load) -> Self {
-        self.load = load;
+        self.config.load = load;
         self
     }
 
     /// Allows reading files with several hard links, for tools whose grant does not decide
     /// it. One of the links may lie outside the skill. Default: no.
     pub fn hard_links(mut self, allowed: bool) -> Self {
-        self.defaults.hard_links = allowed;
+        self.config.hard_links = allowed;
         self
     }
 
@@ -198,26 +198,26 @@ impl HostBuilder {
 
     /// Pins a component file by name: it is loaded only if this is its SHA-256, in hex.
     pub fn pin(mut self, file_name: impl Into<String>, sha256: impl Into<String>) -> Self {
-        self.pins.insert(file_name.into(), sha256.into());
+        self.config.pins.insert(file_name.into(), sha256.into());
         self
     }
 
     /// Refuses component files without a [pin](HostBuilder::pin).
     pub fn require_pins(mut self, required: bool) -> Self {
-        self.require_pins = required;
+        self.config.require_pins = required;
         self
     }
 
     /// Makes [`HostBuilder::build`] fail if a component file cannot be loaded. Default: no;
     /// it becomes one of the host's [`problems`](Host::problems).
     pub fn require_components(mut self, required: bool) -> Self {
-        self.require_components = required;
+        self.config.require_components = Some(required);
         self
     }
 
     /// Returns whether the build fails if a component cannot be loaded.
     pub fn requires_components(&self) -> bool {
-        self.require_components
+        self.config.require_components == Some(true)
     }
 
     /// Sets the index for `find_skills`. [`Host::update_index`] fills it. Default: none;
@@ -230,14 +230,14 @@ impl HostBuilder {
     /// Sets when agents see `find_skills`. Default: when the skills exceed the
     /// [budget](HostBuilder::prompt_budget) of a prompt.
     pub fn search_offer(mut self, offer: SearchOffer) -> Self {
-        self.search_offer = offer;
+        self.config.search_offer = offer;
         self
     }
 
     /// Sets the tokens that [`Host::prompt`] may take. Default: 4,000, which is 2 %
     /// of 200,000.
     pub fn prompt_budget(mut self, tokens: usize) -> Self {
-        self.prompt_limits.budget = tokens;
+        self.config.prompt.budget = tokens;
         self
     }
 
@@ -261,7 +261,7 @@ impl HostBuilder {
     /// Sets the maximum time to compile a component file in a separate process. Default: 60
     /// seconds.
     pub fn compile_time(mut self, time: Duration) -> Self {
-        self.compile_limits.compile_time = time;
+        self.config.compile_limits.compile_time = time;
         self
     }
 
@@ -273,6 +273,20 @@ impl HostBuilder {
     ) -> Self {
         self.progress = Some(Arc::new(callback));
         self
+    }
+
+    /// Sets the broker of a host whose process is confined: it opens folders that replaced a
+    /// configured one, and starts the [compiler](HostBuilder::compiler). Default: none; the
+    /// process does both by itself. The trait [`Broker`] may change at any time.
+    pub fn broker(mut self, broker: Arc<dyn Broker>) -> Self {
+        self.opener = Opener::with_broker(broker);
+        self
+    }
+
+    /// Returns the opener of the host's files. It asks the [broker](HostBuilder::broker), if
+    /// there is one.
+    pub fn opener(&self) -> &Opener {
+        &self.opener
     }
 
     /// Opens the folders and loads the components. Fails if a folder cannot be opened. A
@@ -310,12 +324,12 @@ impl HostBuilder {
     async fn build_new(self, stage: Stage<'_>) -> anyhow::Result<Host> {
         guard::check_machine()?;
         let memory = self.max_memory();
-        self.check_memory(engine::calls_memory(&self.load))?;
-        let engine = EpochEngine::new(&self.load, memory, !self.unlimited)?;
+        self.check_memory(engine::calls_memory(&self.config.load))?;
+        let engine = EpochEngine::new(&self.config.load, memory, !self.unlimited)?;
         let runtime = Runtime {
             engine,
             memory,
-            audit: self.audit.open(&self.trust)?,
+            audit: self.open_audit()?,
         };
         self.build_on(runtime, stage).await
     }
@@ -343,22 +357,24 @@ impl HostBuilder {
     }
 
     async fn build_on(self, runtime: Runtime, stage: Stage<'_>) -> anyhow::Result<Host> {
-        let catalog = Catalog::open(&self.skills, self.home.as_deref())?;
-        let catalog = Arc::new(catalog.hard_links(self.defaults.hard_links));
+        let roots: Vec<_> = self.skills_roots().cloned().collect();
+        let home = self.config.home.as_ref().map(|home| home.path.as_path());
+        let catalog = Catalog::open_with(&roots, home, &self.opener)?;
+        let catalog = Arc::new(catalog.hard_links(self.config.hard_links));
         let mut problems = Vec::new();
         let cache = self.open_cache(&mut problems);
         let index = self.index.clone();
-        let index = index.filter(|_| self.search_offer != SearchOffer::Never);
+        let index = index.filter(|_| self.config.search_offer != SearchOffer::Never);
         if let (Some(index), Some(cache)) = (&index, &cache) {
-            index.set_storage(Arc::new(IndexEntry::new(Arc::clone(cache), &self.skills)));
+            index.set_storage(Arc::new(IndexEntry::new(Arc::clone(cache), &roots)));
         }
         let mut components = ComponentIntake {
             loader: Arc::new(self.loader(&runtime.engine, cache)),
             stage,
             rules: IntakeRules {
-                pins: &self.pins,
-                require_pins: self.require_pins,
-                grants: &self.grants,
+                pins: &self.config.pins,
+                require_pins: self.config.require_pins,
+                grants: &self.config.grants,
                 trust: &self.trust,
             },
             loaded: Vec::new(),
@@ -370,7 +386,7 @@ impl HostBuilder {
         let files = self.component_files()?;
         let refused = components.add_files(files.clone()).await;
         let is_successor = matches!(stage, Stage::Successor(_));
-        if self.require_components && !is_successor && !refused.is_empty() {
+        if self.requires_components() && !is_successor && !refused.is_empty() {
             bail!(
                 "{}; `require_components = false` would serve without it",
                 refused.join("; ")
@@ -416,8 +432,8 @@ impl HostBuilder {
             refused_components,
             is_complete,
             index,
-            search_offer: self.search_offer,
-            prompt_budget: self.prompt_limits.budget,
+            search_offer: self.config.search_offer,
+            prompt_budget: self.config.prompt.budget,
         });
         Ok(Host(inner, None))
     }
@@ -434,18 +450,19 @@ impl HostBuilder {
 
     fn loader(&self, engine: &EpochEngine, cache: Option<Arc<ComponentCache>>) -> Loader {
         // Loading a component may need the grants of its tools.
-        let mut limits = self.defaults.limits.clone();
+        let mut limits = self.config.limits.clone();
         limits.memory = self.max_memory();
         Loader {
             compiler: Compiler {
                 program: self.compiler.clone(),
-                time: self.compile_limits.compile_time,
+                time: self.config.compile_limits.compile_time,
                 functions: None,
             },
             engine: engine.clone(),
             cache,
             limits,
             progress: self.progress.clone(),
+            opener: self.opener.clone(),
         }
     }
 
@@ -457,12 +474,13 @@ impl HostBuilder {
         catalog: &Arc<Catalog>,
         index: Option<&Arc<dyn SkillIndex>>,
     ) -> Vec<ServedTool> {
+        let defaults = Defaults {
+            hard_links: self.config.hard_links,
+            limits: self.config.limits.clone(),
+        };
         let granted = |(tool, own): (&Arc<Tool>, bool)| {
-            let grant = self.grants.get(tool.component.grant_name());
-            let terms = grant
-                .cloned()
-                .unwrap_or_default()
-                .terms(own, &self.defaults);
+            let grant = self.config.grants.get(tool.component.grant_name());
+            let terms = grant.cloned().unwrap_or_default().terms(own, &defaults);
             let name = &tool.definition.name;
             ServedTool {
                 quota: engine.quota(name, own, terms.limits.memory),
@@ -474,7 +492,7 @@ impl HostBuilder {
                 description: self.description(name, own),
                 terms,
                 tool: Arc::clone(tool),
-                gives_help: !self.without_help,
+                gives_help: self.config.help != Some(false),
             }
         };
         components
@@ -490,22 +508,20 @@ impl HostBuilder {
     }
 
     /// Returns the folders of skills in order.
-    pub fn skills_roots(&self) -> &[SkillsRoot] {
-        &self.skills
+    pub fn skills_roots(&self) -> impl Iterator<Item = &SkillsRoot> {
+        self.config.skills.iter().map(|skills| &skills.root)
     }
 
     /// Returns the folders of tool components in order.
-    pub fn tool_folders(&self) -> &[PathBuf] {
-        &self.tools
+    pub fn tool_folders(&self) -> impl Iterator<Item = &Path> {
+        self.config.tools.iter().map(|tools| &*tools.path)
     }
 
     /// Returns the bytes of memory that the engine reserves for a call.
     fn max_memory(&self) -> usize {
-        let granted = self
-            .grants
-            .values()
-            .filter_map(|grant| grant.limits.as_ref());
-        let all = granted.chain([&self.defaults.limits]);
+        let grants = self.config.grants.values();
+        let granted = grants.filter_map(|grant| grant.limits.as_ref());
+        let all = granted.chain([&self.config.limits]);
         all.map(|limits| limits.memory).max().unwrap_or_default()
     }
 
@@ -515,16 +531,16 @@ impl HostBuilder {
         let mut files: Vec<PathBuf> = Vec::new();
         // Two paths may lead to the same folder.
         let mut listed = BTreeSet::new();
-        for folder in &self.tools {
+        for folder in self.tool_folders() {
             let cannot = || format!("cannot use the tools folder `{}`", folder.display());
             self.trust.check(folder).with_context(cannot)?;
             if !listed.insert(folder.canonicalize().with_context(cannot)?) {
                 continue;
             }
             let mut found = Vec::new();
-            let handle = Dir::open_ambient_dir(folder, ambient_authority());
-            let entries = handle.and_then(EntryCursor::of).with_context(cannot)?;
-            for entry in entries {
+            let handle = Dir::open_ambient_dir(folder, ambient_authority()).with_context(cannot)?;
+            let entries = EntryCursor::open(handle.as_fd(), ".", &self.opener);
+            for entry in entries.with_context(cannot)? {
                 let path = folder.join(entry.with_context(cannot)?.name);
                 if path
                     .extension()

@@ -254,7 +254,7 @@ impl<'a> ComponentIntake<'a> {
             },
             FileContent::Code(component) => {
                 // Read again, to keep few files in memory at a time.
-                let bytes = read(path)?;
+                let bytes = read(path, &self.loader.opener)?;
                 if sha256_hex(&bytes) != digest {
                     bail!(
                         "{}: its file changed while it was loaded",
@@ -352,7 +352,7 @@ impl<'a> ComponentIntake<'a> {
         let origin = file.display().to_string();
         let cannot = || cannot_load(&origin);
         let owner = self.rules.trust.check(file).with_context(cannot)?;
-        let bytes = read(file)?;
+        let bytes = read(file, &self.loader.opener)?;
         let digest = sha256_hex(&bytes);
         self.rules.check_pin(file, &digest)?;
         let unchanged = self.earlier_of(file);
@@ -391,7 +391,7 @@ impl<'a> ComponentIntake<'a> {
         }
         let read = || {
             self.rules.trust.check(&beside)?;
-            read_beside(file, digest)
+            read_beside(file, digest, &self.loader.opener)
         };
         read()
             .inspect_err(|error| tracing::warn!("cannot use `{}`: {error:#}", beside.display()))

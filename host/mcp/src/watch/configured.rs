@@ -6,10 +6,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use skillhost::{HostBuilder, Skill, SkillsRoot};
+use skillhost_skills::broker::Opener;
 
 /// The configured folders, skills roots first.
 #[derive(Debug)]
 pub(super) struct ConfiguredFolders {
+    /// The opener of these folders and those in them.
+    pub(super) opener: Opener,
     pub(super) roots: Vec<WatchRoot>,
 }
 
@@ -51,11 +54,12 @@ impl ConfiguredFolders {
             };
             watch_root(&root.path, kind)
         };
-        let skills = builder.skills_roots().iter().map(skills_root);
-        let tool_folders = builder.tool_folders().iter();
+        let skills = builder.skills_roots().map(skills_root);
+        let tool_folders = builder.tool_folders();
         let tools = tool_folders.map(|folder| watch_root(folder, RootKind::Tools));
         let roots = skills.chain(tools).collect::<anyhow::Result<_>>()?;
-        Ok(Self { roots })
+        let opener = builder.opener().clone();
+        Ok(Self { opener, roots })
     }
 
     /// Returns the listings that a change at a path affects.

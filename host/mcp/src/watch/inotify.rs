@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use rustix::fs::inotify::{self, CreateFlags, Reader, WatchFlags};
 use rustix::io::Errno;
-use skillhost_skills::broker::watch_folder;
+use skillhost_skills::broker::Opener;
 
 pub(super) use rustix::fs::inotify::ReadFlags;
 
@@ -35,7 +35,10 @@ pub(super) type WatchId = i32;
 
 /// The folders that the kernel watches for this process.
 #[derive(Debug)]
-pub(super) struct Inotify(OwnedFd);
+pub(super) struct Inotify {
+    file: OwnedFd,
+    opener: Opener,
+}
 
 /// A report of a change.
 #[derive(Debug)]
@@ -47,27 +50,27 @@ pub(super) struct FolderEvent {
 }
 
 impl Inotify {
-    pub(super) fn new() -> io::Result<Self> {
-        Ok(Self(inotify::init(
-            CreateFlags::CLOEXEC | CreateFlags::NONBLOCK,
-        )?))
+    pub(super) fn new(opener: Opener) -> io::Result<Self> {
+        let file = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+        Ok(Self { file, opener })
     }
 
     /// Watches an open folder. A folder that is watched already keeps its number.
     pub(super) fn add(&self, folder: BorrowedFd<'_>) -> Result<WatchId, Errno> {
-        watch_folder(self.0.as_fd(), folder, CHANGES)
+        let inotify = self.file.as_fd();
+        self.opener.watch_folder(inotify, folder, CHANGES)
     }
 
     /// Stops to watch a folder.
     pub(super) fn remove(&self, watch: WatchId) {
         // Fails if the folder is gone, and its watch with it.
-        let _ = inotify::remove_watch(&self.0, watch);
+        let _ = inotify::remove_watch(&self.file, watch);
     }
 
     /// Passes the events of one read to `handle`. Returns whether there were any.
     pub(super) fn read(&self, mut handle: impl FnMut(FolderEvent)) -> bool {
         let mut buffer = vec![MaybeUninit::uninit(); BUFFER_BYTES];
-        let mut reader = Reader::new(&self.0, &mut buffer);
+        let mut reader = Reader::new(&self.file, &mut buffer);
         let mut has_events = false;
         loop {
             // Mostly the error says that there are no more events.
@@ -101,6 +104,6 @@ impl Inotify {
 
 impl AsFd for Inotify {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.file.as_fd()
     }
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat};
 use rustix::time::ClockId;
-use skillhost_skills::broker::retry_with_broker;
+use skillhost_skills::broker::Opener;
 
 /// The most entries of a folder that are checked. Guards against: a folder with millions of
 /// files.
@@ -88,7 +88,7 @@ impl FolderId {
 
 impl OpenFolder {
     /// Opens a folder. Returns `None` if there is none, or if it cannot be read.
-    pub(super) fn open(path: &Path, follow_link: bool) -> Option<Self> {
+    pub(super) fn open(path: &Path, follow_link: bool, opener: &Opener) -> Option<Self> {
         let open = |flags: OFlags| {
             let mut flags = flags | OFlags::DIRECTORY | OFlags::CLOEXEC;
             if !follow_link {
@@ -96,7 +96,8 @@ impl OpenFolder {
             }
             rustix::fs::openat(CWD, path, flags, Mode::empty())
         };
-        let handle = retry_with_broker(open(OFlags::RDONLY), || open(OFlags::PATH)).ok()?;
+        let handle = opener.or_ask_broker(open(OFlags::RDONLY), || open(OFlags::PATH));
+        let handle = handle.ok()?;
         let stat = rustix::fs::fstat(&handle).ok()?;
         Some(Self {
             id: FolderId::from_stat(&stat),

@@ -96,9 +96,9 @@ impl Watcher {
         publish: impl Fn(FolderCounts) + Send + 'static,
     ) -> io::Result<Self> {
         let mut watcher = Self {
+            watches: Watches::new(limit, configured.opener.clone())?,
             configured,
             changes,
-            watches: Watches::new(limit)?,
             roots: Vec::new(),
             tasks: VecDeque::new(),
             walk: None,
@@ -194,7 +194,7 @@ impl Watcher {
 
     /// Starts again with new watches, because the known ones may be wrong.
     fn restart(&mut self, since: FileTime) {
-        match Watches::new(self.watches.limit()) {
+        match Watches::new(self.watches.limit(), self.configured.opener.clone()) {
             Ok(watches) => self.watches = watches,
             Err(error) => tracing::error!(
                 "cannot renew the watches, so changes in folders may be missed: {error}"
@@ -371,7 +371,8 @@ impl Watcher {
         let root = walk.task.root;
         let root_kind = self.configured.roots[root].kind;
         let now = FileTime::now();
-        let Some(open) = OpenFolder::open(&path, root_kind.follows_links(depth)) else {
+        let follow_link = root_kind.follows_links(depth);
+        let Some(open) = OpenFolder::open(&path, follow_link, &self.configured.opener) else {
             return;
         };
         let state = self.watches.add(&open, &path, root, depth);

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
+use skillhost_skills::broker::Opener;
 
 use super::inotify::{FolderEvent, Inotify, WatchId};
 use super::visit::{FolderId, OpenFolder};
@@ -92,9 +93,9 @@ impl WatchLimit {
 }
 
 impl Watches {
-    pub(super) fn new(limit: WatchLimit) -> io::Result<Self> {
+    pub(super) fn new(limit: WatchLimit, opener: Opener) -> io::Result<Self> {
         Ok(Self {
-            inotify: Inotify::new()?,
+            inotify: Inotify::new(opener)?,
             limit,
             folders: HashMap::new(),
             ids: HashMap::new(),

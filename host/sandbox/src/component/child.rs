@@ -12,7 +12,7 @@ use anyhow::Context as _;
 use rustix::process::{Resource, Rlimit, Signal};
 use skillhost_helper::{ChildHandle, HelperProcess};
 
-use skillhost_skills::broker;
+use skillhost_skills::broker::Opener;
 
 /// The maximum address space of a child. Compiling an honest component made from Python
 /// takes a quarter of it.
@@ -32,6 +32,8 @@ pub struct ChildProcess<'a> {
     pub time: Duration,
     /// The maximum bytes of its answer.
     pub max_answer: usize,
+    /// The opener, whose broker starts the child if this process is confined.
+    pub opener: &'a Opener,
 }
 
 impl ChildProcess<'_> {
@@ -44,10 +46,10 @@ impl ChildProcess<'_> {
         process.run(request, self.max_answer, self.time)
     }
 
-    /// Starts the child directly, or through the broker if this process is confined.
+    /// Starts the child directly, or through the broker if there is one.
     fn start(&self, streams: [OwnedFd; 3]) -> io::Result<Box<dyn ChildHandle>> {
         let environment = self.environment.iter();
-        let Some(broker) = broker::get() else {
+        let Some(broker) = self.opener.broker() else {
             let [input, output, errors] = streams.map(Stdio::from);
             let child = skillhost_helper::command(self.program)
                 .arg(self.argument)

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use skillhost_helper::answer_stdin;
+use skillhost_skills::broker::Opener;
 use wasmtime::component::Component;
 
 use crate::component::child::{ChildProcess, limit_this_process};
@@ -54,7 +55,12 @@ pub struct Compiler {
 
 impl Compiler {
     /// Compiles a component for an engine.
-    pub(crate) fn compile(&self, engine: &EpochEngine, bytes: &[u8]) -> anyhow::Result<Component> {
+    pub(crate) fn compile(
+        &self,
+        engine: &EpochEngine,
+        bytes: &[u8],
+        opener: &Opener,
+    ) -> anyhow::Result<Component> {
         let EpochEngine {
             engine,
             bounds_checks,
@@ -74,6 +80,7 @@ impl Compiler {
             name: "the compiling process",
             time: self.time,
             max_answer: MAX_COMPILED,
+            opener,
         }
         .run(bytes)?;
         #[allow(

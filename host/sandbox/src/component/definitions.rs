@@ -14,6 +14,7 @@ use crate::component::file::read_bounded;
 use crate::tool::arguments::{Schema, number_of_values};
 use crate::tool::limits::{self, Limits};
 use crate::tool::{Definition, FolderRule, Form, Stop};
+use skillhost_skills::broker::Opener;
 use skillhost_skills::text::line::Line;
 
 /// The maximum bytes of a file of definitions beside a component, including JSON escapes.
@@ -50,8 +51,12 @@ pub fn tools_file(component: &Path) -> PathBuf {
 
 /// Reads the file of definitions beside a component, and checks it like the component's own
 /// answer.
-pub fn read_beside(component: &Path, digest: &str) -> anyhow::Result<Vec<Definition>> {
-    let json = read_bounded(&tools_file(component), TOOLS_FILE_BYTES)?;
+pub fn read_beside(
+    component: &Path,
+    digest: &str,
+    opener: &Opener,
+) -> anyhow::Result<Vec<Definition>> {
+    let json = read_bounded(&tools_file(component), TOOLS_FILE_BYTES, opener)?;
     let definitions = json::read_tools_file(&json, digest)?;
     check_count(definitions.len())?;
     definitions.iter().try_for_each(check)?;

@@ -7,6 +7,7 @@ use anyhow::{Context as _, bail};
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 
+use skillhost_skills::broker::Opener;
 use skillhost_skills::guard::{Folder, HardLinks};
 use skillhost_skills::named_file;
 
@@ -15,8 +16,8 @@ use skillhost_skills::named_file;
 pub(crate) const MAX_COMPONENT: u64 = 64 << 20;
 
 /// Reads a component file if it is a regular file of a bounded size.
-pub fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
-    read_bounded(path, MAX_COMPONENT)
+pub fn read(path: &Path, opener: &Opener) -> anyhow::Result<Vec<u8>> {
+    read_bounded(path, MAX_COMPONENT, opener)
         .map_err(|error| {
             let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
             match kind {
@@ -38,14 +39,15 @@ pub fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
 }
 
 /// Reads a file of a tools folder if it is a regular file of at most `max` bytes.
-pub(crate) fn read_bounded(path: &Path, max: u64) -> anyhow::Result<Vec<u8>> {
+pub(crate) fn read_bounded(path: &Path, max: u64, opener: &Opener) -> anyhow::Result<Vec<u8>> {
     let folder = match path.parent() {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
     };
     let folder = Dir::open_ambient_dir(folder, ambient_authority())?;
     // Hard links are fine: the operator controls the file.
-    let folder = Folder::new(folder.into_std_file().into(), HardLinks::Allowed)?;
+    let handle = folder.into_std_file().into();
+    let folder = Folder::new(handle, HardLinks::Allowed, opener.clone())?;
     let opened = folder.open_file(Path::new(path.file_name().unwrap_or_default()));
     let file = match opened.map_err(|error| (error.kind(), error)) {
         Ok(file) => file,
@@ -95,7 +97,7 @@ mod tests {
     fn reads_a_file_of_the_current_folder_by_its_name() {
         // Tests run in the package's folder.
         assert_eq!(
-            read(Path::new("Cargo.toml")).unwrap(),
+            read(Path::new("Cargo.toml"), &Opener::DIRECT).unwrap(),
             fs::read("Cargo.toml").unwrap()
         );
     }
@@ -106,9 +108,12 @@ mod tests {
         let path = folder.path().join("x.wasm");
         let file = File::create(&path).unwrap();
         file.set_len(MAX_COMPONENT).unwrap();
-        assert_eq!(read(&path).unwrap().len() as u64, MAX_COMPONENT);
+        assert_eq!(
+            read(&path, &Opener::DIRECT).unwrap().len() as u64,
+            MAX_COMPONENT
+        );
         file.set_len(MAX_COMPONENT + 1).unwrap();
-        let error = format!("{:#}", read(&path).unwrap_err());
+        let error = format!("{:#}", read(&path, &Opener::DIRECT).unwrap_err());
         assert!(
             error.ends_with("it is larger than 67108864 bytes"),
             "{error}"
@@ -116,7 +121,7 @@ mod tests {
     }
 
     fn why_not(file: &Path) -> String {
-        let error = format!("{:#}", read(file).unwrap_err());
+        let error = format!("{:#}", read(file, &Opener::DIRECT).unwrap_err());
         let place = format!("cannot read the tool component `{}`: ", file.display());
         error.strip_prefix(&place).unwrap().to_owned()
     }
@@ -157,7 +162,9 @@ mod tests {
         fs::create_dir(path("folder")).unwrap();
         rustix::fs::mknodat(CWD, path("fifo"), FileType::Fifo, Mode::RWXU, 0).unwrap();
         for (name, kind) in [("folder", "folder"), ("fifo", "FIFO")] {
-            let error = read_bounded(&path(name), 9).unwrap_err().to_string();
+            let error = read_bounded(&path(name), 9, &Opener::DIRECT)
+                .unwrap_err()
+                .to_string();
             assert_eq!(error, format!("it is not a regular file but a {kind}"));
         }
     }

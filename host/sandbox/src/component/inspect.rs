@@ -17,6 +17,7 @@ use crate::engine::EpochEngine;
 use crate::tool::Definition;
 use crate::tool::limits::{CompileLimits, Limits, Load};
 use crate::versions;
+use skillhost_skills::broker::Opener;
 use skillhost_skills::text::digest::sha256_hex;
 use skillhost_skills::trust::Trust;
 
@@ -145,7 +146,7 @@ impl Inspector {
     /// Inspects the component, and asks it for its definitions in a sandbox without a
     /// folder. Fails if the file cannot be read or is not a component.
     pub async fn run(self) -> anyhow::Result<Inspection> {
-        let bytes = read(&self.component)?;
+        let bytes = read(&self.component, &Opener::DIRECT)?;
         let limits = Limits::default();
         let cache = self.cache.as_deref().and_then(|folder| {
             ComponentCache::open(folder, None, &Trust::new())
@@ -165,6 +166,7 @@ impl Inspector {
                 functions: self.functions,
             },
             progress: self.progress,
+            opener: Opener::DIRECT,
         };
         let digest = sha256_hex(&bytes);
         let origin = self.component.display().to_string();

@@ -15,6 +15,7 @@ use crate::component::file::check_header;
 use crate::engine::EpochEngine;
 use crate::tool::Definition;
 use crate::tool::limits::Limits;
+use skillhost_skills::broker::Opener;
 
 /// A loader of components for one engine and one set of limits.
 pub struct Loader {
@@ -29,6 +30,8 @@ pub struct Loader {
     pub compiler: Compiler,
     /// The callback around each compilation.
     pub progress: Option<Arc<ProgressCallback>>,
+    /// The opener of component files. Its broker starts the compiler.
+    pub opener: Opener,
 }
 
 impl Loader {
@@ -119,7 +122,8 @@ impl Loader {
             None if is_built_in => {
                 Component::from_binary(&self.engine.engine, bytes).map_err(Into::into)
             }
-            None => check_header(bytes).and_then(|()| self.compiler.compile(&self.engine, bytes)),
+            None => check_header(bytes)
+                .and_then(|()| self.compiler.compile(&self.engine, bytes, &self.opener)),
         };
         report(Compilation::Ended);
         let component = component?;

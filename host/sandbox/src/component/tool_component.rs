@@ -173,7 +173,7 @@ impl ToolComponent {
         match &self.source {
             ComponentSource::BuiltIn(bytes) => Ok(Cow::Borrowed(bytes)),
             ComponentSource::File(path) => {
-                let bytes = read(path)?;
+                let bytes = read(path, &self.loader.opener)?;
                 if sha256_hex(&bytes) != self.digest {
                     bail!("its file has changed since it was loaded");
                 }

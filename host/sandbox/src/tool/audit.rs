@@ -30,6 +30,7 @@ use digest::DigestKey;
 use log_file::Signer;
 use record::{Record, to_json};
 use signed_log::{LogSource, SignedLog};
+use skillhost_skills::broker::Opener;
 use skillhost_skills::text::digest::hex;
 use skillhost_skills::trust::Trust;
 
@@ -88,6 +89,7 @@ impl Audit {
         mode: AuditMode,
         trust: &Trust,
         signer: Option<Arc<dyn CheckpointSigner>>,
+        opener: &Opener,
     ) -> anyhow::Result<Self> {
         let (mut key, mut process) = ([0; 32], [0; 8]);
         for random in [&mut key[..], &mut process[..]] {
@@ -103,6 +105,7 @@ impl Audit {
             let source = LogSource {
                 path: path.to_owned(),
                 trust: trust.clone(),
+                opener: opener.clone(),
                 signer: signer.map(|signer| Signer::new(signer, &process)),
             };
             Destination::File(Box::new(Mutex::new(SignedLog::open(source, mode)?)))

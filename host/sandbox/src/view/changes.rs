@@ -126,7 +126,7 @@ impl ChangeWalk<'_> {
     /// Lists the disk's folder at the current path, if it exists.
     fn entries_on_disk(&self) -> Option<EntryCursor> {
         match self.view.disk.lookup(Path::new(&self.path), false) {
-            Ok(PathTarget::Folder(folder)) => EntryCursor::of(folder.handle()).ok(),
+            Ok(PathTarget::Folder(folder)) => folder.entries().ok(),
             _ => None,
         }
     }

@@ -13,7 +13,6 @@ use super::node::{NodeStatus, Timestamp};
 use super::resolve::{FoundEntry, LastLink, PathEnd, PathEntry};
 use crate::open_file::OpenFile;
 use crate::tool::script::ScriptLog;
-use skillhost_skills::entries::EntryCursor;
 use skillhost_skills::guard::PathTarget;
 
 /// A handle of a file or folder.
@@ -152,10 +151,10 @@ impl View {
             Some(path) => {
                 let lease = self.take_descriptor()?;
                 let entries = if path.as_os_str().is_empty() {
-                    EntryCursor::of(self.disk.handle())
+                    self.disk.entries()
                 } else {
                     match self.disk.lookup(&path, false) {
-                        Ok(PathTarget::Folder(folder)) => EntryCursor::of(folder.handle()),
+                        Ok(PathTarget::Folder(folder)) => folder.entries(),
                         Ok(PathTarget::File(_)) => return Err(Errno::NOTDIR),
                         Err(error) => Err(error),
                     }

@@ -16,6 +16,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::engine::EpochEngine;
 use crate::tool::limits::Load;
+use skillhost_skills::broker::Opener;
 use skillhost_skills::guard::HardLinks;
 
 /// A folder, its view, and the quota that the view counts in.
@@ -54,7 +55,7 @@ fn fixture_within(limits: &Limits) -> Fixture {
 
 fn view(path: &Path, engine: &EpochEngine, hard_links: HardLinks, limits: &Limits) -> View {
     let disk = Dir::open_ambient_dir(path, ambient_authority()).unwrap();
-    let disk = Folder::new(disk.into_std_file().into(), hard_links).unwrap();
+    let disk = Folder::new(disk.into_std_file().into(), hard_links, Opener::DIRECT).unwrap();
     let quota = engine.quota("t", false, 1 << 30);
     let descriptors = engine.descriptors();
     View::new(Arc::new(disk), limits, &quota, descriptors, "t".into()).unwrap()

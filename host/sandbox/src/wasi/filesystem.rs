@@ -225,7 +225,7 @@ impl HostDescriptor for &mut ImportState {
         };
         let lease = self.take_descriptor()?;
         let listing = ListingCursor {
-            rest: EntryCursor::of(folder.handle())?,
+            rest: folder.entries()?,
             _lease: lease,
         };
         Ok(retyped(self.table.push(listing)?))

@@ -8,6 +8,7 @@ use cap_std::fs::Dir;
 use super::ImportState;
 use crate::engine::EpochEngine;
 use crate::tool::limits::{Limits, Load};
+use skillhost_skills::broker::Opener;
 use skillhost_skills::guard::{Folder, HardLinks};
 
 pub(crate) fn engine() -> EpochEngine {
@@ -16,7 +17,8 @@ pub(crate) fn engine() -> EpochEngine {
 
 pub(crate) fn folder(path: &Path) -> Folder {
     let folder = Dir::open_ambient_dir(path, ambient_authority()).unwrap();
-    Folder::new(folder.into_std_file().into(), HardLinks::Refused).unwrap()
+    let handle = folder.into_std_file().into();
+    Folder::new(handle, HardLinks::Refused, Opener::DIRECT).unwrap()
 }
 
 /// Returns the imports of a call with some variables, and optionally a folder at `/skill`.

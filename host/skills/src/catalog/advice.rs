@@ -52,8 +52,11 @@ impl Root {
     }
 
     fn is_skill(&self) -> bool {
-        let folder = self.base.folder.handle();
-        skill_md::is_at(folder.as_fd(), ".") || skill_md::is_in(folder, &mut 0, MAX_FOLDERS)
+        let folder = &self.base.folder;
+        skill_md::is_at(folder.handle().as_fd(), ".")
+            || folder
+                .entries()
+                .is_ok_and(|listed| skill_md::is_in(listed, &mut 0, MAX_FOLDERS))
     }
 
     fn advice(&self) -> Option<String> {

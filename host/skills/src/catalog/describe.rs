@@ -1,12 +1,13 @@
 //! Describing a skill for a listing by the start of its SKILL.md.
 
 use std::io::{self, Read as _};
-use std::os::fd::OwnedFd;
+
+use rustix::io::Errno;
 
 use super::Skill;
 use crate::check::{MAX_DESCRIPTION_CHARS, Severity, check_frontmatter};
 use crate::frontmatter;
-use crate::guard::{Folder, HardLinks};
+use crate::guard::Folder;
 use crate::paragraph;
 use crate::skill_md;
 
@@ -14,20 +15,15 @@ use crate::skill_md;
 /// margin.
 const FRONTMATTER_BYTES: u64 = frontmatter::MAX_FRONTMATTER_BYTES as u64 + 1024;
 
-/// Describes the skill in an open folder. The skill's name may differ from the folder's.
-pub(super) fn describe(
-    name: String,
-    folder_name: &str,
-    handle: OwnedFd,
-    hard_links: HardLinks,
-) -> Skill {
+/// Describes the skill in a folder. The skill's name may differ from the folder's.
+pub(super) fn describe(name: String, folder_name: &str, folder: Result<Folder, Errno>) -> Skill {
     let mut skill = Skill {
         name,
         description: String::new(),
         file: None,
         problems: Vec::new(),
     };
-    let folder = match Folder::new(handle, hard_links) {
+    let folder = match folder {
         Ok(folder) => folder,
         Err(error) => {
             skill.problems.push(unreadable(&error.into()));

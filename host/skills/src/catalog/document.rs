@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 
 use super::Catalog;
-use crate::guard::{FileStatus, Folder};
+use crate::guard::FileStatus;
 use crate::skill_md;
 
 /// The start of a skill's SKILL.md.
@@ -95,8 +95,7 @@ impl Catalog {
         let Some((handle, _)) = self.open_uncached(name) else {
             return Ok(None);
         };
-        let folder = Folder::new(handle, self.hard_links)?;
-        Ok(skill_md::open(&folder)?.map(|(_, file)| file))
+        Ok(skill_md::open(&self.folder(handle)?)?.map(|(_, file)| file))
     }
 }
 

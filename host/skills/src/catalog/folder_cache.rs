@@ -82,6 +82,7 @@ mod tests {
     use cap_std::fs::Dir;
 
     use super::*;
+    use crate::broker::Opener;
     use crate::guard::HardLinks;
 
     #[test]
@@ -89,7 +90,8 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let insert = |cache: &FolderCache, root, name: &str| {
             let folder = Dir::open_ambient_dir(&place, ambient_authority()).unwrap();
-            let folder = Folder::new(folder.into_std_file().into(), HardLinks::Refused);
+            let handle = folder.into_std_file().into();
+            let folder = Folder::new(handle, HardLinks::Refused, Opener::DIRECT);
             cache.insert(root, name, folder.unwrap());
         };
         for (descriptors, max) in [(0, 0), (31, 0), (64, 2), (1024, 8), (usize::MAX, 8)] {

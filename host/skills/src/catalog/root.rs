@@ -16,7 +16,7 @@ use super::root_folder::{RootFolder, skill_name_of};
 use super::tree::SkillTree;
 use super::{FolderError, Skill, SkillsRoot};
 use crate::blocking;
-use crate::entries::EntryCursor;
+use crate::broker::Opener;
 
 impl SkillsRoot {
     /// Creates a root whose skills are the folders in it. Symlinks are not followed.
@@ -42,8 +42,8 @@ pub(super) struct Root {
 }
 
 impl Root {
-    pub(super) fn open(root: &SkillsRoot) -> io::Result<Self> {
-        let base = RootFolder::open(root)?;
+    pub(super) fn open(root: &SkillsRoot, opener: &Opener) -> io::Result<Self> {
+        let base = RootFolder::open(root, opener)?;
         Ok(Self {
             tree: (base.depth > 1).then(|| SkillTree::of(&base)),
             real: std::fs::canonicalize(&root.path)?,
@@ -139,8 +139,7 @@ impl Root {
     /// Lists the names in the folder, unsorted. Also returns whether they depend on the
     /// folder alone.
     fn list(&self) -> (Vec<String>, bool) {
-        let entries = EntryCursor::of(self.base.folder.handle());
-        let entries = entries.into_iter().flatten().flatten();
+        let entries = self.base.folder.entries().into_iter().flatten().flatten();
         let entries = entries.take_while(|_| !blocking::is_abandoned());
         let mut of_folder = true;
         let names = entries.filter_map(|entry| {
@@ -218,7 +217,7 @@ mod tests {
                 follow_links,
                 ..SkillsRoot::new(place.path())
             };
-            let (mut names, of_folder) = Root::open(&root).unwrap().list();
+            let (mut names, of_folder) = Root::open(&root, &Opener::DIRECT).unwrap().list();
             names.sort();
             (names.join(" "), of_folder)
         };

@@ -12,6 +12,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 
 use super::{Skill, SkillsRoot};
+use crate::broker::Opener;
 use crate::entries::ListedEntry;
 use crate::guard::{Folder, HardLinks};
 
@@ -30,9 +31,10 @@ pub(super) struct RootFolder {
 
 impl RootFolder {
     /// Opens the folder. Ambient authority over the file system enters here.
-    pub(super) fn open(root: &SkillsRoot) -> io::Result<Self> {
+    pub(super) fn open(root: &SkillsRoot, opener: &Opener) -> io::Result<Self> {
         let folder = Dir::open_ambient_dir(&root.path, ambient_authority())?;
-        let folder = Folder::new(folder.into_std_file().into(), HardLinks::Refused)?;
+        let handle = folder.into_std_file().into();
+        let folder = Folder::new(handle, HardLinks::Refused, opener.clone())?;
         if let Some(within) = &root.within
             && !folder.real_path()?.starts_with(within)
         {
@@ -178,7 +180,11 @@ mod tests {
                 within: within.map(path),
                 ..SkillsRoot::new(path(name))
             };
-            assert_eq!(RootFolder::open(&root).is_ok(), is_opened, "{name}");
+            assert_eq!(
+                RootFolder::open(&root, &Opener::DIRECT).is_ok(),
+                is_opened,
+                "{name}"
+            );
         }
     }
 

@@ -9,7 +9,6 @@ use super::describe::describe;
 use super::freshness::Freshness;
 use super::root::Root;
 use super::{Catalog, FolderError, Listing, Skill};
-use crate::entries::EntryCursor;
 
 impl Catalog {
     /// Reads the skills with wanted names. Also returns the entries that cannot be skills.
@@ -36,7 +35,8 @@ impl Catalog {
                 match root.base.open_path(&path) {
                     Ok(handle) => {
                         let folder_name = path.rsplit('/').next().unwrap_or(&name);
-                        let skill = describe(name.clone(), folder_name, handle, self.hard_links);
+                        let folder = self.folder(handle);
+                        let skill = describe(name.clone(), folder_name, folder);
                         listing.skills.push(skill);
                         taken.insert(name);
                     }
@@ -68,11 +68,11 @@ impl Root {
             problems.extend_from_slice(&found.problems);
             return found.names().map(str::to_owned).collect();
         }
-        let folder = self.base.folder.handle();
+        let folder = &self.base.folder;
         let mut names = Vec::new();
         let mut list = || -> io::Result<()> {
-            for entry in EntryCursor::of(folder)? {
-                match self.base.name_of(&entry?, folder, "") {
+            for entry in folder.entries()? {
+                match self.base.name_of(&entry?, folder.handle(), "") {
                     Ok(name) => names.extend(name),
                     Err(problem) => problems.push(problem),
                 }

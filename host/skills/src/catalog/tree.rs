@@ -282,6 +282,7 @@ mod tests {
 
     use super::*;
     use crate::blocking::abandon;
+    use crate::broker::Opener;
     use crate::catalog::{Catalog, SkillsRoot};
 
     fn deep(place: &Path) -> SkillsRoot {
@@ -334,7 +335,7 @@ mod tests {
     impl Fixture {
         fn new() -> Arc<Self> {
             let place = tempfile::tempdir().unwrap();
-            let root = RootFolder::open(&deep(place.path())).unwrap();
+            let root = RootFolder::open(&deep(place.path()), &Opener::DIRECT).unwrap();
             let tree = SkillTree::of(&root);
             Arc::new(Self { root, tree, place })
         }

@@ -11,6 +11,7 @@ use cap_std::fs::Dir;
 
 use super::code_paths::code_paths;
 use super::{Finding, check, missing_reference, references};
+use crate::broker::Opener;
 use crate::frontmatter;
 use crate::guard::{Folder, HardLinks};
 use crate::skill_md;
@@ -21,7 +22,8 @@ const MAX_BYTES: u64 = 16 << 20;
 /// Checks the skill in a folder. Returns an error if the folder is unreadable.
 pub fn check_folder(path: &Path) -> io::Result<Vec<Finding>> {
     let folder = Dir::open_ambient_dir(path, ambient_authority())?;
-    let folder = Folder::new(folder.into_std_file().into(), HardLinks::Allowed)?;
+    let handle = folder.into_std_file().into();
+    let folder = Folder::new(handle, HardLinks::Allowed, Opener::DIRECT)?;
     // The path may be `.`, whose folder has a name too.
     let real = std::fs::canonicalize(path)?;
     let name = real.file_name().unwrap_or_default().to_string_lossy();

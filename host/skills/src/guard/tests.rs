@@ -1,13 +1,15 @@
 //! What the guard opens, what it refuses, and what it tells of files.
 
 use super::*;
+use crate::broker::tests::FixedBroker;
 use cap_std::ambient_authority;
+use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::time::Duration;
 
 fn folder(path: &Path, hard_links: HardLinks) -> Folder {
     let folder = Dir::open_ambient_dir(path, ambient_authority()).unwrap();
-    Folder::new(folder.into_std_file().into(), hard_links).unwrap()
+    Folder::new(folder.into_std_file().into(), hard_links, Opener::DIRECT).unwrap()
 }
 
 #[test]
@@ -268,5 +270,27 @@ fn refuses_hard_link_that_is_removed_after_its_look_up() {
         let refused = guarded.admit(handle, status).err();
         let error = refused.map(|error| Errno::from_io_error(&error).unwrap());
         assert_eq!(error, expected, "{hard_links:?}");
+    }
+}
+
+#[test]
+fn asks_broker_of_its_root_at_any_depth() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(&file, "opened").unwrap();
+    let opener = Opener::with_broker(FixedBroker::new(file.path()));
+    for (opener, is_opened) in [(opener, true), (Opener::DIRECT, false)] {
+        let root = Dir::open_ambient_dir("/proc/sys", ambient_authority()).unwrap();
+        let root = root.into_std_file().into();
+        let root = Folder::new(root, HardLinks::Refused, opener).unwrap();
+        let found = root.lookup(Path::new("vm"), false);
+        let Ok(PathTarget::Folder(folder)) = found else {
+            panic!("{found:?}");
+        };
+        // Unreadable, also for root.
+        for (folder, path) in [(&root, "vm/drop_caches"), (&folder, "drop_caches")] {
+            let text = folder.open_file(Path::new(path)).map(io::read_to_string);
+            let text = text.map(Result::unwrap).ok();
+            assert_eq!(text.as_deref(), is_opened.then_some("opened"), "{path}");
+        }
     }
 }

@@ -6,19 +6,8 @@ use std::sync::Arc;
 use anyhow::bail;
 
 use super::HostBuilder;
+use crate::config::ConfiguredPath;
 use skillhost_sandbox::tool::audit::{Audit, AuditMode, CheckpointSigner, STDERR};
-use skillhost_skills::trust::Trust;
-
-/// The settings of the audit log.
-#[derive(Clone, Default)]
-pub(super) struct AuditSettings {
-    pub(super) file: Option<(PathBuf, AuditMode)>,
-    /// The place where settings of the log were configured.
-    pub(super) place: Option<String>,
-    /// The place where a key for checkpoints was configured.
-    pub(super) key_place: Option<String>,
-    pub(super) signer: Option<Arc<dyn CheckpointSigner>>,
-}
 
 impl HostBuilder {
     /// Records every call in a file, one line of JSON each; `-` is standard error. Default:
@@ -27,45 +16,48 @@ impl HostBuilder {
     /// A new file is readable by its owner only. An existing file must be empty or end in a
     /// record.
     pub fn audit(mut self, file: impl Into<PathBuf>, mode: AuditMode) -> Self {
-        self.audit.file = Some((file.into(), mode));
+        self.config.audit_file = Some(ConfiguredPath::new(file, "`HostBuilder::audit`"));
+        self.config.audit = mode;
         self
     }
 
     /// Sets the signer of checkpoints in the [audit](HostBuilder::audit) log. Default:
     /// none, and no checkpoints. Required if the configuration names a key.
     pub fn audit_signer(mut self, signer: Arc<dyn CheckpointSigner>) -> Self {
-        self.audit.signer = Some(signer);
+        self.audit_signer = Some(signer);
         self
     }
-}
 
-impl AuditSettings {
-    /// Opens the log.
-    pub(super) fn open(&self, trust: &Trust) -> anyhow::Result<Option<Arc<Audit>>> {
-        let Some((path, mode)) = &self.file else {
+    /// Opens the audit log.
+    pub(super) fn open_audit(&self) -> anyhow::Result<Option<Arc<Audit>>> {
+        let config = &self.config;
+        let Some(ConfiguredPath { path, .. }) = &config.audit_file else {
             // Settings of a log without a log are a mistake.
-            if let Some(place) = &self.place {
+            if let Some(place) = &config.audit_place {
                 bail!("{place}: there is no audit log: name one by `audit_file` or `--audit`");
             }
-            if self.signer.is_some() {
+            if self.audit_signer.is_some() {
                 bail!("`HostBuilder::audit_signer`: there is no audit log to sign");
             }
             return Ok(None);
         };
-        if let (Some(place), None) = (&self.key_place, &self.signer) {
+        let key_file = config.checkpoints.key_file.as_ref();
+        let key_place = key_file.map(|file| file.place.as_str());
+        if let (Some(place), None) = (key_place, &self.audit_signer) {
             bail!(
                 "{place}: this program does not sign the audit log (`HostBuilder::audit_signer`)"
             );
         }
-        if self.signer.is_some() && path == Path::new(STDERR) {
-            let place = self.key_place.as_deref();
+        if self.audit_signer.is_some() && path == Path::new(STDERR) {
             bail!(
                 "{}: the audit log is `{STDERR}`, standard error, which has no chain: nothing \
                  would be signed; name a file, or remove the key",
-                place.unwrap_or("`HostBuilder::audit_signer`")
+                key_place.unwrap_or("`HostBuilder::audit_signer`")
             );
         }
-        let audit = Arc::new(Audit::open(path, *mode, trust, self.signer.clone())?);
+        let signer = self.audit_signer.clone();
+        let audit = Audit::open(path, config.audit, &self.trust, signer, &self.opener)?;
+        let audit = Arc::new(audit);
         audit.follow_renames();
         Ok(Some(audit))
     }

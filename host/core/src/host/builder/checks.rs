@@ -19,19 +19,20 @@ use skillhost_skills::text::toml::toml_key;
 impl HostBuilder {
     /// Refuses a memory limit of a call above the limit of all calls together.
     pub(super) fn check_memory(&self, all: usize) -> anyhow::Result<()> {
-        let grants = self.grants.iter().filter_map(|(component, grant)| {
+        let grants = self.config.grants.iter().filter_map(|(component, grant)| {
             let limits = grant.limits.as_ref()?;
             Some((
                 format!("grants.{}.limits.memory", toml_key(component)),
                 limits.memory,
             ))
         });
-        let of_all = ("limits.memory".to_owned(), self.defaults.limits.memory);
+        let of_all = ("limits.memory".to_owned(), self.config.limits.memory);
         for (key, limit) in std::iter::once(of_all).chain(grants) {
             // A small machine may have less memory than both defaults.
-            let by_default = limit == Limits::default().memory && self.load.calls_memory.is_none();
+            let by_default =
+                limit == Limits::default().memory && self.config.load.calls_memory.is_none();
             if limit > all && !by_default {
-                let by_default = match self.load.calls_memory {
+                let by_default = match self.config.load.calls_memory {
                     Some(_) => "",
                     None => ", a quarter of the memory that this process may have",
                 };
@@ -63,15 +64,15 @@ impl HostBuilder {
                 hint(named, known.into_iter())
             )
         };
-        for disabled in &self.disabled {
+        for disabled in &self.config.disabled_tools {
             check("disables", disabled, tools().collect())?;
         }
-        if let ToolSet::Named(offered) = &self.offer {
+        if let ToolSet::Named(offered) = &self.config.offer {
             for offered in offered {
                 check("offers", offered, seen().collect())?;
             }
         }
-        for (described, text) in &self.descriptions {
+        for (described, text) in &self.config.descriptions {
             check("describes", described, seen().collect())?;
             if let Err(why) = check_description(text) {
                 bail!(
@@ -94,7 +95,7 @@ impl HostBuilder {
         let own: Vec<&str> = own.map(|own| own.component.grant_name()).collect();
         let files = files.iter().filter_map(|file| file.file_name()?.to_str());
         let files: Vec<&str> = files.collect();
-        for pinned in self.pins.keys() {
+        for pinned in self.config.pins.keys() {
             if !files.contains(&pinned.as_str()) {
                 bail!(
                     "{} pins `{}`, and there is no component file of that name{}",
@@ -105,7 +106,7 @@ impl HostBuilder {
             }
         }
         let grantable: Vec<&str> = own.into_iter().chain(files).collect();
-        for (granted, grant) in &self.grants {
+        for (granted, grant) in &self.config.grants {
             if grantable.contains(&granted.as_str()) {
                 continue;
             }
@@ -145,7 +146,7 @@ impl HostBuilder {
         let mut missing = Vec::new();
         // Lists the skills once, and only if a name is missing.
         let there = LazyCell::new(|| catalog.names());
-        for (component, grant) in &self.grants {
+        for (component, grant) in &self.config.grants {
             let names = grant.skills.iter().flat_map(Skills::names);
             missing.extend(names.filter(|name| !catalog.has(name)).map(|name| {
                 let nearest = suggest::nearest(name, there.iter().map(String::as_str));

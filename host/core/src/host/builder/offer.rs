@@ -9,37 +9,39 @@ impl HostBuilder {
     /// Sets the offered tools. Others cannot be called.
     /// [Resources](crate::Host::skill_resources) are not affected. Default: all.
     pub fn offer(mut self, tools: ToolSet) -> Self {
-        self.offer = tools;
+        self.config.offer = tools;
         self
     }
 
     /// Sets the wording of the built-in tools' descriptions. Default: plain English.
     pub fn wording(mut self, wording: Wording) -> Self {
-        self.wording = wording;
+        self.config.wording = wording;
         self
     }
 
     /// Replaces the description of a tool.
     pub fn describe(mut self, tool: impl Into<String>, description: impl Into<String>) -> Self {
-        self.descriptions.insert(tool.into(), description.into());
+        let descriptions = &mut self.config.descriptions;
+        descriptions.insert(tool.into(), description.into());
         self
     }
 
     /// Returns whether a tool is served, to agents or for resources.
     pub(super) fn has_tool(&self, tool: &str, is_built_in: bool) -> bool {
         let is_offered =
-            is_built_in && tool == SKILL_RESOURCES || self.offer.has(tool, is_built_in);
-        is_offered && !self.disabled.contains(tool)
+            is_built_in && tool == SKILL_RESOURCES || self.config.offer.has(tool, is_built_in);
+        is_offered && !self.config.disabled_tools.contains(tool)
     }
 
     /// Returns the operator's description of a tool, if it replaces the tool's own.
     pub(super) fn description(&self, tool: &str, is_built_in: bool) -> Option<Description> {
-        let of_operator = self.descriptions.get(tool).map(|text| Description {
+        let of_operator = self.config.descriptions.get(tool).map(|text| Description {
             text: text.clone(),
             source: DescriptionSource::Operator,
         });
         let of_contract = || {
-            let text = self.wording.description(tool).filter(|_| is_built_in)?;
+            let wording = self.config.wording;
+            let text = wording.description(tool).filter(|_| is_built_in)?;
             Some(Description {
                 text: text.to_owned(),
                 source: DescriptionSource::Contract,

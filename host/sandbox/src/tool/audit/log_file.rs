@@ -25,8 +25,9 @@ use super::checkpoint::CheckpointSigner;
 use super::end::{self, FileEnd, LastRecord, LogEnd};
 use super::record::{EventRecord, to_json};
 use super::wait_limit::WaitLimit;
+use skillhost_skills::broker::Opener;
+use skillhost_skills::named_file;
 use skillhost_skills::trust::Trust;
-use skillhost_skills::{broker, named_file};
 
 /// The pause between two tries to take a lock.
 const LOCK_PAUSE: Duration = Duration::from_micros(200);
@@ -46,6 +47,7 @@ pub(super) struct LogFile {
     folder: OwnedFd,
     name: OsString,
     trust: Trust,
+    opener: Opener,
     signer: Option<Signer>,
     /// The longest wait for another process that writes to the log.
     wait: WaitLimit,
@@ -90,15 +92,17 @@ impl LogFile {
     pub(super) fn open(
         path: &Path,
         trust: &Trust,
+        opener: &Opener,
         signer: Option<Signer>,
         wait: WaitLimit,
     ) -> anyhow::Result<Self> {
         let (folder, name) = open_folder(path, trust)?;
-        let (file, identity) = open_file(&folder, name, trust)?;
+        let (file, identity) = open_file(&folder, name, trust, opener)?;
         let mut log = Self {
             folder,
             name: name.to_owned(),
             trust: trust.clone(),
+            opener: opener.clone(),
             signer,
             wait,
             file,
@@ -218,7 +222,7 @@ impl LogFile {
         {
             tracing::error!("cannot read the end of the renamed audit log: {error}");
         }
-        let opened = open_file(&self.folder, &self.name, &self.trust);
+        let opened = open_file(&self.folder, &self.name, &self.trust, &self.opener);
         let (file, identity) = opened.map_err(|error| {
             let reason = format!("the log was renamed, and the new one cannot be used: {error:#}");
             io::Error::other(reason)
@@ -486,7 +490,7 @@ fn lock_within(file: &File, time: Duration) -> io::Result<()> {
 pub fn open_audit_log(path: &Path, trust: &Trust) -> anyhow::Result<OwnedFd> {
     let open = || -> anyhow::Result<OwnedFd> {
         let (folder, name) = open_folder(path, trust)?;
-        let (file, _) = open_file(&folder, name, trust)?;
+        let (file, _) = open_file(&folder, name, trust, &Opener::DIRECT)?;
         Ok(file.into())
     };
     open().with_context(|| cannot_use(path))
@@ -512,12 +516,17 @@ fn open_folder<'p>(path: &'p Path, trust: &Trust) -> anyhow::Result<(OwnedFd, &'
 /// Opens a log by its name in its folder, or makes it. It must belong to the user alone.
 ///
 /// Returns the file, and its device and inode.
-fn open_file(folder: &OwnedFd, name: &OsStr, trust: &Trust) -> anyhow::Result<(File, (u64, u64))> {
+fn open_file(
+    folder: &OwnedFd,
+    name: &OsStr,
+    trust: &Trust,
+    opener: &Opener,
+) -> anyhow::Result<(File, (u64, u64))> {
     let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC;
     let flags = flags | OFlags::NOFOLLOW | named_file::UNKNOWN_KIND;
     let file = match openat(folder.as_fd(), name, flags, Mode::RUSR | Mode::WUSR) {
         // The process sandbox allows only the file that had the name before.
-        Err(Errno::ACCESS) if let Some(broker) = broker::get() => broker
+        Err(Errno::ACCESS) if let Some(broker) = opener.broker() => broker
             .open_log()
             .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::ACCESS)),
         opened => opened,
@@ -556,6 +565,7 @@ mod tests {
         let log = LogFile::open(
             &folder.path().join("log"),
             &Trust::new(),
+            &Opener::DIRECT,
             None,
             WaitLimit::new(),
         )

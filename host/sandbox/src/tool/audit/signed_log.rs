@@ -10,6 +10,7 @@ use anyhow::Context as _;
 use super::log_file::{LogFile, Signer, cannot_use};
 use super::wait_limit::WaitLimit;
 use super::{AuditMode, RENAME_POLL};
+use skillhost_skills::broker::Opener;
 use skillhost_skills::trust::Trust;
 
 /// The longest time from a checkpoint that failed to the next try.
@@ -34,6 +35,7 @@ pub(super) struct SignedLog {
 pub(super) struct LogSource {
     pub(super) path: PathBuf,
     pub(super) trust: Trust,
+    pub(super) opener: Opener,
     pub(super) signer: Option<Signer>,
 }
 
@@ -45,7 +47,8 @@ struct UnsignedLimits {
 
 impl LogSource {
     fn open(&self, wait: WaitLimit) -> anyhow::Result<LogFile> {
-        LogFile::open(&self.path, &self.trust, self.signer.clone(), wait)
+        let (trust, signer) = (&self.trust, self.signer.clone());
+        LogFile::open(&self.path, trust, &self.opener, signer, wait)
             .with_context(|| cannot_use(&self.path))
     }
 }

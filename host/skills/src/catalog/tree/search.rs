@@ -3,14 +3,14 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::vec;
 
 use cap_std::fs::Dir;
 
 use super::TreeNames;
 use crate::catalog::root_folder::RootFolder;
-use crate::entries::{EntryCursor, open_to_list};
+use crate::entries::EntryCursor;
 use crate::skill_md;
 
 /// The maximum number of searched folders. Guards against: a tree of a million folders,
@@ -203,7 +203,7 @@ impl<'a> Search<'a> {
                 .map(|handle| Dir::from_std_file(handle.into()))
                 .map_err(io::Error::from)
         };
-        let listed = handle.and_then(|handle| Ok((EntryCursor::of(&handle)?, handle)));
+        let listed = handle.and_then(|handle| Ok((self.list(handle.as_fd(), ".")?, handle)));
         let (entries, handle) = listed.map_err(|error| self.root.cannot_list(&path, &error))?;
         let folder = ListedFolder {
             path,
@@ -212,6 +212,10 @@ impl<'a> Search<'a> {
             names: Vec::new(),
         };
         Ok((folder, entries))
+    }
+
+    fn list(&self, parent: BorrowedFd<'_>, name: &str) -> io::Result<EntryCursor> {
+        EntryCursor::open(parent, name, self.root.folder.opener())
     }
 
     /// Decides whether a folder is a skill or is to be searched.
@@ -227,11 +231,10 @@ impl<'a> Search<'a> {
             return;
         }
         // Follows a symlink only to a skill.
-        let Ok(handle) = open_to_list(parent, name) else {
+        let Ok(listed) = self.list(parent, name) else {
             return;
         };
-        let handle = Dir::from_std_file(handle.into());
-        if skill_md::is_in(&handle, &mut self.entries, self.bounds.entries) {
+        if skill_md::is_in(listed, &mut self.entries, self.bounds.entries) {
             self.skills.push(path);
         } else if folder.depth + 1 < self.bounds.depth {
             self.folders.push_back((path, folder.depth + 1));
@@ -267,6 +270,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::broker::Opener;
     use crate::catalog::SkillsRoot;
 
     fn search(path: &Path, folders: usize) -> TreeNames {
@@ -274,7 +278,7 @@ mod tests {
     }
 
     fn search_entries(path: &Path, folders: usize, entries: usize) -> TreeNames {
-        let root = RootFolder::open(&SkillsRoot::new(path)).unwrap();
+        let root = RootFolder::open(&SkillsRoot::new(path), &Opener::DIRECT).unwrap();
         let bounds = SearchBounds {
             depth: 3,
             folders,

@@ -32,6 +32,8 @@ pub mod guard;
 
 pub mod entries;
 
+pub mod inotify;
+
 pub mod skill_md;
 
 pub mod neighbours;

@@ -3,11 +3,10 @@
 //! notified.
 //!
 //! The start, the end and the handling of changes are in this file. `watcher` is the thread
-//! that notices changes. `watches` and `inotify` have the kernel's reports, `walk` and
-//! `visit` the scans of folders. `pending` passes changes from the thread to the handling.
+//! that notices changes. `watches` has the kernel's reports, `walk` and `visit` the scans of
+//! folders. `pending` passes changes from the thread to the handling.
 
 mod configured;
-mod inotify;
 mod pending;
 mod visit;
 mod walk;

@@ -7,7 +7,7 @@ mod link;
 mod store;
 mod types;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Instant;
 
 use serde_json::{Map, Value};
@@ -39,9 +39,6 @@ pub(crate) use types::{RawDefinition, RawForm};
 pub struct Sandbox {
     engine: EpochEngine,
     component: InstancePre<StoreState>,
-    /// The component linked to a writable file system, created at the first call with a
-    /// copy-on-write view.
-    writable: OnceLock<InstancePre<StoreState>>,
     entry_point: EntryPoint,
     /// The number of slots that a call takes.
     weight: u32,
@@ -122,10 +119,9 @@ impl Sandbox {
     /// export that is missing.
     pub(crate) fn new(engine: EpochEngine, component: &Component) -> wasmtime::Result<Self> {
         let version = versions::exported(component, &engine.engine)?;
-        let linker = link::linker(&engine.engine, component, version, FolderAccess::ReadOnly)?;
+        let linker = link::linker(&engine.engine, component, version)?;
         Ok(Self {
             component: linker.instantiate_pre(component)?,
-            writable: OnceLock::new(),
             entry_point: EntryPoint::find(&engine.engine, component, version)?,
             weight: engine.weight(component),
             engine,
@@ -228,24 +224,16 @@ impl Sandbox {
         imports.scripts = call.scripts;
         imports.is_traced = call.is_traced;
         imports.measure_memory(call.memory);
-        let component = match view {
-            FolderAccess::ReadOnly => Ok(&self.component),
-            FolderAccess::CopyOnWrite => imports
-                .make_view(limits, slot.quota())
-                .map_err(wasmtime::Error::from)
-                .and_then(|()| self.writable()),
-        };
-        let component = match component {
-            Ok(component) => component,
-            Err(error) => {
-                return RunOutcome::without_run(Err(Stop::Trap(format!("{error:#}"))));
-            }
-        };
+        if *view == FolderAccess::CopyOnWrite
+            && let Err(error) = imports.make_view(limits, slot.quota())
+        {
+            return RunOutcome::without_run(Err(Stop::Trap(error.to_string())));
+        }
         let state = StoreState::new(imports, call.skills.in_slot(slot), limits);
         match (&self.entry_point, call.arguments) {
             (EntryPoint::Tools { call: index, .. }, GuestArguments::Json(arguments)) => {
                 let run = self.run(slot, state, async |store| {
-                    let instance = component.instantiate_async(&mut *store).await?;
+                    let instance = self.component.instantiate_async(&mut *store).await?;
                     let function = instance
                         .get_typed_func::<RawCallParameters<'_>, RawCallResult>(
                             &mut *store,
@@ -263,7 +251,7 @@ impl Sandbox {
                 let run = self.run(slot, state, async |store| {
                     let missing = || wasmtime::format_err!("its function is missing");
                     let function = functions.get(call.tool).ok_or_else(missing)?;
-                    let instance = component.instantiate_async(&mut *store).await?;
+                    let instance = self.component.instantiate_async(&mut *store).await?;
                     let export = instance.get_func(&mut *store, function.export);
                     let export = export.ok_or_else(missing)?;
                     let mut results = function.results();
@@ -281,19 +269,6 @@ impl Sandbox {
                 "its arguments are for another component".to_owned(),
             ))),
         }
-    }
-
-    /// Returns the component linked to a writable file system.
-    fn writable(&self) -> wasmtime::Result<&InstancePre<StoreState>> {
-        if let Some(linked) = self.writable.get() {
-            return Ok(linked);
-        }
-        let component = self.component.component();
-        let engine = &self.engine.engine;
-        let version = versions::exported(component, engine)?;
-        let linker = link::linker(engine, component, version, FolderAccess::CopyOnWrite)?;
-        let linked = linker.instantiate_pre(component)?;
-        Ok(self.writable.get_or_init(|| linked))
     }
 
     /// Creates an instance with all limits and drops it: the fixed cost of a call.

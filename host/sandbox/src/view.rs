@@ -1,6 +1,6 @@
 //! The copy-on-write view of a call: its folder as if it were writable, and an empty
 //! `/tmp`. All changes are in memory and are dropped after the call; the disk is only read,
-//! through the guard. `wasi/view_files.rs` offers it to guests.
+//! through the guard. `wasi/filesystem.rs` offers it to guests.
 //!
 //! | file | what it has |
 //! |---|---|

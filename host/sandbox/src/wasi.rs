@@ -7,7 +7,7 @@
 //! | `wasi:cli/std*`, `terminal-*` | an empty input; output goes to the log, bounded, line by line |
 //! | `wasi:cli/exit` | an end of the call, which then has no answer |
 //! | `wasi:clocks` | the time, or the one that the operator set; sleeping counts towards the call's time |
-//! | `wasi:filesystem` | one read-only preopen, or two of a copy-on-write view: our own implementations |
+//! | `wasi:filesystem` | one read-only preopen, or two of a copy-on-write view: our own implementation |
 //! | `wasi:io` | streams and polling over the above |
 //! | `wasi:random` | random bytes |
 //! | `skillhost:tool/answer` | a file's text in the answer without a copy in the guest |
@@ -16,16 +16,15 @@
 
 mod answer;
 mod environment;
-mod file;
 mod filesystem;
 #[cfg(test)]
 pub(crate) mod fixture;
+mod handles;
 mod log;
 mod preopens;
 mod scripts;
 mod sockets;
-mod view_files;
-mod view_streams;
+mod streams;
 
 use std::hash::RandomState;
 use std::io;
@@ -43,7 +42,6 @@ use wasmtime_wasi_io::bindings::wasi::io as io_bindings;
 use crate::engine::{CallMemory, CallQuota};
 use crate::tool::Stop;
 use crate::tool::audit::MemoryMeter;
-use crate::tool::grant::FolderAccess;
 use crate::tool::limits::{self, Limits};
 use crate::view::View;
 use skillhost_skills::descriptors::CallDescriptors;
@@ -52,7 +50,6 @@ use skillhost_skills::guard::Folder;
 use environment::FixedClock;
 use log::GuestLog;
 pub(crate) use scripts::ScriptGate;
-use view_files::ViewFiles;
 
 /// The state behind the imports of one guest.
 pub(crate) struct ImportState {
@@ -194,10 +191,7 @@ pub(crate) trait HasImportState: Send + 'static {
 }
 
 /// Links the interfaces above, one per line.
-pub(crate) fn link<T: HasImportState>(
-    linker: &mut Linker<T>,
-    access: FolderAccess,
-) -> wasmtime::Result<()> {
+pub(crate) fn link<T: HasImportState>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
     cli::environment::add_to_linker::<T, ImportState>(linker, T::imports)?;
     cli::exit::add_to_linker::<T, WasiCli>(linker, |t| t.imports().cli())?;
     cli::stdin::add_to_linker::<T, WasiCli>(linker, |t| t.imports().cli())?;
@@ -210,16 +204,7 @@ pub(crate) fn link<T: HasImportState>(
     cli::terminal_stderr::add_to_linker::<T, WasiCli>(linker, |t| t.imports().cli())?;
     clocks::monotonic_clock::add_to_linker::<T, WasiClocks>(linker, |t| t.imports().clocks())?;
     clocks::wall_clock::add_to_linker::<T, WasiClocks>(linker, |t| t.imports().clocks())?;
-    match access {
-        FolderAccess::ReadOnly => {
-            filesystem_types::add_to_linker::<T, ImportState>(linker, T::imports)?;
-        }
-        FolderAccess::CopyOnWrite => {
-            filesystem_types::add_to_linker::<T, ViewFiles<'static>>(linker, |t| {
-                ViewFiles(t.imports())
-            })?;
-        }
-    }
+    filesystem_types::add_to_linker::<T, ImportState>(linker, T::imports)?;
     preopens_bindings::add_to_linker::<T, ImportState>(linker, T::imports)?;
     io_bindings::error::add_to_linker::<T, TableData>(linker, |t| &mut t.imports().table)?;
     io_bindings::poll::add_to_linker::<T, TableData>(linker, |t| &mut t.imports().table)?;

@@ -31,6 +31,7 @@ pub mod descriptors;
 pub mod entries;
 
 pub mod guard;
+pub mod inotify;
 
 pub mod skill_md;
 

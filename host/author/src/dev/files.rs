@@ -1,13 +1,16 @@
 //! Watches the files of a project, except those that a build makes.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
+use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context as _;
-use notify::{Config, EventKindMask, RecommendedWatcher, RecursiveMode, Watcher as _};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::retry_on_intr;
+use skillhost_skills::broker::Opener;
+use skillhost_skills::inotify::Inotify;
 
 /// The time without a change before a build starts, because an editor saves in several steps.
 const SETTLE_TIME: Duration = Duration::from_millis(200);
@@ -37,8 +40,9 @@ type FileStamp = (SystemTime, u64);
 pub(super) struct ProjectFiles {
     folder: PathBuf,
     stamps: BTreeMap<PathBuf, FileStamp>,
-    watcher: Option<RecommendedWatcher>,
-    events: Receiver<()>,
+    /// Reports changes in the folders of the last scan. `None` if the system has too many
+    /// watchers.
+    inotify: Option<Inotify>,
 }
 
 impl ProjectFiles {
@@ -47,20 +51,10 @@ impl ProjectFiles {
         let folder = folder
             .canonicalize()
             .with_context(|| format!("cannot use the folder `{}`", folder.display()))?;
-        // One waiting event is enough, because it only starts a scan.
-        let (sender, events) = sync_channel(1);
-        let watcher = RecommendedWatcher::new(
-            move |_| {
-                // The channel may be full or closed.
-                let _ = sender.try_send(());
-            },
-            Config::default().with_event_kinds(EventKindMask::CORE),
-        );
         let mut files = Self {
             folder,
             stamps: BTreeMap::new(),
-            watcher: watcher.ok(),
-            events,
+            inotify: Inotify::new(Opener::DIRECT).ok(),
         };
         files.stamps = files.scan();
         Ok(files)
@@ -75,30 +69,39 @@ impl ProjectFiles {
             if !changed.is_empty() {
                 // A file may be only half saved.
                 let start = first_change.get_or_insert_with(Instant::now);
-                if start.elapsed() < MAX_SETTLE_TIME
-                    && self.events.recv_timeout(SETTLE_TIME).is_ok()
-                {
+                if start.elapsed() < MAX_SETTLE_TIME && self.wait(SETTLE_TIME) {
                     continue;
                 }
                 self.stamps = now;
                 return changed;
             }
-            match self.events.recv_timeout(SCAN_INTERVAL) {
-                Ok(()) | Err(RecvTimeoutError::Timeout) => {}
-                // Without a watcher there are no events.
-                Err(RecvTimeoutError::Disconnected) => std::thread::sleep(SCAN_INTERVAL),
-            }
+            self.wait(SCAN_INTERVAL);
         }
     }
 
+    /// Waits for an event, at most for this time. Returns whether there was one.
+    fn wait(&self, time: Duration) -> bool {
+        let Some(inotify) = &self.inotify else {
+            std::thread::sleep(time);
+            return false;
+        };
+        let timeout = Timespec::try_from(time).ok();
+        let mut events = [PollFd::new(inotify, PollFlags::IN)];
+        let _ = retry_on_intr(|| poll(&mut events, timeout.as_ref()));
+        // What has changed does not matter: it only starts a scan.
+        inotify.read(drop)
+    }
+
     /// Returns the project's files, and watches their folders.
-    fn scan(&mut self) -> BTreeMap<PathBuf, FileStamp> {
+    fn scan(&self) -> BTreeMap<PathBuf, FileStamp> {
         let mut stamps = BTreeMap::new();
         let mut folders = vec![(self.folder.clone(), 0)];
         while let Some((folder, depth)) = folders.pop() {
-            if let Some(watcher) = &mut self.watcher {
+            if let Some(inotify) = &self.inotify
+                && let Ok(open) = File::open(&folder)
+            {
                 // Watching a folder twice does no harm. Folders that cannot be watched are scanned.
-                let _ = watcher.watch(&folder, RecursiveMode::NonRecursive);
+                let _ = inotify.add(open.as_fd());
             }
             let Ok(entries) = fs::read_dir(&folder) else {
                 continue;
@@ -167,5 +170,17 @@ mod tests {
         let names: Vec<&str> = changed.iter().map(|path| path.to_str().unwrap()).collect();
         assert_eq!(names, ["gone", "new", "other"]);
         fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn waits_for_events_in_folders_of_the_last_scan() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = ProjectFiles::watch(folder.path()).unwrap();
+        let inner = folder.path().join("inner");
+        fs::create_dir(&inner).unwrap();
+        files.scan();
+        while files.wait(Duration::ZERO) {}
+        fs::write(inner.join("new"), "a").unwrap();
+        assert!(files.wait(Duration::from_secs(60)));
     }
 }

@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use skillhost::Line;
+use skillhost_skills::inotify::{FolderEvent, ReadFlags};
 
 use super::configured::{ConfiguredFolders, RootKind};
-use super::inotify::{FolderEvent, ReadFlags};
 use super::pending::PendingChanges;
 use super::visit::{FileTime, FolderId, MAX_ENTRIES, OpenFolder, thread_time};
 use super::walk::{Polling, Task, TaskKind, Walk};

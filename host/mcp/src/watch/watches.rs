@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 use skillhost_skills::broker::Opener;
+use skillhost_skills::inotify::{FolderEvent, Inotify, WatchId};
 
-use super::inotify::{FolderEvent, Inotify, WatchId};
 use super::visit::{FolderId, OpenFolder};
 
 /// The most folders that the kernel is asked to watch. Guards against: use of memory, about

@@ -8,7 +8,6 @@ use super::store::StoreState;
 use super::types::{RawSearchResult, RawSkill, RawSkillPage};
 use crate::granted_skills::GrantedSkills;
 use crate::tool::Stop;
-use crate::tool::grant::FolderAccess;
 use crate::versions::{self, SupportedVersion};
 use crate::wasi::{self, ImportState};
 use skillhost_skills::catalog::Skill;
@@ -19,7 +18,6 @@ pub(super) fn linker(
     engine: &Engine,
     component: &Component,
     version: Option<&SupportedVersion>,
-    access: FolderAccess,
 ) -> wasmtime::Result<Linker<StoreState>> {
     let SupportedVersion {
         skills,
@@ -34,7 +32,7 @@ pub(super) fn linker(
         }
     }
     let mut linker = Linker::new(engine);
-    wasi::link::<StoreState>(&mut linker, access)?;
+    wasi::link::<StoreState>(&mut linker)?;
     link_skills(&mut linker, skills)?;
     link_scripts(&mut linker, scripts)?;
     linker.instance(answer)?.func_wrap(

@@ -310,7 +310,7 @@ impl FolderListing {
             Some(own) => own.is_on_disk,
             None => state.disk.is_some() && !state.hidden.contains_key(&name),
         };
-        Ok(Some(is_listed.then(|| (name, listed(entry.kind)))))
+        Ok(Some(is_listed.then_some((name, entry.kind))))
     }
 
     /// Returns the next entry that the disk does not list.
@@ -332,13 +332,4 @@ impl FolderListing {
 
 fn after(name: &str) -> (Bound<&str>, Bound<&str>) {
     (Bound::Excluded(name), Bound::Unbounded)
-}
-
-/// Returns the type of an entry of the disk for guests, which do not see the types of
-/// special files.
-fn listed(kind: FileType) -> FileType {
-    match kind {
-        FileType::RegularFile | FileType::Directory | FileType::Symlink => kind,
-        _ => FileType::Unknown,
-    }
 }

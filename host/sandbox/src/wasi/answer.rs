@@ -78,21 +78,25 @@ impl ImportState {
         Ok((text, size))
     }
 
-    /// Reads a file of the disk, up to `max` bytes and one more.
-    fn read_from_disk(&mut self, path: &str, max: u64) -> Result<Vec<u8>, UnusableFile> {
+    /// Reads a file of the disk. Fails if it has more than `max` bytes.
+    pub(super) fn read_from_disk(&mut self, path: &str, max: u64) -> Result<Vec<u8>, Code> {
         let path = valid_path(path)?;
-        let (folder, _) = self.preopen.as_ref().ok_or(UnusableFile::NotFound)?;
+        let (folder, _) = self.preopen.as_ref().ok_or(Code::NoEntry)?;
         let found = folder.lookup(path, true).map_err(error_code)?;
         let PathTarget::File(seen) = found else {
-            return Err(UnusableFile::IsDirectory);
+            return Err(Code::IsDirectory);
         };
         let seen_size = seen.size;
         if seen_size > max {
-            return Err(UnusableFile::TooLarge);
+            return Err(Code::FileTooLarge);
         }
         let _lease = self.take_descriptor()?;
         let file = seen.open().map_err(error_code)?;
-        Ok(read(file, seen_size, max).map_err(error_code)?)
+        let bytes = read(file, seen_size, max).map_err(error_code)?;
+        if bytes.len() as u64 > max {
+            return Err(Code::FileTooLarge);
+        }
+        Ok(bytes)
     }
 
     /// Reads a file of the call's view, up to `max` bytes and one more.
@@ -116,7 +120,7 @@ impl ImportState {
 }
 
 /// Reads a file that had `size` bytes when it was found, up to `max` bytes and one more.
-pub(super) fn read(file: File, size: u64, max: u64) -> io::Result<Vec<u8>> {
+fn read(file: File, size: u64, max: u64) -> io::Result<Vec<u8>> {
     // One more byte shows whether the file has grown.
     let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default() + 1);
     retry_on_intr(|| rustix::io::read(&file, spare_capacity(&mut bytes)))?;

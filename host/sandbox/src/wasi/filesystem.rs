@@ -1,10 +1,9 @@
-//! Read-only `wasi:filesystem/types`. Functions that would change something fail with
-//! `read-only` without asking the file system. `view_files.rs` is for calls with a
-//! copy-on-write view.
+//! `wasi:filesystem/types` on the call's folder, which is read-only, or on its copy-on-write
+//! view. Functions that would change something fail with `read-only` for the disk, without
+//! asking the file system. `handles.rs` has the handles, and `view.rs` the view.
 
 use std::hash::{BuildHasher as _, Hash};
 use std::io;
-use std::os::unix::ffi::OsStringExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -23,31 +22,19 @@ use wasmtime_wasi::p2::{FsError, FsResult};
 use wasmtime_wasi_io::streams::{DynInputStream, DynOutputStream};
 
 use super::ImportState;
-use super::file::FileStream;
+use super::handles::{Descriptor, GuestFile, GuestFolder, GuestListing};
+use super::streams::{FileInput, FileOutput, WritePosition};
 use crate::open_file::OpenFile;
 use crate::tool::Stop;
 use crate::tool::limits;
-use crate::view::NodeStatus;
+use crate::view::{
+    EntryCounter, FileHandle, FolderNode, NodeStatus, OpenMode, Timestamp, View, ViewHandle, now,
+};
 use skillhost_skills::descriptors::DescriptorLease;
-use skillhost_skills::entries::EntryCursor;
-use skillhost_skills::guard::{FileStatus, Folder, PathTarget};
+use skillhost_skills::guard::{Folder, PathTarget};
 
-/// A handle of a guest.
-pub(super) enum Descriptor {
-    File(Arc<OpenFile>),
-    /// The preopen has no lease, because the host opened it.
-    Directory {
-        folder: Arc<Folder>,
-        _lease: Option<DescriptorLease>,
-    },
-}
-
-/// A directory listing in progress. Entries are read when the guest asks for them, so the
-/// host stores none.
-struct ListingCursor {
-    rest: EntryCursor,
-    _lease: DescriptorLease,
-}
+/// A handle, as the WASI bindings see it.
+type Handle = Resource<WasiDescriptor>;
 
 /// Returns the same handle with the type of the WASI bindings. Both refer to an entry of
 /// the sandbox's table, which checks the real type.
@@ -60,48 +47,127 @@ pub(super) fn retyped<T: 'static, U: 'static>(handle: Resource<T>) -> Resource<U
 }
 
 impl ImportState {
-    fn descriptor(&self, handle: Resource<WasiDescriptor>) -> FsResult<&Descriptor> {
+    fn descriptor(&self, handle: Handle) -> FsResult<&Descriptor> {
         Ok(self.table.get(&retyped::<_, Descriptor>(handle))?)
     }
 
-    fn directory(&self, handle: Resource<WasiDescriptor>) -> FsResult<Arc<Folder>> {
+    fn folder(&self, handle: Handle) -> FsResult<GuestFolder<'_>> {
+        let folder = self.descriptor(handle)?.folder();
+        Ok(folder.ok_or(Code::NotDirectory)?)
+    }
+
+    fn file(&self, handle: Handle) -> FsResult<GuestFile> {
+        let file = self.descriptor(handle)?.file();
+        Ok(file.ok_or(Code::IsDirectory)?)
+    }
+
+    /// Returns a handle to change something with, and its view. Refuses one of the disk.
+    fn changeable(&self, handle: Handle) -> FsResult<(&Arc<View>, &ViewHandle)> {
         match self.descriptor(handle)? {
-            Descriptor::Directory { folder, .. } => Ok(Arc::clone(folder)),
-            Descriptor::File(_) => Err(Code::NotDirectory.into()),
+            Descriptor::View(view, handle) => Ok((view, handle)),
+            _ => Err(Code::ReadOnly.into()),
         }
     }
 
-    fn file(&self, handle: Resource<WasiDescriptor>) -> FsResult<Arc<OpenFile>> {
-        match self.descriptor(handle)? {
-            Descriptor::File(file) => Ok(Arc::clone(file)),
-            Descriptor::Directory { .. } => Err(Code::IsDirectory.into()),
+    fn writable_folder(&self, handle: Handle) -> FsResult<(Arc<View>, Arc<FolderNode>)> {
+        match self.changeable(handle)? {
+            (view, ViewHandle::Folder(folder)) => Ok((Arc::clone(view), Arc::clone(folder))),
+            (_, ViewHandle::File(_)) => Err(Code::NotDirectory.into()),
         }
     }
 
-    fn status(&self, handle: Resource<WasiDescriptor>) -> FsResult<FileStatus> {
-        Ok(match self.descriptor(handle)? {
-            Descriptor::File(open) => open.status()?,
-            Descriptor::Directory { folder, .. } => folder.status()?,
-        })
+    fn writable_file(&self, handle: Handle) -> FsResult<&FileHandle> {
+        match self.changeable(handle)?.1 {
+            ViewHandle::File(file) if file.writable => Ok(file),
+            ViewHandle::File(_) => Err(Code::BadDescriptor.into()),
+            ViewHandle::Folder(_) => Err(Code::IsDirectory.into()),
+        }
     }
 
-    fn status_at(
-        &self,
-        handle: Resource<WasiDescriptor>,
-        flags: PathFlags,
+    fn status(&mut self, handle: Handle) -> FsResult<NodeStatus> {
+        let status = self.descriptor(handle)?.status();
+        self.checked(status)
+    }
+
+    fn status_at(&mut self, handle: Handle, flags: PathFlags, path: &str) -> FsResult<NodeStatus> {
+        let folder = self.folder(handle)?;
+        valid_path(path)?;
+        let status = folder.status_at(path, follows(flags));
+        self.checked(status)
+    }
+
+    /// Changes something at a path, and counts the entries that this reads of folders.
+    fn change_at(
+        &mut self,
+        handle: Handle,
         path: &str,
-    ) -> FsResult<FileStatus> {
-        let folder = self.directory(handle)?;
-        let follow = flags.contains(PathFlags::SYMLINK_FOLLOW);
-        Ok(folder
-            .status_at(valid_path(path)?, follow)
-            .map_err(error_code)?)
+        change: impl FnOnce(&View, &Arc<FolderNode>, &mut EntryCounter<'_>) -> Result<(), Errno>,
+    ) -> FsResult<()> {
+        let (view, folder) = self.writable_folder(handle)?;
+        valid_path(path)?;
+        let mut count = || self.count_entry().map_err(|_| Errno::OVERFLOW);
+        let changed = change(&view, &folder, &mut count);
+        self.checked(changed)
+    }
+
+    fn open_on_disk(
+        &mut self,
+        folder: &Arc<Folder>,
+        path: &str,
+        mode: OpenMode,
+    ) -> FsResult<Descriptor> {
+        let lease = self.take_descriptor()?;
+        let found = folder.lookup(valid_path(path)?, mode.follow);
+        match self.checked(found)? {
+            PathTarget::Folder(folder) => Ok(Descriptor::DiskFolder {
+                folder: Arc::new(folder),
+                _lease: Some(lease),
+            }),
+            PathTarget::File(_) if mode.directory => Err(Code::NotDirectory.into()),
+            PathTarget::File(seen) => {
+                let opened = seen.open();
+                let file = OpenFile::new(self.checked(opened)?, lease);
+                self.note_opened(Some(folder), path, &file, |root| {
+                    root.path_of(file.file()).ok_or(Code::Busy)
+                })?;
+                Ok(Descriptor::DiskFile(Arc::new(file)))
+            }
+        }
+    }
+
+    fn open_in_view(
+        &mut self,
+        view: Arc<View>,
+        base: &Arc<FolderNode>,
+        path: &str,
+        mode: OpenMode,
+    ) -> FsResult<Descriptor> {
+        valid_path(path)?;
+        let log = self.scripts.as_ref().map(|gate| gate.log.clone());
+        let opened = view.open_noted(base, path, mode, log.as_ref());
+        let opened = self.checked(opened)?;
+        if let ViewHandle::File(file) = &opened
+            && let Some((disk, open)) = file.on_disk()
+        {
+            self.note_opened(None, path, open, |_| Ok(disk))?;
+        }
+        Ok(Descriptor::View(view, opened))
+    }
+
+    fn output(
+        &mut self,
+        handle: Handle,
+        position: WritePosition,
+    ) -> FsResult<Resource<DynOutputStream>> {
+        let file = self.writable_file(handle)?.clone();
+        let stream: DynOutputStream = Box::new(FileOutput::new(file, position));
+        Ok(self.table.push(stream)?)
     }
 
     /// Returns a hash that identifies a file without revealing the host's numbers for it.
     /// The key is secret and specific to the call: with a known key, a guest could find the
     /// numbers by trial.
-    pub(super) fn hash(&self, id: impl Hash) -> MetadataHashValue {
+    fn hash(&self, id: impl Hash) -> MetadataHashValue {
         let half = |half: u8| self.hash_key.hash_one((half, &id));
         MetadataHashValue {
             lower: half(0),
@@ -110,7 +176,7 @@ impl ImportState {
     }
 
     /// Counts an entry of a directory listing.
-    pub(super) fn count_entry(&mut self) -> Result<(), Code> {
+    fn count_entry(&mut self) -> Result<(), Code> {
         let (limit, left) = &mut self.directory_entries;
         let Some(less) = left.checked_sub(1) else {
             self.stop = Some(Stop::DirectoryEntries(*limit));
@@ -122,10 +188,22 @@ impl ImportState {
 
     /// Takes a descriptor to open a file or folder.
     pub(super) fn take_descriptor(&mut self) -> Result<DescriptorLease, Code> {
-        self.descriptors.take().ok_or_else(|| {
+        let lease = self.descriptors.take();
+        lease.ok_or_else(|| self.refusal(Errno::MFILE))
+    }
+
+    fn checked<T>(&mut self, result: Result<T, impl Into<io::Error>>) -> FsResult<T> {
+        Ok(result.map_err(|error| self.refusal(error))?)
+    }
+
+    /// Returns the WASI code of an error.
+    pub(super) fn refusal(&mut self, error: impl Into<io::Error>) -> Code {
+        let error = error.into();
+        if Errno::from_io_error(&error) == Some(Errno::MFILE) {
             self.stop = Some(Stop::Busy);
-            Code::Busy
-        })
+            return Code::Busy;
+        }
+        error_code(error)
     }
 }
 
@@ -147,37 +225,36 @@ impl Host for &mut ImportState {
 impl HostDescriptor for &mut ImportState {
     fn open_at(
         &mut self,
-        handle: Resource<WasiDescriptor>,
+        handle: Handle,
         path_flags: PathFlags,
         path: String,
         open_flags: OpenFlags,
         flags: DescriptorFlags,
-    ) -> FsResult<Resource<WasiDescriptor>> {
-        let folder = self.directory(handle)?;
+    ) -> FsResult<Handle> {
+        let mode = OpenMode {
+            follow: follows(path_flags),
+            create: open_flags.contains(OpenFlags::CREATE),
+            exclusive: open_flags.contains(OpenFlags::EXCLUSIVE),
+            truncate: open_flags.contains(OpenFlags::TRUNCATE),
+            directory: open_flags.contains(OpenFlags::DIRECTORY),
+            read: flags.contains(DescriptorFlags::READ),
+            write: flags.contains(DescriptorFlags::WRITE),
+        };
         let changing = OpenFlags::CREATE | OpenFlags::EXCLUSIVE | OpenFlags::TRUNCATE;
         let writing = DescriptorFlags::WRITE | DescriptorFlags::MUTATE_DIRECTORY;
-        if open_flags.intersects(changing) || flags.intersects(writing) {
-            return Err(Code::ReadOnly.into());
-        }
-        let follow = path_flags.contains(PathFlags::SYMLINK_FOLLOW);
-        let lease = self.take_descriptor()?;
-        let opened = match folder
-            .lookup(valid_path(&path)?, follow)
-            .map_err(error_code)?
-        {
-            PathTarget::Folder(folder) => Descriptor::Directory {
-                folder: Arc::new(folder),
-                _lease: Some(lease),
-            },
-            PathTarget::File(_) if open_flags.contains(OpenFlags::DIRECTORY) => {
-                return Err(Code::NotDirectory.into());
+        let opened = match self.folder(handle)? {
+            GuestFolder::View(view, base) => {
+                let (view, base) = (Arc::clone(view), Arc::clone(base));
+                self.open_in_view(view, &base, &path, mode)?
             }
-            PathTarget::File(seen) => {
-                let file = OpenFile::new(seen.open()?, lease);
-                self.note_opened(Some(&folder), &path, &file, |root| {
-                    root.path_of(file.file()).ok_or(Code::Busy)
-                })?;
-                Descriptor::File(Arc::new(file))
+            GuestFolder::Disk(_)
+                if open_flags.intersects(changing) || flags.intersects(writing) =>
+            {
+                return Err(Code::ReadOnly.into());
+            }
+            GuestFolder::Disk(folder) => {
+                let folder = Arc::clone(folder);
+                self.open_on_disk(&folder, &path, mode)?
             }
         };
         Ok(retyped(self.table.push(opened)?))
@@ -185,203 +262,233 @@ impl HostDescriptor for &mut ImportState {
 
     fn read(
         &mut self,
-        handle: Resource<WasiDescriptor>,
+        handle: Handle,
         length: Filesize,
         offset: Filesize,
     ) -> FsResult<(Vec<u8>, bool)> {
         let file = self.file(handle)?;
-        Ok(file.read_at(length.min(limits::READ_BYTES), offset)?)
+        let read = file.read_at(length.min(limits::READ_BYTES), offset);
+        self.checked(read)
     }
 
     fn read_via_stream(
         &mut self,
-        handle: Resource<WasiDescriptor>,
+        handle: Handle,
         offset: Filesize,
     ) -> FsResult<Resource<DynInputStream>> {
-        let stream: DynInputStream = Box::new(FileStream::new(self.file(handle)?, offset));
+        let file = self.file(handle)?;
+        if !file.is_readable() {
+            return Err(Code::BadDescriptor.into());
+        }
+        let stream: DynInputStream = Box::new(FileInput::new(file, offset));
         Ok(self.table.push(stream)?)
     }
 
-    fn stat(&mut self, handle: Resource<WasiDescriptor>) -> FsResult<DescriptorStat> {
-        Ok(stat(&self.status(handle)?.into()))
+    fn stat(&mut self, handle: Handle) -> FsResult<DescriptorStat> {
+        Ok(stat(&self.status(handle)?))
     }
 
     fn stat_at(
         &mut self,
-        handle: Resource<WasiDescriptor>,
-        path_flags: PathFlags,
+        handle: Handle,
+        flags: PathFlags,
         path: String,
     ) -> FsResult<DescriptorStat> {
-        Ok(stat(&self.status_at(handle, path_flags, &path)?.into()))
+        Ok(stat(&self.status_at(handle, flags, &path)?))
     }
 
-    fn read_directory(
-        &mut self,
-        handle: Resource<WasiDescriptor>,
-    ) -> FsResult<Resource<DirectoryEntryStream>> {
-        let folder = match self.descriptor(handle)? {
-            Descriptor::Directory { folder, .. } => Arc::clone(folder),
-            Descriptor::File(_) => return Err(Code::NotDirectory.into()),
-        };
-        let lease = self.take_descriptor()?;
-        let listing = ListingCursor {
-            rest: folder.entries()?,
-            _lease: lease,
+    fn read_directory(&mut self, handle: Handle) -> FsResult<Resource<DirectoryEntryStream>> {
+        let listing = match self.folder(handle)? {
+            GuestFolder::View(view, folder) => {
+                let listing = view.list(folder);
+                GuestListing::View(self.checked(listing)?)
+            }
+            GuestFolder::Disk(folder) => {
+                let folder = Arc::clone(folder);
+                let lease = self.take_descriptor()?;
+                let entries = folder.entries();
+                GuestListing::Disk {
+                    entries: self.checked(entries)?,
+                    _lease: lease,
+                }
+            }
         };
         Ok(retyped(self.table.push(listing)?))
     }
 
-    fn readlink_at(&mut self, handle: Resource<WasiDescriptor>, path: String) -> FsResult<String> {
-        let folder = self.directory(handle)?;
-        let target = folder.read_link(valid_path(&path)?).map_err(error_code)?;
-        String::from_utf8(target.into_os_string().into_vec())
-            .map_err(|_| Code::IllegalByteSequence.into())
+    fn readlink_at(&mut self, handle: Handle, path: String) -> FsResult<String> {
+        let folder = self.folder(handle)?;
+        valid_path(&path)?;
+        let target = folder.read_link(&path);
+        self.checked(target)
     }
 
-    fn get_flags(&mut self, handle: Resource<WasiDescriptor>) -> FsResult<DescriptorFlags> {
-        self.descriptor(handle)?;
-        Ok(DescriptorFlags::READ)
-    }
-
-    fn get_type(&mut self, handle: Resource<WasiDescriptor>) -> FsResult<DescriptorType> {
+    fn get_flags(&mut self, handle: Handle) -> FsResult<DescriptorFlags> {
         Ok(match self.descriptor(handle)? {
-            Descriptor::File(_) => DescriptorType::RegularFile,
-            Descriptor::Directory { .. } => DescriptorType::Directory,
+            Descriptor::DiskFile(_) | Descriptor::DiskFolder { .. } => DescriptorFlags::READ,
+            Descriptor::View(_, ViewHandle::Folder(_)) => {
+                DescriptorFlags::READ | DescriptorFlags::MUTATE_DIRECTORY
+            }
+            Descriptor::View(_, ViewHandle::File(file)) => {
+                let mut flags = DescriptorFlags::empty();
+                if file.readable {
+                    flags |= DescriptorFlags::READ;
+                }
+                if file.writable {
+                    flags |= DescriptorFlags::WRITE;
+                }
+                flags
+            }
         })
     }
 
-    fn is_same_object(
-        &mut self,
-        a: Resource<WasiDescriptor>,
-        b: Resource<WasiDescriptor>,
-    ) -> wasmtime::Result<bool> {
-        let (a, b) = (self.status(a)?, self.status(b)?);
-        Ok(a.is_same_file(&b))
+    fn get_type(&mut self, handle: Handle) -> FsResult<DescriptorType> {
+        Ok(if self.descriptor(handle)?.folder().is_some() {
+            DescriptorType::Directory
+        } else {
+            DescriptorType::RegularFile
+        })
     }
 
-    fn metadata_hash(&mut self, handle: Resource<WasiDescriptor>) -> FsResult<MetadataHashValue> {
-        Ok(self.hash(self.status(handle)?.unique_id()))
+    fn is_same_object(&mut self, a: Handle, b: Handle) -> wasmtime::Result<bool> {
+        Ok(self.descriptor(a)?.is_same(self.descriptor(b)?)?)
+    }
+
+    fn metadata_hash(&mut self, handle: Handle) -> FsResult<MetadataHashValue> {
+        let id = self.status(handle)?.id;
+        Ok(self.hash(id))
     }
 
     fn metadata_hash_at(
         &mut self,
-        handle: Resource<WasiDescriptor>,
-        path_flags: PathFlags,
+        handle: Handle,
+        flags: PathFlags,
         path: String,
     ) -> FsResult<MetadataHashValue> {
-        Ok(self.hash(self.status_at(handle, path_flags, &path)?.unique_id()))
+        let id = self.status_at(handle, flags, &path)?.id;
+        Ok(self.hash(id))
     }
 
-    fn advise(
-        &mut self,
-        handle: Resource<WasiDescriptor>,
-        _: Filesize,
-        _: Filesize,
-        _: Advice,
-    ) -> FsResult<()> {
+    fn advise(&mut self, handle: Handle, _: Filesize, _: Filesize, _: Advice) -> FsResult<()> {
         // WASI allows an implementation to ignore advice.
         self.descriptor(handle)?;
         Ok(())
     }
 
-    fn drop(&mut self, handle: Resource<WasiDescriptor>) -> wasmtime::Result<()> {
+    fn drop(&mut self, handle: Handle) -> wasmtime::Result<()> {
         self.table.delete(retyped::<_, Descriptor>(handle))?;
         Ok(())
     }
 
-    // The following functions would change something.
+    // The following functions change something.
 
     fn write_via_stream(
         &mut self,
-        _: Resource<WasiDescriptor>,
-        _: Filesize,
+        handle: Handle,
+        offset: Filesize,
     ) -> FsResult<Resource<DynOutputStream>> {
-        Err(Code::ReadOnly.into())
+        self.output(handle, WritePosition::At(offset))
     }
 
-    fn append_via_stream(
-        &mut self,
-        _: Resource<WasiDescriptor>,
-    ) -> FsResult<Resource<DynOutputStream>> {
-        Err(Code::ReadOnly.into())
+    fn append_via_stream(&mut self, handle: Handle) -> FsResult<Resource<DynOutputStream>> {
+        self.output(handle, WritePosition::End)
     }
 
-    fn sync(&mut self, _: Resource<WasiDescriptor>) -> FsResult<()> {
-        Err(Code::ReadOnly.into())
+    fn sync(&mut self, handle: Handle) -> FsResult<()> {
+        // Written data is in memory; there is nothing to sync.
+        self.changeable(handle)?;
+        Ok(())
     }
 
-    fn sync_data(&mut self, _: Resource<WasiDescriptor>) -> FsResult<()> {
-        Err(Code::ReadOnly.into())
+    fn sync_data(&mut self, handle: Handle) -> FsResult<()> {
+        self.sync(handle)
     }
 
-    fn set_size(&mut self, _: Resource<WasiDescriptor>, _: Filesize) -> FsResult<()> {
-        Err(Code::ReadOnly.into())
+    fn set_size(&mut self, handle: Handle, size: Filesize) -> FsResult<()> {
+        let set = self.writable_file(handle)?.set_size(size);
+        self.checked(set)
     }
 
     fn set_times(
         &mut self,
-        _: Resource<WasiDescriptor>,
-        _: NewTimestamp,
-        _: NewTimestamp,
+        handle: Handle,
+        accessed: NewTimestamp,
+        modified: NewTimestamp,
     ) -> FsResult<()> {
-        Err(Code::ReadOnly.into())
+        let (view, handle) = self.changeable(handle)?;
+        view.set_times(handle, given(accessed)?, given(modified)?);
+        Ok(())
     }
 
-    fn write(
-        &mut self,
-        _: Resource<WasiDescriptor>,
-        _: Vec<u8>,
-        _: Filesize,
-    ) -> FsResult<Filesize> {
-        Err(Code::ReadOnly.into())
+    fn write(&mut self, handle: Handle, bytes: Vec<u8>, offset: Filesize) -> FsResult<Filesize> {
+        let written = self.writable_file(handle)?.write_at(&bytes, offset);
+        self.checked(written)?;
+        Ok(bytes.len() as Filesize)
     }
 
-    fn create_directory_at(&mut self, _: Resource<WasiDescriptor>, _: String) -> FsResult<()> {
-        Err(Code::ReadOnly.into())
+    fn create_directory_at(&mut self, handle: Handle, path: String) -> FsResult<()> {
+        self.change_at(handle, &path, |view, base, _| view.make_folder(base, &path))
     }
 
     fn set_times_at(
         &mut self,
-        _: Resource<WasiDescriptor>,
-        _: PathFlags,
-        _: String,
-        _: NewTimestamp,
-        _: NewTimestamp,
+        handle: Handle,
+        flags: PathFlags,
+        path: String,
+        accessed: NewTimestamp,
+        modified: NewTimestamp,
     ) -> FsResult<()> {
-        Err(Code::ReadOnly.into())
+        let (accessed, modified) = (given(accessed)?, given(modified)?);
+        self.change_at(handle, &path, |view, base, _| {
+            view.set_times_at(base, &path, follows(flags), accessed, modified)
+        })
     }
 
     fn link_at(
         &mut self,
-        _: Resource<WasiDescriptor>,
-        _: PathFlags,
-        _: String,
-        _: Resource<WasiDescriptor>,
-        _: String,
+        handle: Handle,
+        flags: PathFlags,
+        path: String,
+        new_handle: Handle,
+        new_path: String,
     ) -> FsResult<()> {
-        Err(Code::ReadOnly.into())
+        let (_, new_base) = self.writable_folder(new_handle)?;
+        valid_path(&new_path)?;
+        self.change_at(handle, &path, |view, base, _| {
+            let old = (base, path.as_str(), follows(flags));
+            view.add_name(old, (&new_base, &new_path))
+        })
     }
 
-    fn remove_directory_at(&mut self, _: Resource<WasiDescriptor>, _: String) -> FsResult<()> {
-        Err(Code::ReadOnly.into())
+    fn remove_directory_at(&mut self, handle: Handle, path: String) -> FsResult<()> {
+        self.change_at(handle, &path, |view, base, count| {
+            view.remove_folder(base, &path, count)
+        })
     }
 
     fn rename_at(
         &mut self,
-        _: Resource<WasiDescriptor>,
-        _: String,
-        _: Resource<WasiDescriptor>,
-        _: String,
+        handle: Handle,
+        path: String,
+        new_handle: Handle,
+        new_path: String,
     ) -> FsResult<()> {
-        Err(Code::ReadOnly.into())
+        let (_, new_base) = self.writable_folder(new_handle)?;
+        valid_path(&new_path)?;
+        self.change_at(handle, &path, |view, base, count| {
+            view.rename((base, &path), (&new_base, &new_path), count)
+        })
     }
 
-    fn symlink_at(&mut self, _: Resource<WasiDescriptor>, _: String, _: String) -> FsResult<()> {
-        Err(Code::ReadOnly.into())
+    fn symlink_at(&mut self, handle: Handle, target: String, path: String) -> FsResult<()> {
+        valid_path(&target)?;
+        self.change_at(handle, &path, |view, base, _| {
+            view.make_link(base, &path, &target)
+        })
     }
 
-    fn unlink_file_at(&mut self, _: Resource<WasiDescriptor>, _: String) -> FsResult<()> {
-        Err(Code::ReadOnly.into())
+    fn unlink_file_at(&mut self, handle: Handle, path: String) -> FsResult<()> {
+        self.change_at(handle, &path, |view, base, _| view.remove_file(base, &path))
     }
 }
 
@@ -390,25 +497,29 @@ impl HostDirectoryEntryStream for &mut ImportState {
         &mut self,
         stream: Resource<DirectoryEntryStream>,
     ) -> FsResult<Option<DirectoryEntry>> {
-        let listing = self.table.get_mut(&retyped::<_, ListingCursor>(stream))?;
-        let Some(entry) = listing.rest.next() else {
-            return Ok(None);
-        };
-        self.count_entry()?;
-        let entry = entry?;
-        match entry.name.into_string() {
-            Ok(name) => Ok(Some(DirectoryEntry {
-                type_: type_of(entry.kind),
-                name,
-            })),
-            Err(_) => Err(Code::IllegalByteSequence.into()),
+        let stream = retyped::<_, GuestListing>(stream);
+        loop {
+            let Some(step) = self.table.get_mut(&stream)?.step().transpose() else {
+                return Ok(None);
+            };
+            self.count_entry()?;
+            if let Some((name, kind)) = self.checked(step)? {
+                return Ok(Some(DirectoryEntry {
+                    type_: type_of(kind),
+                    name,
+                }));
+            }
         }
     }
 
     fn drop(&mut self, stream: Resource<DirectoryEntryStream>) -> wasmtime::Result<()> {
-        self.table.delete(retyped::<_, ListingCursor>(stream))?;
+        self.table.delete(retyped::<_, GuestListing>(stream))?;
         Ok(())
     }
+}
+
+fn follows(flags: PathFlags) -> bool {
+    flags.contains(PathFlags::SYMLINK_FOLLOW)
 }
 
 /// Checks that the kernel would accept a guest's path.
@@ -431,7 +542,7 @@ pub(super) fn error_code(error: io::Error) -> Code {
 }
 
 /// Converts a status to WASI's type.
-pub(super) fn stat(status: &NodeStatus) -> DescriptorStat {
+fn stat(status: &NodeStatus) -> DescriptorStat {
     DescriptorStat {
         type_: type_of(status.kind),
         link_count: status.links,
@@ -443,7 +554,7 @@ pub(super) fn stat(status: &NodeStatus) -> DescriptorStat {
 }
 
 /// Converts a file type to WASI's type.
-pub(super) fn type_of(kind: FileType) -> DescriptorType {
+fn type_of(kind: FileType) -> DescriptorType {
     match kind {
         FileType::RegularFile => DescriptorType::RegularFile,
         FileType::Directory => DescriptorType::Directory,
@@ -456,6 +567,24 @@ fn timestamp((seconds, nanoseconds): (i64, u32)) -> Option<Datetime> {
     Some(Datetime {
         seconds: u64::try_from(seconds).ok()?,
         nanoseconds,
+    })
+}
+
+/// Returns the new time, if the guest sets one.
+fn given(time: NewTimestamp) -> FsResult<Option<Timestamp>> {
+    Ok(match time {
+        NewTimestamp::NoChange => None,
+        NewTimestamp::Now => Some(now()),
+        NewTimestamp::Timestamp(Datetime {
+            seconds,
+            nanoseconds,
+        }) => {
+            let seconds = i64::try_from(seconds).map_err(|_| Code::Invalid)?;
+            if nanoseconds >= 1_000_000_000 {
+                return Err(Code::Invalid.into());
+            }
+            Some((seconds, nanoseconds))
+        }
     })
 }
 

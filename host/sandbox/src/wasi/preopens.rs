@@ -7,7 +7,8 @@ use wasmtime_wasi::filesystem::Descriptor as WasiDescriptor;
 use wasmtime_wasi::p2::bindings::filesystem::preopens;
 
 use super::ImportState;
-use super::filesystem::{Descriptor, retyped};
+use super::filesystem::retyped;
+use super::handles::Descriptor;
 use crate::view::{TEMPORARY, ViewHandle};
 
 impl preopens::Host for &mut ImportState {
@@ -15,22 +16,21 @@ impl preopens::Host for &mut ImportState {
         let Some((folder, mount)) = &self.preopen else {
             return Ok(Vec::new());
         };
-        if let Some(view) = &self.view {
-            let folders = [
-                (view.folder(), mount.as_str()),
-                (view.temporary(), TEMPORARY),
-            ];
-            let mut directories = Vec::new();
-            for (folder, mount) in folders {
-                let handle = self.table.push(ViewHandle::Folder(Arc::clone(folder)))?;
-                directories.push((retyped(handle), mount.to_owned()));
+        let (first, temporary) = match &self.view {
+            None => (Descriptor::preopen(Arc::clone(folder)), None),
+            Some(view) => {
+                let open = |folder| {
+                    let handle = ViewHandle::Folder(Arc::clone(folder));
+                    Descriptor::View(Arc::clone(view), handle)
+                };
+                (open(view.folder()), Some(open(view.temporary())))
             }
-            return Ok(directories);
+        };
+        let mut directories = vec![(retyped(self.table.push(first)?), mount.clone())];
+        if let Some(temporary) = temporary {
+            let handle = self.table.push(temporary)?;
+            directories.push((retyped(handle), TEMPORARY.to_owned()));
         }
-        let handle = self.table.push(Descriptor::Directory {
-            folder: Arc::clone(folder),
-            _lease: None,
-        })?;
-        Ok(vec![(retyped(handle), mount.clone())])
+        Ok(directories)
     }
 }

@@ -12,7 +12,7 @@ use wasmtime::component::{ComponentType, Lower};
 use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode as Code;
 
 use super::ImportState;
-use super::answer::{read, reason_of_code};
+use super::answer::reason_of_code;
 use super::filesystem::{error_code, valid_path};
 use crate::open_file::OpenFile;
 use crate::tool::grant::Scripts;
@@ -84,21 +84,7 @@ impl ImportState {
         if log.is_started() {
             return Err(ScriptRefusal::AlreadyStarted);
         }
-        let (folder, _) = self.preopen.as_ref().ok_or(ScriptRefusal::NotFound)?;
-        let found = folder.lookup(Path::new(&path), true).map_err(error_code)?;
-        let PathTarget::File(seen) = found else {
-            return Err(ScriptRefusal::NotAFile);
-        };
-        let size = seen.size;
-        if size > SCRIPT_BYTES {
-            return Err(ScriptRefusal::TooLarge);
-        }
-        let _lease = self.take_descriptor()?;
-        let file = seen.open().map_err(error_code)?;
-        let bytes = read(file, size, SCRIPT_BYTES).map_err(error_code)?;
-        if bytes.len() as u64 > SCRIPT_BYTES {
-            return Err(ScriptRefusal::TooLarge);
-        }
+        let bytes = self.read_from_disk(&path, SCRIPT_BYTES)?;
         log.start(&path, &bytes);
         Ok(bytes)
     }
@@ -248,7 +234,6 @@ mod tests {
     use wasmtime_wasi_io::streams::DynInputStream;
 
     use super::super::fixture;
-    use super::super::view_files::ViewFiles;
     use super::*;
     use crate::tool::Stop;
     use crate::tool::grant::Grant;
@@ -297,11 +282,7 @@ mod tests {
             let root = (&mut imports).get_directories().unwrap()[0].0.rep();
             let digest = format!("{}  part.py\n", sha256_hex(AUTHORS));
             for turn in 0..3 {
-                let (bytes, size, stream) = if with_view {
-                    read_each_way(ViewFiles(&mut imports), root)
-                } else {
-                    read_each_way(&mut imports, root)
-                };
+                let (bytes, size, stream) = read_each_way(&mut imports, root);
                 assert_eq!(bytes, AUTHORS, "view: {with_view}, turn {turn}");
                 assert_eq!(size, AUTHORS.len() as u64);
                 // The author rewrites it in place, then replaces it by another file.
@@ -389,8 +370,8 @@ mod tests {
     }
 
     /// Returns a file of the view, which is opened with these flags.
-    fn open(imports: &mut ImportState, root: u32, path: &str, flags: DescriptorFlags) -> u32 {
-        let handle = ViewFiles(imports).open_at(
+    fn open(mut imports: &mut ImportState, root: u32, path: &str, flags: DescriptorFlags) -> u32 {
+        let handle = imports.open_at(
             Resource::new_borrow(root),
             PathFlags::SYMLINK_FOLLOW,
             path.to_owned(),
@@ -414,7 +395,7 @@ mod tests {
         fs::write(folder.path().join("data.txt"), REWRITTEN).unwrap();
         fs::create_dir(folder.path().join("gone")).unwrap();
         let root = (&mut imports).get_directories().unwrap()[0].0.rep();
-        let mut files = ViewFiles(&mut imports);
+        let mut files = &mut imports;
         files
             .unlink_file_at(Resource::new_borrow(root), "run.py".to_owned())
             .unwrap();
@@ -469,12 +450,12 @@ mod tests {
         let borrow = || Resource::new_borrow(root);
         for path in ["a.py", "new.py"] {
             let file = open(&mut imports, root, path, DescriptorFlags::WRITE);
-            let mut files = ViewFiles(&mut imports);
+            let mut files = &mut imports;
             files
                 .write(Resource::new_borrow(file), REWRITTEN.to_vec(), 0)
                 .unwrap();
         }
-        let mut files = ViewFiles(&mut imports);
+        let mut files = &mut imports;
         files.unlink_file_at(borrow(), "b.py".to_owned()).unwrap();
         for (from, to) in [("c.py", "lib/c.py"), ("old", "moved")] {
             let (from, to) = (from.to_owned(), to.to_owned());
@@ -526,7 +507,7 @@ mod tests {
                 let (mut imports, _folder) = started(&Limits::default(), true);
                 let root = (&mut imports).get_directories().unwrap()[0].0.rep();
                 let file = open(&mut imports, root, written, both);
-                let mut files = ViewFiles(&mut imports);
+                let mut files = &mut imports;
                 if is_linked {
                     let (target, path) = (written.to_owned(), read.to_owned());
                     files
@@ -535,7 +516,7 @@ mod tests {
                 }
                 // Opened before the write.
                 let reader = open(&mut imports, root, read, READ);
-                let mut files = ViewFiles(&mut imports);
+                let mut files = &mut imports;
                 files.set_size(Resource::new_borrow(file), 0).unwrap();
                 for text in [&b"one"[..], b"two"] {
                     files
@@ -543,7 +524,7 @@ mod tests {
                         .unwrap();
                     if is_stream {
                         let stream = files.read_via_stream(Resource::new_borrow(reader), 0);
-                        let mut stream = files.0.table.delete(stream.unwrap()).unwrap();
+                        let mut stream = files.table.delete(stream.unwrap()).unwrap();
                         assert_eq!(stream.read(1).unwrap(), text[..1]);
                     } else {
                         let read = files.read(Resource::new_borrow(reader), 1, 0).unwrap();

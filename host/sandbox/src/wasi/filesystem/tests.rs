@@ -1,5 +1,7 @@
 //! Calls that tell a guest about files without opening them: facts, hashes, links.
 
+mod view;
+
 use std::os::unix::fs::symlink;
 
 use super::super::fixture;
@@ -13,10 +15,7 @@ fn call(path: &Path) -> (ImportState, u32) {
 
 fn call_within(path: &Path, limits: &Limits) -> (ImportState, u32) {
     let mut imports = fixture::imports(None, &[], limits);
-    let root = Descriptor::Directory {
-        folder: Arc::new(fixture::folder(path)),
-        _lease: None,
-    };
+    let root = Descriptor::preopen(Arc::new(fixture::folder(path)));
     let root = imports.table.push(root).unwrap();
     (imports, root.rep())
 }
@@ -121,6 +120,38 @@ fn refuses_each_way_to_open_that_would_change_something() {
         let error = answer.map_err(|error| error.downcast().unwrap());
         let refused = matches!(error, Err(Code::ReadOnly));
         assert!(refused, "{path} {open_flags:?} {flags:?}: {error:?}");
+    }
+}
+
+#[test]
+fn refuses_every_change_through_handles_of_the_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("file"), "text").unwrap();
+    let (mut imports, root) = call(folder.path());
+    let file = open(&mut imports, root, "file").unwrap();
+    let mut files = &mut imports;
+    let (file, root) = (|| borrowed(file), || borrowed(root));
+    let (old, new) = (|| "file".to_owned(), || "new".to_owned());
+    let (keep, now) = (PathFlags::empty(), || NewTimestamp::Now);
+    let answers = [
+        files.write_via_stream(file(), 0).map(drop),
+        files.append_via_stream(file()).map(drop),
+        files.sync(file()),
+        files.sync_data(root()),
+        files.set_size(file(), 0),
+        files.set_times(file(), now(), now()),
+        files.write(file(), Vec::new(), 0).map(drop),
+        files.create_directory_at(root(), new()),
+        files.set_times_at(root(), keep, old(), now(), now()),
+        files.link_at(root(), keep, old(), root(), new()),
+        files.remove_directory_at(root(), old()),
+        files.rename_at(root(), old(), root(), new()),
+        files.symlink_at(root(), old(), new()),
+        files.unlink_file_at(root(), old()),
+    ];
+    for (which, answer) in answers.into_iter().enumerate() {
+        let error = answer.map_err(|error| error.downcast().unwrap());
+        assert!(matches!(error, Err(Code::ReadOnly)), "{which}: {error:?}");
     }
 }
 

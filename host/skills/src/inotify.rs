@@ -1,5 +1,5 @@
-//! The kernel's reports of changes in folders (inotify): watches and events. `watcher`
-//! decides which folders are watched, and what an event means.
+//! The kernel's reports of changes in folders (inotify). The caller decides which folders
+//! are watched, and what an event means.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -9,9 +9,10 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use rustix::fs::inotify::{self, CreateFlags, Reader, WatchFlags};
 use rustix::io::Errno;
-use skillhost_skills::broker::Opener;
 
-pub(super) use rustix::fs::inotify::ReadFlags;
+use crate::broker::Opener;
+
+pub use rustix::fs::inotify::ReadFlags;
 
 /// The changes that the kernel reports. Opening and reading a file is no change: every call
 /// does so. A file that a linker writes through a memory mapping causes an event only when
@@ -31,44 +32,55 @@ const BUFFER_BYTES: usize = 64 << 10;
 const USER_LIMIT_FILE: &str = "/proc/sys/fs/inotify/max_user_watches";
 
 /// The kernel's number of a watched folder.
-pub(super) type WatchId = i32;
+pub type WatchId = i32;
 
 /// The folders that the kernel watches for this process.
 #[derive(Debug)]
-pub(super) struct Inotify {
+pub struct Inotify {
     file: OwnedFd,
     opener: Opener,
 }
 
 /// A report of a change.
 #[derive(Debug)]
-pub(super) struct FolderEvent {
-    pub(super) watch: WatchId,
-    pub(super) flags: ReadFlags,
+pub struct FolderEvent {
+    /// The watch of the folder.
+    pub watch: WatchId,
+    /// The kind of change.
+    pub flags: ReadFlags,
     /// The name of the entry. `None` if the event is about the folder itself.
-    pub(super) name: Option<OsString>,
+    pub name: Option<OsString>,
 }
 
 impl Inotify {
-    pub(super) fn new(opener: Opener) -> io::Result<Self> {
+    /// Starts without a watch. Asks the opener's broker for folders that this process cannot watch.
+    ///
+    /// # Errors
+    ///
+    /// If the user has too many instances, or the process too many descriptors.
+    pub fn new(opener: Opener) -> io::Result<Self> {
         let file = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
         Ok(Self { file, opener })
     }
 
     /// Watches an open folder. A folder that is watched already keeps its number.
-    pub(super) fn add(&self, folder: BorrowedFd<'_>) -> Result<WatchId, Errno> {
+    ///
+    /// # Errors
+    ///
+    /// If the user has too many watches, or it is not a folder.
+    pub fn add(&self, folder: BorrowedFd<'_>) -> Result<WatchId, Errno> {
         let inotify = self.file.as_fd();
         self.opener.watch_folder(inotify, folder, CHANGES)
     }
 
-    /// Stops to watch a folder.
-    pub(super) fn remove(&self, watch: WatchId) {
+    /// Stops watching a folder.
+    pub fn remove(&self, watch: WatchId) {
         // Fails if the folder is gone, and its watch with it.
         let _ = inotify::remove_watch(&self.file, watch);
     }
 
     /// Passes the events of one read to `handle`. Returns whether there were any.
-    pub(super) fn read(&self, mut handle: impl FnMut(FolderEvent)) -> bool {
+    pub fn read(&self, mut handle: impl FnMut(FolderEvent)) -> bool {
         let mut buffer = vec![MaybeUninit::uninit(); BUFFER_BYTES];
         let mut reader = Reader::new(&self.file, &mut buffer);
         let mut has_events = false;
@@ -93,7 +105,7 @@ impl Inotify {
 
     /// Returns the most folders that the kernel watches for all processes of this process's
     /// user.
-    pub(super) fn user_limit() -> Option<usize> {
+    pub fn user_limit() -> Option<usize> {
         std::fs::read_to_string(USER_LIMIT_FILE)
             .ok()?
             .trim()

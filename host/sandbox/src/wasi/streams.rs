@@ -1,24 +1,27 @@
-//! Streams of files in a copy-on-write view. They never block.
+//! Streams that read or write a file of a guest. Files never block, so the streams read and
+//! write directly.
+
+use std::io;
 
 use bytes::Bytes;
-use rustix::io::Errno;
 use wasmtime_wasi::async_trait;
 use wasmtime_wasi_io::poll::Pollable;
 use wasmtime_wasi_io::streams::{InputStream, OutputStream, StreamError, StreamResult};
 
+use super::handles::GuestFile;
 use crate::view::FileHandle;
 
 /// The maximum bytes of one read or write of a stream.
 const CHUNK: usize = 64 << 10;
 
 /// A stream that reads from a position.
-pub(super) struct ViewInput {
-    file: FileHandle,
+pub(super) struct FileInput {
+    file: GuestFile,
     position: u64,
 }
 
-/// A stream that writes.
-pub(super) struct ViewOutput {
+/// A stream that writes a file of a view.
+pub(super) struct FileOutput {
     file: FileHandle,
     position: WritePosition,
 }
@@ -31,30 +34,30 @@ pub(super) enum WritePosition {
     End,
 }
 
-impl ViewInput {
-    pub(super) fn new(file: FileHandle, position: u64) -> Self {
+impl FileInput {
+    pub(super) fn new(file: GuestFile, position: u64) -> Self {
         Self { file, position }
     }
 }
 
-impl ViewOutput {
+impl FileOutput {
     pub(super) fn new(file: FileHandle, position: WritePosition) -> Self {
         Self { file, position }
     }
 }
 
 #[async_trait]
-impl Pollable for ViewInput {
+impl Pollable for FileInput {
     async fn ready(&mut self) {}
 }
 
-impl InputStream for ViewInput {
+impl InputStream for FileInput {
     fn read(&mut self, size: usize) -> StreamResult<Bytes> {
         if size == 0 {
             return Ok(Bytes::new());
         }
-        let length = size.min(CHUNK) as u64;
-        let (bytes, _) = self.file.read_at(length, self.position).map_err(failed)?;
+        let read = self.file.read_some(size.min(CHUNK), self.position);
+        let bytes = read.map_err(failed)?;
         if bytes.is_empty() {
             return Err(StreamError::Closed);
         }
@@ -64,11 +67,11 @@ impl InputStream for ViewInput {
 }
 
 #[async_trait]
-impl Pollable for ViewOutput {
+impl Pollable for FileOutput {
     async fn ready(&mut self) {}
 }
 
-impl OutputStream for ViewOutput {
+impl OutputStream for FileOutput {
     fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
         match &mut self.position {
             WritePosition::End => self.file.append(&bytes).map_err(failed),
@@ -90,6 +93,6 @@ impl OutputStream for ViewOutput {
 }
 
 /// Returns the error of a stream. The guest can query its code.
-fn failed(error: Errno) -> StreamError {
-    StreamError::LastOperationFailed(std::io::Error::from(error).into())
+fn failed(error: impl Into<io::Error>) -> StreamError {
+    StreamError::LastOperationFailed(error.into().into())
 }

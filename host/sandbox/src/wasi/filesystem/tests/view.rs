@@ -1,11 +1,11 @@
-//! What a guest learns of its handles, and what goes with them.
+//! Handles of a copy-on-write view.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 
 use tempfile::TempDir;
+use wasmtime_wasi::p2::bindings::filesystem::preopens::Host as _;
 
-use super::super::fixture;
 use super::*;
 use crate::tool::limits::Limits;
 
@@ -19,15 +19,14 @@ fn call_within(limits: &Limits) -> (TempDir, ImportState, u32) {
     std::fs::write(folder.path().join("file"), "text").unwrap();
     let mut imports = fixture::imports(Some(folder.path()), &[], limits);
     fixture::make_view(&mut imports, limits);
-    let root = Arc::clone(imports.view.as_ref().unwrap().folder());
-    let root = imports.table.push(ViewHandle::Folder(root)).unwrap();
-    (folder, imports, root.rep())
+    let root = (&mut imports).get_directories().unwrap()[0].0.rep();
+    (folder, imports, root)
 }
 
 #[test]
 fn a_handle_says_what_it_was_opened_for() {
     let (_folder, mut imports, root) = call();
-    let mut files = ViewFiles(&mut imports);
+    let mut files = &mut imports;
     let of_folder = files.get_flags(Resource::new_borrow(root)).unwrap();
     assert_eq!(
         of_folder,
@@ -48,7 +47,7 @@ fn a_handle_says_what_it_was_opened_for() {
 #[test]
 fn a_listing_is_gone_once_it_is_dropped() {
     let (_folder, mut imports, root) = call();
-    let mut files = ViewFiles(&mut imports);
+    let mut files = &mut imports;
     let listing = files.read_directory(Resource::new_borrow(root)).unwrap();
     let listing = listing.rep();
     let first = files.read_directory_entry(Resource::new_borrow(listing));
@@ -70,7 +69,7 @@ fn entries_of_the_disk_that_a_listing_skips_count_too() {
         for name in 0..removed {
             std::fs::write(folder.path().join(format!("{name}")), "").unwrap();
         }
-        let mut files = ViewFiles(&mut imports);
+        let mut files = &mut imports;
         for name in 0..removed {
             let root = Resource::new_borrow(root);
             files.unlink_file_at(root, format!("{name}")).unwrap();
@@ -88,7 +87,7 @@ fn entries_read_to_remove_or_rename_a_folder_count() {
         directory_entries: 3,
         ..Limits::default()
     };
-    type Operation = fn(&mut ViewFiles<'_>, u32) -> FsResult<()>;
+    type Operation = fn(&mut &mut ImportState, u32) -> FsResult<()>;
     let remove: Operation =
         |files, root| files.remove_directory_at(Resource::new_borrow(root), "full".to_owned());
     let rename: Operation = |files, root| {
@@ -104,7 +103,7 @@ fn entries_read_to_remove_or_rename_a_folder_count() {
             let (folder, mut imports, root) = call_within(&limits);
             std::fs::create_dir(folder.path().join("empty")).unwrap();
             std::fs::create_dir(folder.path().join("full")).unwrap();
-            let mut files = ViewFiles(&mut imports);
+            let mut files = &mut imports;
             for number in 0..hidden {
                 let path = format!("full/{number}");
                 std::fs::write(folder.path().join(&path), "").unwrap();
@@ -131,12 +130,12 @@ fn entries_whose_names_are_not_utf_8_count_too() {
         let name = OsStr::from_bytes(&[0xff, name + b'0']).to_owned();
         std::fs::write(folder.path().join(name), "").unwrap();
     }
-    let mut files = ViewFiles(&mut imports);
+    let mut files = &mut imports;
     let listing = files.read_directory(Resource::new_borrow(root)).unwrap();
     for _ in 0..3 {
         let listing = Resource::new_borrow(listing.rep());
         assert!(files.read_directory_entry(listing).is_err());
-        assert_eq!(files.0.stop, None);
+        assert_eq!(files.stop, None);
     }
     assert!(files.read_directory_entry(listing).is_err());
     assert_eq!(imports.stop, Some(Stop::DirectoryEntries(3)));
@@ -148,7 +147,7 @@ fn a_read_has_16_mib_at_most() {
     let (folder, mut imports, root) = call();
     let disk = std::fs::File::create(folder.path().join("large")).unwrap();
     disk.set_len(MAX as u64 + 4096).unwrap();
-    let mut files = ViewFiles(&mut imports);
+    let mut files = &mut imports;
     let root = Resource::new_borrow(root);
     let (path, create) = ("large".to_owned(), OpenFlags::empty());
     let flags = DescriptorFlags::READ | DescriptorFlags::WRITE;

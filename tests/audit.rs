@@ -442,6 +442,31 @@ fn records_the_callers_id_of_a_command() {
 }
 
 #[test]
+fn records_calls_of_check_as_those_of_a_command() {
+    let judge = r#"(component
+  (core module $m
+    (memory (export "memory") 1)
+    (func (export "realloc") (param i32 i32 i32 i32) (result i32) (i32.const 1024))
+    (func (export "f") (param i32 i32) (result i32) (i32.const 7)))
+  (core instance $i (instantiate $m))
+  (func (export "check-skill-scripts") (param "skill-name" string) (result u32)
+    (canon lift (core func $i "f") (memory (core memory $i "memory"))
+      (realloc (core func $i "realloc")))))"#;
+    let program = Program::new();
+    program.write("skills/a/SKILL.md", "---\nname: a\ndescription: b\n---\n");
+    program.write("tools/judge.wasm", wat::parse_str(judge).unwrap());
+    let grant = "[grants.\"judge.wasm\"]\nskills = [\"a\"]\n";
+    program.write("skillhost.toml", format!("tools = [\"tools\"]\n{grant}"));
+    let run = program.run(&["--audit", "log", "check"]);
+    assert_eq!(run.code, 0, "{run:?}");
+    let records = records(&program.folder.path().join("log"));
+    assert_eq!(records.len(), 1);
+    assert_eq!(records[0]["tool"], "check_skill_scripts");
+    assert_eq!(records[0]["outcome"], "output");
+    assert_eq!(records[0]["transport"], "cli");
+}
+
+#[test]
 fn cuts_long_names_in_records() {
     let folders = Folders::new();
     let long = "\u{10ffff}".repeat(200_000);

@@ -2,6 +2,7 @@
 
 mod program;
 mod shares;
+mod tools;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 
 use rustix::fs::{CWD, FileType, Mode};
 use serde_json::{Value, json};
-use skillhost::{Grant, SKILL_RESOURCES};
+use skillhost::{AuditMode, Grant, SKILL_RESOURCES};
 
 use super::{INVALID_PARAMS, children, folders, open, resources, skill_md, skills, uris};
 use crate::support::builder;
@@ -148,6 +148,40 @@ fn lists_skills_that_every_client_accepts() {
         many.filter(|uri| uri.starts_with("skill://many/")).count(),
         1_201
     );
+}
+
+#[test]
+fn digests_files_only_for_an_entry() {
+    let folders = folders("good");
+    folders.write("other/SKILL.md", skill_md("x"));
+    let log = folders.outside.join("log");
+    let builder = builder().skills(&folders.root);
+    let mut session = Session::open(builder.audit(&log, AuditMode::Required));
+    resources(&mut session);
+    skills(&mut session);
+    let get = |name: &str| json!({"uri": format!("skill://{name}/SKILL.md")});
+    session.ask("skills/get", get("good")).unwrap();
+    let (_, message) = session.error("skills/get", get("other"));
+    assert!(message.contains("not the folder's name"), "{message}");
+    let records = fs::read_to_string(&log).unwrap();
+    let records = records
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap());
+    let records: Vec<Value> = records.collect();
+    let answers = |skill: &str| -> Vec<u64> {
+        let records = records.iter().filter(|record| record["skill"] == skill);
+        let bytes = records.map(|record| record["bytes"].as_u64().unwrap());
+        bytes.collect()
+    };
+    // The first answer is that of the listing of resources, without digests.
+    let [without, listed, got] = answers("good")[..] else {
+        panic!("{records:?}")
+    };
+    assert!(listed > without && got == listed, "{records:?}");
+    let [without, listed, got] = answers("other")[..] else {
+        panic!("{records:?}")
+    };
+    assert!(listed == without && got == without, "{records:?}");
 }
 
 #[test]

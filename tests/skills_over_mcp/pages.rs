@@ -112,16 +112,26 @@ fn limits_skills_files_and_bytes_of_page() {
     let folders = Folders::new();
     for name in ["a", "b", "c", "d"] {
         folders.write(&format!("{name}/SKILL.md"), skill_md(name));
-        folders.write(&format!("{name}/big"), vec![0; (16 << 20) - 100]);
+        folders.write(&format!("{name}/big"), vec![0; (16 << 20) - (100 << 10)]);
     }
     let (_, pages) = open(&folders).all("skills/list", json!({}), "skills");
     assert_eq!(pages, [3, 1]);
-    // Skills that are left out take as long to read.
+    // A skill that is left out for its long entry takes as long to read.
+    for name in ["a", "b", "c", "d"] {
+        let long = "\\e".repeat(30_000);
+        let text = format!("---\nname: {name}\ndescription: x\nlong: \"{long}\"\n---\n");
+        folders.write(&format!("{name}/SKILL.md"), text);
+    }
+    let builder = builder().skills(&folders.root);
+    let mut session = Session::open_with_message(builder, SMALL_MESSAGE);
+    let (_, pages) = session.all("skills/list", json!({}), "skills");
+    assert_eq!(pages, [0, 0]);
+    // One that is left out for its name is not digested.
     for name in ["a", "b", "c", "d"] {
         folders.write(&format!("{name}/SKILL.md"), skill_md("x"));
     }
     let (_, pages) = open(&folders).all("skills/list", json!({}), "skills");
-    assert_eq!(pages, [0, 0]);
+    assert_eq!(pages, [0]);
 
     let folders = Folders::new();
     for skill in 0..14 {

@@ -287,7 +287,8 @@ impl Host {
         let mut result = match found.and_then(|granted| Ok((granted, arguments?))) {
             Ok((granted, arguments)) => {
                 let meter = entry.as_ref().map(AuditEntry::cpu);
-                let mut run = pin!(self.run(granted, arguments, entry.as_mut(), &mut memory));
+                let mut run =
+                    pin!(self.run(caller, granted, arguments, entry.as_mut(), &mut memory));
                 let poll = poll_fn(|task| match &meter {
                     Some(meter) => meter.poll(run.as_mut(), task),
                     None => run.as_mut().poll(task),
@@ -323,6 +324,7 @@ impl Host {
 
     async fn run(
         &self,
+        caller: &Caller,
         served: &ServedTool,
         arguments: Value,
         entry: Option<&mut AuditEntry>,
@@ -331,7 +333,8 @@ impl Host {
         let tool = &served.tool;
         let schema = tool.schema().map_err(|stop| stop_error(tool, stop))?;
         let arguments = schema.check(arguments)?;
-        let result = self.run_checked(served, &arguments, entry, peak).await;
+        let run = self.run_checked(caller, served, &arguments, entry, peak);
+        let result = run.await;
         result.map_err(|error| {
             if served.gives_help {
                 self.with_help(served, arguments, error)
@@ -344,6 +347,7 @@ impl Host {
     /// Runs a call with arguments that match the tool's schema.
     async fn run_checked(
         &self,
+        caller: &Caller,
         ServedTool {
             tool,
             terms,
@@ -369,7 +373,8 @@ impl Host {
         let sandbox = sandbox.map_err(|stop| stop_error(tool, stop))?;
         let given = sandbox.arguments(&tool.name, arguments)?;
         // A waiting call holds no open files.
-        let slot = sandbox.enter(quota).await;
+        let quota = quota.for_client(caller.sharing_name());
+        let slot = sandbox.enter(&quota).await;
         let slot = Arc::new(slot.map_err(|stop| stop_error(tool, stop))?);
         let folder = self.open_folder(tool, arguments, terms, &slot).await?;
         if let (Some(entry), Some(Ok(open))) = (&mut entry, &folder) {

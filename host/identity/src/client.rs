@@ -91,6 +91,11 @@ impl Client {
         self.name.as_ref()
     }
 
+    /// Returns whether the client has a budget: each has one if there are clients with names.
+    pub fn has_budget(&self) -> bool {
+        self.budget.is_some()
+    }
+
     /// Returns the tools and skills that the client may use. `None` allows everything.
     pub fn scope(&self) -> Option<&Arc<Scope>> {
         self.scope.as_ref()

@@ -2,6 +2,7 @@
 //! The caller decides what is read and where a page ends.
 
 use std::collections::VecDeque;
+use std::time::{Duration, Instant};
 use std::vec;
 
 use rmcp::model::ErrorData;
@@ -22,6 +23,10 @@ const MAX_FILES: usize = 1_000;
 /// machine with many processors.
 const MAX_BATCHES: usize = 4;
 
+/// The time after which no further skill is read. Guards against: a page of skills with
+/// thousands of entries that are not listed, which would take minutes.
+const MAX_TIME: Duration = Duration::from_secs(15);
+
 /// The result of reading a skill, and the number of its files.
 pub(crate) type SkillReading<T> = (T, usize);
 
@@ -33,6 +38,9 @@ pub(crate) struct Batches<'a, T, R> {
     max_running: usize,
     running: VecDeque<RunningBatch<T>>,
     ready: vec::IntoIter<(String, T)>,
+    /// The time after which no further skill is read, but the first.
+    deadline: Instant,
+    has_read: bool,
 }
 
 struct RunningBatch<T> {
@@ -65,15 +73,21 @@ where
             max_running: MAX_BATCHES.min(processors()).min(slots),
             running: VecDeque::new(),
             ready: Vec::new().into_iter(),
+            deadline: Instant::now() + MAX_TIME,
+            has_read: false,
         }
     }
 
-    /// Returns the next skill and its reading. Reads at most `wanted` skills ahead, so that
-    /// few are read in vain at the end of a page.
+    /// Returns the next skill and its reading. Returns `None` after the last one, and if
+    /// reading has taken too long. Reads at most `wanted` skills ahead, so that few are read
+    /// in vain at the end of a page.
     pub(crate) async fn next(&mut self, wanted: usize) -> Result<Option<(String, T)>, ErrorData> {
         loop {
             if let Some(skill) = self.ready.next() {
                 return Ok(Some(skill));
+            }
+            if self.has_read && Instant::now() >= self.deadline {
+                return Ok(None);
             }
             let mut begun: usize = self.running.iter().map(|batch| batch.skills).sum();
             while self.running.len() < self.max_running && begun < wanted {
@@ -94,6 +108,7 @@ where
                 let batch = self.begin(rest)?;
                 self.running.push_front(batch);
             }
+            self.has_read = true;
             self.ready = read.into_iter();
         }
     }
@@ -106,13 +121,14 @@ where
     }
 
     fn begin(&self, names: Vec<String>) -> Result<RunningBatch<T>, ErrorData> {
-        let read = self.read.clone();
+        let (read, deadline) = (self.read.clone(), self.deadline);
         let skills = names.len();
         let first = names.first().cloned().unwrap_or_default();
         let call = self.live.begin(async move {
             let mut names = names.into_iter();
             let (mut readings, mut files) = (Vec::new(), 0);
             while files < MAX_FILES
+                && (readings.is_empty() || Instant::now() < deadline)
                 && let Some(name) = names.next()
             {
                 let (reading, count) = read(name.clone()).await;
@@ -182,5 +198,18 @@ mod tests {
         }
         let mut none = Batches::new(&live, Vec::new(), 1, |_| async { ((), 0) });
         assert!(none.next(9).await.unwrap().is_none());
+    }
+
+    #[tokio::test]
+    async fn reads_one_skill_when_time_is_up() {
+        let live = LiveHost::new(HostBuilder::default());
+        live.start_calls().unwrap();
+        let names: Vec<String> = (0..100).map(|number| format!("{number:03}")).collect();
+        let mut batches = Batches::new(&live, names, 100, |_| async { ((), 0) });
+        batches.deadline = Instant::now();
+        let (first, ()) = batches.next(100).await.unwrap().unwrap();
+        assert_eq!(first, "000");
+        assert!(batches.next(100).await.unwrap().is_none());
+        assert_eq!(batches.into_next_name().as_deref(), Some("001"));
     }
 }

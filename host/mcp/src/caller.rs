@@ -24,8 +24,12 @@ pub(crate) fn from_context(context: &RequestContext<RoleServer>) -> Caller {
         caller = caller.peer(*peer);
     }
     let client = parts.and_then(|parts| parts.extensions.get::<Arc<Client>>());
-    if let Some(name) = client.and_then(|client| client.name()) {
-        caller = caller.client(Arc::clone(name));
+    if let Some(client) = client {
+        caller = match client.name() {
+            Some(name) => caller.client(Arc::clone(name)),
+            None if client.has_budget() => caller.unnamed_client(),
+            None => caller,
+        };
     }
     let header = || parts?.headers.get(TRACEPARENT)?.to_str().ok();
     let trace = context.meta.get_traceparent().or_else(header);

@@ -73,6 +73,7 @@ pub(crate) async fn list(
     let next = 'page: loop {
         let Some((skill, files)) = skills.next(MAX_SKILLS_READ).await? else {
             // The empty path is before every file, so the next page starts with this skill.
+            let next = skills.into_next_name().or(next);
             break next.map(|skill| (skill, String::new()));
         };
         let (files, about) = match files {

@@ -24,7 +24,7 @@ use super::page::{PageSize, json_bytes};
 use super::resources::{
     check_host, cursor, cursor_error, not_found, parse, read_error, reader, skills_from,
 };
-use skillhost::{Caller, ResourceError, SkillFiles};
+use skillhost::{Caller, ResourceError, SkillFiles, SkillResources};
 
 /// The most entries of a page. Long ones fill a page [by their bytes](super::page::PAGE_BYTES).
 /// Guards against: a listing that fills a client's buffers. A client may stop after 64 pages.
@@ -79,7 +79,10 @@ pub(crate) async fn list(
     let slots = resources.slots();
     let mut skills = Batches::new(live, names, slots, move |name| {
         let reader = resources.clone();
-        async move { read_for_listing(&name, reader.manifest(&name).await) }
+        async move {
+            let files = read_files(&reader, &name, entry::may_be_listed).await;
+            read_for_listing(&name, files)
+        }
     });
     let mut page_end = None;
     while files < PAGE_FILES
@@ -130,9 +133,28 @@ pub(crate) async fn list(
     Ok(result)
 }
 
+/// Reads the files of a skill. Digests them only if the skill may have an entry, by its
+/// SKILL.md.
+async fn read_files(
+    reader: &SkillResources,
+    name: &str,
+    may_have_entry: fn(&str, &str) -> bool,
+) -> Result<SkillFiles, ResourceError> {
+    let may_have_entry = |start: &str| may_have_entry(name, start);
+    let start = reader.peek_skill_md(name);
+    if !start.as_deref().is_some_and(may_have_entry) {
+        let files = reader.files(name).await?;
+        // It may have changed meanwhile.
+        if !files.skill_md.as_deref().is_some_and(may_have_entry) {
+            return Ok(files);
+        }
+    }
+    reader.manifest(name).await
+}
+
 /// A skill that was read for a listing.
 struct ReadSkill {
-    /// The bytes of all its files.
+    /// The bytes of all files that were digested.
     bytes: u64,
     /// The number of its files.
     files: usize,
@@ -157,29 +179,32 @@ enum NotListed {
 /// Returns the parts of a skill that a listing needs, and the number of its files.
 fn read_for_listing(
     name: &str,
-    manifest: Result<SkillFiles, ResourceError>,
+    files: Result<SkillFiles, ResourceError>,
 ) -> SkillReading<ReadSkill> {
-    let files = manifest.as_ref().map_or(0, |manifest| manifest.files.len());
-    let sizes = |manifest: &SkillFiles| manifest.files.iter().map(|file| file.size).sum();
-    let bytes = manifest.as_ref().map_or(0, sizes);
-    let listed = manifest.map_err(NotListed::Read).and_then(|manifest| {
-        let Entry { skill, fault } =
-            Entry::from_files(name, &manifest).map_err(NotListed::Fault)?;
+    let count = files.as_ref().map_or(0, |files| files.files.len());
+    let bytes = files.as_ref().map_or(0, digested_bytes);
+    let listed = files.map_err(NotListed::Read).and_then(|files| {
+        let Entry { skill, fault } = Entry::from_files(name, &files).map_err(NotListed::Fault)?;
         match fault {
             Some(fault) => Err(NotListed::Fault(fault)),
             None => Ok(ListedSkill {
                 json_bytes: json_bytes(&skill),
                 skill,
-                left_out: left_out(&manifest),
+                left_out: left_out(&files),
             }),
         }
     });
     let read = ReadSkill {
         bytes,
-        files,
+        files: count,
         listed,
     };
-    (read, files)
+    (read, count)
+}
+
+fn digested_bytes(files: &SkillFiles) -> u64 {
+    let digested = files.files.iter().filter(|file| file.sha256.is_some());
+    digested.map(|file| file.size).sum()
 }
 
 /// Returns one skill, by the URI of its SKILL.md.
@@ -196,10 +221,10 @@ pub(crate) async fn get(
     }
     let resources = reader(live, caller).await?;
     let skill = uri.skill.clone();
-    let call = async move { resources.manifest(&skill).await };
+    let call = async move { read_files(&resources, &skill, entry::may_be_returned).await };
     let result = live.run(Guest::BuiltIn, call).await?;
-    let manifest = result.map_err(|error| read_error(not_found_code, &request.uri, &error))?;
-    match entry::for_get(&uri.skill, &manifest) {
+    let files = result.map_err(|error| read_error(not_found_code, &request.uri, &error))?;
+    match entry::for_get(&uri.skill, &files) {
         Ok(skill) => {
             live.answer_lease().hold(json_bytes(&skill)).await?;
             Ok(GetSkillResult::new(skill))

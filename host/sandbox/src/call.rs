@@ -166,11 +166,7 @@ impl Sandbox {
                 });
             }
         };
-        let slot = self
-            .engine
-            .enter_unqueued(self.weight)
-            .await
-            .ok_or(Stop::Busy)?;
+        let slot = self.engine.enter_unqueued(self.weight).await;
         let imports = ImportState::new(
             None,
             Arc::default(),

@@ -1,8 +1,9 @@
 //! The engine that compiles and runs components: enabled WebAssembly features, allocation
 //! of instances, and the epoch clock that interrupts them. `quota` has the budgets that
-//! calls share, `memory` the memory of one call, `turns` the scheduling of third-party
-//! guests.
+//! calls share, `fair` the sharing among clients, `memory` the memory of one call, `turns`
+//! the scheduling of third-party guests.
 
+mod fair;
 mod machine;
 mod memory;
 mod quota;
@@ -196,9 +197,9 @@ impl EpochEngine {
     /// Waits for slots even if the queue is full. This is for the host's own work on a
     /// third-party component, one at a time, so that callers who keep the host busy cannot
     /// prevent loading a component.
-    pub(crate) async fn enter_unqueued(&self, weight: u32) -> Option<CallSlot> {
-        let slots = self.quotas.for_host().enter_unqueued(weight).await?;
-        Some(self.start(slots))
+    pub(crate) async fn enter_unqueued(&self, weight: u32) -> CallSlot {
+        let slots = self.quotas.for_host().enter_unqueued(weight).await;
+        self.start(slots)
     }
 
     fn start(&self, slots: Slots) -> CallSlot {
@@ -220,10 +221,10 @@ impl CallSlot {
         self.slots.quota()
     }
 
-    /// Runs a guest. Third-party guests take turns.
+    /// Runs a guest. Third-party guests take turns, and so do clients.
     pub(crate) async fn run<T>(&self, guest: impl Future<Output = T>) -> T {
         match &self.turns {
-            Some(turns) => turns.run(guest).await,
+            Some(turns) => turns.run(self.quota().client(), guest).await,
             None => guest.await,
         }
     }

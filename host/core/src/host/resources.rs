@@ -7,11 +7,18 @@
 
 mod answer;
 
+use std::io::Read as _;
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use crate::host::Host;
 use skillhost_sandbox::tool::{CallError, Caller, Failure, Output, Stop};
 use skillhost_skills::catalog::Freshness;
+
+/// The bytes of SKILL.md that [`SkillResources::peek_skill_md`] reads, as many as the tool
+/// returns of it.
+const START_BYTES: u64 = 65 << 10;
 
 /// A reader of skills' files; see [`Host::skill_resources`]. Clones are cheap.
 #[derive(Clone)]
@@ -198,6 +205,19 @@ impl SkillResources {
         let granted = names[start..].iter();
         let granted = granted.filter(|name| self.host.resources_allow(name));
         granted.take(max).cloned().collect()
+    }
+
+    /// Reads the start of a skill's SKILL.md without a call, to decide which call to make.
+    /// Must not be shown to a caller, because nothing records it.
+    pub fn peek_skill_md(&self, skill: &str) -> Option<String> {
+        let reader = self.host.resource_reader();
+        let reader = reader.filter(|_| self.host.resources_allow(skill))?;
+        let catalog = self.host.catalog();
+        let open = catalog.skill(skill, reader.tool.terms.hard_links).ok()?;
+        let file = open.folder.open_file(Path::new("SKILL.md")).ok()?;
+        let mut start = Vec::new();
+        file.take(START_BYTES).read_to_end(&mut start).ok()?;
+        Some(String::from_utf8_lossy(&start).into_owned())
     }
 
     /// Returns the maximum number of requests that run at a time.

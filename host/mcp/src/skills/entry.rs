@@ -80,21 +80,23 @@ impl Entry {
             };
             return Err((SkillFault::NoSkillMd, why));
         };
-        let (front, mut fault) = front(name, start);
         let manifest = match &files.over {
-            None => Manifest::Files(
-                files
-                    .files
-                    .iter()
-                    .map(|file| resource(name, file))
-                    .collect(),
-            ),
-            // The extension's form for files without digests.
-            Some(over) => {
-                fault.get_or_insert((SkillFault::OverLimit, over.to_string()));
-                Manifest::Dynamic
+            None => {
+                let resources = files.files.iter().map(|file| resource(name, file));
+                Manifest::Files(resources.collect())
             }
+            // The extension's form for files without digests.
+            Some(_) => Manifest::Dynamic,
         };
+        let mut entry = Self::new(name, start, manifest);
+        if let (None, Some(over)) = (&entry.fault, &files.over) {
+            entry.fault = Some((SkillFault::OverLimit, over.to_string()));
+        }
+        Ok(entry)
+    }
+
+    fn new(name: &str, start: &str, manifest: Manifest) -> Self {
+        let (front, mut fault) = front(name, start);
         if !is_name(name) {
             fault = Some((SkillFault::FolderName, NOT_A_NAME.to_owned()));
         }
@@ -104,8 +106,19 @@ impl Entry {
         {
             fault = Some((SkillFault::Unreadable, error.to_string()));
         }
-        Ok(Self { skill, fault })
+        Self { skill, fault }
     }
+}
+
+/// Returns whether a listing may have a skill whose SKILL.md starts like this.
+pub(super) fn may_be_listed(name: &str, start: &str) -> bool {
+    Entry::new(name, start, Manifest::Dynamic).fault.is_none()
+}
+
+/// Returns whether `skills/get` may return a skill whose SKILL.md starts like this.
+pub(super) fn may_be_returned(name: &str, start: &str) -> bool {
+    let entry = Entry::new(name, start, Manifest::Dynamic);
+    entry.skill.validate().is_ok()
 }
 
 fn resource(name: &str, file: &SkillFile) -> SkillResource {

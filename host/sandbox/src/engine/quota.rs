@@ -1,12 +1,12 @@
 //! Quotas of slots, waiting calls and linear memory that calls share. A call counts in each
-//! group that it belongs to: its tool, all third-party tools, and all tools.
+//! group that it belongs to: its tool, all third-party tools, and all tools. Clients share
+//! each group.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use tokio::sync::Semaphore;
-
+use super::fair::{ClientName, FairBudget, FairSemaphore};
 use crate::tool::limits::Load;
 
 /// This fraction (1 / `BUILT_IN_DIVISOR`) of slots, queue and memory is reserved for
@@ -30,11 +30,13 @@ struct QuotaSize {
 /// A group of calls that share slots, a queue and memory.
 #[derive(Debug)]
 struct QuotaGroup {
-    slots: Semaphore,
-    queue: Semaphore,
-    /// The bytes of linear memory in use, and the maximum.
-    memory: AtomicUsize,
-    max_memory: AtomicUsize,
+    slots: FairSemaphore,
+    /// The waiting calls.
+    queue: FairBudget,
+    /// The bytes of linear memory in use.
+    memory: FairBudget,
+    /// The bytes that one call may always have, if the group is a tool's.
+    call_memory: AtomicUsize,
     size: QuotaSize,
 }
 
@@ -51,9 +53,19 @@ pub(super) struct QuotaRegistry {
 /// The groups of one tool's calls, smallest first.
 #[derive(Debug)]
 pub struct CallQuota {
-    groups: Vec<Arc<QuotaGroup>>,
+    groups: Arc<[Arc<QuotaGroup>]>,
+    /// The maximum memory of one call.
+    limit: usize,
+    client: ClientName,
     /// True for a built-in tool.
     pub is_built_in: bool,
+}
+
+/// The place of a waiting call in the queues of its groups, left on drop.
+struct QueuePlace<'a> {
+    quota: &'a CallQuota,
+    /// The number of groups in whose queues it is.
+    groups: usize,
 }
 
 /// The slots of one call, returned on drop.
@@ -82,23 +94,30 @@ impl QuotaSize {
 impl QuotaGroup {
     fn new(size: QuotaSize) -> Arc<Self> {
         Arc::new(Self {
-            slots: Semaphore::new(size.slots as usize),
-            queue: Semaphore::new(size.queue as usize),
-            memory: AtomicUsize::new(0),
-            max_memory: AtomicUsize::new(size.memory),
+            slots: FairSemaphore::new(size.slots as usize),
+            queue: FairBudget::default(),
+            memory: FairBudget::default(),
+            call_memory: AtomicUsize::new(0),
             size,
         })
     }
 
-    fn take_memory(&self, bytes: usize) -> bool {
-        let max = self.max_memory.load(Ordering::Relaxed);
-        let grow = |used: usize| used.checked_add(bytes).filter(|used| *used <= max);
-        let order = Ordering::Relaxed;
-        self.memory.fetch_update(order, order, grow).is_ok()
+    /// Takes memory for a call of a client, which may always have `limit` bytes if so many are
+    /// left. A tool that clients share has enough for two such calls.
+    fn take_memory(&self, client: &ClientName, bytes: usize, limit: usize) -> bool {
+        let calls = if client.is_some() { 2 } else { 1 };
+        let calls_memory = self.call_memory.load(Ordering::Relaxed);
+        let max = self.size.memory.max(calls_memory.saturating_mul(calls));
+        self.memory.take(client, bytes, limit, max)
     }
 
-    fn give_memory_back(&self, bytes: usize) {
-        self.memory.fetch_sub(bytes, Ordering::Relaxed);
+    /// Counts a waiting call. If clients share a queue, it has two places at least.
+    fn take_place(&self, client: &ClientName) -> bool {
+        let max = match (client, self.size.queue as usize) {
+            (Some(_), places @ 1..) => places.max(2),
+            (_, places) => places,
+        };
+        self.queue.take(client, 1, 1, max)
     }
 }
 
@@ -147,14 +166,13 @@ impl QuotaRegistry {
         tools.retain(|_, tool| Arc::strong_count(tool) > 1);
         let tool = tools.entry(name.to_owned());
         let tool = Arc::clone(tool.or_insert_with(|| QuotaGroup::new(self.tool)));
-        tool.max_memory.fetch_max(limit, Ordering::Relaxed);
-        let mut groups = vec![tool];
-        if !is_built_in {
-            groups.push(Arc::clone(&self.third_party));
-        }
-        groups.push(Arc::clone(&self.all));
+        tool.call_memory.fetch_max(limit, Ordering::Relaxed);
+        let third_party = (!is_built_in).then(|| Arc::clone(&self.third_party));
+        let all = Arc::clone(&self.all);
         Arc::new(CallQuota {
-            groups,
+            groups: [tool].into_iter().chain(third_party).chain([all]).collect(),
+            limit,
+            client: None,
             is_built_in,
         })
     }
@@ -165,7 +183,9 @@ impl QuotaRegistry {
         Arc::new(CallQuota {
             // Never uses the slots of built-in tools, because the component may run up to
             // its time limit.
-            groups: vec![Arc::clone(&self.third_party), Arc::clone(&self.all)],
+            groups: [&self.third_party, &self.all].map(Arc::clone).into(),
+            limit: 0,
+            client: None,
             is_built_in: false,
         })
     }
@@ -175,14 +195,13 @@ impl QuotaRegistry {
         let QuotaGroup {
             slots, queue, size, ..
         } = &*self.all;
-        let taken =
-            |all: u32, left: &Semaphore| (all as usize).saturating_sub(left.available_permits());
-        (taken(size.slots, slots), taken(size.queue, queue))
+        let running = (size.slots as usize).saturating_sub(slots.free());
+        (running, queue.total())
     }
 
     /// Returns the bytes of all linear memories.
     pub(super) fn memory(&self) -> usize {
-        self.all.memory.load(Ordering::Relaxed)
+        self.all.memory.total()
     }
 }
 
@@ -195,19 +214,34 @@ fn built_in_slots(calls: u32) -> u32 {
 }
 
 impl CallQuota {
+    /// Returns the quota for calls of a client, which share it with those of other clients.
+    pub fn for_client(self: &Arc<Self>, client: ClientName) -> Arc<Self> {
+        if client.is_none() {
+            return Arc::clone(self);
+        }
+        Arc::new(Self {
+            groups: Arc::clone(&self.groups),
+            client,
+            ..**self
+        })
+    }
+
+    pub(super) fn client(&self) -> &ClientName {
+        &self.client
+    }
+
     /// Waits for `weight` slots of each group, unless the queue of one is full.
     pub(super) async fn enter(self: &Arc<Self>, weight: u32) -> Option<Slots> {
         let mut slots = Slots::new(self, weight);
         if slots.take_now() {
             return Some(slots);
         }
-        let queued = self.groups.iter().map(|group| group.queue.try_acquire());
-        let _queued = queued.collect::<Result<Vec<_>, _>>().ok()?;
-        slots.take().await
+        let _place = QueuePlace::take(self)?;
+        Some(slots.take().await)
     }
 
     /// Waits for `weight` slots without counting as waiting.
-    pub(super) async fn enter_unqueued(self: &Arc<Self>, weight: u32) -> Option<Slots> {
+    pub(super) async fn enter_unqueued(self: &Arc<Self>, weight: u32) -> Slots {
         Slots::new(self, weight).take().await
     }
 
@@ -217,16 +251,38 @@ impl CallQuota {
         let full = self
             .groups
             .iter()
-            .position(|group| !group.take_memory(bytes));
+            .position(|group| !group.take_memory(&self.client, bytes, self.limit));
         for group in &self.groups[..full.unwrap_or_default()] {
-            group.give_memory_back(bytes);
+            group.memory.give_back(&self.client, bytes);
         }
         full.is_none()
     }
 
     pub(crate) fn give_memory_back(&self, bytes: usize) {
-        for group in &self.groups {
-            group.give_memory_back(bytes);
+        for group in &*self.groups {
+            group.memory.give_back(&self.client, bytes);
+        }
+    }
+}
+
+impl<'a> QueuePlace<'a> {
+    /// Returns `None` if the queue of a group is full.
+    fn take(quota: &'a CallQuota) -> Option<Self> {
+        let mut place = Self { quota, groups: 0 };
+        for group in &*quota.groups {
+            if !group.take_place(&quota.client) {
+                return None;
+            }
+            place.groups += 1;
+        }
+        Some(place)
+    }
+}
+
+impl Drop for QueuePlace<'_> {
+    fn drop(&mut self) {
+        for group in &self.quota.groups[..self.groups] {
+            group.queue.give_back(&self.quota.client, 1);
         }
     }
 }
@@ -241,23 +297,22 @@ impl Slots {
     }
 
     /// Returns the next group's slots, and the number to take.
-    fn next(&self) -> Option<(&Semaphore, u32)> {
+    fn next(&self) -> Option<(&FairSemaphore, usize)> {
         let group = self.quota.groups.get(self.groups)?;
         Some((&group.slots, self.wanted_of(group)))
     }
 
     /// Returns the number of slots of a group for this call. A small group always admits
     /// one call of any weight.
-    fn wanted_of(&self, group: &QuotaGroup) -> u32 {
-        self.weight.min(group.size.slots)
+    fn wanted_of(&self, group: &QuotaGroup) -> usize {
+        self.weight.min(group.size.slots) as usize
     }
 
     /// Takes the slots that are free now. Returns whether the call has all its slots.
     fn take_now(&mut self) -> bool {
         while let Some((slots, wanted)) = self.next() {
-            match slots.try_acquire_many(wanted) {
-                Ok(taken) => taken.forget(),
-                Err(_) => return false,
+            if !slots.try_acquire(&self.quota.client, wanted) {
+                return false;
             }
             self.groups += 1;
         }
@@ -265,12 +320,12 @@ impl Slots {
     }
 
     /// Waits for the missing slots.
-    async fn take(mut self) -> Option<Self> {
+    async fn take(mut self) -> Self {
         while let Some((slots, wanted)) = self.next() {
-            slots.acquire_many(wanted).await.ok()?.forget();
+            slots.acquire(&self.quota.client, wanted).await;
             self.groups += 1;
         }
-        Some(self)
+        self
     }
 
     pub(super) fn quota(&self) -> &Arc<CallQuota> {
@@ -281,13 +336,17 @@ impl Slots {
 impl Drop for Slots {
     fn drop(&mut self) {
         for group in &self.quota.groups[..self.groups] {
-            group.slots.add_permits(self.wanted_of(group) as usize);
+            let wanted = self.wanted_of(group);
+            group.slots.release(&self.quota.client, wanted);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::pin::Pin;
+    use std::task::{Context, Waker};
+
     use super::*;
 
     fn quotas(calls: u32, queue: u32, calls_per_tool: Option<u32>) -> QuotaRegistry {
@@ -401,6 +460,58 @@ mod tests {
         // Its quota is 2 of 8 slots, and so 4 of 16 waiting calls.
         assert_eq!((refused, quotas.occupied()), (12, (2, 4)));
         assert!(other.enter(1).await.is_some());
+    }
+
+    /// A call that waits for its slots.
+    type WaitingCall<'a> = Pin<Box<dyn Future<Output = Option<Slots>> + 'a>>;
+
+    /// Starts a hundred calls, and returns those that wait.
+    fn flood(quota: &Arc<CallQuota>) -> Vec<WaitingCall<'_>> {
+        let calls = (0..100).map(|_| -> WaitingCall<'_> { Box::pin(quota.enter(1)) });
+        let mut context = Context::from_waker(Waker::noop());
+        calls
+            .filter_map(|mut call| {
+                call.as_mut()
+                    .poll(&mut context)
+                    .is_pending()
+                    .then_some(call)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn flooding_client_refuses_no_call_of_others() {
+        // A tool has two slots, and so many waiting calls.
+        for (queue, of_greedy, of_other) in [(4, 1, 1), (16, 2, 1), (64, 8, 4)] {
+            let quotas = quotas(8, queue, None);
+            let tool = quotas.for_tool("tool", true, 0);
+            let [greedy, other] =
+                ["greedy", "other"].map(|name| tool.for_client(Some(name.into())));
+            let running = enter(&greedy, 1);
+            assert_eq!(running.len(), 2);
+            let waiting = flood(&greedy);
+            assert_eq!(waiting.len(), of_greedy, "{queue}");
+            assert_eq!(flood(&other).len(), of_other, "{queue}");
+        }
+    }
+
+    #[test]
+    fn flooding_client_leaves_memory_to_others() {
+        let quotas = quotas(64, 0, None);
+        // A tool may have 1,600 bytes, or those of two calls.
+        for (limit, expected) in [(100, [800, 400, 200]), (1600, [1600, 1600, 0])] {
+            let tool = quotas.for_tool("tool", false, limit);
+            let clients = ["a", "b", "c"].map(|name| tool.for_client(Some(name.into())));
+            let taken = clients.each_ref().map(|client| {
+                let calls = (0..100).filter(|_| client.take_memory(100));
+                calls.count() * 100
+            });
+            assert_eq!(taken, expected);
+            for (client, bytes) in clients.iter().zip(taken) {
+                client.give_memory_back(bytes);
+            }
+            assert_eq!(quotas.memory(), 0);
+        }
     }
 
     #[test]

@@ -81,7 +81,7 @@ async fn only_third_party_guests_take_turns() {
         assert_eq!(slot.turns.is_none(), is_built_in);
     }
     // The host's own work is on third-party components.
-    let slot = engine.enter_unqueued(1).await.unwrap();
+    let slot = engine.enter_unqueued(1).await;
     assert!(slot.turns.is_some());
 }
 

@@ -1,43 +1,52 @@
 //! Turns limit the number of third-party guests that compute at a time. A guest runs until
-//! it waits, for 10 ms at most, and then yields to the next one. Waiting guests are not in
-//! the runtime's queue, so a call of a built-in tool waits only for a few of them.
+//! it waits, for 10 ms at most, and then yields to the next one, first to those of other
+//! clients. Waiting guests are not in the runtime's queue, so a call of a built-in tool waits
+//! only for a few of them.
 
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
 
-use tokio::sync::Semaphore;
 use tokio::task::yield_now;
 
+use super::fair::{ClientName, FairSemaphore};
 use super::machine;
 
 /// The turns. There are as many as processors. Guards against: guests that compute forever,
 /// each of which would take 10 ms before a small call can run.
 #[derive(Debug)]
-pub(super) struct Turns(Semaphore);
+pub(super) struct Turns(FairSemaphore);
+
+/// The turn of a guest, which ends on drop.
+struct Turn<'a> {
+    turns: &'a Turns,
+    client: &'a ClientName,
+}
 
 impl Default for Turns {
     fn default() -> Self {
-        Self(Semaphore::new(machine::processors()))
+        Self(FairSemaphore::new(machine::processors()))
     }
 }
 
 impl Turns {
-    /// Runs a guest, one turn after another.
-    pub(super) async fn run<T>(&self, guest: impl Future<Output = T>) -> T {
+    /// Runs the guest of a client, one turn after another.
+    pub(super) async fn run<T>(&self, client: &ClientName, guest: impl Future<Output = T>) -> T {
         let mut guest = pin!(guest);
         loop {
-            let turn = match self.0.try_acquire() {
-                Ok(turn) => Ok(turn),
-                Err(_) => {
-                    let turn = self.0.acquire().await;
-                    // The previous guest woke this task, and the runtime would run
-                    // it at once, turn after turn, without checking timers,
-                    // sockets and other tasks.
-                    yield_now().await;
-                    turn
-                }
+            let has_waited = !self.0.try_acquire(client, 1);
+            if has_waited {
+                self.0.acquire(client, 1).await;
+            }
+            let turn = Turn {
+                turns: self,
+                client,
             };
+            if has_waited {
+                // The previous guest woke this task, and the runtime would run it at once,
+                // turn after turn, without checking timers, sockets and other tasks.
+                yield_now().await;
+            }
             let polled = poll_fn(|task| Poll::Ready(guest.as_mut().poll(task))).await;
             drop(turn);
             if let Poll::Ready(done) = polled {
@@ -57,19 +66,26 @@ impl Turns {
     }
 }
 
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.turns.0.release(self.client, 1);
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::sync::atomic::AtomicUsize;
     use std::sync::atomic::Ordering::SeqCst;
+    use std::sync::{Arc, Mutex};
 
     use super::*;
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn few_guests_compute_at_once_and_waiting_ones_hold_no_turn() {
-        let turns = Arc::new(Turns(Semaphore::new(1)));
+        let turns = Arc::new(Turns(FairSemaphore::new(1)));
         let waiting = Arc::clone(&turns);
-        let waits = tokio::spawn(async move { waiting.run(std::future::pending::<()>()).await });
+        let waits =
+            tokio::spawn(async move { waiting.run(&None, std::future::pending::<()>()).await });
         static COMPUTING: AtomicUsize = AtomicUsize::new(0);
         static MOST: AtomicUsize = AtomicUsize::new(0);
         let computing: Vec<_> = (0..40)
@@ -84,7 +100,7 @@ mod tests {
                         yield_now().await;
                     }
                 };
-                tokio::spawn(async move { turns.run(guest).await })
+                tokio::spawn(async move { turns.run(&None, guest).await })
             })
             .collect();
         for guest in computing {
@@ -93,6 +109,40 @@ mod tests {
         assert_eq!(MOST.load(SeqCst), 1);
         waits.abort();
         assert!(waits.await.unwrap_err().is_cancelled());
-        assert_eq!(turns.0.available_permits(), 1);
+        assert_eq!(turns.0.free(), 1);
+    }
+
+    #[tokio::test]
+    async fn guests_of_clients_compute_in_turns() {
+        let turns = Arc::new(Turns(FairSemaphore::new(1)));
+        let order = Arc::new(Mutex::new(String::new()));
+        let clients = [vec!["a"; 9], vec!["b"]].concat();
+        let guests = clients.into_iter().map(|name| {
+            let (turns, order) = (Arc::clone(&turns), Arc::clone(&order));
+            tokio::spawn(async move {
+                let guest = async {
+                    for _ in 0..10 {
+                        order.lock().unwrap().push_str(name);
+                        yield_now().await;
+                    }
+                };
+                turns.run(&Some(name.into()), guest).await;
+            })
+        });
+        // All of them wait for the first turn.
+        assert!(turns.0.try_acquire(&None, 1));
+        let guests: Vec<_> = guests.collect();
+        yield_now().await;
+        assert_eq!(*order.lock().unwrap(), "");
+        turns.0.release(&None, 1);
+        for guest in guests {
+            guest.await.unwrap();
+        }
+        let order = order.lock().unwrap();
+        // The guest of the other client has every second or third turn until it ends, not
+        // every tenth.
+        let of_other = order.matches('b').count();
+        let end = order.rfind('b').unwrap();
+        assert!(of_other == 10 && end < 40, "{order}");
     }
 }

@@ -11,6 +11,7 @@ mod end;
 mod entry;
 mod log_file;
 mod meter;
+mod queue;
 mod record;
 mod signed_log;
 mod stderr;
@@ -18,8 +19,8 @@ mod wait_limit;
 
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -28,6 +29,7 @@ use serde_json::Value;
 use crate::tool::Caller;
 use digest::DigestKey;
 use log_file::Signer;
+use queue::RecordQueue;
 use record::{Record, to_json};
 use signed_log::{LogSource, SignedLog};
 use skillhost_skills::broker::Opener;
@@ -74,7 +76,7 @@ pub struct Audit {
 
 /// The destination of records.
 enum Destination {
-    File(Box<Mutex<SignedLog>>),
+    File(Box<RecordQueue>),
     Stderr,
 }
 
@@ -108,7 +110,7 @@ impl Audit {
                 opener: opener.clone(),
                 signer: signer.map(|signer| Signer::new(signer, &process)),
             };
-            Destination::File(Box::new(Mutex::new(SignedLog::open(source, mode)?)))
+            Destination::File(Box::new(RecordQueue::new(SignedLog::open(source, mode)?)))
         };
         Ok(Self {
             destination,
@@ -161,14 +163,12 @@ impl Audit {
 
     fn append(self: &Arc<Self>, record: &Record) -> io::Result<()> {
         let mut line = to_json(record)?;
-        let Some(mut log) = self.log() else {
+        let Destination::File(queue) = &self.destination else {
             line.push(b'\n');
             start_stderr_thread();
             return write_stderr_line(&line);
         };
-        let checkpoint = log.append(line)?;
-        drop(log);
-        if let Some(time) = checkpoint {
+        if let Some(time) = queue.append(line)? {
             self.checkpoint_after(time);
         }
         Ok(())
@@ -176,7 +176,7 @@ impl Audit {
 
     /// Writes a checkpoint if there are records after the last one.
     pub fn checkpoint(self: &Arc<Self>) {
-        if let Some(retry) = self.log().and_then(|mut log| log.checkpoint()) {
+        if let Some(retry) = self.with_log(SignedLog::checkpoint).flatten() {
             self.checkpoint_after(retry);
         }
     }
@@ -192,8 +192,7 @@ impl Audit {
                     let Some(audit) = audit.upgrade() else {
                         return;
                     };
-                    let retry = audit.log().and_then(|mut log| log.checkpoint());
-                    match retry {
+                    match audit.with_log(SignedLog::checkpoint).flatten() {
                         Some(retry) => time = retry,
                         None => return,
                     }
@@ -217,18 +216,16 @@ impl Audit {
                     let Some(audit) = audit.upgrade() else {
                         return;
                     };
-                    if let Some(mut log) = audit.log() {
-                        log.follow_rename();
-                    }
+                    audit.with_log(SignedLog::follow_rename);
                 }
             });
         }
     }
 
-    /// Returns the file, if records go to one.
-    fn log(&self) -> Option<MutexGuard<'_, SignedLog>> {
+    /// Calls a function with the file, if records go to one.
+    fn with_log<T>(&self, work: impl FnOnce(&mut SignedLog) -> T) -> Option<T> {
         match &self.destination {
-            Destination::File(log) => Some(log.lock().unwrap_or_else(|broken| broken.into_inner())),
+            Destination::File(queue) => Some(queue.with_log(work)),
             Destination::Stderr => None,
         }
     }
@@ -236,8 +233,6 @@ impl Audit {
 
 impl Drop for Audit {
     fn drop(&mut self) {
-        if let Some(mut log) = self.log() {
-            log.finish();
-        }
+        self.with_log(SignedLog::finish);
     }
 }

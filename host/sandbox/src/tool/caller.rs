@@ -14,6 +14,8 @@ use std::sync::Arc;
 pub struct Caller {
     pub(crate) transport: Transport,
     pub(crate) client: Option<Arc<str>>,
+    /// True for a client without a name, if there are others.
+    pub(crate) is_unnamed_client: bool,
     pub(crate) peer: Option<Peer>,
     #[doc(hidden)]
     pub id: Option<String>,
@@ -64,10 +66,28 @@ impl Caller {
     }
 
     /// Sets the name by which the operator knows the client.
+    ///
+    /// Clients share slots, the queue and memory fairly. Callers without a client are served
+    /// in the order in which they come.
     #[must_use]
     pub fn client(mut self, name: impl Into<Arc<str>>) -> Self {
         self.client = Some(name.into());
         self
+    }
+
+    /// Marks the caller as one client without a name, which shares with clients that have
+    /// names.
+    #[must_use]
+    pub fn unnamed_client(mut self) -> Self {
+        self.is_unnamed_client = true;
+        self
+    }
+
+    /// Returns the name for sharing among clients, which is empty for the client without a
+    /// name. Returns `None` if the host does not tell clients apart.
+    pub fn sharing_name(&self) -> Option<Arc<str>> {
+        let unnamed = || self.is_unnamed_client.then(|| "".into());
+        self.client.clone().or_else(unnamed)
     }
 
     /// Sets the other end of the connection.

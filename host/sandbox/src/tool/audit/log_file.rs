@@ -142,10 +142,13 @@ impl LogFile {
         Ok(log)
     }
 
-    /// Appends a record, which is a JSON object without a line feed.
-    pub(super) fn append(&mut self, record: Vec<u8>) -> io::Result<()> {
+    /// Appends the records that a function returns, once this process holds the lock. Each is
+    /// a JSON object without a line feed.
+    pub(super) fn append(&mut self, take: impl FnOnce() -> Vec<Vec<u8>>) -> io::Result<()> {
         self.append_batch(|batch| {
-            batch.add(record, Link::seal);
+            for record in take() {
+                batch.add(record, Link::seal);
+            }
             Ok(())
         })
     }

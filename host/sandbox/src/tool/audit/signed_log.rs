@@ -78,15 +78,23 @@ impl SignedLog {
         })
     }
 
-    /// Appends a record. Returns the time after which a checkpoint is due, if a timer must be
-    /// started for it.
-    pub(super) fn append(&mut self, record: Vec<u8>) -> io::Result<Option<Duration>> {
-        self.opened()?.append(record)?;
+    /// Appends the records that a function returns, once the file is locked. Returns the time
+    /// after which a checkpoint is due, if a timer must be started for it.
+    pub(super) fn append(
+        &mut self,
+        take: impl FnOnce() -> Vec<Vec<u8>>,
+    ) -> io::Result<Option<Duration>> {
+        let mut count = 0;
+        self.opened()?.append(|| {
+            let records = take();
+            count = records.len() as u64;
+            records
+        })?;
         let Some(limits) = &self.limits else {
             return Ok(None);
         };
         let (records, time) = (limits.records, limits.time);
-        self.unsigned += 1;
+        self.unsigned += count;
         // The timer is late, or ended with its runtime.
         let is_late = self.due.is_some_and(|due| Instant::now() > due);
         if is_late || self.unsigned >= records {

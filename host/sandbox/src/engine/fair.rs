@@ -1,0 +1,380 @@
+//! Sharing among clients: a semaphore whose permits go to clients in turn, and a budget of
+//! which one client leaves a part to others.
+//!
+//! Calls without a client, as on a host that does not tell clients apart, are served in the
+//! order in which they came, and may use everything.
+
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::oneshot;
+
+/// The name of a call's client, if the host tells clients apart.
+pub(super) type ClientName = Option<Arc<str>>;
+
+/// A semaphore. A free permit goes to the client that holds the fewest, and of several to the
+/// one whose last call ended or began first. Calls of one client are served in the order in
+/// which they came. Guards against: a client whose waiting calls come before all others'.
+#[derive(Debug)]
+pub(super) struct FairSemaphore(Mutex<Permits>);
+
+#[derive(Debug)]
+struct Permits {
+    free: usize,
+    /// The clients that hold permits or wait for some.
+    clients: HashMap<ClientName, Holder>,
+    /// The number of events so far, which orders clients and waiting calls.
+    clock: u64,
+}
+
+/// A client of a semaphore.
+#[derive(Debug, Default)]
+struct Holder {
+    held: usize,
+    /// When its last call began or ended, or its first one came.
+    since: u64,
+    waiting: VecDeque<Waiter>,
+}
+
+/// A waiting call.
+#[derive(Debug)]
+struct Waiter {
+    id: u64,
+    wanted: usize,
+    granted: oneshot::Sender<()>,
+}
+
+/// The wait of a call. Dropping it before its end leaves the queue.
+struct Waiting<'a> {
+    semaphore: &'a FairSemaphore,
+    client: &'a ClientName,
+    id: u64,
+    wanted: usize,
+    is_done: bool,
+}
+
+impl FairSemaphore {
+    pub(super) fn new(permits: usize) -> Self {
+        Self(Mutex::new(Permits {
+            free: permits,
+            clients: HashMap::new(),
+            clock: 0,
+        }))
+    }
+
+    /// Takes permits if they are free and nobody waits. Returns whether it did.
+    pub(super) fn try_acquire(&self, client: &ClientName, wanted: usize) -> bool {
+        let mut permits = self.lock();
+        let nobody_waits = permits.clients.values().all(|it| it.waiting.is_empty());
+        let taken = nobody_waits && permits.free >= wanted;
+        if taken {
+            permits.give(client, wanted);
+        }
+        taken
+    }
+
+    /// Waits for permits. Return them with [`release`](Self::release).
+    pub(super) async fn acquire(&self, client: &ClientName, wanted: usize) {
+        let (granted, is_granted) = oneshot::channel();
+        let mut waiting = Waiting {
+            semaphore: self,
+            client,
+            id: self.lock().wait(client, wanted, granted),
+            wanted,
+            is_done: false,
+        };
+        // The sender is used before it is dropped.
+        waiting.is_done = is_granted.await.is_ok();
+    }
+
+    pub(super) fn release(&self, client: &ClientName, permits: usize) {
+        self.lock().take_back(client, permits);
+    }
+
+    pub(super) fn free(&self) -> usize {
+        self.lock().free
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Permits> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Permits {
+    fn tick(&mut self) -> u64 {
+        self.clock += 1;
+        self.clock
+    }
+
+    /// Adds a call to the queue of its client. Returns its id.
+    fn wait(&mut self, client: &ClientName, wanted: usize, granted: oneshot::Sender<()>) -> u64 {
+        let id = self.tick();
+        let holder = self.clients.entry(client.clone());
+        let holder = holder.or_insert_with(|| Holder {
+            since: id,
+            ..Holder::default()
+        });
+        holder.waiting.push_back(Waiter {
+            id,
+            wanted,
+            granted,
+        });
+        self.grant();
+        id
+    }
+
+    /// Gives free permits to waiting calls. A call that needs more than are free keeps those
+    /// after it waiting, or it would wait forever.
+    fn grant(&mut self) {
+        loop {
+            let waiting = self.clients.iter_mut();
+            let waiting = waiting.filter(|(_, holder)| !holder.waiting.is_empty());
+            let next = waiting.min_by_key(|(_, holder)| (holder.held, holder.since));
+            let Some((client, holder)) = next else { return };
+            let free = self.free;
+            let Some(first) = holder.waiting.pop_front_if(|first| first.wanted <= free) else {
+                return;
+            };
+            let client = client.clone();
+            self.give(&client, first.wanted);
+            // If its future is being dropped, that returns the permits.
+            let _ = first.granted.send(());
+        }
+    }
+
+    fn give(&mut self, client: &ClientName, permits: usize) {
+        let now = self.tick();
+        let holder = self.clients.entry(client.clone()).or_default();
+        holder.held += permits;
+        holder.since = now;
+        self.free -= permits;
+    }
+
+    fn take_back(&mut self, client: &ClientName, permits: usize) {
+        let now = self.tick();
+        if let Some(holder) = self.clients.get_mut(client) {
+            holder.held -= permits;
+            holder.since = now;
+        }
+        self.free += permits;
+        self.forget(client);
+        self.grant();
+    }
+
+    /// Removes a waiting call. Returns false if it has its permits already.
+    fn leave(&mut self, client: &ClientName, id: u64) -> bool {
+        let Some(holder) = self.clients.get_mut(client) else {
+            return false;
+        };
+        let before = holder.waiting.len();
+        holder.waiting.retain(|waiter| waiter.id != id);
+        let was_waiting = holder.waiting.len() < before;
+        if was_waiting {
+            self.forget(client);
+            // It may have kept others waiting.
+            self.grant();
+        }
+        was_waiting
+    }
+
+    /// Forgets a client that neither holds permits nor waits.
+    fn forget(&mut self, client: &ClientName) {
+        let is_idle = |holder: &Holder| holder.held == 0 && holder.waiting.is_empty();
+        if self.clients.get(client).is_some_and(is_idle) {
+            self.clients.remove(client);
+        }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if !self.is_done {
+            let mut permits = self.semaphore.lock();
+            if !permits.leave(self.client, self.id) {
+                permits.take_back(self.client, self.wanted);
+            }
+        }
+    }
+}
+
+/// A bounded number of units, such as bytes, that calls hold. The calls of one client hold at
+/// most half of what other clients leave, so something is always left for the next client.
+#[derive(Debug, Default)]
+pub(super) struct FairBudget(Mutex<Usage>);
+
+#[derive(Debug, Default)]
+struct Usage {
+    total: usize,
+    by_client: HashMap<Arc<str>, usize>,
+}
+
+impl FairBudget {
+    /// Takes units of `max` in total. A client may always hold `own` units if so many are
+    /// left. Returns whether it did.
+    pub(super) fn take(&self, client: &ClientName, units: usize, own: usize, max: usize) -> bool {
+        let mut usage = self.lock();
+        let total = usage.total.checked_add(units);
+        let Some(total) = total.filter(|total| *total <= max) else {
+            return false;
+        };
+        if let Some(client) = client {
+            let before = usage.by_client.get(client).copied().unwrap_or_default();
+            let after = before + units;
+            let of_others = usage.total - before;
+            if after > own && after > (max - of_others) / 2 {
+                return false;
+            }
+            usage.by_client.insert(Arc::clone(client), after);
+        }
+        usage.total = total;
+        true
+    }
+
+    pub(super) fn give_back(&self, client: &ClientName, units: usize) {
+        let mut usage = self.lock();
+        usage.total -= units;
+        let Some(client) = client else { return };
+        if let Entry::Occupied(mut held) = usage.by_client.entry(Arc::clone(client)) {
+            *held.get_mut() -= units;
+            if *held.get() == 0 {
+                held.remove();
+            }
+        }
+    }
+
+    pub(super) fn total(&self) -> usize {
+        self.lock().total
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Usage> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::Pin;
+    use std::task::{Context, Waker};
+
+    use super::*;
+
+    fn client(name: &str) -> ClientName {
+        Some(name.into())
+    }
+
+    /// A call that waits for permits, with its client.
+    type Call<'a> = (&'a ClientName, Pin<Box<dyn Future<Output = ()> + 'a>>);
+
+    fn wait<'a>(semaphore: &'a FairSemaphore, client: &'a ClientName, wanted: usize) -> Call<'a> {
+        let mut call: Call<'_> = (client, Box::pin(semaphore.acquire(client, wanted)));
+        assert!(!has_permits(&mut call));
+        call
+    }
+
+    fn has_permits((_, call): &mut Call<'_>) -> bool {
+        let mut context = Context::from_waker(Waker::noop());
+        call.as_mut().poll(&mut context).is_ready()
+    }
+
+    #[test]
+    fn free_permit_goes_to_client_that_holds_fewest() {
+        let semaphore = FairSemaphore::new(3);
+        let (greedy, other) = (client("greedy"), client("other"));
+        assert!((0..3).all(|_| semaphore.try_acquire(&greedy, 1)));
+        let mut of_greedy = [(); 2].map(|()| wait(&semaphore, &greedy, 1));
+        let mut of_other = [(); 3].map(|()| wait(&semaphore, &other, 1));
+        // Greedy keeps two, and then one.
+        for call in &mut of_other[..2] {
+            semaphore.release(&greedy, 1);
+            assert!(has_permits(call));
+        }
+        assert!(!has_permits(&mut of_greedy[0]) && !has_permits(&mut of_other[2]));
+        semaphore.release(&other, 1);
+        // Each has one, and the last call that ended was other's.
+        assert!(has_permits(&mut of_greedy[0]) && !has_permits(&mut of_other[2]));
+        semaphore.release(&greedy, 1);
+        assert!(has_permits(&mut of_other[2]) && !has_permits(&mut of_greedy[1]));
+    }
+
+    #[test]
+    fn clients_take_turns_of_last_permit() {
+        let semaphore = FairSemaphore::new(1);
+        let [a, b, c] = ["a", "b", "c"].map(client);
+        assert!(semaphore.try_acquire(&a, 1));
+        let mut waiting: Vec<_> = [&a, &a, &b, &c, &b]
+            .map(|client| wait(&semaphore, client, 1))
+            .into();
+        let mut holder = &a;
+        let mut order = String::new();
+        while !waiting.is_empty() {
+            semaphore.release(holder, 1);
+            let next: Vec<_> = waiting.extract_if(.., has_permits).collect();
+            assert_eq!(next.len(), 1);
+            holder = next[0].0;
+            order.extend(holder.as_deref());
+        }
+        assert_eq!(order, "bcaba");
+        semaphore.release(holder, 1);
+        assert_eq!(semaphore.free(), 1);
+        assert!(semaphore.lock().clients.is_empty());
+    }
+
+    #[test]
+    fn calls_without_client_are_served_in_order() {
+        let semaphore = FairSemaphore::new(2);
+        assert!(semaphore.try_acquire(&None, 2));
+        let mut heavy = wait(&semaphore, &None, 2);
+        let mut light = wait(&semaphore, &None, 1);
+        semaphore.release(&None, 1);
+        assert!(!has_permits(&mut heavy) && !has_permits(&mut light));
+        assert!(!semaphore.try_acquire(&None, 1));
+        semaphore.release(&None, 1);
+        assert!(has_permits(&mut heavy) && !has_permits(&mut light));
+    }
+
+    #[test]
+    fn abandoned_call_leaves_permits_to_others() {
+        let semaphore = FairSemaphore::new(2);
+        let (one, other) = (client("one"), client("other"));
+        assert!(semaphore.try_acquire(&None, 2));
+        // While it waits for a second permit, nobody gets the first.
+        let heavy = wait(&semaphore, &one, 2);
+        let mut light = wait(&semaphore, &other, 1);
+        semaphore.release(&None, 1);
+        assert!(!has_permits(&mut light));
+        drop(heavy);
+        assert!(has_permits(&mut light));
+        // A call that is dropped between getting a permit and running returns it.
+        let given = wait(&semaphore, &one, 1);
+        semaphore.release(&None, 1);
+        assert_eq!(semaphore.free(), 0);
+        drop(given);
+        assert_eq!(semaphore.free(), 1);
+        semaphore.release(&other, 1);
+        assert!(semaphore.lock().clients.is_empty());
+    }
+
+    #[test]
+    fn client_holds_half_of_what_others_leave() {
+        let budget = FairBudget::default();
+        let [a, b, c] = ["a", "b", "c"].map(client);
+        let take = |client, units| budget.take(client, units, 10, 100);
+        assert!(take(&a, 30) && take(&a, 20) && !take(&a, 1));
+        assert!(take(&b, 25) && !take(&b, 1));
+        assert!(take(&c, 12) && !take(&c, 1));
+        // A client may always have ten, but not more than are left.
+        let [d, e] = ["d", "e"].map(client);
+        assert!(take(&d, 10) && take(&e, 3) && !take(&e, 1) && !take(&None, 1));
+        assert!(!take(&a, usize::MAX) && budget.total() == 100);
+        for (client, units) in [(&a, 50), (&c, 12), (&d, 10), (&e, 3)] {
+            budget.give_back(client, units);
+        }
+        assert!(take(&b, 25) && !take(&b, 1));
+        // Without clients nobody is left out.
+        assert!(take(&None, 50));
+        budget.give_back(&b, 50);
+        budget.give_back(&None, 50);
+        assert!(budget.total() == 0 && budget.lock().by_client.is_empty());
+    }
+}

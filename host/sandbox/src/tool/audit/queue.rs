@@ -1,0 +1,129 @@
+//! Records that wait for the file of a log. A call that gets the file writes those of all
+//! calls that wait, so that each call waits for the file's lock only once.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use super::signed_log::SignedLog;
+
+/// The file of a log, and the records that wait for it.
+pub(super) struct RecordQueue {
+    log: Mutex<SignedLog>,
+    waiting: Mutex<Vec<WaitingRecord>>,
+}
+
+/// A record that waits, and the place for its outcome.
+struct WaitingRecord {
+    line: Vec<u8>,
+    outcome: Arc<Outcome>,
+}
+
+/// The outcome of writing a record, once it is known.
+type Outcome = OnceLock<Result<(), WriteError>>;
+
+/// The kind and the text of an error.
+type WriteError = (io::ErrorKind, String);
+
+impl RecordQueue {
+    pub(super) fn new(log: SignedLog) -> Self {
+        Self {
+            log: Mutex::new(log),
+            waiting: Mutex::default(),
+        }
+    }
+
+    /// Calls a function with the file, once no other call uses it.
+    pub(super) fn with_log<T>(&self, work: impl FnOnce(&mut SignedLog) -> T) -> T {
+        work(&mut self.log.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Appends a record. Returns the time after which a checkpoint is due, if a timer must be
+    /// started for it.
+    pub(super) fn append(&self, line: Vec<u8>) -> io::Result<Option<Duration>> {
+        let outcome = self.push(line);
+        self.with_log(|log| {
+            // Another call may have written it.
+            if let Some(outcome) = outcome.get() {
+                return to_result(outcome).map(|()| None);
+            }
+            let mut outcomes = Vec::new();
+            let appended = log.append(|| {
+                let records = std::mem::take(&mut *self.waiting());
+                let split = records.into_iter().map(|it| (it.line, it.outcome));
+                let (lines, written): (Vec<_>, Vec<_>) = split.unzip();
+                outcomes = written;
+                lines
+            });
+            // Without the file's lock no record was taken, and each call tries on its own.
+            self.waiting()
+                .retain(|it| !Arc::ptr_eq(&it.outcome, &outcome));
+            let written = match &appended {
+                Ok(_) => Ok(()),
+                Err(error) => Err((error.kind(), error.to_string())),
+            };
+            for outcome in outcomes {
+                let _ = outcome.set(written.clone());
+            }
+            appended
+        })
+    }
+
+    fn push(&self, line: Vec<u8>) -> Arc<Outcome> {
+        let outcome = Arc::<Outcome>::default();
+        self.waiting().push(WaitingRecord {
+            line,
+            outcome: Arc::clone(&outcome),
+        });
+        outcome
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Vec<WaitingRecord>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn to_result(outcome: &Result<(), WriteError>) -> io::Result<()> {
+    let error = |(kind, text)| io::Error::new(kind, text);
+    outcome.clone().map_err(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+
+    use super::super::AuditMode;
+    use super::super::signed_log::LogSource;
+    use super::*;
+    use skillhost_skills::trust::Trust;
+
+    #[test]
+    fn one_call_writes_records_of_all_that_wait() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let source = LogSource {
+            path: path.clone(),
+            trust: Trust::new(),
+            signer: None,
+        };
+        let queue = RecordQueue::new(SignedLog::open(source, AuditMode::Required).unwrap());
+        let record = || b"{\"outcome\":\"output\"}".to_vec();
+        let records = || fs::read_to_string(&path).unwrap().lines().count();
+        let waiting = [(); 2].map(|()| queue.push(record()));
+        queue.append(record()).unwrap();
+        assert!(waiting.iter().all(|it| it.get() == Some(&Ok(()))));
+        assert_eq!(records(), 3);
+
+        // A call that waits in vain takes only its own record back.
+        let lock = File::open(&path).unwrap();
+        lock.lock().unwrap();
+        let waiting = queue.push(record());
+        let error = queue.append(record()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert!(waiting.get().is_none());
+        drop(lock);
+        queue.append(record()).unwrap();
+        assert_eq!((waiting.get(), records()), (Some(&Ok(())), 5));
+        assert!(queue.waiting().is_empty());
+    }
+}

@@ -1,0 +1,98 @@
+//! The slots and the memory of one tool, which clients share.
+
+use std::fs;
+
+use serde_json::json;
+use skillhost::{HostBuilder, Load};
+
+use super::{call, clients, message, serve_teams};
+use crate::support::folders::Folders;
+use crate::support::http::{Client, TestServer};
+use crate::support::watchdog::wait_until;
+use crate::support::{UNREACHED, limits};
+
+/// A component with one function, `work`. It takes memory, and then answers 7 or loops.
+const WORK: &str = r#"(component
+  (core module $m
+    (memory 1)
+    (func (export "work") (param $pages i32) (param $stays i32) (result i32)
+      (if (i32.lt_s (memory.grow (local.get $pages)) (i32.const 0)) (then unreachable))
+      (if (local.get $stays) (then (loop $forever (br $forever))))
+      (i32.const 7)))
+  (core instance $i (instantiate $m))
+  (func (export "work") (param "pages" u32) (param "stays" bool) (result u32)
+    (canon lift (core func $i "work"))))"#;
+
+/// The pages of 12 MiB.
+const PAGES: u32 = 192;
+
+/// Serves this tool to the client without a name, and to one that may have eight requests at a
+/// time.
+fn serve(change: impl FnOnce(HostBuilder) -> HostBuilder) -> (TestServer, [Folders; 2]) {
+    let tools = Folders::new();
+    let file = tools.outside.join("work.wasm");
+    fs::write(&file, wat::parse_str(WORK).unwrap()).unwrap();
+    let options = clients(&[("one", "calls = 8")]);
+    let (server, folders) = serve_teams(options, |builder| change(builder.component(file)));
+    (server, [tools, folders])
+}
+
+fn send(server: &TestServer, client: Option<&str>, pages: u32, stays: bool) -> Client {
+    let arguments = json!({"pages": pages, "stays": stays});
+    let params = json!({"name": "work", "arguments": arguments});
+    let mut connection = Client::connect(server.address);
+    connection.send(&message(client, "tools/call", params).bytes());
+    connection
+}
+
+fn wait_for(server: &TestServer, running: usize, waiting: usize) {
+    wait_until("not so many calls run and wait", || {
+        let now = server.host.occupancy();
+        (now.running, now.waiting) == (running, waiting)
+    });
+}
+
+#[test]
+fn call_waits_for_one_of_another_clients_calls() {
+    for (greedy, other) in [(Some("one"), None), (None, Some("one"))] {
+        let mut load = Load::default();
+        load.calls = 8;
+        let (server, _folders) = serve(|builder| builder.load(load));
+        // A quarter of the slots.
+        let mut flood = Vec::new();
+        for (running, waiting) in [(1, 0), (2, 0), (2, 1), (2, 2)] {
+            flood.push(send(&server, greedy, 0, true));
+            wait_for(&server, running, waiting);
+        }
+        let mut asked = send(&server, other, 0, false);
+        wait_for(&server, 2, 3);
+        drop(flood.remove(0));
+        assert_eq!(asked.answer().unwrap().text(), "7", "{greedy:?}");
+    }
+}
+
+#[test]
+fn client_leaves_memory_of_a_tool_to_others() {
+    for (greedy, other) in [(Some("one"), None), (None, Some("one"))] {
+        let (server, _folders) = serve(|builder| {
+            let mut load = Load::default();
+            load.calls_memory = Some(256 << 20);
+            let mut limits = limits(UNREACHED);
+            limits.memory = 16 << 20;
+            builder.load(load).limits(limits)
+        });
+        // Half of the tool's quarter.
+        let _flood = [1, 2].map(|number| {
+            let call = send(&server, greedy, PAGES, true);
+            wait_until("it does not take its memory", || {
+                server.host.occupancy().memory > number * (12 << 20)
+            });
+            call
+        });
+        let arguments = |stays| json!({"pages": PAGES, "stays": stays});
+        let refused = call(&server, greedy, "work", arguments(true));
+        assert!(refused.text().contains("short of memory"), "{refused:?}");
+        let answer = call(&server, other, "work", arguments(false));
+        assert_eq!(answer.text(), "7", "{greedy:?}");
+    }
+}

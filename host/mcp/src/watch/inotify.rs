@@ -58,7 +58,7 @@ impl Inotify {
         watch_folder(self.0.as_fd(), folder, CHANGES)
     }
 
-    /// Stops to watch a folder.
+    /// Stops watching a folder.
     pub(super) fn remove(&self, watch: WatchId) {
         // Fails if the folder is gone, and its watch with it.
         let _ = inotify::remove_watch(&self.0, watch);
@@ -70,7 +70,7 @@ impl Inotify {
         let mut reader = Reader::new(&self.0, &mut buffer);
         let mut has_events = false;
         loop {
-            // Mostly the error says that there are no more events.
+            // Usually the error says that there are no more events.
             let Ok(event) = reader.next() else {
                 return has_events;
             };
@@ -88,8 +88,8 @@ impl Inotify {
         }
     }
 
-    /// Returns the most folders that the kernel watches for all processes of this process's
-    /// user.
+    /// Returns the kernel's limit on the watched folders of one user, in all processes
+    /// together.
     pub(super) fn user_limit() -> Option<usize> {
         std::fs::read_to_string(USER_LIMIT_FILE)
             .ok()?

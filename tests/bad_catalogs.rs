@@ -1,5 +1,5 @@
-//! Catalogs that try to break lists and searches: one that changes under every request,
-//! and descriptions that are too long, or that nobody can read.
+//! Catalogs that could break lists and searches: one that changes between requests, and
+//! one with descriptions that are too long or unreadable.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,7 +16,7 @@ use crate::support::program::Program;
 use crate::support::watchdog::{patience, wait_until};
 use crate::support::{build, builder, call};
 
-/// Changes of the catalog that changes.
+/// The number of changes to a catalog.
 const ROUNDS: usize = 90;
 
 fn skill(name: &str, description: &str) -> String {
@@ -35,11 +35,11 @@ fn answers_from_a_catalog_that_changes_constantly() {
     let write = |name: &str, description: &str| {
         program.write(&format!("skills/{name}/SKILL.md"), skill(name, description));
     };
-    let mut there = BTreeSet::new();
+    let mut current = BTreeSet::new();
     for number in 0..ROUNDS {
         let name = format!("old-{number:03}");
         write(&name, "Ties knots.");
-        there.insert(name);
+        current.insert(name);
     }
     program.write("skillhost.toml", "[search]\nfind_skills = \"always\"\n");
     let mut client = Client::start(program.folder.path(), &[], NEWEST);
@@ -54,12 +54,12 @@ fn answers_from_a_catalog_that_changes_constantly() {
         match round % 3 {
             2 => {
                 fs::remove_dir_all(program.folder.path().join("skills").join(&name)).unwrap();
-                there.remove(&name);
+                current.remove(&name);
             }
             _ => {
                 last = format!("splices{round}");
                 write(&name, &format!("Ties knots and {last}."));
-                there.insert(name.clone());
+                current.insert(name.clone());
             }
         }
         let read = ask(&mut client, "read_skill", json!({"skill_name": name}));
@@ -68,7 +68,7 @@ fn answers_from_a_catalog_that_changes_constantly() {
         let listed: Value = serde_json::from_str(&listed).unwrap();
         let listed = listed["skills"].as_array().unwrap().iter();
         let listed = listed.map(|skill| skill["name"].as_str().unwrap().to_owned());
-        assert_eq!(listed.collect::<BTreeSet<_>>(), there, "round {round}");
+        assert_eq!(listed.collect::<BTreeSet<_>>(), current, "round {round}");
         let found = ask(
             &mut client,
             "find_skills",
@@ -76,18 +76,18 @@ fn answers_from_a_catalog_that_changes_constantly() {
         );
         for line in found.lines().filter(|line| line.contains(": Ties ")) {
             let (name, _) = line.split_once(": ").unwrap();
-            assert!(there.contains(name), "round {round}: {line}");
+            assert!(current.contains(name), "round {round}: {line}");
         }
     }
-    // As soon as it rests, the index has it all.
+    // Once the changes stop, the index finds the last one.
     wait_until(&format!("`{last}` is not found"), || {
         ask(&mut client, "find_skills", json!({"query": last})).contains(&last)
     });
     assert_eq!(client.end().1, Some(0));
 }
 
-/// Skills whose descriptions no model should read whole.
-fn odd() -> Folders {
+/// Makes skills with descriptions that are too long or unreadable, and one that is not.
+fn odd_skills() -> Folders {
     let folders = Folders::new();
     let json = |text: &str| serde_json::to_string(text).unwrap();
     for (name, description) in [
@@ -119,7 +119,7 @@ fn odd_host(folders: &Folders) -> Host {
 
 #[test]
 fn huge_or_hidden_descriptions_stay_within_the_budgets() {
-    let folders = odd();
+    let folders = odd_skills();
     let host = odd_host(&folders);
     let names = [
         "breaks",
@@ -177,8 +177,8 @@ fn huge_or_hidden_descriptions_stay_within_the_budgets() {
 }
 
 #[test]
-fn check_names_what_is_odd_about_each_description() {
-    let folders = odd();
+fn check_reports_odd_descriptions() {
+    let folders = odd_skills();
     let program = Program::new();
     let run = program.run(&["check", folders.root.to_str().unwrap()]);
     assert_eq!(run.code, 1);

@@ -58,7 +58,7 @@ fn skill(name: &str, description: &str) -> String {
     format!("---\nname: {name}\ndescription: {description}\n---\n# {name}\n")
 }
 
-/// Makes so many skills with descriptions of so many characters.
+/// Makes `count` skills with descriptions of `characters` characters.
 fn catalog(count: usize, characters: usize) -> Folders {
     let folders = Folders::new();
     for number in 0..count {

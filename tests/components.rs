@@ -120,7 +120,7 @@ fn stops_a_loop_and_a_sleep_at_the_deadline() {
 }
 
 #[test]
-fn answers_the_neighbours_of_a_loop() {
+fn loop_does_not_block_other_calls() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
     let mut limits = Limits::default();
@@ -135,10 +135,10 @@ fn answers_the_neighbours_of_a_loop() {
                 tokio::task::yield_now().await;
             }
         };
-        // On one thread, which the loop has first.
+        // Both run on one thread, and the loop starts first.
         tokio::select! {
             biased;
-            looped = looping => panic!("it ended before its neighbours: {looped:?}"),
+            looped = looping => panic!("the loop ended before the other calls: {looped:?}"),
             () = reading => {}
         }
     });
@@ -239,7 +239,7 @@ fn refuses_a_component_whose_pin_is_wrong_or_missing() {
 }
 
 #[test]
-fn inspect_shows_a_components_facts_and_why_it_would_be_refused() {
+fn inspect_shows_facts_and_reason_of_refusal() {
     let seen = block_on(skillhost::inspect(&guests().join("unchecked.wasm"), None)).unwrap();
     assert!(
         seen.imports.iter().all(|import| import.granted),
@@ -279,14 +279,14 @@ fn inspect_shows_a_components_facts_and_why_it_would_be_refused() {
     ] {
         let seen = import(name);
         assert_eq!(seen.imports[0].granted, granted, "{name}");
-        // A granted import is linked. Another is named in the error.
+        // A granted import is linked. The error names any other import.
         let why = seen.tools.unwrap_err();
         assert_eq!(why.contains("does not export"), granted, "{name}: {why}");
         assert_eq!(why.contains(name), !granted, "{name}: {why}");
     }
 }
 
-/// Makes a component that takes the compiler long: few bytes, many paths.
+/// Makes a small component that takes long to compile, because it has many branches.
 fn compile_bomb() -> Vec<u8> {
     let body = "(local.set 0 (i32.xor (i32.mul (local.get 0) (i32.const 31)) (local.get 1)))\
                 (if (local.get 0) (then (local.set 1 (i32.add (local.get 0) (local.get 1)))))";
@@ -322,7 +322,7 @@ fn refuses_a_component_that_compiles_too_long() {
 #[test]
 fn reports_the_error_of_the_compiling_process() {
     let folders = Folders::new();
-    // A file that is not WebAssembly by its first bytes does not reach the compiler.
+    // It begins like WebAssembly, because other files do not reach the compiler.
     let cut = &unchecked()[..5000];
     fs::write(folders.outside.join("bad.wasm"), cut).unwrap();
     let program = env!("CARGO_BIN_EXE_skillhost");
@@ -357,15 +357,15 @@ fn reports_a_disabled_tool_whose_component_does_not_load() {
     );
 }
 
-/// A compiling process, which waits for the rest of its component.
+/// A compiling process that waits for the rest of its component.
 struct WaitingCompiler {
     /// The process that started it.
     parent: Process,
-    /// The number of the compiling process.
+    /// The id of the compiling process.
     pid: String,
-    /// What it prints after that.
+    /// The output of the compiling process.
     stdout: ChildStdout,
-    /// Ends it.
+    /// The input of the compiling process, which ends if this is closed.
     _stdin: ChildStdin,
 }
 
@@ -379,7 +379,8 @@ impl WaitingCompiler {
         let mut parent = Process::start(&mut command);
         let pid = parent.first_line();
         let (mut stdin, stdout) = (parent.stdin.take().unwrap(), parent.stdout.take().unwrap());
-        // More than fits in the pipe: so it reads, and has limited itself.
+        // This does not fit in the pipe, so the process is reading it. It limits
+        // itself before that.
         write_message(&mut stdin, Kind::Request, &[0; 1 << 20]).unwrap();
         Self {
             parent,
@@ -414,19 +415,19 @@ fn compiling_process_ends_with_its_parent() {
     let compiler = WaitingCompiler::start();
     compiler.parent.signal(Signal::KILL);
     compiler.parent.wait();
-    // Nobody else has its output open, so that ends with it.
+    // No other process has its output open, so the output ends with the process.
     let (ended, wait) = channel();
     let mut stdout = compiler.stdout;
     thread::spawn(move || ended.send(stdout.read_to_end(&mut Vec::new())));
     let end = wait.recv_timeout(patience());
-    assert!(end.is_ok(), "process {} goes on", compiler.pid);
+    assert!(end.is_ok(), "process {} still runs", compiler.pid);
 }
 
 #[test]
 fn compiling_process_gets_no_environment() {
     let folders = Folders::new();
     fs::write(folders.outside.join("bad.wasm"), &unchecked()[..5000]).unwrap();
-    // In the place of the compiler: says the names of its variables, and fails.
+    // Runs in place of the compiler: prints the names of its variables, and fails.
     let script = "#!/bin/sh\nnames=$(tr '\\0' '\\n' < /proc/$$/environ | cut -d= -f1)\n\
                   echo \"variables:\" $names. >&2\nexit 1\n";
     let (source, program) = (folders.outside.join("source"), folders.outside.join("tell"));
@@ -443,7 +444,7 @@ fn compiling_process_gets_no_environment() {
     let host = block_on(host.build()).unwrap();
     let problem = host.problems().join("\n");
     assert!(problem.contains("variables:"), "{problem}");
-    // The host's own word to a compiler, which some machines need.
+    // The host sets this variable for a compiler on some machines.
     let problem = problem.replace(" SKILLHOST_CHECKED_CODE", "");
     assert!(problem.contains("variables: ."), "{problem}");
 }

@@ -23,7 +23,7 @@ struct Vectors {
 #[serde(deny_unknown_fields)]
 struct Case {
     name: String,
-    /// Where it comes from.
+    /// The part of the contract that it checks.
     source: String,
     skills: Skills,
     arguments: Value,
@@ -47,7 +47,7 @@ enum Skills {
     Built,
 }
 
-/// What a case is held against.
+/// The result of a case.
 struct Seen {
     exit: i32,
     text: String,
@@ -80,7 +80,7 @@ fn list_skills_keeps_its_contract() {
 }
 
 #[test]
-fn find_skills_answers_as_its_vectors_say() {
+fn find_skills_matches_its_vectors() {
     check("find_skills", 9);
 }
 
@@ -102,7 +102,7 @@ fn list_files_in_skill_keeps_its_contract() {
     check("list_files_in_skill", 12);
 }
 
-/// Runs a file of cases, of which there are at least so many.
+/// Runs the cases of a tool. Fails if there are fewer than `at_least`.
 fn check(tool: &str, at_least: usize) {
     let path = repository().join(format!("tests/vectors/{tool}.json"));
     let vectors: Vectors = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
@@ -187,54 +187,55 @@ fn differences(case: &Case, seen: &Seen) -> Vec<String> {
     };
     expect(
         seen.exit == case.exit,
-        format!("exit {} expected, is {}", case.exit, seen.exit),
+        format!("expected exit code {}, got {}", case.exit, seen.exit),
     );
     if let Some(text) = &case.text {
-        expect(seen.text == *text, format!("text {text:?} expected"));
+        expect(seen.text == *text, format!("expected the text {text:?}"));
     }
     if let Some(json) = &case.text_json {
         let text: Option<Value> = serde_json::from_str(&seen.text).ok();
         expect(
             text.as_ref() == Some(json),
-            format!("text as JSON {json} expected"),
+            format!("expected the JSON text {json}"),
         );
     }
     for part in &case.text_contains {
         expect(
             seen.text.contains(part),
-            format!("{part:?} expected in the text"),
+            format!("expected {part:?} in the text"),
         );
     }
     if let Some(start) = &case.text_starts_with {
         expect(
             seen.text.starts_with(start),
-            format!("text starting {start:?} expected"),
+            format!("expected a text that starts with {start:?}"),
         );
     }
     if let Some(length) = case.text_length {
         expect(
             seen.text.len() == length,
-            format!("{length} bytes expected, are {}", seen.text.len()),
+            format!("expected {length} bytes, got {}", seen.text.len()),
         );
     }
-    expect(!seen.text.contains(CANARY), "no canary expected".to_owned());
+    expect(!seen.text.contains(CANARY), "expected no canary".to_owned());
     let json: String = seen.json.to_string().chars().take(400).collect();
     if let Some(expected) = &case.json {
         expect(
             equal(expected, &seen.json, &seen.text),
-            format!("{expected} expected, is {json}"),
+            format!("expected {expected}, got {json}"),
         );
     }
     if let Some(expected) = &case.json_contains {
         expect(
             contains(expected, &seen.json, &seen.text),
-            format!("{expected} expected in {json}"),
+            format!("expected {expected} in {json}"),
         );
     }
     wrong
 }
 
-/// Whether a value is as expected; `{"$text": true}` is the text.
+/// Returns whether a value is as expected. `{"$text": true}` stands for the
+/// text.
 fn equal(expected: &Value, seen: &Value, text: &str) -> bool {
     match (expected, seen) {
         (Value::Object(expected), seen) if is_text(expected) => seen.as_str() == Some(text),
@@ -248,7 +249,7 @@ fn equal(expected: &Value, seen: &Value, text: &str) -> bool {
     }
 }
 
-/// Whether a value has at least what is expected.
+/// Returns whether a value contains all expected members.
 fn contains(expected: &Value, seen: &Value, text: &str) -> bool {
     match (expected, seen) {
         (Value::Object(expected), Value::Object(seen)) if !is_text(expected) => {
@@ -269,7 +270,8 @@ fn is_text(expected: &Map<String, Value>) -> bool {
 /// exists.
 fn check_definitions(host: &Host, folders: &[&str]) {
     let functions: Vec<Value> = host.definitions().iter().map(message::function).collect();
-    // The contracts are not part of this repository; what they say is.
+    // The contracts themselves are not in this repository. Their definitions
+    // are.
     let contract = |tool: &str| {
         let files = folders.iter();
         let mut files = files.map(|folder| repository().join(format!("{folder}/{tool}.json")));
@@ -291,15 +293,15 @@ fn check_definitions(host: &Host, folders: &[&str]) {
 }
 
 #[test]
-fn definitions_are_those_of_the_vectors() {
+fn definitions_match_vectors() {
     let host = searching(&repository().join("skills"), builder());
     check_definitions(&host, &["tests/vectors/definitions"]);
 }
 
 #[test]
 fn definitions_in_contract_wording_are_word_for_word() {
-    let in_words = builder().wording(Wording::Contract);
-    let host = searching(&repository().join("skills"), in_words);
+    let contract_builder = builder().wording(Wording::Contract);
+    let host = searching(&repository().join("skills"), contract_builder);
     let folders = [
         "tests/vectors/definitions/contract",
         "tests/vectors/definitions",

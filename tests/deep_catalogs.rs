@@ -25,7 +25,7 @@ fn write(folders: &Folders, path: &str) {
     folders.write(&format!("{path}/SKILL.md"), text);
 }
 
-/// What a model reads of a skill.
+/// Returns the text of a skill for the model.
 fn read(host: &Host, skill: &str) -> String {
     model_text(host, "read_skill", json!({"skill_name": skill}))
 }

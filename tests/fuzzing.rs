@@ -29,7 +29,7 @@ fn run(target: &str, body: fn(&[u8]), changed: usize) {
 
 /// An input with some bytes changed, put in, left out, or taken from another.
 fn change(inputs: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
-    /// What a reader may stumble over.
+    /// Bytes that a parser may get wrong.
     const PIECES: [&[u8]; 20] = [
         b"..",
         b"/",

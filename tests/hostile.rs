@@ -30,9 +30,9 @@ enum Ending {
     Trap(&'static str),
     /// The host refused with this error code.
     Refused(&'static str),
-    /// It reported a failure of this kind, which starts with these words.
+    /// It reported a failure of this kind, with a message that starts with these words.
     Fails(FailureKind, &'static str),
-    /// It gave an answer that starts with these words, which is harmless.
+    /// It gave a harmless answer that starts with these words.
     Answers(&'static str),
 }
 
@@ -204,9 +204,9 @@ fn attacks() -> Vec<Attack> {
 /// The time of an attack that would never end.
 const SHORT: Duration = Duration::from_millis(50);
 
-/// The time until a call with that limit has certainly ended, also on a busy machine. No attack
-/// keeps a call beyond its limit, for instance by a request that takes the host long.
-const CERTAINLY: Duration = Duration::from_secs(5);
+/// The time by which a call with that limit has ended, even on a busy machine. No attack may
+/// delay the end of a call, for instance with a request that takes the host a long time.
+const LATEST_END: Duration = Duration::from_secs(5);
 
 /// The limit on directory entries. One of the folders has more.
 const ENTRIES: usize = 50;
@@ -220,7 +220,7 @@ fn folders() -> Folders {
         folders.write(&format!("a/full/{number}.txt"), "");
     }
     fs::create_dir(folders.root.join("a/empty")).unwrap();
-    // One listing of this is allowed, and a second one is too many.
+    // One listing of this folder is within the limit, and a second one exceeds it.
     for number in 0..ENTRIES / 2 + 1 {
         folders.write(&format!("a/some/{number}.txt"), "");
     }
@@ -243,30 +243,30 @@ fn host_with(folders: &Folders, time: Duration) -> Host {
     crate::support::build(builder.grant("hostile.wasm", grant))
 }
 
-/// A host with the default time, and one that gives calls [`SHORT`] time.
+/// A host with the default time limit, and one with the limit [`SHORT`].
 struct Hosts {
-    patient: Host,
-    hurried: Host,
+    default: Host,
+    short: Host,
 }
 
 impl Hosts {
     fn new(folders: &Folders) -> Self {
         Self {
-            patient: host(folders),
-            hurried: host_with(folders, SHORT),
+            default: host(folders),
+            short: host_with(folders, SHORT),
         }
     }
 
-    /// Runs an attack. One that would never end has little time.
+    /// Runs an attack. An attack that would never end gets the short limit.
     fn run(&self, attack: &Attack) -> Result<Output, CallError> {
         match attack.ending {
-            Time => attack.run(&self.hurried),
-            _ => attack.run(&self.patient),
+            Time => attack.run(&self.short),
+            _ => attack.run(&self.default),
         }
     }
 }
 
-/// Returns how an attack ended if that is not as the table says.
+/// Describes how an attack ended, if the table has another ending.
 fn mismatch(ending: &Ending, seen: &Result<Output, CallError>) -> Option<String> {
     let stop = match seen {
         Err(CallError::Stopped { stop, .. }) => Some(stop),
@@ -294,7 +294,7 @@ fn mismatch(ending: &Ending, seen: &Result<Output, CallError>) -> Option<String>
             Some((start, _)) => &seen[start..],
             None => &seen,
         };
-        format!("expected {ending:?}, and saw … {seen}")
+        format!("expected {ending:?}, got … {seen}")
     })
 }
 
@@ -365,7 +365,7 @@ fn every_attack_ends_as_the_table_says_and_the_next_call_works() {
     for attack in attacks() {
         let start = Instant::now();
         let seen = hosts.run(&attack);
-        if matches!(attack.ending, Time) && start.elapsed() > CERTAINLY {
+        if matches!(attack.ending, Time) && start.elapsed() > LATEST_END {
             wrong.push(format!(
                 "{}: ended after {:?}",
                 attack.name(),
@@ -376,7 +376,7 @@ fn every_attack_ends_as_the_table_says_and_the_next_call_works() {
             wrong.push(format!("{}: {how}", attack.name()));
         }
         assert!(!reveals(&folders, &shown(seen)), "{}", attack.name());
-        next_call_works(&hosts.patient);
+        next_call_works(&hosts.default);
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert_eq!(state(base), before, "something was written");

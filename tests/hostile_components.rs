@@ -14,8 +14,8 @@ use crate::support::{block_on, builder, guests, model_text};
 const CALL: &str = r#"(func (export "call")
     (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32) (result i32) unreachable)"#;
 
-/// Makes a component that exports the tools interface, with this in its core module.
-/// `definitions` returns the address of the list of definitions.
+/// Makes a component that exports the tools interface, with `core` in its core module.
+/// There, `definitions` returns the address of the list of definitions.
 pub(crate) fn component(core: &str) -> Vec<u8> {
     wat::parse_str(component_text(core)).unwrap()
 }
@@ -71,10 +71,10 @@ fn component_text(core: &str) -> String {
     )
 }
 
-/// Makes a component whose tool `fails` runs some code and then fails by itself, without a
-/// word.
+/// Makes a component whose tool `fails` runs some code, and then returns a failure without
+/// a message.
 pub(crate) fn failing_after(code: &str) -> Vec<u8> {
-    // An error, of the kind `failed`.
+    // The result is an error of the kind `failed`.
     let call = format!(
         "{code} (i32.store8 (i32.const 4096) (i32.const 1))
         (i32.store8 (i32.const 4100) (i32.const 4)) (i32.const 4096))"
@@ -88,7 +88,7 @@ pub(crate) fn failing_after(code: &str) -> Vec<u8> {
     wat::parse_str(text.replace(CALL, &right)).unwrap()
 }
 
-/// Makes a component whose `call` has another type than the interface's.
+/// Makes a component whose `call` does not have the type of the interface.
 fn untyped_call() -> Vec<u8> {
     let right = component_text(&harmless(""));
     let from = right.find("(func $call").unwrap();
@@ -99,7 +99,7 @@ fn untyped_call() -> Vec<u8> {
 }
 
 /// Returns a core module whose `definitions` returns `count` records, in a memory of
-/// so many pages.
+/// `pages` pages.
 pub(crate) fn listing(pages: u32, count: u32, data: &str) -> String {
     let [a, b, c, d] = count.to_le_bytes();
     format!(
@@ -111,8 +111,8 @@ pub(crate) fn listing(pages: u32, count: u32, data: &str) -> String {
     )
 }
 
-/// Returns the record of a definition at this address, as data: a name, an input
-/// schema, and a description of so many bytes.
+/// Returns the record of a definition at this address, as data: a name, an input schema,
+/// and a description of `description` bytes.
 pub(crate) fn definition(at: u32, name: &str, schema: &str, description: u32) -> String {
     const SIZE: u32 = 92;
     let mut record = vec![0_u8; SIZE as usize];
@@ -140,7 +140,7 @@ pub(crate) fn listing_of(tools: &[(&str, &str)]) -> String {
     let tools_count = tools.len();
     let tools = tools.iter().enumerate();
     let definitions = tools.map(|(at, (name, schema))| {
-        // The texts of the next one lie as far behind as its record.
+        // Each definition has as many bytes for its texts as for its record.
         assert!(at + 1 == tools_count || name.len() + schema.len() <= 92);
         definition(16 + 92 * at as u32, name, schema, 0)
     });
@@ -148,9 +148,9 @@ pub(crate) fn listing_of(tools: &[(&str, &str)]) -> String {
     listing(1, tools_count as u32, &definitions)
 }
 
-/// Returns a correct core module with something else in it.
-fn harmless(besides: &str) -> String {
-    listing(1, 0, besides)
+/// Returns a valid core module without tools, with `extra` in it.
+fn harmless(extra: &str) -> String {
+    listing(1, 0, extra)
 }
 
 #[test]

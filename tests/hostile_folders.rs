@@ -31,7 +31,7 @@ fn peak_memory() -> u64 {
     kib << 10
 }
 
-/// Makes a folder of so many empty files.
+/// Makes a folder of `entries` empty files.
 fn fill(folder: &Path, entries: usize) {
     fs::create_dir_all(folder).unwrap();
     let folder = rustix::fs::open(folder, OFlags::DIRECTORY, Mode::empty()).unwrap();

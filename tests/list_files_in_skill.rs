@@ -1,5 +1,5 @@
-//! The tool that lists a skill's files: its cases are in `vectors/`, run with the
-//! contracts. Here are its parts, its bounds, and folders that attack it.
+//! The tool that lists a skill's files: long listings, limits, and hostile
+//! folders. `contracts.rs` runs its cases in `vectors/`.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -13,9 +13,9 @@ use crate::support::{build, builder, call};
 const TOOL: &str = "list_files_in_skill";
 
 /// The most entries of an answer.
-const MOST_SHOWN: usize = 100;
+const MAX_ENTRIES: usize = 100;
 
-/// Lists, and returns what the model reads and the record.
+/// Lists a folder. Returns the text for the model, and the record.
 fn list(host: &Host, arguments: Value) -> (String, Value) {
     let output = call(host, TOOL, arguments).unwrap();
     (output.text().to_owned(), output.record())
@@ -29,7 +29,7 @@ fn paths(record: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn gives_a_large_folder_in_parts_that_are_complete() {
+fn pages_of_a_large_folder_are_complete() {
     let folders = Folders::new();
     for number in 0..350 {
         let page = format!("# Page {number}\n");
@@ -52,7 +52,7 @@ fn gives_a_large_folder_in_parts_that_are_complete() {
         );
         parts += 1;
         let shown = paths(&record);
-        assert!(shown.len() <= MOST_SHOWN);
+        assert!(shown.len() <= MAX_ENTRIES);
         seen.extend(shown.into_iter().map(str::to_owned));
         after = record["after"].clone();
         let Some(next) = after.as_str() else { break };
@@ -63,7 +63,7 @@ fn gives_a_large_folder_in_parts_that_are_complete() {
     assert_eq!(parts, 4);
     let all: Vec<String> = (0..350).map(|n| format!("pages/{n:03}.md")).collect();
     assert_eq!(seen, all);
-    // The name alone will do.
+    // `after` may be a name without its folder.
     let arguments = json!({"skill_name": "a", "path": "pages", "after": "347.md"});
     let (text, _) = list(&host, arguments);
     assert_eq!(
@@ -191,7 +191,7 @@ fn describes_files_by_their_start() {
 }
 
 #[test]
-fn shows_hostile_names_so_that_they_can_be_asked_for() {
+fn shown_names_are_valid_arguments() {
     let folders = Folders::new();
     let cases = [
         ("with space.md", Some("\"with space.md\"")),
@@ -222,7 +222,7 @@ fn shows_hostile_names_so_that_they_can_be_asked_for() {
             continue;
         };
         assert_eq!(text, format!("{shown}  1 B"));
-        // As it stands there, it can be asked for.
+        // The name is valid as an argument, as it is shown.
         let path = match shown.starts_with('"') {
             true => serde_json::from_str(shown).unwrap(),
             false => shown.to_owned(),
@@ -235,7 +235,7 @@ fn shows_hostile_names_so_that_they_can_be_asked_for() {
 }
 
 #[test]
-fn judges_links_by_where_they_lead_and_follows_no_circle() {
+fn follows_links_inside_the_skill_without_loops() {
     let folders = Folders::new();
     folders.write("b/SKILL.md", "# B\n");
     folders.write("a/docs/x.md", "# X\n");
@@ -272,7 +272,7 @@ fn judges_links_by_where_they_lead_and_follows_no_circle() {
 }
 
 #[test]
-fn answers_in_bounds_whatever_the_folder_holds() {
+fn answer_is_bounded_for_every_folder() {
     let folders = Folders::new();
     // A chain of folders with long names, and many folders of many files.
     let mut deep = "deep".to_owned();
@@ -294,7 +294,7 @@ fn answers_in_bounds_whatever_the_folder_holds() {
     for skill in ["deep", "wide"] {
         let (text, record) = list(&host, json!({"skill_name": skill, "depth": 4_000_000}));
         assert!(text.len() < 16 << 10, "{skill}: {}", text.len());
-        assert!(paths(&record).len() <= MOST_SHOWN, "{skill}");
+        assert!(paths(&record).len() <= MAX_ENTRIES, "{skill}");
     }
     let error = call(&host, TOOL, json!({"skill_name": "full"})).unwrap_err();
     assert!(matches!(error, CallError::Failed(_)));

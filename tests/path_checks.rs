@@ -72,7 +72,7 @@ fn refuses_empty_paths_and_control_characters() {
 }
 
 #[test]
-fn a_refusal_has_the_kind_and_the_words_of_the_contract() {
+fn refusals_have_kind_and_wording_of_contract() {
     let outside = "Path traversal detected: cannot access files outside skill folder";
     for (path, kind, words) in [
         ("", FailureKind::InvalidArguments, "path is empty"),

@@ -1,10 +1,10 @@
-//! The path suite: every path and every skill's name of `vectors/paths.json` against the
-//! string check alone, the sandbox alone (through the unchecked guest), and each tool;
-//! with `openat2`, with `openat2` unknown, and with it forbidden. No test may read
-//! anything outside the skill or learn anything about the host.
+//! The path suite. It tries every path and skill name in `vectors/paths.json` with the
+//! string check alone, with the sandbox alone (through the unchecked guest), and with
+//! each tool. It runs with `openat2`, with `openat2` unknown, and with it forbidden. No
+//! test may read anything outside the skill or learn anything about the host.
 //!
-//! `SKILLHOST_REWRITE_PATHS=1 cargo test paths::` writes the results into the file, for
-//! a person to read the difference.
+//! `SKILLHOST_REWRITE_PATHS=1 cargo test paths::` writes the results into the file.
+//! Review the difference.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -56,7 +56,7 @@ const NAME_TOOLS: [&str; 8] = [
     "list_files_in_skill",
 ];
 
-/// Makes a skill with everything in it that could lead a path astray.
+/// Makes a skill with all kinds of files and links that could mislead a path.
 fn make(folder: &Path, outside: &Path) {
     let file = |path: &str| {
         let path = folder.join(path);
@@ -139,7 +139,7 @@ struct Suite {
     granted_a: Host,
     /// The host for names: the tools may read every skill.
     granted_all: Host,
-    /// Whether `openat2` does not work.
+    /// True if `openat2` is unavailable.
     without_openat2: bool,
 }
 
@@ -224,7 +224,7 @@ impl Suite {
         }
     }
 
-    /// Checks that a guest that follows no links goes only into folders.
+    /// Checks that a guest that asks not to follow links enters only real folders.
     fn assert_follows_no_link_unasked(&self) {
         for (name, depth) in [
             ("docs", 1),
@@ -238,7 +238,7 @@ impl Suite {
         }
     }
 
-    /// Compares an outcome with a column, and puts it there.
+    /// Compares an outcome with a column of a row, and updates the row.
     fn compare(
         &self,
         row: &mut Map<String, Value>,
@@ -268,7 +268,7 @@ impl Suite {
         }
     }
 
-    /// Returns a string of the table, which may be a part and a number of repeats.
+    /// Returns a string of the table. It may be given as a part with a number of repeats.
     fn text(&self, value: &Value) -> String {
         let text = match value {
             Value::String(text) => text.clone(),
@@ -392,8 +392,8 @@ fn outcome(tool: &str, seen: Result<Output, CallError>) -> String {
     }
 }
 
-/// Writes the table with a row a line, in ASCII: some of its characters change how a line
-/// is shown.
+/// Formats the table with one row per line. Escapes all but ASCII, because some
+/// characters change how a line is displayed.
 fn lines(table: &Value) -> String {
     let mut text = String::from("{\n");
     for (number, (name, rows)) in table.as_object().unwrap().iter().enumerate() {

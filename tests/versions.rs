@@ -9,7 +9,7 @@ use skillhost::{Grant, Host};
 use crate::support::folders::Folders;
 use crate::support::{block_on, builder, guests, model_text, repository};
 
-/// Makes a host with one more component.
+/// Makes a host with only this component.
 fn load(component: &[u8]) -> (Folders, Host) {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
@@ -19,7 +19,7 @@ fn load(component: &[u8]) -> (Folders, Host) {
     (folders, host)
 }
 
-/// Returns the reason for which a component is refused.
+/// Returns the reason why a component is refused.
 fn refusal(text: &str) -> String {
     let (_folders, host) = load(&wat::parse_str(text).unwrap());
     let [problem] = host.problems() else {
@@ -28,7 +28,7 @@ fn refusal(text: &str) -> String {
     problem.clone()
 }
 
-/// Returns a guest as if it had been built with another version.
+/// Replaces a version in a guest, as if it had been built with another one.
 fn renamed(guest: &[u8], from: &str, to: &str) -> Vec<u8> {
     assert_eq!(from.len(), to.len());
     let mut bytes = guest.to_owned();

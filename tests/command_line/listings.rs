@@ -300,7 +300,7 @@ fn inspect_exits_with_1_for_refused_components() {
     );
     let typed = guests().join("typed.wasm");
     let run = program.run(&["inspect", typed.to_str().unwrap()]);
-    let said = "called by: functions with types of their own\n";
+    let said = "called by: functions with their own WIT types\n";
     assert!(run.stdout.contains(said), "{}", run.stdout);
     program.write("no.wasm", "text");
     let run = program.run(&["inspect", "no.wasm"]);

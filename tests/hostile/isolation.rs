@@ -1,5 +1,5 @@
-//! Hostile guests beside others: they learn nothing of another call, and nobody's
-//! answers are mixed up.
+//! Hostile guests that run beside other calls: they learn nothing about them, and
+//! each call gets its own answer.
 
 use std::fs;
 use std::path::Path;
@@ -65,7 +65,7 @@ fn no_guessed_handle_reaches_a_file_of_another_call() {
             }
         };
         tokio::select! {
-            ended = hold => panic!("it let its files go: {ended:?}"),
+            ended = hold => panic!("the call that holds files ended: {ended:?}"),
             () = guess => {}
         }
     });

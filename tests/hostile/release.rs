@@ -58,7 +58,7 @@ fn a_thousand_attacks_leave_nothing_behind() {
         assert!(!reveals(&folders, &shown(seen)), "{}", attack.name());
     };
     attacks.iter().for_each(run);
-    next_call_works(&hosts.patient);
+    next_call_works(&hosts.default);
     let before = ProcessResources::now();
     // Attacks that take their whole time or all memory run a few times only.
     let mut left = 1000;
@@ -75,7 +75,7 @@ fn a_thousand_attacks_leave_nothing_behind() {
             break;
         }
     }
-    next_call_works(&hosts.patient);
+    next_call_works(&hosts.default);
     let after = ProcessResources::now();
     assert_eq!(after.threads, before.threads, "threads");
     assert_eq!(after.descriptors, before.descriptors, "descriptors");

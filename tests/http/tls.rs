@@ -509,7 +509,7 @@ fn certificate_identifies_client() {
             assert!(answer["error"].is_string(), "{client}: {answer}");
         }
     }
-    // No session goes on without a look at the certificate.
+    // No session resumes without a check of the certificate.
     for version in ["TLSv1_2", "TLSv1_3"] {
         let again =
             json!({"path": "/metrics", "client": "host", "version": version, "again": true});

@@ -65,7 +65,8 @@ impl UnixServer {
         Client::over_unix(UnixStream::connect(&self.path).unwrap()).ask(request)
     }
 
-    /// Asks as another user. None if that user cannot connect.
+    /// Sends a request as another user. Returns `None` if that user cannot
+    /// connect.
     fn ask_as(&self, user: u32, request: &Request) -> Option<Answer> {
         let (path, request) = (self.path.clone(), request.clone());
         let asked = thread::spawn(move || {
@@ -97,7 +98,7 @@ fn with_token(token: &str) -> Request {
 }
 
 #[test]
-fn a_unix_socket_is_its_users_own() {
+fn unix_socket_admits_only_its_user() {
     let server = UnixServer::start(program(""), &[]);
     let mode = server.path.metadata().unwrap().mode();
     assert_eq!(mode & 0o777, 0o600);
@@ -105,7 +106,7 @@ fn a_unix_socket_is_its_users_own() {
     assert_eq!(server.ask(&Request::get("/metrics")).status, 200);
     let peer = format!("unix:uid={},pid={}", geteuid().as_raw(), std::process::id());
     assert_eq!(server.callers(), [(Value::Null, peer.into())]);
-    // What a proxy would pass on for a browser.
+    // Hosts that a proxy could pass on from a browser.
     for (host, status) in [
         ("localhost", 200),
         ("localhost:80", 200),
@@ -154,7 +155,7 @@ fn user_identifies_client_without_token() {
          [clients.b]\ntoken_sha256 = \"{digest}\"\n"
     );
     let server = UnixServer::start(program(&config), &[]);
-    // Its own user is none of them.
+    // The user of the server is not one of the clients.
     assert_eq!(server.ask(&read()).status, 401);
     assert_eq!(
         server.ask(&with_token("token-of-the-client-b")).text(),
@@ -171,7 +172,7 @@ fn user_identifies_client_without_token() {
         );
         let unknown = server.ask_as(OTHER, &other).unwrap().json();
         assert!(unknown["error"]["message"].is_string(), "{unknown}");
-        // A wrong token is not made good by the user.
+        // A wrong token is refused, even if the user is a client.
         let wrong = with_token("token-of-nobody-here");
         assert_eq!(server.ask_as(OTHER, &wrong).unwrap().status, 401);
         let right = with_token("token-of-the-client-b");
@@ -193,7 +194,7 @@ fn user_identifies_client_without_token() {
 fn the_socket_is_gone_after_every_end() {
     for (arguments, signal, to_all) in [
         (&[][..], Signal::TERM, false),
-        // As a manager of services ends all processes of one.
+        // A service manager signals all processes of a service.
         (&[][..], Signal::TERM, true),
         (&[][..], Signal::KILL, false),
         (&["--confine", "off"], Signal::TERM, false),
@@ -203,15 +204,17 @@ fn the_socket_is_gone_after_every_end() {
         assert!(!to_all || !own.is_empty());
         for process in own.into_iter().filter(|_| to_all) {
             for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
-                // On a busy machine it may not have begun.
-                wait_until("it ends by a signal", || Process::ignores(process, signal));
+                // On a busy machine, the process may not ignore signals yet.
+                wait_until("a signal would end the process", || {
+                    Process::ignores(process, signal)
+                });
             }
             kill_process(process, signal).unwrap();
         }
         server.child.signal(signal);
         let status = server.child.wait();
         assert!(signal == Signal::KILL || status.success());
-        wait_until("the socket is there", || !server.path.exists());
+        wait_until("the socket still exists", || !server.path.exists());
     }
 }
 
@@ -243,7 +246,7 @@ fn a_stale_socket_is_replaced_and_nothing_else() {
 }
 
 #[test]
-fn the_program_says_which_users_cannot_be_clients() {
+fn warns_of_users_that_cannot_be_clients() {
     let digest = skillhost_skills::text::digest::sha256_hex(b"token-of-the-client-a");
     let config = format!("[clients.a]\ntoken_sha256 = \"{digest}\"\nunix_users = [{OTHER}]\n");
     let program = program(&config);

@@ -38,11 +38,11 @@ REFUSED = {
         # It has no wheel.
         ("docopt==0.6.2", 1, ["`pip install --dry-run` failed", "only libraries with wheels"]),
         ("--index-url=https://example.org", 2, []),
-        ("../own", 2, ["is not a library of a registry"]),
+        ("../own", 2, ["is not the name of a library"]),
     ],
     "javascript": [
         ("marked==99.0.0", 1, ["No matching version", "`marked==VERSION`"]),
-        ("file:../own", 2, ["is not a library of a registry"]),
+        ("file:../own", 2, ["is not the name of a library"]),
     ],
 }
 

@@ -152,7 +152,7 @@ fn each_tool_answers_with_text_for_model() {
 }
 
 #[test]
-fn failure_is_result_in_words_of_contract() {
+fn failure_is_result_in_contract_wording() {
     let program = folder("");
     let host = build(builder_with_guests().skills(program.folder.path().join("skills")));
     let failures = [
@@ -227,7 +227,7 @@ fn answer_larger_than_message_is_error() {
     for (config, is_sent) in [("", false), ("[stdio]\nmessage = \"10MiB\"\n", true)] {
         let program = folder(config);
         program.write("skills/a/nine.txt", "x".repeat(NINE));
-        // JSON escapes each byte with six.
+        // JSON escapes each byte as six bytes.
         program.write("skills/a/escaped.txt", "\u{1}".repeat(2 << 20));
         program.write("skills/a/seven.txt", "x".repeat(7 << 20));
         for revision in REVISIONS {

@@ -1,4 +1,5 @@
-//! Running the calls of a message: side by side, in their order, and bounded.
+//! Running the calls of a message: at the same time, with answers in order,
+//! within limits.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use crate::support::watchdog::until;
 use crate::support::{UNREACHED, build, builder_with_guests, model_text, on_two_threads};
 
 #[test]
-fn answers_the_most_calls_of_a_message_in_their_order() {
+fn answers_max_calls_of_a_message_in_order() {
     let arguments: Vec<Value> = (0..MAX_CALLS)
         .map(|number| json!({"skill_name": format!("none-{number}")}))
         .collect();
@@ -28,7 +29,8 @@ fn answers_the_most_calls_of_a_message_in_their_order() {
     }
 }
 
-/// A host whose guests may take so long, and that takes so many calls.
+/// Makes a host with these limits on the time of a guest, and on running and
+/// waiting calls.
 fn slow_host(folders: &Folders, time: Duration, calls: u32, queue: u32) -> Host {
     folders.write("a/SKILL.md", "# A\n");
     let (mut limits, mut load) = (Limits::default(), Load::default());
@@ -44,7 +46,7 @@ fn run(host: &Host, tool: &str, arguments: &[Value]) -> Vec<exchange::Answer> {
 }
 
 #[test]
-fn calls_of_a_message_run_side_by_side() {
+fn calls_of_a_message_run_concurrently() {
     let folders = Folders::new();
     let sleeping = vec![json!({"skill_name": "a", "path": ""}); 8];
     let host = slow_host(&folders, UNREACHED, 64, 0);
@@ -142,7 +144,7 @@ fn null_counts_as_absent_in_every_tool() {
             "read_skill_file" => json!({"path": "examples/basic.py", "skill_name": "calculator"}),
             "list_skills" => json!({}),
             "count_lines" => json!({"skill_name": "calculator", "path": "examples/basic.py"}),
-            // The test guests of attacks.
+            // The tools of the hostile guests.
             _ => continue,
         };
         seen += 1;

@@ -17,7 +17,7 @@ use crate::support::program::Program;
 use crate::support::{block_on, builder, guests};
 use skillhost::{FolderAccess, Grant, Limits};
 
-/// What the steps of these tests make, change and remove.
+/// The steps of these tests, which make, change and remove files.
 pub(super) const STEPS: [&str; 7] = [
     "mkdir out",
     "write out/report.md # Report",

@@ -86,7 +86,7 @@ fn command_line_overwrites_no_file_and_says_so() {
         run.stderr
     );
 
-    // A file that a disk has no room for: here, one above the size that a file may have.
+    // A file that does not fit on the disk: here, it exceeds the limit on file sizes.
     let steps = "write a b\nfill full 1000000\nwrite z b";
     let run = program.run_after(
         "trap '' XFSZ; ulimit -f 100",
@@ -115,7 +115,7 @@ fn command_line_overwrites_no_file_and_says_so() {
     assert_eq!(run.code, 4, "{run:?}");
     assert_eq!(fs::read(at("unprinted/a")).unwrap(), b"b");
 
-    // A file that the answer has no room for.
+    // A file that exceeds the limits of an answer.
     let config = fs::read_to_string(at("skillhost.toml")).unwrap();
     let config = format!("{config}limits.output_file_bytes = 10\nlimits.output_files = 2\n");
     fs::write(at("skillhost.toml"), config).unwrap();
@@ -132,7 +132,7 @@ fn command_line_overwrites_no_file_and_says_so() {
     );
     assert!(at("part/a").exists() && !at("part/b").exists());
 
-    // A call whose grant has no view.
+    // A call without a copy-on-write view.
     let config = fs::read_to_string(at("skillhost.toml")).unwrap();
     fs::write(
         at("skillhost.toml"),
@@ -150,7 +150,7 @@ fn command_line_overwrites_no_file_and_says_so() {
 }
 
 #[test]
-fn names_that_a_script_chooses_hide_nothing() {
+fn escapes_file_names_that_scripts_choose() {
     let folders = skill();
     let host = host(&folders, writing());
     let output = take(&host, &["write a\u{1b}[2J\u{202e}.md x"]);

@@ -23,12 +23,12 @@ const SECCOMP: i64 = match cfg!(target_arch = "x86_64") {
     false => 277,
 };
 
-/// What the kernel says to a system call.
+/// The kernel's answer to a system call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Answer {
-    /// That there is no such call, as a kernel before 5.6.
+    /// There is no such call, as with a kernel before 5.6.
     Unknown,
-    /// That it is not permitted, as some containers do.
+    /// It is not permitted, as in some containers.
     Forbidden,
     /// That the part of the kernel is not enabled.
     Disabled,

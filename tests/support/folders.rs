@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use super::repository;
 
-/// What stands outside every skill and must never be seen.
+/// The text outside all skills, which no call may reveal.
 pub(crate) const CANARY: &str = "CANARY-7f3a";
 
 /// A root of skills, with a canary beside it.

@@ -95,7 +95,7 @@ pub(crate) async fn give_up(
     }
 }
 
-/// What the model reads of one call.
+/// Calls a tool, and returns the text for the model.
 pub(crate) fn model_text(host: &Host, tool: &str, arguments: Value) -> String {
     skillhost::message::model_text(call(host, tool, arguments))
 }
@@ -141,12 +141,12 @@ pub(crate) fn again_command(test: &str, what: &str) -> Command {
     command
 }
 
-/// What [`again`] was told, in the process that it started.
+/// Returns the argument of [`again`], in the process that it started.
 pub(crate) fn again_as() -> Option<String> {
     std::env::var(AGAIN).ok()
 }
 
-/// Whether this is a process that [`again`] started.
+/// Returns whether [`again`] started this process.
 pub(crate) fn is_again() -> bool {
     again_as().is_some()
 }

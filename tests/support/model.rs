@@ -57,7 +57,7 @@ impl Model {
         }
     }
 
-    /// What it was asked.
+    /// Ends the model, and returns the requests that it got.
     pub(crate) fn requests(mut self) -> Vec<Request> {
         let thread = self.thread.take().unwrap();
         drop(self);

@@ -23,7 +23,7 @@ pub(crate) struct Process {
     child: Arc<WatchedChild>,
 }
 
-/// What the watchdog knows of a process.
+/// A process that the watchdog ends in time.
 pub(super) struct WatchedChild {
     /// The command line.
     pub(super) command: String,

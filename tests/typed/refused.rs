@@ -9,7 +9,8 @@ use skillhost::Grant;
 use crate::support::folders::Folders;
 use crate::support::{block_on, builder, model_text, repository};
 
-/// Makes a component with this in it, and a core function of each type to lift.
+/// Makes a component with this text, and with core functions of several types to
+/// lift.
 pub(super) fn component(text: &str) -> Vec<u8> {
     let text = format!(
         r#"(component
@@ -35,7 +36,7 @@ pub(super) fn function(id: &str, ty: &str, core: &str) -> String {
     )
 }
 
-/// Returns the reason for which a component is refused, while the rest of the host
+/// Returns the reason why a component is refused. Checks that the rest of the host
 /// works.
 fn refused(name: &str, bytes: &[u8]) -> String {
     let folders = Folders::new();
@@ -177,7 +178,7 @@ fn names_the_function_and_type_that_have_no_json() {
             "the function `next-of` of its interface `acme:counting/counters@1.0.0` cannot be a \
              tool: its parameter `from` has a `stream`",
         ),
-        // The functions of a component within it are its own.
+        // The functions of a nested component do not count.
         (
             of(within, r#"(param "from" $s)"#, "one") + &export("next"),
             "its function `count-it` cannot be a tool: its parameter `from` has a `stream`",
@@ -237,7 +238,7 @@ fn names_the_function_and_type_that_have_no_json() {
 }
 
 #[test]
-fn names_the_function_whose_name_no_tool_can_have() {
+fn names_the_function_with_invalid_tool_name() {
     let f = function("f", "", "none");
     let exports = |names: &[&str]| {
         let exports = names

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from skillhost_kit import Failure, Folder, export, tool
 
-# How many terms are listed where one is not found.
+# The most terms that are listed if one is not found.
 LISTED = 50
 
 

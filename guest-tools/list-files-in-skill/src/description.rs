@@ -188,7 +188,7 @@ fn words_of<'t>(lines: impl Iterator<Item = &'t str>) -> Option<&'t str> {
     None
 }
 
-/// Whether a comment is a licence or is for a tool.
+/// Returns whether a comment is a licence, or is meant for a tool.
 fn is_notice(line: &str) -> bool {
     const STARTS: [&str; 21] = [
         "///",

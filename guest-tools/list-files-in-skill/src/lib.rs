@@ -1,8 +1,8 @@
-//! `list_files_in_skill`: what lies in a skill's folder, or in a folder of it.
+//! `list_files_in_skill`: lists the files of a skill, or of a folder in it.
 //!
-//! Lives here: the tool, its arguments and its answer's two forms. `listing`
-//! walks, `description` says what a file is about, `shown` writes names and
-//! sizes for the model.
+//! The tool, its arguments and the two forms of its answer. `listing` walks the
+//! folder, `description` finds a file's title, and `shown` writes names and sizes
+//! for the model.
 #![cfg_attr(target_family = "wasm", no_std)]
 
 extern crate alloc;
@@ -43,28 +43,28 @@ skillhost_guest::record! {
         skill_name: String,
         path: String,
         entries: Vec<Entry>,
-        /// Where a call with `after` goes on. None: the list is complete.
+        /// The `after` of the call that continues the list. `None` at its end.
         after: Option<String>,
-        /// Names that nobody can ask for.
+        /// The number of names that no call can give.
         left_out: u64,
     }
 }
 
 skillhost_guest::record! {
-    /// Something in the folder. Programs ignore keys that they do not know: how
-    /// to run a script may stand here later.
+    /// An entry of the folder. Programs must ignore unknown keys: a later version
+    /// may add some, such as how to run a script.
     struct Entry {
         path: String,
         kind: &'static str,
-        /// Of a file: its bytes.
+        /// The bytes of a file.
         #[serde(skip_serializing_if = "Option::is_none")]
         size: Option<u64>,
-        /// Of a folder: the names in it, if they were counted.
+        /// The number of names in a folder, if they were counted.
         #[serde(skip_serializing_if = "Option::is_none")]
         entries: Option<u64>,
         #[serde(skip_serializing_if = "Option::is_none")]
         description: Option<String>,
-        /// Why it cannot be read.
+        /// The reason why the entry cannot be read.
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     }
@@ -116,7 +116,7 @@ fn list_files_in_skill(arguments: Arguments, access: Access) -> Result<Output, F
     }
 }
 
-/// Lists what the call asks for, and gives the path that it is in.
+/// Lists the folder that a call names. Returns its path too.
 fn list(call: &Arguments, access: Access) -> Result<(String, Listing), Failure> {
     let skill = &call.skill_name;
     if !check_skill_name(skill) {

@@ -82,7 +82,7 @@ fn entry(Found { path, kind }: &Found) -> Option<String> {
     Some(words)
 }
 
-/// Why an entry cannot be read, where the error's own words are about a call.
+/// Returns the reason why an entry cannot be read, if the error's own message is about a call.
 pub(crate) fn reason(error: ReadError) -> Option<&'static str> {
     match error {
         ReadError::Outside => Some("leads out of the skill"),

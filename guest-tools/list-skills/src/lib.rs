@@ -30,7 +30,7 @@ skillhost_guest::record! {
         total: Option<u32>,
         #[serde(skip_serializing_if = "Option::is_none")]
         next_cursor: Option<String>,
-        /// What was searched, if not all text.
+        /// The text that was searched, if not all.
         #[serde(skip_serializing_if = "Option::is_none")]
         searched: Option<&'static str>,
     }

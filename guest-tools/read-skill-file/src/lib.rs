@@ -51,7 +51,7 @@ skillhost_guest::export_tools!(
 /// A larger file is only read in parts (the contract's 10 MB).
 const MAX_WHOLE_FILE: u64 = 10 * 1024 * 1024;
 
-/// What the answer to a call is made of, whether it succeeds or fails.
+/// The parts of an answer, for success and failure.
 struct Answer {
     said: Result<String, Failure>,
     meta: Meta,
@@ -137,8 +137,8 @@ fn folder(call: &Arguments, access: Access) -> Result<Folder, Failure> {
     }
 }
 
-/// How a path is shown: the skill's name and the path inside it, or `~` and
-/// the path inside the home folder. Where that is on the host is not said.
+/// Returns a path for display: the skill's name and the path inside it, or `~` and the path in the
+/// home folder. Reveals no path of the host.
 fn shown(folder: &Folder, path: Option<&SkillPath<'_>>) -> String {
     let root = folder.skill().unwrap_or("~");
     match path.map(SkillPath::normalized) {

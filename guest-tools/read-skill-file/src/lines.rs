@@ -10,7 +10,7 @@ pub(crate) struct Range {
     end: u64,
 }
 
-/// What a range selects.
+/// The selection of a range.
 pub(crate) enum Selected {
     /// The lines' bytes, without the line feed after the last.
     Lines(Vec<u8>),
@@ -18,8 +18,8 @@ pub(crate) enum Selected {
     PastEnd { total_lines: u64 },
 }
 
-/// How much is read at a time. The file is not held as a whole: a part of a
-/// file larger than the memory limit can be read.
+/// The bytes that are read at a time. The whole file is never in memory, so a
+/// part of a file can be read even if the file exceeds the memory limit.
 const CHUNK: u64 = 1 << 20;
 
 impl Range {

@@ -22,7 +22,7 @@ skillhost_guest::record! {
 }
 
 skillhost_guest::record! {
-    /// What else is known of the answer. Each case has the contract's keys.
+    /// More facts about the answer. Each case has the contract's keys.
     #[serde(untagged)]
     pub(crate) enum Meta {
         Read {

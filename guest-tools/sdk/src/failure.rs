@@ -1,4 +1,4 @@
-//! Why a call has no output, by whose problem it is.
+//! Failures of calls.
 
 use alloc::format;
 use alloc::string::{String, ToString as _};
@@ -9,7 +9,7 @@ use crate::bindings::tools::{self, FailureKind};
 use crate::output::to_json;
 use crate::{PathError, ReadError};
 
-/// Why a call has no output: a kind, the message that the model reads, and a
+/// The failure of a call: its kind, a message that the model reads, and a
 /// record for programs.
 #[derive(Debug, Clone)]
 pub struct Failure {
@@ -19,32 +19,32 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// The arguments make no sense together; the caller can correct them.
+    /// Reports invalid arguments, which the caller can correct.
     pub fn invalid_arguments(message: impl Into<String>) -> Self {
         Self::new(FailureKind::InvalidArguments, message)
     }
 
-    /// What was named is not there.
+    /// Reports that something the call names does not exist.
     pub fn not_found(message: impl Into<String>) -> Self {
         Self::new(FailureKind::NotFound, message)
     }
 
-    /// What was asked for is allowed to nobody.
+    /// Reports a request that is not allowed.
     pub fn refused(message: impl Into<String>) -> Self {
         Self::new(FailureKind::Refused, message)
     }
 
-    /// It is there, and cannot be given.
+    /// Reports something that exists but cannot be read.
     pub fn unreadable(message: impl Into<String>) -> Self {
         Self::new(FailureKind::Unreadable, message)
     }
 
-    /// The tool could not do its work.
+    /// Reports that the tool could not do its work.
     pub fn failed(message: impl Into<String>) -> Self {
         Self::new(FailureKind::Failed, message)
     }
 
-    /// A failure of any kind.
+    /// Returns a failure of any kind.
     pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
         Self {
             kind,
@@ -53,18 +53,18 @@ impl Failure {
         }
     }
 
-    /// Whose problem it is.
+    /// Returns the kind of failure.
     pub fn kind(&self) -> FailureKind {
         self.kind
     }
 
-    /// What the model reads.
+    /// Returns the message for the model.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// Puts the message in the form that a tool's contract gives it: with a
-    /// prefix for the model, and in a record for programs.
+    /// Adds a prefix to the message for the model, and puts the message
+    /// without it into a record for programs.
     pub fn framed<R: Serialize>(self, prefix: &str, record: impl FnOnce(String) -> R) -> Self {
         Self {
             kind: self.kind,

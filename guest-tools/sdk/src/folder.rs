@@ -1,6 +1,6 @@
-//! The folder that a call may read, and reading in it. This goes to the WASI
-//! bindings directly: the standard library's way to a file costs a call twice
-//! the time.
+//! The folder that a call may read, and its files. This module calls the WASI
+//! bindings directly: a call that reads files with the standard library takes
+//! twice the time.
 
 use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
@@ -17,7 +17,7 @@ use crate::bindings::tools::{self, FailureKind};
 use crate::text::{self, NotText};
 use crate::{Failure, Output, SkillPath};
 
-/// The one folder that a call may read, or why there is none.
+/// The one folder that a call may read, or the reason why there is none.
 #[derive(Debug)]
 pub enum Access {
     /// The tool's definition asks for no folder.
@@ -30,7 +30,7 @@ pub enum Access {
     Unreadable,
     /// The call names no skill, and the host has no home folder.
     NoHome,
-    /// The call names no skill, and its path lies in no folder that it may read.
+    /// The call names no skill, and its path is in no folder that it may read.
     Outside,
 }
 
@@ -51,7 +51,7 @@ impl Access {
         }
     }
 
-    /// The folder, or a failure in words that fit any tool.
+    /// Returns the folder, or a failure with a general message.
     pub fn folder(self) -> Result<Folder, Failure> {
         match self {
             Self::Open(folder) => Ok(folder),
@@ -71,7 +71,7 @@ impl Access {
 /// An open folder: a skill's, or the host's home folder.
 #[derive(Debug)]
 pub struct Folder {
-    /// Asked for when it is first needed.
+    /// Requested from the host on first use.
     root: OnceCell<Descriptor>,
     mount: String,
     skill: Option<String>,
@@ -84,24 +84,24 @@ pub struct File {
     pub(crate) descriptor: Descriptor,
 }
 
-/// What was read from a file.
+/// The bytes of a file.
 #[derive(Debug)]
 pub struct Bytes(pub Vec<u8>);
 
 impl Folder {
-    /// The skill whose folder this is. None: the host's home folder.
+    /// Returns the folder's skill, or `None` for the host's home folder.
     pub fn skill(&self) -> Option<&str> {
         self.skill.as_deref()
     }
 
-    /// For a call that named no skill: the path that it gave, as a path in
-    /// this folder.
+    /// Returns the path of a call that names no skill, as a path in this
+    /// folder.
     pub fn path(&self) -> Option<&str> {
         self.path.as_deref()
     }
 
-    /// Opens a file or folder for reading. A symlink is judged by where it
-    /// leads: inside is opened, outside is [`ReadError::Outside`].
+    /// Opens a file or folder for reading. Follows symlinks that stay inside.
+    /// Fails with [`ReadError::Outside`] for others.
     pub fn open(&self, path: &SkillPath<'_>) -> Result<File, ReadError> {
         let descriptor = self.root()?.open_at(
             PathFlags::SYMLINK_FOLLOW,
@@ -117,13 +117,13 @@ impl Folder {
         self.open(path)?.read_all(limit)
     }
 
-    /// An answer whose text is a file of this folder, of at most `limit` bytes,
-    /// and the file's size. The host reads it: the text does not pass through
-    /// the component, which makes a large file cost a fraction. It has to be
-    /// UTF-8, and is else [`ReadError::NotUtf8`].
+    /// Returns an answer with the text of a file of at most `limit` bytes, and
+    /// the file's size. The host reads the file, so the text does not pass
+    /// through the component. This is much faster for large files. Fails with
+    /// [`ReadError::NotUtf8`] if the file is not UTF-8.
     ///
-    /// A file that is larger than the call's answer may be is
-    /// [`ReadError::TooLarge`], too.
+    /// Also fails with [`ReadError::TooLarge`] if the file exceeds the limit
+    /// on a call's answer.
     pub fn answer(&self, path: &SkillPath<'_>, limit: u64) -> Result<(Output, u64), ReadError> {
         match answer::text_from_file(path.as_str(), limit) {
             Ok(size) => Ok((Output::text(""), size)),
@@ -137,14 +137,14 @@ impl Folder {
             let preopens = preopens::get_directories();
             let ours = preopens.into_iter().find(|(_, mount)| *mount == self.mount);
             let (root, _) = ours.ok_or(ReadError::PermissionDenied)?;
-            // Nobody else has put one there: a component has one thread.
+            // Cannot fail: a component has one thread.
             let _ = self.root.set(root);
         }
         self.root.get().ok_or(ReadError::PermissionDenied)
     }
 
-    /// The names in this folder itself, in no order. A name that is not UTF-8
-    /// cannot be asked for and is left out.
+    /// Returns the names in this folder, unordered. Leaves out names that are
+    /// not UTF-8, which no call can give.
     pub fn names(&self) -> Result<impl Iterator<Item = String>, ReadError> {
         let entries = self.root()?.read_directory()?;
         Ok(core::iter::from_fn(move || {
@@ -161,7 +161,7 @@ impl Folder {
 }
 
 impl File {
-    /// The size in bytes of a regular file; an error for anything else.
+    /// Returns the size of a regular file in bytes. Fails for other files.
     pub fn size(&self) -> Result<u64, ReadError> {
         let DescriptorStat { type_, size, .. } = self.descriptor.stat()?;
         match type_ {
@@ -171,8 +171,8 @@ impl File {
         }
     }
 
-    /// Reads the whole file, of at most `limit` bytes. An ordinary file takes
-    /// one call to the host, which sizes its answer by the file.
+    /// Reads the whole file, of at most `limit` bytes. Most files take one
+    /// call to the host, which makes its buffer as large as the file.
     pub fn read_all(&self, limit: u64) -> Result<Bytes, ReadError> {
         let (mut bytes, mut end) = self.read_at(0, limit.saturating_add(1))?;
         while !end && bytes.len() as u64 <= limit {
@@ -195,13 +195,13 @@ impl File {
 }
 
 impl Bytes {
-    /// The bytes as UTF-8 text, without a byte order mark.
+    /// Returns the bytes as UTF-8 text, without a byte order mark.
     pub fn into_text(self) -> Result<String, NotText> {
         text::utf8(self.0)
     }
 }
 
-/// Why something in the folder could not be read.
+/// The reason why something in the folder could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadError {
     /// Nothing has that name.
@@ -220,7 +220,7 @@ pub enum ReadError {
     PermissionDenied,
     /// A symlink leads to itself, or through too many others.
     SymlinkLoop,
-    /// A name on the way is longer than the file system takes.
+    /// A name on the way is longer than the file system allows.
     NameTooLong,
     /// The file is larger than this many bytes.
     TooLarge(u64),
@@ -231,7 +231,7 @@ pub enum ReadError {
 }
 
 impl ReadError {
-    /// The kind of failure that this is.
+    /// Returns the kind of failure.
     pub fn kind(self) -> FailureKind {
         match self {
             Self::NotFound => FailureKind::NotFound,

@@ -1,5 +1,5 @@
-//! What a tool component for skillhost is written with: an argument struct, a
-//! function, and one export line.
+//! The SDK for tool components of skillhost. A tool is an argument struct, a function
+//! and one export line.
 //!
 //! ```
 //! use skillhost_guest::{Access, Failure, Output, SkillPath, Tool};
@@ -35,10 +35,10 @@
 //! # fn main() {}
 //! ```
 //!
-//! The host checks the arguments against the schema that the struct's fields
-//! and doc comments make, opens the folder of the skill that they name, and
-//! calls the function in a sandbox that holds that folder, read-only, and
-//! nothing else.
+//! The host checks the arguments against a schema, which is generated from the fields
+//! and doc comments of the struct. Then it opens the folder of the skill that the
+//! arguments name, and calls the function in a sandbox. The sandbox holds this
+//! folder, read-only, and no other files.
 
 #![no_std]
 

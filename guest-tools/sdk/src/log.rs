@@ -11,7 +11,7 @@ const PIECE: usize = 4096;
 pub fn log(text: &str) {
     let stream = stderr::get_stderr();
     for piece in format!("{text}\n").as_bytes().chunks(PIECE) {
-        // What cannot be logged is lost, and the call goes on.
+        // A call continues if its log cannot be written.
         let _ = stream.blocking_write_and_flush(piece);
     }
 }

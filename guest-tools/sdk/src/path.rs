@@ -16,7 +16,7 @@ use crate::bindings::tools::FailureKind;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SkillPath<'a>(&'a str);
 
-/// What a path is refused for.
+/// The reason why a path is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PathError {
     /// It has no character.
@@ -76,14 +76,14 @@ impl<'a> SkillPath<'a> {
     }
 }
 
-/// Whether a path starts at a root or a drive (`/x`, `\x`, `C:x`).
+/// Returns whether a path starts at a root or a drive (`/x`, `\x`, `C:x`).
 fn is_rooted(path: &str) -> bool {
     let bytes = path.as_bytes();
     matches!(bytes, [b'/' | b'\\', ..]) || matches!(bytes, [a, b':', ..] if a.is_ascii_alphabetic())
 }
 
-/// Whether some step of a path is above where it started, on a system with
-/// these separators.
+/// Returns whether a path leaves the folder at any step, on a system with these
+/// separators.
 fn climbs_out(path: &str, separators: &[char]) -> bool {
     let mut depth = 0_usize;
     for part in path.split(separators) {
@@ -99,8 +99,8 @@ fn climbs_out(path: &str, separators: &[char]) -> bool {
     false
 }
 
-/// Whether a skill can have this name: not empty, not `.`, no separator, no
-/// `..`, no control character.
+/// Returns whether a skill can have this name: not empty, not `.`, without
+/// separators, `..` and control characters.
 pub fn check_skill_name(name: &str) -> bool {
     !name.is_empty()
         && name != "."

@@ -1,4 +1,4 @@
-//! SKILL.md: finding it in a folder, and its body without frontmatter.
+//! Finds SKILL.md in a folder, and its body after the frontmatter.
 
 use alloc::string::String;
 
@@ -11,13 +11,13 @@ impl Folder {
         self.with_skill_md(|path| self.open(path))
     }
 
-    /// An answer whose text is that file. See [`Folder::answer`].
+    /// Returns an answer with the text of that file. See [`Folder::answer`].
     pub fn answer_skill_md(&self, limit: u64) -> Result<(Output, u64), ReadError> {
         self.with_skill_md(|path| self.answer(path, limit))
     }
 
-    /// Reads what a path names. If nothing has the path, and it is the name of the
-    /// skill's documentation in another spelling by case, reads that file.
+    /// Reads the file at a path. If it does not exist, and the path is some spelling of
+    /// `SKILL.md`, reads the skill's documentation.
     pub fn find<T>(
         &self,
         path: &SkillPath<'_>,
@@ -48,8 +48,8 @@ impl Folder {
 }
 
 /// All spellings of SKILL.md by case: `SKILL.md`, `SKILL.MD`, and the others in the order
-/// of their bytes. A tool that tries them need not list the folder: what a component
-/// imports for that, each of its calls would pay for.
+/// of their bytes. Trying them all is cheaper than an import that lists the folder: each
+/// import makes every call of a component slower.
 fn spellings() -> impl Iterator<Item = String> {
     const LETTERS: u32 = 7;
     const FIRST: u32 = 0b11;
@@ -71,9 +71,9 @@ fn spellings() -> impl Iterator<Item = String> {
     core::iter::once(FIRST).chain(others).map(spelling)
 }
 
-/// The body of a SKILL.md: what follows its YAML frontmatter, without leading
-/// blank lines. The whole text where there is no frontmatter, or where it is
-/// never closed. Line ends may be LF or CRLF.
+/// Returns the body of a SKILL.md: the text after its YAML frontmatter, without leading
+/// blank lines. Returns the whole text if there is no frontmatter, or if it is never
+/// closed. Line ends may be LF or CRLF.
 pub fn without_frontmatter(text: &str) -> &str {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut lines = text.split_inclusive('\n');
@@ -91,7 +91,7 @@ pub fn without_frontmatter(text: &str) -> &str {
     text
 }
 
-/// A line without the blanks and the line end after it.
+/// Returns a line without the blanks and the line break at its end.
 fn without_blanks(line: &str) -> &str {
     line.trim_end_matches([' ', '\t', '\r', '\n'])
 }

@@ -59,7 +59,7 @@ mod libc {
     }
 }
 
-/// What `malloc` aligns to on this target.
+/// The alignment of `malloc` on this target.
 #[cfg(target_family = "wasm")]
 const MALLOC_ALIGN: usize = 16;
 

@@ -16,7 +16,7 @@ const MOST_ENTRIES: usize = 10_000;
 skillhost_guest::record! {
     struct Directory {
         entries: Vec<Child>,
-        /// Whether the text is the start of SKILL.md.
+        /// True if the text is the start of SKILL.md.
         skill_md: bool,
         left_out: u64,
     }

@@ -7,7 +7,7 @@ use skillhost_guest::{Entry, Folder, NameError, PathError, SkillPath};
 
 use crate::reason;
 
-/// Why a name is left out, in a word for the host.
+/// The reason why a name is left out, in a word for the host.
 pub(crate) type Word = &'static str;
 
 /// Opens what a path leads to.

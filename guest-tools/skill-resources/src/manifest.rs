@@ -13,7 +13,7 @@ use crate::file;
 use crate::reason;
 use crate::walk::{LeftOut, MOST_BYTES, MOST_FILES, Walk};
 
-/// Whether every file is read for its digest.
+/// The choice to read every file for its digest.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Digests {
     Left,
@@ -23,7 +23,7 @@ pub(crate) enum Digests {
 skillhost_guest::record! {
     struct Manifest {
         files: Vec<Listed>,
-        /// Whether there is a SKILL.md, and it is UTF-8.
+        /// True if there is a SKILL.md, and it is UTF-8.
         skill_md: bool,
         left_out: Vec<LeftOut>,
         left_out_count: u64,

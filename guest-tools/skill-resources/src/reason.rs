@@ -1,4 +1,4 @@
-//! Why something is not read, in a word for the host.
+//! The reason why something is not read, in a word for the host.
 
 use alloc::format;
 

@@ -45,7 +45,7 @@ pub(crate) struct Walk {
     /// The files, sorted by their paths.
     pub(crate) files: Vec<Found>,
     pub(crate) left_out: Vec<LeftOut>,
-    /// How many, named or not.
+    /// The number of them, named or not.
     pub(crate) left_out_count: u64,
     /// The limit that ended the walk: what was found is not all.
     pub(crate) over: Option<Word>,
@@ -163,7 +163,7 @@ impl Walk {
         }
     }
 
-    /// Whether the files are larger than a skill may be.
+    /// Returns whether the files exceed the size limit of a skill.
     pub(crate) fn too_large(&self) -> bool {
         self.bytes > MOST_BYTES
     }

@@ -22,8 +22,8 @@ const BEFORE_TIME: &[u8] = b"{\"time\":\"";
 const TIME_BYTES: usize = 24;
 
 /// The most bytes at the beginning of a file that are searched for its first record. Guards
-/// against: a file without records, which would be read twice. A torn record before it is
-/// shorter.
+/// against: a file without records, which would be read twice. A torn record before the first
+/// one is shorter.
 const MAX_HEAD_BYTES: u64 = 128 << 10;
 
 /// A file of a log. It is closed until it is read, because a log can have more files than a
@@ -39,7 +39,7 @@ pub(crate) struct InputFile {
 
 /// The first record of a chain in a file.
 ///
-/// The default stands for a file of a version without a chain, which comes before all others.
+/// The default is for a file of a version without chains. It sorts before all others.
 #[derive(Default, Clone, Copy)]
 struct FirstRecord {
     /// The time, as text.
@@ -49,8 +49,8 @@ struct FirstRecord {
 }
 
 impl InputFile {
-    /// Calls a function with each piece of the file, until it returns false. Returns false
-    /// then, and true at the end.
+    /// Calls `each` with each piece of the file, until it returns false. Returns whether the
+    /// whole file was read.
     pub(crate) fn read(
         self,
         mut each: impl FnMut(Piece<'_>) -> anyhow::Result<bool>,
@@ -60,7 +60,7 @@ impl InputFile {
         let (file, numbers) = open(&self.path).with_context(context)?;
         ensure!(
             numbers == self.numbers,
-            "the log `{name}` was renamed while the log was read; try again"
+            "`{name}` was renamed while the log was read; try again"
         );
         let mut pieces = PieceReader::new(BufReader::with_capacity(BUFFER_BYTES, file));
         while let Some(piece) = pieces.next().with_context(context)? {
@@ -72,8 +72,8 @@ impl InputFile {
     }
 }
 
-/// Opens the files of a log, and sorts them by the age of their chain and the number of their
-/// first record.
+/// Opens the files of a log. Sorts them by the age of their chain, then by the number of
+/// their first record.
 pub(crate) fn open_in_order(paths: &[PathBuf]) -> anyhow::Result<Vec<InputFile>> {
     let mut files: Vec<InputFile> = paths
         .iter()
@@ -109,7 +109,7 @@ fn open(path: &Path) -> anyhow::Result<(File, (u64, u64))> {
 }
 
 impl FirstRecord {
-    /// Finds the first record of a chain in a file. A torn one may stand before it.
+    /// Finds the first record of a chain in a file. A torn record may stand before it.
     fn find(file: &File) -> std::io::Result<Self> {
         let mut pieces = PieceReader::new(BufReader::new(file.take(MAX_HEAD_BYTES)));
         while let Some(piece) = pieces.next()? {

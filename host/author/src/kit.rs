@@ -1,5 +1,5 @@
-//! The languages of tools, and the files of the project that each starts from. They are in
-//! `guest-tools/kits/`, where the project is named [`NAME`], and are compiled into the program.
+//! The languages of tool projects, and the files of a new project in each. The files are in
+//! `guest-tools/kits/`, where the project is named [`NAME`]. They are compiled into the program.
 
 use clap::ValueEnum;
 
@@ -229,8 +229,8 @@ mod tests {
         }
     }
 
-    /// Compares the manifests of the SDK in the kit and in its workspace. The former must spell out
-    /// inherited fields.
+    /// Compares the manifests of the SDK in the kit and in its workspace. The kit's manifest must
+    /// spell out inherited fields.
     #[test]
     fn sdk_in_kit_has_same_dependencies() {
         let guests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guest-tools");

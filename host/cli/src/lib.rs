@@ -69,7 +69,7 @@ enum Verb {
     Build(author::AuthorCommand),
     /// Build a project after every change, run its cases, and show what changed
     Dev(author::AuthorCommand),
-    /// Pin a library of Python or npm in a project's lock, with all that it needs
+    /// Pin a Python or npm library and its dependencies in a project's lock file
     AddLibrary(author::AuthorCommand),
     /// Check what every tool component must do, and run its author's cases
     Test(author::AuthorCommand),

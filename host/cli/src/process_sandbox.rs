@@ -171,7 +171,7 @@ impl OwnFiles {
             Some((path, handle))
         });
         let log = match log.map(|log| open_audit_log(log, trust)).transpose() {
-            // The host reports it, and calls go without a record.
+            // The host reports the error, and calls run without a record.
             Err(_) if mode == AuditMode::BestEffort => None,
             log => log?,
         };
@@ -240,8 +240,8 @@ fn audit_file(config: &Config) -> Option<&Path> {
 
 /// Returns the configured folders to read, with their configured paths.
 ///
-/// Leaves out a tools folder that others can change: they would choose what is read. The host
-/// reports such a folder.
+/// Leaves out a tools folder that others can change, because they could choose what is read. The
+/// host reports such a folder.
 fn readable_folders(config: &Config, trust: &Trust) -> Vec<AllowedPath> {
     let is_trusted = |tools: &&ConfiguredPath| match trust.check(&tools.path) {
         Ok(_) => true,
@@ -261,7 +261,7 @@ fn readable_folders(config: &Config, trust: &Trust) -> Vec<AllowedPath> {
         .collect()
 }
 
-/// Allows a path whose symlinks are not followed further.
+/// Allows a path, but not the targets of symlinks in it.
 fn allowed_path(path: &Path) -> AllowedPath {
     AllowedPath {
         path: path.to_owned(),
@@ -271,13 +271,12 @@ fn allowed_path(path: &Path) -> AllowedPath {
     }
 }
 
-/// Returns the folder that holds all others.
+/// Returns the root of the file system.
 fn anywhere() -> PathBuf {
     "/".into()
 }
 
-/// Starts the broker, unless it is not needed: for one call without third-party tools and
-/// `--output-dir`.
+/// Starts the broker. A single call without third-party tools and `--output-dir` needs none.
 fn start_broker(
     config: &Config,
     needs: &Needs<'_>,
@@ -363,7 +362,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keeps_no_files_others_can_change() {
+    fn opens_no_files_that_others_can_change() {
         let folder = tempfile::tempdir().unwrap();
         let at = |path: &str| folder.path().join(path);
         for (name, mode) in [("own", 0o700), ("open", 0o777), ("linked", 0o700)] {

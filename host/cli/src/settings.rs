@@ -34,7 +34,7 @@ pub struct Settings {
 #[serde(default)]
 #[non_exhaustive]
 pub struct ProcessSettings {
-    /// How far this process is confined.
+    /// The use of the process sandbox for this process.
     pub confine: Confinement,
 }
 

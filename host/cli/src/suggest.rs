@@ -155,7 +155,7 @@ mod tests {
     use crate::CommandLine;
 
     #[test]
-    fn meanings_are_unique_and_no_verbs() {
+    fn meanings_are_unique_and_not_verbs() {
         let mut seen: Vec<&str> = Vec::new();
         let command = CommandLine::command();
         for word in MEANINGS.iter().flat_map(|(words, _)| words.iter()) {

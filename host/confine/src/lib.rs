@@ -68,7 +68,7 @@ impl ProcessSandbox {
         self.allow(folder, FileAccess::Read)
     }
 
-    /// Allows reading and writing an open file, also when it is opened again by its path.
+    /// Allows reading and writing an open file, even if it is opened again by its path.
     #[must_use]
     pub fn allow_write_file(self, file: OwnedFd) -> Self {
         self.allow(file, FileAccess::WriteFile)
@@ -122,8 +122,8 @@ impl ProcessSandbox {
 
 /// Drops all capabilities, except two for processes that open the operator's files.
 ///
-/// The two let root open files of other users: roots, the audit log and the output folder may
-/// be theirs. The Landlock rules limit which files these are.
+/// The two let root open files of other users: the roots, the audit log and the output folder may
+/// belong to others. The Landlock rules limit which files can be opened.
 fn drop_capabilities(profile: Profile, report: &mut SandboxReport) {
     let drop = || -> rustix::io::Result<bool> {
         let current = rustix::thread::capabilities(None)?;
@@ -165,8 +165,8 @@ pub fn confine_child() -> anyhow::Result<()> {
     report.map(drop).context("cannot confine this process")
 }
 
-/// The files that the C library reads to resolve host names, and the folders of the libraries
-/// that some versions of it load for that.
+/// The files that the C library reads to resolve host names, and the folders from which some
+/// versions load libraries for it.
 const RESOLVER_FILES: [&str; 10] = [
     "/etc/gai.conf",
     "/etc/host.conf",
@@ -196,7 +196,7 @@ pub fn confine_network() -> anyhow::Result<()> {
     let mut sandbox = RESOLVER_FILES
         .into_iter()
         .fold(ProcessSandbox::default(), ProcessSandbox::allow_read);
-    // If the file is a symlink, its target is replaced in another folder.
+    // If the file is a symlink, updates replace its target, which is in another folder.
     let target = Path::new(RESOLVER).canonicalize();
     let folder = target.as_ref().ok().and_then(|target| target.parent());
     if let Some(folder) = folder.filter(|folder| *folder != Path::new("/etc")) {

@@ -40,13 +40,13 @@ pub(super) struct LimitedHost {
     pub(super) host: Host,
 }
 
-/// The small memory limits. The first is less than a component starts with.
+/// The small memory limits. Most components start with more than the first.
 const SMALL_MEMORIES: [usize; 5] = [1 << 20, 2 << 20, 4 << 20, 8 << 20, 16 << 20];
 
 impl TestedComponent {
     /// Loads the component.
     ///
-    /// The inner error is the host's reason to refuse the component.
+    /// The inner error says why the host refuses the component.
     pub(super) async fn load(
         options: &LoadOptions,
         scratch: &Scratch,
@@ -118,7 +118,7 @@ impl TestedComponent {
     }
 }
 
-/// Returns copies of the run's limits with one small limit each, and that limit's name.
+/// Returns copies of the run's limits, each with one small limit and its name.
 fn small_limits(limits: &Limits) -> Vec<(&'static str, Limits)> {
     let changed = |change: &dyn Fn(&mut Limits)| {
         let mut limits = limits.clone();

@@ -23,7 +23,7 @@ const DESCRIBED: Rule = Rule {
     sentence: "the tool has a description",
 };
 
-/// The number of further times that the run asks the component for its definitions.
+/// The number of times that the run asks the component again for its definitions.
 const REPEATS: usize = 2;
 
 /// Records that the host cannot load the component.
@@ -72,7 +72,7 @@ async fn stable(component: &TestedComponent) -> Outcome {
             Ok(again) => again,
             Err(error) => {
                 return Outcome::failed(
-                    format!("the component gave no definitions the second time: {error:#}"),
+                    format!("the component gave no definitions when asked again: {error:#}"),
                     "build the definitions the same way each time",
                 );
             }

@@ -1,6 +1,6 @@
 //! Makes the smallest arguments that a schema accepts.
 //!
-//! This works for common schemas. For others, the author writes a case.
+//! This works for common schemas. For other schemas, the author must write a case.
 
 use serde_json::{Map, Value};
 
@@ -9,8 +9,8 @@ pub(super) fn arguments(schema: &Map<String, Value>) -> Map<String, Value> {
     object(schema, MAX_SIZE)
 }
 
-/// Makes an object with the required properties. An array in it gets at most `max_items`
-/// items, nested arrays included.
+/// Makes an object with the required properties. Each array in it gets at most
+/// `max_items` items, which includes the items of nested arrays.
 fn object(schema: &Map<String, Value>, max_items: usize) -> Map<String, Value> {
     let empty = Map::new();
     let properties = object_at(schema, "properties").unwrap_or(&empty);

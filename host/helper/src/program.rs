@@ -13,8 +13,8 @@ use std::process::Command;
 /// the same program even after an upgrade has replaced or removed the file at the program's path.
 pub const OWN_PROGRAM: &str = "/proc/self/exe";
 
-/// Returns a command that starts a program with an empty environment. Its own program gets the
-/// name of this process.
+/// Returns a command that starts a program with an empty environment. If it is the program of
+/// this process, it gets the name of this process.
 pub fn command(program: &Path) -> Command {
     let mut command = Command::new(program);
     command.env_clear();
@@ -26,8 +26,8 @@ pub fn command(program: &Path) -> Command {
     command
 }
 
-/// Names this process after its command. The kernel names a process that was started by
-/// [`OWN_PROGRAM`] `exe`.
+/// Names this process after its command. The kernel calls a process `exe` if it was started by
+/// [`OWN_PROGRAM`].
 pub fn restore_process_name() {
     let command = env::args_os().next().map(PathBuf::from);
     let name = command.as_deref().and_then(Path::file_name);

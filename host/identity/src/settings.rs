@@ -1,4 +1,4 @@
-//! The settings of clients and issuers, which a configuration fills.
+//! The settings of clients and issuers, as read from a configuration.
 
 mod clients;
 mod issuers;
@@ -36,16 +36,16 @@ impl FileSettings for IdentitySettings {
 /// A value, or a list of values.
 #[derive(Deserialize, Clone)]
 #[serde(untagged, expecting = "expected a string, or a list of strings")]
-enum OneOrMore<T> {
+enum OneOrMany<T> {
     One(T),
-    More(Vec<T>),
+    Many(Vec<T>),
 }
 
-impl<T> OneOrMore<T> {
+impl<T> OneOrMany<T> {
     fn into_all(self) -> Vec<T> {
         match self {
             Self::One(one) => vec![one],
-            Self::More(more) => more,
+            Self::Many(many) => many,
         }
     }
 }

@@ -13,8 +13,8 @@ use unicode_normalization::UnicodeNormalization as _;
 /// index with terms that nobody searches for.
 const MAX_WORD_BYTES: usize = 40;
 
-/// The most cached words and terms at the start of a text. Guards against: text with ever
-/// new words that fills the memory.
+/// The most words and terms that stay cached for the next text. Guards against: texts with
+/// ever new words, which fill the memory.
 const MAX_CACHED: usize = 100_000;
 
 /// English words that tell nothing about a skill.
@@ -52,7 +52,7 @@ pub(crate) struct TextToken<'a> {
     /// The term to search for.
     pub(crate) term: &'a str,
     /// The number of the term, valid until the next [`Analyzer::trim_cache`]. A stop word has
-    /// no number: this is [`TermNumber::MAX`].
+    /// no number: it has [`TermNumber::MAX`].
     pub(crate) number: TermNumber,
 }
 
@@ -195,7 +195,7 @@ impl Analyzer {
     }
 }
 
-/// Returns a text in Unicode's compatible form (NFKC), without hidden characters.
+/// Returns a text in Unicode's normalization form NFKC, without hidden characters.
 ///
 /// Full-width letters become plain letters. Line breaks and other control characters stay,
 /// because they separate words.
@@ -214,7 +214,7 @@ pub(crate) fn fold(text: &str) -> String {
     folded
 }
 
-/// Replaces `folded` by the folded text.
+/// Replaces `folded` with the folded text.
 fn fold_into(text: &str, folded: &mut String) {
     folded.clear();
     for c in text.chars() {
@@ -238,7 +238,7 @@ fn is_diacritic(c: char) -> bool {
     matches!(c, '\u{300}'..='\u{36f}' | '\u{591}'..='\u{5bd}' | '\u{64b}'..='\u{65f}' | '\u{670}')
 }
 
-/// A script, or a group of scripts, that marks words in its own way.
+/// A script, or a group of scripts with the same rules for words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Script {
     /// Characters that belong to no word.

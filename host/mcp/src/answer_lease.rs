@@ -1,7 +1,8 @@
-//! Leases on the memory for answers, which a transport keeps until its clients read them.
+//! Leases on the memory for answers. A transport keeps a lease until its client has read
+//! the answer.
 //!
-//! A method of the handler reserves memory before it makes an answer into JSON. If too
-//! little is left, it answers with an error.
+//! A method of the handler reserves memory before it serializes an answer. If too little is
+//! left, it answers with an error.
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,12 +14,12 @@ use rmcp::model::ErrorData;
 use rmcp::service::{RequestContext, RoleServer};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The size in bytes from which on an answer needs a turn to be made into JSON, which takes
-/// some milliseconds for each MiB. Guards against: large answers that keep all threads from
-/// small ones.
+/// Answers of at least this many bytes take turns when they are serialized, which takes
+/// some milliseconds for each MiB. Guards against: large answers that occupy all threads
+/// while small ones wait.
 const LARGE_ANSWER: usize = 1 << 20;
 
-/// The turns in which large answers are made into JSON: one for every two processors.
+/// The turns in which large answers are serialized: one for every two processors.
 #[derive(Clone)]
 pub struct JsonTurns(Arc<Semaphore>);
 
@@ -35,8 +36,8 @@ pub struct AnswerLease {
     held: Mutex<HeldBytes>,
     /// True once a reservation has failed.
     is_refused: AtomicBool,
-    /// The turn of the answer. `None` once the answer is JSON, or if its transport has no
-    /// turns.
+    /// The turn of the answer. `None` once the answer is serialized, or if its transport
+    /// has no turns.
     turn: Mutex<Option<JsonTurn>>,
 }
 
@@ -54,8 +55,9 @@ struct HeldBytes {
 }
 
 impl AnswerLease {
-    /// Returns a lease that holds nothing yet. `take` takes this number of bytes of a
-    /// budget, or returns false. It must give all of them back when it is dropped.
+    /// Returns a lease that holds nothing yet. `take` takes a number of bytes from a
+    /// budget, or returns false. When it is dropped, it must return all of them to the
+    /// budget.
     pub fn new(take: impl FnMut(usize) -> bool + Send + 'static) -> Arc<Self> {
         Arc::new(Self {
             held: Mutex::new(HeldBytes {
@@ -76,7 +78,7 @@ impl AnswerLease {
         self
     }
 
-    /// Ends the turn of the answer: it is JSON, or a stream, which needs no turn.
+    /// Ends the turn of the answer: it is serialized, or is a stream, which needs no turn.
     pub fn end_turn(&self) {
         *self.turn() = None;
     }
@@ -137,7 +139,7 @@ impl LeaseHandle {
         Self(http.or_else(stdio).cloned())
     }
 
-    /// Reserves memory for an answer that is whole, and waits for its turn.
+    /// Reserves memory for a complete answer, and waits for its turn.
     pub(crate) async fn hold(&self, bytes: usize) -> Result<(), ErrorData> {
         self.reserve(bytes)?;
         self.wait_for_turn(bytes).await;
@@ -152,7 +154,7 @@ impl LeaseHandle {
         let Some(JsonTurns(turns)) = turns.filter(|_| bytes >= LARGE_ANSWER) else {
             return;
         };
-        // Without the lease: it is dropped, with its bytes, if the client goes away.
+        // Waits without the lease, which is dropped with its bytes if the client goes away.
         let permit = turns.acquire_owned().await.ok();
         if let Some(lease) = lease()
             && let Some(turn) = &mut *lease.turn()
@@ -161,8 +163,8 @@ impl LeaseHandle {
         }
     }
 
-    /// Reserves memory for an answer. Returns the error to send in its place if too little
-    /// is left, or if nobody waits for the answer any more.
+    /// Reserves memory for an answer. Returns the error to send instead if too little is
+    /// left, or if the client no longer waits for the answer.
     pub(crate) fn reserve(&self, bytes: usize) -> Result<(), ErrorData> {
         let fits = self
             .0
@@ -217,7 +219,7 @@ mod tests {
         let mut is_ready =
             |mut wait: Pin<&mut dyn Future<Output = ()>>| wait.as_mut().poll(&mut task).is_ready();
         assert!(is_ready(pin!(first.wait_for_turn(LARGE_ANSWER))));
-        // It has its turn already.
+        // The first answer has its turn already.
         assert!(is_ready(pin!(first.wait_for_turn(LARGE_ANSWER))));
         let mut waiting = pin!(second.wait_for_turn(LARGE_ANSWER));
         assert!(!is_ready(waiting.as_mut()));

@@ -18,8 +18,8 @@ use crate::answer_lease::LeaseHandle;
 use crate::calls::shutting_down;
 use crate::live::LiveHost;
 
-/// The JSON-RPC error code of a request that the client may send again later. From the range for
-/// servers.
+/// The JSON-RPC error code of a request that the client may send again later. It is in the range
+/// for servers.
 const TRY_LATER: i32 = -32029;
 
 /// Returns the error for a request of a client that has used up its budget.
@@ -65,8 +65,8 @@ impl<'a> ClientView<'a> {
         &self.answer
     }
 
-    /// Waits until the request may run, which it may until the view and its
-    /// [blocking work](Self::run_blocking) have ended.
+    /// Waits for the request's turn. The turn ends with the view and its [blocking
+    /// work](Self::run_blocking).
     pub(crate) async fn wait_for_turn(&self) -> Result<(), ErrorData> {
         if let Some(client) = self.client {
             let turn = client.acquire().await;
@@ -76,8 +76,9 @@ impl<'a> ClientView<'a> {
         Ok(())
     }
 
-    /// Runs work that waits for the file system on a thread where it delays no call. It keeps
-    /// the turn of the request until it ends, which it does soon after the client has left.
+    /// Runs work that waits for the file system on another thread, where it delays no call. The
+    /// work keeps the turn of the request until it ends. If the client leaves, the work ends
+    /// soon.
     pub(crate) async fn run_blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -96,7 +97,7 @@ impl<'a> ClientView<'a> {
         self.in_scope(self.live.host_with(tool).await)
     }
 
-    /// Returns the host, once its offer is known.
+    /// Returns the host, once it is known which tools it offers.
     pub(crate) async fn host_to_list(&self) -> Host {
         self.in_scope(self.live.host_to_list().await)
     }

@@ -1,6 +1,6 @@
-//! Pages of long listings: their size, and the pages of listings that are in memory as a
-//! whole. Their cursor names the listing and the position at which a page starts. It holds no
-//! secret, and all instances of the server accept the same cursors.
+//! Splits long listings into pages. [`cut`] does this for listings that are in memory. Its
+//! cursors name the listing and the position at which a page starts. They hold no secret, and
+//! all instances of the server accept them.
 
 use std::fmt::Write as _;
 use std::io;
@@ -58,7 +58,7 @@ pub(crate) fn json_bytes(value: &impl Serialize) -> usize {
         }
     }
     let mut counter = Counter(0);
-    // Fails only for values that are not JSON, which no entry has.
+    // Fails only for values that JSON cannot express. Entries have none.
     let _ = serde_json::to_writer(&mut counter, value);
     counter.0
 }
@@ -66,9 +66,9 @@ pub(crate) fn json_bytes(value: &impl Serialize) -> usize {
 /// The number of a cursor's digits that identify the listing.
 const LISTING_DIGITS: usize = 16;
 
-/// Returns one page of `items`, with entries of at most `max_bytes` unless it has one entry,
-/// and the cursor of the next page if there is one. A cursor is valid only for a listing with
-/// the same names.
+/// Returns one page of `items`, and the cursor of the next page if there is one. The entries
+/// of a page have at most `max_bytes`, but a single larger entry is a page too. A cursor is
+/// valid only for a listing with the same names.
 pub(crate) fn cut<T>(
     mut items: Vec<T>,
     cursor: Option<&str>,
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn json_counts_as_escaped() {
+    fn counts_bytes_of_escaped_json() {
         let value = serde_json::json!({"a": "\u{1b}\"", "b": [1, null]});
         assert_eq!(json_bytes(&value), value.to_string().len());
     }

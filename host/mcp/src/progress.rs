@@ -13,7 +13,7 @@ use crate::client::ClientView;
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Does the work of a request once its client has its turn. If the request is cancelled, the
-/// work is dropped, and its sandbox with it. Nobody reads the error then.
+/// work is dropped, and its sandbox with it. The error is not sent.
 ///
 /// The work is boxed at once, because it is large and is moved several times.
 pub(crate) fn run<'a, T: Send + 'a>(
@@ -58,7 +58,7 @@ async fn run_with_reports<T>(
         tokio::select! {
             biased;
             result = &mut work => {
-                // A report that has begun is sent before the answer.
+                // A report that is partly sent must be completed before the answer.
                 let _ = sending.await;
                 return result;
             }

@@ -57,7 +57,7 @@ pub fn lines(inspection: &Inspection) -> Vec<Line> {
         .filter_map(|(key, text)| Some(format_line!("  {key}: {}", text.as_deref()?)))
         .collect();
     if !metadata.is_empty() {
-        lines.push(format_line!("says of itself:"));
+        lines.push(format_line!("metadata (unverified):"));
         lines.extend(metadata);
     }
     if let Some(start) = &inspection.start {
@@ -72,7 +72,9 @@ pub fn lines(inspection: &Inspection) -> Vec<Line> {
     if let Some(interface) = &inspection.interface {
         lines.push(format_line!("called by: {interface}"));
     } else if inspection.tools.is_ok() {
-        lines.push(format_line!("called by: functions with types of their own"));
+        lines.push(format_line!(
+            "called by: functions with their own WIT types"
+        ));
     }
     lines.push(format_line!("imports:"));
     for import in &inspection.imports {

@@ -1,5 +1,5 @@
-//! Components: read, compiled, cached, loaded, and inspected before they are
-//! trusted.
+//! Reads, compiles, caches and loads components. Inspects components that are
+//! not trusted yet.
 
 pub mod cache;
 pub mod child;

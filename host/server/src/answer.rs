@@ -61,8 +61,8 @@ impl AsRef<[u8]> for UnwrittenBytes {
 /// that the answer does not look complete.
 pub(crate) type AnswerEnd = Pin<Box<dyn Future<Output = Result<(), io::Error>> + Send>>;
 
-/// Ends a stream when its connection ends, as at a shutdown, or when the client's credential
-/// expires.
+/// Ends a stream when its connection ends, for example at a shutdown, or when the client's
+/// credential expires.
 pub(crate) fn end_of_stream(request: &Extensions) -> AnswerEnd {
     // The connection inserts it.
     let end = request.get::<CancellationToken>().cloned();

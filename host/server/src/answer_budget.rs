@@ -13,7 +13,7 @@ pub(crate) struct AnswerBudget {
 }
 
 impl AnswerBudget {
-    /// Returns a budget of so many bytes for so many clients.
+    /// Returns a budget of `bytes` for this number of clients.
     pub(crate) fn new(bytes: usize, clients: usize) -> Self {
         Self {
             bytes: Budget::new(bytes, clients),

@@ -62,7 +62,7 @@ impl Budget {
         Ok(())
     }
 
-    /// Returns a budget for so many clients, if the capacity is [enough](Self::check).
+    /// Returns a budget for this number of clients. The capacity must be [enough](Self::check).
     pub(crate) fn new(capacity: usize, clients: usize) -> Arc<Self> {
         Arc::new(Self {
             capacity,

@@ -1,5 +1,5 @@
-//! The thread that accepts connections and answers probes. MCP requests run elsewhere: turning a
-//! large answer into JSON takes longer than a balancer waits for a probe.
+//! The thread that accepts connections and answers probes. MCP requests run elsewhere:
+//! serializing a large answer takes longer than a load balancer waits for a probe.
 
 use std::io;
 use std::sync::mpsc::channel;
@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinError;
 use tokio_util::task::AbortOnDropHandle;
 
-/// The thread. It ends, and drops its tasks, when this is dropped.
+/// The thread and its runtime. Dropping this ends the thread and drops its tasks.
 pub(crate) struct IoThread {
     runtime: Handle,
     _end: oneshot::Sender<()>,

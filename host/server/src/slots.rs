@@ -120,7 +120,7 @@ pub(crate) struct ConnectionSlot {
 pub(crate) struct Protection(Arc<ConnectionSlot>);
 
 impl ConnectionSlots {
-    /// Returns the slots of a server with so many clients.
+    /// Returns the slots of a server with this number of clients.
     pub(crate) fn new(
         limit: usize,
         clients: usize,
@@ -251,7 +251,7 @@ impl ConnectionSlots {
     }
 }
 
-/// Returns the part of so many slots that `MAX_RESERVE` is about.
+/// Returns the number of reserved slots, at most `MAX_RESERVE`.
 fn reserve(limit: usize) -> usize {
     MAX_RESERVE.min(limit / RESERVE_DIVISOR)
 }

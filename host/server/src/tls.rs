@@ -1,6 +1,5 @@
-//! TLS: the server's certificate and key, which are read from files and read again when they change,
-//! and the names in a peer's certificate. Not here: the clients with such names, which
-//! `skillhost-identity` knows.
+//! TLS: reads the server's certificate and key, reads them again when they change, and finds the
+//! names in a peer's certificate. `skillhost-identity` finds the client with these names.
 
 use std::fmt;
 use std::fs::File;
@@ -108,7 +107,7 @@ impl TlsFiles {
                     check_authority(authority).with_context(cannot)?;
                     roots.add(authority.clone()).with_context(cannot)?;
                 }
-                // Other peers may have a token. The gate checks both.
+                // Peers without a certificate may have a token. The gate checks both.
                 let verifier =
                     WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
                         .allow_unauthenticated()
@@ -141,8 +140,8 @@ impl TlsFiles {
 }
 
 impl Loaded {
-    /// Returns whether a peer's certificate is accepted now. rustls accepts those of an authority
-    /// that has expired.
+    /// Returns whether a peer's certificate is accepted now. rustls alone would accept one of an
+    /// expired authority.
     fn accepts(&self, chain: &[CertificateDer<'_>]) -> bool {
         let is_valid = |authority: &&CertificateDer<'_>| check_authority(authority).is_ok();
         let valid = self.authorities.iter().filter(is_valid);
@@ -166,9 +165,9 @@ impl Tls {
     ///
     /// # Errors
     ///
-    /// If a file cannot be read or holds something else, if the certificate has expired or is not
-    /// valid yet, if the key belongs to another certificate, if others may read the key, or if
-    /// users other than those in `trust` may change a file or its path.
+    /// Fails if a file cannot be read or has other content, if the certificate has expired or is
+    /// not valid yet, if the key belongs to another certificate, if other users may read the key,
+    /// or if users outside `trust` may change a file or its path.
     pub fn read(files: TlsFiles, trust: &Trust) -> anyhow::Result<Self> {
         let first = files.states();
         let loaded = files.read(trust, &Opener::DIRECT)?;
@@ -189,8 +188,8 @@ impl Tls {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Returns whether a peer may stay connected: it has shown no certificate, or one that neither has
-    /// expired nor is of an authority that has expired or was removed.
+    /// Returns whether a peer may stay connected. A peer with a certificate may not, once the
+    /// certificate or its authority has expired, or the authority was removed.
     pub(crate) fn accepts(&self, chain: Option<&[CertificateDer<'_>]>) -> bool {
         chain.is_none_or(|chain| self.current().accepts(chain))
     }
@@ -205,7 +204,7 @@ impl Tls {
         }
     }
 
-    /// Scans the files with this pause, and reads them again with an opener once a change is
+    /// Scans the files at this interval, and reads them again with an opener once a change is
     /// complete.
     ///
     /// Files that cannot be used are logged once, and the old certificate stays. They are read again
@@ -258,8 +257,8 @@ impl FileChanges {
         Self { read, before }
     }
 
-    /// Takes the states of a scan. Returns whether to read the files: they have changed, and are the
-    /// same as at the last scan.
+    /// Takes the states of a scan. Returns whether to read the files: they have changed since they
+    /// were read, but not since the last scan.
     fn are_complete(&mut self, now: FileStates) -> bool {
         let before = std::mem::replace(&mut self.before, now.clone());
         if now != before || self.read.as_ref() == Some(&now) {
@@ -330,7 +329,7 @@ fn check_authority(certificate: &CertificateDer<'_>) -> anyhow::Result<()> {
 ///
 /// # Errors
 ///
-/// If it is not a certificate, has expired or is not valid yet.
+/// Fails if it is not a certificate, has expired or is not valid yet.
 fn is_authority(certificate: &CertificateDer<'_>) -> anyhow::Result<bool> {
     let parsed = EndEntityCert::try_from(certificate).context("it holds no valid certificate")?;
     let usage = KeyUsage::server_auth();
@@ -361,7 +360,7 @@ mod tests {
             (1, false),
             (1, true),
             (1, false),
-            // They are written piece by piece.
+            // The files are written piece by piece.
             (2, false),
             (3, false),
             (4, false),

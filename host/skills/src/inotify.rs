@@ -85,7 +85,7 @@ impl Inotify {
         let mut reader = Reader::new(&self.file, &mut buffer);
         let mut has_events = false;
         loop {
-            // Mostly the error says that there are no more events.
+            // Usually the error says that there are no more events.
             let Ok(event) = reader.next() else {
                 return has_events;
             };
@@ -103,8 +103,8 @@ impl Inotify {
         }
     }
 
-    /// Returns the most folders that the kernel watches for all processes of this process's
-    /// user.
+    /// Returns the kernel's limit on the watched folders of one user, in all processes
+    /// together.
     pub fn user_limit() -> Option<usize> {
         std::fs::read_to_string(USER_LIMIT_FILE)
             .ok()?

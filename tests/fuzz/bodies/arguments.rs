@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use skillhost::{CallError, parse_arguments};
 use skillhost_sandbox::tool::arguments::check_arguments;
 
-/// Characters of a message, from which on a caller floods its own answer.
+/// The most characters of a message; a longer one would flood the answer.
 const LONGEST_MESSAGE: usize = 1000;
 
 pub(crate) fn run(data: &[u8]) {

@@ -220,7 +220,7 @@ fn check_echo(tool: &str, outcome: &Outcome, text: &str) {
 }
 
 /// Takes the record of the last call out of the log. A record before it says that the
-/// chain goes on in a new file.
+/// chain continues in a new file.
 fn record(mut audit: &File, text: &str) -> String {
     let mut record = String::new();
     audit.rewind().unwrap();

@@ -1,5 +1,5 @@
-//! A configuration file. What is refused is refused with its line; what is
-//! taken is what it says, and within its bounds.
+//! Reads a configuration file. An error must name its line. Accepted settings must
+//! match the file, and be within their bounds.
 
 use std::path::Path;
 
@@ -9,11 +9,10 @@ use skillhost::{Limits, Load};
 use skillhost_cli::Settings;
 use toml::{Table, Value};
 
-/// The folder that relative paths count from.
+/// The folder that relative paths are resolved against.
 const FOLDER: &str = "/etc/skillhost";
 
-/// The keys that mean something, by what their value is. The tables of limits have
-/// the others.
+/// The known keys, by the type of their value. The tables of limits have more.
 const STRINGS: [&str; 5] = ["home", "audit_file", "audit", "offer", "wording"];
 const BOOLEANS: [&str; 4] = ["hard_links", "help", "require_pins", "require_components"];
 const LISTS: [&str; 4] = ["skills", "tools", "disabled_tools", "offer"];
@@ -65,13 +64,13 @@ pub(crate) fn run(data: &[u8]) {
         return;
     };
     match config::parse(text, "skillhost.toml", Path::new(FOLDER)) {
-        Err(error) => refused(&format!("{error:#}"), text),
-        Ok(settings) => taken(&settings, text),
+        Err(error) => check_error(&format!("{error:#}"), text),
+        Ok(settings) => check_settings(&settings, text),
     }
 }
 
-/// A message starts with the place, and that is a line of the file.
-fn refused(message: &str, text: &str) {
+/// Checks that a message starts with the number of a line of the file.
+fn check_error(message: &str, text: &str) {
     let place = message.strip_prefix("`skillhost.toml`, line ");
     let line = place.and_then(|rest| rest.split_once(": "));
     let line: usize = match line {
@@ -82,7 +81,7 @@ fn refused(message: &str, text: &str) {
     assert!((1..=last).contains(&line), "{message:?}: {text:?}");
 }
 
-fn taken(settings: &Settings, text: &str) {
+fn check_settings(settings: &Settings, text: &str) {
     let config = &settings.host;
     let table: Table = text.parse().unwrap();
     for (key, value) in &table {
@@ -100,7 +99,7 @@ fn taken(settings: &Settings, text: &str) {
             Value::Table(_) => TABLES.contains(&key),
             _ => false,
         };
-        assert!(right, "`{key}` of the wrong kind is taken: {text:?}");
+        assert!(right, "`{key}` of the wrong type is accepted: {text:?}");
     }
     check_limits(&config.limits, table.get("limits"), &[], text);
     let grants = table.get("grants").and_then(Value::as_table);
@@ -111,8 +110,8 @@ fn taken(settings: &Settings, text: &str) {
     );
     for grant in grants.iter().flat_map(|grants| grants.values()) {
         let grant = grant.as_table();
-        let grant = grant.unwrap_or_else(|| panic!("a grant is no table: {text:?}"));
-        only(grant, &GRANT, text);
+        let grant = grant.unwrap_or_else(|| panic!("a grant is not a table: {text:?}"));
+        assert_keys(grant, &GRANT, text);
         let environment = grant.get("environment");
         assert!(environment.is_none_or(Value::is_table), "{text:?}");
         check_limits(&Limits::default(), grant.get("limits"), &[], text);
@@ -124,7 +123,9 @@ fn taken(settings: &Settings, text: &str) {
     check_limits(&config.prompt, table.get("prompt"), &[], text);
     for (name, keys) in [("search", &SEARCH[..]), ("process", &PROCESS)] {
         let written = table.get(name).and_then(Value::as_table);
-        written.iter().for_each(|table| only(table, keys, text));
+        written
+            .iter()
+            .for_each(|table| assert_keys(table, keys, text));
     }
     for (name, taken) in [
         ("clients", settings.identity.clients.len()),
@@ -147,7 +148,7 @@ fn taken(settings: &Settings, text: &str) {
     assert_eq!(config.skills.len(), lists("skills"), "{text:?}");
     assert_eq!(config.tools.len(), lists("tools"), "{text:?}");
     let roots = config.skills.iter().map(|root| &root.root.path);
-    // `-` is the log, not a file.
+    // `-` is stderr, not a file.
     let is_file = |file: &&ConfiguredPath| file.path != Path::new("-");
     let others = config
         .tools
@@ -165,8 +166,8 @@ fn taken(settings: &Settings, text: &str) {
     }
 }
 
-/// Every limit is within its bounds, and a table of limits has those keys and
-/// `others` alone.
+/// Checks that every limit is within its bounds, and that a table of limits has
+/// only its keys and `others`.
 fn check_limits<S: LimitSet>(limits: &S, written: Option<&Value>, others: &[&str], text: &str) {
     for row in S::TABLE {
         let quantity = row.get(limits);
@@ -175,19 +176,19 @@ fn check_limits<S: LimitSet>(limits: &S, written: Option<&Value>, others: &[&str
     }
     let Some(written) = written else { return };
     let written = written.as_table();
-    let written = written.unwrap_or_else(|| panic!("limits are no table: {text:?}"));
+    let written = written.unwrap_or_else(|| panic!("the limits are not a table: {text:?}"));
     let keys = S::TABLE.iter().map(|row| row.key);
-    only(written, &[&keys.collect::<Vec<_>>(), others].concat(), text);
+    assert_keys(written, &[&keys.collect::<Vec<_>>(), others].concat(), text);
 }
 
-/// The unit of a limit.
+/// Returns the unit of a limit.
 fn unit<S: LimitSet>(key: &str) -> Option<Unit> {
     let mut rows = S::TABLE.iter();
     rows.find(|row| row.key == key)
         .map(|row: &Limit<S>| row.unit)
 }
 
-fn only(table: &Table, known: &[&str], text: &str) {
+fn assert_keys(table: &Table, known: &[&str], text: &str) {
     let unknown = table.keys().find(|key| !known.contains(&&***key));
     assert_eq!(unknown, None, "{text:?}");
 }

@@ -10,7 +10,7 @@ const IMAGE: usize = 4096;
 /// The most types within each other: more than the host allows.
 const DEPTH: usize = 40;
 
-/// The number of flat values from which on a function takes a pointer to them.
+/// With this number of flat values, a function takes a pointer to them.
 const MANY: usize = 17;
 
 pub(crate) fn component(input: &[u8]) -> Vec<u8> {

@@ -1,11 +1,10 @@
-//! Values that fit a schema, one of several: what somebody sends who has read
-//! the definition. All that the schemas of WIT types say is kept to; of others,
-//! what is easy.
+//! Makes values that match a schema, as a caller does who has read it. Follows
+//! the schemas of WIT types completely, and other schemas in simple cases.
 
 use serde_json::{Map, Value, json};
 
-/// A value for a schema. The higher `pick`, the later the choice where there is
-/// one, and the more of what may be left out.
+/// Returns a value for a schema. `pick` selects among alternatives; an even
+/// `pick` leaves out optional properties.
 pub(crate) fn of(schema: &Map<String, Value>, pick: usize) -> Value {
     let choices = |key: &str| schema.get(key).and_then(Value::as_array);
     let chosen = |choices: &[Value]| match choices.len() {
@@ -16,7 +15,7 @@ pub(crate) fn of(schema: &Map<String, Value>, pick: usize) -> Value {
         return chosen(values);
     }
     if let Some(schemas) = choices("anyOf") {
-        return within(&chosen(schemas), pick);
+        return nested(&chosen(schemas), pick);
     }
     let kind = match schema.get("type") {
         Some(Value::Array(kinds)) => chosen(kinds),
@@ -39,18 +38,18 @@ pub(crate) fn of(schema: &Map<String, Value>, pick: usize) -> Value {
     }
 }
 
-fn within(schema: &Value, pick: usize) -> Value {
+fn nested(schema: &Value, pick: usize) -> Value {
     let schema = schema.as_object();
     schema.map_or(Value::Null, |schema| of(schema, pick))
 }
 
 fn array(schema: &Map<String, Value>, pick: usize) -> Value {
     if let Some(Value::Array(items)) = schema.get("prefixItems") {
-        return items.iter().map(|item| within(item, pick)).collect();
+        return items.iter().map(|item| nested(item, pick)).collect();
     }
     let items = schema.get("items").unwrap_or(&Value::Null);
-    // One is enough: two, of two each, would soon be too many.
-    (0..pick.min(1)).map(|_| within(items, pick)).collect()
+    // At most one item: nested arrays of two would grow exponentially.
+    (0..pick.min(1)).map(|_| nested(items, pick)).collect()
 }
 
 fn object(schema: &Map<String, Value>, pick: usize) -> Value {
@@ -63,6 +62,6 @@ fn object(schema: &Map<String, Value>, pick: usize) -> Value {
     let properties = properties.into_iter().flatten();
     let given = properties.filter(|(name, _)| !left_out(name));
     given
-        .map(|(name, schema)| (name.clone(), within(schema, pick)))
+        .map(|(name, schema)| (name.clone(), nested(schema, pick)))
         .collect()
 }

@@ -132,7 +132,7 @@ pub(crate) fn compare(script: &str) {
     );
 }
 
-/// What all runs share: a host over a skill.
+/// The parts that all runs share: a host over a skill.
 struct Fixture {
     host: Host,
     runtime: Runtime,

@@ -1,4 +1,4 @@
-//! Arguments against a tool's schema.
+//! Checks arguments against a tool's schema.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Loading a third-party component.
+//! Loads a third-party component.
 
 #![no_main]
 

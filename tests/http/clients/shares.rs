@@ -407,7 +407,7 @@ fn streams_end_when_client_expires() {
     }
     let listed = ask(&server, Some("brief"), "tools/list", json!({}));
     assert_eq!(listed.status, 401);
-    // Another client's goes on.
+    // The stream of another client continues.
     folders.write("public-notes/new.md", "new\n");
     assert!(other.chunk().unwrap().is_some());
 }

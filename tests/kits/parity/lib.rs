@@ -1,11 +1,12 @@
-//! The tool `parity`, by which the kits of all languages are compared.
+//! The tool `parity`, which tests use to compare the kits of all languages.
 
 use skillhost_guest::{Access, Failure, Output, Tool, log, variable};
 
-/// The most bytes and names that it asks for.
+/// The most bytes that it asks for.
 const BYTES: u64 = 64;
-/// More than a call has memory.
+/// A limit above the memory of a call.
 const WHOLE: u64 = 1 << 30;
+/// The most names that it asks for.
 const NAMES: usize = 12;
 
 skillhost_guest::arguments! {

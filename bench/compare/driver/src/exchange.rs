@@ -6,13 +6,15 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long one sample takes.
+/// The time of one sample.
 const SAMPLE: Duration = Duration::from_micros(200);
 
-/// Trips between two looks at the clock, which takes as long as a part of one.
+/// The number of trips between two readings of the clock. A reading takes a part of the
+/// time of a trip.
 const TRIPS: u32 = 10;
 
-/// Whose turn it is, alone in its line and the one that is fetched along with it.
+/// The side that has the turn. It is alone in its cache line, and in the line that is
+/// prefetched with it.
 #[repr(align(128))]
 struct Turn(AtomicU8);
 
@@ -20,7 +22,7 @@ const HERE: u8 = 0;
 const THERE: u8 = 1;
 const OVER: u8 = 2;
 
-/// Nanoseconds of a trip there and back, on average, in each of so many samples.
+/// Returns the average nanoseconds of a round trip, for each of `samples` samples.
 pub(crate) fn trips(samples: usize) -> Vec<u64> {
     let turn = Turn(AtomicU8::new(HERE));
     thread::scope(|scope| {

@@ -41,7 +41,7 @@ enum Order {
     },
     /// The file, as Rust reads it where nothing is between.
     Native { path: PathBuf, times: usize },
-    /// Calls on so many threads, for so long.
+    /// Calls on this number of threads, for this time.
     Throughput {
         tool: String,
         arguments: Value,
@@ -53,11 +53,11 @@ enum Order {
     Exchange { times: usize },
 }
 
-/// What is made of an answer.
+/// The form of an answer.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Form {
-    /// What the model reads.
+    /// The text for the model.
     Text,
     /// The program's form, as JSON.
     Record,
@@ -186,7 +186,7 @@ fn result(answer: Result<Output, CallError>) -> anyhow::Result<String> {
     ))
 }
 
-/// How long each of these took, and what the last one gave.
+/// Returns the time of each run, and the answer of the last one.
 fn timed(times: usize, run: impl Fn() -> anyhow::Result<String>) -> anyhow::Result<Answer> {
     let mut nanoseconds = Vec::with_capacity(times);
     let mut last = String::new();
@@ -199,7 +199,7 @@ fn timed(times: usize, run: impl Fn() -> anyhow::Result<String>) -> anyhow::Resu
     Ok(Answer::Timed { nanoseconds, last })
 }
 
-/// How many of these a number of threads ran, each with a runtime of its own.
+/// Returns the number of runs by a number of threads, each with its own runtime.
 fn throughput(
     threads: usize,
     time: Duration,

@@ -15,7 +15,7 @@ skillhost_guest::record! {
     }
 }
 
-/// What was found so far.
+/// The matches so far.
 pub(crate) struct Found {
     query: Query,
     context: usize,
@@ -60,8 +60,8 @@ impl Found {
         true
     }
 
-    /// What the model reads: a line for each match, with the file and the line
-    /// number, and those around it with `-` in place of `:`.
+    /// Returns the text for the model: a line for each match, with the file
+    /// and line number. Lines around it have `-` in place of `:`.
     pub(crate) fn text(&self, files: usize, truncated: bool) -> String {
         let mut text = String::new();
         for (index, found) in self.matches.iter().enumerate() {

@@ -13,7 +13,7 @@
 
 // Largest glossary that is read.
 #define LARGEST (1 << 20)
-// How many terms are listed where one is not found.
+// The most terms that are listed if one is not found.
 #define LISTED 50
 
 // Part of a line, without the white space around it.

@@ -1,7 +1,7 @@
 // The tool look_up_term: what a word means, from a skill's glossary.
 import { Failure, exportTools } from "./skillhost-kit.js";
 
-// How many terms are listed where one is not found.
+// The most terms that are listed if one is not found.
 const LISTED = 50;
 
 export const tools = exportTools({

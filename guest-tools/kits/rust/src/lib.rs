@@ -4,7 +4,7 @@ use skillhost_guest::{Access, Failure, Output, Tool};
 
 /// Largest glossary that is read.
 const LARGEST: u64 = 1 << 20;
-/// How many terms are listed where one is not found.
+/// The most terms that are listed if one is not found.
 const LISTED: usize = 50;
 
 skillhost_guest::arguments! {

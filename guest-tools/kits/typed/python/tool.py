@@ -8,7 +8,7 @@ from componentize_py_types import Err
 from wit_world import exports
 from wit_world.exports.terms import Entry
 
-# How many terms are listed where one is not found.
+# The most terms that are listed if one is not found.
 LISTED = 50
 
 

@@ -20,15 +20,15 @@ use skillhost_guest::scripts::{self, Refusal};
 use crate::{data, files, output, sources};
 
 thread_local! {
-    /// What `js/boot.js` gives back: the functions that the engine calls.
+    /// The functions that `js/boot.js` returns, for the engine to call.
     static HOOKS: RefCell<Option<Persistent<Object<'static>>>> = const { RefCell::new(None) };
-    /// The exit code, from when the script has asked for it.
+    /// The exit code, once the script has set one.
     static EXIT: Cell<Option<i32>> = const { Cell::new(None) };
     static NOTES: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What the script asked for and did not get, each once. Guards against: a script that
-/// asks for thousands of things.
+/// The most notes about unsupported features that a script used. Guards against: a
+/// script that uses thousands.
 const MOST_NOTES: usize = 10;
 
 /// A script and what it is given.

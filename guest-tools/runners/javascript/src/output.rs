@@ -1,15 +1,15 @@
-//! What a script writes to stdout and stderr: kept in its order, apart, and bounded.
-//! The words for a model are in `lib.rs`.
+//! Collects what a script writes to stdout and stderr, in order and within a limit.
+//! The messages for a model are in `lib.rs`.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
 
-/// Bytes of both streams that are kept: so many from the beginning, so many from the
-/// end. Guards against: a script whose output fills the memory of the call, or of the
-/// model.
+/// The bytes of both streams that are kept from the beginning, and from the end.
+/// Guards against: a script whose output fills the memory of the call, or the context
+/// of the model.
 const FIRST: usize = 192 << 10;
 const LAST: usize = 64 << 10;
-/// Bytes of a part before the next one begins. Guards against: a part a byte.
+/// The bytes at which a part is full. Guards against: a part for each byte.
 const PART: usize = 4 << 10;
 
 pub(crate) const STDOUT: u32 = 1;
@@ -28,12 +28,12 @@ thread_local! {
     static OUTPUT: RefCell<Output> = RefCell::default();
 }
 
-/// Adds to what was written.
+/// Adds bytes to a stream.
 pub(crate) fn add(stream: u32, bytes: &[u8]) {
     OUTPUT.with_borrow_mut(|output| output.add(stream, bytes));
 }
 
-/// Returns what was written to a stream, or to both as it came.
+/// Returns the text of one stream, or of both in the order of writing.
 pub(crate) fn text(stream: Option<u32>) -> String {
     OUTPUT.with_borrow(|output| output.text(stream))
 }
@@ -76,7 +76,7 @@ impl Output {
             String::from_utf8_lossy(&bytes).into_owned()
         };
         if self.left_out == 0 {
-            // In one piece: a character may be cut in two where the beginning ends.
+            // Decoded together: the bytes of a character may be in both parts.
             return join(&mut self.first.iter().chain(&self.last));
         }
         format!(

@@ -1,12 +1,12 @@
-//! The names of a struct's fields, in their order. Deriving `Deserialize` writes
-//! them down: they are read by deserialising from nothing.
+//! Finds the names of a struct's fields, in order. A derived `Deserialize`
+//! passes them to its deserializer, which returns them as an error.
 
 use core::fmt;
 
 use serde::de::{self, DeserializeOwned, Deserializer, Visitor};
 
-/// The fields of `A`, by the names that they have in JSON. Empty where that is
-/// not said: for what is no struct, or one that has another in its place.
+/// Returns the names in JSON of the fields of `A`. Empty if `A` is not a
+/// struct, or if serde deserializes it through another type.
 pub(super) fn of<A: DeserializeOwned>() -> &'static [&'static str] {
     match A::deserialize(Nothing) {
         Err(Fields(fields)) => fields,
@@ -16,7 +16,7 @@ pub(super) fn of<A: DeserializeOwned>() -> &'static [&'static str] {
 
 struct Nothing;
 
-/// What deserialising from nothing ends in.
+/// The fields of a struct, as an error of [`Nothing`].
 #[derive(Debug)]
 struct Fields(&'static [&'static str]);
 

@@ -1,4 +1,4 @@
-//! Tries every change of a log: each byte, each removal, each swap and each cut.
+//! Tries every change of a log: each changed byte, each removal, each swap and each cut.
 
 use std::thread;
 
@@ -15,7 +15,7 @@ const TIME: &str = "2026-11-23T08:00:00.000Z";
 struct Log {
     lines: Vec<Vec<u8>>,
     key: PublicKey,
-    /// The verifier before each line.
+    /// The state of the verifier before each line.
     before: Vec<Verifier>,
 }
 
@@ -75,8 +75,8 @@ impl Log {
         }
     }
 
-    /// Returns whether the verifier finds a change: `bytes` replace the line `at`, and the
-    /// lines from `then` on follow them.
+    /// Returns whether the verifier finds a problem if `bytes` replace the lines from `at`
+    /// up to `then`.
     fn finds(&self, at: usize, bytes: &[u8], then: usize) -> bool {
         let mut verifier = self.before[at].clone();
         let mut rest = bytes;
@@ -101,7 +101,7 @@ impl Log {
     }
 }
 
-fn ended(line: &[u8]) -> Vec<u8> {
+fn with_line_feed(line: &[u8]) -> Vec<u8> {
     [line, b"\n"].concat()
 }
 
@@ -109,7 +109,7 @@ fn ended(line: &[u8]) -> Vec<u8> {
 fn finds_every_changed_byte() {
     let log = Log::new();
     for (at, line) in log.lines.iter().enumerate() {
-        let mut bytes = ended(line);
+        let mut bytes = with_line_feed(line);
         for place in 0..bytes.len() {
             let right = bytes[place];
             // A flipped bit in each byte, and every other value in some lines.
@@ -133,18 +133,17 @@ fn finds_every_changed_byte() {
 fn finds_every_removed_or_added_byte() {
     let log = Log::new();
     for at in [0, 1, 98, 99, 100, 500, 998, 999] {
-        let whole = ended(&log.lines[at]);
+        let whole = with_line_feed(&log.lines[at]);
         for place in 0..whole.len() {
             let mut bytes = whole.clone();
             bytes.remove(place);
-            // Of two same bytes side by side, it does not matter which one goes.
             assert!(
                 log.finds(at, &bytes, at + 1),
                 "line {at}, byte {place} removed"
             );
             for added in [b' ', b'0', b'\n', b'"'] {
                 if at == 999 && added == b'\n' && place + 1 == whole.len() {
-                    // After the last checkpoint.
+                    // No checkpoint follows this empty line.
                     continue;
                 }
                 let mut bytes = whole.clone();
@@ -162,27 +161,27 @@ fn finds_every_removed_or_added_byte() {
 fn finds_every_moved_record() {
     let log = Log::new();
     let count = log.lines.len();
-    let is_found = |at: usize| {
-        // Lines up to any other are removed.
+    let assert_found = |at: usize| {
+        // Remove this line and any number of lines after it.
         for then in at + 1..=count {
             assert!(log.finds(at, b"", then), "lines {at} to {then} removed");
         }
-        // Any other line stands in its place: swapped, moved or repeated.
+        // Put any other line in its place: swapped, moved or repeated.
         for other in (0..count).filter(|other| *other != at) {
             assert!(
-                log.finds(at, &ended(&log.lines[other]), at + 1),
+                log.finds(at, &with_line_feed(&log.lines[other]), at + 1),
                 "{other} in the place of {at}"
             );
         }
         assert!(
-            log.finds(at, &ended(&log.lines[at]), at),
+            log.finds(at, &with_line_feed(&log.lines[at]), at),
             "line {at} repeated"
         );
     };
-    // There are one and a half million.
+    // These are 1.5 million changes, so two threads check them.
     thread::scope(|scope| {
-        scope.spawn(|| (0..count).step_by(2).for_each(is_found));
-        (1..count).step_by(2).for_each(is_found);
+        scope.spawn(|| (0..count).step_by(2).for_each(assert_found));
+        (1..count).step_by(2).for_each(assert_found);
     });
 }
 
@@ -194,7 +193,7 @@ fn finds_every_cut_before_an_external_checkpoint() {
         ExternalCheckpoints::default(),
     );
     for at in 0..log.lines.len() {
-        let line = ended(&log.lines[at]);
+        let line = with_line_feed(&log.lines[at]);
         for end in 0..line.len() {
             assert!(
                 log.finds(at, &line[..end], usize::MAX),
@@ -233,15 +232,15 @@ fn vouching(link: Link, tool: &str, bytes: &[u8]) -> Vec<u8> {
 fn unchained() -> Vec<u8> {
     let record =
         format!("{{\"time\":\"{TIME}\",\"id\":null,\"tool\":\"t\",\"outcome\":\"output\"}}");
-    ended(record.as_bytes())
+    with_line_feed(record.as_bytes())
 }
 
 #[test]
 fn counts_only_lines_before_a_chain() {
     let log = Log::new();
     let one = unchained();
-    let torn = ended(&one[..40]);
-    let check = |bytes: &[u8], begins: bool| {
+    let torn = with_line_feed(&one[..40]);
+    let check = |bytes: &[u8], is_vouched: bool| {
         let mut verifier = Verifier::new(
             std::slice::from_ref(&log.key),
             ExternalCheckpoints::default(),
@@ -250,7 +249,7 @@ fn counts_only_lines_before_a_chain() {
         for line in bytes.split_inclusive(|byte| *byte == b'\n') {
             verifier.check_line(line.strip_suffix(b"\n").unwrap());
         }
-        if begins {
+        if is_vouched {
             verifier.check_line(&vouching(Link::FIRST, "", bytes));
         }
         verifier.finish()
@@ -260,15 +259,15 @@ fn counts_only_lines_before_a_chain() {
         ([&one[..], &torn, &one, b"noise\n", &torn].concat(), 3),
         (torn.clone(), 0),
     ] {
-        for begins in [true, false] {
-            let report = check(&bytes, begins);
+        for is_vouched in [true, false] {
+            let report = check(&bytes, is_vouched);
             assert_eq!((report.problems, report.unchained), (vec![], expected));
         }
     }
     // A record of a chain does not count.
-    for begins in [true, false] {
+    for is_vouched in [true, false] {
         let bytes = [&log.lines[0], &b"\n"[..], &log.lines[0], b"\n"].concat();
-        let report = check(&bytes, begins);
+        let report = check(&bytes, is_vouched);
         assert!(!report.problems.is_empty(), "{report:?}");
     }
     // Neither does a line after a record of a chain.
@@ -307,9 +306,9 @@ fn accepts_torn_records_only_as_reported() {
         &[&torn[..], &unchained].concat(),
         &[&unchained[..], &torn].concat(),
         &[&torn[..40], &unchained].concat(),
-        &ended(&log.lines[3]),
-        &ended(&log.lines[6]),
-        &ended(&log.lines[8]),
+        &with_line_feed(&log.lines[3]),
+        &with_line_feed(&log.lines[6]),
+        &with_line_feed(&log.lines[8]),
         &b"noise\n"[..],
     ] {
         let report = check(whole, &event(whole));
@@ -327,7 +326,7 @@ fn accepts_torn_records_only_as_reported() {
         (&torn, log.lines[7].clone()),
         // The record of a call vouches for nothing.
         (&torn, vouching(next, "t", &torn)),
-        (&ended(&log.lines[3])[..], log.lines[7].clone()),
+        (&with_line_feed(&log.lines[3])[..], log.lines[7].clone()),
     ] {
         assert_eq!(check(gap, &event).problems.len(), 1);
     }
@@ -350,7 +349,7 @@ fn names_the_line_and_the_problem() {
         assert_eq!(&*problem.file, "log");
         (problem.line, problem.sequence, problem.problem.clone())
     };
-    let changed = String::from_utf8(ended(&log.lines[5])).unwrap();
+    let changed = String::from_utf8(with_line_feed(&log.lines[5])).unwrap();
     let changed = changed.replace("read_skill", "read_skull");
     for (found, line, sequence, words) in [
         (
@@ -367,7 +366,7 @@ fn names_the_line_and_the_problem() {
             "records 5 to 8 are missing before it",
         ),
         (
-            problem(5, &ended(&log.lines[5]), 5),
+            problem(5, &with_line_feed(&log.lines[5]), 5),
             7,
             5,
             "record 5 is repeated or out of order",
@@ -376,7 +375,7 @@ fn names_the_line_and_the_problem() {
         assert_eq!((found.0, found.1), (line, Some(sequence)));
         assert!(found.2.contains(words), "{}", found.2);
     }
-    // The head of a log is missing.
+    // The beginning of the log is missing.
     let mut verifier = Verifier::new(
         std::slice::from_ref(&log.key),
         ExternalCheckpoints::default(),

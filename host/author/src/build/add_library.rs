@@ -1,6 +1,6 @@
-//! `skillhost add-library`: pins a library of Python or npm, and all that it needs, with
-//! hashes in the project's lock file. pip and npm resolve it in a temporary folder: no code of a
-//! library runs, and nothing is installed.
+//! `skillhost add-library`: pins a Python or npm library and its dependencies, with hashes, in
+//! the project's lock file. pip and npm resolve it in a temporary folder: no code of a library
+//! runs, and nothing is installed.
 
 use std::fs;
 use std::io::Write as _;
@@ -20,7 +20,7 @@ use crate::kit::Language;
 use skillhost_program::exit::Exit;
 use skillhost_program::terminal::{self, format_line};
 
-/// Pin a library of Python or npm in a project's lock, with all that it needs
+/// Pin a Python or npm library and its dependencies in a project's lock file
 #[derive(Args)]
 #[command(after_help = BUILD_WARNING)]
 pub(crate) struct AddLibraryCommand {
@@ -116,7 +116,7 @@ fn parse_library(library: &str) -> Result<(&str, Option<&str>), BuildError> {
         }
     };
     Err(BuildError::usage(format!(
-        "`{library}` is not a library of a registry; write {advice}"
+        "`{library}` is not the name of a library; write {advice}"
     )))
 }
 
@@ -181,9 +181,9 @@ fn add_python(
     step.run().map_err(|error| {
         error
             .fix(
-                "it needs the Python registry; `from versions: none` means that it has no library \
-                 of this name, or none with a wheel. Its name there may not be that of its import: \
-                 `import yaml` is `pyyaml`",
+                "pip needs the Python registry; `from versions: none` means that the registry has no \
+                 library of this name, or none with a wheel. The name can differ from that in \
+                 `import`: `import yaml` needs `pyyaml`",
             )
             .fix(
                 "only libraries with wheels can be pinned: others run a script when they are \
@@ -243,8 +243,8 @@ fn pin(
             name,
             version: version.to_owned(),
             warning: (!url.ends_with("-none-any.whl")).then_some(
-                "its wheel is for this kind of machine, and has native code: a tool runs the rest, \
-                 in Python; on another kind of machine, run this command once more",
+                "its wheel has native code for this kind of machine, which a tool does not run; on \
+                 another kind of machine, run this command again",
             ),
         });
     }
@@ -276,7 +276,7 @@ fn add_npm(
     step.is_noise = javascript::is_npm_noise;
     step.run().map_err(|error| {
         error.fix(format!(
-            "it needs the npm registry: check that it has `{name}`, or name another version with \
+            "npm needs its registry: check that it has `{name}`, or name another version with \
              `{name}==VERSION`"
         ))
     })?;

@@ -1,5 +1,5 @@
 //! Checks the definitions of a built component for conflicts with built-in tools, and for
-//! mistakes in schemas that no host reports. The crate `skillhost` makes the checks that every
+//! mistakes in schemas that no host reports. The crate `skillhost` has the checks that every
 //! host makes.
 
 use serde_json::{Map, Value};
@@ -103,8 +103,8 @@ const NAMED_SCHEMAS: [&str; 5] = [
     "properties",
 ];
 
-/// Maximum numbers of wrong letters in a misspelled keyword, each with the shortest keyword that
-/// it applies to.
+/// Maximum numbers of wrong letters in a misspelled keyword, each for keywords of at least this
+/// length.
 const MAX_TYPOS: [(usize, usize); 2] = [(1, 4), (2, 7)];
 
 /// Checks the definitions of a project's tools. `source` is the file that defines them.
@@ -202,7 +202,8 @@ fn suggest_keyword(word: &str) -> Option<&'static str> {
 /// Returns a required property that the same schema forbids.
 fn required_without_property(schema: &Map<String, Value>, is_arguments: bool) -> Option<&str> {
     let is_closed = match schema.get("additionalProperties") {
-        // A nested object allows more properties, but a required one is still listed on purpose.
+        // A nested object allows additional properties. But if it lists some, it should list the
+        // required ones.
         None => is_arguments || schema.contains_key("properties"),
         Some(additional) => *additional == Value::Bool(false),
     };

@@ -17,8 +17,8 @@ use super::project::MAX_TEXT_BYTES;
 const MANIFEST: &str = "package.json";
 const LOCK: &str = "package-lock.json";
 
-/// The members of a manifest, and of a locked package, that name other packages. Where they
-/// disagree with the locked versions, npm follows them.
+/// The members of a manifest, and of a locked package, that name other packages. npm prefers
+/// these versions to the locked ones.
 const DEPENDENCIES: [&str; 5] = [
     "dependencies",
     "devDependencies",
@@ -29,8 +29,8 @@ const DEPENDENCIES: [&str; 5] = [
 
 /// Refuses a folder whose manifest or lock file names anything but packages of a registry.
 ///
-/// Removes their addresses from the lock file, so that npm asks the registry that its user has
-/// configured. Guards against: a compiler in the folder of the project.
+/// Also removes the addresses of packages from the lock file, so that npm asks the registry
+/// that the user has configured. Guards against: a project that brings its own compiler.
 pub(super) fn restrict_to_registry(folder: &Path) -> Result<(), BuildError> {
     let (manifest, mut lock) = (read(folder, MANIFEST)?, read(folder, LOCK)?);
     let version = lock.get("lockfileVersion").and_then(Value::as_u64);

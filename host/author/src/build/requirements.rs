@@ -1,10 +1,10 @@
 //! Reads `requirements.txt`: the packages that it pins, and which of them are compilers.
 //!
 //! `pip install --require-hashes` still accepts paths, addresses, and options such as
-//! `--index-url` there. This module reads only names, versions, markers and hashes, and pip gets
-//! lines that are written from these, never the file itself. `venv.rs` runs pip.
+//! `--index-url` there. This module reads only names, versions, markers and hashes. pip gets
+//! lines made of these, never the file itself. `venv.rs` runs pip.
 
-/// The packages that compile. All others are libraries of the project.
+/// The packages of compilers. All others are libraries of the project.
 const COMPILERS: [&str; 2] = ["componentize-py", "ziglang"];
 
 /// A package that a requirements file pins.
@@ -27,8 +27,8 @@ impl Requirement<'_> {
 
 /// Reads a requirements file.
 ///
-/// The error gives the number of a line that holds anything but a package of the registry, with
-/// version and hashes. Guards against: a compiler in the folder of the project.
+/// Each line must be a registry package with its version and hashes. The error names the first
+/// line that is not. Guards against: a project that brings its own compiler.
 pub(super) fn parse(text: &str) -> Result<Vec<Requirement<'_>>, String> {
     let mut requirements = Vec::new();
     for (number, source) in logical_lines(text) {
@@ -103,8 +103,8 @@ pub(super) fn split_compilers(requirements: &[Requirement<'_>]) -> (String, Stri
     (lines(true), lines(false))
 }
 
-/// Splits a text into lines, and joins each line to the ones that a backslash at its end
-/// adds. Returns each with the number of its first line.
+/// Splits a text into logical lines: a backslash at the end of a line joins the next line to
+/// it. Returns each with the number of its first line.
 fn logical_lines(text: &str) -> Vec<(usize, &str)> {
     let (mut lines, mut start, mut end, mut number) = (Vec::new(), 0, 0, 1);
     for (index, line) in text.split_inclusive('\n').enumerate() {
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn passes_pip_no_text_that_it_splits_otherwise() {
+    fn gives_pip_no_unusual_line_breaks() {
         for end in "\r\u{b}\u{c}\u{1c}\u{1d}\u{1e}\u{85}\u{2028}\u{2029}\u{feff}\0é".chars() {
             let text = format!("one==1.0 {HASH}\ntwo==2.0 {HASH} # by hand{end}--index-url=x\n");
             let (_, libraries) = split_compilers(&parse(&text).unwrap());

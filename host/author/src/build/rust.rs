@@ -13,8 +13,8 @@ use super::{BuildError, Purpose, debug};
 const TARGET: &str = "wasm32-wasip2";
 const RUST_ADVICE: &str = "get Rust from https://rustup.rs, then `rustup target add wasm32-wasip2`";
 
-/// Profile settings of a trial build, for which a change recompiles only what it affects. Other
-/// settings, such as overflow checks, stay as in a release.
+/// Profile settings of a trial build. With them, cargo recompiles only what a change affects.
+/// Other settings, such as overflow checks, are those of a release.
 const TRIAL_SETTINGS: [&str; 3] = ["lto=\"off\"", "codegen-units=16", "incremental=true"];
 
 pub(super) fn build(project: &Project, purpose: Purpose) -> Result<PathBuf, BuildError> {
@@ -42,7 +42,7 @@ pub(super) fn build(project: &Project, purpose: Purpose) -> Result<PathBuf, Buil
     let messages = step.run().map_err(|error| {
         let error = error
             .fix("fix the first error above first; its file and line are below it")
-            .fix("the first build, and one after a change of dependencies, needs cargo's registry");
+            .fix("the first build needs cargo's registry, and so do changed dependencies");
         match project.text("Cargo.toml") {
             Ok(text) if text.contains("skillhost-guest") => error.fix(
                 "if `skillhost-guest` was not found, copy `sdk` from a new project of `skillhost \
@@ -143,8 +143,8 @@ fn check_target(project: &Project, rustc: &OsString) -> Result<(), BuildError> {
     )
     .fix(
         "without root, on amd64 with apt: `guest-tools/toolchain.sh` of skillhost's sources unpacks \
-         Debian's packages and prints their folder; then put its `bin` first in `PATH`, which has \
-         `rustc`, `wasm-component-ld` and `wasm-ld`",
+         Debian's packages and prints their folder; then put its `bin` first in `PATH`, with `rustc`, \
+         `wasm-component-ld` and `wasm-ld`",
     ))
 }
 

@@ -53,7 +53,7 @@ pub(super) fn check(project: &Project) -> Result<(), BuildError> {
         versions.join(", ")
     ))
     .fix(
-        "keep one, and write its version in the packages that use it; `skillhost new` brings the \
+        "keep one, and write its version in the packages that use it; `skillhost new` has the \
          newest",
     ))
 }
@@ -85,7 +85,7 @@ fn located_error(project: &Path, text: &str) -> BuildError {
 /// Returns advice on common mistakes, to append to the message.
 fn advice(message: &str) -> String {
     if message.contains("invalid character in identifier '_'") {
-        return "; names in WIT have `-`, such as `skill-name`".to_owned();
+        return "; names in WIT use `-` instead, as in `skill-name`".to_owned();
     }
     match message.split_once("found keyword `") {
         Some((_, word)) => {
@@ -149,7 +149,7 @@ mod tests {
                     "w.wit",
                     "package a:b;\ninterface t {\n  f: func(skill_name: string);\n}\n",
                 )],
-                "'_'; names in WIT have `-`, such as `skill-name`",
+                "'_'; names in WIT use `-` instead, as in `skill-name`",
             ),
             (
                 &[("w.wit", "package a:b;\ninterface t {\n  list: func();\n}\n")],

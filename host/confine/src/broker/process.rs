@@ -38,8 +38,8 @@ const POLL_INTERVAL: Timespec = Timespec {
     tv_nsec: 2_000_000,
 };
 
-/// The time that a child process has beyond its limit, so that the process that asked for it
-/// reports the timeout first.
+/// The extra time of a child process beyond its limit. The process that requested it reports the
+/// timeout first.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// The flags with which each step of a path is opened.
@@ -107,21 +107,22 @@ fn descriptor_path(own: &OwnedFd) -> String {
     format!("/proc/self/fd/{}", own.as_raw_fd())
 }
 
-/// Returns the path of an open file, without symlinks. A descriptor from another mount namespace
-/// has its path there.
+/// Returns the path of an open file, without symlinks. If the descriptor is from another mount
+/// namespace, this is the path in that namespace.
 fn real_path(open: BorrowedFd<'_>) -> io::Result<PathBuf> {
     let path = rustix::fs::readlink(format!("/proc/self/fd/{}", open.as_raw_fd()), Vec::new())?;
     Ok(OsString::from_vec(path.into_bytes()).into())
 }
 
-/// Opens a path from the policy without rights, following symlinks.
+/// Opens a path from the policy as a handle without access to its content (`O_PATH`). Follows
+/// symlinks.
 fn open_path(path: &Path) -> Option<OwnedFd> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     rustix::fs::open(path, flags, Mode::empty()).ok()
 }
 
-/// Opens a path below a folder, name by name, without following symlinks. `openat2` would need
-/// one call, but the filter does not allow it with every version of Landlock.
+/// Opens a path below a folder, name by name. Follows no symlinks. A single `openat2` would do
+/// the same, but the filter does not allow it with every version of Landlock.
 fn open_below(folder: OwnedFd, below: &Path) -> io::Result<OwnedFd> {
     below
         .components()
@@ -243,7 +244,8 @@ impl BrokerProcess {
         }
     }
 
-    /// Opens a regular file or a folder for reading. Does not wait for a lease on the file.
+    /// Opens a regular file or a folder for reading. Does not wait for another process's lease on
+    /// the file.
     fn open(&mut self, handle: BorrowedFd<'_>) -> io::Result<OwnedFd> {
         let own = self.own_handle(handle)?;
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
@@ -254,8 +256,8 @@ impl BrokerProcess {
         )?)
     }
 
-    /// Watches a folder. The confined process cannot: Landlock does not restrict watching, so its
-    /// filter forbids it.
+    /// Watches a folder. The confined process may not watch: Landlock does not restrict watching,
+    /// so the filter forbids it.
     fn watch(
         &mut self,
         inotify: BorrowedFd<'_>,
@@ -271,12 +273,12 @@ impl BrokerProcess {
         )?)
     }
 
-    /// Opens the regular file or folder of a descriptor anew, without rights. It must be in an
-    /// allowed folder.
+    /// Opens the regular file or folder of a descriptor again, as an `O_PATH` handle. It must be
+    /// in an allowed folder.
     ///
-    /// The broker only takes a path from the confined process's descriptor, which may come from
-    /// another mount namespace, where another file has that path. So the broker walks the path
-    /// itself, and what it reaches must be the same file on the same mount.
+    /// The broker only reads the path of the confined process's descriptor. The descriptor may be
+    /// from another mount namespace, where the path leads to another file. So the broker opens
+    /// the path itself, and checks that it gets the same file on the same mount.
     fn own_handle(&mut self, handle: BorrowedFd<'_>) -> io::Result<OwnedFd> {
         let path = real_path(handle)?;
         let (folder, below) = self.allowed_folder_of(&path).ok_or(Errno::ACCESS)?;
@@ -342,7 +344,7 @@ impl BrokerProcess {
         Some((handle, rest(target)?))
     }
 
-    /// Starts a child process. It ends with the thread that starts it.
+    /// Starts a child process, which ends when the thread that started it ends.
     fn start(
         &self,
         thread: thread::Builder,
@@ -418,7 +420,7 @@ impl BrokerProcess {
     }
 }
 
-/// A slot of a child process. It is released on drop, also if the process does not start.
+/// A slot of a child process. It is released on drop, even if the process does not start.
 struct ChildSlot(Arc<AtomicUsize>);
 
 impl ChildSlot {

@@ -27,7 +27,8 @@ pub(crate) fn write_skill(root: &Path, name: &str, bytes: usize) -> PathBuf {
     folder
 }
 
-/// Makes a folder of so many skills, from `skill-00000` on, of a kilobyte each.
+/// Makes a folder of `count` skills of a kilobyte each, starting with
+/// `skill-00000`.
 pub(crate) fn skills(count: usize) -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
     for number in 0..count {
@@ -41,8 +42,8 @@ pub(crate) fn guests() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/guests/dist")
 }
 
-/// Makes a folder of so many different components, each with one tool, from
-/// `count_00000` on.
+/// Makes a folder of `count` different components, each with one tool, starting
+/// with `count_00000`.
 pub(crate) fn components(count: usize) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let component = fs::read(guests().join("count_lines.wasm")).unwrap();

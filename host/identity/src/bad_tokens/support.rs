@@ -143,7 +143,7 @@ impl TestKeys {
         format!("{message}.{signature}")
     }
 
-    /// Returns a valid token of so many bytes.
+    /// Returns a valid token with this number of bytes.
     pub(super) fn token_of_length(&self, bytes: usize) -> String {
         // Base64 turns three bytes into four, so the claims alone do not give every length.
         let padded = |headers: usize, more: usize| {

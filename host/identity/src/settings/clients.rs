@@ -15,7 +15,7 @@ use skillhost_skills::own_user::overflow_user;
 use toml::Spanned;
 use toml::value::{Datetime, Offset};
 
-use super::OneOrMore;
+use super::OneOrMany;
 
 /// The maximum characters of a client's name. Guards against: names that fill records.
 const NAME_CHARACTERS: usize = 64;
@@ -74,8 +74,8 @@ declare_limits! {
 #[derive(Deserialize, Default)]
 #[serde(default, expecting = "expected a `[clients.NAME]` table")]
 struct RawClient {
-    token_file: Option<Spanned<OneOrMore<PathBuf>>>,
-    token_sha256: Option<Spanned<OneOrMore<String>>>,
+    token_file: Option<Spanned<OneOrMany<PathBuf>>>,
+    token_sha256: Option<Spanned<OneOrMany<String>>>,
     claims: BTreeMap<String, String>,
     oauth_scopes: Vec<String>,
     unix_users: Option<Spanned<Vec<RawUser>>>,

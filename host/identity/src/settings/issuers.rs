@@ -10,7 +10,7 @@ use serde::de::IgnoredAny;
 use skillhost::config::{ConfiguredPath, Keys, Tables};
 use toml::Spanned;
 
-use super::OneOrMore;
+use super::OneOrMany;
 
 /// The supported signature algorithms. All are asymmetric: a key that verifies a signature
 /// cannot create one.
@@ -53,7 +53,7 @@ pub enum KeySource {
 #[serde(default, expecting = "expected an `[issuers.NAME]` table")]
 struct RawIssuer {
     issuer: Option<String>,
-    audience: Option<OneOrMore<String>>,
+    audience: Option<OneOrMany<String>>,
     jwks_file: Option<Spanned<PathBuf>>,
     jwks_url: Option<String>,
     algorithms: Option<Vec<String>>,
@@ -125,7 +125,7 @@ impl RawIssuer {
                 name: name.clone(),
                 place: place.clone(),
                 issuer,
-                audience: self.audience.map(OneOrMore::into_all).unwrap_or_default(),
+                audience: self.audience.map(OneOrMany::into_all).unwrap_or_default(),
                 keys,
                 algorithms,
             })

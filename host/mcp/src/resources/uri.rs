@@ -2,7 +2,7 @@
 //!
 //! A file has exactly one URI, the one that this module writes. No other spelling is
 //! accepted: a client that remembers approvals by URI must not get the same file under
-//! another one. No step of a path leads up. Names are checked after they are decoded. The
+//! another one. No name in a path is `..`. Names are checked after they are decoded. The
 //! skill's name is looked up, and never joined to a path.
 
 use std::fmt;
@@ -15,7 +15,7 @@ use skillhost::limits;
 pub(crate) struct SkillUri {
     /// The skill's name.
     pub(crate) skill: String,
-    /// The path in the skill's folder. `None` for that folder itself.
+    /// The path in the skill's folder. `None` for the skill's folder itself.
     pub(crate) path: Option<String>,
 }
 
@@ -32,14 +32,14 @@ pub(crate) enum UriError {
     Path,
     #[error("a percent sign is not followed by two hexadecimal digits, or the bytes are not UTF-8")]
     Encoding,
-    #[error("its only spelling is `{0}`")]
+    #[error("the only accepted spelling is `{0}`")]
     Spelling(String),
 }
 
 const SCHEME: &str = "skill://";
 
-/// The most bytes of a URI, whose path may have each byte written as three. Guards against:
-/// text that is costly to refuse.
+/// The most bytes of a URI. Escaping can turn each byte of its path into three. Guards
+/// against: text that is costly to refuse.
 const MAX_BYTES: usize = 4 * limits::PATH_BYTES;
 
 /// The characters besides letters and digits that are not escaped in a skill's name, which

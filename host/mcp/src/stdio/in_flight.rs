@@ -12,9 +12,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::answer_lease::AnswerLease;
 
-/// The most requests in flight. No further line is read while there are so many. Guards
-/// against: a client that floods. It is more than run at a time, so no call waits for the
-/// pipe.
+/// The most requests in flight. At the limit, no further line is read. Guards against: a
+/// client that sends requests without end. The limit exceeds the number of calls that run at
+/// a time, so the next call is always read in time.
 const MAX_REQUESTS: u32 = 128;
 
 /// The most bytes of answers that are not written yet. Guards against: a client that asks
@@ -36,7 +36,7 @@ pub(crate) struct InFlight {
     client_gone: CancellationToken,
 }
 
-/// The slot of a request in flight. It is free again on drop.
+/// The slot of a request in flight. Dropping it frees the slot.
 pub(crate) struct RequestSlot {
     /// `None` once a cancelled request has ended, because it gets no answer.
     permit: Option<OwnedSemaphorePermit>,
@@ -60,7 +60,7 @@ pub(crate) enum BeginError {
 }
 
 impl InFlight {
-    /// Starts without requests. `client_gone` cancels all later ones.
+    /// Returns an empty set of requests. `client_gone` cancels every request.
     pub(crate) fn new(client_gone: CancellationToken) -> Self {
         Self {
             slots: Arc::new(Semaphore::new(MAX_REQUESTS as usize)),
@@ -103,7 +103,8 @@ impl InFlight {
 
     async fn subscription_permit(&self) -> Option<OwnedSemaphorePermit> {
         loop {
-            // Checked first: if a request ends after the check, its permit is free below.
+            // Checked first: if a request ends after this check, its permit is already free
+            // below.
             let is_one_ending = self.requests().values().any(RequestSlot::is_cancelled);
             let permit = Arc::clone(&self.subscriptions).try_acquire_owned().ok();
             if permit.is_some() || !is_one_ending {
@@ -146,15 +147,15 @@ impl InFlight {
     }
 
     /// Cancels a request. It keeps its slot and its id until it [ends](Self::end), because
-    /// what it has sent by then may wait for a client that does not read.
+    /// its messages may still wait for a client that does not read.
     pub(crate) fn cancel(&self, id: &RequestId) {
         if let Some(slot) = self.requests().get(id) {
             slot.cancelled.cancel();
         }
     }
 
-    /// Ends a request, and frees its id. Its slot is free once the returned value is
-    /// dropped. That of a cancelled request is free at once.
+    /// Ends a request, and frees its id. Its slot becomes free when the returned value is
+    /// dropped, or at once if the request was cancelled.
     pub(crate) fn end(&self, id: &RequestId) -> Option<RequestSlot> {
         let mut slot = self.requests().remove(id)?;
         if slot.is_cancelled() {
@@ -246,7 +247,8 @@ mod tests {
         let next = ids(MAX_SUBSCRIPTIONS);
         let refused = in_flight.begin(&next, &listen).await;
         assert_eq!(refused, Err(BeginError::TooManySubscriptions));
-        // It may have sent notifications that the client does not read.
+        // The cancelled subscription may have sent notifications that the client does not
+        // read.
         in_flight.cancel(&ids(3));
         let mut waiting = pin!(in_flight.begin(&next, &listen));
         let mut task = Context::from_waker(Waker::noop());

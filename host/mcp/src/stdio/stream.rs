@@ -15,18 +15,18 @@ use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, Interest, ReadBuf};
 use tokio::task::coop::poll_proceed;
 
-/// The most bytes that are written without a thread that may wait: an empty pipe takes
-/// them, and so does a socket that takes anything.
+/// The most bytes that are written without a thread for blocking work. An empty pipe has
+/// space for them, and so has a socket that is ready.
 const MAX_DIRECT_WRITE: usize = 16 << 10;
 
-/// A stream that is read.
+/// A stream to read from.
 pub(crate) enum InputStream {
     Polled(AsyncFd<File>),
     /// A stream that the kernel does not poll, such as a file. Reading it never waits.
     Ready(File),
 }
 
-/// A stream that is written.
+/// A stream to write to.
 pub(crate) struct OutputStream(File);
 
 impl InputStream {
@@ -47,7 +47,7 @@ impl AsyncRead for InputStream {
     ) -> Poll<io::Result<()>> {
         let polled = match &mut *self {
             Self::Ready(file) => {
-                // Lets the other futures of this task run, such as the server's end.
+                // Lets other futures of this task run, such as the one that ends the server.
                 ready!(poll_proceed(task)).made_progress();
                 return Poll::Ready(read(file, buffer));
             }
@@ -103,12 +103,12 @@ impl OutputStream {
     }
 }
 
-/// Waits until the other end of a pipe or socket is closed, so that the calls of a client
-/// that has ended are stopped before there is something to write. Waits forever if the
-/// kernel does not poll the stream, such as a file. Needs a runtime with I/O.
+/// Waits until the other end of a pipe or socket is closed. Then the calls of a client that
+/// has ended can stop before the next write. Waits forever if the kernel does not poll the
+/// stream, such as a file. Needs a runtime with I/O.
 pub(crate) async fn hang_up(stream: impl AsFd) -> io::Result<()> {
-    // The kernel reports errors and hang-ups whatever is asked for. This asks for nothing
-    // that the client causes otherwise.
+    // The kernel always reports errors and hang-ups. So this waits for an event that a
+    // client does not cause otherwise.
     let Ok(polled) = polled(duplicate(&stream)?, Interest::PRIORITY)? else {
         return std::future::pending().await;
     };
@@ -180,7 +180,7 @@ mod tests {
             let mut input = InputStream::new(reader).unwrap();
             let mut bytes = [0; 1];
             let mut first = Box::pin(input.read(&mut bytes));
-            // The reader is there first and finds nothing.
+            // The first read starts before the write.
             let mut task = Context::from_waker(Waker::noop());
             assert!(first.as_mut().poll(&mut task).is_pending());
             let writing =

@@ -1,4 +1,4 @@
-//! Writes messages one after the other, each of them whole.
+//! Writes complete messages, one after the other.
 
 use std::io::{self, Write as _};
 use std::mem;
@@ -17,8 +17,8 @@ use tokio_util::sync::CancellationToken;
 use super::in_flight::RequestSlot;
 use super::stream::OutputStream;
 
-/// The bytes that the buffer keeps between messages. To allocate them again for a large
-/// message would take as long as to fill them.
+/// The capacity that the buffer keeps between messages. Allocating it again for a large
+/// message would take as long as filling it.
 const BUFFER_BYTES: usize = 4 << 20;
 
 /// The longest time that writing one message may take while the server ends. Guards
@@ -63,11 +63,11 @@ impl MessageWriter {
         }
     }
 
-    /// Writes a message after those before it, or an error in place of one that is too
-    /// large. Then drops the slot of the answered request.
+    /// Writes a message after all earlier ones, or an error in place of a message that is
+    /// too large. Then drops the slot of the answered request.
     ///
-    /// If the client may make it wait, a thread writes. If the future is dropped, the
-    /// message is whole or not written at all.
+    /// If the write may have to wait for the client, a thread for blocking work writes. If
+    /// the future is dropped, the message is written completely or not at all.
     pub(crate) fn write(
         &self,
         message: ServerJsonRpcMessage,
@@ -116,7 +116,7 @@ impl MessageWriter {
         self.stalled_with(sleep).await;
     }
 
-    /// Does the work of [`stalled`](Self::stalled) with another way to sleep.
+    /// Implements [`stalled`](Self::stalled) with a sleep that tests can replace.
     async fn stalled_with<W: Future<Output = ()>>(&self, sleep: impl Fn(Duration) -> W) {
         const CHECKS: u32 = 10;
         let (mut unchanged, mut last) = (0, 0);
@@ -138,7 +138,7 @@ impl OutputLine {
         }
     }
 
-    /// Becomes the line of a message, or of the error in place of one that is too large.
+    /// Serializes a message, or an error in place of a message that is too large.
     fn set(&mut self, mut message: ServerJsonRpcMessage) -> serde_json::Result<()> {
         self.bytes.clear();
         self.bytes.shrink_to(BUFFER_BYTES);
@@ -162,8 +162,8 @@ impl OutputLine {
     }
 
     /// Writes the text that was taken from a message into its place: the first empty member
-    /// `text` of the line. No string before it looks like one, because its quotation marks
-    /// would be escaped.
+    /// `text` of the line. No string before it can contain these bytes, because its
+    /// quotation marks are escaped.
     fn insert_first_text(&mut self, text: &str) -> serde_json::Result<()> {
         const EMPTY: &[u8] = br#""text":"""#;
         let mut members = self.bytes.windows(EMPTY.len());
@@ -178,8 +178,8 @@ impl OutputLine {
     }
 }
 
-/// Takes the first text out of the answer to a call. It may have a mebibyte, which
-/// serde_json escapes byte by byte: that is half of what a call over stdio takes.
+/// Takes the first text out of the answer to a call. serde_json escapes text byte by byte,
+/// and for a text of 1 MiB that is half the time of a call over stdio.
 fn take_first_text(message: &mut ServerJsonRpcMessage) -> Option<String> {
     if let JsonRpcMessage::Response(response) = message
         && let ServerResult::CallToolResult(result) = &mut response.result
@@ -205,14 +205,14 @@ impl io::Write for OutputLine {
     }
 }
 
-/// Returns the error in place of a message with more than `max_bytes`. If the message is
-/// the result of a tool, a model reads the error.
+/// Returns the error to send in place of a message with more than `max_bytes`. If the
+/// message is the result of a tool, a model reads the error.
 fn too_large(message: ServerJsonRpcMessage, max_bytes: usize) -> ServerJsonRpcMessage {
     let why = format!(
         "the answer is larger than the {max_bytes} bytes of a message: ask for less, such as a \
          part of a file with `offset` and `limit` of `read_skill_file`"
     );
-    tracing::warn!("replaced an answer by an error: it is larger than `[stdio]` allows");
+    tracing::warn!("replaced an answer with an error: it is larger than `[stdio]` allows");
     let id = match message {
         JsonRpcMessage::Response(mut response) => {
             if let ServerResult::CallToolResult(result) = &mut response.result {
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_answer_with_what_follows_its_text() {
+    fn limit_includes_inserted_text() {
         let mut line = OutputLine::new(MAX_BYTES);
         line.set(answer("")).unwrap();
         let left = MAX_BYTES - line.bytes.len();

@@ -9,7 +9,8 @@ use tokio::sync::Notify;
 
 use super::configured::{AffectedListings, ConfiguredFolders};
 
-/// The time without changes after which they are handled. To copy files makes many changes.
+/// The time without further changes before changes are handled. Copying files makes many
+/// changes.
 const QUIET_TIME: Duration = Duration::from_millis(200);
 
 /// The longest time that changes of skills may continue before they are handled.

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use super::visit::{FileTime, MAX_ENTRIES};
 
-/// The most names of folders that wait for their visit. Guards against: a skill with a
-/// million folders.
+/// The most names of folders that are still to visit. Guards against: a skill with a million
+/// folders.
 const MAX_NAMES: usize = MAX_ENTRIES;
 
 /// A folder to visit, with the folders in it.
@@ -23,7 +23,7 @@ pub(super) struct Task {
     pub(super) depth: usize,
     /// The depth of the deepest folder to visit.
     pub(super) max_depth: usize,
-    /// The time since which changes are looked for.
+    /// Only changes after this time count.
     pub(super) since: FileTime,
     pub(super) kind: TaskKind,
 }
@@ -47,7 +47,7 @@ pub(super) struct Walk {
     pub(super) task: Task,
     /// The number of visited folders that are not watched.
     pub(super) unwatched: usize,
-    /// The visited folders that have folders which are not visited yet.
+    /// The visited folders that still have subfolders to visit.
     frames: Vec<Frame>,
     /// The number of names in all frames.
     names: usize,
@@ -87,7 +87,7 @@ impl Walk {
         }
     }
 
-    /// Adds the folders in a folder. Returns false if some exceed the limit, and drops these.
+    /// Adds the folders in a folder. Drops those beyond the limit, and then returns false.
     pub(super) fn push(&mut self, path: PathBuf, mut names: Vec<OsString>) -> bool {
         let left = MAX_NAMES - self.names;
         let fits = names.len() <= left;
@@ -113,7 +113,7 @@ impl Walk {
 }
 
 impl Polling {
-    /// Adds a folder that was visited now, unless the root that it is in is polled.
+    /// Adds a folder that was just visited, unless its root is polled.
     pub(super) fn add(&mut self, folder: PathBuf, root: &Path, now: FileTime) {
         if !self.folders.contains_key(root) {
             self.folders.entry(folder).or_insert(now);
@@ -144,7 +144,7 @@ impl Polling {
         Some((folder.clone(), since))
     }
 
-    /// Records the end of a visit. Stops to poll the folder if all folders in it are watched.
+    /// Records the end of a visit. Stops polling the folder if all folders in it are watched.
     pub(super) fn end_visit(&mut self, folder: &Path, unwatched: usize) {
         if unwatched == 0 {
             self.folders.remove(folder);

@@ -13,7 +13,7 @@ pub(crate) struct CallMemory {
     bytes: usize,
     limit: usize,
     quota: Arc<CallQuota>,
-    /// Tells the call's record, also if the call is dropped while it runs.
+    /// Tells the call's record, even if the call is dropped while it runs.
     meter: MemoryMeter,
 }
 

@@ -178,8 +178,8 @@ mod tests {
         assert_eq!(comments.of_type(&record("width")), None);
     }
 
-    /// Reads the comments of a component that exports enums of so many names, and has a
-    /// comment on the first name of `shade`.
+    /// Reads the comments of a component. It exports enums with these numbers of names, and
+    /// has a comment on the first name of `shade`.
     fn read(exports: &[(&str, usize)]) -> TypeComments {
         let export = |(name, count): &(&str, usize)| {
             let names: String = (0..*count).map(|at| format!("\"n{at}\" ")).collect();

@@ -75,7 +75,7 @@ fn all() -> Vec<Tool> {
     ]
 }
 
-/// How long a file is: no fault here.
+/// Returns the length of a file, without a fault.
 fn sound(call: Arguments, access: Access) -> Result<Output, Failure> {
     let bytes = read(&call, access, BOUND)?;
     Ok(Output::text(bytes.len().to_string()))

@@ -28,11 +28,11 @@ skillhost_guest::arguments! {
     }
 }
 
-/// What an attack comes to, if the host lets it.
+/// The result of an attack that the host does not stop.
 type Attack = Result<Output, Failure>;
 
 impl Arguments {
-    /// The path to attack; one that is there, if the call gives none.
+    /// Returns the path to attack. By default, it exists.
     fn path(&self) -> &str {
         self.path.as_deref().unwrap_or("SKILL.md")
     }

@@ -87,7 +87,7 @@ pub(crate) fn break_off(call: &Arguments) -> Attack {
     panic!("{}", call.path())
 }
 
-/// What changes is its definition.
+/// Does nothing: only its definition changes.
 pub(crate) fn change(_: &Arguments) -> Attack {
     done()
 }

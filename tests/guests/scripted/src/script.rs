@@ -104,7 +104,7 @@ pub(crate) trait FileSystem {
     ) -> Result<bool, Code>;
 }
 
-/// What a script sees of a file.
+/// The status of a file, as a script sees it.
 pub(crate) struct Status {
     /// `f` a file, `d` a folder, `l` a link, `?` anything else.
     pub(crate) kind: char,

@@ -15,7 +15,7 @@
 // Made from wit/ when the component is built.
 #include "glossary.h"
 
-// How many terms are listed where one is not found.
+// The most terms that are listed if one is not found.
 #define LISTED 50
 
 // Part of a line, without the white space around it.

@@ -4,7 +4,7 @@
 // as a `Failure` is the `err` of its result.
 import { Failure, skillFolder } from "./skillhost-folder.js";
 
-// How many terms are listed where one is not found.
+// The most terms that are listed if one is not found.
 const LISTED = 50;
 
 export const terms = {

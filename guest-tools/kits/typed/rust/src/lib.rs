@@ -6,10 +6,10 @@ use exports::local::glossary::terms::{Entry, Guest};
 
 wit_bindgen::generate!({ path: "wit" });
 
-/// How many terms are listed where one is not found.
+/// The most terms that are listed if one is not found.
 const LISTED: usize = 50;
 
-/// What the component exports.
+/// The exports of the component.
 struct Glossary;
 
 export!(Glossary);

@@ -35,7 +35,7 @@ pub(super) struct Plan<'a> {
     pub(super) items: BTreeMap<Kind, Vec<Item<'a>>>,
     /// The items that are used outside the merged modules.
     pub(super) used: BTreeSet<ItemId>,
-    /// The instances that modules which are not merged import.
+    /// The instances that unmerged modules import.
     pub(super) used_instances: BTreeSet<u32>,
 }
 
@@ -118,7 +118,8 @@ impl<'a> Plan<'a> {
         }
         for &id in &items {
             needs_member |= self.is_member_export(id);
-            // The merged module comes before functions that use its memory.
+            // The merged module is instantiated before the functions that use its memory are
+            // defined.
             can_link_first &= !matches!(self.item(id), Some(Item::Lowered { needs_member: true }));
         }
         self.instances.push(if needs_member && can_link_first {

@@ -1,5 +1,5 @@
-//! Definitions as JSON, in the cache and beside components. Both places are trusted with
-//! code.
+//! Definitions as JSON, in the cache and beside components. Both places also hold code
+//! that is trusted.
 
 use anyhow::{Context as _, ensure};
 use serde::{Deserialize, Serialize};

@@ -14,16 +14,16 @@ enum PlainType {
     Boolean,
 }
 
-/// Keywords without rules.
-const NOTES: [&str; 5] = ["$schema", "title", "description", "default", "examples"];
+/// Keywords that only annotate, and restrict no value.
+const ANNOTATIONS: [&str; 5] = ["$schema", "title", "description", "default", "examples"];
 
 /// Keywords of an object that need no validator.
-const OF_OBJECTS: [&str; 4] = ["type", "properties", "required", "additionalProperties"];
+const OBJECT_KEYWORDS: [&str; 4] = ["type", "properties", "required", "additionalProperties"];
 
 impl PlainProperties {
     /// Returns the plain properties of a schema, if no keyword adds further rules.
     pub(super) fn of(schema: &Map<String, Value>) -> Option<Self> {
-        if !has_only(schema, &OF_OBJECTS) {
+        if !has_only(schema, &OBJECT_KEYWORDS) {
             return None;
         }
         let properties = schema.get("properties").and_then(Value::as_object);
@@ -55,8 +55,8 @@ impl PlainProperties {
     }
 }
 
-/// Returns whether a schema only has these keywords and notes.
+/// Returns whether a schema has only these keywords, besides annotations.
 fn has_only(schema: &Map<String, Value>, keywords: &[&str]) -> bool {
     let mut all = schema.keys().map(String::as_str);
-    all.all(|keyword| NOTES.contains(&keyword) || keywords.contains(&keyword))
+    all.all(|keyword| ANNOTATIONS.contains(&keyword) || keywords.contains(&keyword))
 }

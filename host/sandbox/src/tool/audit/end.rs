@@ -25,7 +25,7 @@ pub(super) enum LogEnd {
     Whole,
     /// A torn record.
     Torn,
-    /// Bytes that are not of a log.
+    /// Bytes that do not belong to a log.
     Foreign,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct LastRecord {
 pub(super) struct FoundChain {
     /// Its last record.
     pub(super) last: Option<LastRecord>,
-    /// True if the file has records after its start that do not follow.
+    /// True if the file has later records that do not belong to the chain.
     pub(super) has_others: bool,
 }
 
@@ -68,7 +68,7 @@ pub(super) fn read(file: &File, size: u64) -> io::Result<FileEnd> {
     let (tail, skipped) = read_tail(file, size)?;
     let last = match last_record(&tail, skipped) {
         Some(last) => Some(last),
-        // The tail has only records of a version without a chain, or foreign bytes.
+        // The tail has only foreign bytes, or records of a version without chains.
         None => find_last_record(file, size)?,
     };
     let kind = classify(&tail, skipped > 0);
@@ -91,8 +91,8 @@ fn read_tail(mut file: &File, size: u64) -> io::Result<(Vec<u8>, u64)> {
     Ok((tail, skipped))
 }
 
-/// Follows a chain through a file of this size, after `start` or else from the first record
-/// that `is_start` accepts.
+/// Follows a chain through a file of this size. Begins after `start`, or without one at the
+/// first record that `is_start` accepts.
 ///
 /// `is_start` gets a record, its link, and whether it is the first record of the file.
 pub(super) fn follow_chain(
@@ -185,9 +185,9 @@ fn find_last_record(file: &File, size: u64) -> io::Result<Option<LastRecord>> {
     Ok(last)
 }
 
-/// Calls a function with each line of a part of a file that begins as a record does.
+/// Calls `each` with each line that begins like a record, in a part of a file.
 ///
-/// The function gets the bytes without the line feed, and their range in the file.
+/// `each` gets the bytes without the line feed, and their range in the file.
 fn for_each_record(
     mut file: &File,
     part: Range<u64>,
@@ -222,7 +222,7 @@ fn classify(tail: &[u8], is_cut: bool) -> LogEnd {
         Some(at) => (Some(&tail[..at]), &tail[at + 1..]),
         None => (None, tail),
     };
-    // A line that is torn early tells little. The line before it tells more.
+    // A line that is torn early is too short to recognize, so an earlier line decides.
     let last = lines.map(|lines| {
         let mut lines = lines.rsplit(|byte| *byte == b'\n');
         let is_part = |line: &[u8]| {
@@ -339,7 +339,7 @@ mod tests {
     #[test]
     fn rejects_a_record_in_the_middle_of_a_line() {
         let record = &chain(&[TAIL_BYTES as usize])[0];
-        // The tail begins as a record does.
+        // The tail begins like a record.
         let text = format!("x{}", &record[..TAIL_BYTES as usize]);
         let file = file(&text);
         assert_eq!(kind(&file, text.len() as u64).unwrap(), LogEnd::Foreign);
@@ -349,7 +349,7 @@ mod tests {
 
     #[test]
     fn follows_a_chain_past_torn_and_misplaced_records() {
-        // As long as records can be.
+        // The last two are as long as records can be.
         let lines = chain(&[10, 75_000, 75_000]);
         let other = &chain(&[11])[0];
         let link = |number: usize| Link::parse(lines[number].trim_end().as_bytes()).unwrap();
@@ -365,7 +365,7 @@ mod tests {
             let last = found.last.unwrap();
             assert_eq!(last.line, size - lines[2].len() as u64..size - 1);
             assert_eq!(found.has_others, has_others);
-            // From the first accepted record, and without one.
+            // Begins at the first accepted record. Finds no chain if none is accepted.
             let found = follow_chain(&file, size, None, |_, found, _| found == link(1)).unwrap();
             assert_eq!(found.last.as_ref(), Some(&last));
             let found = follow_chain(&file, size, None, |_, found, _| found == last.next).unwrap();
@@ -409,7 +409,7 @@ mod tests {
                 format!("{}\n", &record[..RECORD_START.len()]),
                 LogEnd::Whole,
             ),
-            // Torn early, closed, and perhaps torn again.
+            // Torn early, ended by a line feed, and perhaps torn again.
             (format!("{record}\n{{\"ti\n"), LogEnd::Whole),
             (format!("{record}\n{{\"ti\n{{\n{{\"time"), LogEnd::Torn),
             (format!("{{\"ti\n{record}\n"), LogEnd::Whole),

@@ -95,6 +95,7 @@ mod tests {
     use super::super::AuditMode;
     use super::super::signed_log::LogSource;
     use super::*;
+    use skillhost_skills::broker::Opener;
     use skillhost_skills::trust::Trust;
 
     #[test]
@@ -104,6 +105,7 @@ mod tests {
         let source = LogSource {
             path: path.clone(),
             trust: Trust::new(),
+            opener: Opener::DIRECT,
             signer: None,
         };
         let queue = RecordQueue::new(SignedLog::open(source, AuditMode::Required).unwrap());

@@ -7,11 +7,12 @@ use std::sync::{Arc, OnceLock};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use skillhost::exchange::{self, Format};
-use skillhost::{CallError, Config, Grant, Host, HostBuilder, Limits, Scope};
+use skillhost::{CallError, Config, Grant, Host, HostBuilder, Limits, Scope, SkillsRoot};
 
 use crate::support::folders::{CANARY, Folders};
 use crate::support::program::Program;
 use crate::support::session::Session;
+use crate::support::watchdog::wait_until;
 use crate::support::{block_on, build, builder, cache, call, repository};
 
 #[derive(Deserialize)]
@@ -393,6 +394,30 @@ fn help_compares_a_name_with_1000_skills_at_most() {
         let error = call(&host, "read_skill", arguments).unwrap_err();
         let help = error.help().unwrap_or_default();
         assert_eq!(help.contains(meant), named, "{wrong}: {help}");
+    }
+}
+
+#[test]
+fn help_uses_the_names_that_were_found_last() {
+    for depth in [1, 2] {
+        let folders = Folders::new();
+        folders.write("brewing/SKILL.md", "Brews.\n");
+        let root = SkillsRoot {
+            depth,
+            ..SkillsRoot::new(&folders.root)
+        };
+        let host = build(builder().skills_root(root));
+        let ask = || call(&host, "read_skill", json!({"skill_name": "brew"})).unwrap_err();
+        for error in [ask(), ask()] {
+            folders.write("brewer/SKILL.md", "Brews.\n");
+            let help = error.help().unwrap();
+            assert!(help.contains("\"brewing\""), "{depth}: {help}");
+            assert!(!help.contains("\"brewer\""), "{depth}: {help}");
+        }
+        // Calls list the skills again, in a tenth of the time.
+        wait_until("help does not name a new skill", || {
+            ask().help().unwrap().contains("\"brewer\"")
+        });
     }
 }
 

@@ -195,7 +195,7 @@ REFUSALS = {
 def not_found(mount, script):
     """Names the scripts that there are."""
     listed, _ = Judge(BAKED, mount).scripts(LISTED)
-    there = f" The skill has: {', '.join(listed)}." if listed else " The skill has no Python scripts."
+    there = f" The skill has: {', '.join(map(shown, listed))}." if listed else " The skill has no Python scripts."
     return failure("NOT_FOUND", f"{script}: not found.{there}")
 
 
@@ -250,6 +250,15 @@ def run_skill_script(mount, script, args=(), stdin="", files=(), **_):
     return wit.Output(done.text(), dumps(details))
 
 
+def in_line(text):
+    """Return text as a part of one line, with line breaks and hidden characters as escapes."""
+    def is_plain(char):
+        # A space that breaks no line is plain.
+        return char.isprintable() or (char.isspace() and char.splitlines() == [char])
+
+    return "".join(char if is_plain(char) else char.encode("unicode_escape").decode() for char in text)
+
+
 def shown(path):
     """Return a path that begins no line and passes for no verdict."""
     is_plain = all(char.isalnum() or char in "-_./" for char in path)
@@ -267,13 +276,13 @@ def check_skill_scripts(mount, script=None, **_):
     records = [judge.judge(path) for path in scripts]
     lines = []
     for record in records:
-        what = f" - {record['description']}" if record["description"] else ""
+        what = f" - {in_line(record['description'])}" if record["description"] else ""
         lines.append(f"{shown(record['script'])}: {record['verdict']}{what}")
         for reason in record["reasons"]:
             where = "" if reason["path"] == record["script"] else f"{shown(reason['path'])}, "
             line = f"line {reason['line']}: " if reason["line"] else ""
-            instead = f": {reason['instead']}" if reason["instead"] else ""
-            lines.append(f"  {where}{line}{reason['needs']}{instead}")
+            instead = f": {in_line(reason['instead'])}" if reason["instead"] else ""
+            lines.append(f"  {where}{line}{in_line(reason['needs'])}{instead}")
     if more:
         lines.append(f"[only the first {MOST_SCRIPTS} scripts]")
     text = "\n".join(lines) or "This skill has no Python scripts."

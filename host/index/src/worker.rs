@@ -15,10 +15,16 @@ use crate::update::update;
 /// The niceness of the thread: calls go first.
 const THREAD_NICENESS: i32 = 5;
 
-/// The longest pause after an update. A shorter pause lasts twice as long as the update.
-/// Guards against: a catalog that changes all the time and keeps a processor busy. A
+/// The longest pause after a short update. In a catalog that takes less time to read, a
 /// change shows within a second.
-const MAX_PAUSE: Duration = Duration::from_millis(400);
+const SHORT_PAUSE: Duration = Duration::from_millis(400);
+
+/// Returns the pause after an update that took this time: twice as long, at most
+/// [`SHORT_PAUSE`], but never shorter than the update. Guards against: a catalog that changes
+/// all the time and keeps a processor busy.
+fn pause_after(took: Duration) -> Duration {
+    SHORT_PAUSE.min(took * 2).max(took)
+}
 
 /// The thread of an index. It starts with the first update.
 #[derive(Default)]
@@ -174,7 +180,7 @@ fn run(state: &WorkerState, shared: &Shared) {
     while let Some(time) =
         state.run_next_update(|catalog, is_stopped| update(shared, catalog, is_stopped))
     {
-        state.pause(MAX_PAUSE.min(time * 2));
+        state.pause(pause_after(time));
     }
 }
 
@@ -197,6 +203,21 @@ mod tests {
         worker.state.tasks().has_thread = true;
         worker.update(&shared, &Arc::new(catalog));
         (worker, shared, root)
+    }
+
+    #[test]
+    fn pauses_at_least_as_long_as_the_update_took() {
+        for (took, pause) in [
+            (0, 0),
+            (1, 2),
+            (199, 398),
+            (201, 400),
+            (400, 400),
+            (2000, 2000),
+        ] {
+            let pause = Duration::from_millis(pause);
+            assert_eq!(pause_after(Duration::from_millis(took)), pause, "{took}");
+        }
     }
 
     #[test]

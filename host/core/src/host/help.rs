@@ -1,8 +1,9 @@
 //! Help for calls that failed because of a skill's name or a path: similar names, the
 //! entries of a folder, the target of a link.
 //!
-//! Help is made on request. It looks at the file system again, within the tool's grant.
-//! Other failures get no help.
+//! Help is made on request. It looks at the file system again, within the tool's grant, but
+//! does not search for skills: it uses the names that were found last. Other failures get no
+//! help.
 //!
 //! Not here: the search for similar paths (`neighbours.rs` of the crate
 //! `skillhost-skills`).
@@ -113,7 +114,7 @@ impl FailedCall<'_> {
             let rest = Some(rest).filter(|rest| self.path().is_none() && !rest.is_empty());
             return Some(vec![self.ask_again(Some(&skill), rest.as_deref())]);
         }
-        let names = self.catalog().shared_names(Freshness::Recent);
+        let names = self.catalog().shared_names(Freshness::Known);
         let known = || names.iter().filter(|name| self.may_read(name));
         let all = known().nth(MAX_COMPARED).is_none();
         let first = name.chars().next().map(|c| c.to_ascii_lowercase());
@@ -291,7 +292,7 @@ impl FailedCall<'_> {
 
     /// Lists the skills if they are few, else names the tool that finds them.
     fn which_skills(&self) -> Option<Vec<String>> {
-        let names = self.catalog().shared_names(Freshness::Recent);
+        let names = self.catalog().shared_names(Freshness::Known);
         let known = names.iter().filter(|name| self.may_read(name));
         let mut names: Vec<String> = known.take(FEW_SKILLS + 1).cloned().collect();
         if names.len() <= FEW_SKILLS {

@@ -1,6 +1,7 @@
 //! The budget of a view: its maximum bytes and files. Bytes also count against the memory
 //! that calls share.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -60,6 +61,13 @@ impl ViewBudget {
         let mut charge = self.nothing();
         charge.files = 1;
         charge.grow(NODE_BYTES)?;
+        Ok(charge)
+    }
+
+    /// Charges a file or folder of the disk, and its path.
+    pub(super) fn node_at(self: &Arc<Self>, path: &Path) -> Result<BudgetCharge, Errno> {
+        let mut charge = self.node()?;
+        charge.grow(path.as_os_str().len())?;
         Ok(charge)
     }
 

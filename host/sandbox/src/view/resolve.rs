@@ -166,11 +166,13 @@ impl View {
         let budget = parent.budget();
         let node = match status.kind {
             FileType::RegularFile => {
-                Node::File(Arc::new(FileNode::on_disk(&status, path, budget.node()?)))
+                let charge = budget.node_at(&path)?;
+                Node::File(Arc::new(FileNode::on_disk(&status, path, charge)))
             }
             FileType::Directory => {
                 budget.check_depth(parent.depth() + 1)?;
-                Node::Folder(FolderNode::on_disk(&status, path, budget.node()?))
+                let charge = budget.node_at(&path)?;
+                Node::Folder(FolderNode::on_disk(&status, path, charge))
             }
             FileType::Symlink => {
                 let target = self.disk_link(&path);

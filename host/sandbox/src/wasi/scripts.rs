@@ -188,11 +188,12 @@ impl ImportState {
         if bytes.len() as u64 > SCRIPT_BYTES {
             return Err(Code::FileTooLarge);
         }
-        if !self.take_memory(bytes.len()) {
+        let path = real_path.as_os_str().as_bytes();
+        // The log keeps the path too.
+        if !self.take_memory(bytes.len() + 2 * path.len()) {
             return Err(Code::InsufficientMemory);
         }
         let gate = self.scripts.as_mut().ok_or(Code::NotPermitted)?;
-        let path = real_path.as_os_str().as_bytes();
         if !gate.log.add_module(path, &bytes) {
             return Err(Code::InsufficientMemory);
         }
@@ -354,8 +355,9 @@ mod tests {
 
     #[test]
     fn counts_modules_in_memory_of_call() {
+        let least = AUTHORS.len() + 2 * "part.py".len();
         let limits = Limits {
-            memory: AUTHORS.len() + 1,
+            memory: least + 1,
             ..Limits::default()
         };
         for with_view in [false, true] {
@@ -364,7 +366,7 @@ mod tests {
                 let loaded = imports.load_module(name);
                 assert_eq!(loaded.is_ok(), name == "part.py", "{name}");
             }
-            assert_eq!(imports.memory(), AUTHORS.len());
+            assert_eq!(imports.memory(), least);
             assert_eq!(imports.stop, Some(Stop::Memory(limits.memory)));
         }
     }

@@ -1,6 +1,7 @@
-//! The time for which cached names of skills stay valid.
+//! The time for which cached names of skills stay valid, and the pauses between the searches
+//! for unknown names.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The longest time that names stay valid. Guards against: a file system that does not
 /// update the times of folders.
@@ -10,14 +11,46 @@ pub(super) const MAX_AGE: Duration = Duration::from_secs(1);
 /// on listing names. Guards against: a search of all folders for every page.
 const LISTING_DIVISOR: u32 = 10;
 
+/// Calls with unknown names may spend at most this fraction (1 / `SEARCH_DIVISOR`) of the
+/// time on searches. Guards against: a search of all folders for every such call.
+const SEARCH_DIVISOR: u32 = 10;
+
 /// The required freshness of names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Freshness {
     /// Names as of now.
     Now,
     /// Names that are at most a second old, and less in a small catalog. Used for later
-    /// pages of a listing and for help.
+    /// pages of a listing.
     Recent,
+    /// The last found names, however old. Used for help, which must not search: it is made on
+    /// threads that others' calls wait for. A folder that was never listed is listed.
+    Known,
+}
+
+/// The pause until a call with an unknown name may search again.
+#[derive(Debug)]
+pub(super) struct SearchPause {
+    pub(super) end: Instant,
+}
+
+impl Default for SearchPause {
+    fn default() -> Self {
+        Self {
+            end: Instant::now(),
+        }
+    }
+}
+
+impl SearchPause {
+    pub(super) fn is_over(&self) -> bool {
+        self.end <= Instant::now()
+    }
+
+    /// Begins the pause after a search that took this time, whether it was stopped or not.
+    pub(super) fn begin(&mut self, took: Duration) {
+        self.end = self.end.max(Instant::now() + took * SEARCH_DIVISOR);
+    }
 }
 
 /// Returns whether cached names are still valid, given their age and the time that finding
@@ -29,6 +62,18 @@ pub(super) fn is_recent(age: Duration, took: Duration) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pause_is_ten_times_the_search_and_never_shortened() {
+        let mut pause = SearchPause::default();
+        assert!(pause.is_over());
+        let before = Instant::now();
+        pause.begin(Duration::from_secs(60));
+        let pauses = before + Duration::from_secs(600)..=Instant::now() + Duration::from_secs(600);
+        assert!(pauses.contains(&pause.end) && !pause.is_over());
+        pause.begin(Duration::from_secs(1));
+        assert!(pauses.contains(&pause.end));
+    }
 
     #[test]
     fn caches_names_for_ten_times_their_cost_up_to_a_second() {

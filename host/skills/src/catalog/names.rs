@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use super::freshness::{Freshness, MAX_AGE, is_recent};
+use super::freshness::{Freshness, MAX_AGE, SearchPause, is_recent};
 use super::tree::TreeNames;
 use crate::blocking;
 use crate::guard::Folder;
@@ -42,12 +42,19 @@ impl RootNames {
 
 /// The names from the last listing of a root's folder.
 #[derive(Debug, Default)]
-pub(super) struct FolderNames(Mutex<Option<ListedNames>>);
+pub(super) struct FolderNames {
+    listed: Mutex<Option<ListedNames>>,
+    pause: Mutex<SearchPause>,
+    /// Held while a call with an unknown name lists the folder.
+    refreshing: Mutex<()>,
+}
 
 #[derive(Debug)]
 struct ListedNames {
+    /// The first [`MAX_CACHED`] names.
     names: Arc<Vec<String>>,
-    stamp: Stamp,
+    /// The times of the folder before the listing. `None` if the names are not all names.
+    stamp: Option<Stamp>,
     /// True if the names depend on the stamp alone.
     is_settled: bool,
     start: Instant,
@@ -91,14 +98,8 @@ impl FolderNames {
         // Taken before the listing, so that the next call notices a change during it.
         let stamp = Stamp::of(folder);
         let start = Instant::now();
-        if let (Some(cached), Some(stamp)) = (&*lock(&self.0), stamp)
-            && cached.stamp == stamp
-            && let age = cached.start.elapsed()
-            && if cached.is_settled {
-                age < MAX_AGE
-            } else {
-                freshness == Freshness::Recent && is_recent(age, cached.took)
-            }
+        if let Some(cached) = &*lock(&self.listed)
+            && cached.is_valid(freshness, stamp)
         {
             return Arc::clone(&cached.names);
         }
@@ -106,19 +107,53 @@ impl FolderNames {
         let (mut names, of_folder) = list();
         names.sort_unstable();
         let names = Arc::new(names);
+        let took = start.elapsed();
+        lock(&self.pause).begin(took);
         if blocking::is_abandoned() {
             return names;
         }
-        *lock(&self.0) = stamp
-            .filter(|_| names.len() <= MAX_CACHED)
-            .map(|stamp| ListedNames {
-                names: Arc::clone(&names),
-                stamp,
-                is_settled: is_settled && of_folder,
-                start,
-                took: start.elapsed(),
-            });
+        let is_small = names.len() <= MAX_CACHED;
+        *lock(&self.listed) = Some(ListedNames {
+            names: if is_small {
+                Arc::clone(&names)
+            } else {
+                Arc::new(names[..MAX_CACHED].to_vec())
+            },
+            stamp: stamp.filter(|_| is_small),
+            is_settled: is_settled && of_folder,
+            start,
+            took,
+        });
         names
+    }
+
+    /// Lists the names for a call that did not find its skill, unless a listing just ended
+    /// or was stopped, or another such call lists them.
+    pub(super) fn refresh(
+        &self,
+        folder: &Folder,
+        now: SystemTime,
+        list: impl FnOnce() -> (Vec<String>, bool),
+    ) {
+        if let Ok(_turn) = self.refreshing.try_lock()
+            && lock(&self.pause).is_over()
+        {
+            self.get(folder, now, Freshness::Recent, list);
+        }
+    }
+}
+
+impl ListedNames {
+    /// Returns whether the names are fresh enough, given the folder's present times.
+    fn is_valid(&self, freshness: Freshness, stamp: Option<Stamp>) -> bool {
+        let age = self.start.elapsed();
+        let is_unchanged = stamp.is_some() && self.stamp == stamp;
+        match freshness {
+            Freshness::Known => true,
+            _ if self.is_settled => is_unchanged && age < MAX_AGE,
+            Freshness::Recent => is_unchanged && is_recent(age, self.took),
+            Freshness::Now => false,
+        }
     }
 }
 
@@ -255,7 +290,7 @@ mod tests {
         };
         // The listing took a second, and is a second old.
         let cached = |age: Duration| {
-            let mut cached = lock(&names.0);
+            let mut cached = lock(&names.listed);
             let cached = cached.as_mut().unwrap();
             (cached.start, cached.took) = (Instant::now().checked_sub(age).unwrap(), MAX_AGE);
         };
@@ -279,6 +314,64 @@ mod tests {
         assert!(listed(later, Freshness::Now, false));
         cached(MAX_AGE);
         assert!(listed(later, Freshness::Recent, false));
+    }
+
+    #[test]
+    fn known_names_are_those_of_the_last_listing() {
+        let place = tempfile::tempdir().unwrap();
+        let (names, folder) = (FolderNames::default(), root(place.path(), 1));
+        let folder = &folder.roots[0].base.folder;
+        let get = |freshness, count: usize| {
+            let list = || ((0..count).map(|number| number.to_string()).collect(), true);
+            names.get(folder, SystemTime::now(), freshness, list).len()
+        };
+        assert_eq!(get(Freshness::Known, 1), 1);
+        fs::create_dir(place.path().join("tea")).unwrap();
+        assert_eq!(get(Freshness::Known, 2), 1);
+        assert_eq!(get(Freshness::Now, 2), 2);
+        // Of more names than are cached, the first are known.
+        assert_eq!(get(Freshness::Now, MAX_CACHED + 1), MAX_CACHED + 1);
+        assert_eq!(get(Freshness::Known, 1), MAX_CACHED);
+        assert_eq!(get(Freshness::Recent, 1), 1);
+    }
+
+    #[test]
+    fn a_call_lists_a_folder_again_once_the_pause_is_over() {
+        let place = tempfile::tempdir().unwrap();
+        let catalog = root(place.path(), 1);
+        let names = &catalog.roots[0].listed;
+        let known = || catalog.shared_names(Freshness::Known).len();
+        assert_eq!(known(), 0);
+        fs::create_dir(place.path().join("tea")).unwrap();
+        lock(&names.listed).as_mut().unwrap().took = Duration::ZERO;
+        lock(&names.pause).end = Instant::now() + Duration::from_secs(3600);
+        assert!(!catalog.roots[0].refresh());
+        assert_eq!(known(), 0);
+        lock(&names.pause).end = Instant::now();
+        let turn = lock(&names.refreshing);
+        assert!(!catalog.roots[0].refresh());
+        assert_eq!(known(), 0);
+        drop(turn);
+        assert!(!catalog.roots[0].refresh());
+        assert_eq!(known(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_stopped_listing_begins_a_pause() {
+        let place = tempfile::tempdir().unwrap();
+        let catalog = Arc::new(root(place.path(), 1));
+        let names = Arc::new(FolderNames::default());
+        let (work, of) = (Arc::clone(&names), Arc::clone(&catalog));
+        let stopped = blocking::run_abandoned(move || {
+            let start = Instant::now();
+            work.refresh(&of.roots[0].base.folder, SystemTime::now(), || {
+                (Vec::new(), true)
+            });
+            start
+        });
+        let start = stopped.await;
+        assert!(lock(&names.listed).is_none());
+        assert!(lock(&names.pause).end > start);
     }
 
     #[test]

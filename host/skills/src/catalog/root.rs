@@ -38,7 +38,7 @@ pub(super) struct Root {
     /// The skills by name, in a root with depth.
     tree: Option<SkillTree>,
     /// The names of the skills, in a root without depth.
-    listed: FolderNames,
+    pub(super) listed: FolderNames,
 }
 
 impl Root {
@@ -118,6 +118,20 @@ impl Root {
                 rest => rest.strip_prefix('/'),
             }
         })
+    }
+
+    /// Finds the skills anew for a call that did not find its skill, unless they were found
+    /// just now. Returns whether the call may find it now.
+    pub(super) fn refresh(&self) -> bool {
+        match &self.tree {
+            Some(tree) => tree.refresh(&self.base),
+            // The call looked into the folder itself. Only its help needs the names.
+            None => {
+                let now = SystemTime::now();
+                self.listed.refresh(&self.base.folder, now, || self.list());
+                false
+            }
+        }
     }
 
     /// Returns the names of the skills. Does not read the skills.

@@ -12,14 +12,10 @@ use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use super::Skill;
-use super::freshness::{Freshness, is_recent};
+use super::freshness::{Freshness, SearchPause, is_recent};
 use super::root_folder::RootFolder;
 use crate::blocking;
 pub(super) use search::{Search, SearchBounds};
-
-/// Calls with unknown names may spend at most this fraction (1 / `SEARCH_DIVISOR`) of the
-/// time on searches. Guards against: a search of all folders for every such call.
-const SEARCH_DIVISOR: u32 = 10;
 
 /// The maximum number of reported collisions. Guards against: 10,000 lines for the
 /// operator.
@@ -33,6 +29,7 @@ pub(super) struct SkillTree(Mutex<Searches>);
 #[derive(Debug)]
 struct Searches {
     latest: LatestSearch,
+    pause: SearchPause,
     /// The number of searches that have begun.
     begun: u64,
     is_running: bool,
@@ -63,13 +60,17 @@ impl SkillTree {
     pub(super) fn of(root: &RootFolder) -> Self {
         let start = Instant::now();
         let names = Search::of(root).run().into_names();
+        let took = start.elapsed();
+        let mut pause = SearchPause::default();
+        pause.begin(took);
         Self(Mutex::new(Searches {
             latest: LatestSearch {
                 number: 1,
                 names: Arc::new(names),
                 ended: Instant::now(),
-                took: start.elapsed(),
+                took,
             },
+            pause,
             begun: 1,
             is_running: false,
             waiting: Vec::new(),
@@ -92,18 +93,18 @@ impl SkillTree {
                     return Arc::clone(&latest.names);
                 }
                 Freshness::Recent => searches.running_or_next(),
+                Freshness::Known => return Arc::clone(&latest.names),
             }
         };
         self.names_of_search(number, || Search::of(root))
     }
 
-    /// Searches the tree for a call that did not find its skill, unless a search just
-    /// ended. Returns whether the names may have changed.
+    /// Searches the tree for a call that did not find its skill, unless a search just ended
+    /// or was stopped. Returns whether the names may have changed.
     pub(super) fn refresh(&self, root: &RootFolder) -> bool {
         let number = {
             let searches = self.lock();
-            let latest = &searches.latest;
-            if !searches.is_running && latest.ended.elapsed() < latest.took * SEARCH_DIVISOR {
+            if !searches.is_running && !searches.pause.is_over() {
                 return false;
             }
             searches.running_or_next()
@@ -140,13 +141,16 @@ impl SkillTree {
             let _running = RunningSearch(self);
             let start = Instant::now();
             let is_over = || blocking::is_abandoned() && !self.lock().serves(number);
-            if let Some(found) = search().run_until(is_over) {
-                let names = Arc::new(found.into_names());
-                self.lock().latest = LatestSearch {
+            let found = search().run_until(is_over).map(Search::into_names);
+            let took = start.elapsed();
+            let mut searches = self.lock();
+            searches.pause.begin(took);
+            if let Some(names) = found {
+                searches.latest = LatestSearch {
                     number,
-                    names,
+                    names: Arc::new(names),
                     ended: Instant::now(),
-                    took: start.elapsed(),
+                    took,
                 };
             }
         }
@@ -298,25 +302,50 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_searches_again_unless_the_last_search_is_recent() {
+    async fn a_call_searches_again_once_the_pause_is_over() {
         let places = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
         let roots = places.each_ref().map(|place| deep(place.path()));
         let catalog = Arc::new(Catalog::open(&roots, None).unwrap());
         add_skill(places[0].path(), "tea");
-        let earlier = |root: usize, took: Duration| {
-            let latest = &mut catalog.roots[root].tree().unwrap().lock().latest;
-            latest.ended = Instant::now().checked_sub(Duration::from_secs(1)).unwrap();
-            latest.took = took;
-        };
-        let names = || catalog.roots[0].tree().unwrap().names();
-        earlier(0, Duration::from_secs(1));
-        earlier(1, Duration::from_secs(1));
+        let trees = [0, 1].map(|root| catalog.roots[root].tree().unwrap());
+        for tree in trees {
+            tree.lock().pause.end = Instant::now() + Duration::from_secs(3600);
+        }
         assert!(!catalog.refresh(()).await);
-        assert_eq!(names().names().count(), 0);
-        // One root was searched.
-        earlier(0, Duration::from_millis(99));
+        assert_eq!(trees[0].names().names().count(), 0);
+        trees[0].lock().pause.end = Instant::now();
         assert!(catalog.refresh(()).await);
-        assert_eq!(names().names().collect::<Vec<_>>(), ["tea"]);
+        assert_eq!(trees[0].names().names().collect::<Vec<_>>(), ["tea"]);
+        assert_eq!(trees.map(|tree| tree.lock().begun), [2, 1]);
+    }
+
+    #[test]
+    fn known_names_are_those_of_the_last_search() {
+        let fixture = Fixture::new();
+        add_skill(fixture.place.path(), "tea");
+        fixture.tree.lock().latest.took = Duration::ZERO;
+        let names = |freshness| fixture.tree.names_as_of(&fixture.root, freshness);
+        assert_eq!(names(Freshness::Known).names().count(), 0);
+        assert_eq!(fixture.tree.lock().begun, 1);
+        assert_eq!(names(Freshness::Recent).names().count(), 1);
+        assert_eq!(names(Freshness::Known).names().count(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_stopped_search_begins_a_pause() {
+        let fixture = Fixture::new();
+        let (work, search) = fixture.held(2);
+        let (lease, leased) = mpsc::channel::<()>();
+        abandon(lease, work, || search.begun.recv().unwrap()).await;
+        let begun = Instant::now();
+        fixture.tree.lock().pause.end = begun;
+        let stopped = Instant::now();
+        drop(search.hold);
+        leased.recv().unwrap_err();
+        let searches = fixture.tree.lock();
+        assert_eq!(searches.latest.number, 1);
+        assert!(searches.pause.end >= stopped + 10 * (stopped - begun));
+        assert!(searches.pause.end > begun);
     }
 
     /// A root and its tree.

@@ -78,7 +78,7 @@ fn a_view_holds_its_limit_of_bytes_and_counts_what_it_frees() {
                 put(f, "one", &[1; 1], 0)?;
                 put(f, "b", &[1; 10], 0)
             },
-            2 * FILE + "ne".len() + 11,
+            2 * FILE + 2 * "one".len() - 1 + 11,
         ),
         (
             "a folder",
@@ -286,6 +286,14 @@ fn depth_limit_covers_folders_on_disk_and_moved_folders() {
             assert_eq!(moved, expected, "{folders:?} within {depth}");
         }
     }
+}
+
+#[test]
+fn a_node_takes_the_bytes_of_its_path_on_disk() {
+    let opened = taken(|f| drop(f.open("sub/deep/four"))) - taken(|_| ());
+    let names = "sub".len() + "deep".len() + "four".len();
+    let paths = "sub".len() + "sub/deep".len() + "sub/deep/four".len();
+    assert_eq!(opened, 3 * (512 + 160) + names + paths);
 }
 
 #[test]

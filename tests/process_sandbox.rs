@@ -485,7 +485,7 @@ fn reads_linked_skills_and_home_without_broker() {
     program.write("skills/group/plain/SKILL.md", "plain body");
     program.write("home/file", "text at home");
     let at = |path: &str| program.folder.path().join(path);
-    symlink("../../elsewhere/linked", at("skills/group/linked")).unwrap();
+    symlink("../elsewhere/linked", at("skills/linked")).unwrap();
     let text = "skills = [{ path = \"skills\", follow_root_links = true, depth = 2 }]\n\
                 home = \"home\"\n";
     program.write("c.toml", text);

@@ -36,7 +36,6 @@ use skillhost_sandbox::component::compile::EXPLICIT_CHECKS;
 use skillhost_sandbox::engine::look_at_machine;
 use skillhost_sandbox::tool::audit::open_audit_log;
 use skillhost_skills::broker::{self, Broker, ChildHandle};
-use skillhost_skills::skill_md::is_skill_md;
 use skillhost_skills::trust::own_folder;
 
 use crate::settings::{Confinement, Settings};
@@ -212,7 +211,7 @@ fn sandbox(own: OwnFiles, folders: Vec<AllowedPath>) -> ProcessSandbox {
     }
     for folder in folders {
         if folder.follows_links {
-            for target in link_targets(&folder.path, folder.depth, is_skill_md) {
+            for target in link_targets(&folder.path) {
                 sandbox = sandbox.allow_read(target);
             }
         }
@@ -249,7 +248,6 @@ fn readable_folders(config: &Config, trust: &Trust) -> Vec<AllowedPath> {
     let roots = config.skills.iter().map(|skills| AllowedPath {
         path: skills.root.path.clone(),
         follows_links: skills.root.follow_links,
-        depth: skills.root.depth,
         within: skills.root.within.clone().unwrap_or_else(anywhere),
     });
     let tools = config.tools.iter().filter(is_trusted);
@@ -264,7 +262,6 @@ fn allowed_path(path: &Path) -> AllowedPath {
     AllowedPath {
         path: path.to_owned(),
         follows_links: false,
-        depth: 1,
         within: anywhere(),
     }
 }
@@ -424,13 +421,13 @@ mod tests {
         let folders = policy
             .paths
             .iter()
-            .map(|folder| (&*folder.path, folder.follows_links, folder.depth));
+            .map(|folder| (&*folder.path, folder.follows_links));
         let expected = [
-            (Path::new("/f/linked"), true, 3),
-            (Path::new("/f/plain"), false, 1),
-            (Path::new("/f/tools"), false, 1),
-            (Path::new("/f/home"), false, 1),
-            (Path::new("token"), false, 1),
+            (Path::new("/f/linked"), true),
+            (Path::new("/f/plain"), false),
+            (Path::new("/f/tools"), false),
+            (Path::new("/f/home"), false),
+            (Path::new("token"), false),
         ];
         assert_eq!(folders.collect::<Vec<_>>(), expected);
         assert_eq!(policy.output.unwrap().0, Path::new("out"));

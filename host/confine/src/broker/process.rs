@@ -4,7 +4,7 @@
 //! in the folders that hold the output folder and the audit log, removes files only in the folder
 //! of the Unix socket, and uses no network.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt as _;
@@ -53,45 +53,71 @@ const EVENTS: WatchFlags = WatchFlags::ALL_EVENTS.union(WatchFlags::ONLYDIR);
 
 /// Runs the broker: answers requests on stdin until the other side closes.
 ///
-/// `is_skill_md` accepts the names of files that make their folder a skill.
-///
 /// # Errors
 ///
 /// Fails if the broker cannot confine itself, or its socket fails.
-pub fn run(is_skill_md: fn(&OsStr) -> bool) -> anyhow::Result<()> {
-    let stdin = io::stdin();
-    let (message, _) = receive(stdin.as_fd(), MAX_POLICY)?;
-    let Some(message) = message else {
-        // The process that started the broker has failed, and reports that itself.
-        return Ok(());
-    };
-    let policy: BrokerPolicy =
-        postcard::from_bytes(&message.bytes).context("cannot read the policy of the broker")?;
-    let mut sandbox = ProcessSandbox::default();
-    if let Some(EncodedPath(output)) = &policy.output {
-        sandbox = sandbox.allow_create_files(parent(output));
+pub fn run() -> anyhow::Result<()> {
+    match ConfinedBroker::start()? {
+        Some(broker) => broker.serve(),
+        None => Ok(()),
     }
-    if let Some(EncodedPath(log)) = &policy.log {
-        sandbox = sandbox.allow_create_files(parent(log));
+}
+
+/// A broker that has read its policy and confined itself.
+pub struct ConfinedBroker {
+    process: BrokerProcess,
+    socket: Option<SocketFile>,
+}
+
+impl ConfinedBroker {
+    /// Reads the policy from stdin, and confines this process. Returns `None` if the other side has
+    /// closed.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the policy cannot be read, or the broker cannot confine itself.
+    pub fn start() -> anyhow::Result<Option<Self>> {
+        let (message, _) = receive(io::stdin().as_fd(), MAX_POLICY)?;
+        let Some(message) = message else {
+            // The process that started the broker has failed, and reports that itself.
+            return Ok(None);
+        };
+        let policy: BrokerPolicy =
+            postcard::from_bytes(&message.bytes).context("cannot read the policy of the broker")?;
+        let mut sandbox = ProcessSandbox::default();
+        if let Some(EncodedPath(output)) = &policy.output {
+            sandbox = sandbox.allow_create_files(parent(output));
+        }
+        if let Some(EncodedPath(log)) = &policy.log {
+            sandbox = sandbox.allow_create_files(parent(log));
+        }
+        let mut socket = None;
+        if let Some(EncodedPath(path)) = &policy.socket {
+            socket = SocketFile::open(path).ok();
+            sandbox = sandbox.allow_remove_files(parent(path));
+        }
+        sandbox.apply(Profile::Broker)?;
+        let process = BrokerProcess {
+            policy,
+            program: OWN_PROGRAM.as_ref(),
+            children: Arc::default(),
+            output: None,
+            link_targets: Vec::new(),
+        };
+        Ok(Some(Self { process, socket }))
     }
-    let mut socket = None;
-    if let Some(EncodedPath(path)) = &policy.socket {
-        socket = SocketFile::open(path).ok();
-        sandbox = sandbox.allow_remove_files(parent(path));
+
+    /// Answers requests on stdin until the other side closes.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the socket fails.
+    pub fn serve(mut self) -> anyhow::Result<()> {
+        let served = self.process.serve(io::stdin().as_fd());
+        // The confined process has ended, so nobody listens on the socket any more.
+        drop(self.socket);
+        Ok(served?)
     }
-    sandbox.apply(Profile::Broker)?;
-    let mut broker = BrokerProcess {
-        policy,
-        program: OWN_PROGRAM.as_ref(),
-        children: Arc::default(),
-        output: None,
-        link_targets: Vec::new(),
-        is_skill_md,
-    };
-    let served = broker.serve(stdin.as_fd());
-    // The confined process has ended, so nobody listens on the socket any more.
-    drop(socket);
-    Ok(served?)
 }
 
 /// Returns the folder that holds the last name of a path.
@@ -176,7 +202,6 @@ struct BrokerProcess {
     output: Option<OwnedFd>,
     /// The folders that symlinks in allowed folders led to at the last search.
     link_targets: Vec<PathBuf>,
-    is_skill_md: fn(&OsStr) -> bool,
 }
 
 impl BrokerProcess {
@@ -322,7 +347,7 @@ impl BrokerProcess {
                 return Some((handle, below));
             }
             if folder.follows_links {
-                linked.push((real, folder.depth));
+                linked.push(real);
             }
         }
         let has_path = |target: &PathBuf| path.starts_with(target);
@@ -332,7 +357,7 @@ impl BrokerProcess {
         if !self.link_targets.iter().any(has_path) {
             self.link_targets = linked
                 .iter()
-                .flat_map(|(folder, depth)| link_targets(folder, *depth, self.is_skill_md))
+                .flat_map(|folder| link_targets(folder))
                 .collect();
         }
         let target = self.link_targets.iter().find(|target| has_path(target))?;
@@ -477,7 +502,6 @@ mod tests {
             children: Arc::default(),
             output: None,
             link_targets: Vec::new(),
-            is_skill_md: |_| false,
         }
     }
 

@@ -405,6 +405,29 @@ fn refuses_a_configuration_that_is_a_symlink_out_of_its_folder() {
 }
 
 #[test]
+fn members_of_groups_are_unknown_in_user_namespaces() {
+    let program = Program::new();
+    program.write("skills/a/SKILL.md", "# A\n");
+    program.write("c.toml", "skills = [\"skills\"]\n");
+    let config = program.folder.path().join("c.toml");
+    fs::set_permissions(&config, fs::Permissions::from_mode(0o664)).unwrap();
+    // The group is root's there, whoever is in it outside.
+    let inside = "exec unshare --user --map-root-user -- \"$0\" \"$@\"";
+    let call = ["--config", "c.toml", "call", "read_skill", "skill_name=a"];
+    let run = program.run_after_with(inside, &call, "");
+    if run.stderr.contains("Operation not permitted") || run.stderr.contains("unshare: ") {
+        eprintln!("this machine forbids user namespaces: {}", run.stderr);
+        return;
+    }
+    assert_eq!((run.code, run.stdout.as_str()), (4, ""), "{run:?}");
+    let why = "`--trust group:root` trusts the group";
+    assert!(run.stderr.contains(why), "{run:?}");
+    let trusting = [&["--trust", "group:root"], &call[..]].concat();
+    let run = program.run_after_with(inside, &trusting, "");
+    assert_eq!((run.code, run.stdout.as_str()), (0, "# A\n"), "{run:?}");
+}
+
+#[test]
 fn overflow_user_is_not_own_user_in_user_namespace() {
     let program = Program::new();
     program.write("skills/a/SKILL.md", "# A\n");

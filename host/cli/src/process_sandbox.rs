@@ -271,14 +271,15 @@ fn anywhere() -> PathBuf {
     "/".into()
 }
 
-/// Starts the broker, unless it is not needed: for one call without third-party tools and
-/// `--output-dir`.
+/// Starts the broker, unless it is not needed: for one call without third-party tools,
+/// `--output-dir` and the file of an audit log.
 fn start_broker(
     config: &Config,
     needs: &Needs<'_>,
     folders: &[AllowedPath],
 ) -> anyhow::Result<Option<Arc<BrokerClient>>> {
-    if !needs.is_server && needs.output.is_none() && config.tools.is_empty() {
+    let has_log = audit_file(config).is_some();
+    if !needs.is_server && needs.output.is_none() && config.tools.is_empty() && !has_log {
         return Ok(None);
     }
     let policy = broker_policy(config, needs, folders);

@@ -197,6 +197,7 @@ impl Fixture {
         let skills = AllowedPath {
             path: at("skills"),
             follows_links: true,
+            link_owners: None,
             within: "/".into(),
         };
         let policy = BrokerPolicy {

@@ -125,7 +125,7 @@ pub(crate) fn confine(
     )?;
     let new_entries = own.new_entries.as_ref().map(|(path, _)| path.clone());
     let folders = readable_folders(config, &trust);
-    let broker = start_broker(config, &needs, &folders)?;
+    let broker = start_broker(config, &trust, &needs, &folders)?;
     let report = sandbox(own, folders)
         .apply(Profile::Serving)
         .context("cannot confine this process; `--confine off` runs without the process sandbox")?;
@@ -248,20 +248,22 @@ fn readable_folders(config: &Config, trust: &Trust) -> Vec<AllowedPath> {
     let roots = config.skills.iter().map(|skills| AllowedPath {
         path: skills.root.path.clone(),
         follows_links: skills.root.follow_links,
+        link_owners: None,
         within: skills.root.within.clone().unwrap_or_else(anywhere),
     });
     let tools = config.tools.iter().filter(is_trusted);
-    let others = tools.chain(&config.home);
-    roots
-        .chain(others.map(|folder| allowed_path(&folder.path)))
-        .collect()
+    let tools = tools.map(|folder| allowed_path(&folder.path, trust.users()));
+    let home = config.home.iter();
+    let home = home.map(|folder| allowed_path(&folder.path, None));
+    roots.chain(tools).chain(home).collect()
 }
 
-/// Allows a path whose symlinks are not followed further.
-fn allowed_path(path: &Path) -> AllowedPath {
+/// Allows a path. Symlinks in what it leads to are not followed.
+fn allowed_path(path: &Path, link_owners: Option<Vec<u32>>) -> AllowedPath {
     AllowedPath {
         path: path.to_owned(),
         follows_links: false,
+        link_owners,
         within: anywhere(),
     }
 }
@@ -275,6 +277,7 @@ fn anywhere() -> PathBuf {
 /// `--output-dir` and the file of an audit log.
 fn start_broker(
     config: &Config,
+    trust: &Trust,
     needs: &Needs<'_>,
     folders: &[AllowedPath],
 ) -> anyhow::Result<Option<Arc<BrokerClient>>> {
@@ -282,14 +285,20 @@ fn start_broker(
     if !needs.is_server && needs.output.is_none() && config.tools.is_empty() && !has_log {
         return Ok(None);
     }
-    let policy = broker_policy(config, needs, folders);
+    let policy = broker_policy(config, trust, needs, folders);
     let broker = BrokerClient::start(OWN_PROGRAM.as_ref(), &policy)?;
     Ok(Some(Arc::new(broker)))
 }
 
 /// Returns the requests that the broker grants this process.
-fn broker_policy(config: &Config, needs: &Needs<'_>, folders: &[AllowedPath]) -> BrokerPolicy {
-    let files = needs.files.iter().map(|file| allowed_path(file));
+fn broker_policy(
+    config: &Config,
+    trust: &Trust,
+    needs: &Needs<'_>,
+    folders: &[AllowedPath],
+) -> BrokerPolicy {
+    let files = needs.files.iter();
+    let files = files.map(|file| allowed_path(file, trust.users()));
     BrokerPolicy {
         paths: folders.iter().cloned().chain(files).collect(),
         output: needs.output.map(|output| EncodedPath(output.to_owned())),
@@ -416,19 +425,23 @@ mod tests {
             socket: Some(Path::new("socket")),
         };
         let policy_for = |config: &Config, needs: &Needs<'_>| {
-            broker_policy(config, needs, &readable_folders(config, &Trust::new()))
+            let trust = Trust::new();
+            broker_policy(config, &trust, needs, &readable_folders(config, &trust))
         };
         let policy = policy_for(&config, &needs);
-        let folders = policy
-            .paths
-            .iter()
-            .map(|folder| (&*folder.path, folder.follows_links));
+        let folders = policy.paths.iter().map(|folder| {
+            (
+                &*folder.path,
+                folder.follows_links,
+                folder.link_owners.is_some(),
+            )
+        });
         let expected = [
-            (Path::new("/f/linked"), true),
-            (Path::new("/f/plain"), false),
-            (Path::new("/f/tools"), false),
-            (Path::new("/f/home"), false),
-            (Path::new("token"), false),
+            (Path::new("/f/linked"), true, false),
+            (Path::new("/f/plain"), false, false),
+            (Path::new("/f/tools"), false, true),
+            (Path::new("/f/home"), false, false),
+            (Path::new("token"), false, true),
         ];
         assert_eq!(folders.collect::<Vec<_>>(), expected);
         assert_eq!(policy.output.unwrap().0, Path::new("out"));

@@ -78,6 +78,9 @@ pub struct AllowedPath {
     pub path: PathBuf,
     /// True if the broker also opens what symlinks directly in the folder lead to.
     pub follows_links: bool,
+    /// The owners of the symlinks in the path that the broker follows. `None` if it follows those
+    /// of all users.
+    pub link_owners: Option<Vec<u32>>,
     /// The folder that the path must lead into, without symlinks. `/` allows any target.
     #[serde(with = "bytes")]
     pub within: PathBuf,

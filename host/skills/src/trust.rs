@@ -98,6 +98,19 @@ impl Trust {
         user == 0 || is_own_user(user) || self.names_user(user)
     }
 
+    /// Returns the users whose files are trusted. Returns `None` for all users.
+    pub fn users(&self) -> Option<Vec<u32>> {
+        let own = Some(rustix::process::geteuid().as_raw()).filter(|user| is_own_user(*user));
+        let named = self
+            .principals
+            .iter()
+            .filter_map(|principal| match principal {
+                Principal::User(user) => Some(*user),
+                Principal::Group(_) | Principal::Everyone => None,
+            });
+        (!self.has_everyone()).then(|| named.chain(own).chain([0]).collect())
+    }
+
     /// Returns whether the owner and mode of an open file can be relied on: `false` if an
     /// untrusted user makes them up.
     ///

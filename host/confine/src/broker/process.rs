@@ -42,6 +42,9 @@ const POLL_INTERVAL: Timespec = Timespec {
 /// reports the timeout first.
 const GRACE: Duration = Duration::from_secs(1);
 
+/// The maximum number of symlinks in a path, as in the kernel.
+const MAX_LINKS: usize = 40;
+
 /// The flags with which each step of a path is opened.
 const STEP: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
@@ -144,6 +147,41 @@ fn real_path(open: BorrowedFd<'_>) -> io::Result<PathBuf> {
 fn open_path(path: &Path) -> Option<OwnedFd> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     rustix::fs::open(path, flags, Mode::empty()).ok()
+}
+
+/// Opens a path from the policy without rights, following only symlinks of these users.
+fn open_path_of(path: &Path, users: &[u32]) -> Option<OwnedFd> {
+    let start = |path: &Path| open_path(Path::new(if path.is_absolute() { "/" } else { "." }));
+    let steps = |path: &Path| -> Vec<OsString> {
+        let steps = path.components().rev();
+        steps
+            .filter(|step| matches!(step, Component::Normal(_) | Component::ParentDir))
+            .map(|step| step.as_os_str().to_owned())
+            .collect()
+    };
+    let (mut folder, mut ahead) = (start(path)?, steps(path));
+    let mut links = 0;
+    while let Some(step) = ahead.pop() {
+        let found = rustix::fs::openat(&folder, step, STEP, Mode::empty()).ok()?;
+        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+        let wanted = StatxFlags::TYPE | StatxFlags::UID;
+        let status = rustix::fs::statx(&found, "", flags, wanted).ok()?;
+        if FileType::from_raw_mode(status.stx_mode.into()) != FileType::Symlink {
+            folder = found;
+            continue;
+        }
+        links += 1;
+        if links > MAX_LINKS || !users.contains(&status.stx_uid) {
+            return None;
+        }
+        let target = rustix::fs::readlinkat(&found, "", Vec::new()).ok()?;
+        let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
+        if target.is_absolute() {
+            folder = start(&target)?;
+        }
+        ahead.extend(steps(&target));
+    }
+    Some(folder)
 }
 
 /// Opens a path below a folder, name by name, without following symlinks. `openat2` would need
@@ -333,7 +371,11 @@ impl BrokerProcess {
         let mut linked = Vec::new();
         // One folder at a time is open, because there may be more than this process can open.
         for folder in &self.policy.paths {
-            let Some(handle) = open_path(&folder.path) else {
+            let handle = match &folder.link_owners {
+                Some(users) => open_path_of(&folder.path, users),
+                None => open_path(&folder.path),
+            };
+            let Some(handle) = handle else {
                 continue;
             };
             let Ok(real) = real_path(handle.as_fd()) else {

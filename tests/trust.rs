@@ -405,6 +405,43 @@ fn refuses_a_configuration_that_is_a_symlink_out_of_its_folder() {
 }
 
 #[test]
+fn warns_of_skills_folders_that_others_can_replace() {
+    if !rustix::process::geteuid().is_root() {
+        return; // Only root gives folders away; CI is root.
+    }
+    let program = Program::new();
+    program.write(
+        "alice/skills/a/SKILL.md",
+        "---\nname: a\ndescription: A.\n---\n",
+    );
+    program.write("c.toml", "skills = [\"alice/skills\"]\n");
+    let folder = program.folder.path().canonicalize().unwrap();
+    let warning = format!(
+        "`c.toml`, line 1: others can make the folder `alice/skills` lead to any other: \
+         `{}` (owner 54321, mode 0755) belongs to another user",
+        folder.join("alice").display()
+    );
+    let owner = |path: &str, user| chown(folder.join(path), Some(user), None).unwrap();
+    let config = ["--config", "c.toml"];
+    for (path, is_replaceable) in [("alice/skills", false), ("alice", true)] {
+        fs::set_permissions(folder.join(path), fs::Permissions::from_mode(0o755)).unwrap();
+        owner(path, 54_321);
+        for verb in ["serve", "check"] {
+            let run = program.run(&[&config[..], &[verb]].concat());
+            assert_eq!(run.code, 0, "{run:?}");
+            assert_eq!(
+                run.stderr.contains(&warning),
+                is_replaceable,
+                "{path}: {run:?}"
+            );
+            let run = program.run(&[&config[..], &["--trust", "user:54321", verb]].concat());
+            assert!(!run.stderr.contains("lead to any other"), "{run:?}");
+        }
+        owner(path, 0);
+    }
+}
+
+#[test]
 fn members_of_groups_are_unknown_in_user_namespaces() {
     let program = Program::new();
     program.write("skills/a/SKILL.md", "# A\n");

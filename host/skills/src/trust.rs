@@ -77,6 +77,22 @@ impl Trust {
         PathWalk::new(self, &accounts).to(path, false)
     }
 
+    /// Checks everything that decides where a path leads, but not what is in the file or folder
+    /// at its end.
+    ///
+    /// # Errors
+    ///
+    /// If somebody else can put another file or folder in its place.
+    pub fn check_place(&self, path: &Path) -> Result<(), TrustError> {
+        match self.check(path) {
+            // The end is checked last.
+            Err(TrustError::Changeable(step)) if !step.is_at(path) => {
+                Err(TrustError::Changeable(step))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Checks the folder of a file, which need not exist.
     pub fn check_parent(&self, path: &Path) -> Result<(), TrustError> {
         let parent = match path.parent() {

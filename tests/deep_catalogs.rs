@@ -267,13 +267,15 @@ fn searches_no_links_in_a_root_with_depth() {
         folders.outside.join("author/inner"),
     )
     .unwrap();
-    symlink(
-        folders.outside.join("linked"),
-        folders.root.join("a/linked"),
-    )
-    .unwrap();
-    symlink(folders.outside.join("author"), folders.root.join("author")).unwrap();
-    symlink(&folders.root, folders.root.join("a/loop")).unwrap();
+    for (target, link) in [
+        ("linked", "linked"),
+        ("author", "author"),
+        // Authors control the links in their folders.
+        ("linked", "a/evil"),
+        ("author", "a/author"),
+    ] {
+        symlink(folders.outside.join(target), folders.root.join(link)).unwrap();
+    }
     for (follow_links, expected) in [(false, &["one"][..]), (true, &["linked", "one"])] {
         let root = SkillsRoot {
             follow_links,
@@ -282,11 +284,16 @@ fn searches_no_links_in_a_root_with_depth() {
         let host = build(builder().skills_root(root));
         assert_eq!(host.catalog().names(), expected);
         assert_eq!(read(&host, "linked") == "# Linked\n", follow_links);
-        assert!(read(&host, "inner").contains("not found"));
+        for name in ["inner", "evil"] {
+            assert!(read(&host, name).contains("not found"), "{name}");
+        }
+        let path = folders.root.join("a/evil/SKILL.md");
+        let text = model_text(&host, "read_skill_file", json!({"path": path}));
+        assert!(!text.contains("# Linked"), "{text}");
         let problems = host.catalog().problems();
         assert_eq!(
             problems.len(),
-            if follow_links { 0 } else { 3 },
+            if follow_links { 2 } else { 4 },
             "{problems:?}"
         );
     }
@@ -369,6 +376,25 @@ fn first_paragraph_describes_a_skill_without_description() {
         {"name": "nothing", "description": ""},
     ]});
     assert_eq!(listed, expected);
+}
+
+#[test]
+fn follows_no_link_in_place_of_a_skill_of_an_author() {
+    let folders = Folders::new();
+    write(&folders, "author/a");
+    fs::create_dir_all(&folders.outside).unwrap();
+    fs::write(folders.outside.join("SKILL.md"), CANARY).unwrap();
+    let root = SkillsRoot {
+        follow_links: true,
+        ..deep(&folders.root, 2)
+    };
+    let host = build(builder().skills_root(root));
+    assert_eq!(read(&host, "a"), "Text of author/a.\n");
+    // The search has found the skill; the call opens its folder anew.
+    fs::rename(folders.root.join("author/a"), folders.root.join("author/b")).unwrap();
+    symlink(&folders.outside, folders.root.join("author/a")).unwrap();
+    let text = read(&host, "a");
+    assert!(!text.contains(CANARY), "{text}");
 }
 
 #[test]

@@ -507,7 +507,7 @@ fn reads_linked_skills_and_home_without_broker() {
     program.write("skills/group/plain/SKILL.md", "plain body");
     program.write("home/file", "text at home");
     let at = |path: &str| program.folder.path().join(path);
-    symlink("../../elsewhere/linked", at("skills/group/linked")).unwrap();
+    symlink("../elsewhere/linked", at("skills/linked")).unwrap();
     let text = "skills = [{ path = \"skills\", follow_root_links = true, depth = 2 }]\n\
                 home = \"home\"\n";
     program.write("c.toml", text);
@@ -521,6 +521,42 @@ fn reads_linked_skills_and_home_without_broker() {
         let run = program.run(&[&call, arguments].concat());
         assert_eq!((run.code, run.stdout.trim_end()), (0, expected), "{run:?}");
     }
+}
+
+#[test]
+fn call_is_recorded_if_log_is_renamed_meanwhile() {
+    let program = program();
+    let at = |path: &str| program.folder.path().join(path);
+    program.write("log", "");
+    fs::set_permissions(at("log"), fs::Permissions::from_mode(0o600)).unwrap();
+    // The program waits for this lock, and is confined by then.
+    let log = fs::File::open(at("log")).unwrap();
+    log.lock().unwrap();
+    let call = [
+        "--skills",
+        "skills",
+        "--audit",
+        "log",
+        "call",
+        "read_skill",
+        "skill_name=a",
+    ];
+    let process = Process::start(&mut program.command(&call));
+    let pid = process.pid;
+    wait_until("the program is not confined", || {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        status.contains("\nSeccomp:\t2\n")
+    });
+    fs::rename(at("log"), at("log.1")).unwrap();
+    drop(log);
+    let output = process.output();
+    assert_eq!(&*output.stdout, b"body\n", "{output:?}");
+    let records = ["log.1", "log"].map(|name| fs::read_to_string(at(name)).unwrap_or_default());
+    assert_eq!(
+        records.concat().matches("\"outcome\":\"output\"").count(),
+        1,
+        "{records:?}"
+    );
 }
 
 #[test]

@@ -405,6 +405,66 @@ fn refuses_a_configuration_that_is_a_symlink_out_of_its_folder() {
 }
 
 #[test]
+fn warns_of_skills_folders_that_others_can_replace() {
+    if !rustix::process::geteuid().is_root() {
+        return; // Only root gives folders away; CI is root.
+    }
+    let program = Program::new();
+    program.write(
+        "alice/skills/a/SKILL.md",
+        "---\nname: a\ndescription: A.\n---\n",
+    );
+    program.write("c.toml", "skills = [\"alice/skills\"]\n");
+    let folder = program.folder.path().canonicalize().unwrap();
+    let warning = format!(
+        "`c.toml`, line 1: others can make the folder `alice/skills` lead to any other: \
+         `{}` (owner 54321, mode 0755) belongs to another user",
+        folder.join("alice").display()
+    );
+    let owner = |path: &str, user| chown(folder.join(path), Some(user), None).unwrap();
+    let config = ["--config", "c.toml"];
+    for (path, is_replaceable) in [("alice/skills", false), ("alice", true)] {
+        fs::set_permissions(folder.join(path), fs::Permissions::from_mode(0o755)).unwrap();
+        owner(path, 54_321);
+        for verb in ["serve", "check"] {
+            let run = program.run(&[&config[..], &[verb]].concat());
+            assert_eq!(run.code, 0, "{run:?}");
+            assert_eq!(
+                run.stderr.contains(&warning),
+                is_replaceable,
+                "{path}: {run:?}"
+            );
+            let run = program.run(&[&config[..], &["--trust", "user:54321", verb]].concat());
+            assert!(!run.stderr.contains("lead to any other"), "{run:?}");
+        }
+        owner(path, 0);
+    }
+}
+
+#[test]
+fn members_of_groups_are_unknown_in_user_namespaces() {
+    let program = Program::new();
+    program.write("skills/a/SKILL.md", "# A\n");
+    program.write("c.toml", "skills = [\"skills\"]\n");
+    let config = program.folder.path().join("c.toml");
+    fs::set_permissions(&config, fs::Permissions::from_mode(0o664)).unwrap();
+    // The group is root's there, whoever is in it outside.
+    let inside = "exec unshare --user --map-root-user -- \"$0\" \"$@\"";
+    let call = ["--config", "c.toml", "call", "read_skill", "skill_name=a"];
+    let run = program.run_after_with(inside, &call, "");
+    if run.stderr.contains("Operation not permitted") || run.stderr.contains("unshare: ") {
+        eprintln!("this machine forbids user namespaces: {}", run.stderr);
+        return;
+    }
+    assert_eq!((run.code, run.stdout.as_str()), (4, ""), "{run:?}");
+    let why = "`--trust group:root` trusts the group";
+    assert!(run.stderr.contains(why), "{run:?}");
+    let trusting = [&["--trust", "group:root"], &call[..]].concat();
+    let run = program.run_after_with(inside, &trusting, "");
+    assert_eq!((run.code, run.stdout.as_str()), (0, "# A\n"), "{run:?}");
+}
+
+#[test]
 fn overflow_user_is_not_own_user_in_user_namespace() {
     let program = Program::new();
     program.write("skills/a/SKILL.md", "# A\n");

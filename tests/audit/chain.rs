@@ -373,6 +373,23 @@ fn accepts_a_log_torn_several_times() {
 }
 
 #[test]
+fn accepts_zeros_after_a_torn_record() {
+    let log = SignedLog::new(AT_THE_END);
+    record(&log.host(), 1);
+    let text = fs::read_to_string(&log.path).unwrap();
+    let last = text.lines().last().unwrap();
+    for torn in ["", &last[..22], &last[..60], last] {
+        let torn = format!("{torn}\0\0\0");
+        for closed in ["", "\n"] {
+            fs::write(&log.path, format!("{text}{torn}{closed}")).unwrap();
+            record(&log.host(), 1);
+            let report = log.prove(&["audit.jsonl"], 2);
+            assert_eq!(report.vouched_bytes, torn.len() as u64 + 1, "{torn:?}");
+        }
+    }
+}
+
+#[test]
 fn does_not_append_through_a_link() {
     let log = SignedLog::new(AT_THE_END);
     let host = log.host();

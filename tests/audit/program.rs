@@ -1,6 +1,7 @@
 //! The audit log on the command line: keys, checkpoint sinks, `verify` and `show`, a full disk,
 //! and a killed process.
 
+use std::env;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 use super::signed_log::SignedLog;
 use crate::support::mcp::Client;
 use crate::support::process::Process;
-use crate::support::program::Program;
+use crate::support::program::{Program, finish};
 use crate::support::watchdog::wait_until;
 
 /// Makes a folder with a key, a configuration and one skill.
@@ -205,7 +206,11 @@ fn refuses_settings_that_sign_nothing() {
         ),
         (
             "key_file = \"key\"\ncheckpoint_command = [\"./none\"]",
-            "cannot start `./none`",
+            "cannot start `./none` of `checkpoint_command`",
+        ),
+        (
+            "key_file = \"key\"\ncheckpoint_command = [\"none\"]",
+            "it is in no absolute folder of the PATH",
         ),
         (
             "key_file = \"key\"\ncheckpoint_socket = \"s\"",
@@ -290,7 +295,7 @@ fn sends_checkpoints_to_both_sinks() {
     command
         .env("PATH", "/usr/bin:/bin")
         .env("SKILLHOST_HTTP_TOKEN", "0123456789abcdef");
-    let run = crate::support::program::finish(command, "");
+    let run = finish(command, "");
     assert_eq!((run.code, run.stdout.as_str()), (0, "# A\n"), "{run:?}");
     let text = fs::read_to_string(program.folder.path().join("log")).unwrap();
     let lines: Vec<&str> = text.lines().collect();
@@ -320,6 +325,57 @@ fn sends_checkpoints_to_both_sinks() {
         run.code == 0 && run.stdout.contains("2 external checkpoints are in the log"),
         "{run:?}"
     );
+}
+
+#[test]
+fn takes_no_checkpoint_program_of_current_folder() {
+    let at = |program: &Program, path: &str| program.folder.path().join(path);
+    for (name, has_program) in [("./send", true), ("bin/send", true), ("send", false)] {
+        let program = signed("");
+        for (folder, send) in [("etc", "configured"), ("cwd", "current")] {
+            for path in ["send", "bin/send"] {
+                let path = format!("{folder}/{path}");
+                program.write(&path, format!("#!/bin/sh\ncat > ../{send}\n"));
+                fs::set_permissions(at(&program, &path), fs::Permissions::from_mode(0o755))
+                    .unwrap();
+            }
+        }
+        program.write(
+            "etc/c.toml",
+            format!(
+                "skills = [\"../skills\"]\naudit_file = \"../log\"\n\
+                 [audit]\nkey_file = \"../key\"\ncheckpoint_command = [\"{name}\"]\n"
+            ),
+        );
+        let run = || {
+            let arguments = [
+                "--config",
+                "../etc/c.toml",
+                "call",
+                "read_skill",
+                "skill_name=a",
+            ];
+            let mut command = program.command(&arguments);
+            command
+                .env("PATH", format!(".::{}", env::var("PATH").unwrap()))
+                .current_dir(at(&program, "cwd"));
+            finish(command, "")
+        };
+        assert_eq!(run().code == 0, has_program, "{name}");
+        if has_program {
+            wait_until("there is no checkpoint", || {
+                fs::read_to_string(at(&program, "configured"))
+                    .is_ok_and(|text| text.ends_with('\n'))
+            });
+            // Nobody else may change it.
+            let send = at(&program, "etc").join(name);
+            fs::set_permissions(send, fs::Permissions::from_mode(0o757)).unwrap();
+            let run = run();
+            assert_eq!(run.code, 4, "{name}: {run:?}");
+            assert!(run.stderr.contains("every user can change"), "{run:?}");
+        }
+        assert!(!at(&program, "current").exists(), "{name}");
+    }
 }
 
 #[test]

@@ -28,6 +28,32 @@ fn answers_while_nobody_reads_stderr() {
 }
 
 #[test]
+fn starts_with_open_stderr_only() {
+    let program = Program::new();
+    program.write("skills/a/SKILL.md", "# A\n");
+    program.write("best.toml", "audit_file = \"-\"\naudit = \"best_effort\"\n");
+    let call = ["call", "read_skill", "skill_name=a"];
+    for (stderr, options, is_answered) in [
+        ("2>&-", &["--audit", "-"][..], false),
+        ("2>/dev/null", &["--audit", "-"], true),
+        ("2>&-", &["--config", "best.toml"], true),
+        ("2>&-", &[], true),
+    ] {
+        for confine in ["auto", "off"] {
+            let options = [
+                &["--skills", "skills"],
+                options,
+                &call,
+                &["--confine", confine],
+            ];
+            let run = program.run_after_with(&format!("exec {stderr}"), &options.concat(), "");
+            let answer = if is_answered { (0, "# A\n") } else { (4, "") };
+            assert_eq!((run.code, &*run.stdout), answer, "{stderr} {options:?}");
+        }
+    }
+}
+
+#[test]
 fn answers_while_nobody_reads_a_terminal() {
     for has_output in [false, true] {
         answers(has_output, |command| {

@@ -18,7 +18,7 @@ fn starts_author_program_beside_it_or_on_path() {
     let run = |path: &Path| {
         let mut command = command(&skillhost);
         command.args(["--log", "off", "test", "none.wasm", "--no-such"]);
-        command.env("PATH", path);
+        command.env("PATH", path).current_dir(at("bin"));
         finish(command, "")
     };
     let missing = run(&at("bin"));
@@ -28,6 +28,11 @@ fn starts_author_program_beside_it_or_on_path() {
     assert_eq!(missing.stderr, format!("skillhost: {message}\n"));
 
     symlink(author(), at("bin/skillhost-author")).unwrap();
+    // The PATH has no program of the current folder.
+    for path in ["", ".", "../bin"] {
+        let run = run(Path::new(path));
+        assert_eq!(run.stderr, missing.stderr, "{path}");
+    }
     let on_path = run(&at("bin"));
     assert_eq!(on_path.code, 2, "{on_path:?}");
     // Its messages show the command that the user typed.

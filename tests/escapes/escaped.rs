@@ -1,9 +1,10 @@
 //! The processes that run escaped code.
 
 use std::process::ExitCode;
-use std::sync::{Arc, Once, OnceLock};
+use std::sync::{Arc, Once};
 
 use skillhost::{CallEnd, Observer};
+use skillhost_confine::broker::ConfinedBroker;
 
 use crate::targets::Targets;
 
@@ -40,18 +41,13 @@ pub(crate) fn run(targets: Targets) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// The targets of escaped code in the broker.
-static IN_BROKER: OnceLock<Targets> = OnceLock::new();
-
-/// Runs the broker. The escaped code runs when the broker first checks a file name for a skill.
+/// Runs the broker. The escaped code runs before the broker answers requests.
 fn run_in_broker(targets: Targets) -> ExitCode {
-    static ONCE: Once = Once::new();
-    let _ = IN_BROKER.set(targets);
-    let result = skillhost_confine::broker::run(|_| {
-        ONCE.call_once(|| IN_BROKER.get().unwrap().try_escapes());
-        false
-    });
-    match result {
+    let Ok(Some(broker)) = ConfinedBroker::start() else {
+        return ExitCode::FAILURE;
+    };
+    targets.try_escapes();
+    match broker.serve() {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }

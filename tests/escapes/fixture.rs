@@ -180,8 +180,7 @@ impl Fixture {
         format!("{folder}\n{}\n{port}\n{first_row}", self.victim.id())
     }
 
-    /// Starts a broker, sends a request that makes it search a skill's folder, and returns what it
-    /// printed.
+    /// Starts a broker, sends a request, and returns what it printed.
     pub(crate) fn run_in_broker(&self, first_row: usize) -> String {
         let folder = tempfile::tempdir().unwrap();
         let (output, script) = (folder.path().join("output"), folder.path().join("script"));
@@ -198,7 +197,7 @@ impl Fixture {
         let skills = AllowedPath {
             path: at("skills"),
             follows_links: true,
-            depth: 2,
+            link_owners: None,
             within: "/".into(),
         };
         let policy = BrokerPolicy {

@@ -15,15 +15,24 @@ fn broker(folder: &Path, policy: BrokerPolicy) -> BrokerClient {
     let allow = |path: &str, follows_links: bool| AllowedPath {
         path: folder.join(path),
         follows_links,
-        depth: 2,
+        link_owners: None,
         within: "/".into(),
     };
     let default_root = AllowedPath {
         within: folder.canonicalize().unwrap(),
         ..allow("default", false)
     };
+    let tools = AllowedPath {
+        link_owners: Some(vec![rustix::process::geteuid().as_raw()]),
+        ..allow("sticky/tools", false)
+    };
     let policy = BrokerPolicy {
-        paths: vec![allow("root", false), allow("linked", true), default_root],
+        paths: vec![
+            allow("root", false),
+            allow("linked", true),
+            default_root,
+            tools,
+        ],
         child_task: skillhost::COMPILE_ARGUMENT.to_owned(),
         child_variables: vec!["ALLOWED".to_owned()],
         ..policy
@@ -144,14 +153,34 @@ fn opens_folders_that_replace_allowed_ones() {
 }
 
 #[test]
-fn opens_no_targets_of_symlinks_in_skills() {
-    let setup = Setup::new(&["old/a"]);
-    for name in ["SKILL.md", "SKILL.MD", "skill.md", "Skill.md"] {
-        setup
-            .program
-            .write(&format!("linked/of-{name}/{name}"), SKILL);
-        symlink("../../old", setup.at(&format!("linked/of-{name}/link"))).unwrap();
+fn opens_no_targets_of_symlinks_below_roots() {
+    let setup = Setup::new(&["old/a", "linked/author/skill/SKILL.md"]);
+    for link in ["linked/author/link", "linked/author/skill/link"] {
+        symlink(setup.at("old"), setup.at(link)).unwrap();
         setup.assert_denied("old/a");
+    }
+    symlink("../old", setup.at("linked/link")).unwrap();
+    setup.open("old/a").unwrap();
+}
+
+#[test]
+fn follows_only_links_of_trusted_users_to_tools() {
+    let setup = Setup::new(&["sticky/tools/f", "next/tools/f", "other/e"]);
+    setup.open("sticky/tools/f").unwrap();
+    fs::remove_dir_all(setup.at("sticky/tools")).unwrap();
+    symlink("../current/tools", setup.at("sticky/tools")).unwrap();
+    symlink(setup.at("next"), setup.at("current")).unwrap();
+    setup.open("next/tools/f").unwrap();
+    setup.assert_denied("other/e");
+    if !is_root() {
+        return; // Only root gives links away; CI is root.
+    }
+    for link in ["current", "sticky/tools"] {
+        let chown = |user| std::os::unix::fs::lchown(setup.at(link), Some(user), None).unwrap();
+        chown(65_534);
+        setup.assert_denied("next/tools/f");
+        chown(0);
+        setup.open("next/tools/f").unwrap();
     }
 }
 
@@ -465,7 +494,7 @@ fn takes_thousands_of_long_paths() {
         let paths = paths.chain([root.clone()]).map(|path| AllowedPath {
             path,
             follows_links: false,
-            depth: 1,
+            link_owners: None,
             within: "/".into(),
         });
         let policy = BrokerPolicy {

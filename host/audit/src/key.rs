@@ -134,19 +134,22 @@ impl PublicKey {
         }
     }
 
-    /// Reads a key from a file.
-    pub fn read(path: &Path) -> anyhow::Result<Self> {
-        Self::read_checked(path)
+    /// Reads a key from a file. Only users in `trust` may change the path to it.
+    pub fn read(path: &Path, trust: &Trust) -> anyhow::Result<Self> {
+        Self::read_checked(path, trust)
             .with_context(|| format!("cannot use the key file `{}`", path.display()))
     }
 
-    fn read_checked(path: &Path) -> anyhow::Result<Self> {
+    fn read_checked(path: &Path, trust: &Trust) -> anyhow::Result<Self> {
+        // Checked before the file is opened. Its own errors come first, because they are clearer.
+        let checked = trust.check(path);
         let text = named_file::read_text(path, MAX_FILE_BYTES)?;
         ensure!(
             !text.contains("PRIVATE KEY"),
             "it is a private key, which only the host needs; `skillhost audit public-key FILE` \
              prints the public one"
         );
+        checked?;
         let key = VerifyingKey::from_public_key_pem(&text).ok();
         let key = key.filter(|key| !key.is_weak());
         key.map(Self::new)
@@ -177,6 +180,8 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt as _;
 
+    use skillhost::Principal;
+
     use super::*;
 
     #[test]
@@ -190,7 +195,7 @@ mod tests {
         assert_eq!(read.public().id(), key.public().id());
         let public = folder.path().join("public");
         fs::write(&public, key.public().to_pem().unwrap()).unwrap();
-        let public = PublicKey::read(&public).unwrap();
+        let public = PublicKey::read(&public, &Trust::new()).unwrap();
         assert!(public.verifies(b"text", &read.sign(b"text")));
         assert!(!public.verifies(b"texu", &read.sign(b"text")));
         // Made with `openssl genpkey -algorithm ed25519` and `openssl pkey -pubout`.
@@ -216,6 +221,27 @@ mod tests {
     }
 
     #[test]
+    fn refuses_public_keys_that_others_can_change() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("public");
+        let key = PrivateKey::generate().unwrap().public();
+        fs::write(&path, key.to_pem().unwrap()).unwrap();
+        for (file, mode, is_used) in [
+            (&*path, 0o644, true),
+            (&path, 0o646, false),
+            (folder.path(), 0o755, true),
+            (folder.path(), 0o757, false),
+        ] {
+            fs::set_permissions(file, fs::Permissions::from_mode(mode)).unwrap();
+            let read = PublicKey::read(&path, &Trust::new());
+            assert_eq!(read.is_ok(), is_used, "{mode:o}: {read:?}");
+            let everyone = Trust::new().and(Principal::Everyone);
+            assert!(PublicKey::read(&path, &everyone).is_ok());
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        }
+    }
+
+    #[test]
     fn refuses_a_key_file_of_another_user() {
         if !rustix::process::geteuid().is_root() {
             return;
@@ -236,7 +262,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("key");
         PrivateKey::generate().unwrap().write(&path).unwrap();
-        let public = PublicKey::read(&path).unwrap_err();
+        let public = PublicKey::read(&path, &Trust::new()).unwrap_err();
         assert!(format!("{public:#}").contains("it is a private key"));
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
         let readable = PrivateKey::read(&path, &Trust::new()).unwrap_err();
@@ -245,7 +271,7 @@ mod tests {
         fs::write(&path, "-----BEGIN PRIVATE KEY-----\n").unwrap();
         let other = PrivateKey::read(&path, &Trust::new()).unwrap_err();
         assert!(format!("{other:#}").contains("new-key"), "{other:#}");
-        assert!(PublicKey::read(&folder.path().join("none")).is_err());
+        assert!(PublicKey::read(&folder.path().join("none"), &Trust::new()).is_err());
         assert!(PrivateKey::read(folder.path(), &Trust::new()).is_err());
     }
 

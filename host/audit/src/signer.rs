@@ -21,8 +21,8 @@ pub struct LogSigner {
 impl LogSigner {
     /// Reads the configured key, starts the program and connects to the socket.
     ///
-    /// Only users in `trust` may change the path to the key. Removes `removed_variables` from the
-    /// program's environment. Returns `None` if no key is configured.
+    /// Only users in `trust` may change the paths to the key and the program. Removes
+    /// `removed_variables` from the program's environment. Returns `None` if no key is configured.
     pub fn start(
         configured: &Checkpoints,
         trust: &Trust,
@@ -33,9 +33,9 @@ impl LogSigner {
         };
         let key = PrivateKey::read(&file.path, trust).with_context(|| file.place.clone())?;
         let mut sinks = Vec::new();
-        if !configured.command.is_empty() {
-            let sink = CheckpointSink::start(&configured.command, removed_variables);
-            sinks.push(sink.context("`checkpoint_command`")?);
+        if let Some(command) = &configured.command {
+            let sink = CheckpointSink::start(command, trust, removed_variables);
+            sinks.push(sink.with_context(|| command.program.place.clone())?);
         }
         if let Some(socket) = &configured.socket {
             let sink = CheckpointSink::connect(&socket.path);

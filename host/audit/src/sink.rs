@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
+use skillhost::Trust;
+use skillhost::config::CheckpointCommand;
+use skillhost_skills::search_path::SearchPath;
 
 /// The most bytes that are buffered for a reader. Guards against: a reader that does not
 /// read, and fills the host's memory.
@@ -40,11 +43,20 @@ enum SinkStream {
 }
 
 impl CheckpointSink {
-    /// Starts a program as a sink. Removes `removed_variables` from its environment.
-    pub(crate) fn start(command: &[String], removed_variables: &[&str]) -> anyhow::Result<Self> {
-        let (program, arguments) = command.split_first().context("there is no program")?;
-        let mut command = Command::new(program);
-        command.args(arguments).stdin(Stdio::piped());
+    /// Starts a program as a sink. Only users in `trust` may change the path to it. Removes
+    /// `removed_variables` from its environment.
+    pub(crate) fn start(
+        configured: &CheckpointCommand,
+        trust: &Trust,
+        removed_variables: &[&str],
+    ) -> anyhow::Result<Self> {
+        let program = configured.program.path.display();
+        let failed = || format!("cannot start `{program}` of `checkpoint_command`");
+        let search_path = SearchPath::from_environment();
+        let file = find_program(&configured.program.path, &search_path, trust);
+        let mut command = Command::new(file.with_context(failed)?);
+        command.args(&configured.arguments).stdin(Stdio::piped());
+        search_path.set_for(&mut command);
         // The host's own output belongs to its protocol.
         command.stdout(Stdio::null());
         // Ctrl-C ends the host, which sends the last checkpoint afterwards.
@@ -52,9 +64,7 @@ impl CheckpointSink {
         for variable in removed_variables {
             command.env_remove(variable);
         }
-        let mut child = command
-            .spawn()
-            .with_context(|| format!("cannot start `{program}`"))?;
+        let mut child = command.spawn().with_context(failed)?;
         let stdin = child.stdin.take().context("it has no stdin")?;
         set_nonblocking(&stdin)?;
         let name = format!("`checkpoint_command` `{program}`");
@@ -174,6 +184,22 @@ impl Drop for CheckpointSink {
     }
 }
 
+/// Finds a program on the path, unless it is a path itself, and checks who can change it.
+fn find_program(
+    program: &Path,
+    search_path: &SearchPath,
+    trust: &Trust,
+) -> anyhow::Result<PathBuf> {
+    let name = program.to_str().filter(|name| !name.contains('/'));
+    let file = match name {
+        Some(name) => search_path.find(name).next(),
+        None => Some(program.to_owned()),
+    };
+    let file = file.context("it is in no absolute folder of the PATH")?;
+    trust.check(&file)?;
+    Ok(file)
+}
+
 fn set_nonblocking(stdin: &ChildStdin) -> anyhow::Result<()> {
     let flags = fcntl_getfl(stdin)?;
     fcntl_setfl(stdin, flags | OFlags::NONBLOCK)?;
@@ -185,6 +211,9 @@ mod tests {
     use std::io::Read as _;
     use std::os::unix::net::UnixListener;
     use std::thread;
+
+    use skillhost::Principal;
+    use skillhost::config::ConfiguredPath;
 
     use super::*;
 
@@ -224,7 +253,15 @@ mod tests {
 
     #[test]
     fn does_not_wait_for_a_process_that_does_not_read() {
-        let mut sink = CheckpointSink::start(&["sleep".to_owned(), "60".to_owned()], &[]).unwrap();
+        let command = CheckpointCommand {
+            program: ConfiguredPath {
+                path: "sleep".into(),
+                place: String::new(),
+            },
+            arguments: vec!["60".to_owned()],
+        };
+        let everyone = Trust::new().and(Principal::Everyone);
+        let mut sink = CheckpointSink::start(&command, &everyone, &[]).unwrap();
         let (sender, receiver) = std::sync::mpsc::channel();
         thread::spawn(move || {
             for number in 0..2_000 {

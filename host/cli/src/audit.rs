@@ -60,7 +60,7 @@ impl AuditCommand {
                 let digest = key.digest(io::stdin().lock())?;
                 terminal::print(&[format_line!("{digest}")])?;
             }
-            AuditVerb::Verify(verify) => return verify.execute(),
+            AuditVerb::Verify(verify) => return verify.execute(trust),
             AuditVerb::Show(show) => return show.execute(),
         }
         Ok(Exit::Ok)

@@ -3,13 +3,13 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
 use anyhow::{Context as _, anyhow};
 use clap::Args;
 use skillhost_program::exit::Exit;
+use skillhost_skills::search_path::SearchPath;
 
 const PROGRAM: &str = "skillhost-author";
 
@@ -22,7 +22,8 @@ pub(crate) struct AuthorCommand {
 }
 
 /// Replaces this process by `skillhost-author`, with the same command line. Looks for it beside
-/// this program, then on the PATH.
+/// this program, then in the absolute
+/// folders of the PATH.
 ///
 /// # Errors
 ///
@@ -30,21 +31,21 @@ pub(crate) struct AuthorCommand {
 pub(crate) fn run() -> anyhow::Result<Exit> {
     let beside = env::current_exe()?.with_file_name(PROGRAM);
     let program = if beside.is_file() {
-        beside
+        Some(beside)
     } else {
-        PROGRAM.into()
+        SearchPath::from_environment().find(PROGRAM).next()
     };
+    let program = program.ok_or_else(|| {
+        anyhow!(
+            "this command is part of `{PROGRAM}`, which is neither beside skillhost nor on the \
+             PATH; in a checkout, `cargo install --locked --path host/author` installs it"
+        )
+    })?;
     let mut command = Command::new(&program);
     // Its messages show the command that the user typed.
     let error = command
         .arg0("skillhost")
         .args(env::args_os().skip(1))
         .exec();
-    if error.kind() == io::ErrorKind::NotFound {
-        return Err(anyhow!(
-            "this command is part of `{PROGRAM}`, which is neither beside skillhost nor on the \
-             PATH; in a checkout, `cargo install --locked --path host/author` installs it"
-        ));
-    }
     Err(error).with_context(|| format!("cannot run `{}`", program.display()))
 }

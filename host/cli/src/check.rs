@@ -58,6 +58,7 @@ impl CheckCommand {
         let mut checked = Vec::new();
         if self.targets.is_empty() {
             let Settings { host: config, .. } = options.load()?;
+            options.report_replaceable_folders(&config);
             let catalog = options::open_catalog(&config)?;
             options::report_advice(&catalog);
             check_catalog(&catalog, None, &mut checked);

@@ -39,7 +39,6 @@ use skillhost_program::process::{self, end_child};
 use skillhost_program::{inspect, panic};
 use skillhost_sandbox::engine::processors;
 use skillhost_sandbox::tool::audit::start_stderr_thread;
-use skillhost_skills::skill_md::is_skill_md;
 
 pub use settings::{Confinement, ProcessSettings, Settings};
 
@@ -126,7 +125,7 @@ fn run_as_helper(first: &OsStr) -> Option<ExitCode> {
         skillhost_confine::confine_network().and_then(|()| skillhost_identity::fetch_keys())
     } else if first == skillhost_confine::broker::ARGUMENT {
         skillhost_confine::ignore_termination_signals();
-        skillhost_confine::broker::run(is_skill_md)
+        skillhost_confine::broker::run()
     } else if first == warm::START_SUCCESSOR {
         warm::start_successor()
     } else {

@@ -36,7 +36,6 @@ use skillhost_sandbox::component::compile::EXPLICIT_CHECKS;
 use skillhost_sandbox::engine::look_at_machine;
 use skillhost_sandbox::tool::audit::open_audit_log;
 use skillhost_skills::broker::{Broker, ChildHandle};
-use skillhost_skills::skill_md::is_skill_md;
 use skillhost_skills::trust::own_folder;
 
 use crate::settings::{Confinement, Settings};
@@ -127,7 +126,7 @@ pub(crate) fn confine(
     )?;
     let new_entries = own.new_entries.as_ref().map(|(path, _)| path.clone());
     let folders = readable_folders(config, &trust);
-    let broker = start_broker(config, &needs, &folders)?;
+    let broker = start_broker(config, &trust, &needs, &folders)?;
     let report = sandbox(own, folders)
         .apply(Profile::Serving)
         .context("cannot confine this process; `--confine off` runs without the process sandbox")?;
@@ -214,7 +213,7 @@ fn sandbox(own: OwnFiles, folders: Vec<AllowedPath>) -> ProcessSandbox {
     }
     for folder in folders {
         if folder.follows_links {
-            for target in link_targets(&folder.path, folder.depth, is_skill_md) {
+            for target in link_targets(&folder.path) {
                 sandbox = sandbox.allow_read(target);
             }
         }
@@ -251,22 +250,22 @@ fn readable_folders(config: &Config, trust: &Trust) -> Vec<AllowedPath> {
     let roots = config.skills.iter().map(|skills| AllowedPath {
         path: skills.root.path.clone(),
         follows_links: skills.root.follow_links,
-        depth: skills.root.depth,
+        link_owners: None,
         within: skills.root.within.clone().unwrap_or_else(anywhere),
     });
     let tools = config.tools.iter().filter(is_trusted);
-    let others = tools.chain(&config.home);
-    roots
-        .chain(others.map(|folder| allowed_path(&folder.path)))
-        .collect()
+    let tools = tools.map(|folder| allowed_path(&folder.path, trust.users()));
+    let home = config.home.iter();
+    let home = home.map(|folder| allowed_path(&folder.path, None));
+    roots.chain(tools).chain(home).collect()
 }
 
 /// Allows a path, but not the targets of symlinks in it.
-fn allowed_path(path: &Path) -> AllowedPath {
+fn allowed_path(path: &Path, link_owners: Option<Vec<u32>>) -> AllowedPath {
     AllowedPath {
         path: path.to_owned(),
         follows_links: false,
-        depth: 1,
+        link_owners,
         within: anywhere(),
     }
 }
@@ -276,23 +275,32 @@ fn anywhere() -> PathBuf {
     "/".into()
 }
 
-/// Starts the broker. A single call without third-party tools and `--output-dir` needs none.
+/// Starts the broker, unless it is not needed: for one call without third-party tools,
+/// `--output-dir` and the file of an audit log.
 fn start_broker(
     config: &Config,
+    trust: &Trust,
     needs: &Needs<'_>,
     folders: &[AllowedPath],
 ) -> anyhow::Result<Option<Arc<BrokerClient>>> {
-    if !needs.is_server && needs.output.is_none() && config.tools.is_empty() {
+    let has_log = audit_file(config).is_some();
+    if !needs.is_server && needs.output.is_none() && config.tools.is_empty() && !has_log {
         return Ok(None);
     }
-    let policy = broker_policy(config, needs, folders);
+    let policy = broker_policy(config, trust, needs, folders);
     let broker = BrokerClient::start(OWN_PROGRAM.as_ref(), &policy)?;
     Ok(Some(Arc::new(broker)))
 }
 
 /// Returns the requests that the broker grants this process.
-fn broker_policy(config: &Config, needs: &Needs<'_>, folders: &[AllowedPath]) -> BrokerPolicy {
-    let files = needs.files.iter().map(|file| allowed_path(file));
+fn broker_policy(
+    config: &Config,
+    trust: &Trust,
+    needs: &Needs<'_>,
+    folders: &[AllowedPath],
+) -> BrokerPolicy {
+    let files = needs.files.iter();
+    let files = files.map(|file| allowed_path(file, trust.users()));
     BrokerPolicy {
         paths: folders.iter().cloned().chain(files).collect(),
         output: needs.output.map(|output| EncodedPath(output.to_owned())),
@@ -419,19 +427,23 @@ mod tests {
             socket: Some(Path::new("socket")),
         };
         let policy_for = |config: &Config, needs: &Needs<'_>| {
-            broker_policy(config, needs, &readable_folders(config, &Trust::new()))
+            let trust = Trust::new();
+            broker_policy(config, &trust, needs, &readable_folders(config, &trust))
         };
         let policy = policy_for(&config, &needs);
-        let folders = policy
-            .paths
-            .iter()
-            .map(|folder| (&*folder.path, folder.follows_links, folder.depth));
+        let folders = policy.paths.iter().map(|folder| {
+            (
+                &*folder.path,
+                folder.follows_links,
+                folder.link_owners.is_some(),
+            )
+        });
         let expected = [
-            (Path::new("/f/linked"), true, 3),
-            (Path::new("/f/plain"), false, 1),
-            (Path::new("/f/tools"), false, 1),
-            (Path::new("/f/home"), false, 1),
-            (Path::new("token"), false, 1),
+            (Path::new("/f/linked"), true, false),
+            (Path::new("/f/plain"), false, false),
+            (Path::new("/f/tools"), false, true),
+            (Path::new("/f/home"), false, false),
+            (Path::new("token"), false, true),
         ];
         assert_eq!(folders.collect::<Vec<_>>(), expected);
         assert_eq!(policy.output.unwrap().0, Path::new("out"));

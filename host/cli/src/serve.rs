@@ -52,6 +52,7 @@ impl ServeCommand {
                  everything",
             );
         }
+        options.report_replaceable_folders(&settings.host);
         let builder = options.builder(&settings.host)?;
         let http = match self.http.address.take() {
             Some(address) => Some(self.http.prepare(

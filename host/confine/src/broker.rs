@@ -28,7 +28,7 @@ use rustix::net::{
 use serde::{Deserialize, Serialize};
 use skillhost_helper::{Kind, Message, read_message, write_message};
 
-pub use process::run;
+pub use process::{ConfinedBroker, run};
 
 /// The argument that starts the program as a broker.
 pub const ARGUMENT: &str = "--broker";
@@ -76,10 +76,11 @@ pub struct AllowedPath {
     /// The path. It is resolved anew at each request.
     #[serde(with = "bytes")]
     pub path: PathBuf,
-    /// True if the broker also opens what symlinks in the folder lead to.
+    /// True if the broker also opens what symlinks directly in the folder lead to.
     pub follows_links: bool,
-    /// The depth down to which such symlinks are searched.
-    pub depth: usize,
+    /// The owners of the symlinks in the path that the broker follows. `None` if it follows those
+    /// of all users.
+    pub link_owners: Option<Vec<u32>>,
     /// The folder that the path must lead into, without symlinks. `/` allows any target.
     #[serde(with = "bytes")]
     pub within: PathBuf,

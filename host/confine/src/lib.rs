@@ -18,8 +18,7 @@ mod socket_file;
 
 pub mod broker;
 
-use std::ffi::OsStr;
-use std::io;
+use std::fs::DirEntry;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
@@ -34,7 +33,7 @@ pub use socket_file::SocketFile;
 
 use files::FileAccess;
 
-/// The maximum number of folder entries that are searched for symlinks. Guards against: a tree
+/// The maximum number of folder entries that are searched for symlinks. Guards against: a folder
 /// of millions of files.
 const MAX_ENTRIES: usize = 100_000;
 
@@ -206,47 +205,20 @@ pub fn confine_network() -> anyhow::Result<()> {
     report.map(drop).context("cannot confine this process")
 }
 
-/// Returns the folders that symlinks in a folder lead to, searched down to a depth.
-///
-/// Follows no symlink, and does not search skills below the folder: their authors control the
-/// symlinks in them. A skill is a folder with a file whose name `is_skill_md` accepts.
-pub fn link_targets(folder: &Path, depth: usize, is_skill_md: fn(&OsStr) -> bool) -> Vec<PathBuf> {
-    bounded_link_targets(folder, depth, is_skill_md, MAX_ENTRIES)
+/// Returns the folders that symlinks directly in a folder lead to. Authors may control the symlinks
+/// below.
+pub fn link_targets(folder: &Path) -> Vec<PathBuf> {
+    bounded_link_targets(folder, MAX_ENTRIES)
 }
 
-fn bounded_link_targets(
-    folder: &Path,
-    depth: usize,
-    is_skill_md: fn(&OsStr) -> bool,
-    max_entries: usize,
-) -> Vec<PathBuf> {
-    let mut targets = Vec::new();
-    let mut folders = vec![(folder.to_owned(), depth, false)];
-    let mut remaining = max_entries;
-    while let Some((folder, depth, is_below)) = folders.pop() {
-        let entries = std::fs::read_dir(folder)
-            .and_then(|entries| entries.take(remaining).collect::<io::Result<Vec<_>>>())
-            .unwrap_or_default();
-        remaining -= entries.len();
-        let is_skill = || entries.iter().any(|entry| is_skill_md(&entry.file_name()));
-        // A listing that was cut off may have left out the SKILL.md.
-        if is_below && (remaining == 0 || is_skill()) {
-            continue;
-        }
-        for entry in entries {
-            match entry.file_type() {
-                Ok(kind) if kind.is_dir() && depth > 1 => {
-                    folders.push((entry.path(), depth - 1, true));
-                }
-                Ok(kind) if kind.is_symlink() => {
-                    let target = entry.path().canonicalize();
-                    targets.extend(target.into_iter().filter(|target| target.is_dir()));
-                }
-                _ => {}
-            }
-        }
-    }
-    targets
+fn bounded_link_targets(folder: &Path, max_entries: usize) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten();
+    let entries = entries.take(max_entries).flatten();
+    let is_link = |entry: &DirEntry| entry.file_type().is_ok_and(|kind| kind.is_symlink());
+    let targets = entries
+        .filter(is_link)
+        .filter_map(|link| link.path().canonicalize().ok());
+    targets.filter(|target| target.is_dir()).collect()
 }
 
 #[cfg(test)]
@@ -257,39 +229,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bounds_link_targets_by_depth_and_entries() {
+    fn follows_links_directly_in_folder_up_to_a_number() {
         let folder = tempfile::tempdir().unwrap();
         let at = |path: &str| folder.path().join(path);
-        for path in ["one", "two", "three", "four", "root/a/b", "root/skill"] {
+        for path in ["one", "two", "three", "root/author"] {
             fs::create_dir_all(at(path)).unwrap();
         }
         fs::write(at("file"), "").unwrap();
-        fs::write(at("root/skill/doc"), "").unwrap();
-        for (target, link) in [
-            ("one", "root/link"),
-            ("two", "root/a/link"),
-            ("three", "root/a/b/link"),
-            ("four", "root/skill/link"),
-            ("file", "root/file"),
-            ("none", "root/none"),
-        ] {
-            symlink(at(target), at(link)).unwrap();
-        }
-        let targets = |depth, max_entries| {
-            let targets =
-                bounded_link_targets(&at("root"), depth, |name| name == "doc", max_entries);
+        let targets = |max_entries| {
+            let targets = bounded_link_targets(&at("root"), max_entries);
             let name = |target: PathBuf| target.file_name().unwrap().to_owned();
             let mut names: Vec<_> = targets.into_iter().map(name).collect();
             names.sort();
             names
         };
-        assert_eq!(targets(1, 100), ["one"]);
-        assert_eq!(targets(2, 100), ["one", "two"]);
-        assert_eq!(targets(3, 100), ["one", "three", "two"]);
-        // Five entries in the root, two in each of its folders, and one below.
-        assert_eq!(targets(3, 11), ["one", "three", "two"]);
-        // The entries that are cut off may hold a SKILL.md.
-        assert_eq!(targets(3, 5), ["one"]);
-        assert!(targets(3, 0).is_empty());
+        symlink(at("three"), at("root/author/link")).unwrap();
+        assert!(targets(100).is_empty());
+        for target in ["one", "two", "file", "none"] {
+            symlink(at(target), at("root").join(target)).unwrap();
+        }
+        assert_eq!(targets(100), ["one", "two"]);
+        assert_eq!(targets(5), ["one", "two"]);
+        assert!(targets(3).len() <= 2 && targets(0).is_empty());
     }
 }

@@ -32,7 +32,7 @@ use skillhost_skills::catalog::SkillsRoot;
 use skillhost_skills::search::SearchOffer;
 use skillhost_skills::trust::Trust;
 
-pub use audit::{CheckpointLimits, Checkpoints};
+pub use audit::{CheckpointCommand, CheckpointLimits, Checkpoints};
 pub use file::{parse, read, read_found};
 pub use keys::Keys;
 pub use prompt::PromptLimits;

@@ -319,6 +319,22 @@ impl CommonOptions {
         Ok(builder.progress(show_compilations()))
     }
 
+    /// Reports folders of skills that others can replace, by a symlink to any folder for example.
+    pub fn report_replaceable_folders(&self, config: &Config) {
+        let trust = self.trust_settings();
+        let roots = config.skills.iter();
+        let roots = roots.map(|skills| (&skills.place, &skills.root.path));
+        let home = config.home.iter().map(|home| (&home.place, &home.path));
+        for (place, path) in roots.chain(home) {
+            if let Err(error) = trust.check_place(path) {
+                let path = path.display();
+                terminal::complain(format_args!(
+                    "{place}: others can make the folder `{path}` lead to any other: {error}"
+                ));
+            }
+        }
+    }
+
     /// Waits until the index is complete, if the call is a search. Only a server builds its index
     /// before the first call.
     pub async fn prepare_search(&self, host: &Host, tool: &str, arguments: &str) {

@@ -52,7 +52,7 @@ pub struct Catalog {
 pub struct SkillsRoot {
     /// The folder's path.
     pub path: PathBuf,
-    /// True if a symlink in the root can be a skill. The skill's folder is then the
+    /// True if a symlink directly in the root can be a skill. The skill's folder is then the
     /// symlink's target, inside or outside of the root.
     pub follow_links: bool,
     /// The maximum depth of skills below the root, from 1 (folders in the root itself) to

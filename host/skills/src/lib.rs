@@ -22,6 +22,8 @@ pub mod trust;
 
 pub mod named_file;
 
+pub mod search_path;
+
 pub mod paragraph;
 
 pub mod frontmatter;

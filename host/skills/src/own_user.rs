@@ -3,21 +3,26 @@
 
 use std::sync::LazyLock;
 
-/// What the kernel tells of the users of this process's user namespace. Read once, because a
+/// What the kernel tells of the users and groups of this process and its user namespace. Read once, because a
 /// confined process cannot read it.
 struct UserNamespace {
     overflow_user: u32,
     overflow_group: u32,
     /// True if all users have their own numbers, as in the initial namespace.
     maps_all_users: bool,
+    /// The same for groups.
+    maps_all_groups: bool,
+    own_groups: Vec<u32>,
 }
 
 static NAMESPACE: LazyLock<UserNamespace> = LazyLock::new(|| {
-    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let map = |file| std::fs::read_to_string(file).unwrap_or_default();
     UserNamespace {
         overflow_user: overflow_number("/proc/sys/kernel/overflowuid"),
         overflow_group: overflow_number("/proc/sys/kernel/overflowgid"),
-        maps_all_users: maps_all_users(&map),
+        maps_all_users: maps_all_numbers(&map("/proc/self/uid_map")),
+        maps_all_groups: maps_all_numbers(&map("/proc/self/gid_map")),
+        own_groups: own_groups_now(),
     }
 });
 
@@ -38,6 +43,24 @@ pub(crate) fn is_in_initial_namespace() -> bool {
     NAMESPACE.maps_all_users
 }
 
+/// Returns whether this process sees all groups by their numbers in the initial user namespace.
+/// Otherwise a group can have another number outside, and members that its account files do not
+/// know.
+pub(crate) fn has_groups_of_initial_namespace() -> bool {
+    NAMESPACE.maps_all_groups
+}
+
+/// Returns the groups of this process.
+pub(crate) fn own_groups() -> &'static [u32] {
+    &NAMESPACE.own_groups
+}
+
+fn own_groups_now() -> Vec<u32> {
+    let mut groups = rustix::process::getgroups().unwrap_or_default();
+    groups.push(rustix::process::getegid());
+    groups.into_iter().map(|group| group.as_raw()).collect()
+}
+
 /// Returns the number of the overflow user.
 pub fn overflow_user() -> u32 {
     NAMESPACE.overflow_user
@@ -48,9 +71,9 @@ pub(crate) fn overflow_group() -> u32 {
     NAMESPACE.overflow_group
 }
 
-/// Returns whether the user namespace maps all users to their own numbers, as the initial
-/// one does.
-fn maps_all_users(map: &str) -> bool {
+/// Returns whether the user namespace maps all users or groups to their own numbers, as the
+/// initial one does.
+fn maps_all_numbers(map: &str) -> bool {
     map.split_whitespace().eq(["0", "0", "4294967295"])
 }
 
@@ -73,7 +96,7 @@ mod tests {
             ("0 0 1\n1 1 4294967294\n", false),
             ("", false),
         ] {
-            assert_eq!(maps_all_users(map), expected, "{map}");
+            assert_eq!(maps_all_numbers(map), expected, "{map}");
         }
     }
 }

@@ -77,6 +77,22 @@ impl Trust {
         PathWalk::new(self, &accounts).to(path, false)
     }
 
+    /// Checks everything that decides where a path leads, but not what is in the file or folder
+    /// at its end.
+    ///
+    /// # Errors
+    ///
+    /// If somebody else can put another file or folder in its place.
+    pub fn check_place(&self, path: &Path) -> Result<(), TrustError> {
+        match self.check(path) {
+            // The end is checked last.
+            Err(TrustError::Changeable(step)) if !step.is_at(path) => {
+                Err(TrustError::Changeable(step))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Checks the folder of a file, which need not exist.
     pub fn check_parent(&self, path: &Path) -> Result<(), TrustError> {
         let parent = match path.parent() {
@@ -96,6 +112,19 @@ impl Trust {
     /// Returns whether a user's files are trusted.
     pub fn has_user(&self, user: u32) -> bool {
         user == 0 || is_own_user(user) || self.names_user(user)
+    }
+
+    /// Returns the users whose files are trusted. Returns `None` for all users.
+    pub fn users(&self) -> Option<Vec<u32>> {
+        let own = Some(rustix::process::geteuid().as_raw()).filter(|user| is_own_user(*user));
+        let named = self
+            .principals
+            .iter()
+            .filter_map(|principal| match principal {
+                Principal::User(user) => Some(*user),
+                Principal::Group(_) | Principal::Everyone => None,
+            });
+        (!self.has_everyone()).then(|| named.chain(own).chain([0]).collect())
     }
 
     /// Returns whether the owner and mode of an open file can be relied on: `false` if an

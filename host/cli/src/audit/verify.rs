@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use skillhost::Line;
+use skillhost::{Line, Trust};
 use skillhost_audit::{ExternalCheckpoints, LogProblem, PublicKey, VerifyReport, verify};
 
 use skillhost_program::exit::Exit;
@@ -33,11 +33,11 @@ pub(crate) struct VerifyCommand {
 }
 
 impl VerifyCommand {
-    pub(super) fn execute(self) -> anyhow::Result<Exit> {
+    pub(super) fn execute(self, trust: &Trust) -> anyhow::Result<Exit> {
         let keys: Vec<PublicKey> = self
             .key
             .iter()
-            .map(|path| PublicKey::read(path))
+            .map(|path| PublicKey::read(path, trust))
             .collect::<anyhow::Result<_>>()?;
         let external = match &self.checkpoints {
             Some(file) => ExternalCheckpoints::read(file, &keys)?,

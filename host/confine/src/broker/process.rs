@@ -4,7 +4,7 @@
 //! in the folders that hold the output folder and the audit log, removes files only in the folder
 //! of the Unix socket, and uses no network.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt as _;
@@ -42,6 +42,9 @@ const POLL_INTERVAL: Timespec = Timespec {
 /// timeout first.
 const GRACE: Duration = Duration::from_secs(1);
 
+/// The maximum number of symlinks in a path, as in the kernel.
+const MAX_LINKS: usize = 40;
+
 /// The flags with which each step of a path is opened.
 const STEP: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
@@ -53,45 +56,71 @@ const EVENTS: WatchFlags = WatchFlags::ALL_EVENTS.union(WatchFlags::ONLYDIR);
 
 /// Runs the broker: answers requests on stdin until the other side closes.
 ///
-/// `is_skill_md` accepts the names of files that make their folder a skill.
-///
 /// # Errors
 ///
 /// Fails if the broker cannot confine itself, or its socket fails.
-pub fn run(is_skill_md: fn(&OsStr) -> bool) -> anyhow::Result<()> {
-    let stdin = io::stdin();
-    let (message, _) = receive(stdin.as_fd(), MAX_POLICY)?;
-    let Some(message) = message else {
-        // The process that started the broker has failed, and reports that itself.
-        return Ok(());
-    };
-    let policy: BrokerPolicy =
-        postcard::from_bytes(&message.bytes).context("cannot read the policy of the broker")?;
-    let mut sandbox = ProcessSandbox::default();
-    if let Some(EncodedPath(output)) = &policy.output {
-        sandbox = sandbox.allow_create_files(parent(output));
+pub fn run() -> anyhow::Result<()> {
+    match ConfinedBroker::start()? {
+        Some(broker) => broker.serve(),
+        None => Ok(()),
     }
-    if let Some(EncodedPath(log)) = &policy.log {
-        sandbox = sandbox.allow_create_files(parent(log));
+}
+
+/// A broker that has read its policy and confined itself.
+pub struct ConfinedBroker {
+    process: BrokerProcess,
+    socket: Option<SocketFile>,
+}
+
+impl ConfinedBroker {
+    /// Reads the policy from stdin, and confines this process. Returns `None` if the other side has
+    /// closed.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the policy cannot be read, or the broker cannot confine itself.
+    pub fn start() -> anyhow::Result<Option<Self>> {
+        let (message, _) = receive(io::stdin().as_fd(), MAX_POLICY)?;
+        let Some(message) = message else {
+            // The process that started the broker has failed, and reports that itself.
+            return Ok(None);
+        };
+        let policy: BrokerPolicy =
+            postcard::from_bytes(&message.bytes).context("cannot read the policy of the broker")?;
+        let mut sandbox = ProcessSandbox::default();
+        if let Some(EncodedPath(output)) = &policy.output {
+            sandbox = sandbox.allow_create_files(parent(output));
+        }
+        if let Some(EncodedPath(log)) = &policy.log {
+            sandbox = sandbox.allow_create_files(parent(log));
+        }
+        let mut socket = None;
+        if let Some(EncodedPath(path)) = &policy.socket {
+            socket = SocketFile::open(path).ok();
+            sandbox = sandbox.allow_remove_files(parent(path));
+        }
+        sandbox.apply(Profile::Broker)?;
+        let process = BrokerProcess {
+            policy,
+            program: OWN_PROGRAM.as_ref(),
+            children: Arc::default(),
+            output: None,
+            link_targets: Vec::new(),
+        };
+        Ok(Some(Self { process, socket }))
     }
-    let mut socket = None;
-    if let Some(EncodedPath(path)) = &policy.socket {
-        socket = SocketFile::open(path).ok();
-        sandbox = sandbox.allow_remove_files(parent(path));
+
+    /// Answers requests on stdin until the other side closes.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the socket fails.
+    pub fn serve(mut self) -> anyhow::Result<()> {
+        let served = self.process.serve(io::stdin().as_fd());
+        // The confined process has ended, so nobody listens on the socket any more.
+        drop(self.socket);
+        Ok(served?)
     }
-    sandbox.apply(Profile::Broker)?;
-    let mut broker = BrokerProcess {
-        policy,
-        program: OWN_PROGRAM.as_ref(),
-        children: Arc::default(),
-        output: None,
-        link_targets: Vec::new(),
-        is_skill_md,
-    };
-    let served = broker.serve(stdin.as_fd());
-    // The confined process has ended, so nobody listens on the socket any more.
-    drop(socket);
-    Ok(served?)
 }
 
 /// Returns the folder that holds the last name of a path.
@@ -119,6 +148,41 @@ fn real_path(open: BorrowedFd<'_>) -> io::Result<PathBuf> {
 fn open_path(path: &Path) -> Option<OwnedFd> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     rustix::fs::open(path, flags, Mode::empty()).ok()
+}
+
+/// Opens a path from the policy without rights, following only symlinks of these users.
+fn open_path_of(path: &Path, users: &[u32]) -> Option<OwnedFd> {
+    let start = |path: &Path| open_path(Path::new(if path.is_absolute() { "/" } else { "." }));
+    let steps = |path: &Path| -> Vec<OsString> {
+        let steps = path.components().rev();
+        steps
+            .filter(|step| matches!(step, Component::Normal(_) | Component::ParentDir))
+            .map(|step| step.as_os_str().to_owned())
+            .collect()
+    };
+    let (mut folder, mut ahead) = (start(path)?, steps(path));
+    let mut links = 0;
+    while let Some(step) = ahead.pop() {
+        let found = rustix::fs::openat(&folder, step, STEP, Mode::empty()).ok()?;
+        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+        let wanted = StatxFlags::TYPE | StatxFlags::UID;
+        let status = rustix::fs::statx(&found, "", flags, wanted).ok()?;
+        if FileType::from_raw_mode(status.stx_mode.into()) != FileType::Symlink {
+            folder = found;
+            continue;
+        }
+        links += 1;
+        if links > MAX_LINKS || !users.contains(&status.stx_uid) {
+            return None;
+        }
+        let target = rustix::fs::readlinkat(&found, "", Vec::new()).ok()?;
+        let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
+        if target.is_absolute() {
+            folder = start(&target)?;
+        }
+        ahead.extend(steps(&target));
+    }
+    Some(folder)
 }
 
 /// Opens a path below a folder, name by name. Follows no symlinks. A single `openat2` would do
@@ -177,7 +241,6 @@ struct BrokerProcess {
     output: Option<OwnedFd>,
     /// The folders that symlinks in allowed folders led to at the last search.
     link_targets: Vec<PathBuf>,
-    is_skill_md: fn(&OsStr) -> bool,
 }
 
 impl BrokerProcess {
@@ -310,7 +373,11 @@ impl BrokerProcess {
         let mut linked = Vec::new();
         // One folder at a time is open, because there may be more than this process can open.
         for folder in &self.policy.paths {
-            let Some(handle) = open_path(&folder.path) else {
+            let handle = match &folder.link_owners {
+                Some(users) => open_path_of(&folder.path, users),
+                None => open_path(&folder.path),
+            };
+            let Some(handle) = handle else {
                 continue;
             };
             let Ok(real) = real_path(handle.as_fd()) else {
@@ -324,7 +391,7 @@ impl BrokerProcess {
                 return Some((handle, below));
             }
             if folder.follows_links {
-                linked.push((real, folder.depth));
+                linked.push(real);
             }
         }
         let has_path = |target: &PathBuf| path.starts_with(target);
@@ -334,7 +401,7 @@ impl BrokerProcess {
         if !self.link_targets.iter().any(has_path) {
             self.link_targets = linked
                 .iter()
-                .flat_map(|(folder, depth)| link_targets(folder, *depth, self.is_skill_md))
+                .flat_map(|folder| link_targets(folder))
                 .collect();
         }
         let target = self.link_targets.iter().find(|target| has_path(target))?;
@@ -479,7 +546,6 @@ mod tests {
             children: Arc::default(),
             output: None,
             link_targets: Vec::new(),
-            is_skill_md: |_| false,
         }
     }
 

@@ -23,13 +23,21 @@ use skillhost_sandbox::tool::limits::DAY;
 pub struct Checkpoints {
     /// The file of the signing key. `None` if there are no checkpoints.
     pub key_file: Option<ConfiguredPath>,
-    /// The program that gets each checkpoint on its standard input, and its arguments.
-    /// Empty if there is none.
-    pub command: Vec<String>,
+    /// The program that gets each checkpoint on its standard input.
+    pub command: Option<CheckpointCommand>,
     /// The Unix socket that gets each checkpoint.
     pub socket: Option<ConfiguredPath>,
     /// The intervals between checkpoints.
     pub limits: CheckpointLimits,
+}
+
+/// A program that gets checkpoints.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckpointCommand {
+    /// A name on the PATH, or a path with a `/`.
+    pub program: ConfiguredPath,
+    /// Its arguments.
+    pub arguments: Vec<String>,
 }
 
 declare_limits! {
@@ -95,6 +103,23 @@ impl<'de> Visitor<'de> for ModeOrTable {
     }
 }
 
+impl CheckpointCommand {
+    /// Takes a path from the configuration's folder. Returns `None` if there are no words.
+    fn new(words: Spanned<Vec<String>>, tables: &Tables<'_>) -> Option<Self> {
+        let span = words.span();
+        let mut words = words.into_inner().into_iter();
+        let name = words.next()?;
+        let mut program = tables.path(Spanned::new(span, PathBuf::from(&name)));
+        if !name.contains('/') {
+            program.path = name.into();
+        }
+        Some(Self {
+            program,
+            arguments: words.collect(),
+        })
+    }
+}
+
 impl RawAudit {
     pub(super) fn mode(&self) -> AuditMode {
         match self.0.mode {
@@ -121,7 +146,7 @@ impl RawAudit {
                 "{}: `checkpoint_command` is a program and its arguments, such as [\"logger\"]",
                 tables.place(command.span().start)
             ),
-            command => command.map(Spanned::into_inner).unwrap_or_default(),
+            command => command.and_then(|command| CheckpointCommand::new(command, tables)),
         };
         Ok(Checkpoints {
             key_file: table.key_file.map(|path| tables.path(path)),

@@ -92,10 +92,7 @@ impl RootKind {
     /// Returns whether a symlink at this depth below the root is followed.
     pub(super) fn follows_links(self, depth: usize) -> bool {
         match self {
-            Self::Skills {
-                depth: skills,
-                follow_links,
-            } => depth == 0 || follow_links && depth <= skills,
+            Self::Skills { follow_links, .. } => depth == 0 || follow_links && depth == 1,
             Self::Tools => depth == 0,
         }
     }

@@ -102,6 +102,9 @@ impl Audit {
         }
         let process: Arc<str> = hex(&process).into();
         let destination = if path == Path::new(STDERR) {
+            if mode == AuditMode::Required {
+                stderr::check_is_open().context("cannot write the audit log to stderr")?;
+            }
             Destination::Stderr
         } else {
             let source = LogSource {

@@ -51,18 +51,24 @@ impl RootFolder {
         })
     }
 
-    /// Opens a skill's folder by its path in the root. Follows a symlink only as the last
-    /// step, and only if the root's configuration allows it.
+    /// Opens a skill's folder by its path in the root. Follows a symlink only directly in the
+    /// root, and only if the root's configuration allows it.
     pub(super) fn open_path(&self, path: &str) -> Result<OwnedFd, Errno> {
         self.at_parent(path, |parent, name| {
-            open_folder(parent, name, self.follow_links)
+            open_folder(parent, name, self.follows_link_at(path))
         })
+    }
+
+    /// Returns whether a symlink at a path in the root is followed. Authors may control the symlinks
+    /// in folders below the root.
+    fn follows_link_at(&self, path: &str) -> bool {
+        self.follow_links && !path.contains('/')
     }
 
     /// Returns whether a path in the root still leads to this open folder.
     pub(super) fn leads_to(&self, path: &str, folder: &Folder) -> bool {
         let is_unchanged = |parent: BorrowedFd<'_>, name: &str| {
-            Ok(folder.is_unchanged(parent, name, self.follow_links))
+            Ok(folder.is_unchanged(parent, name, self.follows_link_at(path)))
         };
         self.at_parent(path, is_unchanged) == Ok(true)
     }
@@ -102,13 +108,16 @@ impl RootFolder {
             let path = self.path.join(above).join(&entry.name);
             format!("skipped `{}`: {why}", path.display())
         };
-        if !self.follow_links && entry.kind.is_symlink() {
+        let is_in_root = above.is_empty();
+        if entry.kind.is_symlink() && !(is_in_root && self.follow_links) {
             if leads_to_a_file(folder, &entry.name) {
                 return Ok(None);
             }
-            return Err(left_out(
-                "it is a symlink; `follow_root_links = true` on its folder follows it",
-            ));
+            return Err(left_out(if is_in_root {
+                "it is a symlink; `follow_root_links = true` on its folder follows it"
+            } else {
+                "it is a symlink; only those directly in a folder of skills are followed"
+            }));
         }
         skill_name_of(&entry.name).map_err(left_out)
     }

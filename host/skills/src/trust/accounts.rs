@@ -1,17 +1,21 @@
 //! The users and groups of `/etc/passwd` and `/etc/group`. Users and groups of a
 //! name service have only numbers here, and the members of their groups are unknown.
-//! The members of all groups are unknown if a line of these files is unreadable: it
-//! could name one more.
+//! The members of all groups are unknown if a line of these files is unreadable, because it
+//! could name one more, and in a user namespace, because a group can have others outside.
 
 use std::collections::BTreeSet;
+
+use crate::own_user::{has_groups_of_initial_namespace, own_groups};
 
 /// Users and groups.
 #[derive(Debug, Default)]
 pub(super) struct Accounts {
     users: Vec<UserEntry>,
     groups: Vec<GroupEntry>,
-    /// True if every line could be read.
+    /// True if every line could be read, and no group has members outside of this namespace.
     complete: bool,
+    /// The user and the groups of this process.
+    own: Option<(u32, Vec<u32>)>,
 }
 
 #[derive(Debug)]
@@ -34,10 +38,15 @@ impl Accounts {
         // A missing file counts as one unreadable line.
         let text = |path| std::fs::read(path).unwrap_or(b"?".to_vec());
         let [passwd, group] = ["/etc/passwd", "/etc/group"].map(text);
-        Self::parse(
+        let accounts = Self::parse(
             &String::from_utf8_lossy(&passwd),
             &String::from_utf8_lossy(&group),
-        )
+        );
+        Self {
+            complete: accounts.complete && has_groups_of_initial_namespace(),
+            own: Some((rustix::process::geteuid().as_raw(), own_groups().to_vec())),
+            ..accounts
+        }
     }
 
     pub(super) fn parse(passwd: &str, group: &str) -> Self {
@@ -77,7 +86,8 @@ impl Accounts {
     }
 
     /// Returns the members of a group: those that it lists, and the users with it as
-    /// their own group. `None` if some are unknown, or if there are none.
+    /// their own group. `None` if some are unknown, or if there are none. Some are unknown if this
+    /// process is in the group and its user is not listed.
     pub(super) fn members(&self, id: u32) -> Option<BTreeSet<u32>> {
         let is_listed = self.groups.iter().any(|group| group.id == id);
         if !self.complete || !is_listed {
@@ -87,10 +97,16 @@ impl Accounts {
         let mut members: BTreeSet<u32> = own.map(|user| user.id).collect();
         for group in self.groups.iter().filter(|group| group.id == id) {
             for name in &group.members {
-                members.insert(self.user_id(name)?);
+                // Here a number is a login name.
+                members.insert(self.user_named(name)?);
             }
         }
-        (!members.is_empty()).then_some(members)
+        let is_unlisted =
+            |(user, groups): &(u32, Vec<u32>)| groups.contains(&id) && !members.contains(user);
+        if members.is_empty() || self.own.as_ref().is_some_and(is_unlisted) {
+            return None;
+        }
+        Some(members)
     }
 
     /// Returns a user's name, or the number if it has no name.
@@ -107,8 +123,12 @@ impl Accounts {
 
     /// Returns the number of a user, from a name or the number itself.
     pub(super) fn user_id(&self, name: &str) -> Option<u32> {
+        number(name).or_else(|| self.user_named(name))
+    }
+
+    fn user_named(&self, name: &str) -> Option<u32> {
         let user = self.users.iter().find(|user| user.name == name);
-        number(name).or_else(|| user.map(|user| user.id))
+        user.map(|user| user.id)
     }
 
     /// Returns the number of a group, from a name or the number itself.
@@ -156,6 +176,39 @@ mod tests {
             (accounts.group(100), accounts.group(7)),
             ("users".into(), "7".into())
         );
+    }
+
+    #[test]
+    fn members_are_login_names_even_if_numeric() {
+        let accounts = Accounts::parse(
+            "root:x:0:0::/:\n0:x:35000:35000::/:\n",
+            "proj:x:5500:0\nodd:x:5501:7\n",
+        );
+        assert_eq!(
+            accounts.members(5500).map(Vec::from_iter),
+            Some(vec![35_000])
+        );
+        // There is no user of that name.
+        assert_eq!(accounts.members(5501), None);
+    }
+
+    #[test]
+    fn groups_of_this_process_must_list_its_user() {
+        let mut accounts = Accounts::parse(
+            "root:x:0:0::/:\nann:x:1000:1000::/:\n",
+            "root:x:0:\nann:x:1000:\nours:x:50:root,ann\n",
+        );
+        for (user, groups, known) in [
+            (0, vec![0], [true, true, true]),
+            (1000, vec![1000, 50], [true, true, true]),
+            // As container platforms start programs: any user, group 0.
+            (2001, vec![0], [false, true, true]),
+            (2001, vec![7, 50], [true, true, false]),
+        ] {
+            accounts.own = Some((user, groups));
+            let members = [0, 1000, 50].map(|id| accounts.members(id).is_some());
+            assert_eq!(members, known, "{user}");
+        }
     }
 
     #[test]

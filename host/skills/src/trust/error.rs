@@ -56,6 +56,13 @@ impl TrustError {
     }
 }
 
+impl ChangeableStep {
+    /// Returns whether a path leads to this step.
+    pub(super) fn is_at(&self, path: &Path) -> bool {
+        path.canonicalize().is_ok_and(|real| real == self.path)
+    }
+}
+
 impl fmt::Display for ChangeableStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {

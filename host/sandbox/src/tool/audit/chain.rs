@@ -169,15 +169,24 @@ pub fn matches_pattern(bytes: &[u8], pattern: &[u8]) -> bool {
 }
 
 /// Returns whether a line is the beginning of one record and nothing else, as a killed
-/// process or a full disk leaves it.
+/// process or a full disk leaves it. After a power failure, zero bytes may follow.
 pub fn is_torn_record(line: &[u8]) -> bool {
+    let (line, whole) = (without_zeros(line), line);
     const BEFORE_TIME: &[u8] = RECORD_START.split_at(9).0;
     let ends_early = || match serde_json::from_slice::<IgnoredAny>(line) {
-        Ok(_) => false,
+        // The zero bytes took the place of its line feed.
+        Ok(_) => line.len() < whole.len(),
         Err(error) => error.is_eof(),
     };
     let mut others = line.windows(BEFORE_TIME.len()).skip(1);
     matches_pattern(line, RECORD_START) && ends_early() && others.all(|bytes| bytes != BEFORE_TIME)
+}
+
+/// Returns a line without the zero bytes at its end, which a power failure can leave in place of
+/// bytes that were not yet on the disk.
+pub(super) fn without_zeros(line: &[u8]) -> &[u8] {
+    let zeros = line.iter().rev().take_while(|byte| **byte == 0).count();
+    &line[..line.len() - zeros]
 }
 
 /// Formats a time as records have it: in UTC, with milliseconds.
@@ -245,7 +254,10 @@ mod tests {
         Link::FIRST.seal_signed(&mut record, |_| [7; SIGNATURE_BYTES]);
         for end in 0..record.len() {
             assert!(is_torn_record(&record[..end]), "cut at {end}");
+            let with_zeros = [&record[..end], b"\0\0"].concat();
+            assert!(is_torn_record(&with_zeros), "cut at {end}, then zeros");
         }
+        assert!(is_torn_record(&[&record, &b"\0"[..]].concat()));
         // In the middle of a text.
         let torn = &record[..46];
         for other in [
@@ -254,7 +266,9 @@ mod tests {
             &[torn, &record].concat(),
             &[torn, b"\",\"x\":", &record].concat(),
             &[torn, b"\",\"x\":", &record, b","].concat(),
-            &[torn, b"\0"].concat(),
+            &[torn, b"\0\""].concat(),
+            b"noise\0",
+            b"{}\0",
             &[torn, b"\x1b"].concat(),
             b"noise",
             b" ",

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use sha2::{Digest as _, Sha256};
 
-use super::chain::{Link, RECORD_START, matches_pattern};
+use super::chain::{Link, RECORD_START, matches_pattern, without_zeros};
 use skillhost_skills::text::digest::DigestWriter;
 
 /// The bytes at the end of a file that are read first. A record is shorter: it has six texts
@@ -226,16 +226,17 @@ fn classify(tail: &[u8], is_cut: bool) -> LogEnd {
     let last = lines.map(|lines| {
         let mut lines = lines.rsplit(|byte| *byte == b'\n');
         let is_part = |line: &[u8]| {
+            let start = without_zeros(line);
             !line.is_empty()
-                && line.len() < RECORD_START.len()
-                && matches_pattern(line, RECORD_START)
+                && start.len() < RECORD_START.len()
+                && matches_pattern(start, RECORD_START)
         };
         lines.find(|line| !is_part(line)).is_some_and(is_record)
     });
     match (last, rest.is_empty()) {
         (Some(true) | None, true) => LogEnd::Whole,
         // After a record, any torn record counts; without one, only a long enough one.
-        (Some(true), false) if matches_pattern(rest, RECORD_START) => LogEnd::Torn,
+        (Some(true), false) if matches_pattern(without_zeros(rest), RECORD_START) => LogEnd::Torn,
         (None, false)
             if !is_cut
                 && rest.len() >= RECORD_START.len()

@@ -11,7 +11,9 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::Instant;
 
+use anyhow::ensure;
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{FileType, OFlags, fcntl_getfl, fstat, makedev};
 use rustix::io::Errno;
 
 use super::wait_limit::WaitLimit;
@@ -23,6 +25,23 @@ static STDERR: OnceLock<Option<Mutex<LineWriter>>> = OnceLock::new();
 /// because a process has one thread until it is confined; no call waits for them.
 pub fn start_stderr_thread() {
     STDERR.get_or_init(|| LineWriter::start(io::stderr()).map(Mutex::new).ok());
+}
+
+/// Fails if stderr was closed when the program started.
+///
+/// Rust's runtime opens `/dev/null` for reading and writing in its place, where every record would
+/// be lost. A shell opens it only for writing.
+pub(super) fn check_is_open() -> anyhow::Result<()> {
+    let stderr = io::stderr();
+    let found = fstat(&stderr)?;
+    let is_null = FileType::from_raw_mode(found.st_mode) == FileType::CharacterDevice
+        && found.st_rdev == makedev(1, 3);
+    ensure!(
+        !(is_null && fcntl_getfl(&stderr)?.contains(OFlags::RDWR)),
+        "stderr is closed, or is `/dev/null` open for reading and writing; `2>/dev/null` discards \
+         the records"
+    );
+    Ok(())
 }
 
 /// Writes a line, with its line feed, to stderr.

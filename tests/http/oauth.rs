@@ -17,6 +17,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use super::program::ServerProcess;
@@ -424,6 +425,34 @@ fn key_fetcher_gets_no_environment() {
     for id in fetching {
         assert_eq!(of_process(id, "environ"), "");
     }
+}
+
+#[test]
+fn arguments_of_key_fetcher_hold_no_address() {
+    let issuer = TestIssuer::start(Reply::Silent);
+    let program = Program::new();
+    let line = format!("jwks_url = \"{}/keys?key=topsecret\"", issuer.url());
+    let server = serve(&program, &issuer.url(), &line);
+    wait_until("the issuer is not asked", || issuer.asked() > 0);
+    let fetching = fetching(&server);
+    assert_eq!(fetching.len(), 1);
+    let arguments = of_process(fetching[0], "cmdline");
+    assert!(arguments.ends_with("\0fetch-keys\0"), "{arguments:?}");
+}
+
+#[test]
+fn server_is_not_ready_after_key_fetcher_has_ended() {
+    let issuer = TestIssuer::start(Reply::Silent);
+    let program = Program::new();
+    let line = format!("jwks_url = \"{}/keys\"", issuer.url());
+    let server = serve(&program, &issuer.url(), &line);
+    let fetcher = Pid::from_raw(fetching(&server)[0].cast_signed()).unwrap();
+    kill_process(fetcher, Signal::KILL).unwrap();
+    let ask = |path: &str| Client::once(server.address, &Request::get(path));
+    wait_until("still ready", || ask("/readyz").status == 503);
+    let answer = ask("/readyz");
+    assert!(answer.body.contains("restart the server"), "{answer:?}");
+    assert_eq!(ask("/healthz").status, 200);
 }
 
 #[test]

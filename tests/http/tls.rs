@@ -10,7 +10,7 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use rcgen::{CertificateParams, date_time_ymd};
+use rcgen::{CertificateParams, DnType, date_time_ymd};
 use rustix::fs::{CWD, FileType, Mode};
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -382,7 +382,7 @@ fn names_files_that_cannot_be_used() {
         ),
         (
             "tls_cert = \"server.crt\"\ntls_key = \"server.key\"\ntls_client_ca = \"other.crt\"",
-            "other.crt`: it holds a certificate that may not sign others",
+            "other.crt`: it holds a certificate that may not sign others for clients",
         ),
         ("tls_cert = \"server.crt\"", "needs its key: set `tls_key`"),
         (
@@ -392,6 +392,10 @@ fn names_files_that_cannot_be_used() {
         (
             "tls_client_ca = \"ca.crt\"",
             "needs `tls_cert` and `tls_key`",
+        ),
+        (
+            "tls_cert = \"server.crt\"\ntls_key = \"server.key\"\ntls_client_ca = \"ca.crt\"",
+            "`tls_client_ca` in `[http]` shuts nobody out without clients",
         ),
         (
             "tls_cert = \"server.crt\"\ntls_key = \"server.key\"\ntls_client_ca = \"words\"",
@@ -523,6 +527,28 @@ fn certificate_identifies_client() {
     let clients: Vec<_> = records.map(|record| record["client"].clone()).collect();
     let clients: Vec<_> = clients.iter().filter_map(Value::as_str).collect();
     assert_eq!(clients, ["a", "a", "a", "b", "b", "b", "c"]);
+}
+
+#[test]
+fn long_chains_of_clients_are_refused() {
+    let clients = Authority::new();
+    let server = server_with_client(&clients, |_| {});
+    let folder = server.program.folder.path();
+    let own = fs::read_to_string(folder.join("a.crt")).unwrap();
+    for (others, is_accepted) in [(0, true), (5, true), (6, false), (60, false)] {
+        let others = (0..others).map(|number| {
+            let other = Authority::with(|params| {
+                let name = format!("other {number}");
+                params.distinguished_name.push(DnType::CommonName, name);
+            });
+            other.certificate
+        });
+        let chain: String = std::iter::once(own.clone()).chain(others).collect();
+        server.program.write("a.crt", chain);
+        let answer = server.ask(json!({"path": "/metrics", "client": "a"}));
+        assert_eq!(answer["status"] == 200, is_accepted, "{answer}");
+        assert_eq!(answer["error"].is_string(), !is_accepted, "{answer}");
+    }
 }
 
 /// A server that accepts certificates of one authority, and the client `a` with its certificate.

@@ -86,6 +86,27 @@ impl HelperProcess {
         })
     }
 
+    /// Sends a message that gets no answer. It must fit into an empty pipe.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the process has ended, or does not read earlier messages.
+    pub fn send(&mut self, message: &[u8]) -> io::Result<()> {
+        let requests = self.requests.as_ref().ok_or(ErrorKind::BrokenPipe)?;
+        write_message(requests, Kind::Request, message)
+    }
+
+    /// Returns whether the process has ended, or was given up after an error.
+    pub fn has_ended(&self) -> bool {
+        let Some(requests) = &self.requests else {
+            return true;
+        };
+        // The process holds the only other end.
+        let mut polled = [PollFd::new(requests, PollFlags::empty())];
+        let polled_now = poll(&mut polled, Some(&Timespec::default()));
+        polled_now.is_ok() && polled[0].revents().contains(PollFlags::ERR)
+    }
+
     /// Sends a request, and returns the answer, or the failure that the process reports.
     ///
     /// # Errors
@@ -447,6 +468,25 @@ mod tests {
         request(100).unwrap_err();
         let error = request(60_000).unwrap_err();
         assert_eq!(error.to_string(), "the test process has ended");
+    }
+
+    #[test]
+    fn notices_end_between_requests() {
+        let mut process = start(r"head -c 5 >/dev/null; printf '\1\0\0\0\0'; exec head -c 6 >&2");
+        assert!(!process.has_ended());
+        process.request(b"", 0, Duration::from_secs(60)).unwrap();
+        assert!(!process.has_ended());
+        process.send(b"x").unwrap();
+        process.child.try_wait().unwrap();
+        let begin = Instant::now();
+        while !process.has_ended() {
+            assert!(begin.elapsed() < Duration::from_secs(60));
+            thread::sleep(POLL_INTERVAL);
+        }
+        assert_eq!(
+            process.send(b"x").unwrap_err().kind(),
+            ErrorKind::BrokenPipe
+        );
     }
 
     #[test]

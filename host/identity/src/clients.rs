@@ -164,6 +164,13 @@ impl Clients {
         }
     }
 
+    /// Returns whether a process that fetches an issuer's keys has ended. Only a new server starts
+    /// it again.
+    pub fn has_lost_fetcher(&self) -> bool {
+        let oauth = self.oauth.as_ref();
+        oauth.is_some_and(|oauth| oauth.has_lost_fetcher())
+    }
+
     /// Returns whether there are no clients, so that everybody may send requests.
     pub fn is_empty(&self) -> bool {
         self.clients.is_empty() && self.oauth.is_none()

@@ -2,21 +2,24 @@
 //! itself opens no connection.
 //!
 //! There is one process for each issuer, so that no issuer waits for another. It is started before
-//! the server confines itself, confines itself too, and knows only the issuer's address.
+//! the server confines itself, confines itself too, and knows only the issuer's address. The
+//! address is its first message, because every user of the machine sees the arguments of processes.
 
-use std::io::{self, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Stdio;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
-use skillhost_helper::{HelperProcess, Kind, Message, answer_requests};
+use anyhow::{Context as _, bail, ensure};
+use skillhost_helper::{HelperProcess, Kind, Message, answer_requests, read_message};
+use tokio::sync::{Mutex, oneshot};
 
 use crate::keys::MAX_BYTES;
 
-/// The first argument of the process. The address of the keys follows. Not a verb for people.
+/// The only argument of the process. Not a verb for people.
 pub const FETCH_ARGUMENT: &str = "fetch-keys";
 
 /// The longest time of one fetch, from name resolution to the last byte. Guards against: an
@@ -25,7 +28,16 @@ const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The longest wait for the process. Longer than [`FETCH_TIMEOUT`], which the process keeps
 /// itself.
+///
+/// An answer that comes later is dropped, and the process goes on: it may have been stopped, for
+/// example with its container.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// The time after which a process that does not answer is killed: never.
+const NO_TIMEOUT: Duration = Duration::from_secs(u32::MAX as u64);
+
+/// The most bytes of an address. It must fit into a pipe.
+const MAX_ADDRESS_BYTES: usize = 32 << 10;
 
 /// The most bytes of an error message. Guards against: an issuer that fills the log.
 const MAX_ERROR_BYTES: usize = 512;
@@ -38,13 +50,12 @@ const NAME: &str = "the key fetcher";
 pub(crate) struct KeyFetcher(Arc<Mutex<HelperProcess>>);
 
 impl KeyFetcher {
-    /// Starts `program` with [`FETCH_ARGUMENT`] and the address, which begins with `http` or
-    /// `https`.
+    /// Starts `program` with [`FETCH_ARGUMENT`], and sends it the address, which begins with `http`
+    /// or `https`.
     pub(crate) fn start(program: &Path, address: &str) -> anyhow::Result<Self> {
         let process = HelperProcess::start(NAME, |[stdin, stdout, stderr]| {
             let child = skillhost_helper::command(program)
                 .arg(FETCH_ARGUMENT)
-                .arg(address)
                 .current_dir("/")
                 .stdin(Stdio::from(stdin))
                 .stdout(Stdio::from(stdout))
@@ -54,22 +65,56 @@ impl KeyFetcher {
                 .spawn()?;
             Ok(Box::new(child))
         });
-        Ok(Self::new(process.context("cannot start the key fetcher")?))
+        Self::with_address(process.context("cannot start the key fetcher")?, address)
+    }
+
+    /// Sends the only address that the process fetches from.
+    fn with_address(mut process: HelperProcess, address: &str) -> anyhow::Result<Self> {
+        ensure!(
+            address.len() <= MAX_ADDRESS_BYTES,
+            "`jwks_url` is longer than {MAX_ADDRESS_BYTES} bytes"
+        );
+        match process.send(address.as_bytes()) {
+            // The first request reports why it has ended.
+            Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+                Err(error).context("cannot start the key fetcher")
+            }
+            _ => Ok(Self::new(process)),
+        }
     }
 
     fn new(process: HelperProcess) -> Self {
         Self(Arc::new(Mutex::new(process)))
     }
 
+    /// Returns whether the process has ended. A confined server cannot start it again.
+    pub(crate) fn has_ended(&self) -> bool {
+        let process = self.0.try_lock();
+        process.is_ok_and(|process| process.has_ended())
+    }
+
     /// Fetches the keys.
     pub(crate) async fn fetch(&self) -> anyhow::Result<Vec<u8>> {
-        let process = Arc::clone(&self.0);
-        let fetched = tokio::task::spawn_blocking(move || {
-            let mut process = process.lock().unwrap_or_else(PoisonError::into_inner);
-            process.request(b"", MAX_BYTES, ANSWER_TIMEOUT)
-        });
-        let answer = fetched.await.context("the server is ending")?;
-        // A confined server cannot start the process again.
+        self.fetch_within(ANSWER_TIMEOUT).await
+    }
+
+    async fn fetch_within(&self, time: Duration) -> anyhow::Result<Vec<u8>> {
+        let Ok(mut process) = Arc::clone(&self.0).try_lock_owned() else {
+            bail!("{NAME} has not answered an earlier request");
+        };
+        let (sender, answer) = oneshot::channel();
+        // A thread of its own, so that the runtime does not wait for it at its end.
+        let fetching = move || {
+            let answer = process.request(b"", MAX_BYTES, NO_TIMEOUT);
+            drop(process);
+            let _ = sender.send(answer);
+        };
+        let thread = thread::Builder::new().name("fetch-keys".to_owned());
+        thread.spawn(fetching).context("cannot start a thread")?;
+        let Ok(answer) = tokio::time::timeout(time, answer).await else {
+            bail!("{NAME} took longer than {time:?}");
+        };
+        let answer = answer.context("the request was dropped")?;
         let Message { kind, bytes } =
             answer.context("cannot fetch keys until the server is restarted")?;
         match kind {
@@ -81,12 +126,15 @@ impl KeyFetcher {
 
 /// Runs a key fetcher, until the server that started it ends.
 pub fn fetch_keys() -> anyhow::Result<()> {
-    let address = std::env::args().nth(2).unwrap_or_default();
-    serve(io::stdin().lock(), io::stdout().lock(), &address)
+    serve(io::stdin().lock(), io::stdout().lock())
 }
 
-/// Answers requests to their end.
-fn serve(requests: impl Read, answers: impl Write, address: &str) -> anyhow::Result<()> {
+/// Reads the address, and answers requests to their end.
+fn serve(mut requests: impl Read, answers: impl Write) -> anyhow::Result<()> {
+    let Some(address) = read_message(&mut requests, MAX_ADDRESS_BYTES)? else {
+        return Ok(());
+    };
+    let address = String::from_utf8(address.bytes)?;
     let agent = ureq::Agent::config_builder()
         .timeout_global(Some(FETCH_TIMEOUT))
         .max_redirects(0)
@@ -95,7 +143,7 @@ fn serve(requests: impl Read, answers: impl Write, address: &str) -> anyhow::Res
         .build()
         .new_agent();
     answer_requests(requests, answers, 0, |_| {
-        fetch(&agent, address).map_err(|mut error| {
+        fetch(&agent, &address).map_err(|mut error| {
             error.truncate(error.floor_char_boundary(MAX_ERROR_BYTES));
             anyhow::Error::msg(error)
         })
@@ -121,7 +169,6 @@ pub(crate) mod tests {
     use std::io::{PipeReader, PipeWriter};
     use std::net::TcpListener;
     use std::process::ExitStatus;
-    use std::thread;
 
     use skillhost_helper::{ChildHandle, write_message};
 
@@ -141,21 +188,26 @@ pub(crate) mod tests {
     }
 
     /// Returns a fetcher that has a thread in place of a process.
-    fn fetcher(address: String) -> KeyFetcher {
-        let (fetcher, requests, answers) = fetcher_with_pipes();
-        thread::spawn(move || serve(requests, answers, &address).unwrap());
-        fetcher
+    fn fetcher(address: &str) -> KeyFetcher {
+        let (process, requests, answers) = process_with_pipes();
+        thread::spawn(move || serve(requests, answers).unwrap());
+        KeyFetcher::with_address(process, address).unwrap()
     }
 
     /// Returns a fetcher, and the pipe ends that its process would have.
     pub(crate) fn fetcher_with_pipes() -> (KeyFetcher, PipeReader, PipeWriter) {
+        let (process, requests, answers) = process_with_pipes();
+        (KeyFetcher::new(process), requests, answers)
+    }
+
+    fn process_with_pipes() -> (HelperProcess, PipeReader, PipeWriter) {
         let mut pipes = None;
         let process = HelperProcess::start(NAME, |[stdin, stdout, _]| {
             pipes = Some((stdin.into(), stdout.into()));
             Ok(Box::new(NoChild))
         });
         let (stdin, stdout) = pipes.unwrap();
-        (KeyFetcher::new(process.unwrap()), stdin, stdout)
+        (process.unwrap(), stdin, stdout)
     }
 
     /// Sends keys as the process does.
@@ -197,7 +249,7 @@ pub(crate) mod tests {
             (500, "no keys", Err("status: 500")),
             (203, "no keys", Err("the issuer answered with status 203")),
         ] {
-            let fetcher = fetcher(issuer(&[(status, body.as_bytes()), (200, b"keys")]));
+            let fetcher = fetcher(&issuer(&[(status, body.as_bytes()), (200, b"keys")]));
             match (fetcher.fetch().await, expected) {
                 (Ok(bytes), Ok(expected)) => assert!(bytes == expected.as_bytes(), "{status}"),
                 (Err(error), Err(expected)) => {
@@ -208,6 +260,37 @@ pub(crate) mod tests {
             }
             // A failure does not affect the next fetch.
             assert_eq!(fetcher.fetch().await.unwrap(), b"keys");
+        }
+    }
+
+    #[tokio::test]
+    async fn fetches_again_after_late_answer() {
+        let (fetcher, requests, mut answers) = fetcher_with_pipes();
+        let time = Duration::from_millis(10);
+        for expected in [
+            "took longer than 10ms",
+            "has not answered an earlier request",
+        ] {
+            let error = fetcher.fetch_within(time).await.unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+        assert!(!fetcher.has_ended());
+        // As a process does that was stopped with the server.
+        send_keys(&mut answers, "late keys");
+        drop(fetcher.0.lock().await);
+        send_keys(&mut answers, "new keys");
+        assert_eq!(fetcher.fetch().await.unwrap(), b"new keys");
+        assert!(!fetcher.has_ended());
+        drop(requests);
+        assert!(fetcher.has_ended());
+    }
+
+    #[test]
+    fn refuses_address_that_fills_the_pipe() {
+        for (length, is_accepted) in [(MAX_ADDRESS_BYTES, true), (MAX_ADDRESS_BYTES + 1, false)] {
+            let (process, _requests, _answers) = process_with_pipes();
+            let fetcher = KeyFetcher::with_address(process, &"x".repeat(length));
+            assert_eq!(fetcher.is_ok(), is_accepted);
         }
     }
 

@@ -26,8 +26,8 @@ const NO_KEY: &str = "it has no key for signatures with an id (`kid`)";
 /// the server ask an issuer again and again, by tokens with invented key ids.
 const MIN_REFRESH_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The age at which keys are dropped if they cannot be read again. Guards against: a withdrawn
-/// key of an issuer whose key set cannot be read.
+/// The age from which keys that were not read again are ignored. Guards against: a withdrawn key of
+/// an issuer whose key set cannot be read.
 const MAX_KEY_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The most requests that wait for an issuer's keys. Guards against: a peer whose requests all
@@ -51,7 +51,6 @@ pub(crate) struct Issuer {
     keys: RwLock<Arc<IssuerKeys>>,
     /// The time of the last refresh. Locked during a refresh.
     pub(crate) last_refresh: Arc<tokio::sync::Mutex<Option<Instant>>>,
-    max_key_age: Duration,
     waiting: Semaphore,
     /// The last problem that was logged.
     logged_problem: Mutex<String>,
@@ -81,6 +80,8 @@ pub(crate) struct IssuerKeys {
     set: KeySet,
     /// When the set was read.
     read: Instant,
+    /// The same by the clock that also runs while the machine is suspended.
+    read_by_clock: SystemTime,
     /// Verified tokens, by digest.
     verified: Mutex<HashMap<[u8; 32], VerifiedToken>>,
 }
@@ -107,8 +108,15 @@ impl IssuerKeys {
         Arc::new(Self {
             set,
             read: Instant::now(),
+            read_by_clock: SystemTime::now(),
             verified: Mutex::default(),
         })
+    }
+
+    /// Returns the time since the set was read.
+    fn age(&self) -> Duration {
+        let by_clock = self.read_by_clock.elapsed().unwrap_or_default();
+        self.read.elapsed().max(by_clock)
     }
 
     /// Returns the client of a remembered token, unless the token has expired.
@@ -179,16 +187,25 @@ impl Issuer {
             source,
             keys: RwLock::new(IssuerKeys::new(keys)),
             last_refresh: Arc::default(),
-            max_key_age: MAX_KEY_AGE,
             waiting: Semaphore::new(MAX_WAITING),
             logged_problem: Mutex::default(),
         })
     }
 
-    /// Returns the current keys.
+    /// Returns the current keys, or an empty set if they are older than [`MAX_KEY_AGE`].
     pub(crate) fn keys(&self) -> Arc<IssuerKeys> {
         let keys = self.keys.read();
-        Arc::clone(&keys.unwrap_or_else(|broken| broken.into_inner()))
+        let keys = keys.unwrap_or_else(|broken| broken.into_inner());
+        if keys.age() < MAX_KEY_AGE {
+            Arc::clone(&keys)
+        } else {
+            IssuerKeys::new(KeySet::default())
+        }
+    }
+
+    /// Returns whether the issuer's keys can never be fetched again.
+    pub(crate) fn has_lost_fetcher(&self) -> bool {
+        matches!(&self.source, IssuerKeySource::Address(fetcher) if fetcher.has_ended())
     }
 
     fn replace_keys(&self, set: KeySet) {
@@ -247,9 +264,6 @@ impl Issuer {
                 problem.to_owned()
             }
             Err(error) => {
-                if self.keys().read.elapsed() >= self.max_key_age {
-                    self.replace_keys(KeySet::default());
-                }
                 let consequence = if self.keys().set.is_empty() {
                     "refusing all tokens of the issuer"
                 } else {
@@ -427,11 +441,12 @@ mod tests {
         let file = folder.path().join("keys");
         let too_many = json!({"keys": vec![json!({}); 65]}).to_string();
         for text in ["no keys", &too_many] {
-            for (max_age, is_kept) in [(MAX_KEY_AGE, true), (Duration::ZERO, false)] {
-                let mut issuer = issuer_with_file(file.clone());
-                Arc::get_mut(&mut issuer).unwrap().max_key_age = max_age;
+            let minute = Duration::from_secs(60);
+            for (age, is_kept) in [(MAX_KEY_AGE - minute, true), (MAX_KEY_AGE, false)] {
+                let issuer = issuer_with_file(file.clone());
                 std::fs::write(&file, key_set("old")).unwrap();
                 assert!(issuer.refresh(&Opener::DIRECT).await);
+                make_older(&issuer, age);
                 let later = SystemTime::now() + Duration::from_secs(600);
                 issuer.keys().remember([1; 32], token_valid_until(later));
                 std::fs::write(&file, text).unwrap();
@@ -443,6 +458,47 @@ mod tests {
                 assert_eq!((is_known, is_remembered), (is_kept, is_kept), "{text}");
             }
         }
+    }
+
+    #[tokio::test]
+    async fn old_keys_serve_at_most_a_day_without_a_refresh() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("keys");
+        std::fs::write(&file, key_set("old")).unwrap();
+        let issuer = issuer_with_file(file);
+        assert!(issuer.refresh(&Opener::DIRECT).await);
+        let now = SystemTime::now();
+        let later = now + Duration::from_secs(600);
+        issuer.keys().remember([1; 32], token_valid_until(later));
+        let found = || {
+            let recalled = issuer.keys().recall(&[1; 32], now);
+            (issuer.has_key("old"), recalled.is_some())
+        };
+        make_older(&issuer, MAX_KEY_AGE - Duration::from_secs(60));
+        assert_eq!(found(), (true, true));
+        make_older(&issuer, Duration::from_secs(60));
+        assert_eq!(found(), (false, false));
+        // They are read again before an hour has passed.
+        *issuer.last_refresh.lock().await = None;
+        assert!(issuer.refresh(&Opener::DIRECT).await);
+        assert_eq!(found(), (true, false));
+    }
+
+    /// Makes the keys older by this time, which a suspended machine does not count.
+    fn make_older(issuer: &Issuer, time: Duration) {
+        let mut keys = issuer.keys.write().unwrap();
+        Arc::get_mut(&mut keys).unwrap().read_by_clock -= time;
+    }
+
+    #[tokio::test]
+    async fn tells_whether_keys_can_be_fetched_again() {
+        let (fetcher, requests, _answers) = fetcher_with_pipes();
+        let issuer = issuer_with_fetcher(fetcher);
+        assert!(!issuer.has_lost_fetcher());
+        drop(requests);
+        assert!(issuer.has_lost_fetcher());
+        let with_file = issuer_with_file(PathBuf::from("/none"));
+        assert!(!with_file.has_lost_fetcher());
     }
 
     #[tokio::test]

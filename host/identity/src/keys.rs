@@ -2,7 +2,7 @@
 //! unsupported types and of unsupported curves are skipped.
 
 use anyhow::{Context as _, ensure};
-use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, PublicKeyUse};
+use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyOperations, PublicKeyUse};
 use jsonwebtoken::{Algorithm, AlgorithmFamily, DecodingKey};
 use serde::Deserialize;
 use serde_json::Value;
@@ -93,7 +93,11 @@ impl Key {
         let is_for_signatures = common
             .public_key_use
             .as_ref()
-            .is_none_or(|key_use| *key_use == PublicKeyUse::Signature);
+            .is_none_or(|key_use| *key_use == PublicKeyUse::Signature)
+            && common
+                .key_operations
+                .as_ref()
+                .is_none_or(|operations| operations.contains(&KeyOperations::Verify));
         let is_supported = match &jwk.algorithm {
             AlgorithmParameters::RSA(_) => true,
             AlgorithmParameters::EllipticCurve(curve) => {

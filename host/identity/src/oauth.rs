@@ -152,6 +152,11 @@ impl OAuthClients {
         Ok(Arc::clone(&rule.client))
     }
 
+    /// Returns whether the keys of an issuer can never be fetched again.
+    pub(crate) fn has_lost_fetcher(&self) -> bool {
+        self.issuers.iter().any(|issuer| issuer.has_lost_fetcher())
+    }
+
     /// Reads the keys of all issuers again.
     pub(crate) async fn refresh_all_keys(&self, opener: &Opener) {
         let refreshes = self.issuers.iter().map(|issuer| {

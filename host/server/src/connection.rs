@@ -242,16 +242,16 @@ impl HttpConnection {
         match accepted {
             Ok(Ok(stream)) => {
                 let chain = stream.get_ref().1.peer_certificates().map(<[_]>::to_vec);
-                let chain = chain.as_deref();
-                if !tls.accepts(chain) {
+                let certificate = chain.as_deref().map(|chain| tls.verify(chain));
+                if certificate.as_ref().is_some_and(Option::is_none) {
                     tracing::info!("connection closed: its certificate is no longer valid");
                     return;
                 }
-                let names = tls::certificate_names(chain);
+                let names = tls::certificate_names(chain.as_deref());
                 let end = self.end.clone();
                 let answering = self.answer(stream, names, answers, true);
                 let ending = async {
-                    tls.refuses(chain).await;
+                    tls.refuses(certificate.flatten()).await;
                     tracing::info!("closing the connection: its certificate is no longer valid");
                     end.cancel();
                     std::future::pending().await

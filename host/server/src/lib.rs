@@ -8,6 +8,7 @@
 
 mod client;
 mod budget;
+mod authority;
 mod tls;
 mod settings;
 mod options;
@@ -129,8 +130,9 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// If the address is not loopback and there is no token, if it stands for every address and
-    /// there are no allowed hosts, or if an option is not valid.
+    /// If the address is not loopback and there is no token, if clients are asked for certificates
+    /// and there are none, if it stands for every address and there are no allowed hosts, or if an
+    /// option is not valid.
     pub fn check(address: SocketAddr, options: &HttpOptions) -> anyhow::Result<()> {
         let cannot = || cannot_serve(address);
         ensure!(
@@ -139,6 +141,14 @@ impl Server {
                 || address.ip().to_canonical().is_loopback(),
             "{}: other machines can reach it, and there is no token; set `token_file` in `[http]`, or \
              `SKILLHOST_HTTP_TOKEN`, or a client in `[clients.NAME]`",
+            cannot()
+        );
+        ensure!(
+            options.token.is_some()
+                || !options.clients.is_empty()
+                || !options.tls.iter().any(|tls| tls.asks_for_certificates()),
+            "{}: `tls_client_ca` in `[http]` shuts nobody out without clients; add `[clients.NAME]` \
+             with `certificate_names`, or remove it",
             cannot()
         );
         let (hosts, origins) = (&options.allowed_hosts, &options.allowed_origins);
@@ -336,7 +346,8 @@ impl Server {
         };
         let ready = {
             let (shutdown, occupancy) = (shutdown.begun().clone(), self.occupancy.clone());
-            move || std::future::ready(ready(&shutdown, occupancy.as_ref()))
+            let clients = self.options.clients.clone();
+            move || std::future::ready(ready(&shutdown, occupancy.as_ref(), &clients))
         };
         let gate = Arc::new(Gate {
             host_check: Arc::clone(&self.host_check),
@@ -371,12 +382,20 @@ async fn join_all(open: &mut JoinSet<()>) {
 }
 
 /// Answers `/readyz`: whether a balancer may send new requests.
-fn ready(shutdown: &CancellationToken, occupancy: Option<&OccupancySource>) -> Response {
+fn ready(
+    shutdown: &CancellationToken,
+    occupancy: Option<&OccupancySource>,
+    clients: &Clients,
+) -> Response {
     if shutdown.is_cancelled() {
         return reply::shutting_down();
     }
     if occupancy.is_some_and(|occupancy| occupancy().is_none()) {
         let text = "the tools are being loaded\n";
+        return refusal(StatusCode::SERVICE_UNAVAILABLE, text);
+    }
+    if clients.has_lost_fetcher() {
+        let text = "a process that fetches keys has ended; restart the server\n";
         return refusal(StatusCode::SERVICE_UNAVAILABLE, text);
     }
     "ready\n".into_response()

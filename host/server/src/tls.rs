@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail, ensure};
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{RootCertStore, ServerConfig};
 use skillhost::Trust;
 use skillhost_identity::CertificateNames;
@@ -20,6 +21,8 @@ use skillhost_skills::broker::Opener;
 use skillhost_skills::named_file;
 use tokio_rustls::TlsAcceptor;
 use webpki::{EndEntityCert, KeyUsage, anchor_from_trusted_cert};
+
+use crate::authority::{BoundedVerifier, check_authority, check_time};
 
 /// The most bytes of a file. Guards against: a file that holds something else.
 const MAX_FILE_BYTES: u64 = 1 << 20;
@@ -54,8 +57,10 @@ pub struct Tls {
 /// The content of the files.
 struct Loaded {
     config: Arc<ServerConfig>,
-    /// The authorities of clients' certificates.
-    authorities: Vec<CertificateDer<'static>>,
+    /// The certificate and its key.
+    identity: Arc<SingleCertAndKey>,
+    /// The authorities of clients' certificates. `None`: clients need no certificate.
+    authorities: Option<Authorities>,
 }
 
 /// The states of the files, to notice changes. The state of a missing file is `None`.
@@ -83,8 +88,12 @@ impl TlsFiles {
         self.paths().map(state).collect()
     }
 
-    /// Reads the files into a configuration for TLS 1.2 and 1.3.
-    fn read(&self, trust: &Trust, opener: &Opener) -> anyhow::Result<Loaded> {
+    /// Reads the certificate and its key.
+    fn read_identity(
+        &self,
+        trust: &Trust,
+        opener: &Opener,
+    ) -> anyhow::Result<Arc<SingleCertAndKey>> {
         let quoted = |path: &Path| format!("`{}`", path.display());
         let cannot = || format!("cannot use the certificate {}", quoted(&self.certificate));
         let chain = read_certificates(&self.certificate, trust, opener).with_context(cannot)?;
@@ -93,30 +102,8 @@ impl TlsFiles {
         }
         let key = read_key(&self.key, trust, opener);
         let key = key.with_context(|| format!("cannot use the key {}", quoted(&self.key)))?;
-        let provider = Arc::new(default_provider());
-        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
-        let builder = builder.with_safe_default_protocol_versions()?;
-        let mut authorities = Vec::new();
-        let builder = match &self.client_ca {
-            None => builder.with_no_client_auth(),
-            Some(file) => {
-                let cannot = || format!("cannot use the authorities {}", quoted(file));
-                authorities = read_certificates(file, trust, opener).with_context(cannot)?;
-                let mut roots = RootCertStore::empty();
-                for authority in &authorities {
-                    check_authority(authority).with_context(cannot)?;
-                    roots.add(authority.clone()).with_context(cannot)?;
-                }
-                // Peers without a certificate may have a token. The gate checks both.
-                let verifier =
-                    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
-                        .allow_unauthenticated()
-                        .build()
-                        .with_context(cannot)?;
-                builder.with_client_cert_verifier(verifier)
-            }
-        };
-        let mut config = builder.with_single_cert(chain, key).map_err(|error| {
+        let certified = CertifiedKey::from_der(chain, key, &default_provider());
+        let certified = certified.map_err(|error| {
             let error = match error {
                 rustls::Error::InconsistentKeys(_) => {
                     anyhow::anyhow!("it is not the key of the certificate")
@@ -126,38 +113,112 @@ impl TlsFiles {
             let (key, certificate) = (quoted(&self.key), quoted(&self.certificate));
             error.context(format!("cannot use the key {key} with {certificate}"))
         })?;
+        Ok(Arc::new(certified.into()))
+    }
+
+    /// Reads the authorities of clients' certificates. `None`: clients need no certificate.
+    fn read_authorities(
+        &self,
+        trust: &Trust,
+        opener: &Opener,
+    ) -> anyhow::Result<Option<Authorities>> {
+        let Some(file) = &self.client_ca else {
+            return Ok(None);
+        };
+        let read = || {
+            let authorities = read_certificates(file, trust, opener)?;
+            authorities.iter().try_for_each(check_authority)?;
+            Ok(authorities)
+        };
+        let authorities: anyhow::Result<_> = read();
+        let cannot = || format!("cannot use the authorities `{}`", file.display());
+        authorities.with_context(cannot).map(Some)
+    }
+}
+
+/// The authorities of clients' certificates.
+type Authorities = Vec<CertificateDer<'static>>;
+
+impl Loaded {
+    /// Makes a configuration for TLS 1.2 and 1.3.
+    fn new(
+        identity: Arc<SingleCertAndKey>,
+        authorities: Option<Authorities>,
+    ) -> anyhow::Result<Self> {
+        let provider = Arc::new(default_provider());
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
+        let builder = builder.with_safe_default_protocol_versions()?;
+        let builder = match &authorities {
+            None => builder.with_no_client_auth(),
+            Some(authorities) => {
+                let mut roots = RootCertStore::empty();
+                for authority in authorities {
+                    roots.add(authority.clone())?;
+                }
+                // Other peers may have a token. The gate checks both.
+                let verifier =
+                    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+                        .allow_unauthenticated()
+                        .build()?;
+                builder.with_client_cert_verifier(Arc::new(BoundedVerifier(verifier)))
+            }
+        };
+        let mut config = builder.with_cert_resolver(Arc::clone(&identity) as Arc<_>);
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        if self.client_ca.is_some() {
+        if authorities.is_some() {
             // A resumed session would not be asked for its certificate again.
             config.session_storage = Arc::new(NoServerSessionStorage {});
             config.send_tls13_tickets = 0;
         }
-        Ok(Loaded {
+        Ok(Self {
             config: Arc::new(config),
+            identity,
             authorities,
         })
     }
-}
 
-impl Loaded {
-    /// Returns whether a peer's certificate is accepted now. rustls alone would accept one of an
-    /// expired authority.
-    fn accepts(&self, chain: &[CertificateDer<'_>]) -> bool {
+    /// Verifies a peer's certificate with the authorities that are valid now: rustls also accepts
+    /// those that have expired. Returns the certificates from the peer's to its authority's.
+    fn verify(&self, chain: &[CertificateDer<'_>]) -> Option<Vec<CertificateDer<'static>>> {
         let is_valid = |authority: &&CertificateDer<'_>| check_authority(authority).is_ok();
-        let valid = self.authorities.iter().filter(is_valid);
-        let anchors: Vec<_> = valid.flat_map(anchor_from_trusted_cert).collect();
-        let Some((Ok(certificate), intermediates)) = chain
-            .split_first()
-            .map(|(first, rest)| (EndEntityCert::try_from(first), rest))
-        else {
-            return false;
-        };
+        let valid = self.authorities.iter().flatten().filter(is_valid);
+        let valid: Vec<_> = valid
+            .filter_map(|authority| Some((authority, anchor_from_trusted_cert(authority).ok()?)))
+            .collect();
+        let anchors: Vec<_> = valid.iter().map(|(_, anchor)| anchor.clone()).collect();
+        let (first, intermediates) = chain.split_first()?;
+        let certificate = EndEntityCert::try_from(first).ok()?;
         let algorithms = default_provider().signature_verification_algorithms.all;
         let (now, usage) = (UnixTime::now(), KeyUsage::client_auth());
-        certificate
+        let path = certificate
             .verify_for_usage(algorithms, &anchors, intermediates, now, usage, None, None)
-            .is_ok()
+            .ok()?;
+        let (authority, _) = valid.iter().find(|(_, anchor)| anchor == path.anchor())?;
+        let intermediates = path.intermediate_certificates().map(|used| used.der());
+        let mut used = vec![first.clone().into_owned()];
+        used.extend(intermediates.map(CertificateDer::into_owned));
+        used.push((*authority).clone());
+        Some(used)
     }
+
+    /// Returns whether the certificates of a verified path are valid now, and its authority is still
+    /// one. Verifies no signature.
+    fn still_accepts(&self, path: &[CertificateDer<'_>]) -> bool {
+        let authorities = self.authorities.as_deref().unwrap_or_default();
+        path.last()
+            .is_some_and(|authority| authorities.contains(authority))
+            && path
+                .iter()
+                .all(|certificate| check_time(certificate).is_ok())
+    }
+}
+
+/// A certificate that a peer has shown.
+pub(crate) struct PeerCertificate {
+    /// The certificate, and the others that the peer has sent.
+    chain: Vec<CertificateDer<'static>>,
+    /// The certificates from the peer's to its authority's.
+    path: Vec<CertificateDer<'static>>,
 }
 
 impl Tls {
@@ -170,7 +231,10 @@ impl Tls {
     /// or if users outside `trust` may change a file or its path.
     pub fn read(files: TlsFiles, trust: &Trust) -> anyhow::Result<Self> {
         let first = files.states();
-        let loaded = files.read(trust, &Opener::DIRECT)?;
+        let loaded = Loaded::new(
+            files.read_identity(trust, &Opener::DIRECT)?,
+            files.read_authorities(trust, &Opener::DIRECT)?,
+        )?;
         Ok(Self {
             files,
             trust: trust.clone(),
@@ -188,18 +252,42 @@ impl Tls {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Returns whether a peer may stay connected. A peer with a certificate may not, once the
-    /// certificate or its authority has expired, or the authority was removed.
-    pub(crate) fn accepts(&self, chain: Option<&[CertificateDer<'_>]>) -> bool {
-        chain.is_none_or(|chain| self.current().accepts(chain))
+    /// Returns whether clients are asked for a certificate.
+    pub(crate) fn asks_for_certificates(&self) -> bool {
+        self.files.client_ca.is_some()
     }
 
-    /// Waits until a peer must be [disconnected](Self::accepts).
-    pub(crate) async fn refuses(&self, chain: Option<&[CertificateDer<'_>]>) {
-        if chain.is_none() {
-            return std::future::pending().await;
+    /// Verifies the certificate of a peer. Returns `None` if it or its authority has expired, or its
+    /// authority was removed.
+    pub(crate) fn verify(&self, chain: &[CertificateDer<'_>]) -> Option<PeerCertificate> {
+        let path = self.current().verify(chain)?;
+        let chain = chain
+            .iter()
+            .map(|certificate| certificate.clone().into_owned());
+        let chain = chain.collect();
+        Some(PeerCertificate { chain, path })
+    }
+
+    /// Returns whether a certificate that was verified is still accepted.
+    ///
+    /// Verifies signatures only after a change: a certificate has expired, or an authority was
+    /// removed.
+    fn still_accepts(&self, certificate: &mut PeerCertificate) -> bool {
+        let current = self.current();
+        if current.still_accepts(&certificate.path) {
+            return true;
         }
-        while self.accepts(chain) {
+        // Another authority may have signed it too.
+        let path = current.verify(&certificate.chain);
+        path.map(|path| certificate.path = path).is_some()
+    }
+
+    /// Waits until the certificate of a peer is no longer accepted.
+    pub(crate) async fn refuses(&self, certificate: Option<PeerCertificate>) {
+        let Some(mut certificate) = certificate else {
+            return std::future::pending().await;
+        };
+        while self.still_accepts(&mut certificate) {
             tokio::time::sleep(CERTIFICATE_PAUSE).await;
         }
     }
@@ -224,19 +312,37 @@ impl Tls {
                 changes.read = None;
                 let problem = format!("{error:#}");
                 if problem != logged {
-                    tracing::error!(
-                        "cannot load the new certificate; still serving the old one: {problem}"
-                    );
+                    tracing::error!("{problem}");
                     logged = problem;
                 }
             }
         }
     }
 
+    /// Reads the certificate, and the authorities of clients. If one of them cannot be used, the
+    /// other is replaced nevertheless: an authority that was removed may have been stolen.
     fn read_again(&self, opener: &Opener) -> anyhow::Result<()> {
-        let loaded = self.files.read(&self.trust, opener)?;
-        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
-        *current = Arc::new(loaded);
+        let before = self.current();
+        let identity = self.files.read_identity(&self.trust, opener);
+        let authorities = self.files.read_authorities(&self.trust, opener);
+        let has_new_authorities = |new: &Option<Authorities>| *new != before.authorities;
+        if identity.is_ok() || authorities.as_ref().is_ok_and(has_new_authorities) {
+            let loaded = Loaded::new(
+                identity.as_ref().unwrap_or(&before.identity).clone(),
+                authorities.as_ref().unwrap_or(&before.authorities).clone(),
+            )?;
+            *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(loaded);
+        }
+        let identity =
+            identity.context("cannot load the new certificate; still serving the old one");
+        let authorities = authorities.context(
+            "cannot load the new authorities of clients; still accepting those read before",
+        );
+        if let (Err(one), Err(other)) = (&identity, &authorities) {
+            bail!("{one:#}; {other:#}");
+        }
+        identity?;
+        authorities?;
         tracing::info!("the certificate was read again");
         Ok(())
     }
@@ -310,39 +416,6 @@ fn read_key(path: &Path, trust: &Trust, opener: &Opener) -> anyhow::Result<Priva
     PrivateKeyDer::from_pem_slice(&bytes).context("it holds no private key in PEM")
 }
 
-/// Checks that a certificate is valid now. Clients check the rest.
-fn check_time(certificate: &CertificateDer<'_>) -> anyhow::Result<()> {
-    is_authority(certificate).map(drop)
-}
-
-/// Checks that a certificate is valid now and may sign others. webpki trusts any certificate as an
-/// authority.
-fn check_authority(certificate: &CertificateDer<'_>) -> anyhow::Result<()> {
-    ensure!(
-        is_authority(certificate)?,
-        "it holds a certificate that may not sign others"
-    );
-    Ok(())
-}
-
-/// Returns whether a certificate may sign others.
-///
-/// # Errors
-///
-/// Fails if it is not a certificate, has expired or is not valid yet.
-fn is_authority(certificate: &CertificateDer<'_>) -> anyhow::Result<bool> {
-    let parsed = EndEntityCert::try_from(certificate).context("it holds no valid certificate")?;
-    let usage = KeyUsage::server_auth();
-    // webpki checks the time first, then that it is not an authority, and its issuer last.
-    let checked = parsed.verify_for_usage(&[], &[], &[], UnixTime::now(), usage, None, None);
-    match checked {
-        Err(webpki::Error::CertExpired { .. }) => anyhow::bail!("it has expired"),
-        Err(webpki::Error::CertNotValidYet { .. }) => anyhow::bail!("it is not valid yet"),
-        Err(webpki::Error::CaUsedAsEndEntity) => Ok(true),
-        _ => Ok(false),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -350,6 +423,7 @@ mod tests {
     use std::time::SystemTime;
 
     use super::*;
+    use crate::authority::tests::{authority, authority_params};
 
     #[test]
     fn reads_files_once_a_change_is_complete() {
@@ -442,6 +516,130 @@ mod tests {
         serves_another_after(tls, || write(begins)).await;
         // The time in a certificate is in whole seconds.
         assert!(SystemTime::now() > begins - Duration::from_secs(1));
+    }
+
+    /// Returns TLS that accepts clients of these authorities.
+    fn accepting(folder: &Path, authorities: &[&rcgen::Certificate]) -> Tls {
+        let at = |name: &str| folder.join(name);
+        let pair = rcgen::generate_simple_self_signed(["one.example".to_owned()]).unwrap();
+        fs::write(at("certificate"), pair.cert.pem()).unwrap();
+        fs::write(at("key"), pair.signing_key.serialize_pem()).unwrap();
+        fs::set_permissions(at("key"), fs::Permissions::from_mode(0o600)).unwrap();
+        write_authorities(folder, authorities);
+        let files = TlsFiles {
+            certificate: at("certificate"),
+            key: at("key"),
+            client_ca: Some(at("authorities")),
+        };
+        Tls::read(files, &Trust::new()).unwrap()
+    }
+
+    fn write_authorities(folder: &Path, authorities: &[&rcgen::Certificate]) {
+        let text: String = authorities
+            .iter()
+            .map(|authority| authority.pem())
+            .collect();
+        fs::write(folder.join("authorities"), text).unwrap();
+    }
+
+    /// Returns a certificate of a client.
+    fn client_of(issuer: &rcgen::Issuer<'_, rcgen::KeyPair>) -> CertificateDer<'static> {
+        let mut params = rcgen::CertificateParams::new(["a.example".to_owned()]).unwrap();
+        params.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ClientAuth];
+        let key = rcgen::KeyPair::generate().unwrap();
+        params.signed_by(&key, issuer).unwrap().der().clone()
+    }
+
+    #[test]
+    fn idle_peers_cost_no_signature() {
+        let folder = tempfile::tempdir().unwrap();
+        let (one, issuer) = authority("one", |_| {});
+        let (other, _) = authority("other", |_| {});
+        let tls = accepting(folder.path(), &[&one, &other]);
+        let chain = [client_of(&issuer)];
+        let mut certificate = tls.verify(&chain).unwrap();
+        // Nothing can be verified without the chain.
+        let chain = std::mem::take(&mut certificate.chain);
+        write_authorities(folder.path(), &[&one]);
+        tls.read_again(&Opener::DIRECT).unwrap();
+        assert!(tls.still_accepts(&mut certificate));
+        write_authorities(folder.path(), &[&other]);
+        tls.read_again(&Opener::DIRECT).unwrap();
+        assert!(!tls.still_accepts(&mut certificate));
+        assert!(tls.verify(&chain).is_none());
+    }
+
+    #[test]
+    fn peer_stays_if_its_authority_is_renewed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (old, issuer) = authority("one", |_| {});
+        let tls = accepting(folder.path(), &[&old]);
+        let mut certificate = tls.verify(&[client_of(&issuer)]).unwrap();
+        let params = authority_params("one", |params| params.serial_number = Some(7.into()));
+        let renewed = params.self_signed(issuer.key()).unwrap();
+        assert_ne!(renewed.der(), old.der());
+        write_authorities(folder.path(), &[&renewed]);
+        tls.read_again(&Opener::DIRECT).unwrap();
+        assert!(tls.still_accepts(&mut certificate));
+        assert_eq!(certificate.path.last(), Some(renewed.der()));
+    }
+
+    #[test]
+    fn path_ends_with_each_of_its_certificates() {
+        let folder = tempfile::tempdir().unwrap();
+        let (root, root_issuer) = authority("root", |_| {});
+        let params = authority_params("middle", |_| {});
+        let key = rcgen::KeyPair::generate().unwrap();
+        let middle = params.signed_by(&key, &root_issuer).unwrap().der().clone();
+        let (unused, _) = authority("unused", |_| {});
+        let tls = accepting(folder.path(), &[&root]);
+        let client = client_of(&rcgen::Issuer::new(params, key));
+        let chain = [client.clone(), unused.der().clone(), middle.clone()];
+        let mut certificate = tls.verify(&chain).unwrap();
+        assert_eq!(certificate.path, [client, middle, root.der().clone()]);
+        certificate.chain.clear();
+        assert!(tls.still_accepts(&mut certificate));
+        let (expired, _) = authority("middle", |params| {
+            params.not_before = SystemTime::UNIX_EPOCH.into();
+            params.not_after = (SystemTime::UNIX_EPOCH + Duration::from_secs(86_400)).into();
+        });
+        for index in 0..2 {
+            let before = std::mem::replace(&mut certificate.path[index], expired.der().clone());
+            assert!(!tls.still_accepts(&mut certificate), "{index}");
+            certificate.path[index] = before;
+        }
+    }
+
+    #[test]
+    fn removed_authority_is_refused_beside_bad_key() {
+        let folder = tempfile::tempdir().unwrap();
+        let (stolen, issuer) = authority("stolen", |_| {});
+        let (new, new_issuer) = authority("new", |_| {});
+        let tls = accepting(folder.path(), &[&stolen]);
+        let identity = Arc::clone(&tls.current().identity);
+        fs::write(folder.path().join("key"), "no key").unwrap();
+        write_authorities(folder.path(), &[&new]);
+        let error = format!("{:#}", tls.read_again(&Opener::DIRECT).unwrap_err());
+        assert!(error.starts_with("cannot load the new certificate; still serving the old one: "));
+        assert!(tls.verify(&[client_of(&issuer)]).is_none());
+        assert!(tls.verify(&[client_of(&new_issuer)]).is_some());
+        assert!(Arc::ptr_eq(&identity, &tls.current().identity));
+    }
+
+    #[test]
+    fn certificate_is_renewed_beside_bad_authorities() {
+        let folder = tempfile::tempdir().unwrap();
+        let (old, issuer) = authority("old", |_| {});
+        let tls = accepting(folder.path(), &[&old]);
+        let before = Arc::clone(&tls.current().identity);
+        fs::write(folder.path().join("authorities"), "no authority").unwrap();
+        let error = format!("{:#}", tls.read_again(&Opener::DIRECT).unwrap_err());
+        assert!(
+            error.contains("still accepting those read before"),
+            "{error}"
+        );
+        assert!(!Arc::ptr_eq(&before, &tls.current().identity));
+        assert!(tls.verify(&[client_of(&issuer)]).is_some());
     }
 
     #[test]

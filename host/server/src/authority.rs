@@ -1,0 +1,310 @@
+//! The authorities of clients' certificates: which certificates may sign those of clients, and the
+//! bounds of a chain. Signatures are webpki's part.
+//!
+//! webpki takes any certificate as an authority, and does not read the key usage of those that sign.
+
+use std::sync::Arc;
+
+use anyhow::{Context as _, ensure};
+use rustls::client::danger::HandshakeSignatureValid;
+use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
+use webpki::{EndEntityCert, KeyUsage};
+
+/// The most intermediate certificates of a peer. Guards against: a peer whose made-up certificates
+/// all have to be checked.
+const MAX_INTERMEDIATES: usize = 5;
+
+/// The end of the identifier of the extension with a key's usage: 2.5.29.15.
+const KEY_USAGE: u8 = 15;
+
+/// The end of the identifier of the extension with a certificate's purposes: 2.5.29.37.
+const EXTENDED_KEY_USAGE: u8 = 37;
+
+/// Checks the bounds of a peer's chain before another verifier checks its signatures.
+#[derive(Debug)]
+pub(crate) struct BoundedVerifier(pub(crate) Arc<dyn ClientCertVerifier>);
+
+impl ClientCertVerifier for BoundedVerifier {
+    fn offer_client_auth(&self) -> bool {
+        self.0.offer_client_auth()
+    }
+
+    fn client_auth_mandatory(&self) -> bool {
+        self.0.client_auth_mandatory()
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.0.root_hint_subjects()
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        check_intermediates(intermediates)?;
+        self.0.verify_client_cert(end_entity, intermediates, now)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.0.verify_tls12_signature(message, cert, dss)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.0.verify_tls13_signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_verify_schemes()
+    }
+}
+
+/// Checks that a peer has few intermediate certificates, which may sign and all have other names.
+///
+/// Of two with the same name, webpki tries both at each step, so the signatures to check would grow
+/// with all orders of such certificates.
+fn check_intermediates(intermediates: &[CertificateDer<'_>]) -> Result<(), CertificateError> {
+    if intermediates.len() > MAX_INTERMEDIATES {
+        return Err(CertificateError::ApplicationVerificationFailure);
+    }
+    let mut subjects = Vec::new();
+    for intermediate in intermediates {
+        let parsed =
+            EndEntityCert::try_from(intermediate).map_err(|_| CertificateError::BadEncoding)?;
+        let subject = parsed.subject().to_vec();
+        if subjects.contains(&subject) {
+            return Err(CertificateError::ApplicationVerificationFailure);
+        }
+        if !may_sign_for_clients(intermediate) {
+            return Err(CertificateError::InvalidPurpose);
+        }
+        subjects.push(subject);
+    }
+    Ok(())
+}
+
+/// Checks that a certificate is valid now. Clients check the rest.
+pub(crate) fn check_time(certificate: &CertificateDer<'_>) -> anyhow::Result<()> {
+    is_authority(certificate).map(drop)
+}
+
+/// Checks that a certificate is valid now and may sign those of clients.
+pub(crate) fn check_authority(certificate: &CertificateDer<'_>) -> anyhow::Result<()> {
+    ensure!(
+        is_authority(certificate)? && may_sign_for_clients(certificate),
+        "it holds a certificate that may not sign others for clients"
+    );
+    Ok(())
+}
+
+/// Returns whether a certificate is that of an authority.
+///
+/// # Errors
+///
+/// If it is not a certificate, has expired or is not valid yet.
+fn is_authority(certificate: &CertificateDer<'_>) -> anyhow::Result<bool> {
+    let parsed = EndEntityCert::try_from(certificate).context("it holds no valid certificate")?;
+    let usage = KeyUsage::server_auth();
+    // webpki checks the time first, then that it is not an authority, and its issuer last.
+    let checked = parsed.verify_for_usage(&[], &[], &[], UnixTime::now(), usage, None, None);
+    match checked {
+        Err(webpki::Error::CertExpired { .. }) => anyhow::bail!("it has expired"),
+        Err(webpki::Error::CertNotValidYet { .. }) => anyhow::bail!("it is not valid yet"),
+        Err(webpki::Error::CaUsedAsEndEntity) => Ok(true),
+        _ => Ok(false),
+    }
+}
+
+/// Returns whether the usage of a certificate's key, and its purposes, if it names any, let it sign
+/// certificates of clients.
+fn may_sign_for_clients(certificate: &[u8]) -> bool {
+    let Some(extensions) = extensions(certificate) else {
+        return false;
+    };
+    let signs = |usage: &[u8]| {
+        // The bit `keyCertSign` of a bit string, after the number of unused bits.
+        let bits = element(usage).filter(|bits| bits.tag == 0x03);
+        bits.and_then(|bits| bits.contents.get(1).copied())
+            .is_some_and(|bits| bits & 0x04 != 0)
+    };
+    let is_for_clients = |purposes: &[u8]| {
+        const CLIENT_AUTH: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3, 2];
+        const ANY: &[u8] = &[0x55, 0x1d, 37, 0];
+        let list = element(purposes).filter(|list| list.tag == 0x30);
+        list.is_some_and(|list| {
+            elements(list.contents).any(|purpose| [CLIENT_AUTH, ANY].contains(&purpose.contents))
+        })
+    };
+    extensions.iter().all(|(id, value)| match id {
+        [0x55, 0x1d, KEY_USAGE] => signs(value),
+        [0x55, 0x1d, EXTENDED_KEY_USAGE] => is_for_clients(value),
+        _ => true,
+    })
+}
+
+/// Returns the identifier and the value of each extension of a certificate.
+fn extensions(certificate: &[u8]) -> Option<Vec<(&[u8], &[u8])>> {
+    let signed = element(element(certificate)?.contents)?;
+    let Some(tagged) = elements(signed.contents).find(|part| part.tag == 0xa3) else {
+        return Some(Vec::new());
+    };
+    elements(element(tagged.contents)?.contents)
+        .map(extension)
+        .collect()
+}
+
+fn extension(element: Element<'_>) -> Option<(&[u8], &[u8])> {
+    // Between them may be whether it is critical.
+    let id = elements(element.contents).next()?;
+    let value = elements(element.contents).last()?;
+    (id.tag == 0x06 && value.tag == 0x04).then_some((id.contents, value.contents))
+}
+
+/// An element of DER.
+struct Element<'a> {
+    tag: u8,
+    contents: &'a [u8],
+    /// The bytes after it.
+    rest: &'a [u8],
+}
+
+/// Returns the first element of bytes in DER.
+fn element(bytes: &[u8]) -> Option<Element<'_>> {
+    let (&[tag, length], rest) = bytes.split_first_chunk()?;
+    let (length, rest) = match length {
+        0..=0x7f => (usize::from(length), rest),
+        // The length of the length follows; 64 KiB are enough for a certificate.
+        0x81 => (usize::from(*rest.first()?), &rest[1..]),
+        0x82 => {
+            let (length, rest) = rest.split_first_chunk()?;
+            (usize::from(u16::from_be_bytes(*length)), rest)
+        }
+        _ => return None,
+    };
+    let (contents, rest) = rest.split_at_checked(length)?;
+    Some(Element {
+        tag,
+        contents,
+        rest,
+    })
+}
+
+/// Returns the elements of bytes in DER, up to the first that is malformed.
+fn elements(mut bytes: &[u8]) -> impl Iterator<Item = Element<'_>> {
+    std::iter::from_fn(move || {
+        let first = element(bytes)?;
+        bytes = first.rest;
+        Some(first)
+    })
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use rcgen::{
+        BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
+        KeyPair, KeyUsagePurpose,
+    };
+
+    use super::*;
+
+    /// Returns the certificate of an authority with this name, and what it signs with.
+    pub(crate) fn authority(
+        name: &str,
+        change: impl FnOnce(&mut CertificateParams),
+    ) -> (rcgen::Certificate, Issuer<'static, KeyPair>) {
+        let key = KeyPair::generate().unwrap();
+        let params = authority_params(name, change);
+        let certificate = params.self_signed(&key).unwrap();
+        (certificate, Issuer::new(params, key))
+    }
+
+    pub(crate) fn authority_params(
+        name: &str,
+        change: impl FnOnce(&mut CertificateParams),
+    ) -> CertificateParams {
+        let mut params = CertificateParams::default();
+        params.distinguished_name = rcgen::DistinguishedName::new();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        change(&mut params);
+        params
+    }
+
+    #[test]
+    fn authorities_may_sign_for_clients() {
+        use ExtendedKeyUsagePurpose::{Any, ClientAuth, ServerAuth};
+        use KeyUsagePurpose::{CrlSign, DigitalSignature, KeyCertSign};
+        for (usages, purposes, is_accepted) in [
+            (vec![], vec![], true),
+            (vec![KeyCertSign], vec![], true),
+            (
+                vec![DigitalSignature, KeyCertSign, CrlSign],
+                vec![ServerAuth, ClientAuth],
+                true,
+            ),
+            (vec![], vec![Any], true),
+            (vec![DigitalSignature], vec![], false),
+            (vec![CrlSign], vec![ClientAuth], false),
+            (vec![], vec![ServerAuth], false),
+            (vec![KeyCertSign], vec![ServerAuth], false),
+        ] {
+            let (certificate, _) = authority("a", |params| {
+                params.key_usages.clone_from(&usages);
+                params.extended_key_usages.clone_from(&purposes);
+            });
+            let case = format!("{usages:?} {purposes:?}");
+            assert_eq!(
+                check_authority(certificate.der()).is_ok(),
+                is_accepted,
+                "{case}"
+            );
+            let checked = check_intermediates(&[certificate.der().clone()]);
+            assert_eq!(checked.is_ok(), is_accepted, "{case}");
+        }
+    }
+
+    #[test]
+    fn bounds_intermediates_by_number_and_name() {
+        let named = |name: &str| authority(name, |_| {}).0.der().clone();
+        let mut chain: Vec<_> = ["a", "b", "c", "d", "e"].map(named).to_vec();
+        assert_eq!(check_intermediates(&chain), Ok(()));
+        chain.push(named("f"));
+        check_intermediates(&chain).unwrap_err();
+        chain.truncate(2);
+        chain.push(named("a"));
+        check_intermediates(&chain).unwrap_err();
+    }
+
+    #[test]
+    fn malformed_certificates_sign_nothing() {
+        let (certificate, _) = authority("a", |params| {
+            params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        });
+        let certificate = certificate.der();
+        assert!(may_sign_for_clients(certificate));
+        for length in 0..certificate.len() {
+            assert!(!may_sign_for_clients(&certificate[..length]), "{length}");
+        }
+        // No byte makes it panic.
+        for index in 0..certificate.len() {
+            for byte in [0, 0x7f, 0x80, 0x81, 0x82, 0x83, 0xff] {
+                let mut changed = certificate.to_vec();
+                changed[index] = byte;
+                may_sign_for_clients(&changed);
+            }
+        }
+    }
+}

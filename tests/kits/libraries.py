@@ -34,7 +34,7 @@ TOOLS = {
 REFUSED = {
     "python": [
         # There is no library of this name.
-        ("yaml", 1, ["from versions: none", "it has no library of this name", "`import yaml` is `pyyaml`"]),
+        ("yaml", 1, ["from versions: none", "the registry has no library of this name", "`import yaml` needs `pyyaml`"]),
         # It has no wheel.
         ("docopt==0.6.2", 1, ["`pip install --dry-run` failed", "only libraries with wheels"]),
         ("--index-url=https://example.org", 2, []),

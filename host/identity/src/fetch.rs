@@ -29,7 +29,7 @@ const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest wait for the process. Longer than [`FETCH_TIMEOUT`], which the process keeps
 /// itself.
 ///
-/// An answer that comes later is dropped, and the process goes on: it may have been stopped, for
+/// A later answer is dropped and the process kept, because it may only have been paused, for
 /// example with its container.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
 

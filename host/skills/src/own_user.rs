@@ -3,8 +3,8 @@
 
 use std::sync::LazyLock;
 
-/// What the kernel tells of the users and groups of this process and its user namespace. Read once, because a
-/// confined process cannot read it.
+/// The users and groups of this process and its user namespace, as the kernel reports them.
+/// They are read once, because a confined process cannot read them.
 struct UserNamespace {
     overflow_user: u32,
     overflow_group: u32,

@@ -117,7 +117,7 @@ impl ConfinedBroker {
     /// Fails if the socket fails.
     pub fn serve(mut self) -> anyhow::Result<()> {
         let served = self.process.serve(io::stdin().as_fd());
-        // The confined process has ended, so nobody listens on the socket any more.
+        // The confined process was the listener of the socket, and it has ended.
         drop(self.socket);
         Ok(served?)
     }

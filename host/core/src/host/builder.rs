@@ -275,9 +275,9 @@ impl HostBuilder {
         self
     }
 
-    /// Sets the broker of a host whose process is confined: it opens folders that replaced a
-    /// configured one, and starts the [compiler](HostBuilder::compiler). Default: none; the
-    /// process does both by itself. The trait [`Broker`] may change at any time.
+    /// Sets the broker, which a host in a confined process needs. The broker opens folders that
+    /// replaced a configured one, and starts the [compiler](HostBuilder::compiler). Without one,
+    /// the default, the process does both itself. The trait [`Broker`] may change.
     pub fn broker(mut self, broker: Arc<dyn Broker>) -> Self {
         self.opener = Opener::with_broker(broker);
         self

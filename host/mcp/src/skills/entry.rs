@@ -110,12 +110,12 @@ impl Entry {
     }
 }
 
-/// Returns whether a listing may have a skill whose SKILL.md starts like this.
+/// Returns whether a listing may include the skill with this start of its SKILL.md.
 pub(super) fn may_be_listed(name: &str, start: &str) -> bool {
     Entry::new(name, start, Manifest::Dynamic).fault.is_none()
 }
 
-/// Returns whether `skills/get` may return a skill whose SKILL.md starts like this.
+/// Returns whether `skills/get` may return the skill with this start of its SKILL.md.
 pub(super) fn may_be_returned(name: &str, start: &str) -> bool {
     let entry = Entry::new(name, start, Manifest::Dynamic);
     entry.skill.validate().is_ok()

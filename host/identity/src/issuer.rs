@@ -26,8 +26,8 @@ const NO_KEY: &str = "it has no key for signatures with an id (`kid`)";
 /// the server ask an issuer again and again, by tokens with invented key ids.
 const MIN_REFRESH_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The age from which keys that were not read again are ignored. Guards against: a withdrawn key of
-/// an issuer whose key set cannot be read.
+/// Keys that were last read this long ago are ignored. Guards against: a withdrawn key that stays
+/// accepted because the issuer does not answer.
 const MAX_KEY_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The most requests that wait for an issuer's keys. Guards against: a peer whose requests all

@@ -12,8 +12,8 @@ use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
 use webpki::{EndEntityCert, KeyUsage};
 
-/// The most intermediate certificates of a peer. Guards against: a peer whose made-up certificates
-/// all have to be checked.
+/// The maximum number of intermediate certificates of a peer. Guards against: the cost of checking
+/// many invented certificates.
 const MAX_INTERMEDIATES: usize = 5;
 
 /// The end of the identifier of the extension with a key's usage: 2.5.29.15.

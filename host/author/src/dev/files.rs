@@ -88,7 +88,7 @@ impl ProjectFiles {
         let timeout = Timespec::try_from(time).ok();
         let mut events = [PollFd::new(inotify, PollFlags::IN)];
         let _ = retry_on_intr(|| poll(&mut events, timeout.as_ref()));
-        // What has changed does not matter: it only starts a scan.
+        // Every event only starts a scan, so its content does not matter.
         inotify.read(drop)
     }
 

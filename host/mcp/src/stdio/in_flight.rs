@@ -12,9 +12,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::answer_lease::AnswerLease;
 
-/// The most requests in flight. At the limit, no further line is read. Guards against: a
-/// client that sends requests without end. The limit exceeds the number of calls that run at
-/// a time, so the next call is always read in time.
+/// The maximum number of requests in flight. At this limit, the server reads no further line.
+/// Guards against: an endless series of requests. The limit is above the number of calls that
+/// run at a time, so the next call has always been read.
 const MAX_REQUESTS: u32 = 128;
 
 /// The most bytes of answers that are not written yet. Guards against: a client that asks

@@ -32,7 +32,7 @@ pub struct ChildProcess<'a> {
     pub time: Duration,
     /// The maximum bytes of its answer.
     pub max_answer: usize,
-    /// The opener, whose broker starts the child if this process is confined.
+    /// Starts the child through its broker if this process is confined.
     pub opener: &'a Opener,
 }
 

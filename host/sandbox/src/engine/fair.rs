@@ -1,5 +1,5 @@
-//! Sharing among clients: a semaphore whose permits go to clients in turn, and a budget of
-//! which one client leaves a part to others.
+//! Sharing among clients: a semaphore that gives permits to clients in turn, and a budget
+//! that one client cannot use up.
 //!
 //! Calls without a client, as on a host that does not tell clients apart, are served in the
 //! order in which they came, and may use everything.
@@ -13,9 +13,9 @@ use tokio::sync::oneshot;
 /// The name of a call's client, if the host tells clients apart.
 pub(super) type ClientName = Option<Arc<str>>;
 
-/// A semaphore. A free permit goes to the client that holds the fewest, and of several to the
-/// one whose last call ended or began first. Calls of one client are served in the order in
-/// which they came. Guards against: a client whose waiting calls come before all others'.
+/// A semaphore. A free permit goes to the client that holds the fewest. On a tie it goes to the
+/// client that has waited longest since its last call began or ended. Each client's own calls are
+/// served in order of arrival. Guards against: a client that fills the queue before others.
 #[derive(Debug)]
 pub(super) struct FairSemaphore(Mutex<Permits>);
 
@@ -63,7 +63,7 @@ impl FairSemaphore {
         }))
     }
 
-    /// Takes permits if they are free and nobody waits. Returns whether it did.
+    /// Takes permits if they are free and no call waits. Returns whether it took them.
     pub(super) fn try_acquire(&self, client: &ClientName, wanted: usize) -> bool {
         let mut permits = self.lock();
         let nobody_waits = permits.clients.values().all(|it| it.waiting.is_empty());
@@ -338,7 +338,7 @@ mod tests {
         let semaphore = FairSemaphore::new(2);
         let (one, other) = (client("one"), client("other"));
         assert!(semaphore.try_acquire(&None, 2));
-        // While it waits for a second permit, nobody gets the first.
+        // A call that waits for two permits also keeps the first from others.
         let heavy = wait(&semaphore, &one, 2);
         let mut light = wait(&semaphore, &other, 1);
         semaphore.release(&None, 1);
@@ -371,7 +371,7 @@ mod tests {
             budget.give_back(client, units);
         }
         assert!(take(&b, 25) && !take(&b, 1));
-        // Without clients nobody is left out.
+        // Calls without a client may use everything.
         assert!(take(&None, 50));
         budget.give_back(&b, 50);
         budget.give_back(&None, 50);

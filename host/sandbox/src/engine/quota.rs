@@ -64,7 +64,7 @@ pub struct CallQuota {
 /// The place of a waiting call in the queues of its groups, left on drop.
 struct QueuePlace<'a> {
     quota: &'a CallQuota,
-    /// The number of groups in whose queues it is.
+    /// The number of groups that have this call in their queue.
     groups: usize,
 }
 

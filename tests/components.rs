@@ -298,16 +298,21 @@ fn compile_bomb() -> Vec<u8> {
 fn refuses_a_component_that_compiles_too_long() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
-    fs::write(folders.outside.join("bomb.wasm"), compile_bomb()).unwrap();
-    fs::write(folders.outside.join("good.wasm"), unchecked()).unwrap();
-    let grant = Grant::new().skills(["*"]).unwrap();
-    let host = builder()
-        .skills(&folders.root)
-        .tools(&folders.outside)
-        .grant("good.wasm", grant)
-        .compiler(env!("CARGO_BIN_EXE_skillhost"))
-        .compile_time(Duration::from_secs(3));
-    let host = block_on(host.build()).unwrap();
+    let tools = folders.outside.join("tools");
+    fs::create_dir(&tools).unwrap();
+    fs::write(tools.join("good.wasm"), unchecked()).unwrap();
+    let builder = || {
+        builder()
+            .skills(&folders.root)
+            .tools(&tools)
+            .grant("good.wasm", Grant::new().skills(["*"]).unwrap())
+            .compiler(env!("CARGO_BIN_EXE_skillhost"))
+            .cache(folders.outside.join("cache"))
+    };
+    // On a busy machine the good one takes longer than the limit too.
+    block_on(builder().build()).unwrap();
+    fs::write(tools.join("bomb.wasm"), compile_bomb()).unwrap();
+    let host = block_on(builder().compile_time(Duration::from_secs(3)).build()).unwrap();
     let [problem] = host.problems() else {
         panic!("{:?}", host.problems());
     };

@@ -1,5 +1,6 @@
 """FastMCP's client of the skills extension, over both transports. It checks each value as
 strictly as any client, so one entry that it refuses would break its whole listing."""
+import json
 import subprocess
 import sys
 
@@ -8,19 +9,24 @@ import serving
 # Two pages of a listing.
 GOOD = 210
 
-# Skills that a strict client refuses, each by another value.
-SPOILED = {
-    "other-name": "name: another\ndescription: x",
-    "no-description": "name: no-description",
-    "empty-description": "name: empty-description\ndescription: ' '",
-    "long-description": "name: long-description\ndescription: " + 1025 * "x",
-    "number-license": "name: number-license\ndescription: x\nlicense: 3",
-    "list-tools": "name: list-tools\ndescription: x\nallowed-tools: [Read]",
-    "empty-compatibility": "name: empty-compatibility\ndescription: x\ncompatibility: ''",
-    "number-metadata": "name: number-metadata\ndescription: x\nmetadata: {version: 1.0}",
-    "not-a-number": "name: not-a-number\ndescription: x\nother: .nan",
-    "Upper": "name: Upper\ndescription: x",
-    "a--b": "name: a--b\ndescription: x",
+# Skills whose values a strict client refuses, and the name that each is listed with.
+DIFFICULT = {
+    "other-name": ("name: another\ndescription: x", "another"),
+    "no-description": ("name: no-description", "no-description"),
+    "empty-description": ("name: empty-description\ndescription: ' '", "empty-description"),
+    "long-description": ("name: long-description\ndescription: " + 1025 * "x", "long-description"),
+    "number-license": ("name: number-license\ndescription: x\nlicense: 3", "number-license"),
+    "list-tools": ("name: list-tools\ndescription: x\nallowed-tools: [Read]", "list-tools"),
+    "mixed-tools": ("name: mixed-tools\ndescription: x\nallowed-tools: [Read, 1]", "mixed-tools"),
+    "empty-compatibility": ("name: a\ndescription: x\ncompatibility: ''", "a"),
+    "nested-metadata": ("name: nested-metadata\ndescription: x\nmetadata: {a: {b: [1.0, null]}}",
+                        "nested-metadata"),
+    "text-metadata": ("name: text-metadata\ndescription: x\nmetadata: x", "text-metadata"),
+    "not-a-number": ("name: not-a-number\ndescription: x\nother: .nan", "not-a-number"),
+    "not-yaml": ("name: not-yaml\ndescription: Use: it", "not-yaml"),
+    "title": ("name: A Title\ndescription: x", "title"),
+    "Upper": ("name: Upper\ndescription: x", None),
+    "a--b": ("name: a--b\ndescription: x", None),
 }
 
 
@@ -43,11 +49,15 @@ def run():
 def fill(skills):
     good = {"skill-%03d" % number: "name: skill-%03d\ndescription: Number %d." % (number, number)
             for number in range(GOOD)}
-    for name, frontmatter in {**good, **SPOILED}.items():
+    difficult = {name: frontmatter for name, (frontmatter, _) in DIFFICULT.items()}
+    for name, frontmatter in {**good, **difficult}.items():
         folder = skills / name
         folder.mkdir()
         (folder / "SKILL.md").write_text("---\n%s\n---\n# %s\n" % (frontmatter, name))
     (skills / "skill-000/data.bin").write_bytes(bytes(range(256)))
+    listed = {name: name for name in [*good, "calculator", "weather"]}
+    listed.update((name, listed_as) for name, (_, listed_as) in DIFFICULT.items() if listed_as)
+    (skills.parent / "listed.json").write_text(json.dumps(listed))
 
 
 def one(configuration, where):

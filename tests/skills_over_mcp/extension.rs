@@ -13,104 +13,131 @@ use crate::support::folders::{CANARY, Folders};
 use crate::support::program::Program;
 use crate::support::session::Session;
 
+/// Skills, the start of their SKILL.md, and the names and descriptions in the listing.
+/// `None` if the skill is not listed.
+type Listed<'a> = (&'a str, String, Option<(&'a str, &'a str)>);
+
 #[test]
-fn lists_skills_that_every_client_accepts() {
-    let long = "x".repeat(1025);
-    // `skills/get` returns these skills, with the values in their SKILL.md.
-    let cases = [
+fn lists_skills_as_every_client_accepts_them() {
+    let cut = "x".repeat(1024);
+    let front = |name: &str, rest: &str| format!("---\nname: {name}\n{rest}\n---\n# A\n\nText.\n");
+    let cases: [Listed<'_>; 17] = [
+        ("good", skill_md("good"), Some(("good", "About good."))),
         (
             "no-name",
             "---\ndescription: x\n---\n".to_owned(),
-            json!("no-name"),
-            json!("x"),
+            Some(("no-name", "x")),
         ),
         (
             "no-description",
-            "---\nname: no-description\n---\n".to_owned(),
-            json!("no-description"),
-            json!(""),
+            front("no-description", ""),
+            Some(("no-description", "Text.")),
         ),
         (
             "too-long",
-            format!("---\nname: too-long\ndescription: {long}\n---\n"),
-            json!("too-long"),
-            json!(long),
+            front("too-long", &format!("description: {cut}yz")),
+            Some(("too-long", &cut)),
         ),
         (
             "no-frontmatter",
-            "# A\n".to_owned(),
-            json!("no-frontmatter"),
-            json!(""),
-        ),
-        (
-            "unclosed",
-            "---\nname: unclosed\n".to_owned(),
-            json!("unclosed"),
-            json!(""),
+            "# A\n\nText.\n".to_owned(),
+            Some(("no-frontmatter", "Text.")),
         ),
         (
             "no-yaml",
-            "---\nname: no-yaml\ndescription: a: b\n---\n".to_owned(),
-            json!("no-yaml"),
-            json!("a: b"),
+            front("no-yaml", "description: a: b"),
+            Some(("no-yaml", "a: b")),
+        ),
+        ("12", front("12", "description: x"), Some(("12", "x"))),
+        (
+            "title",
+            front("A Title", "description: x"),
+            Some(("title", "x")),
         ),
         (
-            "12",
-            "---\nname: 12\ndescription: x\n---\n".to_owned(),
-            json!("12"),
-            json!("x"),
-        ),
-        (
-            "tool-list",
-            "---\nname: tool-list\ndescription: x\nallowed-tools: [Read]\n---\n".to_owned(),
-            json!("tool-list"),
-            json!("x"),
+            "mismatch",
+            front("other", "description: x"),
+            Some(("other", "x")),
         ),
         (
             "Upper",
-            skill_md("Upper"),
-            json!("Upper"),
-            json!("About Upper."),
+            front("upper", "description: x"),
+            Some(("upper", "x")),
         ),
         (
-            "under_score",
-            skill_md("under_score"),
-            json!("under_score"),
-            json!("About under_score."),
+            "ümlaut",
+            front("umlaut", "description: x"),
+            Some(("umlaut", "x")),
         ),
+        // Its folder has a file of its name, which the entry's addresses would hide.
+        ("twice", front("docs", "description: x"), None),
+        ("unclosed", "---\nname: unclosed\n".to_owned(), None),
+        (
+            "empty-text",
+            "---\nname: empty-text\n---\n".to_owned(),
+            None,
+        ),
+        ("under_score", skill_md("under_score"), None),
+        ("many", skill_md("many"), None),
+        ("large", skill_md("large"), None),
     ];
-    let folders = folders("good");
-    for (name, text, ..) in &cases {
-        folders.write(&format!("{name}/SKILL.md"), text);
+    let folders = Folders::new();
+    for (folder, text, _) in &cases {
+        folders.write(&format!("{folder}/SKILL.md"), text);
     }
-    folders.write("mismatch/SKILL.md", skill_md("other"));
-    folders.write("ümlaut/SKILL.md", skill_md("ümlaut"));
+    folders.write("twice/docs/x", "x");
     folders.write("lower/skill.md", skill_md("lower"));
     folders.write("binary/SKILL.md", b"---\nname: binary\n---\n\xff");
     fs::create_dir(folders.root.join("empty")).unwrap();
-    for number in 0..1_200 {
+    for number in 0..600 {
         folders.write(&format!("many/{number}"), "");
     }
-    folders.write("many/SKILL.md", skill_md("many"));
-    folders.write("large/SKILL.md", skill_md("large"));
     folders.write("large/big", vec![0; 16 << 20]);
-    folders.write("zz/SKILL.md", skill_md("zz"));
     let mut session = open(&folders);
     let listed = skills(&mut session);
-    assert_eq!(
-        uris(&listed),
-        ["skill://good/SKILL.md", "skill://zz/SKILL.md"]
-    );
+    let encoded = |folder: &str| folder.replace('ü', "%C3%BC");
+    let mut expected = vec![(
+        "skill://lower/SKILL.md".to_owned(),
+        json!({"name": "lower", "description": "About lower."}),
+    )];
+    for (folder, _, entry) in &cases {
+        if let Some((name, description)) = entry {
+            let prefix = encoded(folder);
+            let uri = match name {
+                name if name == folder => format!("skill://{prefix}/SKILL.md"),
+                name => format!("skill://{prefix}/{name}/SKILL.md"),
+            };
+            expected.push((uri, json!({"name": name, "description": description})));
+        }
+    }
+    let shown = listed.iter().map(|skill| {
+        let uri = skill["uri"].as_str().unwrap().to_owned();
+        (uri, skill["frontmatter"].clone())
+    });
+    let mut shown: Vec<_> = shown.collect();
+    shown.sort_by(|a, b| a.0.cmp(&b.0));
+    expected.sort_by(|a, b| a.0.cmp(&b.0));
+    assert_eq!(shown, expected);
 
-    let get = |name: &str| {
-        let name = name.replace('ü', "%C3%BC");
-        json!({"uri": format!("skill://{name}/SKILL.md")})
-    };
-    for (name, _, own_name, description) in &cases {
-        let skill = session.ask("skills/get", get(name)).unwrap()["skill"].take();
-        assert_eq!(skill["frontmatter"]["name"], *own_name, "{name}");
-        assert_eq!(skill["frontmatter"]["description"], *description, "{name}");
-        assert_eq!(skill["resources"].as_array().unwrap().len(), 1, "{name}");
+    let get = |folder: &str| json!({"uri": format!("skill://{}/SKILL.md", encoded(folder))});
+    // `skills/get` also returns skills that are not listed, with the author's values.
+    for (folder, name, description) in [
+        ("no-description", "no-description", String::new()),
+        ("too-long", "too-long", format!("{cut}yz")),
+        ("unclosed", "unclosed", String::new()),
+        (
+            "under_score",
+            "under_score",
+            "About under_score.".to_owned(),
+        ),
+    ] {
+        let skill = session.ask("skills/get", get(folder)).unwrap()["skill"].take();
+        assert_eq!(
+            skill["frontmatter"],
+            json!({"name": name, "description": description}),
+            "{folder}"
+        );
+        assert_eq!(skill["resources"].as_array().unwrap().len(), 1, "{folder}");
     }
     // Over the extension's limits there are no digests.
     for name in ["many", "large"] {
@@ -119,13 +146,11 @@ fn lists_skills_that_every_client_accepts() {
         assert_eq!(skill["resources"], "dynamic");
     }
     for (name, why) in [
+        ("twice", "its folder also has `docs`"),
         (
             "mismatch",
-            "`name` is `other`, not the folder's name, so the skill has no entry; read \
-             skill://mismatch/SKILL.md instead",
+            "the entry of this skill is skill://mismatch/other/SKILL.md",
         ),
-        ("ümlaut", "its folder's name is not"),
-        ("lower", "read skill://lower/skill.md"),
         ("binary", "not UTF-8"),
         ("empty", "`SKILL.md` is missing"),
     ] {
@@ -135,25 +160,73 @@ fn lists_skills_that_every_client_accepts() {
     }
     // The files of unlisted skills are resources too.
     let listed = resources(&mut session);
-    for uri in [
-        "skill://mismatch/SKILL.md",
-        "skill://lower/skill.md",
-        "skill://large/big",
-        "skill://many/SKILL.md",
-    ] {
+    for uri in ["skill://mismatch/SKILL.md", "skill://large/big"] {
         assert!(uris(&listed).contains(&uri), "{uri}");
     }
     let many = listed.iter().map(|listed| listed["uri"].as_str().unwrap());
+    let many = many.filter(|uri| uri.starts_with("skill://many/"));
+    assert_eq!(many.count(), 601);
+}
+
+#[test]
+fn reads_files_at_addresses_of_an_entry() {
+    let folders = folders("good");
+    folders.write("a/SKILL.md", skill_md("b"));
+    folders.write("a/docs/x", "x");
+    folders.write("c/skill.MD", skill_md("c"));
+    fs::create_dir(folders.root.join("a/empty")).unwrap();
+    let mut session = open(&folders);
+    let listed = skills(&mut session);
+    let manifest = |skill: &Value| uris(skill["resources"].as_array().unwrap()).join(" ");
     assert_eq!(
-        many.filter(|uri| uri.starts_with("skill://many/")).count(),
-        1_201
+        manifest(&listed[0]),
+        "skill://a/b/SKILL.md skill://a/b/docs/x"
     );
+    assert_eq!(manifest(&listed[1]), "skill://c/SKILL.md");
+    let entry = session.ask("skills/get", json!({"uri": "skill://a/b/SKILL.md"}));
+    assert_eq!(entry.unwrap()["skill"], listed[0]);
+    for skill in &listed {
+        for file in skill["resources"].as_array().unwrap() {
+            let read = session
+                .ask("resources/read", json!({"uri": file["uri"]}))
+                .unwrap();
+            let text = read["contents"][0]["text"].as_str().unwrap();
+            assert_eq!(json!(text.len()), file["size"], "{file}");
+        }
+    }
+    let folder = |session: &mut Session, uri| uris(&children(session, uri)).join(" ");
+    assert_eq!(
+        folder(&mut session, "skill://a/b"),
+        "skill://a/b/SKILL.md skill://a/b/docs skill://a/b/empty"
+    );
+    assert_eq!(
+        folder(&mut session, "skill://a/b/docs"),
+        "skill://a/b/docs/x"
+    );
+    assert_eq!(folder(&mut session, "skill://c"), "skill://c/SKILL.md");
+    for uri in [
+        "skill://a/x/SKILL.md",
+        "skill://a/b/b/SKILL.md",
+        "skill://a/a/SKILL.md",
+        "skill://good/good/SKILL.md",
+        "skill://a/B/SKILL.md",
+        "skill://a/b/docs/y",
+    ] {
+        for method in ["resources/read", "skills/get"] {
+            let (code, _) = session.error(method, json!({"uri": uri}));
+            assert_eq!(code, INVALID_PARAMS, "{method} {uri}");
+        }
+    }
+    // A file of the name is meant, once there is one.
+    folders.write("a/b/SKILL.md", "inner");
+    let read = session.ask("resources/read", json!({"uri": "skill://a/b/SKILL.md"}));
+    assert_eq!(read.unwrap()["contents"][0]["text"], "inner");
 }
 
 #[test]
 fn digests_files_only_for_an_entry() {
     let folders = folders("good");
-    folders.write("other/SKILL.md", skill_md("x"));
+    folders.write("ü/SKILL.md", skill_md("ü"));
     let log = folders.outside.join("log");
     let builder = builder().skills(&folders.root);
     let mut session = Session::open(builder.audit(&log, AuditMode::Required));
@@ -161,8 +234,8 @@ fn digests_files_only_for_an_entry() {
     skills(&mut session);
     let get = |name: &str| json!({"uri": format!("skill://{name}/SKILL.md")});
     session.ask("skills/get", get("good")).unwrap();
-    let (_, message) = session.error("skills/get", get("other"));
-    assert!(message.contains("not the folder's name"), "{message}");
+    let (_, message) = session.error("skills/get", get("%C3%BC"));
+    assert!(message.contains("so the skill has no entry"), "{message}");
     let records = fs::read_to_string(&log).unwrap();
     let records = records
         .lines()
@@ -178,7 +251,7 @@ fn digests_files_only_for_an_entry() {
         panic!("{records:?}")
     };
     assert!(listed > without && got == listed, "{records:?}");
-    let [without, listed, got] = answers("other")[..] else {
+    let [without, listed, got] = answers("ü")[..] else {
         panic!("{records:?}")
     };
     assert!(listed == without && got == without, "{records:?}");
@@ -261,7 +334,7 @@ fn lists_no_unreadable_files() {
 #[test]
 fn logs_one_line_about_unlisted_skills() {
     let program = Program::new();
-    program.write("skills/a/SKILL.md", skill_md("other\u{1b}[2J"));
+    program.write("skills/a/SKILL.md", "---\nname: a\u{1b}[2J\n");
     program.write("skills/b/SKILL.md", skill_md("b"));
     program.write("skills/c_c/SKILL.md", skill_md("c_c"));
     program.write("skills/d_d/SKILL.md", skill_md("d_d"));
@@ -285,11 +358,11 @@ fn logs_one_line_about_unlisted_skills() {
         for (what, count) in [
             (line, 1),
             (
-                "2 with a folder name that the specification does not allow (`c_c`, `d_d`)",
+                "2 without a name that the specification allows (`c_c`, `d_d`)",
                 1,
             ),
             (
-                "`skills/list` leaves out `a`: the frontmatter is not YAML",
+                "`skills/list` leaves out `a`: the frontmatter is not closed",
                 details,
             ),
             ("the manifest of `b` lacks `etc` (outside)", details),

@@ -53,6 +53,9 @@ fn pages_contain_entries_once_while_files_change() {
     assert!(uris(&all).is_sorted());
 }
 
+/// A SKILL.md without an entry.
+const UNCLOSED: &str = "---\nname: x\n";
+
 /// The smallest limit on the bytes of a message over stdio.
 const SMALL_MESSAGE: usize = 256 << 10;
 
@@ -68,7 +71,8 @@ fn long_names_and_descriptions_end_pages() {
         }
     }
     for number in 0..40 {
-        let name = format!("d{number:02}");
+        // Not listed.
+        let name = format!("d_{number:02}");
         let description = "\\e".repeat(20_000);
         let text = format!("---\nname: {name}\ndescription: \"{description}\"\n---\n");
         folders.write(&format!("{name}/SKILL.md"), text);
@@ -99,8 +103,9 @@ fn limits_skills_files_and_bytes_of_page() {
         let name = format!("a{number:03}");
         folders.write(&format!("{name}/SKILL.md"), skill_md(&name));
         // These skills are left out only after they were read.
-        folders.write(&format!("b{number:03}/SKILL.md"), skill_md("x"));
-        folders.write(&format!("c{number:03}/SKILL.md"), skill_md("x"));
+        for skill in ["b", "c"] {
+            folders.write(&format!("{skill}{number:03}/SKILL.md"), UNCLOSED);
+        }
     }
     folders.write("z/SKILL.md", skill_md("z"));
     let mut session = open(&folders);
@@ -126,9 +131,9 @@ fn limits_skills_files_and_bytes_of_page() {
     let mut session = Session::open_with_message(builder, SMALL_MESSAGE);
     let (_, pages) = session.all("skills/list", json!({}), "skills");
     assert_eq!(pages, [0, 0]);
-    // One that is left out for its name is not digested.
+    // One that is left out for its frontmatter is not digested.
     for name in ["a", "b", "c", "d"] {
-        folders.write(&format!("{name}/SKILL.md"), skill_md("x"));
+        folders.write(&format!("{name}/SKILL.md"), UNCLOSED);
     }
     let (_, pages) = open(&folders).all("skills/list", json!({}), "skills");
     assert_eq!(pages, [0]);

@@ -56,17 +56,19 @@ pub(crate) fn answer(folder: &Folder, path: &SkillPath<'_>) -> Result<Output, Fa
         skill_md: start.is_some(),
         left_out: listed.not_utf8,
     };
+    let mut entries = Vec::new();
     for name in listed.names {
         let found = entry::join(above, &name).and_then(|path| entry::open(folder, &path));
-        let size = match found {
-            Ok(Entry::File(_, size)) => Some(size),
-            Ok(Entry::Folder(_)) => None,
-            Err(_) => {
-                directory.left_out += 1;
-                continue;
-            }
-        };
-        directory.entries.push(Child { name, size });
+        match found {
+            Ok(Entry::File(_, size)) => entries.push((name, Some(size))),
+            Ok(Entry::Folder(_)) => entries.push((name, None)),
+            Err(_) => directory.left_out += 1,
+        }
     }
+    if start.is_some() {
+        manifest::spell_skill_md(&mut entries);
+    }
+    let children = entries.into_iter();
+    directory.entries = children.map(|(name, size)| Child { name, size }).collect();
     Ok(Output::text(start.unwrap_or_default()).with(&directory))
 }

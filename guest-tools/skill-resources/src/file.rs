@@ -25,8 +25,7 @@ pub(crate) fn answer(
     max_bytes: u64,
 ) -> Result<Output, Failure> {
     let bytes = folder
-        .open(path)
-        .and_then(|file| read(&file, max_bytes))
+        .find(path, |path| read(&folder.open(path)?, max_bytes))
         .map_err(reason::failure)?;
     Ok(match String::from_utf8(bytes) {
         Ok(text) => Output::text(text),

@@ -41,8 +41,8 @@ skillhost_guest::record! {
     }
 }
 
-/// The file that makes a folder a skill. Other spellings are other files here:
-/// the skills extension knows this one.
+/// The file that makes a folder a skill, as the skills extension spells it. Without this
+/// file, one with another spelling is served under this name.
 const SKILL_MD: &str = "SKILL.md";
 
 /// Bytes of SKILL.md that are handed over: the host reads no more frontmatter.
@@ -59,6 +59,7 @@ pub(crate) fn answer(folder: &Folder, digests: Digests) -> Result<Output, Failur
     }
     let found = core::mem::take(&mut walk.files).into_iter();
     let mut files: Vec<(String, u64)> = found.map(|file| (file.path, file.size)).collect();
+    spell_skill_md(&mut files);
     if walk.over.is_some() {
         if digests == Digests::Taken {
             files.clear();
@@ -111,6 +112,20 @@ pub(crate) fn answer(folder: &Folder, digests: Digests) -> Result<Output, Failur
     Ok(Output::text(start.unwrap_or_default()).with(&manifest))
 }
 
+/// Gives the skill's documentation the extension's name, if it has another spelling. Names
+/// are sorted, before and after.
+pub(crate) fn spell_skill_md<T>(names: &mut Vec<(String, T)>) {
+    if names.iter().any(|(name, _)| name == SKILL_MD) {
+        return;
+    }
+    let other = |(name, _): &(String, T)| name.eq_ignore_ascii_case(SKILL_MD);
+    if let Some(place) = names.iter().position(other) {
+        let (_, found) = names.remove(place);
+        let place = names.partition_point(|(name, _)| name.as_str() < SKILL_MD);
+        names.insert(place, (SKILL_MD.to_owned(), found));
+    }
+}
+
 /// The start of SKILL.md, if there is one and it is text.
 pub(crate) fn start_of_skill_md(folder: &Folder) -> Option<String> {
     skill_md(folder, Digests::Left)
@@ -120,7 +135,7 @@ pub(crate) fn start_of_skill_md(folder: &Folder) -> Option<String> {
 
 /// SKILL.md, and its start if it is text.
 fn skill_md(folder: &Folder, digests: Digests) -> Result<(Listed, Option<String>), ReadError> {
-    let opened = open(folder, SKILL_MD)?;
+    let opened = folder.open_skill_md()?;
     let path = SKILL_MD.to_owned();
     if digests == Digests::Left {
         let size = opened.size()?;

@@ -25,7 +25,6 @@ pub(crate) enum SkillFault {
     NoFrontmatter,
     OtherName,
     Description,
-    ValueType,
     OverLimit,
     /// Its entry is larger than a page.
     LongEntry,
@@ -49,12 +48,11 @@ impl SkillFault {
     /// Returns the words that follow a number of skills.
     fn words(self) -> &'static str {
         match self {
-            Self::FolderName => "with a folder name that the specification does not allow",
+            Self::FolderName => "without a name that the specification allows",
             Self::NoSkillMd => "without a `SKILL.md` in UTF-8",
-            Self::NoFrontmatter => "without frontmatter in valid YAML",
-            Self::OtherName => "with a `name` that differs from the folder name",
-            Self::Description => "without a `description` of 1 to 1024 characters",
-            Self::ValueType => "with a value of the wrong type or length",
+            Self::NoFrontmatter => "with frontmatter that has no end or is too large",
+            Self::OtherName => "with a file or folder called as the skill's `name`",
+            Self::Description => "without a `description` and a paragraph",
             Self::OverLimit => "with more files or bytes than the extension allows",
             Self::LongEntry => "with names or frontmatter too long for a page",
             Self::Unreadable => "that cannot be read",
@@ -163,9 +161,9 @@ mod tests {
         log.summarize(&skills);
         assert_eq!(
             log.faults().last_line,
-            "`skills/list` leaves out 5 of 7 skills; `--log info` says why for each: 4 with a \
-             folder name that the specification does not allow (`a_1`, `a_2`, `a_3`, …); 1 with a \
-             `name` that differs from the folder name (`b`); 1 listed without files that lead \
+            "`skills/list` leaves out 5 of 7 skills; `--log info` says why for each: 4 \
+             without a name that the specification allows (`a_1`, `a_2`, `a_3`, …); 1 with a file \
+             or folder called as the skill's `name` (`b`); 1 listed without files that lead \
              outside of the skill or cannot be read (`c`)"
         );
         for name in &skills {

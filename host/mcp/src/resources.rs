@@ -24,6 +24,7 @@ use super::batches::{Batches, SkillReading};
 use super::calls::Guest;
 use super::client::ClientView;
 use super::page::{PageSize, json_bytes};
+use super::skills::entry::{entry_name, is_name};
 use skillhost::frontmatter;
 use skillhost::{
     Caller, Contents, EntryKind, Line, OverLimit, ResourceError, SkillFiles, SkillResources, Stop,
@@ -140,14 +141,15 @@ pub(crate) async fn read(
     let lease = live.answer_lease();
     let not_found_code = ErrorCode::RESOURCE_NOT_FOUND;
     let uri = parse(&request.uri, not_found_code)?;
-    let Some(path) = uri.path else {
-        let why = ResourceError::IsDirectory;
-        return Err(not_found(not_found_code, &request.uri, &why));
-    };
     let resources = reader(live, caller).await?;
     let call_lease = lease.clone();
     let call = async move {
-        let contents = resources.read(&uri.skill, &path).await;
+        let uri = in_folder(&resources, uri);
+        let path = uri.path.unwrap_or_default();
+        let contents = match &*path {
+            "" => Err(ResourceError::IsDirectory),
+            path => resources.read(&uri.skill, path).await,
+        };
         let bytes = contents.as_ref().map_or(0, |contents| match contents {
             Contents::Text(text) => text.len(),
             // In base64.
@@ -199,6 +201,7 @@ pub(crate) async fn directory(
     let resources = reader(live, caller).await?;
     let folder = uri.clone();
     let call = async move {
+        let folder = in_folder(&resources, folder);
         let path = folder.path.as_deref();
         resources.directory(&folder.skill, path).await
     };
@@ -244,6 +247,33 @@ pub(super) async fn reader(
 pub(crate) fn not_served() -> ErrorData {
     let message = "this server serves no resources";
     ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None)
+}
+
+/// Returns the URI by folder and path of an address that an [entry] may have, with the
+/// skill's `name` before the path. A file or folder of this name is meant instead if there is
+/// one.
+///
+/// [entry]: super::skills::entry
+pub(super) fn in_folder(resources: &SkillResources, uri: SkillUri) -> SkillUri {
+    let Some(path) = &uri.path else {
+        return uri;
+    };
+    let (first, rest) = match path.split_once('/') {
+        Some((first, rest)) => (first, Some(rest.to_owned())),
+        None => (path.as_str(), None),
+    };
+    if first == uri.skill || !is_name(first) || resources.peek_entry(&uri.skill, first) {
+        return uri;
+    }
+    let start = resources.peek_skill_md(&uri.skill).unwrap_or_default();
+    let front = frontmatter::read(&start).frontmatter;
+    if entry_name(&uri.skill, &front) != Some(first) {
+        return uri;
+    }
+    SkillUri {
+        skill: uri.skill,
+        path: rest,
+    }
 }
 
 /// Returns the sorted names of at most `max` skills, from the first that is not before

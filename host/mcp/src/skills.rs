@@ -1,20 +1,18 @@
 //! `skills/list` and `skills/get`: the skills extension of MCP (SEP-2640, beta).
 //!
-//! An entry is a skill's unchanged frontmatter, and all of its files with their current
-//! digests and sizes.
-//!
-//! The listing has the skills that every client accepts. The log has one line for the
-//! operator about the others. `skills/get` returns every skill that has a SKILL.md, unless
-//! its `name` differs from its folder's. The rules are in [`entry`].
+//! An entry is a skill's frontmatter, and all of its files with their current digests and
+//! sizes. The listing has it as every client accepts it, and `skills/get` as the author
+//! wrote it; see [`entry`]. The log has one line for the operator about skills without an
+//! entry.
 
-mod entry;
+pub(super) mod entry;
 
 use rmcp::model::{
     ErrorCode, ErrorData, ExtensionCapabilities, GetSkillRequestParams, GetSkillResult,
     ListSkillsResult, PaginatedRequestParams, SKILL_MD, ServerCapabilities, Skill,
 };
 
-use self::entry::{Entry, Fault, NOT_A_NAME, is_name};
+use self::entry::{Fault, Form};
 use super::batches::{Batches, SkillReading};
 use super::calls::Guest;
 use super::client::ClientView;
@@ -22,7 +20,7 @@ use super::faults::SkillFault;
 use super::live::LiveHost;
 use super::page::{PageSize, json_bytes};
 use super::resources::{
-    check_host, cursor, cursor_error, not_found, parse, read_error, reader, skills_from,
+    check_host, cursor, cursor_error, in_folder, not_found, parse, read_error, reader, skills_from,
 };
 use skillhost::{Caller, ResourceError, SkillFiles, SkillResources};
 
@@ -68,19 +66,11 @@ pub(crate) async fn list(
     let (mut bytes, mut files) = (0, 0);
     let mut size = PageSize::new(live.page_bytes());
     let faults = live.faults();
-    // A skill with an invalid name is left out without a call.
-    names.retain(|name| {
-        let is_valid = is_name(name);
-        if !is_valid {
-            faults.set(name, SkillFault::FolderName, NOT_A_NAME);
-        }
-        is_valid
-    });
     let slots = resources.slots();
     let mut skills = Batches::new(live, names, slots, move |name| {
         let reader = resources.clone();
         async move {
-            let files = read_files(&reader, &name, entry::may_be_listed).await;
+            let files = read_files(&reader, &name, Form::Listed).await;
             read_for_listing(&name, files)
         }
     });
@@ -138,9 +128,9 @@ pub(crate) async fn list(
 async fn read_files(
     reader: &SkillResources,
     name: &str,
-    may_have_entry: fn(&str, &str) -> bool,
+    form: Form,
 ) -> Result<SkillFiles, ResourceError> {
-    let may_have_entry = |start: &str| may_have_entry(name, start);
+    let may_have_entry = |start: &str| entry::may_have_entry(name, start, form);
     let start = reader.peek_skill_md(name);
     if !start.as_deref().is_some_and(may_have_entry) {
         let files = reader.files(name).await?;
@@ -184,15 +174,12 @@ fn read_for_listing(
     let count = files.as_ref().map_or(0, |files| files.files.len());
     let bytes = files.as_ref().map_or(0, digested_bytes);
     let listed = files.map_err(NotListed::Read).and_then(|files| {
-        let Entry { skill, fault } = Entry::from_files(name, &files).map_err(NotListed::Fault)?;
-        match fault {
-            Some(fault) => Err(NotListed::Fault(fault)),
-            None => Ok(ListedSkill {
-                json_bytes: json_bytes(&skill),
-                skill,
-                left_out: left_out(&files),
-            }),
-        }
+        let skill = entry::from_files(name, &files, Form::Listed).map_err(NotListed::Fault)?;
+        Ok(ListedSkill {
+            json_bytes: json_bytes(&skill),
+            skill,
+            left_out: left_out(&files),
+        })
     });
     let read = ReadSkill {
         bytes,
@@ -215,21 +202,32 @@ pub(crate) async fn get(
 ) -> Result<GetSkillResult, ErrorData> {
     let not_found_code = ErrorCode::INVALID_PARAMS;
     let uri = parse(&request.uri, not_found_code)?;
-    if uri.path.as_deref() != Some(SKILL_MD) {
-        let why = "the URI of a skill is that of the SKILL.md in its folder";
-        return Err(not_found(not_found_code, &request.uri, &why));
-    }
-    let resources = reader(live, caller).await?;
     let skill = uri.skill.clone();
-    let call = async move { read_files(&resources, &skill, entry::may_be_returned).await };
+    let resources = reader(live, caller).await?;
+    let call = async move {
+        match in_folder(&resources, uri) {
+            uri if uri.path.as_deref() == Some(SKILL_MD) => {
+                Ok(read_files(&resources, &uri.skill, Form::Verbatim).await)
+            }
+            _ => Err("the URI of a skill is that of the SKILL.md in its folder"),
+        }
+    };
     let result = live.run(Guest::BuiltIn, call).await?;
+    let result = result.map_err(|why| not_found(not_found_code, &request.uri, &why))?;
     let files = result.map_err(|error| read_error(not_found_code, &request.uri, &error))?;
-    match entry::for_get(&uri.skill, &files) {
-        Ok(skill) => {
+    match entry::from_files(&skill, &files, Form::Verbatim) {
+        Ok(skill) if skill.uri == request.uri => {
             live.answer_lease().hold(json_bytes(&skill)).await?;
             Ok(GetSkillResult::new(skill))
         }
-        Err(why) => Err(not_found(not_found_code, &request.uri, &why)),
+        Ok(skill) => {
+            let why = format!("the entry of this skill is {}", skill.uri);
+            Err(not_found(not_found_code, &request.uri, &why))
+        }
+        Err((_, why)) => {
+            let why = format!("{why}, so the skill has no entry");
+            Err(not_found(not_found_code, &request.uri, &why))
+        }
     }
 }
 

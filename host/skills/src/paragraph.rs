@@ -9,7 +9,7 @@ const MAX_LINES: usize = 200;
 
 /// Returns the first paragraph as one line, cut at a word. Returns the first heading if
 /// there is none.
-pub(crate) fn first(body: &str) -> Option<String> {
+pub fn first(body: &str) -> Option<String> {
     let (mut paragraph, mut heading) = (String::new(), None);
     let mut fence = None;
     for line in body.lines().take(MAX_LINES) {

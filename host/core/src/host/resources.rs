@@ -15,6 +15,8 @@ use serde_json::{Value, json};
 use crate::host::Host;
 use skillhost_sandbox::tool::{CallError, Caller, Failure, Output, Stop};
 use skillhost_skills::catalog::Freshness;
+use skillhost_skills::guard::Folder;
+use skillhost_skills::skill_md;
 
 /// The bytes of SKILL.md that [`SkillResources::peek_skill_md`] reads, as many as the tool
 /// returns of it.
@@ -78,8 +80,8 @@ pub struct SkillFiles {
     /// The files, sorted by the bytes of their paths. If the skill exceeds a limit: the
     /// files that were found, or only SKILL.md in a manifest.
     pub files: Vec<SkillFile>,
-    /// The start of `SKILL.md`, at most 65 KiB. `None` if there is no file of exactly this
-    /// name, or if it is not UTF-8.
+    /// The start of `SKILL.md`, at most 65 KiB. `None` if there is no such file, or if it is
+    /// not UTF-8. A file of this name in another case is listed as `SKILL.md`.
     pub skill_md: Option<String>,
     /// The first 32 entries that are not files of the skill.
     pub left_out: Vec<LeftOut>,
@@ -210,14 +212,25 @@ impl SkillResources {
     /// Reads the start of a skill's SKILL.md without a call, to decide which call to make.
     /// Must not be shown to a caller, because nothing records it.
     pub fn peek_skill_md(&self, skill: &str) -> Option<String> {
-        let reader = self.host.resource_reader();
-        let reader = reader.filter(|_| self.host.resources_allow(skill))?;
-        let catalog = self.host.catalog();
-        let open = catalog.skill(skill, reader.tool.terms.hard_links).ok()?;
-        let file = open.folder.open_file(Path::new("SKILL.md")).ok()?;
+        let (_, file) = skill_md::open(&self.peek(skill)?).ok()??;
         let mut start = Vec::new();
         file.take(START_BYTES).read_to_end(&mut start).ok()?;
         Some(String::from_utf8_lossy(&start).into_owned())
+    }
+
+    /// Checks without a call whether a skill's folder has an entry of this name, to decide
+    /// which call to make. Must not be shown to a caller, because nothing records it.
+    pub fn peek_entry(&self, skill: &str, name: &str) -> bool {
+        let folder = self.peek(skill);
+        folder.is_some_and(|folder| folder.status_at(Path::new(name), false).is_ok())
+    }
+
+    fn peek(&self, skill: &str) -> Option<Folder> {
+        let reader = self.host.resource_reader();
+        let reader = reader.filter(|_| self.host.resources_allow(skill))?;
+        let catalog = self.host.catalog();
+        let open = catalog.skill(skill, reader.tool.terms.hard_links);
+        open.ok().map(|open| open.folder)
     }
 
     /// Returns the maximum number of requests that run at a time.

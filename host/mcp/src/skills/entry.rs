@@ -1,15 +1,20 @@
-//! A skill's entry, and the rules for entries that every client accepts.
+//! A skill's entry, in the form that every client accepts.
 //!
-//! A strict client checks each value of the frontmatter by the Agent Skills specification,
-//! and refuses a whole listing if one value is wrong. So the listing has only entries
-//! without a [`SkillFault`]. `skills/get` returns the others as well, if the protocol has a
-//! form for them: the frontmatter is unchanged as far as it is JSON, and otherwise text.
+//! A strict client checks each value of the frontmatter, and refuses a whole listing if one
+//! value is wrong. So a listing has the author's values as far as every client accepts them:
+//! others are text, shortened or left out. `skills/get` returns them unchanged, as far as
+//! they are JSON.
+//!
+//! The protocol requires that the last name in the address of a SKILL.md's folder is the
+//! skill's `name`. A skill with another `name` than its folder has its entry at
+//! `skill://<skill>/<name>/SKILL.md`.
 
 use rmcp::model::{SKILL_MD, Skill, SkillFrontmatter, SkillResource, SkillResources as Manifest};
 use serde_json::{Map, Value};
-use skillhost::frontmatter::{self, Frontmatter};
+use skillhost::frontmatter::{self, Frontmatter, ProblemKind, Reading};
 use skillhost::{SkillFile, SkillFiles};
-use skillhost_skills::skill_md::is_skill_md;
+use skillhost_skills::check::MAX_DESCRIPTION_CHARS;
+use skillhost_skills::paragraph;
 
 use crate::faults::SkillFault;
 use crate::resources::uri::SkillUri;
@@ -17,28 +22,29 @@ use crate::resources::uri::SkillUri;
 /// The most characters of a name, by the specification.
 const MAX_NAME: usize = 64;
 
-/// The most characters of a description, by the specification.
-const MAX_DESCRIPTION: usize = 1024;
-
 /// The most characters of `compatibility`, by the specification.
 const MAX_COMPATIBILITY: usize = 500;
 
 /// A fault, and its description.
 pub(super) type Fault = (SkillFault, String);
 
-/// The entry of a skill. If it has a fault, listings leave it out.
-pub(super) struct Entry {
-    pub(super) skill: Skill,
-    pub(super) fault: Option<Fault>,
-}
+/// The description of a skill without a name that the extension accepts.
+pub(super) const NOT_A_NAME: &str = "neither its `name` nor its folder's name is 1 to 64 \
+                                     lower-case letters, digits and hyphens, with each hyphen \
+                                     between two others";
 
-/// The description of a folder name that the extension does not accept.
-pub(super) const NOT_A_NAME: &str = "its folder's name is not 1 to 64 lower-case letters, digits \
-                                     and hyphens, with each hyphen between two others";
+/// The form of a frontmatter.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// With the values that every client accepts.
+    Listed,
+    /// With the author's values.
+    Verbatim,
+}
 
 /// Returns whether the extension accepts a name. Letters are ASCII letters, which every
 /// reader of the specification accepts.
-pub(super) fn is_name(name: &str) -> bool {
+pub(crate) fn is_name(name: &str) -> bool {
     (1..=MAX_NAME).contains(&name.len())
         && name.split('-').all(|part| {
             !part.is_empty()
@@ -48,190 +54,210 @@ pub(super) fn is_name(name: &str) -> bool {
         })
 }
 
-/// Returns the entry of a skill for `skills/get`, with or without a fault. Returns a
-/// description of the fault if the protocol has no form for the entry.
-pub(super) fn for_get(name: &str, files: &SkillFiles) -> Result<Skill, String> {
-    let Entry { skill, fault } = Entry::from_files(name, files).map_err(|(_, why)| why)?;
-    match skill.validate() {
-        Ok(()) => Ok(skill),
-        Err(error) => {
-            let why = fault.map_or_else(|| error.to_string(), |(_, why)| why);
-            Err(format!(
-                "{why}, so the skill has no entry; read {} instead",
-                skill.uri
-            ))
-        }
-    }
+/// Returns the name in the entry of a skill: its `name`, or else its folder's name.
+pub(crate) fn entry_name<'a>(skill: &'a str, front: &'a Frontmatter) -> Option<&'a str> {
+    let own = front.name.as_ref().map(|name| name.value.as_str());
+    // A skill whose folder's name is taken is named by its path, with dots.
+    let folder = skill.rsplit('.').next();
+    let names = [own, Some(skill), folder].into_iter().flatten();
+    names.into_iter().find(|name| is_name(name))
 }
 
-impl Entry {
-    /// Makes the entry of a skill from its files. Returns its fault if it cannot have an entry.
-    pub(super) fn from_files(name: &str, files: &SkillFiles) -> Result<Self, Fault> {
-        let Some(start) = files.skill_md.as_deref() else {
-            let mut files = files.files.iter();
-            let other = files.find(|file| is_skill_md(file.path.as_ref()));
-            let why = match other {
-                Some(other) if other.path != SKILL_MD => format!(
-                    "its file is `{}`, but the extension reads only `{SKILL_MD}`; read {} instead",
-                    other.path,
-                    SkillUri::file(name, &other.path)
-                ),
-                _ => format!("`{SKILL_MD}` is missing, cannot be read, or is not UTF-8"),
+/// Returns the entry of a skill with these files.
+pub(super) fn from_files(skill: &str, files: &SkillFiles, form: Form) -> Result<Skill, Fault> {
+    let Some(start) = files.skill_md.as_deref() else {
+        let why = format!("`{SKILL_MD}` is missing, cannot be read, or is not UTF-8");
+        return Err((SkillFault::NoSkillMd, why));
+    };
+    let front = front(skill, start, form)?;
+    let name = front.name.clone();
+    let mut paths = files.files.iter().map(|file| file.path.split('/').next());
+    if name != skill && paths.any(|first| first == Some(&name)) {
+        return Err((
+            SkillFault::OtherName,
+            format!("its folder also has `{name}`"),
+        ));
+    }
+    let resources = match &files.over {
+        None => {
+            let resource = |file: &SkillFile| {
+                let digest = file.sha256.as_deref().unwrap_or_default();
+                let uri = address(skill, &name, &file.path);
+                SkillResource::new(uri, format!("sha256:{digest}"), file.size)
             };
-            return Err((SkillFault::NoSkillMd, why));
-        };
-        let manifest = match &files.over {
-            None => {
-                let resources = files.files.iter().map(|file| resource(name, file));
-                Manifest::Files(resources.collect())
-            }
-            // The extension's form for files without digests.
-            Some(_) => Manifest::Dynamic,
-        };
-        let mut entry = Self::new(name, start, manifest);
-        if let (None, Some(over)) = (&entry.fault, &files.over) {
-            entry.fault = Some((SkillFault::OverLimit, over.to_string()));
+            Manifest::Files(files.files.iter().map(resource).collect())
         }
-        Ok(entry)
-    }
+        // For `skills/get`: the extension lists such skills only if they are generated.
+        Some(_) if form == Form::Verbatim => Manifest::Dynamic,
+        Some(over) => return Err((SkillFault::OverLimit, over.to_string())),
+    };
+    checked(skill, front, resources)
+}
 
-    fn new(name: &str, start: &str, manifest: Manifest) -> Self {
-        let (front, mut fault) = front(name, start);
-        if !is_name(name) {
-            fault = Some((SkillFault::FolderName, NOT_A_NAME.to_owned()));
-        }
-        let skill = Skill::new(SkillUri::file(name, SKILL_MD).to_string(), front, manifest);
-        if fault.is_none()
-            && let Err(error) = skill.validate()
-        {
-            fault = Some((SkillFault::Unreadable, error.to_string()));
-        }
-        Self { skill, fault }
+/// Returns whether the skill with this start of its SKILL.md may have an entry.
+pub(super) fn may_have_entry(skill: &str, start: &str, form: Form) -> bool {
+    let front = front(skill, start, form);
+    front.is_ok_and(|front| checked(skill, front, Manifest::Dynamic).is_ok())
+}
+
+/// Returns an entry if it is as the protocol requires.
+fn checked(skill: &str, front: SkillFrontmatter, resources: Manifest) -> Result<Skill, Fault> {
+    let entry = Skill::new(address(skill, &front.name, SKILL_MD), front, resources);
+    match entry.validate() {
+        Ok(()) => Ok(entry),
+        Err(error) => Err((SkillFault::Unreadable, error.to_string())),
     }
 }
 
-/// Returns whether a listing may include the skill with this start of its SKILL.md.
-pub(super) fn may_be_listed(name: &str, start: &str) -> bool {
-    Entry::new(name, start, Manifest::Dynamic).fault.is_none()
-}
-
-/// Returns whether `skills/get` may return the skill with this start of its SKILL.md.
-pub(super) fn may_be_returned(name: &str, start: &str) -> bool {
-    let entry = Entry::new(name, start, Manifest::Dynamic);
-    entry.skill.validate().is_ok()
-}
-
-fn resource(name: &str, file: &SkillFile) -> SkillResource {
-    let digest = file.sha256.as_deref().unwrap_or_default();
-    let uri = SkillUri::file(name, &file.path).to_string();
-    SkillResource::new(uri, format!("sha256:{digest}"), file.size)
-}
-
-/// Returns the frontmatter of a SKILL.md, and its fault.
-fn front(name: &str, start: &str) -> (SkillFrontmatter, Option<Fault>) {
-    let (mut object, fault) = match frontmatter::read_json(start) {
-        Ok(Some(object)) => {
-            let fault = find_fault(name, &object);
-            (object, fault)
-        }
-        Ok(None) => {
-            let why = "there is no frontmatter".to_owned();
-            (Map::new(), Some((SkillFault::NoFrontmatter, why)))
-        }
-        Err(problem) => {
-            let as_text = as_text(frontmatter::read(start).frontmatter);
-            (as_text, Some((SkillFault::NoFrontmatter, problem.message)))
-        }
+/// Returns the address of a skill's file in an entry with this name.
+fn address(skill: &str, name: &str, path: &str) -> String {
+    let uri = match name {
+        name if name == skill => SkillUri::file(skill, path),
+        name => SkillUri::file(skill, &format!("{name}/{path}")),
     };
-    let mut take = |key: &str| match object.shift_remove(key) {
-        Some(Value::String(text)) => Some(text),
-        Some(Value::Null) | None => None,
-        Some(other) => Some(other.to_string()),
+    uri.to_string()
+}
+
+/// Returns the frontmatter of a SKILL.md in an entry.
+fn front(skill: &str, start: &str, form: Form) -> Result<SkillFrontmatter, Fault> {
+    let reading = frontmatter::read(start);
+    let unread = [ProblemKind::Unclosed, ProblemKind::TooLarge];
+    let unread = |kind| form == Form::Listed && unread.contains(kind);
+    if let Some(problem) = reading
+        .problems
+        .iter()
+        .find(|problem| unread(&problem.kind))
+    {
+        return Err((SkillFault::NoFrontmatter, problem.message.clone()));
+    }
+    let name = entry_name(skill, &reading.frontmatter);
+    let Some(name) = name.or((form == Form::Verbatim).then_some(skill)) else {
+        return Err((SkillFault::FolderName, NOT_A_NAME.to_owned()));
     };
-    // The protocol requires a name and a description.
-    let own_name = take("name").unwrap_or_else(|| name.to_owned());
-    let description = take("description").unwrap_or_default();
-    let mut front = SkillFrontmatter::new(own_name, description);
+    let name = name.to_owned();
+    let mut object = match frontmatter::read_json(start) {
+        Ok(object) => object.unwrap_or_default(),
+        Err(_) => as_text(&reading.frontmatter),
+    };
+    object.shift_remove("name");
+    let description = match (object.shift_remove("description"), form) {
+        (Some(Value::String(text)), Form::Verbatim) => text,
+        (None | Some(Value::Null), Form::Verbatim) => String::new(),
+        (Some(other), Form::Verbatim) => other.to_string(),
+        (description, Form::Listed) => description_of(description, &reading)?,
+    };
+    let mut front = SkillFrontmatter::new(name, description);
+    if form == Form::Listed {
+        make_acceptable(&mut object, &reading.frontmatter);
+    }
     front.extra = object;
-    (front, fault)
+    Ok(front)
 }
 
-/// A key, a description of its allowed values, and the check of a value.
-type ValueRule = (&'static str, &'static str, fn(&Value) -> bool);
-
-/// Returns the first fault for which a strict client refuses a frontmatter.
-fn find_fault(name: &str, object: &Map<String, Value>) -> Option<Fault> {
-    let fault = |fault, why: String| Some((fault, why));
-    match object.get("name") {
-        Some(Value::String(own_name)) if own_name == name => {}
-        Some(Value::String(own_name)) => {
-            let shown: String = own_name.chars().take(MAX_NAME).collect();
-            let why = format!("`name` is `{shown}`, not the folder's name");
-            return fault(SkillFault::OtherName, why);
+/// Returns the description for a listing: the author's, as text and up to the limit, or else
+/// the first paragraph.
+fn description_of(value: Option<Value>, reading: &Reading<'_>) -> Result<String, Fault> {
+    let text = match value {
+        Some(Value::String(text)) => Some(text),
+        _ => text_of(&reading.frontmatter.description),
+    };
+    let text = text.filter(|text| !text.trim().is_empty());
+    match text.or_else(|| paragraph::first(reading.split.body)) {
+        Some(text) => Ok(cut(text, MAX_DESCRIPTION_CHARS)),
+        None => {
+            let why = "it has no `description` and no paragraph".to_owned();
+            Err((SkillFault::Description, why))
         }
-        Some(_) => return fault(SkillFault::OtherName, "`name` is not text".to_owned()),
-        None => return fault(SkillFault::OtherName, "`name` is missing".to_owned()),
     }
-    let description = object.get("description");
-    if description.is_none_or(|value| !is_text(value, MAX_DESCRIPTION)) {
-        let why = format!("`description` is not text of 1 to {MAX_DESCRIPTION} characters");
-        return fault(SkillFault::Description, why);
-    }
-    let rules: [ValueRule; 4] = [
-        ("license", "text", Value::is_string),
-        ("allowed-tools", "text", Value::is_string),
-        ("compatibility", "text of 1 to 500 characters", |value| {
-            is_text(value, MAX_COMPATIBILITY)
-        }),
-        ("metadata", "a map of keys to text", |value| {
-            let map = value.as_object();
-            map.is_some_and(|map| !map.contains_key(PROTO) && map.values().all(Value::is_string))
-        }),
+}
+
+/// Replaces the values that some client refuses: by their text in the file if a client
+/// accepts text there, otherwise by nothing.
+fn make_acceptable(object: &mut Map<String, Value>, source: &Frontmatter) {
+    let is_text_list = |value: &Value| {
+        let list = value.as_array();
+        list.is_some_and(|list| list.iter().all(Value::is_string))
+    };
+    let text_values = [
+        ("license", &source.license),
+        ("compatibility", &source.compatibility),
+        ("allowed-tools", &source.allowed_tools),
     ];
-    for (key, allowed, is_allowed) in rules {
-        if object.get(key).is_some_and(|value| !is_allowed(value)) {
-            return fault(SkillFault::ValueType, format!("`{key}` is not {allowed}"));
+    for (key, text) in text_values {
+        match object.get_mut(key) {
+            None | Some(Value::String(_)) => {}
+            Some(value) if key == "allowed-tools" && is_text_list(value) => {}
+            Some(value) => *value = text_of(text).map_or(Value::Null, Value::String),
+        }
+        if object.get(key).is_some_and(Value::is_null) {
+            object.shift_remove(key);
         }
     }
-    if object.contains_key(PROTO) {
-        let why = format!("the key `{PROTO}` is not allowed: JavaScript gives it another meaning");
-        return fault(SkillFault::ValueType, why);
+    match object.get_mut("compatibility") {
+        Some(Value::String(text)) if text.is_empty() => {
+            object.shift_remove("compatibility");
+        }
+        Some(Value::String(text)) => *text = cut(std::mem::take(text), MAX_COMPATIBILITY),
+        _ => {}
     }
-    None
+    if object
+        .get("metadata")
+        .is_some_and(|value| !value.is_object())
+    {
+        object.shift_remove("metadata");
+    }
+    remove_proto(object);
 }
 
-/// A key that clients in JavaScript refuse.
-const PROTO: &str = "__proto__";
+/// Removes a key that clients in JavaScript refuse, because it has another meaning there.
+fn remove_proto(object: &mut Map<String, Value>) {
+    fn visit(value: &mut Value) {
+        match value {
+            Value::Object(object) => remove_proto(object),
+            Value::Array(list) => list.iter_mut().for_each(visit),
+            _ => {}
+        }
+    }
+    object.shift_remove("__proto__");
+    object.values_mut().for_each(visit);
+}
 
-/// Returns whether a value is text of 1 to `max` characters that are not all white space.
-fn is_text(value: &Value, max: usize) -> bool {
-    let text = value.as_str().unwrap_or_default();
-    !text.trim().is_empty() && text.chars().count() <= max
+fn text_of(field: &Option<frontmatter::Field<String>>) -> Option<String> {
+    let text = field.as_ref().map(|field| field.value.as_str());
+    text.filter(|text| !text.is_empty()).map(str::to_owned)
+}
+
+fn cut(text: String, max: usize) -> String {
+    match text.char_indices().nth(max) {
+        Some((end, _)) => text[..end].to_owned(),
+        None => text,
+    }
 }
 
 /// Returns a frontmatter that is not JSON, with all values as text.
-fn as_text(front: Frontmatter) -> Map<String, Value> {
+fn as_text(front: &Frontmatter) -> Map<String, Value> {
     let mut object = Map::new();
     let texts = [
-        ("name", front.name),
-        ("description", front.description),
-        ("license", front.license),
-        ("compatibility", front.compatibility),
-        ("allowed-tools", front.allowed_tools),
+        ("description", &front.description),
+        ("license", &front.license),
+        ("compatibility", &front.compatibility),
+        ("allowed-tools", &front.allowed_tools),
     ];
     for (key, field) in texts {
         if let Some(field) = field {
-            object.insert(key.to_owned(), field.value.into());
+            object.insert(key.to_owned(), field.value.clone().into());
         }
     }
-    if let Some(metadata) = front.metadata {
-        let pairs = metadata.value.into_iter();
-        let map: Map<String, Value> = pairs.map(|pair| (pair.key, pair.value.into())).collect();
-        object.insert("metadata".to_owned(), map.into());
+    let pairs = |pairs: &[frontmatter::Pair]| -> Map<String, Value> {
+        let pairs = pairs.iter();
+        pairs
+            .map(|pair| (pair.key.clone(), pair.value.clone().into()))
+            .collect()
+    };
+    if let Some(metadata) = &front.metadata {
+        object.insert("metadata".to_owned(), pairs(&metadata.value).into());
     }
-    for pair in front.unknown {
-        object.insert(pair.key, pair.value.into());
-    }
+    object.extend(pairs(&front.unknown));
     object
 }
 
@@ -260,88 +286,172 @@ mod tests {
         }
     }
 
+    /// Returns the frontmatter of the skill `a` in a form, as JSON.
+    fn shown(text: &str, form: Form) -> Result<String, SkillFault> {
+        let front = front("a", text, form).map_err(|(fault, _)| fault)?;
+        Ok(serde_json::to_string(&front).unwrap())
+    }
+
     #[test]
-    fn finds_fault_of_each_invalid_value() {
-        use SkillFault::{Description, NoFrontmatter, OtherName, ValueType};
-        let (long, longest) = ("é".repeat(1025), "é".repeat(1024));
-        let cases = [
-            ("description: x", None),
-            (&format!("description: {longest}"), None),
-            (
-                "description: x\nlicense: MIT\ncompatibility: git\nmetadata:\n  a: \"1\"\n\
-                 allowed-tools: Read Grep\nmodel: 1.5\nhooks:\n  - a: [b]\n",
-                None,
-            ),
-            ("description: x\nmetadata: {}", None),
-            ("description: >-\n  x\n\n  y\n", None),
-            ("license: MIT", Some(Description)),
-            ("description: \"  \"", Some(Description)),
-            ("description:", Some(Description)),
-            ("description: 1", Some(Description)),
-            ("description: [x]", Some(Description)),
-            (&format!("description: {long}"), Some(Description)),
-            ("description: x\nlicense: 2", Some(ValueType)),
-            ("description: x\nlicense:", Some(ValueType)),
-            ("description: x\nlicense: [MIT]", Some(ValueType)),
-            ("description: x\nallowed-tools: [Read]", Some(ValueType)),
-            ("description: x\nallowed-tools:\n  - Read", Some(ValueType)),
-            ("description: x\nallowed-tools:", Some(ValueType)),
-            ("description: x\ncompatibility: \"\"", Some(ValueType)),
-            ("description: x\ncompatibility: [a]", Some(ValueType)),
-            ("description: x\ncompatibility: true", Some(ValueType)),
-            ("description: x\nmetadata:", Some(ValueType)),
-            ("description: x\nmetadata: text", Some(ValueType)),
-            ("description: x\nmetadata: [a]", Some(ValueType)),
-            ("description: x\nmetadata:\n  a: 1.0", Some(ValueType)),
-            ("description: x\nmetadata:\n  a: true", Some(ValueType)),
-            ("description: x\nmetadata:\n  a:", Some(ValueType)),
-            ("description: x\nmetadata:\n  a: [b]", Some(ValueType)),
-            ("description: x\nmetadata:\n  a:\n    b: c", Some(ValueType)),
-            ("description: x\n__proto__: y", Some(ValueType)),
-            ("description: x\nversion: .inf", Some(NoFrontmatter)),
-            ("description: x: y", Some(NoFrontmatter)),
-            ("description: x\ndescription: y", Some(NoFrontmatter)),
-        ];
-        for (yaml, expected) in cases {
-            let (_, fault) = front("a", &format!("---\nname: a\n{yaml}\n---\n"));
-            assert_eq!(fault.map(|(fault, _)| fault), expected, "{yaml}");
-        }
+    fn listing_keeps_values_that_clients_accept() {
+        let long = "é".repeat(1024);
         for (yaml, expected) in [
-            ("---\ndescription: x\n---\n", OtherName),
-            ("---\nname: b\ndescription: x\n---\n", OtherName),
-            ("---\nname: \" a\"\ndescription: x\n---\n", OtherName),
-            ("---\nname: 1\ndescription: x\n---\n", OtherName),
-            ("# A\n", NoFrontmatter),
-            ("---\nname: a\n", NoFrontmatter),
+            ("", ""),
+            ("license: MIT", r#","license":"MIT""#),
+            ("license: ''", r#","license":"""#),
+            ("compatibility: git", r#","compatibility":"git""#),
+            (
+                "allowed-tools: Read Grep",
+                r#","allowed-tools":"Read Grep""#,
+            ),
+            ("allowed-tools: [Read]", r#","allowed-tools":["Read"]"#),
+            ("allowed-tools:\n  - Read", r#","allowed-tools":["Read"]"#),
+            ("metadata: {}", r#","metadata":{}"#),
+            (
+                "metadata:\n  a: 1.0\n  b: [c, {d: null}]",
+                r#","metadata":{"a":1.0,"b":["c",{"d":null}]}"#,
+            ),
+            (
+                "model: 1.5\nhooks:\n  - a: [b]",
+                r#","model":1.5,"hooks":[{"a":["b"]}]"#,
+            ),
+            (&format!("x: {long}"), &format!(r#","x":"{long}""#)),
         ] {
-            let (_, fault) = front("a", yaml);
-            assert_eq!(fault.map(|(fault, _)| fault), Some(expected), "{yaml}");
+            let text = format!("---\nname: a\ndescription: x\n{yaml}\n---\n");
+            let expected = format!(r#"{{"name":"a","description":"x"{expected}}}"#);
+            for form in [Form::Listed, Form::Verbatim] {
+                assert_eq!(shown(&text, form).unwrap(), expected, "{yaml}");
+            }
         }
     }
 
     #[test]
-    fn keeps_frontmatter_as_far_as_protocol_can() {
-        let cases = [
+    fn listing_replaces_values_that_clients_refuse() {
+        let long = "é".repeat(2000);
+        let cut = |max| "é".repeat(max);
+        for (yaml, expected) in [
             (
-                "name: b\ndescription: \" x \"\nlicense: 2\nallowed-tools: [Read]\nmetadata:\n  a: 1",
-                r#"{"name":"b","description":" x ","license":2,"allowed-tools":["Read"],"metadata":{"a":1}}"#,
+                "description: 1.10",
+                r#"{"name":"a","description":"1.10"}"#.to_owned(),
+            ),
+            (
+                "description: ' '",
+                r#"{"name":"a","description":"First."}"#.to_owned(),
+            ),
+            (
+                "description:",
+                r#"{"name":"a","description":"First."}"#.to_owned(),
+            ),
+            (
+                "version: 1",
+                r#"{"name":"a","description":"First.","version":1}"#.to_owned(),
+            ),
+            (
+                &format!("description: {long}"),
+                format!(r#"{{"name":"a","description":"{}"}}"#, cut(1024)),
+            ),
+            (
+                &format!("description: x\ncompatibility: {long}"),
+                format!(
+                    r#"{{"name":"a","description":"x","compatibility":"{}"}}"#,
+                    cut(500)
+                ),
+            ),
+            (
+                "description: x\nlicense: 2.10\ncompatibility: true",
+                r#"{"name":"a","description":"x","license":"2.10","compatibility":"true"}"#
+                    .to_owned(),
+            ),
+            (
+                "description: x\nlicense:\ncompatibility: ''\nallowed-tools:",
+                r#"{"name":"a","description":"x"}"#.to_owned(),
+            ),
+            (
+                "description: x\nallowed-tools: [Read, 1]",
+                r#"{"name":"a","description":"x","allowed-tools":"Read 1"}"#.to_owned(),
+            ),
+            (
+                "description: x\nmetadata: text",
+                r#"{"name":"a","description":"x"}"#.to_owned(),
+            ),
+            (
+                "description: x\nmetadata: [a]",
+                r#"{"name":"a","description":"x"}"#.to_owned(),
+            ),
+            (
+                "description: x\n__proto__: y\nmetadata:\n  b: [{__proto__: c}]",
+                r#"{"name":"a","description":"x","metadata":{"b":[{}]}}"#.to_owned(),
+            ),
+            // Read line by line, because it is not JSON.
+            (
+                "description: Use: it\nversion: 1.10",
+                r#"{"name":"a","description":"Use: it","version":"1.10"}"#.to_owned(),
+            ),
+            (
+                "description: x\ndescription: y\nversion: .inf",
+                r#"{"name":"a","description":"x","version":".inf"}"#.to_owned(),
+            ),
+        ] {
+            let text = format!("---\nname: a\n{yaml}\n---\n# Title\n\nFirst.\n");
+            assert_eq!(shown(&text, Form::Listed).unwrap(), expected, "{yaml}");
+        }
+    }
+
+    #[test]
+    fn names_entry_by_legal_name() {
+        for (skill, front, expected) in [
+            ("a", "name: b", Some("b")),
+            ("a", "name: 12", Some("12")),
+            ("a", "name: ' b '", Some("b")),
+            ("a", "name: My Skill", Some("a")),
+            ("a", "name: [b]", Some("a")),
+            ("a", "name:", Some("a")),
+            ("zeta.refunds", "name: refunds", Some("refunds")),
+            ("zeta.refunds", "", Some("refunds")),
+            ("A_B", "name: a-b", Some("a-b")),
+            ("A_B", "name: A_B", None),
+        ] {
+            let text = format!("---\n{front}\n---\n");
+            let front = frontmatter::read(&text).frontmatter;
+            assert_eq!(entry_name(skill, &front), expected, "{skill}: {text}");
+        }
+    }
+
+    #[test]
+    fn tells_why_skill_has_no_entry() {
+        use SkillFault::{Description, FolderName, NoFrontmatter};
+        let large = format!("---\nname: a\nx: {}\n---\n", "x".repeat(70_000));
+        for (skill, text, fault) in [
+            ("a", "---\nname: a\n", NoFrontmatter),
+            ("a", &large, NoFrontmatter),
+            ("a", "---\nname: a\n---\n", Description),
+            ("a", "", Description),
+            ("A", "---\nname: A\ndescription: x\n---\n", FolderName),
+        ] {
+            let front = front(skill, text, Form::Listed);
+            assert_eq!(front.map_err(|(fault, _)| fault), Err(fault), "{text:.30}");
+        }
+    }
+
+    #[test]
+    fn get_keeps_frontmatter_as_far_as_protocol_can() {
+        for (yaml, expected) in [
+            (
+                "name: b\ndescription: \" x \"\nlicense: 2\nallowed-tools: [1]\nmetadata: a",
+                r#"{"name":"b","description":" x ","license":2,"allowed-tools":[1],"metadata":"a"}"#,
             ),
             ("name: 1\ndescription:", r#"{"name":"1","description":""}"#),
             (
                 "license: MIT",
                 r#"{"name":"a","description":"","license":"MIT"}"#,
             ),
-            // Invalid YAML, which is read line by line.
             (
                 "name: b\ndescription: Use: it\nversion: 1.10",
                 r#"{"name":"b","description":"Use: it","version":"1.10"}"#,
             ),
-        ];
-        for (yaml, expected) in cases {
-            let (front, _) = front("a", &format!("---\n{yaml}\n---\n"));
-            let front = serde_json::to_value(front).unwrap();
-            let expected: Value = serde_json::from_str(expected).unwrap();
-            assert_eq!(front, expected, "{yaml}");
+        ] {
+            let text = format!("---\n{yaml}\n---\n");
+            assert_eq!(shown(&text, Form::Verbatim).unwrap(), expected, "{yaml}");
         }
     }
 }

@@ -197,7 +197,7 @@ impl Conformance {
         let component = match TestedComponent::load(&self.load, &scratch).await? {
             Ok(component) => component,
             Err(why) => {
-                definitions::fail_to_load(&mut recorder, why).await;
+                definitions::record_load_failure(&mut recorder, why).await;
                 return Ok(recorder.report(&self.load.component, Vec::new()));
             }
         };

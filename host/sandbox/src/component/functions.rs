@@ -49,7 +49,7 @@ impl FunctionStore {
         }
     }
 
-    /// Writes the used functions, unless the file has exactly these.
+    /// Writes the used and the new functions, if there are new ones.
     pub(super) fn write(&self) -> io::Result<()> {
         let new = self.new.lock().unwrap_or_else(PoisonError::into_inner);
         if new.is_empty() {

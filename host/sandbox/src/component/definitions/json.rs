@@ -49,7 +49,8 @@ pub(crate) fn write(definitions: &[Definition]) -> anyhow::Result<Vec<u8>> {
 
 /// Reads the definitions of a component.
 pub(crate) fn read(json: &[u8]) -> anyhow::Result<Vec<Definition>> {
-    let all: Vec<DefinitionEntry> = serde_json::from_slice(json).context("stored definitions")?;
+    let all: Vec<DefinitionEntry> =
+        serde_json::from_slice(json).context("invalid stored definitions")?;
     let definitions = all
         .into_iter()
         .map(|DefinitionEntry(definition)| definition);

@@ -1,5 +1,5 @@
-//! Patterns for names of skills and paths in a skill. There are few wildcards and nothing
-//! else, so that a pattern grants what it seems to grant.
+//! Patterns for names of skills and paths in a skill. They have few wildcards and no other
+//! syntax, so that nobody grants more than intended.
 
 use std::fmt;
 
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn one_star_stays_in_a_folder_and_two_cross_folders() {
+    fn only_double_star_crosses_folders() {
         for (pattern, fitting, others) in [
             (
                 "scripts/**/*.py",

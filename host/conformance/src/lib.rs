@@ -65,8 +65,7 @@ use cases::CaseFiles;
 use component::{LoadOptions, TestedComponent};
 use report::{CheckProgress, Recorder};
 use scratch::Scratch;
-use skillhost::SkillsRoot;
-use skillhost::{CallTrace, Limits};
+use skillhost::{CallTrace, Limits, SkillsRoot};
 use tracer::Tracer;
 use trial::Trial;
 

@@ -117,9 +117,7 @@ impl ImportState {
             log: None,
         }
     }
-}
 
-impl ImportState {
     /// Creates a copy-on-write view of the call's folder. Does nothing for a call without a
     /// folder.
     pub(crate) fn make_view(&mut self, limits: &Limits, quota: &Arc<CallQuota>) -> io::Result<()> {

@@ -6,8 +6,7 @@ mod unit;
 
 use std::time::Duration;
 
-pub use unit::Quantity;
-pub use unit::Unit;
+pub use unit::{Quantity, Unit};
 
 /// A row of a table of limits.
 #[derive(Debug)]

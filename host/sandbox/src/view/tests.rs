@@ -1,5 +1,5 @@
 //! Tests of a view without a guest: its changes, and listings of folders that change
-//! meanwhile. `tests/view.rs` tests views with guests.
+//! meanwhile. `tests/view.rs` of the workspace tests views with guests.
 
 mod bounds;
 mod status;

@@ -1,5 +1,5 @@
-//! Definitions as JSON, in the cache and beside components. Both places also hold code
-//! that is trusted.
+//! Definitions as JSON, in the cache and in files beside components. Who can write these files
+//! can also replace the code beside them.
 
 use anyhow::{Context as _, ensure};
 use serde::{Deserialize, Serialize};

@@ -38,7 +38,7 @@ impl Loader {
     /// before.
     pub fn cached_definitions(&self, digest: &str) -> Option<Vec<Definition>> {
         let cache = self.cache.as_ref()?;
-        // Without its code, the component is compiled and asked again.
+        // Without the code, the component is compiled anyway, and then asked again.
         if !self.has_code(digest) {
             return None;
         }
@@ -95,7 +95,7 @@ impl Loader {
         self.cache.as_ref()?.code(&self.engine, &key)
     }
 
-    /// Compiles a component and caches its code.
+    /// Compiles a component and caches its code, unless another process has cached it before.
     pub(super) fn compile(
         &self,
         origin: &str,

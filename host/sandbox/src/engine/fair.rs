@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn client_holds_half_of_what_others_leave() {
+    fn client_holds_at_most_half_of_rest() {
         let budget = FairBudget::default();
         let [a, b, c] = ["a", "b", "c"].map(client);
         let take = |client, units| budget.take(client, units, 10, 100);

@@ -1,5 +1,5 @@
-//! Tests of a view without a guest: its changes, and listings of folders that change
-//! meanwhile. `tests/view.rs` of the workspace tests views with guests.
+//! Tests of a view without a guest: its changes, and listings of folders that change during
+//! the listing. `tests/view.rs` of the workspace tests views with guests.
 
 mod bounds;
 mod status;
@@ -117,7 +117,7 @@ impl Fixture {
 type Work = fn(&Fixture);
 
 #[test]
-fn changes_are_what_differs_from_the_disk() {
+fn changes_are_differences_from_disk() {
     let cases: [(Work, &str); 19] = [
         (|_| {}, ""),
         (|f| f.write("new", "n"), "new=n"),

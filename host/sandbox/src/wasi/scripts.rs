@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_module_as_it_was_at_its_digest() {
+    fn reads_digested_version_of_module() {
         for with_view in [false, true] {
             let (mut imports, folder) = started(&Limits::default(), with_view);
             let root = (&mut imports).get_directories().unwrap()[0].0.rep();

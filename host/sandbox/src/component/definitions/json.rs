@@ -1,5 +1,5 @@
-//! Definitions as JSON, in the cache and in files beside components. Who can write these files
-//! can also replace the code beside them.
+//! Definitions as JSON, in the cache and in files beside components. They are as trusted as the
+//! code beside them, because the same users can write both.
 
 use anyhow::{Context as _, ensure};
 use serde::{Deserialize, Serialize};

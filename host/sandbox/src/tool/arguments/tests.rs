@@ -100,7 +100,7 @@ fn refuses_empty_arguments_if_the_schema_does() {
 }
 
 #[test]
-fn names_the_property_that_does_not_fit() {
+fn names_mismatched_property() {
     let schema = schema(json!({
         "type": "object",
         "properties": {
@@ -223,7 +223,7 @@ fn messages_stay_short_for_schemas_with_long_names() {
 }
 
 #[test]
-fn reports_the_schema_that_fits_best() {
+fn reports_best_matching_schema() {
     let object = |name: &str, schema: Value| {
         json!({
             "type": "object",

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn digests_what_the_model_reads() {
+    fn digests_text_for_model() {
         let key = DigestKey::new(&[7; 32]);
         let digest = |output: Output| key.digest_answer(&Ok(output)).unwrap().0;
         let details = Some("{\"sum\":3}".to_owned());

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_a_pattern_that_no_skill_can_fit() {
+    fn refuses_pattern_that_matches_no_skill() {
         for text in ["", "../x", "a/b", ".hidden", "a\\b", "a\nb"] {
             assert!(Pattern::new(text).is_err(), "{text}");
         }
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_a_pattern_that_no_script_can_fit() {
+    fn refuses_pattern_that_matches_no_script() {
         for (text, reason) in [
             ("", "inside the skill"),
             ("/scripts/a.py", "inside the skill"),

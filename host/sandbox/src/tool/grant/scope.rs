@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_patterns_that_nothing_can_fit() {
+    fn refuses_patterns_that_match_nothing() {
         for tool in ["", "a b", "ä", "a.b", "a/b", "read_skill\n"] {
             assert!(Scope::new().tools([tool]).is_err(), "{tool:?}");
         }
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn names_the_patterns_that_fit_nothing() {
+    fn names_unmatched_patterns() {
         let scope = Scope::new().tools(["read_*", "reed_*"]).unwrap();
         let scope = scope.skills(["a*", "b"]).unwrap();
         let unmatched = scope.unmatched(&["read_skill"], &["abc".to_owned()]);

@@ -20,7 +20,7 @@ pub(super) fn deciding_rule(problem: &Problem) -> &'static str {
     match problem.kind {
         ProblemKind::DuplicateKey | ProblemKind::Braces => BY_VALIDATOR,
         ProblemKind::NotText => BY_SPECIFICATION,
-        // The parser only reports this for quoted text.
+        // The parser says this only of quoted text, in which the validator accepts tabs.
         ProblemKind::NotYaml
             if problem
                 .message
@@ -104,8 +104,8 @@ fn yaml_findings(
     if reading.problems.iter().all(is_yaml)
         && let Some(line) = tab_line(yaml)
     {
-        let message = "a tab is in a line of a key, or before its text, which only the reference \
-                       validator refuses: write a blank";
+        let message = "a tab is before the text of a line or after a key, which only the \
+                       reference validator refuses: write a blank";
         add("yaml-tab", line, message);
     }
     let mut lines = yaml.lines().zip(Split::YAML_LINE..);

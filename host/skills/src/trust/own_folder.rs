@@ -31,9 +31,8 @@ pub fn own_folder(path: &Path, trust: &Trust) -> anyhow::Result<OwnedFd> {
     if missing != Path::new("") {
         trust.check_parent_of_new(existing)?;
     }
-    let cannot = |step: &Path| format!("cannot open `{}`", step.display());
     let opened = rustix::fs::open(existing, STEP, Mode::empty()).map_err(io::Error::from);
-    let mut folder = opened.with_context(|| cannot(existing))?;
+    let mut folder = opened.with_context(|| format!("cannot open `{}`", existing.display()))?;
     for step in missing.components() {
         let Component::Normal(name) = step else {
             continue;

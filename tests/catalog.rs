@@ -40,8 +40,8 @@ fn the_first_root_wins_and_the_hidden_skill_is_reported() {
         panic!("{:?}", listing.problems);
     };
     assert!(
-        problem.starts_with("a skill of that name in an earlier folder hides `")
-            && problem.ends_with("/both`; its own name is `root2.both`"),
+        problem.contains("/both` is hidden by a skill of the same name in an earlier folder")
+            && problem.ends_with("; its full name is `root2.both`"),
         "{problem}"
     );
     let host = build(builder().skills(&first.root).skills(&second.root));

@@ -127,7 +127,7 @@ fn skills_of_one_name_get_distinct_names_and_grants() {
         let problems = &listing.problems;
         problems
             .iter()
-            .any(|problem| problem.contains(&format!("is the skill `{name}`: ")))
+            .any(|problem| problem.contains(&format!("is the skill `{name}`, ")))
     };
     assert_eq!(listing.problems.len(), 4, "{:?}", listing.problems);
     assert!(reported("b.x") && reported("c.d.x") && reported("e.b.x"));

@@ -73,7 +73,7 @@ pub struct Config {
     pub audit_file: Option<ConfiguredPath>,
     /// The mode for calls that cannot be recorded.
     pub audit: AuditMode,
-    /// The place of `audit`, if the configuration has it. It then requires a log.
+    /// The place of the key `audit`, for messages. With this key, a log is required.
     pub audit_place: Option<String>,
     /// The settings of checkpoints.
     pub checkpoints: Checkpoints,

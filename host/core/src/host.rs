@@ -213,7 +213,7 @@ impl Host {
 
     /// Records and returns the error of a call whose arguments could not be read.
     ///
-    /// An unknown tool, or a record that cannot be written, is reported in its place.
+    /// Reports an unknown tool or a record that cannot be written instead.
     pub async fn refuse(
         &self,
         caller: &Caller,
@@ -436,8 +436,8 @@ impl Host {
         }
     }
 
-    /// Opens the folder that a call names, if its tool has one. Searches the skills again before
-    /// the call fails for a name that is not known.
+    /// Opens the folder that a call names, if its tool has one. Searches the skills again before it
+    /// fails for an unknown name.
     async fn open_folder(
         &self,
         tool: &Tool,
@@ -508,7 +508,7 @@ impl Host {
             (Some(name), _) if Skill::is_name(name) && !self.sees_skill(name) => {
                 Ok(Err(FolderError::Unknown))
             }
-            // The tool answers for an invalid name in its own words.
+            // The tool itself refuses an invalid name.
             (Some(name), _) if Skill::is_name(name) && !terms.skills.allow(name) => {
                 Err(not_granted(name))
             }

@@ -41,7 +41,7 @@ pub struct CheckpointCommand {
 }
 
 declare_limits! {
-    /// The limits of what stands in the audit log without a signature after it.
+    /// The limits of unsigned records at the end of the audit log.
     CheckpointLimits in "audit", "most of the log would be signatures" {
         /// Records after which there is a checkpoint.
         checkpoint_records: usize, Count "1000" in 1, u32::MAX;

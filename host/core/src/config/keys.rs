@@ -60,8 +60,7 @@ impl Keys {
         self.add(table, [ANY]);
     }
 
-    /// Returns the keys of a table. Returns `None` if there is no such table, or if these
-    /// settings do not have it.
+    /// Returns the keys of a table. Returns `None` if these settings have no such table.
     pub fn of_table(&self, table: &str) -> Option<&[&'static str]> {
         self.0.get(table).map(Vec::as_slice)
     }

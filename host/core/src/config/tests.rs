@@ -1,4 +1,4 @@
-//! Configurations that are right, and the words for those that are not.
+//! Valid configurations, and the messages for invalid ones.
 
 use std::path::Path;
 use std::time::Duration;
@@ -39,8 +39,8 @@ fn reads_a_whole_file_with_paths_relative_to_its_folder() {
     assert!(terms.skills.allow("abc") && !terms.skills.allow("b"));
     assert_eq!(terms.hard_links, HardLinks::Allowed);
     assert_eq!(terms.view, FolderAccess::CopyOnWrite);
-    let unsaid = Grant::new().terms(true, &defaults);
-    assert_eq!(unsaid.view, FolderAccess::ReadOnly);
+    let unset = Grant::new().terms(true, &defaults);
+    assert_eq!(unset.view, FolderAccess::ReadOnly);
     assert_eq!(terms.limits.time, Duration::from_secs(1));
     assert_eq!(terms.limits.memory, 32 << 20);
     assert_eq!(terms.environment[..], [("A".to_owned(), "b".to_owned())]);

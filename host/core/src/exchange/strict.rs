@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn enumerations_that_are_too_long_are_left_to_the_host() {
+    fn drops_enumerations_that_are_too_long() {
         let values = |count: usize, length: usize| -> Vec<String> {
             (0..count).map(|n| format!("{n:0length$}")).collect()
         };

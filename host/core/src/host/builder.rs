@@ -414,10 +414,10 @@ impl HostBuilder {
         }
         problems.extend(self.missing_skills(&catalog));
         let mut tools = self.served_tools(&components, &runtime.engine, &catalog, index.as_ref());
-        let own = !self.without_embedded;
+        let has_embedded = !self.without_embedded;
         let resources = tools
             .extract_if(.., |granted| {
-                own && granted.tool.definition.name == SKILL_RESOURCES
+                has_embedded && granted.tool.definition.name == SKILL_RESOURCES
             })
             .next()
             .map(resource_reader);
@@ -449,7 +449,7 @@ impl HostBuilder {
     }
 
     fn loader(&self, engine: &EpochEngine, cache: Option<Arc<ComponentCache>>) -> Loader {
-        // Loading a component may need the grants of its tools.
+        // A component may need the memory of its grant already while it is loaded.
         let mut limits = self.config.limits.clone();
         limits.memory = self.max_memory();
         Loader {
@@ -498,7 +498,7 @@ impl HostBuilder {
         components
             .iter()
             .flat_map(|component| {
-                let own = component.is_own();
+                let own = component.is_built_in();
                 component.tools.iter().map(move |tool| (tool, own))
             })
             .filter(|(tool, own)| self.has_tool(&tool.definition.name, *own))

@@ -171,14 +171,14 @@ impl<'a> ComponentIntake<'a> {
             match successor {
                 Ok(successor) => successors.push((at, earlier, successor)),
                 Err(error) => {
-                    problems.push(stays(&format!("{error:#}")));
+                    problems.push(change_refused(&format!("{error:#}")));
                     taken.insert(at, earlier.clone());
                 }
             }
         }
         if self.left_out > 0 {
             // An omitted file may have a stronger claim to these names.
-            let unnamed = newcomers.extract_if(.., |(_, new)| !self.rules.names(new));
+            let unnamed = newcomers.extract_if(.., |(_, new)| !self.rules.is_named(new));
             self.left_out += unnamed.count();
         }
         // Several changed components may claim the same name.
@@ -189,11 +189,11 @@ impl<'a> ComponentIntake<'a> {
         let refused = refusals(&[], &candidates);
         drop(candidates);
         for ((at, earlier, successor), refused) in successors.into_iter().zip(refused) {
-            let stays = refused.map(|why| {
-                problems.push(stays(&why));
+            let kept = refused.map(|why| {
+                problems.push(change_refused(&why));
                 earlier.clone()
             });
-            taken.insert(at, stays.unwrap_or(successor));
+            taken.insert(at, kept.unwrap_or(successor));
         }
         problems.extend(self.take_newcomers(newcomers, &mut taken));
         self.loaded.extend(taken.into_values());
@@ -243,7 +243,7 @@ impl<'a> ComponentIntake<'a> {
             ToolComponent::new(Arc::clone(&self.loader), origin.clone(), digest, source)
         };
         let loaded = match content {
-            // The owner at the time of reading.
+            // Keeps the owner that was checked when the file was read.
             FileContent::Earlier(unchanged) => unchanged,
             FileContent::Tools(definitions) => {
                 LoadedComponent::new(runnable(digest), owner, definitions)
@@ -279,8 +279,8 @@ impl<'a> ComponentIntake<'a> {
         Ok(loaded)
     }
 
-    /// Checks that a component may replace the earlier one of its file. `files` are the
-    /// present files: it must not take the name of another one's component.
+    /// Checks that a component may replace the earlier one of its file. `files` are the files that
+    /// exist: the component must not take a name from another file's component.
     fn check_successor(
         &self,
         earlier: &LoadedComponent,
@@ -437,7 +437,7 @@ impl LoadedComponent {
     }
 
     /// Returns whether the component is built in.
-    pub(crate) fn is_own(&self) -> bool {
+    pub(crate) fn is_built_in(&self) -> bool {
         self.owner.is_none()
     }
 
@@ -466,7 +466,7 @@ impl IntakeRules<'_> {
     }
 
     /// Returns whether a grant or a pin names the file of a component.
-    fn names(&self, loaded: &LoadedComponent) -> bool {
+    fn is_named(&self, loaded: &LoadedComponent) -> bool {
         self.grants.contains_key(loaded.component.grant_name()) || self.is_pinned(loaded)
     }
 
@@ -480,14 +480,14 @@ impl IntakeRules<'_> {
         self.pins.contains_key(loaded.component.grant_name())
     }
 
-    /// Returns a component's candidate for admission.
+    /// Returns a component as a candidate for admission.
     fn candidate<'l>(&self, loaded: &'l LoadedComponent) -> Candidate<'l> {
         let file = loaded.component.grant_name();
         Candidate {
             origin: &loaded.component.origin,
             digest: &loaded.component.digest,
             tools: loaded.tool_names().collect(),
-            claim: match (loaded.is_own(), self.grants.contains_key(file)) {
+            claim: match (loaded.is_built_in(), self.grants.contains_key(file)) {
                 (true, _) => Claim::BuiltIn,
                 (false, true) => Claim::Granted { file },
                 (false, false) if self.is_pinned(loaded) => Claim::Pinned,
@@ -497,8 +497,8 @@ impl IntakeRules<'_> {
     }
 }
 
-/// Returns the problem of a changed component that is not admitted.
-fn stays(why: &str) -> String {
+/// Returns the message about a changed component that is not admitted.
+fn change_refused(why: &str) -> String {
     format!("{why}; its earlier tools remain")
 }
 

@@ -28,15 +28,17 @@ const MAX_NAME_BYTES: usize = 300;
 const MAX_ASKED_BYTES: usize = 512;
 /// The size of a catalog up to which help lists all skills if none is similar.
 const FEW_SKILLS: usize = 12;
-/// The number of skills up to which all are compared with a name. Of more, only those with
-/// the same start are. Guards against: slow failures in a large catalog.
+/// The maximum number of skills that are compared with a name. In a larger catalog, only those with
+/// the same first letter are compared. Guards against: slow failures in a large catalog.
 const MAX_COMPARED: usize = 1_000;
-/// The bytes from which a documentation file may be too large for a tool's answer.
+/// The size above which a documentation file may be too large for a tool's answer.
 const LARGE: u64 = 1 << 20;
 
-/// The tools that find a skill, best first, and those that read lines or list files.
+/// The tools that find a skill, best first.
 const FINDING: [&str; 2] = ["find_skills", "list_skills"];
+/// The tool that reads a part of a file.
 const READING_LINES: &str = "read_skill_file";
+/// The tool that lists the files of a skill.
 const LISTING_FILES: &str = "list_files_in_skill";
 
 /// The parts of a failed call that its help is made from.
@@ -279,7 +281,7 @@ impl FailedCall<'_> {
         )])
     }
 
-    /// Returns the arguments that name a path in this or another skill.
+    /// Returns the advice to call again with this skill and this path.
     fn ask_again(&self, skill: Option<&str>, path: Option<&str>) -> String {
         let skill = skill.map(|skill| (Some(&*self.rule.skill_property), skill));
         let path = path.map(|path| (self.rule.path_property.as_deref(), path));

@@ -11,7 +11,7 @@ use super::{
 };
 use skillhost_sandbox::tool::{Failure, Output, Stop};
 
-/// Whether a manifest has the digests of its files.
+/// The presence of digests in a list of files.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Digests {
     Omitted,

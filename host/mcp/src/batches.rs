@@ -11,8 +11,8 @@ use skillhost_sandbox::engine::processors;
 use super::calls::RunningCall;
 use super::live::LiveHost;
 
-/// The most skills of a batch, which are read one after another: to change the thread takes
-/// as long as to read a small skill.
+/// The most skills of a batch, which are read one after another. Changing threads takes as long as
+/// reading a small skill.
 const MAX_SKILLS: usize = 8;
 
 /// The number of files after which a batch ends. Guards against: batches of skills with
@@ -38,7 +38,7 @@ pub(crate) struct Batches<'a, T, R> {
     max_running: usize,
     running: VecDeque<RunningBatch<T>>,
     ready: vec::IntoIter<(String, T)>,
-    /// The time after which no further skill is read, but the first.
+    /// The time after which no skill is read, except the first.
     deadline: Instant,
     has_read: bool,
 }

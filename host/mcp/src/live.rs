@@ -141,7 +141,7 @@ impl LiveHost {
         &self.faults
     }
 
-    /// Logs that the skills do not fit the prompt, at the first time.
+    /// Logs that the skills do not fit the prompt, but only once.
     pub(crate) fn warn_of_cut_prompt(&self, section: &prompt::Section) {
         if let Some(warning) = section.warning() {
             self.prompt_warning

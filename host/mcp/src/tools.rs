@@ -114,8 +114,8 @@ pub(crate) async fn call(
     }
 }
 
-/// Records a call whose parameters could not be read as a refused one. Returns the error of
-/// the protocol: the given one, unless the call cannot be recorded.
+/// Records a call with unreadable parameters as refused. Returns the error of the protocol: the
+/// given one, unless the call cannot be recorded.
 pub(crate) async fn refuse_unread(
     live: &ClientView<'_>,
     parameters: Option<&Value>,

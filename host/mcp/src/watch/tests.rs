@@ -284,7 +284,7 @@ async fn notices_changes_after_lost_events() {
         tools: true,
         ..SKILLS
     };
-    // Those before them may be noticed first.
+    // Earlier changes may be noticed first.
     let mut next = root.next(PATIENCE).await;
     while next == Some(SKILLS) {
         next = root.next(PATIENCE).await;

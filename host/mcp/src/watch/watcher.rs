@@ -447,7 +447,7 @@ impl Watcher {
             Some(round_time) if self.last_warning == Warning::Polling => {
                 self.last_warning = Warning::RoundTime;
                 tracing::warn!(
-                    "to poll {polled} folders takes {:.1} seconds: changes there are noticed within \
+                    "polling {polled} folders takes {:.1} seconds: changes there are noticed within \
                      that time",
                     (round_time + CHECK_INTERVAL).as_secs_f64(),
                 );

@@ -215,7 +215,7 @@ mod tests {
 
     const UNNAMED: Holder = Holder::Client(None);
 
-    /// Takes leases until there is no more, up to 1000.
+    /// Takes leases until no units are left, at most 1,000.
     fn exhaust(budget: &Arc<Budget>, holder: &Holder) -> Vec<Lease> {
         let leases = (0..1000).map_while(|_| budget.lease(holder.clone()));
         leases.collect()

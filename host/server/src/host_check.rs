@@ -362,7 +362,7 @@ mod tests {
             ("h.example", "https://h.example:443", true, true),
             ("h.example:443", "https://h.example", true, true),
             ("h.example:8443", "https://h.example:8443", true, true),
-            // The page came without TLS, so anybody on the way may have written it.
+            // The page came without TLS, so anybody on the network may have written it.
             ("h.example", "http://h.example", true, false),
             ("h.example:443", "http://h.example:443", true, false),
             ("h.example:8443", "http://h.example:8443", true, false),

@@ -103,9 +103,7 @@ impl Sockets {
             Bound::Unix { .. } => None,
         }
     }
-}
 
-impl Sockets {
     /// Returns the path of a Unix socket.
     pub(crate) fn path(&self) -> Option<&Path> {
         match &self.0 {

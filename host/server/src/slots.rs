@@ -3,8 +3,8 @@
 //! had no token; of each group the oldest first. So a new peer gets a slot, however many others
 //! are silent.
 //!
-//! A few connections without a request stay as long as any has sent one. Otherwise, among many
-//! that have, each new connection would be evicted by the next, before its request is read.
+//! A few connections without a request stay while others have sent one. Otherwise each new
+//! connection would be evicted by the next before its request is read.
 //!
 //! A connection whose last request had a token is protected. On a server without a token, a
 //! connection is protected during a request to `/mcp`.
@@ -29,7 +29,8 @@ use crate::network::Network;
 /// slot for probes, and many requests that leave new connections no time to send theirs.
 const MAX_RESERVE: usize = 16;
 
-/// The divisor of all slots for the part that is left to others, if that is less.
+/// The divisor of all slots for the part that is left to others, if it is smaller than
+/// [`MAX_RESERVE`].
 const RESERVE_DIVISOR: usize = 4;
 
 /// The divisor of all slots for the part that the unprotected connections of one address or user may
@@ -304,8 +305,8 @@ impl EvictionOrder {
         self.unrequested.len() + self.requested.len()
     }
 
-    /// Returns the first connection to evict. So many without a request stay as long as others
-    /// have sent one.
+    /// Returns the first connection to evict. Keeps up to `unrequested` connections without a
+    /// request while others have sent one.
     fn first(&self, unrequested: usize) -> Option<u64> {
         let requested = self.requested.values().next();
         let first = match requested {
@@ -365,8 +366,8 @@ impl ConnectionSlot {
         });
     }
 
-    /// Marks that a whole request has arrived. If the request before protects the connection, it
-    /// does so until this one is checked. So no new connection takes the slot in between.
+    /// Marks that a whole request has arrived. The protection by the previous request lasts until
+    /// this one is checked, so that no new connection takes the slot in between.
     pub(crate) fn set_requested(&self) {
         self.slots.change(self.id, |entry, event| {
             entry.rank = (Stage::Requested, event);
@@ -437,7 +438,7 @@ pub(crate) fn affordable_connections(wanted: usize) -> usize {
     wanted.min(allowed)
 }
 
-/// Returns the number of connections that so many descriptors are enough for.
+/// Returns the number of connections that this number of descriptors allows.
 fn connections_for(descriptors: usize) -> usize {
     let others = (descriptors / 2).min(MAX_OTHER_DESCRIPTORS);
     ((descriptors - others) / DESCRIPTORS_PER_CONNECTION).max(1)

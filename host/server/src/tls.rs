@@ -283,7 +283,7 @@ impl Tls {
     }
 
     /// Waits until the certificate of a peer is no longer accepted.
-    pub(crate) async fn refuses(&self, certificate: Option<PeerCertificate>) {
+    pub(crate) async fn until_refused(&self, certificate: Option<PeerCertificate>) {
         let Some(mut certificate) = certificate else {
             return std::future::pending().await;
         };
@@ -335,9 +335,8 @@ impl Tls {
         }
         let identity =
             identity.context("cannot load the new certificate; still serving the old one");
-        let authorities = authorities.context(
-            "cannot load the new authorities of clients; still accepting those read before",
-        );
+        let authorities = authorities
+            .context("cannot load the new authorities of clients; still accepting the old ones");
         if let (Err(one), Err(other)) = (&identity, &authorities) {
             bail!("{one:#}; {other:#}");
         }
@@ -634,10 +633,7 @@ mod tests {
         let before = Arc::clone(&tls.current().identity);
         fs::write(folder.path().join("authorities"), "no authority").unwrap();
         let error = format!("{:#}", tls.read_again(&Opener::DIRECT).unwrap_err());
-        assert!(
-            error.contains("still accepting those read before"),
-            "{error}"
-        );
+        assert!(error.contains("still accepting the old ones"), "{error}");
         assert!(!Arc::ptr_eq(&before, &tls.current().identity));
         assert!(tls.verify(&[client_of(&issuer)]).is_some());
     }

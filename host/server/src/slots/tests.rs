@@ -1,3 +1,5 @@
+//! Tests of slots, eviction and protection.
+
 use super::*;
 
 fn slots(limit: usize, trusted: &[&str]) -> Arc<ConnectionSlots> {

@@ -82,7 +82,7 @@ fn check_tools<'a>(
     definitions::check(tools, source)?;
     if let Some(tool) = tools.iter().find(|tool| tool.description.trim().is_empty()) {
         return Err(BuildError::project(format!(
-            "the tool `{}` has no description, by which a model chooses it",
+            "the tool `{}` has no description, and a model chooses a tool by its description",
             tool.name
         ))
         .fix("say in a sentence what it does"));

@@ -487,7 +487,7 @@ impl SlowCompilations {
     }
 }
 
-/// Adds or removes a component of a list of those that compile.
+/// Updates the list of compiling components.
 fn update(components: &mut Vec<String>, component: &str, event: Compilation) {
     match event {
         Compilation::Started => components.push(component.to_owned()),
@@ -495,7 +495,7 @@ fn update(components: &mut Vec<String>, component: &str, event: Compilation) {
     }
 }
 
-/// Returns the line that names the components that compile.
+/// Returns the line that names the compiling components.
 fn progress_line(components: &[String]) -> Line {
     match components {
         [] => Line::default(),

@@ -1,5 +1,5 @@
-//! `skillhost audit verify`: checks whether a log is as it was written, and prints where it
-//! is not.
+//! `skillhost audit verify`: checks that a log is unchanged since it was written, and prints where
+//! it is not.
 
 use std::path::PathBuf;
 

@@ -53,7 +53,7 @@ struct Inner {
     tools: Vec<ServedTool>,
     resources: Option<ResourceReader>,
     problems: Vec<String>,
-    /// Component files that are not served, or not as they are on disk.
+    /// The number of component files that are not served, or only in an earlier version.
     refused_components: usize,
     /// False if component files were left out because they are not compiled yet.
     is_complete: bool,
@@ -493,9 +493,11 @@ impl Host {
         let skill = string(arguments, &rule.skill_property);
         match (skill, rule.skill_optional) {
             (None | Some(""), true) => {
-                let path = rule.path_property.as_deref();
-                let path = path.and_then(|property| string(arguments, property));
-                let path = path.unwrap_or_default();
+                let path = rule
+                    .path_property
+                    .as_deref()
+                    .and_then(|property| string(arguments, property))
+                    .unwrap_or_default();
                 let sees = |skill: &str| self.sees_skill(skill);
                 let found = self.0.catalog.folder_of_path(path, terms.hard_links, sees);
                 match found.as_ref().map(|open| open.skill.as_deref()) {

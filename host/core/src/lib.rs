@@ -38,9 +38,8 @@
 //! # }
 //! ```
 //!
-//! The crate does not read the environment: folders, limits and the cache are what
-//! the [builder](Host::builder) or the [configuration](HostBuilder::from_config)
-//! says.
+//! The crate does not read the environment: folders, limits and the cache come from the
+//! [builder](Host::builder) or the [configuration](HostBuilder::from_config).
 //!
 //! # The interface, by task
 //!

@@ -1,5 +1,5 @@
-//! The key `audit`, which decides about calls that cannot be recorded, or the table
-//! `[audit]`, which also configures checkpoints. The crate `skillhost-audit` signs them.
+//! The setting `audit`. A string decides about calls that cannot be recorded; the table `[audit]`
+//! also configures checkpoints. The crate `skillhost-audit` signs them.
 
 use std::fmt;
 use std::path::PathBuf;

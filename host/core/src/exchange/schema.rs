@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn the_top_is_an_object_with_properties_and_no_choice() {
+    fn top_level_is_object_without_choice() {
         assert_eq!(
             Value::from(root_object(&object(
                 json!({"anyOf": [{"required": ["a"]}]})
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn geminis_subset_has_one_type_and_its_own_keywords() {
+    fn gemini_subset_has_one_type_and_known_keywords() {
         for (given, expected) in [
             (json!({"type": "string"}), json!({"type": "STRING"})),
             (
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn gemini_drops_what_it_cannot_express() {
+    fn gemini_subset_refuses_other_schemas() {
         for given in [
             json!({}),
             json!({"type": ["string", "integer"]}),

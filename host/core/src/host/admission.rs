@@ -1,9 +1,9 @@
-//! Admission: decides which component may have a name that several components claim.
+//! Admission: decides which component gets a name that several components claim.
 //!
-//! Agents call tools by name, and grants name files, so each name belongs to one component:
-//! the one that already has it, else the one that the operator names, else none. The order
-//! of files does not matter. Guards against: a file that is put beside a granted component
-//! and takes over its name.
+//! Agents call tools by name, and grants name files, so each name belongs to at most one component:
+//! to the one that already has it, or else to the one that the operator names. If the operator
+//! names none, no component gets it. The order of files does not matter. Guards against: a file
+//! that is put beside a granted component and takes over its name.
 
 use skillhost_sandbox::component::cannot_load;
 
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn gives_a_tool_to_the_component_that_the_operator_names() {
+    fn operator_named_component_gets_the_tool() {
         for (new, expected) in [
             (
                 &[(Claim::None, "1", &["t"][..]), (Claim::None, "2", &["u"])][..],

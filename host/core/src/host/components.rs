@@ -39,14 +39,14 @@ pub(crate) struct LoadedComponent {
     pub(crate) is_declared: bool,
 }
 
-/// The components that a build loads, and those of an earlier host.
+/// The components that a build loads, and the earlier host whose components it reuses.
 #[derive(Clone, Copy)]
 pub(crate) enum Stage<'a> {
     /// All components.
     Whole,
     /// The components that need no compiler.
     Compiled,
-    /// All components, after a host without those that had to be compiled.
+    /// All components. The earlier host lacks those that had to be compiled.
     Rest(&'a [LoadedComponent]),
     /// All components, for a host that replaces another one.
     Successor(&'a [LoadedComponent]),
@@ -86,15 +86,15 @@ struct ComponentFile {
     content: FileContent,
 }
 
-/// The known content of a component file.
+/// The content of a component file, as far as it is known.
 enum FileContent {
-    /// The component of the earlier host.
+    /// The same component as in the earlier host.
     Earlier(LoadedComponent),
-    /// Its tools.
+    /// The definitions of its tools, from the cache.
     Tools(Vec<Definition>),
-    /// Its tools, from a file beside it.
+    /// The definitions of its tools, from a file beside it.
     DeclaredTools(Vec<Definition>),
-    /// Its code; its tools are not known yet.
+    /// Its code. Its tools are not known yet.
     Code(Component),
 }
 
@@ -136,8 +136,8 @@ impl<'a> ComponentIntake<'a> {
         let mut newcomers = Vec::new();
         // Components that replace those of the earlier host.
         let mut successors = Vec::new();
-        // Keyed by the position of their files.
-        let mut taken = BTreeMap::new();
+        // By the position of their files.
+        let mut admitted = BTreeMap::new();
         for (at, (path, file)) in self.inspect_all(&files).into_iter().enumerate() {
             let loaded = match file {
                 Ok(Some(file)) => self.load(path, file).await,
@@ -172,7 +172,7 @@ impl<'a> ComponentIntake<'a> {
                 Ok(successor) => successors.push((at, earlier, successor)),
                 Err(error) => {
                     problems.push(change_refused(&format!("{error:#}")));
-                    taken.insert(at, earlier.clone());
+                    admitted.insert(at, earlier.clone());
                 }
             }
         }
@@ -193,10 +193,10 @@ impl<'a> ComponentIntake<'a> {
                 problems.push(change_refused(&why));
                 earlier.clone()
             });
-            taken.insert(at, kept.unwrap_or(successor));
+            admitted.insert(at, kept.unwrap_or(successor));
         }
-        problems.extend(self.take_newcomers(newcomers, &mut taken));
-        self.loaded.extend(taken.into_values());
+        problems.extend(self.take_newcomers(newcomers, &mut admitted));
+        self.loaded.extend(admitted.into_values());
         problems
     }
 
@@ -205,25 +205,24 @@ impl<'a> ComponentIntake<'a> {
     fn take_newcomers(
         &mut self,
         newcomers: Vec<(usize, LoadedComponent)>,
-        taken: &mut BTreeMap<usize, LoadedComponent>,
+        admitted: &mut BTreeMap<usize, LoadedComponent>,
     ) -> Vec<String> {
         let refused = {
             let candidate = |loaded| self.rules.candidate(loaded);
-            let serving = self.loaded.iter().chain(taken.values());
+            let serving = self.loaded.iter().chain(admitted.values());
             let serving: Vec<_> = serving.map(candidate).collect();
             let new: Vec<_> = newcomers.iter().map(|(_, new)| candidate(new)).collect();
             refusals(&serving, &new)
         };
         let mut problems = Vec::new();
-        // Names from a file beside a component exclude no other: the component may define
-        // different ones.
+        // Declared names exclude no other component: the component itself may define other names.
         let by_declaration = newcomers.iter().any(|(_, new)| new.is_declared);
         for ((at, newcomer), refused) in newcomers.into_iter().zip(refused) {
             match refused {
                 Some(_) if by_declaration => self.left_out += 1,
                 Some(why) => problems.push(why),
                 None => {
-                    taken.insert(at, newcomer);
+                    admitted.insert(at, newcomer);
                 }
             }
         }
@@ -279,8 +278,8 @@ impl<'a> ComponentIntake<'a> {
         Ok(loaded)
     }
 
-    /// Checks that a component may replace the earlier one of its file. `files` are the files that
-    /// exist: the component must not take a name from another file's component.
+    /// Checks that a component may replace the earlier component of its file. `files` are the files
+    /// that exist: the component must not take a name from another file's component.
     fn check_successor(
         &self,
         earlier: &LoadedComponent,

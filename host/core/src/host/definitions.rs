@@ -16,7 +16,7 @@ use skillhost_skills::search::SearchOffer;
 /// The maximum number of skills in a schema. Guards against: a list of tools that fills a model's
 /// context.
 const MAX_ENUM_NAMES: usize = 200;
-/// The maximum bytes of the names of skills in a schema.
+/// The maximum number of bytes of the names of skills in a schema.
 const MAX_ENUM_BYTES: usize = 6 * 1024;
 
 /// A description that replaces the component's own.

@@ -16,8 +16,8 @@ use crate::host::Host;
 use skillhost_sandbox::tool::{CallError, Caller, Failure, Output, Stop};
 use skillhost_skills::catalog::Freshness;
 
-/// The maximum bytes of SKILL.md that [`SkillResources::peek_skill_md`] reads, the same as the tool
-/// returns.
+/// The maximum number of bytes of SKILL.md that [`SkillResources::peek_skill_md`] reads, the same
+/// number as the tool returns.
 const START_BYTES: u64 = 65 << 10;
 
 /// A reader of skills' files; see [`Host::skill_resources`]. Clones are cheap.

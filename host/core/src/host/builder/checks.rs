@@ -37,9 +37,8 @@ impl HostBuilder {
                     None => ", a quarter of the memory that this process may have",
                 };
                 bail!(
-                    "`{}` is {limit} bytes, and `calls_memory`, which all calls have together, is \
-                     {all}{origin}: lower the first or raise the second",
-                    key
+                    "`{key}` is {limit} bytes, more than `calls_memory`, the limit of all calls \
+                     together, which is {all} bytes{origin}: lower the first or raise the second"
                 );
             }
         }

@@ -132,7 +132,7 @@ impl TestRoot {
 
 type Change = (&'static str, fn(&Path));
 
-/// Returns changes in the last skill. Each change needs those before it in its row.
+/// Returns changes in the last skill. Each change builds on the earlier ones in its row.
 fn changes() -> Vec<Vec<Change>> {
     vec![
         vec![

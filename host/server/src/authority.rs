@@ -110,7 +110,7 @@ pub(crate) fn check_authority(certificate: &CertificateDer<'_>) -> anyhow::Resul
     Ok(())
 }
 
-/// Returns whether a certificate is that of an authority.
+/// Returns whether a certificate belongs to an authority.
 ///
 /// # Errors
 ///

@@ -1,8 +1,7 @@
-//! Budgets: bounded capacity that requests share, and the leases that they hold of it.
+//! Budgets: bounded capacity that requests share. A request holds a lease of some units.
 //!
-//! Half of a budget is divided among clients in equal parts of at least one unit, which nobody else
-//! gets. The rest is for whoever asks first. Guards against: one client that leaves nothing to
-//! others.
+//! Half of a budget is reserved for clients, in equal parts of at least one unit. The rest is for
+//! whoever asks first. Guards against: one client that leaves nothing to others.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};

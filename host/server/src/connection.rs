@@ -40,19 +40,19 @@ use crate::stream::Stream;
 use crate::tls::{self, Tls};
 use crate::write_timeout::WriteTimeout;
 
-/// The most bytes of a request's line and headers. Guards against: a peer that sends endless
-/// headers.
+/// The maximum number of bytes of a request's line and headers. Guards against: a peer that sends
+/// endless headers.
 const MAX_HEADER_BYTES: usize = 32 << 10;
 
-/// The most bytes that a connection reads ahead, and writes at a time.
+/// The maximum number of bytes that a connection reads ahead, and writes at a time.
 const MAX_BUFFER_BYTES: usize = 64 << 10;
 
 /// The first bytes of connections that are answered on the thread that accepted them. Such a
 /// connection has only this one request, because no other kind may run there.
 const PROBE_STARTS: [&[u8]; 2] = [b"GET /healthz", b"GET /readyz "];
 
-/// The most connections over the limit that get an answer at a time. Others are closed at once.
-/// Guards against: a flood of connections.
+/// The maximum number of connections over the limit that get an answer at a time. Others are closed
+/// at once. Guards against: a flood of connections.
 const MAX_REFUSALS: usize = 64;
 
 /// The time that a peer has to read such an answer.

@@ -31,8 +31,8 @@ use crate::sessions::{MessageKind, Sessions};
 use crate::slots::ConnectionSlot;
 use crate::{HttpLimits, HttpOptions, changes, client, reply, sessions};
 
-/// The most bytes of a body that is read only to refuse it under its id. Guards against: a client
-/// over its budget that continues to send.
+/// The maximum number of bytes of a body that is read only to refuse it under its id. Guards
+/// against: a client over its budget that continues to send.
 const MAX_REFUSED_BODY: usize = 64 << 10;
 
 /// The state that requests to `/mcp` share.

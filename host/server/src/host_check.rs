@@ -103,9 +103,11 @@ impl HostCheck {
         uri: &Uri,
         headers: &'a HeaderMap,
     ) -> Result<Option<&'a HeaderValue>, HostCheckError> {
-        let host = at_most_one(headers, HOST.as_str()).ok_or(HostCheckError::NoHost)?;
-        let host = host.and_then(text).and_then(Name::parse);
-        let host = host.ok_or(HostCheckError::NoHost)?;
+        let host = at_most_one(headers, HOST.as_str())
+            .flatten()
+            .and_then(text)
+            .and_then(Name::parse)
+            .ok_or(HostCheckError::NoHost)?;
         // The request line may have a host too.
         let in_line = uri.authority().map(Name::from_authority);
         for name in in_line.iter().chain([&host]) {

@@ -15,7 +15,7 @@ use tokio::net::TcpListener;
 use crate::stream::Stream;
 use crate::unix_socket;
 
-/// The most connections that wait to be accepted.
+/// The maximum number of connections that wait to be accepted.
 const BACKLOG: i32 = 1024;
 
 /// The bound sockets of a server.

@@ -24,7 +24,7 @@ use webpki::{EndEntityCert, KeyUsage, anchor_from_trusted_cert};
 
 use crate::authority::{BoundedVerifier, check_authority, check_time};
 
-/// The most bytes of a file. Guards against: a file that holds something else.
+/// The maximum number of bytes of a file. Guards against: a file that holds something else.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// The time between two scans of the files.
@@ -201,8 +201,8 @@ impl Loaded {
         Some(used)
     }
 
-    /// Returns whether the certificates of a verified path are valid now, and its authority is still
-    /// one. Verifies no signature.
+    /// Returns whether the certificates of a verified path are valid now, and its authority is
+    /// still accepted. Verifies no signature.
     fn still_accepts(&self, path: &[CertificateDer<'_>]) -> bool {
         let authorities = self.authorities.as_deref().unwrap_or_default();
         path.last()
@@ -319,8 +319,8 @@ impl Tls {
         }
     }
 
-    /// Reads the certificate, and the authorities of clients. If one of them cannot be used, the
-    /// other is replaced nevertheless: an authority that was removed may have been stolen.
+    /// Reads the certificate, and the authorities of clients. Replaces each that can be used, even
+    /// if the other cannot: an authority that was removed may have been stolen.
     fn read_again(&self, opener: &Opener) -> anyhow::Result<()> {
         let before = self.current();
         let identity = self.files.read_identity(&self.trust, opener);
@@ -610,7 +610,7 @@ mod tests {
     }
 
     #[test]
-    fn removed_authority_is_refused_beside_bad_key() {
+    fn refuses_removed_authority_despite_bad_key() {
         let folder = tempfile::tempdir().unwrap();
         let (stolen, issuer) = authority("stolen", |_| {});
         let (new, new_issuer) = authority("new", |_| {});
@@ -626,7 +626,7 @@ mod tests {
     }
 
     #[test]
-    fn certificate_is_renewed_beside_bad_authorities() {
+    fn renews_certificate_despite_bad_authorities() {
         let folder = tempfile::tempdir().unwrap();
         let (old, issuer) = authority("old", |_| {});
         let tls = accepting(folder.path(), &[&old]);

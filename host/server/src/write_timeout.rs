@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn fails_although_the_peer_reads_slowly() {
+    async fn fails_when_peer_reads_slowly() {
         let (stream, mut peer) = duplex(1024);
         let mut stream = WriteTimeout::new(stream, PERIOD, None);
         // At most 160 KiB in a period, until the connection ends.

@@ -150,7 +150,7 @@ impl CommonOptions {
     }
 
     /// Starts the log, reads the configuration, and applies the options to it. A verb calls this
-    /// once. `S` are the settings of a program, with those of its host.
+    /// once. `S` is the type of the program's settings, which contain the host's.
     pub fn load<S>(&self) -> anyhow::Result<S>
     where
         S: FileSettings + AsMut<Config> + Default,

@@ -116,7 +116,7 @@ fn the_page_lists_each_key() {
 
 /// Guards against: a page that states another default than the code has.
 #[test]
-fn each_default_on_the_page_changes_nothing() {
+fn documented_defaults_are_the_real_ones() {
     let digest = "0".repeat(64);
     let mut tried = 0;
     for (table, _) in tables() {

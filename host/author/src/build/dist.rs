@@ -55,7 +55,8 @@ pub(super) fn install(
     Ok(file)
 }
 
-/// Checks that a host would load the tools. Returns them, and the one that names the file.
+/// Checks that a host would load the tools. Returns them, and the tool that gives the file its
+/// name.
 fn check_tools<'a>(
     project: &Project,
     inspection: &'a Inspection,

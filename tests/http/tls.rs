@@ -382,7 +382,7 @@ fn names_files_that_cannot_be_used() {
         ),
         (
             "tls_cert = \"server.crt\"\ntls_key = \"server.key\"\ntls_client_ca = \"other.crt\"",
-            "other.crt`: it holds a certificate that may not sign others for clients",
+            "other.crt`: it holds a certificate that may not sign certificates of clients",
         ),
         ("tls_cert = \"server.crt\"", "needs its key: set `tls_key`"),
         (
@@ -395,7 +395,7 @@ fn names_files_that_cannot_be_used() {
         ),
         (
             "tls_cert = \"server.crt\"\ntls_key = \"server.key\"\ntls_client_ca = \"ca.crt\"",
-            "`tls_client_ca` in `[http]` shuts nobody out without clients",
+            "`tls_client_ca` in `[http]` has no effect without clients",
         ),
         (
             "tls_cert = \"server.crt\"\ntls_key = \"server.key\"\ntls_client_ca = \"words\"",

@@ -12,12 +12,12 @@ pub(crate) const SIZES: [(&str, usize); 3] =
 /// A line of text of typical length.
 const LINE: &str = "A line of ordinary text, as files of skills have them.\n";
 
-/// Returns so many bytes of text.
+/// Returns a text of `bytes` bytes.
 pub(crate) fn text(bytes: usize) -> String {
     LINE.repeat(bytes / LINE.len() + 1)[..bytes].to_owned()
 }
 
-/// Writes a skill whose SKILL.md has so many bytes.
+/// Writes a skill whose SKILL.md has `bytes` bytes.
 pub(crate) fn write_skill(root: &Path, name: &str, bytes: usize) -> PathBuf {
     let folder = root.join(name);
     fs::create_dir(&folder).unwrap();

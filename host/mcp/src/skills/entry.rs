@@ -1,9 +1,9 @@
 //! A skill's entry, and the rules for entries that every client accepts.
 //!
-//! A strict client checks each value of the frontmatter by the Agent Skills specification,
-//! and refuses a whole listing if one value is wrong. So the listing has only entries
-//! without a [`SkillFault`]. `skills/get` returns the others as well, if the protocol has a
-//! form for them: the frontmatter is unchanged as far as it is JSON, and otherwise text.
+//! A strict client checks each value of the frontmatter by the Agent Skills specification, and
+//! refuses a whole listing if one value is wrong. So the listing has only entries without a
+//! [`SkillFault`]. `skills/get` also returns skills with a fault, if the protocol can express them:
+//! the frontmatter stays unchanged if it is JSON. Otherwise all of its values become text.
 
 use rmcp::model::{SKILL_MD, Skill, SkillFrontmatter, SkillResource, SkillResources as Manifest};
 use serde_json::{Map, Value};
@@ -14,13 +14,13 @@ use skillhost_skills::skill_md::is_skill_md;
 use crate::faults::SkillFault;
 use crate::resources::uri::SkillUri;
 
-/// The most characters of a name, by the specification.
+/// The maximum number of characters of a name, by the specification.
 const MAX_NAME: usize = 64;
 
-/// The most characters of a description, by the specification.
+/// The maximum number of characters of a description, by the specification.
 const MAX_DESCRIPTION: usize = 1024;
 
-/// The most characters of `compatibility`, by the specification.
+/// The maximum number of characters of `compatibility`, by the specification.
 const MAX_COMPATIBILITY: usize = 500;
 
 /// A fault, and its description.
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_frontmatter_as_far_as_protocol_can() {
+    fn keeps_frontmatter_that_protocol_can_express() {
         let cases = [
             (
                 "name: b\ndescription: \" x \"\nlicense: 2\nallowed-tools: [Read]\nmetadata:\n  a: 1",

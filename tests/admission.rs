@@ -75,7 +75,7 @@ fn reads(host: &Host) -> bool {
 const NONE: [PathBuf; 0] = [];
 
 #[test]
-fn grant_or_pin_decides_which_component_gets_the_tool() {
+fn grant_or_pin_decides_which_component_gets_tool() {
     let place = Place::new();
     let (first, second) = (place.one.join("a.wasm"), place.one.join("z.wasm"));
     put("unchecked.wasm", &first);
@@ -110,7 +110,7 @@ fn grant_or_pin_decides_which_component_gets_the_tool() {
 }
 
 #[test]
-fn equal_file_names_in_two_folders_share_no_grant() {
+fn files_of_equal_name_share_no_grant() {
     let place = Place::new();
     let (first, second) = (place.one.join("u.wasm"), place.two.join("u.wasm"));
     put("count_lines.wasm", &first);
@@ -133,7 +133,7 @@ fn equal_file_names_in_two_folders_share_no_grant() {
 }
 
 #[test]
-fn a_serving_component_keeps_its_tool_and_its_grant() {
+fn serving_component_keeps_its_tool_and_its_grant() {
     let place = Place::new();
     let served = place.two.join("u.wasm");
     put("unchecked.wasm", &served);
@@ -156,7 +156,7 @@ fn a_serving_component_keeps_its_tool_and_its_grant() {
 }
 
 #[test]
-fn changed_bytes_serve_if_the_operators_rule_for_them_holds() {
+fn changed_bytes_serve_if_operators_rules_allow() {
     let place = Place::new();
     let file = place.one.join("u.wasm");
     put("unchecked.wasm", &file);
@@ -223,7 +223,7 @@ fn defining(tools: &[&str]) -> Vec<u8> {
 }
 
 #[test]
-fn a_component_that_changes_takes_no_tool_that_another_serves() {
+fn changed_component_takes_no_tool_of_another() {
     let place = Place::new();
     let (first, second) = (place.one.join("a.wasm"), place.one.join("b.wasm"));
     fs::write(&first, defining(&["mine"])).unwrap();
@@ -255,7 +255,7 @@ fn a_component_that_changes_takes_no_tool_that_another_serves() {
 }
 
 #[test]
-fn two_changed_components_that_claim_one_tool_need_a_grant() {
+fn two_changed_components_with_one_tool_need_grant() {
     let place = Place::new();
     let (first, second) = (place.one.join("a.wasm"), place.one.join("b.wasm"));
     put("typed.wasm", &first);
@@ -278,7 +278,7 @@ fn two_changed_components_that_claim_one_tool_need_a_grant() {
 }
 
 #[test]
-fn a_folder_that_is_named_twice_is_one_folder() {
+fn folder_that_is_named_twice_is_one_folder() {
     let place = Place::new();
     put("unchecked.wasm", &place.one.join("u.wasm"));
     let link = place.folders.outside.join("link");
@@ -291,7 +291,7 @@ fn a_folder_that_is_named_twice_is_one_folder() {
 }
 
 #[test]
-fn a_pin_that_names_no_file_is_an_error() {
+fn pin_that_names_no_file_is_error() {
     let place = Place::new();
     put("unchecked.wasm", &place.one.join("u.wasm"));
     // Though another component is not loaded.
@@ -306,7 +306,7 @@ fn a_pin_that_names_no_file_is_an_error() {
 }
 
 #[test]
-fn a_grant_of_an_unknown_skill_is_a_problem() {
+fn grant_of_unknown_skill_is_problem() {
     let place = Place::new();
     put("unchecked.wasm", &place.one.join("u.wasm"));
     let grant = |skills: &[&str]| {
@@ -324,7 +324,7 @@ fn a_grant_of_an_unknown_skill_is_a_problem() {
 }
 
 #[test]
-fn the_old_form_of_a_grant_is_an_error_that_shows_the_new_one() {
+fn old_grant_form_error_shows_new_form() {
     let program = Program::new();
     program.write("skills/a/SKILL.md", "# A\n");
     for (grant, said) in [

@@ -297,7 +297,7 @@ fn instructions<'r>(format: &str, body: &'r Value) -> &'r str {
 }
 
 #[test]
-fn each_loop_finds_one_of_1000_skills_in_8000_tokens() {
+fn each_loop_finds_skill_within_8000_tokens() {
     let folder = thousand_skills();
     let query = json!({"query": "my maps are upside down: rotate them"});
     // The loop in Rust has no index.
@@ -362,7 +362,7 @@ fn each_loop_finds_one_of_1000_skills_in_8000_tokens() {
 }
 
 #[test]
-fn a_loop_ends_if_the_model_never_answers_or_service_fails() {
+fn loop_ends_without_answer_and_after_service_error() {
     let script = script("openai");
     let model = Model::play(vec![script.answers[0].clone(); 30]);
     let run = run_python(

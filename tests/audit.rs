@@ -442,7 +442,7 @@ fn records_the_callers_id_of_a_command() {
 }
 
 #[test]
-fn records_calls_of_check_as_those_of_a_command() {
+fn records_calls_of_check_as_those_of_command() {
     let judge = r#"(component
   (core module $m
     (memory (export "memory") 1)

@@ -108,7 +108,7 @@ fn follow(host: &Host, mut arguments: Value) -> (Vec<String>, Vec<usize>) {
 }
 
 #[test]
-fn definitions_list_at_most_200_skills_and_stay_below_16_kib() {
+fn definitions_list_200_skills_and_have_16_kib() {
     let long = |number: usize| format!("{number:03}{}", "n".repeat(61));
     let quotes = |number: usize| format!("{number:03}{}", "\"".repeat(61));
     let wide = |number: usize| format!("{number:03}{}", "技".repeat(80));
@@ -146,7 +146,7 @@ fn definitions_list_at_most_200_skills_and_stay_below_16_kib() {
 }
 
 #[test]
-fn find_skills_is_offered_when_the_skills_do_not_fit_a_prompt() {
+fn offers_find_skills_when_prompt_omits_skills() {
     let few = catalog(4, 60);
     let many = catalog(300, 60);
     let index = ScriptedIndex::new(Coverage::All, &[]);
@@ -184,7 +184,7 @@ fn find_skills_is_offered_when_the_skills_do_not_fit_a_prompt() {
 }
 
 #[test]
-fn an_index_is_updated_when_a_host_is_told_to() {
+fn index_is_updated_when_host_is_told_to() {
     let folders = catalog(1, 6);
     let index = ScriptedIndex::new(Coverage::All, &[]);
     let updates = || index.updates.load(Ordering::SeqCst);
@@ -246,7 +246,7 @@ fn find_skills_lists_current_skills_one_per_line() {
 }
 
 #[test]
-fn find_skills_says_what_it_searched_and_what_to_do_next() {
+fn find_skills_reports_coverage_and_next_step() {
     let folders = catalog(1, 6);
     let hits: &[(&str, &[&str])] = &[("skill-0000", &[])];
     for (coverage, hits, expected) in [
@@ -277,7 +277,7 @@ fn find_skills_says_what_it_searched_and_what_to_do_next() {
 }
 
 #[test]
-fn find_skills_answers_at_most_8_kib_one_line_per_skill() {
+fn find_skills_answers_at_most_8_kib() {
     let folders = Folders::new();
     let names: Vec<String> = (0..20)
         .map(|n| format!("{n:02}{}", "技".repeat(80)))
@@ -347,7 +347,7 @@ fn list_skills_pages_show_each_skill_once() {
 }
 
 #[test]
-fn an_answer_of_list_skills_has_at_most_32_kib() {
+fn list_skills_answers_at_most_32_kib() {
     let folders = catalog(100, 1024);
     let host = build(builder().skills(&folders.root));
     let (names, pages) = follow(&host, json!({}));

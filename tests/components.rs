@@ -42,7 +42,7 @@ fn unchecked() -> Vec<u8> {
 }
 
 #[test]
-fn skips_a_file_that_is_not_a_tool_component() {
+fn skips_file_that_is_not_tool_component() {
     let wat = |text: &str| wat::parse_str(text).unwrap();
     let http = r#"(component (import "wasi:http/types@0.2.0" (instance (export "f" (func)))))"#;
     let get_skill = fs::read(repository().join("guest-tools/dist/get_skill.wasm")).unwrap();
@@ -82,7 +82,7 @@ fn skips_a_file_that_is_not_a_tool_component() {
 }
 
 #[test]
-fn refuses_a_component_that_is_not_a_regular_file_at_once() {
+fn refuses_irregular_component_file_at_once() {
     let folders = Folders::new();
     let fifo = folders.outside.join("fifo.wasm");
     rustix::fs::mknodat(
@@ -99,7 +99,7 @@ fn refuses_a_component_that_is_not_a_regular_file_at_once() {
 }
 
 #[test]
-fn stops_a_loop_and_a_sleep_at_the_deadline() {
+fn stops_loop_and_sleep_at_deadline() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
     let host = builder_with_guests().skills(&folders.root);
@@ -145,7 +145,7 @@ fn loop_does_not_block_other_calls() {
 }
 
 #[test]
-fn stops_a_call_that_panics_and_the_next_call_works() {
+fn stops_call_that_panics_and_next_call_works() {
     let (_folders, host) = load(&[("good.wasm", unchecked())]);
     let stopped = call(
         &host,
@@ -172,7 +172,7 @@ fn stops_a_call_that_panics_and_the_next_call_works() {
 }
 
 #[test]
-fn refuses_a_configuration_with_a_name_that_does_not_exist() {
+fn refuses_configuration_with_name_that_does_not_exist() {
     for (host, message) in [
         (
             builder().disable("get_skil"),
@@ -216,7 +216,7 @@ fn neither_offers_nor_calls_a_disabled_tool() {
 }
 
 #[test]
-fn refuses_a_component_whose_pin_is_wrong_or_missing() {
+fn refuses_component_whose_pin_is_wrong_or_missing() {
     let digest = "0000000000000000000000000000000000000000000000000000000000000000";
     let right = block_on(skillhost::inspect(&guests().join("unchecked.wasm"), None))
         .unwrap()
@@ -341,7 +341,7 @@ fn reports_the_error_of_the_compiling_process() {
 }
 
 #[test]
-fn reports_a_disabled_tool_whose_component_does_not_load() {
+fn reports_disabled_tool_whose_component_does_not_load() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
     fs::write(folders.outside.join("bad.wasm"), "text").unwrap();
@@ -392,7 +392,7 @@ impl WaitingCompiler {
 }
 
 #[test]
-fn compiling_process_is_limited_to_8_gib_and_writes_no_file() {
+fn compiling_process_has_8_gib_and_writes_nothing() {
     let compiler = WaitingCompiler::start();
     let limits = fs::read_to_string(format!("/proc/{}/limits", compiler.pid)).unwrap();
     for (name, most) in [

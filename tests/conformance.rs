@@ -195,7 +195,7 @@ fn hostile_and_unchecked_guests_fail() {
 }
 
 #[test]
-fn other_files_fail_one_check_and_missing_files_fail_the_run() {
+fn bad_file_fails_check_missing_file_fails_run() {
     let program = Program::new();
     let module = wat::parse_str("(module)").unwrap();
     let nothing = wat::parse_str("(component)").unwrap();

@@ -31,7 +31,7 @@ fn read(host: &Host, skill: &str) -> String {
 }
 
 #[test]
-fn finds_skills_down_to_the_depth_but_not_inside_skills() {
+fn finds_skills_to_depth_and_none_inside_skills() {
     let folders = Folders::new();
     for path in [
         "top",
@@ -71,7 +71,7 @@ fn finds_skills_down_to_the_depth_but_not_inside_skills() {
 }
 
 #[test]
-fn skills_of_one_name_get_distinct_names_and_grants() {
+fn skills_of_one_name_get_distinct_names() {
     let folders = Folders::new();
     for path in ["b/x", "a/x", "c/d/x", "a/y", "e/b.x", "f/c/d.x", "c.d/x"] {
         write(&folders, path);
@@ -134,7 +134,7 @@ fn skills_of_one_name_get_distinct_names_and_grants() {
 }
 
 #[test]
-fn a_hidden_skill_of_a_later_root_has_a_name_of_its_own() {
+fn hidden_skill_of_later_root_has_own_name() {
     let (first, second) = (Folders::new(), Folders::new());
     write(&first, "both");
     write(&second, "both");
@@ -191,7 +191,7 @@ fn a_hidden_skill_of_a_later_root_has_a_name_of_its_own() {
 }
 
 #[test]
-fn a_call_follows_skills_that_come_move_and_go() {
+fn call_follows_skills_that_come_move_and_go() {
     let folders = Folders::new();
     write(&folders, "a/one");
     let host = build(builder().skills_root(deep(&folders.root, 2)));
@@ -379,7 +379,7 @@ fn first_paragraph_describes_a_skill_without_description() {
 }
 
 #[test]
-fn follows_no_link_in_place_of_a_skill_of_an_author() {
+fn follows_no_link_for_skill_of_author() {
     let folders = Folders::new();
     write(&folders, "author/a");
     fs::create_dir_all(&folders.outside).unwrap();
@@ -398,7 +398,7 @@ fn follows_no_link_in_place_of_a_skill_of_an_author() {
 }
 
 #[test]
-fn follows_no_link_in_place_of_a_folder_above_a_skill() {
+fn follows_no_link_for_folder_above_skill() {
     let folders = Folders::new();
     write(&folders, "author/a");
     fs::create_dir_all(folders.outside.join("author/a")).unwrap();

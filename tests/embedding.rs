@@ -114,7 +114,7 @@ fn configured_host_equals_that_of_the_program() {
 }
 
 #[test]
-fn more_calls_than_the_host_can_run_count_as_all_of_them() {
+fn clamps_calls_to_what_host_can_run() {
     for (calls, capacity) in [(5000, 1024), (1024, 1024), (1023, 1023)] {
         let text = format!("calls = {calls}\ncalls_per_tool = 2000");
         let config = Config::parse(&text, "skillhost.toml", Path::new("/nowhere")).unwrap();

@@ -161,7 +161,7 @@ fn escaped_for_wat(text: &str) -> String {
 }
 
 #[test]
-fn a_skill_forges_nothing_in_lists_checks_and_problems() {
+fn skill_forges_nothing_in_lists_checks_and_problems() {
     let program = Program::new();
     let (forged, name) = (forged(), forged_name());
     let quoted = Value::from(forged.as_str());
@@ -230,7 +230,7 @@ fn a_skill_name_cannot_imitate_another_line() {
 }
 
 #[test]
-fn a_caller_forges_nothing_in_messages_about_its_call() {
+fn caller_forges_nothing_in_messages_about_its_call() {
     let program = Program::new();
     program.write("skills/a/SKILL.md", "# A\n");
     let forged = forged();
@@ -344,7 +344,7 @@ fn an_author_forges_nothing_in_names_of_cases() {
 }
 
 #[test]
-fn the_path_of_a_request_forges_nothing_in_the_log() {
+fn path_of_request_forges_nothing_in_log() {
     use crate::support::http::{Client, Request};
     use crate::support::process::Process;
     use rustix::process::Signal;

@@ -110,7 +110,7 @@ fn no_component_breaks_the_loader() {
 }
 
 #[test]
-fn no_arguments_lead_a_call_out_of_its_skill() {
+fn no_arguments_lead_call_out_of_its_skill() {
     run("call", bodies::call::run, 500);
 }
 

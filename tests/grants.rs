@@ -70,7 +70,7 @@ fn a_component_reads_only_granted_skills() {
 }
 
 #[test]
-fn built_in_tools_read_every_skill_without_a_grant() {
+fn built_in_tools_read_every_skill_without_grant() {
     let folders = folders();
     let host = build(builder().skills(&folders.root));
     assert_eq!(readable(&host, "read_file_in_skill").len(), 4);
@@ -94,7 +94,7 @@ fn built_in_tools_read_every_skill_without_a_grant() {
 }
 
 #[test]
-fn refusal_tells_the_model_why_and_the_operator_the_setting() {
+fn refusal_tells_model_why_and_operator_setting() {
     let program = Program::new();
     program.write("skills/calculator/SKILL.md", "# C\n");
     let guests = guests();
@@ -141,7 +141,7 @@ fn refusal_tells_the_model_why_and_the_operator_the_setting() {
 }
 
 #[test]
-fn limits_of_a_grant_hold_for_its_component_alone() {
+fn limits_of_grant_hold_for_its_component_alone() {
     let folders = folders();
     let mut short = Limits::default();
     short.time = Duration::from_millis(50);
@@ -234,7 +234,7 @@ fn another_mount_inside_a_skill_is_refused() {
 }
 
 #[test]
-fn symlinks_are_skills_only_in_roots_that_follow_links() {
+fn symlinks_are_skills_only_with_follow_root_links() {
     let folders = folders();
     fs::create_dir(folders.outside.join("real")).unwrap();
     fs::write(folders.outside.join("real/SKILL.md"), "# Linked\n").unwrap();
@@ -320,7 +320,7 @@ fn output_of_a_guest_reaches_only_the_log() {
 }
 
 #[test]
-fn output_of_a_guest_past_the_limit_is_counted_and_not_logged() {
+fn counts_unlogged_output_past_limit() {
     let program = Program::new();
     program.write("skills/a/SKILL.md", "# A\n");
     let tools = guests();
@@ -337,7 +337,7 @@ fn output_of_a_guest_past_the_limit_is_counted_and_not_logged() {
 }
 
 #[test]
-fn a_host_in_a_scope_can_be_narrowed_and_never_widened() {
+fn scope_of_host_narrows_and_never_widens() {
     let folders = folders();
     let host = build(builder().skills(&folders.root));
     let scope = |tools: &[&str], skills: &[&str]| {
@@ -426,7 +426,7 @@ fn a_skill_out_of_scope_looks_missing() {
 }
 
 #[test]
-fn a_host_in_a_scope_opens_no_skill_outside_of_it() {
+fn host_in_scope_opens_no_skill_outside() {
     let folders = folders();
     let host = build(builder().skills(&folders.root));
     let events = inotify::init(inotify::CreateFlags::NONBLOCK).unwrap();

@@ -13,7 +13,7 @@ use crate::support::{again_as, again_command, block_on, repository};
 const LONG: Duration = Duration::from_secs(60);
 
 /// The test that hangs on purpose, in a process of its own.
-const HANGS: &str = "hangs::a_test_that_hangs_is_named_and_leaves_no_process_behind";
+const HANGS: &str = "hangs::hanging_test_is_named_and_its_processes_killed";
 
 /// Starts a process that runs longer than any test may. Tells its number.
 fn sleeper() -> Process {
@@ -52,7 +52,7 @@ fn hang(way: &str) {
 }
 
 #[test]
-fn a_test_that_hangs_is_named_and_leaves_no_process_behind() {
+fn hanging_test_is_named_and_its_processes_killed() {
     if let Some(way) = again_as() {
         return hang(&way);
     }
@@ -85,7 +85,7 @@ fn a_test_that_hangs_is_named_and_leaves_no_process_behind() {
 }
 
 #[test]
-fn no_test_waits_for_a_process_or_a_channel_without_a_bound() {
+fn tests_bound_waits_for_processes_and_channels() {
     let mut folders = vec![repository().join("tests")];
     let mut files = 0;
     while let Some(folder) = folders.pop() {

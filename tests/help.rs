@@ -102,7 +102,7 @@ fn failed(host: &Host, tool: &str, arguments: Value, help: &str) -> CallError {
 }
 
 #[test]
-fn a_wrong_call_has_the_help_of_the_vectors() {
+fn wrong_call_has_help_of_vectors() {
     let (all, granted) = (host(|host| host), host(without_secret));
     assert!(setup().cases.len() >= 40);
     let mut wrong = Vec::new();
@@ -282,7 +282,7 @@ fn the_program_prints_help_beside_the_answer() {
 }
 
 #[test]
-fn names_of_any_length_and_number_stay_within_the_bound() {
+fn names_of_any_length_stay_within_bound() {
     let folders = Folders::new();
     for number in 0..40 {
         // Each hidden character takes six bytes in help.
@@ -334,7 +334,7 @@ fn third_party_tools_get_help_within_their_grant() {
 }
 
 #[test]
-fn a_long_path_or_name_gets_its_error_and_no_help() {
+fn long_path_or_name_gets_no_help() {
     let host = host(|host| host);
     for asked in [
         "a/".repeat(100_000),
@@ -350,7 +350,7 @@ fn a_long_path_or_name_gets_its_error_and_no_help() {
 }
 
 #[test]
-fn help_names_no_tool_that_the_caller_may_not_use() {
+fn help_names_no_tool_outside_scope() {
     let all = host(|host| host);
     let names_another = |case: &Case, help: &str| {
         [
@@ -377,7 +377,7 @@ fn help_names_no_tool_that_the_caller_may_not_use() {
 }
 
 #[test]
-fn help_compares_a_name_with_1000_skills_at_most() {
+fn help_compares_name_with_1000_skills_at_most() {
     let folders = Folders::new();
     let name = |number: usize| format!("s-{number:04}");
     for number in 0..1000 {
@@ -422,7 +422,7 @@ fn help_uses_the_names_that_were_found_last() {
 }
 
 #[test]
-fn help_is_as_if_hidden_skills_did_not_exist() {
+fn help_ignores_hidden_skills() {
     let (all, seen) = (Folders::new(), Folders::new());
     for name in ["sunflowers", "tea"] {
         for folders in [&all, &seen] {

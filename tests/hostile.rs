@@ -356,7 +356,7 @@ fn the_table_names_every_hostile_tool() {
 }
 
 #[test]
-fn every_attack_ends_as_the_table_says_and_the_next_call_works() {
+fn attacks_end_as_listed_and_next_call_works() {
     let folders = folders();
     let hosts = Hosts::new(&folders);
     let base = folders.root.parent().unwrap();
@@ -383,7 +383,7 @@ fn every_attack_ends_as_the_table_says_and_the_next_call_works() {
 }
 
 #[test]
-fn does_not_start_an_attack_on_a_skill_that_is_not_granted() {
+fn does_not_start_attack_on_ungranted_skill() {
     let folders = folders();
     let host = host(&folders);
     for attack in attacks() {

@@ -70,7 +70,7 @@ fn shown(result: &Result<skillhost::Output, CallError>) -> String {
 const ENTRIES: usize = 5000;
 
 #[test]
-fn answers_in_a_folder_with_more_entries_than_the_limit() {
+fn answers_in_folder_with_more_entries_than_limit() {
     let folders = Folders::new();
     fill(&folders.root.join("full"), ENTRIES + 1);
     folders.write("full/file.txt", "found");
@@ -130,7 +130,7 @@ fn dig(top: &Path, depth: usize) {
 }
 
 #[test]
-fn descends_10000_folders_by_handles_but_not_by_path() {
+fn descends_10000_folders_by_handle_not_path() {
     const DEPTH: usize = 10_000;
     let folders = Folders::new();
     folders.write("deep/SKILL.md", "# Deep\n\n[link](d/d/d)\n");
@@ -246,7 +246,7 @@ fn meanwhile(change: impl Fn() + Sync, mut calls: impl FnMut()) {
 }
 
 #[test]
-fn bounds_reads_of_a_file_that_grows_and_shrinks() {
+fn bounds_reads_of_file_that_grows_and_shrinks() {
     const MOST: u64 = 300_000;
     let folders = Folders::new();
     let text = vec![b'x'; MOST as usize];
@@ -285,7 +285,7 @@ fn bounds_reads_of_a_file_that_grows_and_shrinks() {
 }
 
 #[test]
-fn finds_or_misses_a_skill_that_vanishes_and_comes_back() {
+fn reads_or_misses_skill_that_comes_and_goes() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
     let (here, away) = (folders.root.join("a"), folders.outside.join("a"));

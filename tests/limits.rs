@@ -163,7 +163,7 @@ skills = [\"*\"]
 
 /// Guards against: a limit in the table that nothing enforces.
 #[test]
-fn each_limit_of_the_table_that_stops_calls_has_a_case() {
+fn each_stopping_limit_of_table_has_case() {
     let cases = cases().map(|case| case.key);
     let of_call = Limits::TABLE.iter().map(|row| (row.key, row.outcome));
     let of_host = Load::TABLE.iter().map(|row| (row.key, row.outcome));
@@ -214,7 +214,7 @@ fn parsed(text: &str) -> anyhow::Result<Config> {
 }
 
 #[test]
-fn refuses_a_limit_out_of_bounds_with_its_line() {
+fn refuses_limit_out_of_bounds_with_its_line() {
     for table in ["limits", "grants.get_skill.limits"] {
         for row in Limits::TABLE {
             let Limit { key, unit, .. } = *row;

@@ -73,7 +73,7 @@ fn pages_of_a_large_folder_are_complete() {
 }
 
 #[test]
-fn opens_as_many_levels_as_fit_and_no_hidden_folder() {
+fn opens_levels_that_fit_except_hidden_folders() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
     folders.write("a/.git/HEAD", "x");

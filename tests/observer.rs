@@ -78,7 +78,7 @@ impl Observer for Traces {
 }
 
 #[test]
-fn trace_of_a_failed_call_has_output_and_stack() {
+fn trace_of_failed_call_has_output_and_stack() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
     let traces = Arc::<Traces>::default();

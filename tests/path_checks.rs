@@ -3,7 +3,7 @@
 use skillhost_guest::{FailureKind, PathError, SkillPath, check_skill_name};
 
 #[test]
-fn refuses_paths_that_leave_the_folder_at_any_step() {
+fn refuses_paths_that_leave_folder_at_any_step() {
     for path in [
         "..",
         "../x",

@@ -463,18 +463,18 @@ fn without_openat2(test: &str, answer: Answer, errno: Errno) {
 }
 
 #[test]
-fn no_path_leads_out_of_a_skill_if_openat2_is_unknown() {
+fn no_path_leads_out_with_openat2_unknown() {
     without_openat2(
-        "paths::no_path_leads_out_of_a_skill_if_openat2_is_unknown",
+        "paths::no_path_leads_out_with_openat2_unknown",
         Answer::Unknown,
         Errno::NOSYS,
     );
 }
 
 #[test]
-fn no_path_leads_out_of_a_skill_if_openat2_is_forbidden() {
+fn no_path_leads_out_with_openat2_forbidden() {
     without_openat2(
-        "paths::no_path_leads_out_of_a_skill_if_openat2_is_forbidden",
+        "paths::no_path_leads_out_with_openat2_forbidden",
         Answer::Forbidden,
         Errno::PERM,
     );

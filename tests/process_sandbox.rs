@@ -413,7 +413,7 @@ fn wait_until_confined(process: u32, name: &str) {
 }
 
 #[test]
-fn component_reader_is_confined_limited_and_ends_with_parent() {
+fn component_reader_is_confined_and_ends_with_parent() {
     let skillhost = Path::new(env!("CARGO_BIN_EXE_skillhost"));
     for (program, task) in [
         (skillhost, skillhost::COMPILE_ARGUMENT),

@@ -205,7 +205,7 @@ fn built_in_calls_are_answered_beside_looping_guests() {
 }
 
 #[test]
-fn stdio_answers_built_in_calls_beside_64_looping_guests() {
+fn stdio_answers_built_in_calls_beside_looping_guests() {
     let (folders, tools) = folders();
     let program = Program::new();
     let (root, time) = (&folders.root, "limits.time = \"60m\"");
@@ -237,7 +237,7 @@ fn stdio_answers_built_in_calls_beside_64_looping_guests() {
 }
 
 #[test]
-fn http_answers_built_in_calls_beside_64_looping_guests() {
+fn http_answers_built_in_calls_beside_looping_guests() {
     let (folders, tools) = folders();
     let builder = builder()
         .skills(&folders.root)
@@ -277,7 +277,7 @@ fn http_answers_built_in_calls_beside_64_looping_guests() {
 }
 
 #[test]
-fn a_flood_of_one_tool_leaves_slots_and_queue_to_others() {
+fn flood_of_one_tool_spares_other_tools() {
     let (folders, tools) = folders();
     let load = load(|load| (load.calls, load.queue) = (8, 16));
     let host = builder_with_guests()
@@ -335,7 +335,7 @@ fn calls_per_tool_limits_one_tool() {
 }
 
 #[test]
-fn components_with_many_memories_run_under_the_lowest_limits() {
+fn components_with_many_memories_run_under_lowest_limits() {
     let (folders, tools) = folders();
     for (calls, per_tool) in [
         (0, None),
@@ -384,7 +384,7 @@ async fn taken_at_last(host: &Host, least: usize) -> usize {
 }
 
 #[test]
-fn a_call_that_exceeds_calls_memory_names_the_key() {
+fn call_that_exceeds_calls_memory_names_key() {
     let (folders, tools) = folders();
     let host = build(of_mib(&folders, &tools, 64, Duration::from_secs(10)));
     let outcome = call(&host, "give_up", json!({}));
@@ -414,12 +414,9 @@ fn a_call_that_exceeds_calls_memory_names_the_key() {
 }
 
 #[test]
-fn third_party_memory_is_bounded_and_built_in_calls_run() {
+fn third_party_memory_spares_built_in_calls() {
     if !is_again() {
-        again(
-            "quotas::third_party_memory_is_bounded_and_built_in_calls_run",
-            "alone",
-        );
+        again("quotas::third_party_memory_spares_built_in_calls", "alone");
         return;
     }
     const MIB: usize = 256;

@@ -199,7 +199,7 @@ fn swap_a_skill_with_a_link() {
 }
 
 #[test]
-fn a_parent_folder_swapped_with_a_symlink_reveals_nothing() {
+fn parent_folder_swapped_with_symlink_reveals_nothing() {
     let folders = Folders::new();
     folders.write("author/a/SKILL.md", INSIDE);
     fs::create_dir(folders.outside.join("a")).unwrap();
@@ -222,12 +222,12 @@ fn a_folder_swapped_with_a_symlink_reveals_nothing() {
 }
 
 #[test]
-fn a_folder_moved_out_during_a_walk_reveals_nothing() {
+fn folder_moved_out_during_walk_reveals_nothing() {
     move_a_folder_out_and_back();
 }
 
 #[test]
-fn a_file_swapped_with_a_fifo_does_not_block() {
+fn file_swapped_with_fifo_does_not_block() {
     swap_a_file_with(fifo);
 }
 
@@ -237,7 +237,7 @@ fn a_file_swapped_with_a_symlink_reveals_nothing() {
 }
 
 #[test]
-fn a_file_swapped_with_a_hard_link_reveals_nothing() {
+fn file_swapped_with_hard_link_reveals_nothing() {
     swap_a_file_with(hard_link_out);
 }
 
@@ -280,7 +280,7 @@ fn race_for_resources(host: &Host, swap: impl Fn() + Sync) {
 }
 
 #[test]
-fn a_manifest_of_a_changing_skill_reveals_nothing_outside() {
+fn manifest_of_changing_skill_reveals_nothing_outside() {
     let (folders, host) = folders();
     let skill = folders.root.join("a");
     let (swapped, other) = (skill.join("swapped"), folders.outside.join("other"));

@@ -128,7 +128,7 @@ fn ci_runs_the_readmes_test_command() {
 }
 
 #[test]
-fn the_example_tool_is_a_guest_of_the_tests() {
+fn example_tool_is_guest_of_tests() {
     let guest =
         fs::read_to_string(repository().join("tests/guests/count-lines/src/lib.rs")).unwrap();
     let (_, code) = guest.split_once("\n\n").unwrap();

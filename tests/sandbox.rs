@@ -40,7 +40,7 @@ fn hostile_folder() -> Folders {
 }
 
 #[test]
-fn a_guest_without_checks_reads_nothing_outside_its_folder() {
+fn guest_without_checks_reads_nothing_outside_its_folder() {
     let folders = hostile_folder();
     let host = unchecked(&folders);
     let outside = folders.outside.join("canary.txt");
@@ -90,10 +90,10 @@ fn a_guest_without_checks_reads_nothing_outside_its_folder() {
 }
 
 #[test]
-fn the_guard_holds_where_the_kernel_does_not_know_statx() {
+fn guard_holds_where_kernel_does_not_know_statx() {
     if !is_again() {
         return again(
-            "sandbox::the_guard_holds_where_the_kernel_does_not_know_statx",
+            "sandbox::guard_holds_where_kernel_does_not_know_statx",
             "without statx",
         );
     }
@@ -224,14 +224,14 @@ fn stopped_by(host: &Host, file: &str) -> Option<Stop> {
 }
 
 #[test]
-fn stops_an_answer_above_the_limit_and_the_next_call_works() {
+fn stops_answer_above_limit_and_next_call_works() {
     let (_folders, host) = limited(|limits| limits.output = 1 << 20);
     assert_eq!(stopped_by(&host, "large.txt"), Some(Stop::Output(1 << 20)));
     assert_eq!(stopped_by(&host, "small.txt"), None);
 }
 
 #[test]
-fn stops_a_guest_above_the_memory_limit_and_the_next_call_works() {
+fn stops_guest_above_memory_limit() {
     let (_folders, host) = limited(|limits| limits.memory = 2 << 20);
     assert_eq!(stopped_by(&host, "large.txt"), Some(Stop::Memory(2 << 20)));
     assert_eq!(stopped_by(&host, "small.txt"), None);
@@ -276,7 +276,7 @@ const WRITES: &str = r#"(component
   (func (export "found") (result u32) (canon lift (core func $i "found"))))"#;
 
 #[test]
-fn a_call_finds_nothing_that_an_earlier_one_wrote() {
+fn call_finds_nothing_that_earlier_one_wrote() {
     let folders = Folders::new();
     fs::write(
         folders.outside.join("found.wasm"),

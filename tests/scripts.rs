@@ -74,7 +74,7 @@ fn sha256(bytes: impl AsRef<[u8]>) -> String {
 }
 
 #[test]
-fn starts_the_scripts_that_the_grant_allows_and_no_others() {
+fn starts_scripts_that_grant_allows_and_no_others() {
     let folders = skill();
     let tools = folders.root.join("tools");
     symlink("run.py", tools.join("scripts/inside.py")).unwrap();
@@ -136,7 +136,7 @@ fn starts_the_scripts_that_the_grant_allows_and_no_others() {
 }
 
 #[test]
-fn starts_nothing_without_a_grant_or_outside_of_a_skill() {
+fn starts_nothing_without_grant_or_outside_of_skill() {
     let folders = skill();
     let all = || Grant::new().skills(["*"]).unwrap();
     folders.write("../home/scripts/run.py", "print(1)\n");
@@ -178,7 +178,7 @@ fn one_call_starts_one_script() {
 }
 
 #[test]
-fn the_audit_log_has_the_script_its_modules_and_its_exit_code() {
+fn audit_log_has_script_modules_and_exit_code() {
     let folders = skill();
     let host = host(&folders, granted());
     symlink("part.py", folders.root.join("tools/scripts/lib/link.py")).unwrap();
@@ -238,7 +238,7 @@ fn the_audit_log_has_the_script_its_modules_and_its_exit_code() {
 }
 
 #[test]
-fn the_audit_log_has_the_script_of_a_call_that_did_not_end() {
+fn audit_log_has_script_of_stopped_call() {
     let folders = skill();
     let host = host(&folders, granted().limits(limits(Duration::from_secs(1))));
     // An exit code that the script gives out itself is none before the call has ended.
@@ -310,7 +310,7 @@ fn loads_modules_of_started_script_alone() {
 }
 
 #[test]
-fn a_module_of_50_mb_cannot_be_opened_while_a_script_runs() {
+fn script_cannot_open_module_of_50_mb() {
     let folders = skill();
     let path = folders.root.join("tools/scripts/large.py");
     fs::File::create(&path).unwrap().set_len(50 << 20).unwrap();
@@ -324,7 +324,7 @@ fn a_module_of_50_mb_cannot_be_opened_while_a_script_runs() {
 }
 
 #[test]
-fn a_script_and_a_module_have_4_mib_at_most() {
+fn script_and_module_have_4_mib_at_most() {
     let folders = skill();
     let path = folders.root.join("tools/scripts/large.py");
     let mut limits = Limits::default();

@@ -48,7 +48,7 @@ fn serve(program: &Program, arguments: &[&str], calls: &[(&str, serde_json::Valu
 }
 
 #[test]
-fn a_server_uses_only_the_configuration_that_it_is_given() {
+fn server_uses_only_configuration_that_it_is_given() {
     let program = repository(HOSTILE);
     let calls = [
         ("read_skill_file", json!({"path": "key"})),
@@ -89,7 +89,7 @@ fn a_server_uses_only_the_configuration_that_it_is_given() {
 }
 
 #[test]
-fn a_server_reports_the_skills_folder_that_it_found() {
+fn server_reports_skills_folder_that_it_found() {
     let program = repository("");
     let run = serve(
         &program,
@@ -181,7 +181,7 @@ fn mode(path: &Path, mode: u32) {
 }
 
 #[test]
-fn names_path_owner_and_mode_of_files_others_can_write() {
+fn names_owner_and_mode_of_replaceable_files() {
     let program = repository("skills = [\"skills\"]\ntools = [\"tools\"]\n");
     let base = program.folder.path().join("repository");
     let run = |arguments: &[&str]| run_in(&program, arguments, "");
@@ -220,7 +220,7 @@ fn names_path_owner_and_mode_of_files_others_can_write() {
 }
 
 #[test]
-fn the_option_trust_allows_a_user_and_a_group() {
+fn option_trust_allows_user_and_group() {
     if !rustix::process::geteuid().is_root() {
         return; // Only root gives files away; CI is root.
     }
@@ -259,7 +259,7 @@ fn the_option_trust_allows_a_user_and_a_group() {
 }
 
 #[test]
-fn a_reload_refuses_a_component_that_everybody_can_change() {
+fn reload_refuses_component_that_everybody_can_change() {
     let folders = Folders::new();
     let file = folders.outside.join("a.wasm");
     fs::copy(guests().join("count_lines.wasm"), &file).unwrap();
@@ -301,7 +301,7 @@ fn an_embedder_can_trust_a_user() {
 }
 
 #[test]
-fn a_skills_symlink_out_of_current_folder_needs_an_option() {
+fn skills_symlink_out_of_current_folder_needs_option() {
     let program = repository("");
     let base = program.folder.path().join("repository");
     fs::rename(base.join("skills"), base.join("own")).unwrap();
@@ -371,7 +371,7 @@ fn takes_no_cache_from_the_current_folder() {
 }
 
 #[test]
-fn stops_serving_a_found_folder_that_becomes_a_link_out() {
+fn stops_serving_found_folder_that_becomes_link_out() {
     for confine in ["auto", "off"] {
         let program = repository("");
         let base = program.folder.path().join("repository");
@@ -388,7 +388,7 @@ fn stops_serving_a_found_folder_that_becomes_a_link_out() {
 }
 
 #[test]
-fn refuses_a_configuration_that_is_a_symlink_out_of_its_folder() {
+fn refuses_configuration_that_is_symlink_out() {
     let program = repository("skills = [\"skills\"]\n");
     let base = program.folder.path().join("repository");
     let file = base.join("skillhost.toml");
@@ -465,7 +465,7 @@ fn members_of_groups_are_unknown_in_user_namespaces() {
 }
 
 #[test]
-fn overflow_user_is_not_own_user_in_user_namespace() {
+fn overflow_user_is_not_trusted_in_namespace() {
     let program = Program::new();
     program.write("skills/a/SKILL.md", "# A\n");
     let component = fs::read(guests().join("count_lines.wasm")).unwrap();

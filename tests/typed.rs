@@ -149,7 +149,7 @@ fn values_of_every_wit_type_come_back_unchanged() {
 }
 
 #[test]
-fn the_model_reads_a_string_unchanged_and_anything_else_as_json() {
+fn model_reads_string_unchanged_and_others_as_json() {
     for (tool, arguments, text) in [
         ("echo_string", json!({"value": "a \"b\""}), "a \"b\""),
         ("echo_enum", json!({"value": "green"}), "\"green\""),

@@ -44,7 +44,7 @@ fn renamed(guest: &[u8], from: &str, to: &str) -> Vec<u8> {
 }
 
 #[test]
-fn refuses_an_unknown_version_and_says_what_would_run_it() {
+fn refuses_unknown_version_and_names_known_ones() {
     let newer = "run it with a newer skillhost that knows";
     let known = concat!(
         "this host, skillhost ",
@@ -82,7 +82,7 @@ fn refuses_an_unknown_version_and_says_what_would_run_it() {
 }
 
 #[test]
-fn refuses_an_import_of_an_unknown_version_in_the_same_words() {
+fn refuses_import_of_unknown_version_in_same_words() {
     let import =
         |name: &str| format!(r#"(component (import "{name}" (instance (export "f" (func)))))"#);
     for (name, reason) in [

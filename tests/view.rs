@@ -66,7 +66,7 @@ fn check(host: &Host, cases: &[(&str, &str)]) {
 }
 
 #[test]
-fn the_next_call_sees_nothing_that_a_guest_wrote() {
+fn next_call_sees_nothing_that_guest_wrote() {
     let folders = folders();
     let host = copy_on_write(&folders);
     for _ in 0..2 {
@@ -101,7 +101,7 @@ fn the_next_call_sees_nothing_that_a_guest_wrote() {
 }
 
 #[test]
-fn a_guest_starts_in_its_skill_with_an_empty_tmp() {
+fn guest_starts_in_its_skill_with_empty_tmp() {
     let folders = folders();
     let arguments = json!({"skill_name": "a", "script": ""});
     for (access, mounts) in [
@@ -117,7 +117,7 @@ fn a_guest_starts_in_its_skill_with_an_empty_tmp() {
 }
 
 #[test]
-fn an_answer_has_the_text_of_a_file_that_the_guest_wrote() {
+fn answer_has_text_of_file_that_guest_wrote() {
     let folders = folders();
     let host = copy_on_write(&folders);
     let answer = |script: &str, file: &str| {
@@ -172,7 +172,7 @@ fn without_the_grant_every_write_is_refused() {
 }
 
 #[test]
-fn no_path_and_no_link_leads_out_of_a_view() {
+fn no_path_or_link_leads_out_of_view() {
     let folders = folders();
     let host = copy_on_write(&folders);
     check(
@@ -206,7 +206,7 @@ fn no_path_and_no_link_leads_out_of_a_view() {
 }
 
 #[test]
-fn a_guest_gets_an_error_at_each_limit_of_a_view() {
+fn guest_gets_error_at_each_limit_of_view() {
     let folders = folders();
     let limits = |set: fn(&mut Limits)| {
         let mut limits = Limits::default();
@@ -272,7 +272,7 @@ fn a_guest_gets_an_error_at_each_limit_of_a_view() {
 
 /// The guest is told a number alone, so the operator is told the limit.
 #[test]
-fn the_log_has_the_limit_that_a_view_met_once() {
+fn log_has_limit_that_view_met_once() {
     let program = Program::new();
     program.write("skills/a/SKILL.md", "# A\n");
     let tools = guests();
@@ -369,7 +369,7 @@ fn special_files_and_hard_links_stay_closed() {
 }
 
 #[test]
-fn a_hostile_series_leaves_the_disk_as_it_is() {
+fn hostile_series_leaves_disk_as_it_is() {
     let folders = folders();
     let before = bodies::view::disk::listing(&folders.root);
     let grant = || granted(FolderAccess::CopyOnWrite);
@@ -446,7 +446,7 @@ fn a_hostile_series_leaves_the_disk_as_it_is() {
 }
 
 #[test]
-fn random_operations_do_what_a_folder_on_disk_does() {
+fn random_operations_do_what_folder_on_disk_does() {
     // Xorshift, so that each run is the same.
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     let mut operations = 0;

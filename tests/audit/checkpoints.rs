@@ -107,7 +107,7 @@ impl CheckpointSigner for CountingSigner {
 }
 
 #[test]
-fn retries_a_failed_checkpoint_while_the_host_is_idle() {
+fn retries_failed_checkpoint_while_host_is_idle() {
     let log = SignedLog::new("checkpoint_time = \"100ms\"\n");
     let signer = Arc::new(CountingSigner(log.signer(), AtomicUsize::new(0)));
     let builder = Host::builder().without_embedded_tools();

@@ -263,7 +263,7 @@ fn ignores_checkpoints_older_than_the_log() {
 }
 
 #[test]
-fn finds_a_removed_file_that_begins_a_later_chain() {
+fn finds_removed_file_that_begins_later_chain() {
     let log = SignedLog::new(AT_THE_END);
     record(&log.host(), 2);
     fs::rename(&log.path, log.beside("1")).unwrap();

@@ -582,7 +582,7 @@ fn kill_writers(thread: u64) {
 }
 
 #[test]
-fn trusts_the_path_of_the_key_as_other_paths() {
+fn trusts_path_of_key_as_other_paths() {
     let program = signed("");
     let at = |path: &str| program.folder.path().join(path);
     fs::create_dir(at("keys")).unwrap();
@@ -604,7 +604,7 @@ fn trusts_the_path_of_the_key_as_other_paths() {
 }
 
 #[test]
-fn reports_a_foreign_chain_in_a_renamed_log_once() {
+fn reports_foreign_chain_in_renamed_log_once() {
     let foreign = signed("");
     assert_eq!(read_skill(&foreign), 0);
     let program = signed("");

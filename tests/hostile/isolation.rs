@@ -14,7 +14,7 @@ use crate::support::folders::CANARY;
 use crate::support::{block_on, bounded, builder, call, guests};
 
 #[test]
-fn no_guessed_handle_reaches_a_file_of_another_call() {
+fn no_guessed_handle_reaches_file_of_another_call() {
     let folders = folders();
     folders.write("b/canary.txt", CANARY);
     let mut limits = Limits::default();
@@ -72,7 +72,7 @@ fn no_guessed_handle_reaches_a_file_of_another_call() {
 }
 
 #[test]
-fn asks_only_once_for_a_definition_that_changes_each_time() {
+fn asks_once_for_changing_definition() {
     let folders = folders();
     let definition = |host: &Host| {
         let all = host.definitions().into_iter();
@@ -106,7 +106,7 @@ fn asks_only_once_for_a_definition_that_changes_each_time() {
 }
 
 #[test]
-fn two_hundred_callers_at_once_each_get_their_own_answer() {
+fn two_hundred_callers_get_their_own_answers() {
     let folders = folders();
     for number in 0..200 {
         folders.write(&format!("a/{number}.txt"), format!("answer {number}"));

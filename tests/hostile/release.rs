@@ -126,10 +126,10 @@ fn two_loops_leave_time_for_eight_other_calls() {
 }
 
 #[test]
-fn stops_the_guest_of_a_caller_that_gives_up() {
+fn stops_guest_of_caller_that_gives_up() {
     if !is_again() {
         again(
-            "hostile::release::stops_the_guest_of_a_caller_that_gives_up",
+            "hostile::release::stops_guest_of_caller_that_gives_up",
             "alone",
         );
         return;

@@ -459,7 +459,7 @@ fn greedy_client_leaves_requests_to_others() {
 }
 
 #[test]
-fn requests_about_skills_wait_for_the_budget_of_their_client() {
+fn skill_requests_wait_for_client_budget() {
     let tables = [("narrow", "calls = 1"), ("other", "")];
     let (server, _folders) = serve_teams(clients(&tables), |builder| builder);
     let endless = json!({"name": "raw_sleep", "arguments":

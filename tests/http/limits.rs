@@ -219,7 +219,7 @@ fn disconnecting_client_stops_its_call() {
 }
 
 #[test]
-fn gone_peer_that_closed_its_sending_side_first_stops_its_call() {
+fn gone_half_closed_peer_stops_its_call() {
     let (server, _folders) = serve_guests(HttpOptions::default());
     let host = &server.host;
     let mut old = endless(1);

@@ -441,7 +441,7 @@ fn arguments_of_key_fetcher_hold_no_address() {
 }
 
 #[test]
-fn server_is_not_ready_after_key_fetcher_has_ended() {
+fn server_is_unready_after_key_fetcher_ends() {
     let issuer = TestIssuer::start(Reply::Silent);
     let program = Program::new();
     let line = format!("jwks_url = \"{}/keys\"", issuer.url());

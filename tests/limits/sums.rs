@@ -193,7 +193,7 @@ const RESOURCES: &str = r#"(component
     (canon lift (core func $i "resources"))))"#;
 
 #[test]
-fn component_may_create_twice_the_limit_of_own_resources() {
+fn component_may_create_twice_limit_of_own_resources() {
     for limit in [10, 100] {
         let (_folders, host) = host(RESOURCES, |limits| limits.handles = limit);
         let most = 2 * u32::try_from(limit).unwrap();

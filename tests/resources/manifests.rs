@@ -13,7 +13,7 @@ use crate::support::block_on;
 use crate::support::folders::{CANARY, Folders};
 
 #[test]
-fn a_manifest_has_every_file_and_the_start_of_skill_md() {
+fn manifest_has_all_files_and_skill_md_start() {
     let folders = Folders::new();
     let big: Vec<u8> = (0..3 * MIB).map(|at| (at % 251) as u8).collect();
     let files: [(&str, &[u8]); 7] = [
@@ -59,7 +59,7 @@ fn a_manifest_has_every_file_and_the_start_of_skill_md() {
 }
 
 #[test]
-fn files_that_cannot_be_read_are_left_out_and_named() {
+fn leaves_out_and_names_unreadable_files() {
     let folders = Folders::new();
     let a = folders.root.join("a");
     folders.write("a/SKILL.md", "x");
@@ -220,7 +220,7 @@ fn nested_links_to_folders_end_at_a_limit() {
 }
 
 #[test]
-fn a_manifest_has_no_start_without_a_readable_skill_md() {
+fn manifest_has_no_start_without_readable_skill_md() {
     for (name, bytes) in [
         ("other", &b"x"[..]),
         ("SKILL.MD", b"x"),

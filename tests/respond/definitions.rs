@@ -8,7 +8,7 @@ use crate::support::program::{Program, run_in_repository};
 use crate::support::{build, builder_with_guests};
 
 #[test]
-fn prints_the_definitions_of_the_vectors_in_every_format() {
+fn prints_definitions_of_vectors_in_every_format() {
     for (file, words) in [
         ("openai", &["tools"][..]),
         ("openai", &["tools", "--format", "openai"]),

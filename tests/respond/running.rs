@@ -70,7 +70,7 @@ fn calls_of_a_message_run_concurrently() {
 }
 
 #[test]
-fn a_message_never_finds_the_host_busy_with_its_own_calls() {
+fn message_does_not_make_host_busy_for_itself() {
     let folders = Folders::new();
     for (calls, queue) in [(1, 0), (1, 1), (2, 3)] {
         let host = slow_host(&folders, Duration::from_secs(10), calls, queue);

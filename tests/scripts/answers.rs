@@ -375,7 +375,7 @@ fn check_blocks(result: &Value, large: bool) {
 }
 
 #[test]
-fn an_mcp_client_gets_changed_files_as_embedded_resources() {
+fn mcp_client_gets_changed_files_as_embedded_resources() {
     let program = program();
     let arguments = json!({"skill_name": "tools", "steps": STEPS.join("\n")});
     let too_large = format!("{}\nfill large 1048577", STEPS.join("\n"));
@@ -398,7 +398,7 @@ fn an_mcp_client_gets_changed_files_as_embedded_resources() {
 }
 
 #[test]
-fn an_http_client_gets_changed_files_as_embedded_resources() {
+fn http_client_gets_changed_files_as_embedded_resources() {
     let folders = with_same();
     let builder = builder().skills(&folders.root).tools(guests());
     let builder = builder.grant("scripts.wasm", writing());
@@ -441,7 +441,7 @@ fn an_http_client_gets_changed_files_as_embedded_resources() {
 }
 
 #[test]
-fn a_failure_has_no_files_and_its_record_says_nothing_of_them() {
+fn failure_and_its_record_have_no_files() {
     let folders = skill();
     let mut limits = Limits::default();
     limits.time = std::time::Duration::from_millis(200);
@@ -454,7 +454,7 @@ fn a_failure_has_no_files_and_its_record_says_nothing_of_them() {
 }
 
 #[test]
-fn grants_show_scripts_and_a_bad_pattern_is_an_error() {
+fn grants_show_scripts_and_bad_pattern_is_error() {
     let program = program();
     let run = program.run(&["grants"]);
     let of_tool: Vec<&str> = run

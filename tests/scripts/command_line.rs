@@ -20,7 +20,7 @@ fn call<'a>(steps: &'a str, more: &[&'a str]) -> Vec<String> {
 }
 
 #[test]
-fn the_command_line_writes_changed_files_into_a_new_folder() {
+fn command_line_writes_changed_files_into_new_folder() {
     let program = program();
     let steps = STEPS.join("\n");
     let run = program.run(&call(&steps, &["--output-dir", "made"]));

@@ -43,7 +43,7 @@ fn note(host: &Host, tool: &str, skill: &str) -> Option<String> {
 }
 
 #[test]
-fn a_model_that_looks_at_a_skill_is_told_which_scripts_can_run() {
+fn tells_model_which_scripts_of_skill_can_run() {
     let folders = noted(VERDICTS);
     let host = host(&folders, granted(), true);
     for (tool, skill, expected) in [
@@ -83,7 +83,7 @@ fn no_note_without_grant_scripts_or_help() {
 }
 
 #[test]
-fn a_call_for_a_note_is_recorded_with_the_client_that_gets_it() {
+fn records_call_for_note_with_its_client() {
     let folders = noted(VERDICTS);
     let builder = builder().skills(&folders.root).tools(guests());
     let builder = builder.audit(log(&folders), AuditMode::Required);
@@ -127,7 +127,7 @@ fn a_note_is_bounded() {
 }
 
 #[test]
-fn the_note_is_an_mcp_block_and_help_on_the_command_line() {
+fn note_is_mcp_block_and_cli_help() {
     let program = program();
     program.write("skills/tools/verdicts.txt", VERDICTS);
     let mut client = Client::start(program.folder.path(), &[], REVISIONS[0]);

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn an_audit_log_must_be_new_or_empty_or_end_in_a_record() {
+fn refuses_log_that_does_not_end_in_record() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
     let log = folders.outside.join("log");
@@ -82,7 +82,7 @@ fn refuses_an_audit_log_that_is_a_symlink() {
 }
 
 #[test]
-fn a_dash_sends_the_audit_log_to_standard_error() {
+fn dash_sends_audit_log_to_standard_error() {
     let program = Program::new();
     program.write("skills/a/SKILL.md", "# A\n");
     program.write("skillhost.toml", "audit_file = \"-\"\n");
@@ -102,7 +102,7 @@ fn a_dash_sends_the_audit_log_to_standard_error() {
 }
 
 #[test]
-fn the_next_record_follows_a_torn_one_on_a_new_line() {
+fn next_record_follows_torn_one_on_new_line() {
     // A limit on the size of files acts like a full disk: writes end short.
     let program = Program::new();
     program.write("skills/a/SKILL.md", "# A\n");

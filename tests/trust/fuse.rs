@@ -180,7 +180,7 @@ fn fields(numbers: &[u64]) -> Vec<u8> {
 }
 
 #[test]
-fn trusts_fuse_only_of_root_self_and_named_users() {
+fn trusts_fuse_of_root_self_and_named_users() {
     if !rustix::process::geteuid().is_root() {
         return; // Only root mounts a file system of another user; CI is root.
     }

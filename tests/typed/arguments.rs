@@ -8,7 +8,7 @@ use super::host;
 use crate::support::call;
 
 #[test]
-fn names_property_and_expected_type_of_a_wrong_argument() {
+fn names_property_and_expected_type_of_wrong_argument() {
     let number = "must be a number or one of \"NaN\", \"Infinity\", \"-Infinity\"";
     let cases = [
         ("bool", json!("true"), "must be a boolean"),

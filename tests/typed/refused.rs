@@ -78,7 +78,7 @@ fn explains_both_kinds_of_tool_component() {
 }
 
 #[test]
-fn names_the_function_and_type_that_have_no_json() {
+fn names_function_and_type_that_have_no_json() {
     let counter = r#"(type $o (resource (rep i32))) (export "another" (type $o))
         (type $r (resource (rep i32))) (export $counter "counter" (type $r))"#;
     let streams = r#"(import "wasi:io/streams@0.2.0" (instance $s
@@ -284,7 +284,7 @@ fn names_the_function_with_invalid_tool_name() {
 }
 
 #[test]
-fn allows_an_import_of_types_alone_and_refuses_any_other() {
+fn allows_only_imports_of_types() {
     let import = |exports: &str| {
         format!(r#"(import "acme:a/types" (instance $t {exports}))"#)
             + &function("f", "", "none")

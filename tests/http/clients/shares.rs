@@ -291,7 +291,7 @@ fn headers_count_for_bytes() {
 }
 
 #[test]
-fn bytes_of_nobodys_requests_through_proxy_count_for_no_client() {
+fn refused_bytes_through_proxy_count_for_no_client() {
     let padded = || Request::get("/mcp").with("X-Long", &"x".repeat(20_000));
     let wrong_token = padded().with("Authorization", "Bearer wrong");
     let wrong_host = padded().with("Host", "other.example");

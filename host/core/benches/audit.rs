@@ -1,7 +1,8 @@
-//! What a record of the audit log costs a call, and what of that is its chain. The calls
-//! name no tool, so nothing else takes time. In turns, because the machine is never the
-//! same: `cargo bench --bench audit 2>/dev/null`. On standard error there is no chain, no
-//! lock and no file.
+//! The cost of an audit record for a call, and the part of its chain.
+//!
+//! The calls name no tool, so nothing else takes time. Turns alternate, because the machine's
+//! speed varies: `cargo bench --bench audit 2>/dev/null`. Records on stderr have no chain, no lock
+//! and no file.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -10,7 +11,7 @@ use serde_json::json;
 use skillhost::{AuditMode, Caller, Host, Transport};
 use tokio::runtime::Runtime;
 
-/// The calls of a turn, and the turns of each host.
+/// The number of calls in a turn, and of turns for each host.
 const CALLS: u32 = 200;
 const TURNS: usize = 301;
 

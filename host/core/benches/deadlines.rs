@@ -1,5 +1,5 @@
-//! The delay after which a guest that would never end is stopped: each such attack of
-//! the hostile guest, many times, on an idle host.
+//! The delay until an endless guest is stopped, for each such attack of the hostile guest, on an
+//! idle host.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -17,7 +17,7 @@ const CALLS: usize = 64;
 /// The number of components.
 const COMPONENTS: usize = 100;
 
-/// The longest time of a call. The benchmark waits for none.
+/// A time limit that no call reaches.
 const LONG: Duration = Duration::from_secs(60);
 
 fn main() {
@@ -47,7 +47,7 @@ fn main() {
 
     let folder = components(COMPONENTS);
     let with_components = || builder().tools(folder.path());
-    // The components are compiled first, so that the measured start is a later one.
+    // Compiles the components, so that the measured start loads them from the cache.
     drop(runtime.block_on(with_components().build()).unwrap());
     let (without, before) = (own(), own());
     let host = runtime.block_on(builder().build()).unwrap();
@@ -99,16 +99,16 @@ fn main() {
     runtime.shutdown_background();
 }
 
-/// Waits until so many calls run.
+/// Waits until this number of calls runs.
 fn wait_for(host: &Host, calls: usize) {
     while host.occupancy().running < calls {
         thread::sleep(Duration::from_millis(10));
     }
-    // They fall asleep in this time.
+    // The time in which the guests fall asleep.
     thread::sleep(Duration::from_millis(500));
 }
 
-/// Returns the bytes of memory that are this process's alone and not a file's.
+/// Returns the private memory of this process, without files, in bytes.
 fn own() -> i64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let mut lines = status.lines();

@@ -51,7 +51,7 @@ fn put(guest: &str, file: &Path) {
     fs::copy(guests().join(guest), file).unwrap();
 }
 
-/// Writes the same component in other bytes: with one more custom section.
+/// Writes the component with one more custom section, so with other bytes.
 fn put_other_bytes(guest: &str, file: &Path) -> String {
     let mut bytes = fs::read(guests().join(guest)).unwrap();
     bytes.extend([0, 4, 1, b'x', b'y', b'z']);
@@ -60,7 +60,7 @@ fn put_other_bytes(guest: &str, file: &Path) -> String {
     block_on(skillhost::inspect(file, None)).unwrap().digest
 }
 
-/// The files that serve a tool.
+/// Returns the files that serve a tool.
 fn serving(host: &Host, tool: &str) -> Vec<PathBuf> {
     let grants = host.grants().into_iter();
     let grants = grants.filter(|grant| grant.tool == tool);
@@ -94,7 +94,7 @@ fn grant_or_pin_decides_which_component_gets_tool() {
     let pinned = start(&plain.clone().pin("z.wasm", &other));
     assert_eq!(serving(&pinned, "raw_read"), std::slice::from_ref(&second));
     assert!(!reads(&pinned), "a pin grants nothing");
-    // Neither named, or both: none serves, and both files are named.
+    // If neither or both are named, none serves, and the problem names both files.
     let both = plain.clone().grant("z.wasm", all()).grant("a.wasm", all());
     for builder in [plain, both] {
         let host = start(&builder);
@@ -176,13 +176,13 @@ fn changed_bytes_serve_if_operators_rules_allow() {
         assert!(reads(&host));
         (grant.unwrap().digest, host.problems().join("\n"))
     };
-    // The same owner, and no pin.
+    // The owner is the same, and there is no pin.
     let changed = put_other_bytes("unchecked.wasm", &file);
     assert_eq!(
         digest_after(builder.clone(), &first),
         (changed.clone(), String::new())
     );
-    // Another's pin, or none where pins are required.
+    // The pin is of other bytes, or missing although pins are required.
     let pinned = builder.clone().pin("u.wasm", &before);
     let (digest, problems) = digest_after(pinned, &first);
     assert_eq!(digest, before);
@@ -193,7 +193,7 @@ fn changed_bytes_serve_if_operators_rules_allow() {
     if !rustix::process::geteuid().is_root() {
         return; // Only root gives files away; CI is root.
     }
-    // Another owner, though a trusted one, takes a pin.
+    // The file of another trusted owner needs a pin.
     chown(&file, Some(54_321), None).unwrap();
     let trust = skillhost::Trust::new().and(skillhost::Principal::User(54_321));
     let builder = builder.trust(trust);
@@ -245,7 +245,7 @@ fn changed_component_takes_no_tool_of_another() {
         assert!(problem.contains(said), "{problem}");
         assert!(problem.ends_with("its earlier tools remain"), "{problem}");
     }
-    // The tools of a file that is gone are free.
+    // The tools of a removed file are free.
     fs::write(&first, defining(&["theirs"])).unwrap();
     fs::remove_file(&second).unwrap();
     let host = block_on(builder.rebuild(&host)).unwrap();
@@ -294,7 +294,7 @@ fn folder_that_is_named_twice_is_one_folder() {
 fn pin_that_names_no_file_is_error() {
     let place = Place::new();
     put("unchecked.wasm", &place.one.join("u.wasm"));
-    // Though another component is not loaded.
+    // This holds even if another component does not load.
     fs::write(place.one.join("bad.wasm"), "text").unwrap();
     let pinned = place.builder().pin("uu.wasm", "0".repeat(64));
     let error = block_on(pinned.build()).err().unwrap().to_string();

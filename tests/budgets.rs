@@ -1,6 +1,5 @@
-//! What a model reads of a large catalog: the section of a prompt, definitions,
-//! pages of `list_skills`, and answers of `find_skills` from an index that this test
-//! plays.
+//! The parts of a large catalog that a model reads: the prompt section, definitions, pages of
+//! `list_skills`, and answers of `find_skills` from a scripted index.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -47,7 +46,7 @@ impl SkillIndex for ScriptedIndex {
         self.updates.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Does not look at what is allowed: the host must.
+    /// Ignores what is allowed: the host must check it.
     fn search(&self, query: &str, limit: usize, _: &dyn Fn(&str) -> bool) -> SearchResult {
         self.asked.lock().unwrap().push((query.to_owned(), limit));
         self.answer.lock().unwrap().clone()
@@ -138,7 +137,7 @@ fn definitions_list_200_skills_and_have_16_kib() {
             name(0)
         );
     }
-    // A grant that names few of many: these are listed.
+    // The grant names few of many skills, which are listed.
     let folders = catalog(300, 6);
     let few = Grant::new().skills(["skill-000?"]).unwrap();
     let host = build(builder().skills(&folders.root).grant("read_skill", few));
@@ -163,7 +162,7 @@ fn offers_find_skills_when_prompt_omits_skills() {
         assert!(prompt::tokens(&section.text) <= 4000);
         let named = section.text.contains("find_skills");
         assert_eq!(named, section.left_out > 0 && offer != SearchOffer::Never);
-        // Whatever is offered can be called, and a tool that fits less as well.
+        // Every offered tool can be called, and so can a hidden one.
         let called = call(&host, "find_skills", json!({"query": "words"}));
         let unknown = matches!(called, Err(CallError::UnknownTool { .. }));
         assert_eq!(unknown, offer == SearchOffer::Never, "{called:?}");
@@ -238,7 +237,7 @@ fn find_skills_lists_current_skills_one_per_line() {
     );
     let asked = std::mem::take(&mut *index.asked.lock().unwrap());
     assert_eq!(asked[0], ("bake".to_owned(), 5));
-    // The description of this moment.
+    // The host reads the current description.
     folders.write("b/SKILL.md", skill("b", "Brews beer."));
     let text = model_text(&host, "find_skills", json!({"query": "bake", "limit": 999}));
     assert!(text.starts_with("b: Brews beer."), "{text}");
@@ -355,7 +354,7 @@ fn list_skills_answers_at_most_32_kib() {
     assert_eq!(names.len(), 100);
     assert!(pages.len() > 3);
     assert!(pages.iter().all(|&bytes| bytes <= 33 * 1024), "{pages:?}");
-    // One that fits is as it always was.
+    // A section that fits is unchanged.
     let folders = catalog(100, 60);
     let host = build(builder().skills(&folders.root));
     let whole = call(&host, "list_skills", json!({})).unwrap().record();

@@ -231,7 +231,7 @@ fn unreadable_skill_is_not_read_from_later_root() {
     let options = ["--skills", &*roots[0], "--skills", &*roots[1]];
     let call = ["call", "read_skill", "{\"skill_name\":\"both\"}"];
     let (skill, root) = (first.root.join("both"), first.root.clone());
-    // The skill's folder is closed, or the root can be listed and none of it opened.
+    // The skill's folder cannot be opened; or the root can be listed, but nothing in it opened.
     for (path, mode) in [(skill, 0o000), (root, 0o444)] {
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
         let run = run_unprivileged(&[&options[..], &call].concat());

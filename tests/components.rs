@@ -1,5 +1,4 @@
-//! Components that load, and components that are refused with a reason while the rest
-//! of the host works.
+//! Components that load, and refused components, which do not disturb the rest of the host.
 
 use std::fs;
 use std::io::Read as _;
@@ -322,7 +321,7 @@ fn refuses_a_component_that_compiles_too_long() {
 #[test]
 fn reports_the_error_of_the_compiling_process() {
     let folders = Folders::new();
-    // It begins like WebAssembly, because other files do not reach the compiler.
+    // Begins like WebAssembly: other files do not reach the compiler.
     let cut = &unchecked()[..5000];
     fs::write(folders.outside.join("bad.wasm"), cut).unwrap();
     let program = env!("CARGO_BIN_EXE_skillhost");
@@ -365,7 +364,7 @@ struct WaitingCompiler {
     pid: String,
     /// The output of the compiling process.
     stdout: ChildStdout,
-    /// The input of the compiling process, which ends if this is closed.
+    /// The input of the compiling process; the process ends when this is closed.
     _stdin: ChildStdin,
 }
 
@@ -379,8 +378,7 @@ impl WaitingCompiler {
         let mut parent = Process::start(&mut command);
         let pid = parent.first_line();
         let (mut stdin, stdout) = (parent.stdin.take().unwrap(), parent.stdout.take().unwrap());
-        // This does not fit in the pipe, so the process is reading it. It limits
-        // itself before that.
+        // Does not fit in the pipe, so the process is reading it, after limiting itself.
         write_message(&mut stdin, Kind::Request, &[0; 1 << 20]).unwrap();
         Self {
             parent,
@@ -415,7 +413,7 @@ fn compiling_process_ends_with_its_parent() {
     let compiler = WaitingCompiler::start();
     compiler.parent.signal(Signal::KILL);
     compiler.parent.wait();
-    // No other process has its output open, so the output ends with the process.
+    // Only this process holds the output, so the output ends with it.
     let (ended, wait) = channel();
     let mut stdout = compiler.stdout;
     thread::spawn(move || ended.send(stdout.read_to_end(&mut Vec::new())));
@@ -427,7 +425,7 @@ fn compiling_process_ends_with_its_parent() {
 fn compiling_process_gets_no_environment() {
     let folders = Folders::new();
     fs::write(folders.outside.join("bad.wasm"), &unchecked()[..5000]).unwrap();
-    // Runs in place of the compiler: prints the names of its variables, and fails.
+    // Replaces the compiler: prints the names of its variables, and fails.
     let script = "#!/bin/sh\nnames=$(tr '\\0' '\\n' < /proc/$$/environ | cut -d= -f1)\n\
                   echo \"variables:\" $names. >&2\nexit 1\n";
     let (source, program) = (folders.outside.join("source"), folders.outside.join("tell"));

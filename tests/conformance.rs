@@ -173,7 +173,7 @@ fn hostile_and_unchecked_guests_fail() {
         assert_eq!(shown, is_panic, "{check:?}");
         assert!(check.trace.is_empty() || check.outcome != Outcome::Passed);
     }
-    // The sandbox holds one folder, so no path reveals a file outside it.
+    // No path reveals a file outside, because the sandbox holds only the skill's folder.
     for check in unchecked.failed() {
         assert!(!why(check).contains("revealed a file outside"), "{check:?}");
     }

@@ -22,7 +22,7 @@ fn folders() -> Folders {
     folders
 }
 
-/// The skills that a call of this tool may read.
+/// Returns the skills that a call of this tool may read.
 fn readable(host: &Host, tool: &str) -> Vec<&'static str> {
     let path = match tool.ends_with("_in_skill") {
         true => "file_path",
@@ -64,7 +64,7 @@ fn a_component_reads_only_granted_skills() {
         readable(&granted, "raw_read"),
         ["calculator", "data_analysis", "data_factory"]
     );
-    // A grant covers all tools of its component, and none of another's.
+    // A grant covers all tools of its component, and no others.
     assert_eq!(readable(&granted, "raw_stat").len(), 3);
     assert_eq!(readable(&granted, "count_lines"), [""; 0]);
 }
@@ -205,8 +205,7 @@ fn hard_linked_files_need_permission() {
 
 #[test]
 fn another_mount_inside_a_skill_is_refused() {
-    // A skill of the root `/` that is a mount with another mount inside, as
-    // every Linux has it.
+    // A skill of the root `/` that is a mount and holds another one, as on every Linux.
     let shared = tempfile::Builder::new().tempfile_in("/dev/shm").unwrap();
     fs::write(shared.path(), "text").unwrap();
     let inside = shared
@@ -327,7 +326,7 @@ fn counts_unlogged_output_past_limit() {
     let config = format!("tools = [{tools:?}]\n[grants.\"unchecked.wasm\"]\nskills = [\"a\"]\n");
     program.write("skillhost.toml", config + "limits.log = 2000\n");
     let options = ["--config", "skillhost.toml", "--log", "info"];
-    // Printed to both streams, each with a line break.
+    // Prints to both streams, each time with a line break.
     let arguments = json!({"skill_name": "a", "path": "@".repeat(1500)}).to_string();
     let run = program.run(&[&options[..], &["call", "raw_print", &arguments]].concat());
     assert_eq!(run.stdout, "printed");
@@ -374,7 +373,7 @@ fn scope_of_host_narrows_and_never_widens() {
 fn third_party_tools_read_home_only_by_grant() {
     let folders = folders();
     fs::write(folders.outside.join("note.txt"), "text").unwrap();
-    // To a host without tools of its own, this is a third-party component.
+    // For a host without built-in tools, this is a third-party component.
     let component = repository().join("guest-tools/dist/read_skill_file.wasm");
     let read = |grant: Grant| {
         let host = builder()

@@ -33,16 +33,16 @@ struct Case {
     help: Vec<String>,
 }
 
-/// The cases, and the skills that they are about.
+/// The cases and their skills.
 struct Setup {
     folders: Folders,
     cases: Vec<Case>,
 }
 
-/// The bytes that help may take.
+/// The maximum bytes of help.
 const MOST_BYTES: usize = 1024;
 
-/// The skill that the grant of some cases does not name.
+/// The skill that some cases' grants do not name.
 const SECRET: &str = "secret";
 
 fn setup() -> &'static Setup {
@@ -57,7 +57,7 @@ fn setup() -> &'static Setup {
     })
 }
 
-/// The limits of the cases: a file over 1 MiB is too large to answer with.
+/// The limits of the cases. A file over 1 MiB is too large for an answer.
 fn limits() -> Limits {
     let mut limits = Limits::default();
     limits.output = 1 << 20;
@@ -70,7 +70,7 @@ fn host(change: impl Fn(HostBuilder) -> HostBuilder) -> Host {
     ))
 }
 
-/// Grants every built-in tool all skills but one.
+/// Grants every built-in tool all skills except the secret one.
 fn without_secret(host: HostBuilder) -> HostBuilder {
     let skills = std::fs::read_dir(&setup().folders.root).unwrap();
     let skills = skills.map(|skill| skill.unwrap().file_name().into_string().unwrap());
@@ -143,7 +143,7 @@ fn mcp_help_is_a_second_block() {
         let params = json!({"name": case.tool, "arguments": arguments(case)});
         let text = setup().folders.fill_in(&case.text);
         let mut content = vec![json!({"type": "text", "text": text})];
-        // A model reads this tool's record as JSON, and nothing beside it.
+        // The model reads this tool's record as JSON, without help.
         if case.tool != "get_skill" && !case.help.is_empty() {
             with_help += 1;
             content.push(json!({"type": "text", "text": case.help.join("\n")}));
@@ -161,7 +161,7 @@ fn mcp_help_is_a_second_block() {
     assert!(with_help >= 35, "{with_help}");
 }
 
-/// A call that gets help, and its help.
+/// Returns a call that gets help, and the help.
 fn wrong_path() -> (Value, &'static str) {
     (
         json!({"skill_name": "weather", "file_path": "setup.md"}),
@@ -320,7 +320,7 @@ fn third_party_tools_get_help_within_their_grant() {
             Some("Skills with a similar name: \"calculator\""),
         ),
         ("calculator", "../weather/SKILL.md", None),
-        // The name of no skill, but nearly that of one that is not granted.
+        // No skill's name, but similar to one that is not granted.
         ("wether", "basic.py", None),
     ] {
         let arguments = json!({"skill_name": skill, "path": path});
@@ -414,7 +414,7 @@ fn help_uses_the_names_that_were_found_last() {
             assert!(help.contains("\"brewing\""), "{depth}: {help}");
             assert!(!help.contains("\"brewer\""), "{depth}: {help}");
         }
-        // Calls list the skills again, in a tenth of the time.
+        // Calls search skills for a tenth of the time, so the new one is found later.
         wait_until("help does not name a new skill", || {
             ask().help().unwrap().contains("\"brewer\"")
         });

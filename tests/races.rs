@@ -1,6 +1,6 @@
-//! Folders that change during calls: another thread keeps swapping the file that a call
-//! reads for something outside. No byte from outside appears, nothing blocks, and calls
-//! still read the file while it is there.
+//! Folders that change during calls: another thread keeps exchanging the file that a call reads
+//! with something outside. No byte from outside appears, nothing blocks, and calls still read the
+//! file while it is there.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -16,14 +16,16 @@ use skillhost::{Contents, Host, ResourceError, SkillsRoot, message};
 
 use crate::support::filter::{Answer, answer_openat2_with};
 use crate::support::folders::{CANARY, Folders};
-use crate::support::{again, again_as, block_on, build, builder_with_guests, call};
+use crate::support::{
+    block_on, build, builder_with_guests, call, own_process_argument, run_in_own_process,
+};
 
 const INSIDE: &str = "INSIDE-91c2";
 
 /// The duration of a race.
 const TIME: Duration = Duration::from_millis(1000);
 
-/// The longest time of a call. One that opens a FIFO would never end.
+/// The maximum time of a call. A call that opened a FIFO would never end.
 const LONGEST: Duration = Duration::from_secs(5);
 
 /// Makes a skill `a` with a folder `swapped` that holds a file, and the same outside with
@@ -51,7 +53,7 @@ fn folders() -> (Folders, Host) {
     (folders, host)
 }
 
-/// The numbers of answered and refused calls of a race.
+/// The numbers of a race's answered and refused calls.
 #[derive(Debug, Default)]
 struct RaceCounts {
     answered: u32,
@@ -67,7 +69,7 @@ fn while_swapped(swap: impl Fn() + Sync, mut act: impl FnMut()) {
                 swap();
             }
         });
-        // The other thread must end even if a check here fails.
+        // The other thread must end even if a check fails.
         struct End<'a>(&'a AtomicBool);
         impl Drop for End<'_> {
             fn drop(&mut self) {
@@ -115,7 +117,7 @@ fn race(host: &Host, calls: &[(&str, Value)], swap: impl Fn() + Sync) -> RaceCou
     counts
 }
 
-/// Exchanges two files, in one step if the file system can.
+/// Exchanges two files, atomically if the file system can.
 fn exchange(a: &Path, b: &Path) {
     if rustix::fs::renameat_with(CWD, a, CWD, b, RenameFlags::EXCHANGE).is_err() {
         let aside = a.with_extension("aside");
@@ -301,8 +303,8 @@ fn a_manifest_ignores_fifos_symlinks_and_hard_links() {
 /// Without `openat2` the host resolves paths step by step, which is easier to attack.
 #[test]
 fn the_races_reveal_nothing_without_openat2() {
-    if again_as().is_none() {
-        again(
+    if own_process_argument().is_none() {
+        run_in_own_process(
             "races::the_races_reveal_nothing_without_openat2",
             "without openat2",
         );

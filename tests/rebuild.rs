@@ -1,5 +1,5 @@
-//! A host that is rebuilt from another: what both share, what the new one keeps,
-//! and what it loads again.
+//! A host that is rebuilt from another: what both share, what the new one keeps, and what it loads
+//! again.
 
 use std::fs;
 use std::sync::{Arc, Mutex};
@@ -112,7 +112,7 @@ fn a_broken_component_keeps_its_earlier_tools() {
     fs::remove_file(folders.outside.join("a.wasm")).unwrap();
     let third = block_on(builder.rebuild(&second)).unwrap();
     assert!(!tools(&third).contains(&"count_lines".to_owned()));
-    // A grant is no reason to keep it.
+    // A grant does not keep it.
     let [problem] = third.problems() else {
         panic!("{:?}", third.problems());
     };

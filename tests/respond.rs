@@ -14,7 +14,7 @@ use crate::support::process::Process;
 use crate::support::program::Program;
 use crate::support::{block_on, build, cache, repository};
 
-/// The skill that the vectors are about.
+/// Makes the skill of the vectors.
 fn program() -> Program {
     let program = Program::new();
     let skill = "---\nname: calculator\ndescription: Adds numbers.\n---\n# Calculator\n";
@@ -28,7 +28,7 @@ fn read(path: &str) -> Value {
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
 }
 
-/// A chat completion's message with these calls, all of one tool.
+/// Returns a chat completion's message with these calls of one tool.
 fn message<'a>(tool: &str, arguments: impl IntoIterator<Item = &'a Value>) -> String {
     let calls = arguments.into_iter().enumerate().map(|(index, arguments)| {
         json!({

@@ -1,5 +1,5 @@
-//! The sandbox alone: a guest that passes raw strings to WASI reads nothing outside its
-//! folder, and writes nowhere.
+//! The sandbox alone: a guest that passes raw strings to WASI reads nothing outside its folder,
+//! and writes nowhere.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -10,7 +10,9 @@ use skillhost::{CallError, Host, Limits, Load, Stop};
 
 use crate::support::filter::{Answer, answer_statx_with};
 use crate::support::folders::{CANARY, Folders};
-use crate::support::{again, build, builder, builder_with_guests, call, is_again, model_text};
+use crate::support::{
+    build, builder, builder_with_guests, call, is_own_process, model_text, run_in_own_process,
+};
 
 fn unchecked(folders: &Folders) -> Host {
     build(builder_with_guests().skills(&folders.root))
@@ -73,7 +75,7 @@ fn guest_without_checks_reads_nothing_outside_its_folder() {
         for tool in ["raw_read", "raw_stat", "raw_list"] {
             let arguments = json!({"skill_name": "a", "path": path});
             let seen = call(&host, tool, arguments);
-            // Facts about a file inside are harmless if it is not opened.
+            // Attributes of a file inside are harmless if it is not opened.
             let harmless = tool == "raw_stat" && path == "fifo";
             assert!(harmless || seen.is_err(), "{tool} {path:?}: {seen:?}");
         }
@@ -91,8 +93,8 @@ fn guest_without_checks_reads_nothing_outside_its_folder() {
 
 #[test]
 fn guard_holds_where_kernel_does_not_know_statx() {
-    if !is_again() {
-        return again(
+    if !is_own_process() {
+        return run_in_own_process(
             "sandbox::guard_holds_where_kernel_does_not_know_statx",
             "without statx",
         );
@@ -251,8 +253,8 @@ fn an_edit_shows_at_the_next_call() {
     assert_eq!(model_text(&host, "read_file_in_skill", arguments), "after");
 }
 
-/// Writes to 1,000 places of memory, some with data and some without, to a table and
-/// to a global, and returns what it found there.
+/// Writes to 1,000 places of memory, with and without data, to a table and to a global, and
+/// returns what it found there.
 const WRITES: &str = r#"(component
   (core module $m
     (memory 128)
@@ -284,7 +286,7 @@ fn call_finds_nothing_that_earlier_one_wrote() {
     )
     .unwrap();
     let mut load = Load::default();
-    // All calls run in the same place.
+    // All calls use the same slot.
     load.calls = 1;
     load.calls_per_tool = Some(1);
     let host = build(builder().tools(&folders.outside).load(load));

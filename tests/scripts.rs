@@ -1,5 +1,4 @@
-//! Scripts of a skill: which may be started, what the audit log says of them, and the
-//! files that a call changes as a part of its answer.
+//! Scripts of a skill: which ones start, their audit records, and the files that a call changes.
 
 mod answers;
 mod command_line;
@@ -210,7 +209,7 @@ fn audit_log_has_script_modules_and_exit_code() {
         ),
     ];
     for (steps, modules, exit_code) in cases {
-        // What is read before the script starts is no module of it.
+        // Files read before the script starts are not its modules.
         let steps = [
             &["read scripts/lib/other.py", "start scripts/run.py"],
             steps,
@@ -241,7 +240,7 @@ fn audit_log_has_script_modules_and_exit_code() {
 fn audit_log_has_script_of_stopped_call() {
     let folders = skill();
     let host = host(&folders, granted().limits(limits(Duration::from_secs(1))));
-    // An exit code that the script gives out itself is none before the call has ended.
+    // An exit code that the script prints itself does not count before the call has ended.
     let steps = "start scripts/run.py\nfinish 42\nfill a 8000000\nloop";
     let steps = json!({"skill_name": "tools", "steps": steps});
     block_on(host.call("take_steps", steps.clone())).unwrap_err();

@@ -1,4 +1,4 @@
-//! Functions with WIT types as tools, without JSON on the component's side.
+//! Functions with WIT types as tools: the component needs no JSON.
 
 mod arguments;
 mod definitions;

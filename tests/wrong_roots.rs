@@ -1,4 +1,4 @@
-//! Roots that were not meant, and what `check` takes.
+//! Roots that an operator named by mistake, and the arguments of `check`.
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -190,7 +190,7 @@ fn accepts_arguments_as_pairs() {
             0,
             "# Calculator\n",
         ),
-        // Options may come between them.
+        // Options may stand between arguments.
         (
             &["read_skill", "--log", "off", "skill_name=calculator"],
             0,

@@ -1,4 +1,4 @@
-//! Files and folders: what is read, and what is refused.
+//! Reads of files and folders, and their refusals.
 
 use std::fs;
 

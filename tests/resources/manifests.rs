@@ -1,4 +1,4 @@
-//! Manifests: what is in them, what is left out, and their bounds.
+//! Manifests: their content, omissions and bounds.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -174,7 +174,7 @@ fn a_manifest_over_a_limit_names_the_limit() {
     assert_eq!(manifest(&resources).over, None);
     folders.write("a/more", "y");
     over(&folders, OverLimit::Bytes);
-    // A listing without digests has no bound on bytes.
+    // Without digests a listing has no bound on bytes.
     let listed = block_on(resources.files("a")).unwrap();
     assert_eq!(
         (paths(&listed), listed.over),
@@ -232,7 +232,7 @@ fn manifest_has_no_start_without_readable_skill_md() {
         let seen = manifest(&resources(&folders));
         assert_eq!((paths(&seen), seen.skill_md.as_deref()), (vec![name], None));
     }
-    // The start is cut before a character that does not fit.
+    // The start is cut before a partial character.
     let folders = Folders::new();
     let long = "x".to_owned() + &"ä".repeat(100_000);
     folders.write("a/SKILL.md", &long);

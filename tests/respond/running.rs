@@ -29,8 +29,7 @@ fn answers_max_calls_of_a_message_in_order() {
     }
 }
 
-/// Makes a host with these limits on the time of a guest, and on running and
-/// waiting calls.
+/// Makes a host with these limits on a guest's time, and on running and waiting calls.
 fn slow_host(folders: &Folders, time: Duration, calls: u32, queue: u32) -> Host {
     folders.write("a/SKILL.md", "# A\n");
     let (mut limits, mut load) = (Limits::default(), Load::default());

@@ -1,4 +1,4 @@
-//! Which files are taken for an audit log.
+//! Files that skillhost accepts as an audit log.
 
 use super::*;
 
@@ -55,7 +55,7 @@ fn refuses_log_that_does_not_end_in_record() {
             ("torn", "output")
         );
     }
-    // The mark is written once.
+    // The mark is written only once.
     write(&first[..first.len() / 2]);
     drop(open().unwrap());
     drop(open().unwrap());
@@ -77,7 +77,7 @@ fn refuses_an_audit_log_that_is_a_symlink() {
         let built = block_on(builder.audit(&log, AuditMode::Required).build());
         let error = format!("{:#}", built.err().unwrap());
         assert!(error.contains("it is a symlink"), "{error}");
-        assert_eq!(file.exists(), exists, "something was made");
+        assert_eq!(file.exists(), exists, "a file was made");
     }
 }
 
@@ -157,7 +157,7 @@ fn audit_log_of_another_user_needs_trust() {
     let host = open(Trust::new().and(Principal::User(54_321))).unwrap();
     record(&host);
     assert_eq!(text().lines().count(), 1);
-    // It comes into the place of the user's own.
+    // It replaces the user's own log.
     fs::remove_file(&log).unwrap();
     let host = open(Trust::new()).unwrap();
     fs::rename(&log, folders.outside.join("own")).unwrap();

@@ -1,5 +1,4 @@
-//! Arguments that do not fit the types of a function: each error names the property
-//! and what it must be.
+//! Arguments that do not fit a function's types: each error names the property and its type.
 
 use serde_json::json;
 use skillhost::CallError;

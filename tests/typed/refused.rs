@@ -9,8 +9,7 @@ use skillhost::Grant;
 use crate::support::folders::Folders;
 use crate::support::{block_on, builder, model_text, repository};
 
-/// Makes a component with this text, and with core functions of several types to
-/// lift.
+/// Makes a component with this text, and core functions of several types to lift.
 pub(super) fn component(text: &str) -> Vec<u8> {
     let text = format!(
         r#"(component
@@ -28,7 +27,7 @@ pub(super) fn component(text: &str) -> Vec<u8> {
     wat::parse_str(text).unwrap()
 }
 
-/// Lifts one of the core functions with this type.
+/// Returns the text that lifts a core function with this type.
 pub(super) fn function(id: &str, ty: &str, core: &str) -> String {
     format!(
         r#"(func ${id} {ty} (canon lift (core func $i "{core}") (memory (core memory $i "memory"))

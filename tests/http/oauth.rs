@@ -183,8 +183,11 @@ fn replace_keys_at_an_address() {
     let program = Program::new();
     let line = format!("jwks_url = \"{}/keys\"", issuer.url());
     let server = serve(&program, &issuer.url(), &line);
-    let of_process = fs::read_to_string(format!("/proc/{}/status", server.child.pid)).unwrap();
-    assert!(of_process.contains("\nSeccomp:\t2\n"), "{of_process}");
+    let process_status = fs::read_to_string(format!("/proc/{}/status", server.child.pid)).unwrap();
+    assert!(
+        process_status.contains("\nSeccomp:\t2\n"),
+        "{process_status}"
+    );
     let status = |key: &SigningKey| {
         let token = key.token(&issuer.url(), "skills:read");
         read(&server, "a", &token).status
@@ -219,8 +222,11 @@ fn replace_keys_in_a_file(mode: u32, statuses: (u16, u16)) -> String {
     program.write("keys.json", keys(&[&old]));
     let issuer = "https://login.example.com";
     let mut server = serve(&program, issuer, "jwks_file = \"keys.json\"");
-    let of_process = fs::read_to_string(format!("/proc/{}/status", server.child.pid)).unwrap();
-    assert!(of_process.contains("\nSeccomp:\t2\n"), "{of_process}");
+    let process_status = fs::read_to_string(format!("/proc/{}/status", server.child.pid)).unwrap();
+    assert!(
+        process_status.contains("\nSeccomp:\t2\n"),
+        "{process_status}"
+    );
     let log = server.child.collect_stderr();
     let status = |key: &SigningKey| read(&server, "a", &key.token(issuer, "skills:read")).status;
     assert_eq!((status(&old), status(&new)), (200, 401));

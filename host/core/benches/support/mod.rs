@@ -60,7 +60,7 @@ pub(crate) fn component_tool(number: usize) -> String {
     format!("count_{number:05}")
 }
 
-/// Returns these bytes with each `name` replaced by another of the same length.
+/// Returns the bytes with each `name` replaced by another one of the same length.
 fn replaced(bytes: &[u8], name: &[u8], by: &[u8]) -> Vec<u8> {
     assert_eq!(name.len(), by.len());
     let mut bytes = bytes.to_vec();

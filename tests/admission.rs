@@ -51,7 +51,7 @@ fn put(guest: &str, file: &Path) {
     fs::copy(guests().join(guest), file).unwrap();
 }
 
-/// Writes the same component in other bytes: with one more custom section.
+/// Writes the component with one more custom section, so with other bytes.
 fn put_other_bytes(guest: &str, file: &Path) -> String {
     let mut bytes = fs::read(guests().join(guest)).unwrap();
     bytes.extend([0, 4, 1, b'x', b'y', b'z']);
@@ -60,7 +60,7 @@ fn put_other_bytes(guest: &str, file: &Path) -> String {
     block_on(skillhost::inspect(file, None)).unwrap().digest
 }
 
-/// The files that serve a tool.
+/// Returns the files that serve a tool.
 fn serving(host: &Host, tool: &str) -> Vec<PathBuf> {
     let grants = host.grants().into_iter();
     let grants = grants.filter(|grant| grant.tool == tool);
@@ -75,7 +75,7 @@ fn reads(host: &Host) -> bool {
 const NONE: [PathBuf; 0] = [];
 
 #[test]
-fn grant_or_pin_decides_which_component_gets_the_tool() {
+fn grant_or_pin_decides_which_component_gets_tool() {
     let place = Place::new();
     let (first, second) = (place.one.join("a.wasm"), place.one.join("z.wasm"));
     put("unchecked.wasm", &first);
@@ -94,7 +94,7 @@ fn grant_or_pin_decides_which_component_gets_the_tool() {
     let pinned = start(&plain.clone().pin("z.wasm", &other));
     assert_eq!(serving(&pinned, "raw_read"), std::slice::from_ref(&second));
     assert!(!reads(&pinned), "a pin grants nothing");
-    // Neither named, or both: none serves, and both files are named.
+    // If neither or both are named, none serves, and the problem names both files.
     let both = plain.clone().grant("z.wasm", all()).grant("a.wasm", all());
     for builder in [plain, both] {
         let host = start(&builder);
@@ -110,7 +110,7 @@ fn grant_or_pin_decides_which_component_gets_the_tool() {
 }
 
 #[test]
-fn equal_file_names_in_two_folders_share_no_grant() {
+fn files_of_equal_name_share_no_grant() {
     let place = Place::new();
     let (first, second) = (place.one.join("u.wasm"), place.two.join("u.wasm"));
     put("count_lines.wasm", &first);
@@ -133,7 +133,7 @@ fn equal_file_names_in_two_folders_share_no_grant() {
 }
 
 #[test]
-fn a_serving_component_keeps_its_tool_and_its_grant() {
+fn serving_component_keeps_its_tool_and_its_grant() {
     let place = Place::new();
     let served = place.two.join("u.wasm");
     put("unchecked.wasm", &served);
@@ -156,7 +156,7 @@ fn a_serving_component_keeps_its_tool_and_its_grant() {
 }
 
 #[test]
-fn changed_bytes_serve_if_the_operators_rule_for_them_holds() {
+fn changed_bytes_serve_if_operators_rules_allow() {
     let place = Place::new();
     let file = place.one.join("u.wasm");
     put("unchecked.wasm", &file);
@@ -176,13 +176,13 @@ fn changed_bytes_serve_if_the_operators_rule_for_them_holds() {
         assert!(reads(&host));
         (grant.unwrap().digest, host.problems().join("\n"))
     };
-    // The same owner, and no pin.
+    // The owner is the same, and there is no pin.
     let changed = put_other_bytes("unchecked.wasm", &file);
     assert_eq!(
         digest_after(builder.clone(), &first),
         (changed.clone(), String::new())
     );
-    // Another's pin, or none where pins are required.
+    // The pin is of other bytes, or missing although pins are required.
     let pinned = builder.clone().pin("u.wasm", &before);
     let (digest, problems) = digest_after(pinned, &first);
     assert_eq!(digest, before);
@@ -193,7 +193,7 @@ fn changed_bytes_serve_if_the_operators_rule_for_them_holds() {
     if !rustix::process::geteuid().is_root() {
         return; // Only root gives files away; CI is root.
     }
-    // Another owner, though a trusted one, takes a pin.
+    // The file of another trusted owner needs a pin.
     chown(&file, Some(54_321), None).unwrap();
     let trust = skillhost::Trust::new().and(skillhost::Principal::User(54_321));
     let builder = builder.trust(trust);
@@ -223,7 +223,7 @@ fn defining(tools: &[&str]) -> Vec<u8> {
 }
 
 #[test]
-fn a_component_that_changes_takes_no_tool_that_another_serves() {
+fn changed_component_takes_no_tool_of_another() {
     let place = Place::new();
     let (first, second) = (place.one.join("a.wasm"), place.one.join("b.wasm"));
     fs::write(&first, defining(&["mine"])).unwrap();
@@ -245,7 +245,7 @@ fn a_component_that_changes_takes_no_tool_that_another_serves() {
         assert!(problem.contains(said), "{problem}");
         assert!(problem.ends_with("its earlier tools remain"), "{problem}");
     }
-    // The tools of a file that is gone are free.
+    // The tools of a removed file are free.
     fs::write(&first, defining(&["theirs"])).unwrap();
     fs::remove_file(&second).unwrap();
     let host = block_on(builder.rebuild(&host)).unwrap();
@@ -255,7 +255,7 @@ fn a_component_that_changes_takes_no_tool_that_another_serves() {
 }
 
 #[test]
-fn two_changed_components_that_claim_one_tool_need_a_grant() {
+fn two_changed_components_with_one_tool_need_grant() {
     let place = Place::new();
     let (first, second) = (place.one.join("a.wasm"), place.one.join("b.wasm"));
     put("typed.wasm", &first);
@@ -278,7 +278,7 @@ fn two_changed_components_that_claim_one_tool_need_a_grant() {
 }
 
 #[test]
-fn a_folder_that_is_named_twice_is_one_folder() {
+fn folder_that_is_named_twice_is_one_folder() {
     let place = Place::new();
     put("unchecked.wasm", &place.one.join("u.wasm"));
     let link = place.folders.outside.join("link");
@@ -291,10 +291,10 @@ fn a_folder_that_is_named_twice_is_one_folder() {
 }
 
 #[test]
-fn a_pin_that_names_no_file_is_an_error() {
+fn pin_that_names_no_file_is_error() {
     let place = Place::new();
     put("unchecked.wasm", &place.one.join("u.wasm"));
-    // Though another component is not loaded.
+    // This holds even if another component does not load.
     fs::write(place.one.join("bad.wasm"), "text").unwrap();
     let pinned = place.builder().pin("uu.wasm", "0".repeat(64));
     let error = block_on(pinned.build()).err().unwrap().to_string();
@@ -306,7 +306,7 @@ fn a_pin_that_names_no_file_is_an_error() {
 }
 
 #[test]
-fn a_grant_of_an_unknown_skill_is_a_problem() {
+fn grant_of_unknown_skill_is_problem() {
     let place = Place::new();
     put("unchecked.wasm", &place.one.join("u.wasm"));
     let grant = |skills: &[&str]| {
@@ -324,7 +324,7 @@ fn a_grant_of_an_unknown_skill_is_a_problem() {
 }
 
 #[test]
-fn the_old_form_of_a_grant_is_an_error_that_shows_the_new_one() {
+fn old_grant_form_error_shows_new_form() {
     let program = Program::new();
     program.write("skills/a/SKILL.md", "# A\n");
     for (grant, said) in [

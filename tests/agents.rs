@@ -1,5 +1,5 @@
-//! The loops of `docs/guides/agents.md`, run as they stand there against a scripted model:
-//! their output, and what the model receives.
+//! Runs the loops of `docs/guides/agents.md` unchanged against a scripted model, and checks their
+//! output and what the model receives.
 
 use std::env;
 use std::fs;
@@ -13,7 +13,7 @@ use crate::support::model::{Model, Request};
 use crate::support::program::{Run, command, example, finish};
 use crate::support::repository;
 
-/// The blocks of the page, with the words after their fences.
+/// Returns the blocks of the page, with the words after their fences.
 fn blocks() -> Vec<(String, String)> {
     let page = fs::read_to_string(repository().join("docs/guides/agents.md")).unwrap();
     let mut blocks = Vec::new();
@@ -31,7 +31,7 @@ fn block(words: &str) -> String {
     found.unwrap_or_else(|| panic!("no block `{words}`")).1
 }
 
-/// The lines of a scripted model, and the messages that it must receive.
+/// The answers of a scripted model, and the messages that it must receive.
 struct Script {
     question: String,
     answers: Vec<Value>,
@@ -61,8 +61,7 @@ fn script(format: &str) -> Script {
 }
 
 impl Script {
-    /// Checks that the model received the tools, the skills and, turn by turn, the
-    /// conversation with nothing left out, added or in another order.
+    /// Checks that the model received the tools, the skills and the whole conversation in order.
     fn assert_followed(&self, requests: &[Request], conversation: &str, instructions: &str) {
         assert_eq!(requests.len(), self.answers.len());
         let first = requests[0].body[conversation].as_array().unwrap();
@@ -89,7 +88,7 @@ impl Script {
     }
 }
 
-/// Runs a block of the page as a program of the agent's author, on the sample skills.
+/// Runs a block of the page on the sample skills.
 fn run_python(words: &str, base: &str, key: &str, model: &Model, question: &str) -> Run {
     run_python_in(repository(), words, base, key, model, question)
 }
@@ -103,7 +102,7 @@ fn run_python_in(
     model: &Model,
     question: &str,
 ) -> Run {
-    // A program that compiles for seconds says so on stderr.
+    // Compiles first: a program that compiles for seconds says so on stderr.
     static WARM: Once = Once::new();
     WARM.call_once(|| {
         let mut warm = command(Path::new(env!("CARGO_BIN_EXE_skillhost")));
@@ -225,7 +224,7 @@ fn the_rust_loop_on_responses_works() {
     }
 }
 
-/// Makes a thousand skills in `skills`, beside each other in what they are for.
+/// Makes a thousand skills in `skills` with similar purposes.
 fn thousand_skills() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let things = (0..40).map(|number| format!("thing{number:02}"));
@@ -256,7 +255,7 @@ fn thousand_skills() -> tempfile::TempDir {
     folder
 }
 
-/// Returns what a model answers on an interface that calls a tool.
+/// Returns a model's answer that calls a tool, in an interface's format.
 fn tool_call(format: &str, name: &str, arguments: Value) -> Value {
     let text = arguments.to_string();
     match format {
@@ -272,7 +271,7 @@ fn tool_call(format: &str, name: &str, arguments: Value) -> Value {
     }
 }
 
-/// Returns a model's last answer on an interface.
+/// Returns a model's last answer in an interface's format.
 fn last_answer(format: &str, text: &str) -> Value {
     match format {
         "openai" => json!({"choices": [{"message": {"role": "assistant", "content": text}}]}),
@@ -297,7 +296,7 @@ fn instructions<'r>(format: &str, body: &'r Value) -> &'r str {
 }
 
 #[test]
-fn each_loop_finds_one_of_1000_skills_in_8000_tokens() {
+fn each_loop_finds_skill_within_8000_tokens() {
     let folder = thousand_skills();
     let query = json!({"query": "my maps are upside down: rotate them"});
     // The loop in Rust has no index.
@@ -355,14 +354,14 @@ fn each_loop_finds_one_of_1000_skills_in_8000_tokens() {
             let body = request.body.to_string();
             assert!(body.contains(answer), "{format}: no {answer} in {body}");
         }
-        // The last request has it all: instructions, tools, and every call with its answer.
+        // The last request holds the instructions, the tools and all calls with answers.
         let used = tokens(&requests[4].body.to_string());
         assert!(used <= 8000, "{format}: {used} tokens");
     }
 }
 
 #[test]
-fn a_loop_ends_if_the_model_never_answers_or_service_fails() {
+fn loop_ends_without_answer_and_after_service_error() {
     let script = script("openai");
     let model = Model::play(vec![script.answers[0].clone(); 30]);
     let run = run_python(

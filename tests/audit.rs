@@ -1,5 +1,5 @@
-//! The audit log: it has one record of each call, without what the call read, and no call is
-//! answered without a record.
+//! The audit log has one record of each call, without what the call read. No call is answered
+//! without a record.
 
 mod adopted;
 mod best_effort;
@@ -121,7 +121,7 @@ fn leaves_one_record_of_every_call() {
 /// The tool in the record of a refused call, and the reason.
 type Refusal<'a> = (&'a str, &'a str);
 
-/// Returns malformed parameters of `tools/call`, with what their records say.
+/// Returns malformed parameters of `tools/call`, with the tool and reason of their records.
 fn malformed_calls() -> Vec<(Value, Refusal<'static>)> {
     vec![
         (
@@ -169,7 +169,7 @@ fn records_malformed_calls_over_stdio() {
     }
     assert_refused(last, "stdio", (&"x".repeat(1_024), "unknown-tool"));
     assert_eq!(last["truncated"], json!(["tool"]));
-    // If the call cannot be recorded, the error says so.
+    // A call that cannot be recorded gets an error that says so.
     replace_descriptor(&log(&folders), Path::new("/dev/full"));
     let (_, message) = session.error("tools/call", json!({"name": "read_skill", "arguments": 1}));
     assert!(message.contains("could not be recorded"), "{message}");
@@ -389,7 +389,7 @@ fn counts_unrecorded_calls_in_the_metrics() {
     assert!(metrics.lines().any(|shown| shown == line), "{metrics}");
 }
 
-/// Makes the descriptor of one file lead to another one. Returns the descriptor's number.
+/// Makes the descriptor of a file lead to another one. Returns the descriptor's number.
 fn replace_descriptor(file: &Path, other: &Path) -> i32 {
     let file = fs::canonicalize(file).unwrap();
     let number = fs::read_dir("/proc/self/fd")
@@ -442,7 +442,7 @@ fn records_the_callers_id_of_a_command() {
 }
 
 #[test]
-fn records_calls_of_check_as_those_of_a_command() {
+fn records_calls_of_check_as_those_of_command() {
     let judge = r#"(component
   (core module $m
     (memory (export "memory") 1)

@@ -1,5 +1,5 @@
-//! Catalogs that could break lists and searches: one that changes between requests, and
-//! one with descriptions that are too long or unreadable.
+//! Catalogs that could break lists and searches: one changes between requests, another has
+//! descriptions that are too long or unreadable.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -86,7 +86,7 @@ fn answers_from_a_catalog_that_changes_constantly() {
     assert_eq!(client.end().1, Some(0));
 }
 
-/// Makes skills with descriptions that are too long or unreadable, and one that is not.
+/// Makes skills with descriptions that are too long or unreadable, and a normal one.
 fn odd_skills() -> Folders {
     let folders = Folders::new();
     let json = |text: &str| serde_json::to_string(text).unwrap();

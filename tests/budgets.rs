@@ -1,6 +1,5 @@
-//! What a model reads of a large catalog: the section of a prompt, definitions,
-//! pages of `list_skills`, and answers of `find_skills` from an index that this test
-//! plays.
+//! The parts of a large catalog that a model reads: the prompt section, definitions, pages of
+//! `list_skills`, and answers of `find_skills` from a scripted index.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -47,7 +46,7 @@ impl SkillIndex for ScriptedIndex {
         self.updates.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Does not look at what is allowed: the host must.
+    /// Ignores what is allowed: the host must check it.
     fn search(&self, query: &str, limit: usize, _: &dyn Fn(&str) -> bool) -> SearchResult {
         self.asked.lock().unwrap().push((query.to_owned(), limit));
         self.answer.lock().unwrap().clone()
@@ -108,7 +107,7 @@ fn follow(host: &Host, mut arguments: Value) -> (Vec<String>, Vec<usize>) {
 }
 
 #[test]
-fn definitions_list_at_most_200_skills_and_stay_below_16_kib() {
+fn definitions_list_200_skills_and_have_16_kib() {
     let long = |number: usize| format!("{number:03}{}", "n".repeat(61));
     let quotes = |number: usize| format!("{number:03}{}", "\"".repeat(61));
     let wide = |number: usize| format!("{number:03}{}", "技".repeat(80));
@@ -138,7 +137,7 @@ fn definitions_list_at_most_200_skills_and_stay_below_16_kib() {
             name(0)
         );
     }
-    // A grant that names few of many: these are listed.
+    // The grant names few of many skills, which are listed.
     let folders = catalog(300, 6);
     let few = Grant::new().skills(["skill-000?"]).unwrap();
     let host = build(builder().skills(&folders.root).grant("read_skill", few));
@@ -146,7 +145,7 @@ fn definitions_list_at_most_200_skills_and_stay_below_16_kib() {
 }
 
 #[test]
-fn find_skills_is_offered_when_the_skills_do_not_fit_a_prompt() {
+fn offers_find_skills_when_prompt_omits_skills() {
     let few = catalog(4, 60);
     let many = catalog(300, 60);
     let index = ScriptedIndex::new(Coverage::All, &[]);
@@ -163,7 +162,7 @@ fn find_skills_is_offered_when_the_skills_do_not_fit_a_prompt() {
         assert!(prompt::tokens(&section.text) <= 4000);
         let named = section.text.contains("find_skills");
         assert_eq!(named, section.left_out > 0 && offer != SearchOffer::Never);
-        // Whatever is offered can be called, and a tool that fits less as well.
+        // Every offered tool can be called, and so can a hidden one.
         let called = call(&host, "find_skills", json!({"query": "words"}));
         let unknown = matches!(called, Err(CallError::UnknownTool { .. }));
         assert_eq!(unknown, offer == SearchOffer::Never, "{called:?}");
@@ -184,7 +183,7 @@ fn find_skills_is_offered_when_the_skills_do_not_fit_a_prompt() {
 }
 
 #[test]
-fn an_index_is_updated_when_a_host_is_told_to() {
+fn index_is_updated_when_host_is_told_to() {
     let folders = catalog(1, 6);
     let index = ScriptedIndex::new(Coverage::All, &[]);
     let updates = || index.updates.load(Ordering::SeqCst);
@@ -238,7 +237,7 @@ fn find_skills_lists_current_skills_one_per_line() {
     );
     let asked = std::mem::take(&mut *index.asked.lock().unwrap());
     assert_eq!(asked[0], ("bake".to_owned(), 5));
-    // The description of this moment.
+    // The host reads the current description.
     folders.write("b/SKILL.md", skill("b", "Brews beer."));
     let text = model_text(&host, "find_skills", json!({"query": "bake", "limit": 999}));
     assert!(text.starts_with("b: Brews beer."), "{text}");
@@ -246,7 +245,7 @@ fn find_skills_lists_current_skills_one_per_line() {
 }
 
 #[test]
-fn find_skills_says_what_it_searched_and_what_to_do_next() {
+fn find_skills_reports_coverage_and_next_step() {
     let folders = catalog(1, 6);
     let hits: &[(&str, &[&str])] = &[("skill-0000", &[])];
     for (coverage, hits, expected) in [
@@ -277,7 +276,7 @@ fn find_skills_says_what_it_searched_and_what_to_do_next() {
 }
 
 #[test]
-fn find_skills_answers_at_most_8_kib_one_line_per_skill() {
+fn find_skills_answers_at_most_8_kib() {
     let folders = Folders::new();
     let names: Vec<String> = (0..20)
         .map(|n| format!("{n:02}{}", "技".repeat(80)))
@@ -347,7 +346,7 @@ fn list_skills_pages_show_each_skill_once() {
 }
 
 #[test]
-fn an_answer_of_list_skills_has_at_most_32_kib() {
+fn list_skills_answers_at_most_32_kib() {
     let folders = catalog(100, 1024);
     let host = build(builder().skills(&folders.root));
     let (names, pages) = follow(&host, json!({}));
@@ -355,7 +354,7 @@ fn an_answer_of_list_skills_has_at_most_32_kib() {
     assert_eq!(names.len(), 100);
     assert!(pages.len() > 3);
     assert!(pages.iter().all(|&bytes| bytes <= 33 * 1024), "{pages:?}");
-    // One that fits is as it always was.
+    // A section that fits is unchanged.
     let folders = catalog(100, 60);
     let host = build(builder().skills(&folders.root));
     let whole = call(&host, "list_skills", json!({})).unwrap().record();

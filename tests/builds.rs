@@ -47,7 +47,8 @@ fn runs_no_program_in_the_project() {
         // A symlink into the project, and a folder with such symlinks, are on the PATH.
         symlink("project/node_modules/.bin", machine.path("link")).unwrap();
         fs::create_dir(machine.path("linked")).unwrap();
-        // Not `node`: npm itself would find it there, and only a user would make such a symlink.
+        // Without `node`: npm itself would find it there, and only a user would make such a
+        // symlink.
         for name in ["python3", "npm"] {
             let target = machine.project.join(name);
             symlink(target, machine.path("linked").join(name)).unwrap();
@@ -70,7 +71,7 @@ fn runs_no_program_in_the_project() {
             assert!(isolated, "{language}: {line}");
             // No script of a package runs, and no package is built.
             let options: &[&str] = match &*line {
-                // npm could use a parent folder as the project.
+                // Otherwise npm could use a parent folder as the project.
                 _ if line.starts_with("npm ci ") => {
                     &["--ignore-scripts", "--prefix /", "--workspaces=false"]
                 }
@@ -141,13 +142,13 @@ fn installs_compiler_once_per_lock_file() {
                         let _ = fs::remove_dir_all(machine.environments()[0].join(folder));
                     }
                 }
-                // As when the cache moves to a larger disk.
+                // The cache may move to a larger disk.
                 "moved behind a link" => {
                     let (folder, moved) = (&machine.environments()[0], machine.path("moved"));
                     fs::rename(folder, &moved).unwrap();
                     symlink(moved, folder).unwrap();
                 }
-                // As when the system's Python is upgraded.
+                // The system's Python may be upgraded.
                 "another Python" => {
                     let python = machine.path("bin/python3");
                     fs::rename(&python, machine.path("bin/python3.13")).unwrap();
@@ -254,7 +255,7 @@ fn removes_shared_compiler_after_unused_month() {
         let long_ago = std::time::SystemTime::now() - month;
         installed.set_modified(long_ago).unwrap();
     }
-    // A build uses one of them, which keeps it.
+    // A build keeps the environment that it uses.
     assert_eq!(machine.build().code, 0);
     fs::write(&lock, with_another_hash(&text, "01")).unwrap();
     assert_eq!(machine.build().code, 0);
@@ -296,7 +297,7 @@ fn refuses_cache_that_others_can_write() {
                 assert_eq!(machine.build().code, 0);
                 let folder = match place {
                     "" => machine.environments()[0].clone(),
-                    // The folder of data that later builds of this project reuse.
+                    // The project's folder of data for later builds.
                     "own" => {
                         let all = fs::read_dir(machine.path("cache/environments")).unwrap();
                         let mut all = all.map(|entry| entry.unwrap().path());

@@ -24,7 +24,7 @@ fn skill_md(name: &str, description: &str) -> String {
 }
 
 #[test]
-fn the_first_root_wins_and_the_hidden_skill_is_reported() {
+fn first_root_wins_and_hidden_skill_is_reported() {
     let (first, second) = (Folders::new(), Folders::new());
     first.write("both/SKILL.md", skill_md("both", "First."));
     second.write("both/SKILL.md", skill_md("both", "Second."));
@@ -40,8 +40,8 @@ fn the_first_root_wins_and_the_hidden_skill_is_reported() {
         panic!("{:?}", listing.problems);
     };
     assert!(
-        problem.starts_with("a skill of that name in an earlier folder hides `")
-            && problem.ends_with("/both`; its own name is `root2.both`"),
+        problem.contains("/both` is hidden by a skill of the same name in an earlier folder")
+            && problem.ends_with("; its full name is `root2.both`"),
         "{problem}"
     );
     let host = build(builder().skills(&first.root).skills(&second.root));
@@ -51,7 +51,7 @@ fn the_first_root_wins_and_the_hidden_skill_is_reported() {
 }
 
 #[test]
-fn lists_a_faulty_skill_with_its_problems_and_reads_its_files() {
+fn lists_problems_of_faulty_skill_and_reads_files() {
     let folders = Folders::new();
     folders.write("good/SKILL.md", skill_md("good", "Good."));
     folders.write("none/file.txt", "text");
@@ -116,7 +116,7 @@ fn skips_entries_that_cannot_be_skills() {
 }
 
 #[test]
-fn reports_and_does_not_read_documentation_outside_the_skill() {
+fn reports_and_does_not_read_documentation_outside_skill() {
     let folders = Folders::new();
     fs::create_dir(folders.root.join("a")).unwrap();
     symlink(
@@ -197,7 +197,7 @@ fn each_call_reads_the_current_skill() {
 }
 
 #[test]
-fn listings_read_hard_linked_skill_md_only_if_allowed() {
+fn lists_hard_linked_skill_md_only_if_allowed() {
     let folders = Folders::new();
     fs::create_dir(folders.root.join("a")).unwrap();
     let elsewhere = folders.outside.join("elsewhere.md");
@@ -223,7 +223,7 @@ fn listings_read_hard_linked_skill_md_only_if_allowed() {
 }
 
 #[test]
-fn an_unreadable_skill_is_not_read_from_a_later_root() {
+fn unreadable_skill_is_not_read_from_later_root() {
     let (first, second) = (Folders::new(), Folders::new());
     first.write("both/SKILL.md", "Text of the first.\n");
     second.write("both/SKILL.md", "Text of the second.\n");
@@ -231,7 +231,7 @@ fn an_unreadable_skill_is_not_read_from_a_later_root() {
     let options = ["--skills", &*roots[0], "--skills", &*roots[1]];
     let call = ["call", "read_skill", "{\"skill_name\":\"both\"}"];
     let (skill, root) = (first.root.join("both"), first.root.clone());
-    // The skill's folder is closed, or the root can be listed and none of it opened.
+    // The skill's folder cannot be opened; or the root can be listed, but nothing in it opened.
     for (path, mode) in [(skill, 0o000), (root, 0o444)] {
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
         let run = run_unprivileged(&[&options[..], &call].concat());

@@ -122,7 +122,7 @@ fn refuses_configuration_that_is_no_file() {
 }
 
 #[test]
-fn wrong_usage_exits_with_2_and_help_with_0() {
+fn bad_usage_and_help_set_exit_codes() {
     for words in [&["cal"][..], &["call"], &["--wrong"], &[]] {
         let run = program().run(words);
         assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{words:?}");

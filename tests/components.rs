@@ -1,5 +1,4 @@
-//! Components that load, and components that are refused with a reason while the rest
-//! of the host works.
+//! Components that load, and refused components, which do not disturb the rest of the host.
 
 use std::fs;
 use std::io::Read as _;
@@ -42,7 +41,7 @@ fn unchecked() -> Vec<u8> {
 }
 
 #[test]
-fn skips_a_file_that_is_not_a_tool_component() {
+fn skips_file_that_is_not_tool_component() {
     let wat = |text: &str| wat::parse_str(text).unwrap();
     let http = r#"(component (import "wasi:http/types@0.2.0" (instance (export "f" (func)))))"#;
     let get_skill = fs::read(repository().join("guest-tools/dist/get_skill.wasm")).unwrap();
@@ -82,7 +81,7 @@ fn skips_a_file_that_is_not_a_tool_component() {
 }
 
 #[test]
-fn refuses_a_component_that_is_not_a_regular_file_at_once() {
+fn refuses_irregular_component_file_at_once() {
     let folders = Folders::new();
     let fifo = folders.outside.join("fifo.wasm");
     rustix::fs::mknodat(
@@ -99,7 +98,7 @@ fn refuses_a_component_that_is_not_a_regular_file_at_once() {
 }
 
 #[test]
-fn stops_a_loop_and_a_sleep_at_the_deadline() {
+fn stops_loop_and_sleep_at_deadline() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
     let host = builder_with_guests().skills(&folders.root);
@@ -145,7 +144,7 @@ fn loop_does_not_block_other_calls() {
 }
 
 #[test]
-fn stops_a_call_that_panics_and_the_next_call_works() {
+fn stops_call_that_panics_and_next_call_works() {
     let (_folders, host) = load(&[("good.wasm", unchecked())]);
     let stopped = call(
         &host,
@@ -172,7 +171,7 @@ fn stops_a_call_that_panics_and_the_next_call_works() {
 }
 
 #[test]
-fn refuses_a_configuration_with_a_name_that_does_not_exist() {
+fn refuses_configuration_with_name_that_does_not_exist() {
     for (host, message) in [
         (
             builder().disable("get_skil"),
@@ -216,7 +215,7 @@ fn neither_offers_nor_calls_a_disabled_tool() {
 }
 
 #[test]
-fn refuses_a_component_whose_pin_is_wrong_or_missing() {
+fn refuses_component_whose_pin_is_wrong_or_missing() {
     let digest = "0000000000000000000000000000000000000000000000000000000000000000";
     let right = block_on(skillhost::inspect(&guests().join("unchecked.wasm"), None))
         .unwrap()
@@ -327,7 +326,7 @@ fn refuses_a_component_that_compiles_too_long() {
 #[test]
 fn reports_the_error_of_the_compiling_process() {
     let folders = Folders::new();
-    // It begins like WebAssembly, because other files do not reach the compiler.
+    // Begins like WebAssembly: other files do not reach the compiler.
     let cut = &unchecked()[..5000];
     fs::write(folders.outside.join("bad.wasm"), cut).unwrap();
     let program = env!("CARGO_BIN_EXE_skillhost");
@@ -346,7 +345,7 @@ fn reports_the_error_of_the_compiling_process() {
 }
 
 #[test]
-fn reports_a_disabled_tool_whose_component_does_not_load() {
+fn reports_disabled_tool_whose_component_does_not_load() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
     fs::write(folders.outside.join("bad.wasm"), "text").unwrap();
@@ -370,7 +369,7 @@ struct WaitingCompiler {
     pid: String,
     /// The output of the compiling process.
     stdout: ChildStdout,
-    /// The input of the compiling process, which ends if this is closed.
+    /// The input of the compiling process; the process ends when this is closed.
     _stdin: ChildStdin,
 }
 
@@ -384,8 +383,7 @@ impl WaitingCompiler {
         let mut parent = Process::start(&mut command);
         let pid = parent.first_line();
         let (mut stdin, stdout) = (parent.stdin.take().unwrap(), parent.stdout.take().unwrap());
-        // This does not fit in the pipe, so the process is reading it. It limits
-        // itself before that.
+        // Does not fit in the pipe, so the process is reading it, after limiting itself.
         write_message(&mut stdin, Kind::Request, &[0; 1 << 20]).unwrap();
         Self {
             parent,
@@ -397,7 +395,7 @@ impl WaitingCompiler {
 }
 
 #[test]
-fn compiling_process_is_limited_to_8_gib_and_writes_no_file() {
+fn compiling_process_has_8_gib_and_writes_nothing() {
     let compiler = WaitingCompiler::start();
     let limits = fs::read_to_string(format!("/proc/{}/limits", compiler.pid)).unwrap();
     for (name, most) in [
@@ -420,7 +418,7 @@ fn compiling_process_ends_with_its_parent() {
     let compiler = WaitingCompiler::start();
     compiler.parent.signal(Signal::KILL);
     compiler.parent.wait();
-    // No other process has its output open, so the output ends with the process.
+    // Only this process holds the output, so the output ends with it.
     let (ended, wait) = channel();
     let mut stdout = compiler.stdout;
     thread::spawn(move || ended.send(stdout.read_to_end(&mut Vec::new())));
@@ -432,7 +430,7 @@ fn compiling_process_ends_with_its_parent() {
 fn compiling_process_gets_no_environment() {
     let folders = Folders::new();
     fs::write(folders.outside.join("bad.wasm"), &unchecked()[..5000]).unwrap();
-    // Runs in place of the compiler: prints the names of its variables, and fails.
+    // Replaces the compiler: prints the names of its variables, and fails.
     let script = "#!/bin/sh\nnames=$(tr '\\0' '\\n' < /proc/$$/environ | cut -d= -f1)\n\
                   echo \"variables:\" $names. >&2\nexit 1\n";
     let (source, program) = (folders.outside.join("source"), folders.outside.join("tell"));

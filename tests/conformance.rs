@@ -173,7 +173,7 @@ fn hostile_and_unchecked_guests_fail() {
         assert_eq!(shown, is_panic, "{check:?}");
         assert!(check.trace.is_empty() || check.outcome != Outcome::Passed);
     }
-    // The sandbox holds one folder, so no path reveals a file outside it.
+    // No path reveals a file outside, because the sandbox holds only the skill's folder.
     for check in unchecked.failed() {
         assert!(!why(check).contains("revealed a file outside"), "{check:?}");
     }
@@ -195,7 +195,7 @@ fn hostile_and_unchecked_guests_fail() {
 }
 
 #[test]
-fn other_files_fail_one_check_and_missing_files_fail_the_run() {
+fn bad_file_fails_check_missing_file_fails_run() {
     let program = Program::new();
     let module = wat::parse_str("(module)").unwrap();
     let nothing = wat::parse_str("(component)").unwrap();

@@ -1,5 +1,5 @@
-//! The contracts, case by case: every example, every row of their tables,
-//! every line of their checklists. The cases are in `vectors/`.
+//! The contracts, case by case: every example, every row of their tables, and every line of their
+//! checklists. The cases are in `vectors/`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ struct Vectors {
 #[serde(deny_unknown_fields)]
 struct Case {
     name: String,
-    /// The part of the contract that it checks.
+    /// The checked part of the contract.
     source: String,
     skills: Skills,
     arguments: Value,

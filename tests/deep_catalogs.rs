@@ -1,4 +1,4 @@
-//! Roots with depth, skills of one name, and what is found in a skill's folder.
+//! Roots with `depth`, skills of one name, and the files found in a skill's folder.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -18,7 +18,7 @@ fn deep(path: impl AsRef<Path>, depth: usize) -> SkillsRoot {
     }
 }
 
-/// Writes a skill that says where it lies.
+/// Writes a skill whose text is its path.
 fn write(folders: &Folders, path: &str) {
     let name = path.rsplit('/').next().unwrap();
     let text = format!("---\nname: {name}\ndescription: At {path}.\n---\nText of {path}.\n");
@@ -31,7 +31,7 @@ fn read(host: &Host, skill: &str) -> String {
 }
 
 #[test]
-fn finds_skills_down_to_the_depth_but_not_inside_skills() {
+fn finds_skills_to_depth_and_none_inside_skills() {
     let folders = Folders::new();
     for path in [
         "top",
@@ -71,7 +71,7 @@ fn finds_skills_down_to_the_depth_but_not_inside_skills() {
 }
 
 #[test]
-fn skills_of_one_name_get_distinct_names_and_grants() {
+fn skills_of_one_name_get_distinct_names() {
     let folders = Folders::new();
     for path in ["b/x", "a/x", "c/d/x", "a/y", "e/b.x", "f/c/d.x", "c.d/x"] {
         write(&folders, path);
@@ -87,7 +87,7 @@ fn skills_of_one_name_get_distinct_names_and_grants() {
         ("b.x", "b/x"),
         ("c.d.x", "c/d/x"),
         ("y", "a/y"),
-        // A folder's own name does not take the name that another has by its path.
+        // A folder's name takes no name that another skill has by its path.
         ("e.b.x", "e/b.x"),
         ("d.x", "f/c/d.x"),
     ];
@@ -96,7 +96,7 @@ fn skills_of_one_name_get_distinct_names_and_grants() {
         let file = folders.root.join(path).join("SKILL.md");
         let text = model_text(&all, "read_skill_file", json!({"path": file}));
         assert!(text.contains(&format!("At {path}.")), "{text}");
-        // A grant of one name is a grant of nothing else.
+        // A grant of one name covers nothing else.
         let one = host(&[name]);
         for (other, _) in places {
             let text = read(&one, other);
@@ -118,7 +118,7 @@ fn skills_of_one_name_get_distinct_names_and_grants() {
         skipped.len() == 1 && skipped[0].contains("/c.d/x`"),
         "{skipped:?}"
     );
-    // The folder's own name is the one that SKILL.md must have.
+    // SKILL.md must have the folder's own name.
     for skill in &listing.skills {
         let is_dotted = skill.name == "e.b.x" || skill.name == "d.x";
         assert_eq!(skill.problems.is_empty(), !is_dotted, "{}", skill.name);
@@ -127,14 +127,14 @@ fn skills_of_one_name_get_distinct_names_and_grants() {
         let problems = &listing.problems;
         problems
             .iter()
-            .any(|problem| problem.contains(&format!("is the skill `{name}`: ")))
+            .any(|problem| problem.contains(&format!("is the skill `{name}`, ")))
     };
     assert_eq!(listing.problems.len(), 4, "{:?}", listing.problems);
     assert!(reported("b.x") && reported("c.d.x") && reported("e.b.x"));
 }
 
 #[test]
-fn a_hidden_skill_of_a_later_root_has_a_name_of_its_own() {
+fn hidden_skill_of_later_root_has_own_name() {
     let (first, second) = (Folders::new(), Folders::new());
     write(&first, "both");
     write(&second, "both");
@@ -164,9 +164,9 @@ fn a_hidden_skill_of_a_later_root_has_a_name_of_its_own() {
         ("both", "first"),
         ("root2.both", "second"),
         ("only", "only"),
-        // A folder's name, and no other way to a skill that nothing hides.
+        // A folder with such a name, not another name for a skill that nothing hides.
         ("root1.only", "root1.only"),
-        // An earlier root's folder wins, and the lists name it.
+        // The earlier root's folder wins, and the lists name it.
         ("root2.all", "first root2.all"),
     ] {
         assert_eq!(read(&all, name), expected);
@@ -180,7 +180,7 @@ fn a_hidden_skill_of_a_later_root_has_a_name_of_its_own() {
     ] {
         assert!(read(&all, name).contains("not found"), "{name}");
     }
-    // The operator's choice hides it: no list names it.
+    // The operator's order hides it, so no list names it.
     assert_eq!(
         all.catalog().names(),
         ["all", "both", "only", "root1.only", "root2.all"]
@@ -191,7 +191,7 @@ fn a_hidden_skill_of_a_later_root_has_a_name_of_its_own() {
 }
 
 #[test]
-fn a_call_follows_skills_that_come_move_and_go() {
+fn call_follows_skills_that_come_move_and_go() {
     let folders = Folders::new();
     write(&folders, "a/one");
     let host = build(builder().skills_root(deep(&folders.root, 2)));
@@ -244,7 +244,7 @@ fn a_call_follows_skills_that_come_move_and_go() {
     ];
     for (change, make, expected) in changes {
         make();
-        // A search is not repeated at once.
+        // The next search comes only after a while.
         wait_until(&format!("{change} is not noticed"), || {
             let text = read(&host, "one");
             assert!(!text.contains(CANARY), "{change}");
@@ -339,7 +339,7 @@ fn documentation_is_found_under_every_spelling() {
             "{text}"
         );
     }
-    // A file of the very name that is asked for wins.
+    // A file with exactly the requested name wins.
     assert_eq!(files("both", "skill.md"), ["lower"; 2]);
     assert_eq!(files("both", "SKILL.MD"), ["upper"; 2]);
     for (skill, path) in [
@@ -379,7 +379,7 @@ fn first_paragraph_describes_a_skill_without_description() {
 }
 
 #[test]
-fn follows_no_link_in_place_of_a_skill_of_an_author() {
+fn follows_no_link_for_skill_of_author() {
     let folders = Folders::new();
     write(&folders, "author/a");
     fs::create_dir_all(&folders.outside).unwrap();
@@ -390,7 +390,7 @@ fn follows_no_link_in_place_of_a_skill_of_an_author() {
     };
     let host = build(builder().skills_root(root));
     assert_eq!(read(&host, "a"), "Text of author/a.\n");
-    // The search has found the skill; the call opens its folder anew.
+    // The search has found the skill; the call opens its folder again.
     fs::rename(folders.root.join("author/a"), folders.root.join("author/b")).unwrap();
     symlink(&folders.outside, folders.root.join("author/a")).unwrap();
     let text = read(&host, "a");
@@ -398,7 +398,7 @@ fn follows_no_link_in_place_of_a_skill_of_an_author() {
 }
 
 #[test]
-fn follows_no_link_in_place_of_a_folder_above_a_skill() {
+fn follows_no_link_for_folder_above_skill() {
     let folders = Folders::new();
     write(&folders, "author/a");
     fs::create_dir_all(folders.outside.join("author/a")).unwrap();
@@ -409,7 +409,7 @@ fn follows_no_link_in_place_of_a_folder_above_a_skill() {
     };
     let host = build(builder().skills_root(root));
     assert_eq!(read(&host, "a"), "Text of author/a.\n");
-    // The search has found the skill; the call opens the way to it step by step.
+    // The search has found the skill; the call opens its path step by step.
     let author = folders.root.join("author");
     fs::rename(&author, folders.outside.join("moved")).unwrap();
     symlink(folders.outside.join("author"), &author).unwrap();

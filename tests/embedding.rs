@@ -14,9 +14,9 @@ use skillhost_index::MemoryIndex;
 use crate::support::folders::Folders;
 use crate::support::process::Process;
 use crate::support::program::Program;
-use crate::support::{again_command, block_on, build, cache, call, guests, is_again};
+use crate::support::{block_on, build, cache, call, guests, is_own_process, own_process_command};
 
-/// A program with a configuration that sets everything, and the text of that.
+/// Returns a program with a configuration that sets everything, and the configuration's text.
 fn configured() -> (Program, String) {
     let program = Program::new();
     for skill in ["a", "b"] {
@@ -57,7 +57,7 @@ fn configured_host_equals_that_of_the_program() {
     let folder = program.folder.path();
     let config = Config::parse(&text, "skillhost.toml", folder).unwrap();
     let builder = HostBuilder::from_config(&config).unwrap().cache(cache());
-    // As the program has one.
+    // The program has an index, too.
     let host = build(builder.index(Arc::new(MemoryIndex::new())));
     let run = program.run(&["--config", "skillhost.toml", "grants", "--output", "json"]);
     let shown: Vec<Value> = serde_json::from_str(&run.stdout).unwrap();
@@ -114,7 +114,7 @@ fn configured_host_equals_that_of_the_program() {
 }
 
 #[test]
-fn more_calls_than_the_host_can_run_count_as_all_of_them() {
+fn clamps_calls_to_what_host_can_run() {
     for (calls, capacity) in [(5000, 1024), (1024, 1024), (1023, 1023)] {
         let text = format!("calls = {calls}\ncalls_per_tool = 2000");
         let config = Config::parse(&text, "skillhost.toml", Path::new("/nowhere")).unwrap();
@@ -164,7 +164,7 @@ fn pins_and_required_components_hold_for_an_embedder() {
 
 #[test]
 fn a_program_of_an_embedder_compiles_components() {
-    if is_again() {
+    if is_own_process() {
         skillhost::compile_component().unwrap();
         return;
     }
@@ -173,12 +173,12 @@ fn a_program_of_an_embedder_compiles_components() {
     let component = wat::parse_str("(component (core module))").unwrap();
     write_message(File::create(&file).unwrap(), Kind::Request, &component).unwrap();
     let test = "embedding::a_program_of_an_embedder_compiles_components";
-    let mut command = again_command(test, "compiles");
+    let mut command = own_process_command(test, "compiles");
     command.stdin(File::open(&file).unwrap());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let output = Process::start(&mut command).output();
     assert!(output.status.success(), "{output:?}");
-    // Compiled components are ELF files. The test's own lines are around this one.
+    // Compiled components are ELF files. The output also has the test runner's lines.
     let is_elf = output.stdout.windows(4).any(|bytes| bytes == b"\x7fELF");
     assert!(is_elf, "{output:?}");
 }

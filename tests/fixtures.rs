@@ -1,5 +1,5 @@
-//! Components that were built with each published version of the package, in every
-//! language that has a kit. Those in `tests/fixtures/` must always run.
+//! Components built with each published version of the package, in every kit's language. Those in
+//! `tests/fixtures/` must always run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -34,8 +34,8 @@ fn hex(bytes: &[u8]) -> String {
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Returns all versions, with their components unpacked, checked against their digests,
-/// and compiled into the tests' cache: some take seconds.
+/// Returns all versions, with their components unpacked, checked by digest, and compiled into the
+/// tests' cache, because some take seconds.
 fn versions() -> &'static [Version] {
     static VERSIONS: OnceLock<Vec<Version>> = OnceLock::new();
     VERSIONS.get_or_init(|| {
@@ -55,7 +55,7 @@ fn versions() -> &'static [Version] {
                 versions.push(version);
             }
         }
-        // Each in every language that has a kit.
+        // Each version has every kit's language.
         versions.sort_by(|one: &Version, other| one.name.cmp(&other.name));
         let names = versions
             .iter()
@@ -95,7 +95,7 @@ impl Version {
             let mut decoder = ruzstd::decoding::StreamingDecoder::new(&packed[..]).unwrap();
             std::io::Read::read_to_end(&mut decoder, &mut bytes).unwrap();
             assert_eq!(sums.remove(&name), Some(hex(&bytes)), "{name}");
-            // Another run of the tests may read the file at this moment.
+            // Another test run may be reading the file.
             let file = self.unpacked.join(&name);
             let whole = self
                 .unpacked
@@ -229,7 +229,7 @@ fn command_line_runs_components_of_every_published_version() {
     }
 }
 
-/// The example in C has its own SHA-256, which is compared with a library's.
+/// The example in C has its own SHA-256; a library's is compared with it.
 #[test]
 fn checksum_agrees_with_another_library_near_block_sizes() {
     let folders = Folders::new();

@@ -1,5 +1,5 @@
-//! Untrusted strings in output for people: they forge nothing. Each test passes such a
-//! string to every verb that shows it, with output to a pipe, a file and a terminal.
+//! Untrusted strings forge nothing in output for people. Each test passes such a string to every
+//! verb that shows it, with output to a pipe, a file and a terminal.
 
 use std::sync::LazyLock;
 
@@ -14,17 +14,17 @@ use crate::support::terminal::{Printout, everywhere, on_a_terminal};
 /// The text after each line break of a forged string.
 const MARK: &str = "FORGED";
 
-/// Line breaks, escapes, characters that turn a line's direction, and invisible ones.
+/// Line breaks, escapes, direction marks and invisible characters.
 const HIDDEN: &str = "\r\u{85}\u{2028}\u{2029}\u{b}\u{c}\u{1b}[2J\u{9b}2J\u{7}\u{202e}\u{2066}\
     \u{200b}\u{200c}\u{200d}\u{2060}\u{feff}\u{ad}\u{34f}\u{61c}\u{115f}\u{17b4}\u{180b}\u{3164}\
     \u{ffa0}\u{fe0f}\u{e0041}\u{e0100}\u{e000}\u{fffe}\u{2800}";
 
-/// Returns a string that imitates our lines and hides the rest.
+/// Returns a string that imitates the program's lines and hides the rest.
 fn forged() -> String {
     format!("x\nFORGED: no problem was found\r\nFORGED\u{2028}FORGED{HIDDEN}FORGED")
 }
 
-/// Returns the same as the name of a folder or file.
+/// Returns the same string as a file name.
 fn forged_name() -> String {
     format!("x\u{2028}FORGED {}", HIDDEN.replace(char::is_control, ""))
 }
@@ -40,7 +40,7 @@ fn is_hidden(c: char) -> bool {
     HIDDEN.is_match(c.encode_utf8(&mut [0; 4]))
 }
 
-/// Returns the fault of output that must show a forged string.
+/// Returns what is wrong with output that must show a forged string.
 fn fault(printed: &Printout) -> Option<&'static str> {
     let Printout { text, .. } = printed;
     if text.contains(|c| c != '\n' && is_hidden(c)) {
@@ -126,7 +126,7 @@ fn a_component_forges_nothing_in_its_description() {
     ] {
         check(name, &program, &arguments, "");
     }
-    // JSON has the component's own value.
+    // JSON has the original value.
     let run = program.run(&["inspect", &file, "--output", "json"]);
     let seen: Value = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!(seen["tools"][0]["skill_property"], forged);
@@ -161,7 +161,7 @@ fn escaped_for_wat(text: &str) -> String {
 }
 
 #[test]
-fn a_skill_forges_nothing_in_lists_checks_and_problems() {
+fn skill_forges_nothing_in_lists_checks_and_problems() {
     let program = Program::new();
     let (forged, name) = (forged(), forged_name());
     let quoted = Value::from(forged.as_str());
@@ -230,7 +230,7 @@ fn a_skill_name_cannot_imitate_another_line() {
 }
 
 #[test]
-fn a_caller_forges_nothing_in_messages_about_its_call() {
+fn caller_forges_nothing_in_messages_about_its_call() {
     let program = Program::new();
     program.write("skills/a/SKILL.md", "# A\n");
     let forged = forged();
@@ -266,7 +266,7 @@ fn a_caller_forges_nothing_in_messages_about_its_call() {
         program.write("x.toml", format!("{quoted} = 1\n"));
         check(case, &program, &arguments, stdin);
     }
-    // These show text on stderr, for people, beside the answer.
+    // These verbs also show text for people on stderr.
     for (case, arguments, stdin) in [
         (
             "transcript",
@@ -310,7 +310,7 @@ fn a_caller_forges_nothing_in_messages_about_its_call() {
             code: run.code,
         };
         assert_eq!(fault(&printed), None, "{case}: {:?}", printed.text);
-        // On a terminal people read the answer too.
+        // On a terminal the answer is for people, too.
         let printed = on_a_terminal(&program, &arguments, stdin);
         let hidden = printed
             .text
@@ -344,7 +344,7 @@ fn an_author_forges_nothing_in_names_of_cases() {
 }
 
 #[test]
-fn the_path_of_a_request_forges_nothing_in_the_log() {
+fn path_of_request_forges_nothing_in_log() {
     use crate::support::http::{Client, Request};
     use crate::support::process::Process;
     use rustix::process::Signal;
@@ -361,7 +361,7 @@ fn the_path_of_a_request_forges_nothing_in_the_log() {
         .unwrap()
         .parse()
         .unwrap();
-    // A path cannot have the other characters.
+    // A path cannot contain the other characters.
     let path = format!("/FORGED{}", HIDDEN.replace(|c: char| c < '\u{a0}', ""));
     assert_eq!(Client::once(address, &Request::get(&path)).status, 404);
     server.signal(Signal::KILL);
@@ -428,7 +428,7 @@ fn an_answer_is_unchanged_except_on_a_terminal() {
     ] {
         let run = program.run_with(&arguments, stdin);
         assert!(run.stdout.contains(raw), "{}", run.stdout);
-        // The terminal gets the same value, without hidden characters.
+        // The terminal gets the same value with hidden characters escaped.
         let shown = on_a_terminal(&program, &arguments, stdin);
         assert!(!shown.text.contains(|c| c != '\n' && is_hidden(c)));
         for text in [&run.stdout, &shown.text] {

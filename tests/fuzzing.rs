@@ -1,6 +1,5 @@
-//! The fuzz targets for a moment: each on its committed inputs, and on changes
-//! of these that are the same in every run. CONTRIBUTING.md says how they run
-//! for hours.
+//! Runs the fuzz targets for a moment: each on its committed inputs, and on changed ones that are
+//! the same in every run. CONTRIBUTING.md says how to run them for hours.
 
 #[path = "fuzz/bodies/mod.rs"]
 pub(crate) mod bodies;
@@ -10,14 +9,14 @@ use std::panic;
 
 use crate::support::repository;
 
-/// Runs a target on each of its inputs and on so many changed ones.
+/// Runs a target on each of its inputs and on `changed` changed ones.
 fn run(target: &str, body: fn(&[u8]), changed: usize) {
     let folder = repository().join("tests/fuzz/corpus").join(target);
     let mut inputs: Vec<Vec<u8>> = fs::read_dir(folder)
         .unwrap()
         .map(|entry| fs::read(entry.unwrap().path()).unwrap())
         .collect();
-    // The order of a folder is not the same everywhere.
+    // File systems list a folder in different orders.
     inputs.sort();
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let changes = (0..changed).map(|_| change(&inputs, &mut random));
@@ -27,9 +26,9 @@ fn run(target: &str, body: fn(&[u8]), changed: usize) {
     }
 }
 
-/// An input with some bytes changed, put in, left out, or taken from another.
+/// Returns an input with bytes changed, inserted, removed, or taken from another one.
 fn change(inputs: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
-    /// Bytes that a parser may get wrong.
+    /// Bytes that parsers may mishandle.
     const PIECES: [&[u8]; 20] = [
         b"..",
         b"/",
@@ -72,7 +71,7 @@ fn change(inputs: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
     input
 }
 
-/// Xorshift: enough for a test, and the same everywhere.
+/// Xorshift: sufficient for a test, and the same everywhere.
 struct Random(u64);
 
 impl Random {
@@ -110,7 +109,7 @@ fn no_component_breaks_the_loader() {
 }
 
 #[test]
-fn no_arguments_lead_a_call_out_of_its_skill() {
+fn no_arguments_lead_call_out_of_its_skill() {
     run("call", bodies::call::run, 500);
 }
 

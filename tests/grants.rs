@@ -22,7 +22,7 @@ fn folders() -> Folders {
     folders
 }
 
-/// The skills that a call of this tool may read.
+/// Returns the skills that a call of this tool may read.
 fn readable(host: &Host, tool: &str) -> Vec<&'static str> {
     let path = match tool.ends_with("_in_skill") {
         true => "file_path",
@@ -64,13 +64,13 @@ fn a_component_reads_only_granted_skills() {
         readable(&granted, "raw_read"),
         ["calculator", "data_analysis", "data_factory"]
     );
-    // A grant covers all tools of its component, and none of another's.
+    // A grant covers all tools of its component, and no others.
     assert_eq!(readable(&granted, "raw_stat").len(), 3);
     assert_eq!(readable(&granted, "count_lines"), [""; 0]);
 }
 
 #[test]
-fn built_in_tools_read_every_skill_without_a_grant() {
+fn built_in_tools_read_every_skill_without_grant() {
     let folders = folders();
     let host = build(builder().skills(&folders.root));
     assert_eq!(readable(&host, "read_file_in_skill").len(), 4);
@@ -94,7 +94,7 @@ fn built_in_tools_read_every_skill_without_a_grant() {
 }
 
 #[test]
-fn refusal_tells_the_model_why_and_the_operator_the_setting() {
+fn refusal_tells_model_why_and_operator_setting() {
     let program = Program::new();
     program.write("skills/calculator/SKILL.md", "# C\n");
     let guests = guests();
@@ -141,7 +141,7 @@ fn refusal_tells_the_model_why_and_the_operator_the_setting() {
 }
 
 #[test]
-fn limits_of_a_grant_hold_for_its_component_alone() {
+fn limits_of_grant_hold_for_its_component_alone() {
     let folders = folders();
     let mut short = Limits::default();
     short.time = Duration::from_millis(50);
@@ -205,8 +205,7 @@ fn hard_linked_files_need_permission() {
 
 #[test]
 fn another_mount_inside_a_skill_is_refused() {
-    // A skill of the root `/` that is a mount with another mount inside, as
-    // every Linux has it.
+    // A skill of the root `/` that is a mount and holds another one, as on every Linux.
     let shared = tempfile::Builder::new().tempfile_in("/dev/shm").unwrap();
     fs::write(shared.path(), "text").unwrap();
     let inside = shared
@@ -234,7 +233,7 @@ fn another_mount_inside_a_skill_is_refused() {
 }
 
 #[test]
-fn symlinks_are_skills_only_in_roots_that_follow_links() {
+fn symlinks_are_skills_only_with_follow_root_links() {
     let folders = folders();
     fs::create_dir(folders.outside.join("real")).unwrap();
     fs::write(folders.outside.join("real/SKILL.md"), "# Linked\n").unwrap();
@@ -320,14 +319,14 @@ fn output_of_a_guest_reaches_only_the_log() {
 }
 
 #[test]
-fn output_of_a_guest_past_the_limit_is_counted_and_not_logged() {
+fn counts_unlogged_output_past_limit() {
     let program = Program::new();
     program.write("skills/a/SKILL.md", "# A\n");
     let tools = guests();
     let config = format!("tools = [{tools:?}]\n[grants.\"unchecked.wasm\"]\nskills = [\"a\"]\n");
     program.write("skillhost.toml", config + "limits.log = 2000\n");
     let options = ["--config", "skillhost.toml", "--log", "info"];
-    // Printed to both streams, each with a line break.
+    // Prints to both streams, each time with a line break.
     let arguments = json!({"skill_name": "a", "path": "@".repeat(1500)}).to_string();
     let run = program.run(&[&options[..], &["call", "raw_print", &arguments]].concat());
     assert_eq!(run.stdout, "printed");
@@ -337,7 +336,7 @@ fn output_of_a_guest_past_the_limit_is_counted_and_not_logged() {
 }
 
 #[test]
-fn a_host_in_a_scope_can_be_narrowed_and_never_widened() {
+fn scope_of_host_narrows_and_never_widens() {
     let folders = folders();
     let host = build(builder().skills(&folders.root));
     let scope = |tools: &[&str], skills: &[&str]| {
@@ -374,7 +373,7 @@ fn a_host_in_a_scope_can_be_narrowed_and_never_widened() {
 fn third_party_tools_read_home_only_by_grant() {
     let folders = folders();
     fs::write(folders.outside.join("note.txt"), "text").unwrap();
-    // To a host without tools of its own, this is a third-party component.
+    // For a host without built-in tools, this is a third-party component.
     let component = repository().join("guest-tools/dist/read_skill_file.wasm");
     let read = |grant: Grant| {
         let host = builder()
@@ -426,7 +425,7 @@ fn a_skill_out_of_scope_looks_missing() {
 }
 
 #[test]
-fn a_host_in_a_scope_opens_no_skill_outside_of_it() {
+fn host_in_scope_opens_no_skill_outside() {
     let folders = folders();
     let host = build(builder().skills(&folders.root));
     let events = inotify::init(inotify::CreateFlags::NONBLOCK).unwrap();

@@ -1,4 +1,4 @@
-//! Tests that hang: each is named, and what it started is gone.
+//! Tests that hang: each is named, and its processes are killed.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,22 +7,22 @@ use std::time::Duration;
 
 use crate::support::process::{Process, output};
 use crate::support::watchdog::PATIENCE_VARIABLE;
-use crate::support::{again_as, again_command, block_on, repository};
+use crate::support::{block_on, own_process_argument, own_process_command, repository};
 
-/// Longer than the patience of the tests below.
+/// A time longer than the patience of the tests below.
 const LONG: Duration = Duration::from_secs(60);
 
-/// The test that hangs on purpose, in a process of its own.
-const HANGS: &str = "hangs::a_test_that_hangs_is_named_and_leaves_no_process_behind";
+/// The test that hangs on purpose, in its own process.
+const HANGS: &str = "hangs::hanging_test_is_named_and_its_processes_killed";
 
-/// Starts a process that runs longer than any test may. Tells its number.
+/// Starts a process that runs longer than any test may. Prints its id.
 fn sleeper() -> Process {
     let process = Process::start(Command::new("sleep").arg("1000"));
     println!("pid {}.", process.pid);
     process
 }
 
-/// Hangs in one of the ways that a test can.
+/// Hangs in one way.
 fn hang(way: &str) {
     match way {
         "for a process" => {
@@ -52,8 +52,8 @@ fn hang(way: &str) {
 }
 
 #[test]
-fn a_test_that_hangs_is_named_and_leaves_no_process_behind() {
-    if let Some(way) = again_as() {
+fn hanging_test_is_named_and_its_processes_killed() {
+    if let Some(way) = own_process_argument() {
         return hang(&way);
     }
     let ways = [
@@ -67,7 +67,7 @@ fn a_test_that_hangs_is_named_and_leaves_no_process_behind() {
         ("at a panic", "on purpose"),
     ];
     let ends = |way, said| {
-        let run = output(again_command(HANGS, way).env(PATIENCE_VARIABLE, "1000"));
+        let run = output(own_process_command(HANGS, way).env(PATIENCE_VARIABLE, "1000"));
         let stdout = String::from_utf8_lossy(&run.stdout);
         let stderr = String::from_utf8_lossy(&run.stderr);
         assert_eq!(run.status.code(), Some(101), "{way}: {stdout}{stderr}");
@@ -85,14 +85,14 @@ fn a_test_that_hangs_is_named_and_leaves_no_process_behind() {
 }
 
 #[test]
-fn no_test_waits_for_a_process_or_a_channel_without_a_bound() {
+fn tests_bound_waits_for_processes_and_channels() {
     let mut folders = vec![repository().join("tests")];
     let mut files = 0;
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             let name = path.file_name().unwrap().to_str().unwrap();
-            // Not a part of the suite, or what bounds the waits, or this list.
+            // Files that are not part of the suite, that bound the waits, or this one.
             if [
                 "escapes",
                 "fuzz",

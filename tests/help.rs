@@ -33,16 +33,16 @@ struct Case {
     help: Vec<String>,
 }
 
-/// The cases, and the skills that they are about.
+/// The cases and their skills.
 struct Setup {
     folders: Folders,
     cases: Vec<Case>,
 }
 
-/// The bytes that help may take.
+/// The maximum bytes of help.
 const MOST_BYTES: usize = 1024;
 
-/// The skill that the grant of some cases does not name.
+/// The skill that some cases' grants do not name.
 const SECRET: &str = "secret";
 
 fn setup() -> &'static Setup {
@@ -57,7 +57,7 @@ fn setup() -> &'static Setup {
     })
 }
 
-/// The limits of the cases: a file over 1 MiB is too large to answer with.
+/// The limits of the cases. A file over 1 MiB is too large for an answer.
 fn limits() -> Limits {
     let mut limits = Limits::default();
     limits.output = 1 << 20;
@@ -70,7 +70,7 @@ fn host(change: impl Fn(HostBuilder) -> HostBuilder) -> Host {
     ))
 }
 
-/// Grants every built-in tool all skills but one.
+/// Grants every built-in tool all skills except the secret one.
 fn without_secret(host: HostBuilder) -> HostBuilder {
     let skills = std::fs::read_dir(&setup().folders.root).unwrap();
     let skills = skills.map(|skill| skill.unwrap().file_name().into_string().unwrap());
@@ -102,7 +102,7 @@ fn failed(host: &Host, tool: &str, arguments: Value, help: &str) -> CallError {
 }
 
 #[test]
-fn a_wrong_call_has_the_help_of_the_vectors() {
+fn wrong_call_has_help_of_vectors() {
     let (all, granted) = (host(|host| host), host(without_secret));
     assert!(setup().cases.len() >= 40);
     let mut wrong = Vec::new();
@@ -143,7 +143,7 @@ fn mcp_help_is_a_second_block() {
         let params = json!({"name": case.tool, "arguments": arguments(case)});
         let text = setup().folders.fill_in(&case.text);
         let mut content = vec![json!({"type": "text", "text": text})];
-        // A model reads this tool's record as JSON, and nothing beside it.
+        // The model reads this tool's record as JSON, without help.
         if case.tool != "get_skill" && !case.help.is_empty() {
             with_help += 1;
             content.push(json!({"type": "text", "text": case.help.join("\n")}));
@@ -161,7 +161,7 @@ fn mcp_help_is_a_second_block() {
     assert!(with_help >= 35, "{with_help}");
 }
 
-/// A call that gets help, and its help.
+/// Returns a call that gets help, and the help.
 fn wrong_path() -> (Value, &'static str) {
     (
         json!({"skill_name": "weather", "file_path": "setup.md"}),
@@ -282,7 +282,7 @@ fn the_program_prints_help_beside_the_answer() {
 }
 
 #[test]
-fn names_of_any_length_and_number_stay_within_the_bound() {
+fn names_of_any_length_stay_within_bound() {
     let folders = Folders::new();
     for number in 0..40 {
         // Each hidden character takes six bytes in help.
@@ -320,7 +320,7 @@ fn third_party_tools_get_help_within_their_grant() {
             Some("Skills with a similar name: \"calculator\""),
         ),
         ("calculator", "../weather/SKILL.md", None),
-        // The name of no skill, but nearly that of one that is not granted.
+        // No skill's name, but similar to one that is not granted.
         ("wether", "basic.py", None),
     ] {
         let arguments = json!({"skill_name": skill, "path": path});
@@ -334,7 +334,7 @@ fn third_party_tools_get_help_within_their_grant() {
 }
 
 #[test]
-fn a_long_path_or_name_gets_its_error_and_no_help() {
+fn long_path_or_name_gets_no_help() {
     let host = host(|host| host);
     for asked in [
         "a/".repeat(100_000),
@@ -350,7 +350,7 @@ fn a_long_path_or_name_gets_its_error_and_no_help() {
 }
 
 #[test]
-fn help_names_no_tool_that_the_caller_may_not_use() {
+fn help_names_no_tool_outside_scope() {
     let all = host(|host| host);
     let names_another = |case: &Case, help: &str| {
         [
@@ -377,7 +377,7 @@ fn help_names_no_tool_that_the_caller_may_not_use() {
 }
 
 #[test]
-fn help_compares_a_name_with_1000_skills_at_most() {
+fn help_compares_name_with_1000_skills_at_most() {
     let folders = Folders::new();
     let name = |number: usize| format!("s-{number:04}");
     for number in 0..1000 {
@@ -414,7 +414,7 @@ fn help_uses_the_names_that_were_found_last() {
             assert!(help.contains("\"brewing\""), "{depth}: {help}");
             assert!(!help.contains("\"brewer\""), "{depth}: {help}");
         }
-        // Calls list the skills again, in a tenth of the time.
+        // Calls search skills for a tenth of the time, so the new one is found later.
         wait_until("help does not name a new skill", || {
             ask().help().unwrap().contains("\"brewer\"")
         });
@@ -422,7 +422,7 @@ fn help_uses_the_names_that_were_found_last() {
 }
 
 #[test]
-fn help_is_as_if_hidden_skills_did_not_exist() {
+fn help_ignores_hidden_skills() {
     let (all, seen) = (Folders::new(), Folders::new());
     for name in ["sunflowers", "tea"] {
         for folders in [&all, &seen] {

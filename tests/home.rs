@@ -24,7 +24,7 @@ fn read(host: &Host, path: &str) -> String {
 }
 
 #[test]
-fn every_form_of_path_leads_to_home_or_a_skill() {
+fn each_path_form_leads_to_home_or_skill() {
     let (folders, host) = setup();
     let absolute = |path: &str| folders.outside.join(path).display().to_string();
     let in_skill = folders
@@ -53,7 +53,7 @@ fn every_form_of_path_leads_to_home_or_a_skill() {
 }
 
 #[test]
-fn meta_shows_the_path_in_its_root_and_no_host_path() {
+fn meta_shows_path_in_root_not_host() {
     let (folders, host) = setup();
     let meta = |path: &str| -> Value {
         let outcome = call(&host, "read_skill_file", json!({"path": path, "limit": 1}));
@@ -112,7 +112,7 @@ fn requires_a_skill_without_a_home_folder() {
 }
 
 #[test]
-fn an_absolute_path_is_read_only_in_the_root_it_names() {
+fn reads_absolute_path_only_in_its_root() {
     let (first, second) = (Folders::new(), Folders::new());
     first.write("both/f", "first");
     second.write("both/f", "second");

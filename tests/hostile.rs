@@ -1,6 +1,6 @@
-//! Guests that attack their host. Each ends as the table says, reveals nothing from
-//! outside its skill, and the next call works. A tool of the hostile guest that the
-//! table does not name fails the tests.
+//! Guests that attack their host. Each attack ends as the table says and reveals nothing from
+//! outside its skill, and the next call works. Each tool of the hostile guest must be in the
+//! table.
 
 mod isolation;
 mod release;
@@ -28,7 +28,7 @@ enum Ending {
     Stack,
     /// It trapped, and the operator's message contains these words.
     Trap(&'static str),
-    /// The host refused with this error code.
+    /// The host returned this error code.
     Refused(&'static str),
     /// It reported a failure of this kind, with a message that starts with these words.
     Fails(FailureKind, &'static str),
@@ -204,8 +204,8 @@ fn attacks() -> Vec<Attack> {
 /// The time of an attack that would never end.
 const SHORT: Duration = Duration::from_millis(50);
 
-/// The time by which a call with that limit has ended, even on a busy machine. No attack may
-/// delay the end of a call, for instance with a request that takes the host a long time.
+/// The time by which a call with the limit [`SHORT`] has ended, even on a busy machine. No attack
+/// may delay this, for example by a request that takes the host long.
 const LATEST_END: Duration = Duration::from_secs(5);
 
 /// The limit on directory entries. One of the folders has more.
@@ -266,7 +266,7 @@ impl Hosts {
     }
 }
 
-/// Describes how an attack ended, if the table has another ending.
+/// Describes the ending of an attack, if it is not the table's.
 fn mismatch(ending: &Ending, seen: &Result<Output, CallError>) -> Option<String> {
     let stop = match seen {
         Err(CallError::Stopped { stop, .. }) => Some(stop),
@@ -356,7 +356,7 @@ fn the_table_names_every_hostile_tool() {
 }
 
 #[test]
-fn every_attack_ends_as_the_table_says_and_the_next_call_works() {
+fn attacks_end_as_listed_and_next_call_works() {
     let folders = folders();
     let hosts = Hosts::new(&folders);
     let base = folders.root.parent().unwrap();
@@ -383,7 +383,7 @@ fn every_attack_ends_as_the_table_says_and_the_next_call_works() {
 }
 
 #[test]
-fn does_not_start_an_attack_on_a_skill_that_is_not_granted() {
+fn does_not_start_attack_on_ungranted_skill() {
     let folders = folders();
     let host = host(&folders);
     for attack in attacks() {

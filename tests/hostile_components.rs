@@ -1,5 +1,5 @@
-//! Components that attack while they are loaded: each is refused with a reason, and
-//! the others work.
+//! Components that attack while they are loaded: each is refused with a reason, and the others
+//! work.
 
 use std::fs;
 use std::time::Duration;
@@ -10,12 +10,12 @@ use skillhost::{Grant, Limits};
 use crate::support::folders::Folders;
 use crate::support::{block_on, builder, guests, model_text};
 
-/// The core function of a `call` that is never called.
+/// The core function of a `call` that nobody calls.
 const CALL: &str = r#"(func (export "call")
     (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32) (result i32) unreachable)"#;
 
 /// Makes a component that exports the tools interface, with `core` in its core module.
-/// There, `definitions` returns the address of the list of definitions.
+/// `definitions` in there returns the address of the list of definitions.
 pub(crate) fn component(core: &str) -> Vec<u8> {
     wat::parse_str(component_text(core)).unwrap()
 }

@@ -17,10 +17,11 @@ use skillhost::{CallError, Limits, Stop};
 use crate::support::folders::{CANARY, Folders};
 use crate::support::process::output;
 use crate::support::{
-    UNREACHED, again, build, builder, builder_with_guests, call, is_again, limits, model_text,
+    UNREACHED, build, builder, builder_with_guests, call, is_own_process, limits, model_text,
+    run_in_own_process,
 };
 
-/// Returns the most memory that this process has had at once.
+/// Returns the peak memory of this process.
 fn peak_memory() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmHWM:"));
@@ -42,7 +43,7 @@ fn fill(folder: &Path, entries: usize) {
     }
 }
 
-/// Returns calls of the tools that agents have on a skill of this name.
+/// Returns calls of the built-in tools on a skill of this name.
 fn calls(skill: &str) -> [(&'static str, Value); 6] {
     [
         (
@@ -70,7 +71,7 @@ fn shown(result: &Result<skillhost::Output, CallError>) -> String {
 const ENTRIES: usize = 5000;
 
 #[test]
-fn answers_in_a_folder_with_more_entries_than_the_limit() {
+fn answers_in_folder_with_more_entries_than_limit() {
     let folders = Folders::new();
     fill(&folders.root.join("full"), ENTRIES + 1);
     folders.write("full/file.txt", "found");
@@ -90,14 +91,14 @@ fn answers_in_a_folder_with_more_entries_than_the_limit() {
             Err(_) => panic!("{tool}: {shown}"),
         }
     }
-    // A listing of everything is refused where it becomes too long.
+    // A listing of everything is refused when it becomes too long.
     let listed = model_text(
         &host,
         "raw_list",
         json!({"skill_name": "full", "path": "."}),
     );
     assert!(listed.contains("overflow"), "{}", listed.len());
-    // A file is found by its name, however many lie beside it.
+    // A file is found by name, whatever the number of files beside it.
     let arguments = json!({"skill_name": "full", "file_path": "file.txt"});
     assert_eq!(model_text(&host, "read_file_in_skill", arguments), "found");
 }
@@ -120,7 +121,7 @@ fn too_many_skills_stop_only_the_listing() {
     assert_eq!(model_text(&host, "read_skill", arguments), "# Seven\n");
 }
 
-/// Nests so many folders: deeper than any path can reach.
+/// Nests `depth` folders, deeper than a path can reach.
 fn dig(top: &Path, depth: usize) {
     let mut folder = rustix::fs::open(top, OFlags::DIRECTORY, Mode::empty()).unwrap();
     for _ in 0..depth {
@@ -130,7 +131,7 @@ fn dig(top: &Path, depth: usize) {
 }
 
 #[test]
-fn descends_10000_folders_by_handles_but_not_by_path() {
+fn descends_10000_folders_by_handle_not_path() {
     const DEPTH: usize = 10_000;
     let folders = Folders::new();
     folders.write("deep/SKILL.md", "# Deep\n\n[link](d/d/d)\n");
@@ -160,15 +161,15 @@ fn descends_10000_folders_by_handles_but_not_by_path() {
         assert!(call(&host, tool, arguments).is_ok(), "{tool}");
     }
     assert!(host.catalog().check("deep").unwrap().is_ok());
-    // The standard library cannot remove it: it keeps each level open.
+    // The standard library cannot remove it, because it keeps each level open.
     let removed = output(Command::new("rm").arg("-rf").arg(&folders.root));
     assert!(removed.status.success(), "{removed:?}");
 }
 
 #[test]
 fn reads_a_sparse_terabyte_in_bounded_memory() {
-    if !is_again() {
-        return again(
+    if !is_own_process() {
+        return run_in_own_process(
             "hostile_folders::reads_a_sparse_terabyte_in_bounded_memory",
             "in a process whose memory is its own",
         );
@@ -202,7 +203,7 @@ fn reads_a_sparse_terabyte_in_bounded_memory() {
         let answer = call(&host, tool, arguments.clone());
         let shown = shown(&answer);
         match &answer {
-            // The range, up to the limits of a read and an answer.
+            // The answer is the range, up to the limits of a read and an answer.
             Ok(output) => assert!(output.text().len() <= 16 << 20, "{tool}: {shown}"),
             Err(CallError::Failed(failure)) => {
                 assert!(failure.message.len() < 1000, "{tool}: {shown}")
@@ -214,12 +215,12 @@ fn reads_a_sparse_terabyte_in_bounded_memory() {
             Err(_) => panic!("{tool} {arguments}: {shown}"),
         }
     }
-    // The guest's memory, twice: as the host reads and as the guest keeps.
+    // At most the guest's memory twice: the host's copy and the guest's.
     let taken = peak_memory() - before;
     assert!(taken < 4 * (64 << 20), "{taken} bytes");
 }
 
-/// Changes the disk without pause while calls run, for a bounded time.
+/// Runs calls while the disk changes without pause, for a bounded time.
 fn meanwhile(change: impl Fn() + Sync, mut calls: impl FnMut()) {
     /// Signals the end of the calls, even if one panics.
     struct Done<'a>(&'a AtomicBool);
@@ -246,7 +247,7 @@ fn meanwhile(change: impl Fn() + Sync, mut calls: impl FnMut()) {
 }
 
 #[test]
-fn bounds_reads_of_a_file_that_grows_and_shrinks() {
+fn bounds_reads_of_file_that_grows_and_shrinks() {
     const MOST: u64 = 300_000;
     let folders = Folders::new();
     let text = vec![b'x'; MOST as usize];
@@ -267,8 +268,8 @@ fn bounds_reads_of_a_file_that_grows_and_shrinks() {
                     Ok(output) => {
                         let text = output.text();
                         assert!(text.len() as u64 <= MOST + 100, "{tool}: {}", text.len());
-                        // A range that was truncated and is not written yet reads
-                        // as zeroes, never as something else.
+                        // A truncated range that is not rewritten yet reads as zeroes, and nothing
+                        // else.
                         if tool == "read_file_in_skill" {
                             let same = text.bytes().all(|byte| matches!(byte, b'x' | 0));
                             assert!(same, "{tool}");
@@ -285,7 +286,7 @@ fn bounds_reads_of_a_file_that_grows_and_shrinks() {
 }
 
 #[test]
-fn finds_or_misses_a_skill_that_vanishes_and_comes_back() {
+fn reads_or_misses_skill_that_comes_and_goes() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
     let (here, away) = (folders.root.join("a"), folders.outside.join("a"));

@@ -1,5 +1,4 @@
-//! The server over HTTP. Each server listens at a port of loopback that the system
-//! chooses.
+//! The server over HTTP. Each server listens at a free port of loopback.
 
 mod access;
 mod answers;

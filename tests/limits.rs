@@ -1,5 +1,5 @@
-//! Each limit of a call: set for all tools and for one, reached by a guest, and named
-//! to the model and to the operator.
+//! Each limit of a call: set for all tools and for one, reached by a guest, and named to model and
+//! operator.
 
 mod sums;
 
@@ -74,7 +74,7 @@ fn cases() -> [Case; 10] {
             "list_skills",
             "it listed more than 2 directory entries",
         ),
-        // These are reached before a component can answer anything.
+        // These limits stop a component before it can answer.
         case(
             "table_elements",
             "100",
@@ -163,7 +163,7 @@ skills = [\"*\"]
 
 /// Guards against: a limit in the table that nothing enforces.
 #[test]
-fn each_limit_of_the_table_that_stops_calls_has_a_case() {
+fn each_stopping_limit_of_table_has_case() {
     let cases = cases().map(|case| case.key);
     let of_call = Limits::TABLE.iter().map(|row| (row.key, row.outcome));
     let of_host = Load::TABLE.iter().map(|row| (row.key, row.outcome));
@@ -182,7 +182,7 @@ fn each_limit_stops_a_call_and_is_named() {
             let run = call(&case, scope);
             let about = format!("{key}, {scope:?}: {run:?}");
             if *key == "table_elements" && matches!(scope, Scope::All) {
-                // The component cannot even say which tools it has.
+                // The component cannot even define its tools.
                 let refused = format!("it was stopped when asked for its tools: {reason}");
                 assert!(run.stderr.contains(&refused), "{about}");
             }
@@ -200,7 +200,7 @@ fn each_limit_stops_a_call_and_is_named() {
     }
 }
 
-/// Returns a quantity as a configuration has it.
+/// Returns a quantity in the form of a configuration.
 fn written(unit: Unit, quantity: u64) -> String {
     match unit {
         Unit::Time => format!("\"{quantity}ms\""),
@@ -214,7 +214,7 @@ fn parsed(text: &str) -> anyhow::Result<Config> {
 }
 
 #[test]
-fn refuses_a_limit_out_of_bounds_with_its_line() {
+fn refuses_limit_out_of_bounds_with_its_line() {
     for table in ["limits", "grants.get_skill.limits"] {
         for row in Limits::TABLE {
             let Limit { key, unit, .. } = *row;
@@ -273,7 +273,7 @@ fn refuses_a_limit_out_of_bounds_with_its_line() {
 fn built_in_tools_answer_under_the_lowest_limits() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "---\nname: a\ndescription: A.\n---\n# A\n");
-    // No tool answers in the least time.
+    // No tool answers in the minimum time.
     let rows = Limits::TABLE.iter().filter(|row| row.unit != Unit::Time);
     let least = rows.map(|row| format!("{} = {}\n", row.key, written(row.unit, row.least)));
     let least: Vec<String> = least.collect();
@@ -402,7 +402,7 @@ fn few_descriptors_suffice_for_many_skills_and_roots() {
     assert_eq!((run.code, read), (0, skills), "{run:?}");
 }
 
-/// Such as by an exception of Python: the guest is told that there is no more memory.
+/// Failures include Python's exceptions: the guest only learns that there is no more memory.
 #[test]
 fn names_the_limit_that_a_failed_tool_met() {
     let key = "it needed more than 67108864 bytes of memory; `limits.memory` in skillhost.toml \

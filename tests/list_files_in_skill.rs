@@ -12,7 +12,7 @@ use crate::support::{build, builder, call};
 
 const TOOL: &str = "list_files_in_skill";
 
-/// The most entries of an answer.
+/// The maximum entries of an answer.
 const MAX_ENTRIES: usize = 100;
 
 /// Lists a folder. Returns the text for the model, and the record.
@@ -37,7 +37,7 @@ fn pages_of_a_large_folder_are_complete() {
     }
     let host = build(builder().skills(&folders.root));
     let (text, record) = list(&host, json!({"skill_name": "a"}));
-    // The folder does not fit, so it stays closed.
+    // The folder's files do not fit, so it is shown closed.
     assert_eq!(
         text,
         "pages/  350 entries\n\
@@ -73,7 +73,7 @@ fn pages_of_a_large_folder_are_complete() {
 }
 
 #[test]
-fn opens_as_many_levels_as_fit_and_no_hidden_folder() {
+fn opens_levels_that_fit_except_hidden_folders() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
     folders.write("a/.git/HEAD", "x");
@@ -222,7 +222,7 @@ fn shown_names_are_valid_arguments() {
             continue;
         };
         assert_eq!(text, format!("{shown}  1 B"));
-        // The name is valid as an argument, as it is shown.
+        // The shown name is valid as an argument.
         let path = match shown.starts_with('"') {
             true => serde_json::from_str(shown).unwrap(),
             false => shown.to_owned(),

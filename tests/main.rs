@@ -12,7 +12,7 @@ mod help;
 mod list_files_in_skill;
 // The sandbox, through a guest that checks nothing.
 mod sandbox;
-// Calls whose folder can be written, in memory.
+// Calls that write in memory, in copy-on-write views.
 mod view;
 // Guests that attack the host, each with its ending.
 mod hostile;
@@ -38,9 +38,9 @@ mod conformance;
 mod search_in_skill;
 // Shares of slots, queue and memory.
 mod quotas;
-// What an operator grants, and what is denied without.
+// Grants, each with its denied side.
 mod grants;
-// Which component has a tool's name, and a grant's.
+// Components that claim the same tool or grant.
 mod admission;
 // Trust: configurations, and files that others can change.
 mod trust;
@@ -52,23 +52,23 @@ mod named_files;
 mod audit;
 // Scripts of a skill, and the files that a call changes.
 mod scripts;
-// What an observer learns of calls.
+// Observers of calls.
 mod observer;
 // Folders of skills: several roots, names, problems.
 mod catalog;
-// What a model reads of a large catalog.
+// The parts of a large catalog that a model reads.
 mod budgets;
-// Catalogs that change under every request, and descriptions that nobody can read.
+// Catalogs that change between requests, and unreadable descriptions.
 mod bad_catalogs;
-// Roots with depth, skills of one name.
+// Roots with `depth`, and skills of one name.
 mod deep_catalogs;
-// Roots that were not meant, and what `check` takes.
+// Roots named by mistake, and the arguments of `check`.
 mod wrong_roots;
 // The home folder, for calls that name no skill.
 mod home;
 // The start of a host, and its cache.
 mod start;
-// A host in the place of another.
+// A host rebuilt from another.
 mod rebuild;
 // The server over stdio, as raw lines.
 mod mcp;
@@ -94,7 +94,7 @@ mod command_line;
 mod authors;
 // Mistakes of tool authors, and the message for each.
 mod mistakes;
-// The programs that a build runs, and where they lie.
+// The programs that a build runs, and their folders.
 mod builds;
 // The string checks of the guest SDK alone.
 mod path_checks;
@@ -104,5 +104,5 @@ mod paths;
 mod fuzzing;
 // The commands of the README and the guides, and the links of all pages.
 mod readme;
-// docs/performance.md, and the figures beside it.
+// docs/performance.md and its figures.
 mod performance;

@@ -1,4 +1,4 @@
-//! `skillhost serve` over stdio, tested by the lines that it reads and writes.
+//! `skillhost serve` over stdio, tested by its lines.
 
 mod answers;
 mod bad_input;
@@ -47,8 +47,8 @@ fn with_guests(program: &Program, granted: &[&str], revision: &'static str) -> C
     client
 }
 
-/// Opens a session over a test's own pipes, and waits until all tools are loaded, as the call
-/// of an unknown tool does. The requests have the ids 0 and 1.
+/// Opens a session over a test's own pipes, and calls an unknown tool, which waits until all tools
+/// are loaded. The requests have the ids 0 and 1.
 fn open_session(input: &mut impl Write, mut answer: impl FnMut() -> Value) {
     let hello = json!({
         "protocolVersion": REVISIONS[0],
@@ -63,8 +63,7 @@ fn open_session(input: &mut impl Write, mut answer: impl FnMut() -> Value) {
     }
 }
 
-/// Replaces text in bytes by text of the same length, such as the names of a component's
-/// tools.
+/// Replaces text in bytes by other text of the same length, such as the names of tools.
 fn replaced(bytes: &[u8], old: &[u8], new: &[u8]) -> Vec<u8> {
     assert_eq!(old.len(), new.len());
     let mut bytes = bytes.to_vec();

@@ -1,6 +1,6 @@
-//! Mistakes of tool authors, and the message for each: the table
-//! `tests/vectors/mistakes.json`. `tests/kits/run` makes those of it that need a compiler
-//! for WebAssembly.
+//! Mistakes of tool authors, and the message for each, from the table
+//! `tests/vectors/mistakes.json`. `tests/kits/run` makes the mistakes that need a WebAssembly
+//! compiler.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -49,7 +49,7 @@ struct Mistake {
     /// Changes of its files.
     #[serde(default)]
     edits: Vec<Edit>,
-    /// Scripts that stand for compilers.
+    /// Scripts that replace compilers.
     #[serde(default)]
     programs: BTreeMap<String, String>,
     /// The tools that the component of a build defines.

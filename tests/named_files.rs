@@ -1,5 +1,5 @@
-//! Files and folders that an operator names: a FIFO, a device, a folder in a file's place and a
-//! file beyond the bound are errors with the path, at once.
+//! Files and folders that an operator names: a FIFO, a device, a folder instead of a file, and a
+//! file beyond the bound are errors at once, with the path.
 
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -9,23 +9,23 @@ use rustix::fs::{CWD, FileType, Mode};
 use crate::support::certificates::{Authority, write_pair};
 use crate::support::program::Program;
 
-/// The kinds of what is named.
+/// The kinds of named files.
 #[derive(Clone, Copy, PartialEq)]
 enum Named {
     /// A file that is read as a whole.
     Whole,
     /// A file that is read piece by piece, or written.
     Pieces,
-    /// A component, a folder or a socket: it has its own words for what is none.
+    /// A component, a folder or a socket, with messages of its own.
     Other,
 }
 
 use Named::{Other, Pieces, Whole};
 
-/// The word in place of which a path stands.
+/// The word that a path replaces.
 const PATH: &str = "PATH";
 
-/// Each option and argument that names a file or a folder, once.
+/// Each option and argument that names a file or folder, once.
 const OPTIONS: &[(Named, &[&str])] = &[
     (Whole, &["tools", "--config", PATH]),
     (Other, &["tools", "--skills", PATH]),
@@ -96,7 +96,7 @@ const OPTIONS: &[(Named, &[&str])] = &[
     (Pieces, &["audit", "show", PATH]),
 ];
 
-/// Each key of a configuration that names a file which is read, in a server over HTTP.
+/// Each configuration key of an HTTP server that names a file to read.
 const KEYS: &[(Named, &str)] = &[
     (Pieces, "audit_file = \"PATH\""),
     (Whole, "audit_file = \"log\"\n[audit]\nkey_file = \"PATH\""),
@@ -115,7 +115,7 @@ const KEYS: &[(Named, &str)] = &[
     ),
 ];
 
-/// Returns a folder with what the rows need besides, and with what they name.
+/// Makes a folder with everything that the rows need and name.
 fn program() -> Program {
     let program = Program::new();
     write_pair(&program, "a", &Authority::new().of_server());
@@ -129,7 +129,7 @@ fn program() -> Program {
     program.write("tool.wasm", component);
     let at = |name: &str| program.folder.path().join(name);
     rustix::fs::mknodat(CWD, at("fifo"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-    // Holes: it takes no room.
+    // The file is sparse, and takes no space.
     let large = File::create(at("large")).unwrap();
     large.set_len(1 << 40).unwrap();
     large
@@ -138,7 +138,7 @@ fn program() -> Program {
     program
 }
 
-/// Runs the program with a path in this place, and checks how it ends. One that waits is ended,
+/// Runs the program with a path in this place, and checks its end. A program that waits is killed,
 /// and fails the test.
 #[track_caller]
 fn check(program: &Program, named: Named, words: &[&str], path: &str) {
@@ -149,7 +149,7 @@ fn check(program: &Program, named: Named, words: &[&str], path: &str) {
     assert!(said.contains(path), "{words:?}: {run:?}");
     let expected = match (named, path) {
         (Other, _) => "",
-        // A configuration that all can change is refused before it is opened.
+        // A configuration that everybody can change is refused before it is opened.
         (_, "/dev/zero") if said.contains("every user can change") => "",
         (_, "fifo") => "it is not a regular file but a FIFO",
         (_, "/dev/zero") => "it is not a regular file but a device",
@@ -157,12 +157,12 @@ fn check(program: &Program, named: Named, words: &[&str], path: &str) {
         (Pieces, "folder") if said.contains("Is a directory") => "",
         (_, "folder") => "it is not a regular file but a folder",
         (Whole, _) => "it is larger than ",
-        (Pieces, _) => unreachable!("it has no bound"),
+        (Pieces, _) => unreachable!("files read in pieces have no bound"),
     };
     assert!(said.contains(expected), "{words:?}: {run:?}");
 }
 
-/// Returns what may be named in a row.
+/// Returns the paths that may be named in a row.
 fn paths(named: Named) -> &'static [&'static str] {
     match named {
         Whole => &["fifo", "/dev/zero", "folder", "large"],
@@ -214,7 +214,7 @@ fn refuses_identity_files_that_others_can_replace() {
             program.write("c.toml", format!("{}\n", text.replace(PATH, path)));
             let unsafe_folder = at("shared").canonicalize().unwrap();
             let problem = format!("every user can change `{}`", unsafe_folder.display());
-            // Others may add files to a sticky folder, and replace none.
+            // In a sticky folder others may add files, but replace none.
             for (mode, is_refused) in [(0o777, true), (0o1777, false), (0o755, false)] {
                 fs::set_permissions(at("shared"), Permissions::from_mode(mode)).unwrap();
                 let run = program.run(&["serve", "--http", "127.0.0.1:0", "--config", "c.toml"]);
@@ -262,14 +262,14 @@ fn table_has_every_option_of_every_verb() {
             let option = line.split_whitespace().next().unwrap_or_default();
             let value = line.split_whitespace().nth(1).unwrap_or_default();
             if option.starts_with("--") && names.contains(&value) {
-                // Common ones stand with one verb.
+                // Common options are tested with one verb.
                 let is_common = ["--config", "--skills", "--tools", "--audit"].contains(&option);
                 let has = |row: &[&str]| row.contains(&option);
                 let is_tried = own().any(has) || is_common && rows().any(has);
                 assert!(is_tried, "{words:?} {option}");
             }
         }
-        // Arguments that are files or folders stand at the end of the usage.
+        // File and folder arguments are at the end of the usage.
         let usage = help(&words);
         let usage = usage
             .lines()

@@ -1,4 +1,4 @@
-//! Observers learn how each call ends, and what a host has in hand meanwhile.
+//! Observers learn each call's end, and a host's running calls and memory.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,7 +9,7 @@ use crate::support::folders::Folders;
 use crate::support::watchdog::until;
 use crate::support::{block_on, build, builder_with_guests, give_up, on_two_threads};
 
-/// Tool, outcome, reason, and whether there was memory.
+/// The tool, the outcome, the reason, and `true` if memory was used.
 type Note = (Option<String>, &'static str, Option<&'static str>, bool);
 
 #[derive(Default)]
@@ -78,7 +78,7 @@ impl Observer for Traces {
 }
 
 #[test]
-fn trace_of_a_failed_call_has_output_and_stack() {
+fn trace_of_failed_call_has_output_and_stack() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
     let traces = Arc::<Traces>::default();

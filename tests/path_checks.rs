@@ -1,9 +1,9 @@
-//! The string checks of the guest SDK alone, without a folder and a sandbox.
+//! The guest SDK's string checks alone, without folder and sandbox.
 
 use skillhost_guest::{FailureKind, PathError, SkillPath, check_skill_name};
 
 #[test]
-fn refuses_paths_that_leave_the_folder_at_any_step() {
+fn refuses_paths_that_leave_folder_at_any_step() {
     for path in [
         "..",
         "../x",
@@ -24,7 +24,7 @@ fn refuses_paths_that_leave_the_folder_at_any_step() {
         "z:x",
         "./../x",
         "a/b/../../../c",
-        // Two folders on some systems, one name on others.
+        // Two folders on Windows, one name on Unix.
         "a\\b/../..",
         "a\\b\\c/../../d",
         "a/b\\c/../../../d",

@@ -1,10 +1,10 @@
-//! The path suite. It tries every path and skill name in `vectors/paths.json` with the
-//! string check alone, with the sandbox alone (through the unchecked guest), and with
-//! each tool. It runs with `openat2`, with `openat2` unknown, and with it forbidden. No
-//! test may read anything outside the skill or learn anything about the host.
+//! The path suite. It tries every path and skill name of `vectors/paths.json` with the string
+//! check alone, with the sandbox alone (through the unchecked guest), and with each tool: with
+//! `openat2`, without it, and with it forbidden. No test may read anything outside the skill or
+//! learn about the host.
 //!
-//! `SKILLHOST_REWRITE_PATHS=1 cargo test paths::` writes the results into the file.
-//! Review the difference.
+//! `SKILLHOST_REWRITE_PATHS=1 cargo test paths::` writes the results into the file. Review the
+//! difference.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -19,7 +19,9 @@ use skillhost_guest::{PathError, SkillPath, check_skill_name};
 
 use crate::support::filter::{Answer, answer_openat2_with};
 use crate::support::folders::{CANARY, Folders};
-use crate::support::{again, again_as, build, builder_with_guests, call, repository};
+use crate::support::{
+    build, builder_with_guests, call, own_process_argument, repository, run_in_own_process,
+};
 
 /// The text of every file inside.
 const INSIDE: &str = "INSIDE-91c2\n";
@@ -208,7 +210,7 @@ impl Suite {
                         !matches!(&*ended, "read" | "seen")
                             || checked != "outside"
                             || tool.starts_with("raw")
-                            // The host makes a relative path of an absolute one.
+                            // The host turns an absolute path into a relative one.
                             || *tool == "home",
                         "{tool} reads what the string check refuses: {value:?}"
                     );
@@ -224,7 +226,7 @@ impl Suite {
         }
     }
 
-    /// Checks that a guest that asks not to follow links enters only real folders.
+    /// Checks that a guest that does not follow links enters only real folders.
     fn assert_follows_no_link_unasked(&self) {
         for (name, depth) in [
             ("docs", 1),
@@ -238,7 +240,7 @@ impl Suite {
         }
     }
 
-    /// Compares an outcome with a column of a row, and updates the row.
+    /// Compares an outcome with a cell of the table, and updates the row.
     fn compare(
         &self,
         row: &mut Map<String, Value>,
@@ -268,7 +270,7 @@ impl Suite {
         }
     }
 
-    /// Returns a string of the table. It may be given as a part with a number of repeats.
+    /// Returns a string of the table, which may be a part with a number of repeats.
     fn text(&self, value: &Value) -> String {
         let text = match value {
             Value::String(text) => text.clone(),
@@ -307,8 +309,8 @@ impl Suite {
         call(&self.granted_all, tool, arguments)
     }
 
-    /// Checks that a result has no byte from outside and no path of the host, except
-    /// what the caller wrote.
+    /// Checks that a result has no byte from outside and no host path, except what the caller
+    /// wrote.
     fn assert_reveals_nothing(&self, given: &str, tool: &str, seen: &Result<Output, CallError>) {
         let record = match seen {
             Ok(output) => output.record(),
@@ -392,8 +394,8 @@ fn outcome(tool: &str, seen: Result<Output, CallError>) -> String {
     }
 }
 
-/// Formats the table with one row per line. Escapes all but ASCII, because some
-/// characters change how a line is displayed.
+/// Formats the table with one row per line, in ASCII, because some characters change how a line is
+/// displayed.
 fn lines(table: &Value) -> String {
     let mut text = String::from("{\n");
     for (number, (name, rows)) in table.as_object().unwrap().iter().enumerate() {
@@ -444,8 +446,8 @@ fn a_listing_shows_only_folders_of_the_root() {
 
 /// Runs the suite in a process where every `openat2` gets this answer.
 fn without_openat2(test: &str, answer: Answer, errno: Errno) {
-    if again_as().is_none() {
-        again(test, "without openat2");
+    if own_process_argument().is_none() {
+        run_in_own_process(test, "without openat2");
         return;
     }
     answer_openat2_with(answer);
@@ -463,18 +465,18 @@ fn without_openat2(test: &str, answer: Answer, errno: Errno) {
 }
 
 #[test]
-fn no_path_leads_out_of_a_skill_if_openat2_is_unknown() {
+fn no_path_leads_out_with_openat2_unknown() {
     without_openat2(
-        "paths::no_path_leads_out_of_a_skill_if_openat2_is_unknown",
+        "paths::no_path_leads_out_with_openat2_unknown",
         Answer::Unknown,
         Errno::NOSYS,
     );
 }
 
 #[test]
-fn no_path_leads_out_of_a_skill_if_openat2_is_forbidden() {
+fn no_path_leads_out_with_openat2_forbidden() {
     without_openat2(
-        "paths::no_path_leads_out_of_a_skill_if_openat2_is_forbidden",
+        "paths::no_path_leads_out_with_openat2_forbidden",
         Answer::Forbidden,
         Errno::PERM,
     );

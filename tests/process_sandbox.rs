@@ -1,5 +1,5 @@
-//! The process sandbox: when it is applied, what still works in it, and what the broker does for a
-//! confined process. What escaped code cannot do is tested in `escapes/`.
+//! The process sandbox: when it is applied, what still works in it, and what the broker does.
+//! `escapes/` tests what escaped code cannot do.
 
 mod broker;
 
@@ -25,7 +25,7 @@ use crate::support::mcp::{Client, NEWEST, session};
 use crate::support::process::{Process, output};
 use crate::support::program::{Program, author, command, finish, run_unprivileged};
 use crate::support::watchdog::wait_until;
-use crate::support::{again, is_again};
+use crate::support::{is_own_process, run_in_own_process};
 
 /// The maximum wait of a test.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -79,7 +79,7 @@ fn confines_each_thread_unless_turned_off() {
         );
         if filters != "0" {
             assert!(status("NoNewPrivs").iter().all(|value| value == "1"));
-            // No capabilities, or those by which root opens files of other users.
+            // No capabilities, except those with which root opens other users' files.
             let own = thread_status(std::process::id(), "CapEff");
             let own = u64::from_str_radix(&own[0], 16).unwrap();
             for kept in status("CapEff").iter().chain(&status("CapPrm")) {
@@ -115,7 +115,7 @@ fn required_sandbox_is_complete_or_start_fails() {
     }
     let run = program.run(&[&call[..], &["--confine", "off"]].concat());
     assert_eq!((run.code, &*run.stderr), (0, ""), "{run:?}");
-    // A configuration that was not given on the command line cannot set it.
+    // A configuration that the command line did not name cannot set it.
     let run = program.run(&["call", "read_skill", "skill_name=a"]);
     assert!(run.stderr.contains("`process` leads out of"), "{run:?}");
 }
@@ -241,7 +241,7 @@ fn starts_own_program_after_its_file_was_replaced() {
         let at = |path: &str| program.folder.path().join(path);
         fs::create_dir(at("tools")).unwrap();
         let binary = at("skillhost");
-        // Another process copies it; see `run_unprivileged`.
+        // Another process copies it: see `run_unprivileged`.
         let copied = output(
             Command::new("cp")
                 .arg(env!("CARGO_BIN_EXE_skillhost"))
@@ -317,7 +317,7 @@ fn unconfined_processes_run_no_confined_code() {
     };
     let (open, confined) = call("auto");
     assert!(open == 0 && confined > 0, "{open} {confined}");
-    // An unconfined process does not run the code that is there already.
+    // An unconfined process does not run the confined one's code.
     let (open, _) = call("off");
     assert!(open > 0);
     // A confined process runs what an unconfined one compiled.
@@ -374,7 +374,7 @@ fn closes_inherited_descriptors() {
         let mut server = Process::start(&mut command);
         let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
         writeln!(server.stdin.as_mut().unwrap(), "{ping}").unwrap();
-        // Wait for the answer, or the address.
+        // Waits for the answer or the address.
         server.first_line();
         let children = server.children().into_iter();
         let children = children.map(|child| child.as_raw_nonzero().get().unsigned_abs());
@@ -387,7 +387,7 @@ fn closes_inherited_descriptors() {
                 let mut files = files.map(|file| fs::read_link(file.unwrap().path()));
                 files.any(|file| file.is_ok_and(|file| file == secret))
             };
-            // A process that has just started closes it after a moment.
+            // A process that has just started closes them after a moment.
             wait_until(&format!("wrong descriptors with {arguments:?}"), || {
                 has_secret() == is_open
             });
@@ -413,13 +413,13 @@ fn wait_until_confined(process: u32, name: &str) {
 }
 
 #[test]
-fn component_reader_is_confined_limited_and_ends_with_parent() {
+fn component_reader_is_confined_and_ends_with_parent() {
     let skillhost = Path::new(env!("CARGO_BIN_EXE_skillhost"));
     for (program, task) in [
         (skillhost, skillhost::COMPILE_ARGUMENT),
         (&author(), "--locate-frames"),
     ] {
-        // Its parent is a shell, which prints its process id. It waits for its input.
+        // Its parent is a shell, which prints the process's id and waits for input.
         let mut shell = command(Path::new("sh"));
         shell
             .args(["-c", "exec 3<&0; \"$0\" \"$1\" <&3 & echo $!; wait"])
@@ -438,7 +438,7 @@ fn component_reader_is_confined_limited_and_ends_with_parent() {
         });
         assert!(limit("Max address space").is_some(), "{task}");
         shell.signal(Signal::KILL);
-        // Its output closes when it ends.
+        // The output closes when the process ends.
         let mut output = [PollFd::new(
             shell.stdout.as_ref().unwrap(),
             PollFlags::empty(),
@@ -451,8 +451,8 @@ fn component_reader_is_confined_limited_and_ends_with_parent() {
 
 #[test]
 fn missing_part_warns_or_fails_when_required() {
-    if !is_again() {
-        return again(
+    if !is_own_process() {
+        return run_in_own_process(
             "process_sandbox::missing_part_warns_or_fails_when_required",
             "on kernels without a part of the sandbox",
         );

@@ -1,5 +1,5 @@
-//! Shares of slots, places in the queue, turns and memory. No tool takes another
-//! tool's share, and no third-party tool takes that of the built-in tools.
+//! Shares of slots, queue, turns and memory. No tool takes another tool's share, and no
+//! third-party tool takes that of the built-in tools.
 
 mod memories;
 
@@ -21,19 +21,20 @@ use crate::support::memory::resident;
 use crate::support::program::Program;
 use crate::support::watchdog::{until, wait_until};
 use crate::support::{
-    UNREACHED, again, build, builder, builder_with_guests, call, is_again, limits, on_two_threads,
+    UNREACHED, build, builder, builder_with_guests, call, is_own_process, limits, on_two_threads,
+    run_in_own_process,
 };
 
-/// Tools that do the same: more than can share the slots of third-party tools.
+/// Tools that do the same, more than can share the third-party slots.
 const TOOLS: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
 
-/// The longest time of most small calls. The promise is 250 ms. Tests allow four times as much,
+/// The maximum time of most small calls. The promise is 250 ms. Tests allow four times as much,
 /// because other processes may use three quarters of the machine.
 const SMALL: Duration = Duration::from_secs(1);
 
-/// Returns a component of functions without a skill, and so without a grant:
-/// `compute_a` to `compute_h` loop; `take_a` to `take_h` take all memory and then
-/// loop; `give_up` takes all memory and then traps.
+/// Returns a component of functions that need no skill, and so no grant: `compute_a` to
+/// `compute_h` loop; `take_a` to `take_h` take all memory and then loop; `give_up` takes all
+/// memory and then traps.
 fn greedy() -> Vec<u8> {
     let functions: String = TOOLS
         .iter()
@@ -66,8 +67,8 @@ fn greedy() -> Vec<u8> {
     wat::parse_str(text).unwrap()
 }
 
-/// Returns a component with the most memories allowed, of two functions: `heavy`
-/// answers, and `heavy_loop` does not.
+/// Returns a component with the maximum number of memories and two functions: `heavy` answers, and
+/// `heavy_loop` loops.
 fn heavy() -> Vec<u8> {
     let instances: String = (0..8)
         .map(|number| format!("(core instance $i{number} (instantiate $m))\n"))
@@ -109,7 +110,7 @@ fn small_calls() -> [(&'static str, Value); 2] {
     ]
 }
 
-/// Starts so many calls of each of these tools.
+/// Starts `times` calls of each of these tools.
 fn start(
     host: &Host,
     tools: &[String],
@@ -127,8 +128,8 @@ fn start(
     calls
 }
 
-/// Gives up calls that do not end, one after another, and checks that others run in their place:
-/// `most` of them at a time, while there are as many.
+/// Drops endless calls one by one, and checks that waiting ones take their slots: `most` at a
+/// time, while there are enough.
 async fn end_one_by_one(
     host: &Host,
     calls: Vec<tokio::task::JoinHandle<Result<Output, CallError>>>,
@@ -157,8 +158,8 @@ fn is_stopped(outcome: &Result<Output, CallError>, why: impl Fn(&Stop) -> bool) 
     matches!(outcome, Err(CallError::Stopped { stop, .. }) if why(stop))
 }
 
-/// Asserts that at least half are below the bound: other tests run beside this one. None waits
-/// for a loop, which has no end.
+/// Asserts that at least half of the times are below the bound, because other tests run beside
+/// this one. A call that waited for a loop would never end.
 fn assert_small(what: &str, mut times: Vec<Duration>) {
     times.sort();
     let median = times[times.len() / 2];
@@ -205,7 +206,7 @@ fn built_in_calls_are_answered_beside_looping_guests() {
 }
 
 #[test]
-fn stdio_answers_built_in_calls_beside_64_looping_guests() {
+fn stdio_answers_built_in_calls_beside_looping_guests() {
     let (folders, tools) = folders();
     let program = Program::new();
     let (root, time) = (&folders.root, "limits.time = \"60m\"");
@@ -237,7 +238,7 @@ fn stdio_answers_built_in_calls_beside_64_looping_guests() {
 }
 
 #[test]
-fn http_answers_built_in_calls_beside_64_looping_guests() {
+fn http_answers_built_in_calls_beside_looping_guests() {
     let (folders, tools) = folders();
     let builder = builder()
         .skills(&folders.root)
@@ -277,7 +278,7 @@ fn http_answers_built_in_calls_beside_64_looping_guests() {
 }
 
 #[test]
-fn a_flood_of_one_tool_leaves_slots_and_queue_to_others() {
+fn flood_of_one_tool_spares_other_tools() {
     let (folders, tools) = folders();
     let load = load(|load| (load.calls, load.queue) = (8, 16));
     let host = builder_with_guests()
@@ -288,14 +289,14 @@ fn a_flood_of_one_tool_leaves_slots_and_queue_to_others() {
     let host = build(host);
     on_two_threads(async {
         let mut flood = start(&host, &named("compute", &TOOLS[..1]), 100);
-        // A quarter of the slots and of the places.
+        // A quarter of the slots and of the queue.
         until("not all others are refused", || {
             flood.iter().filter(|call| call.is_finished()).count() == 94
         })
         .await;
         let now = host.occupancy();
         assert_eq!((now.running, now.waiting), (2, 4));
-        // A call that waited for another one would wait for ever.
+        // A call that waited for another one would wait forever.
         let arguments = json!({"skill_name": "a", "path": "SKILL.md"});
         for tool in ["count_lines", "raw_read"] {
             let answer = host.call(tool, arguments.clone()).await;
@@ -335,7 +336,7 @@ fn calls_per_tool_limits_one_tool() {
 }
 
 #[test]
-fn components_with_many_memories_run_under_the_lowest_limits() {
+fn components_with_many_memories_run_under_lowest_limits() {
     let (folders, tools) = folders();
     for (calls, per_tool) in [
         (0, None),
@@ -358,8 +359,8 @@ fn components_with_many_memories_run_under_the_lowest_limits() {
     }
 }
 
-/// Returns a host whose calls have so many MiB together, and each call as many.
-fn of_mib(folders: &Folders, tools: &PathBuf, mib: usize, time: Duration) -> HostBuilder {
+/// Returns a host whose calls together, and each alone, have `mib` MiB.
+fn host_with_mib(folders: &Folders, tools: &PathBuf, mib: usize, time: Duration) -> HostBuilder {
     let mut limits = limits(time);
     limits.memory = limits.memory.min(mib << 20);
     builder()
@@ -369,24 +370,24 @@ fn of_mib(folders: &Folders, tools: &PathBuf, mib: usize, time: Duration) -> Hos
         .load(load(|load| load.calls_memory = Some(mib << 20)))
 }
 
-/// Returns the memory of calls that take as much as they get, once they have at least so much
-/// and get no more.
-async fn taken_at_last(host: &Host, least: usize) -> usize {
-    let (mut taken, mut looks) = (0, 0);
-    until("the calls do not take all", || {
+/// Returns the total memory of calls that take all they get, once it is at least `least` and stops
+/// growing.
+async fn settled_memory(host: &Host, least: usize) -> usize {
+    let (mut taken, mut checks) = (0, 0);
+    until("the calls do not take all memory", || {
         let now = host.occupancy().memory;
-        looks = if now == taken { looks + 1 } else { 0 };
+        checks = if now == taken { checks + 1 } else { 0 };
         taken = now;
-        taken >= least && looks == 100
+        taken >= least && checks == 100
     })
     .await;
     taken
 }
 
 #[test]
-fn a_call_that_exceeds_calls_memory_names_the_key() {
+fn call_that_exceeds_calls_memory_names_key() {
     let (folders, tools) = folders();
-    let host = build(of_mib(&folders, &tools, 64, Duration::from_secs(10)));
+    let host = build(host_with_mib(&folders, &tools, 64, Duration::from_secs(10)));
     let outcome = call(&host, "give_up", json!({}));
     assert!(
         is_stopped(&outcome, |stop| *stop == Stop::HostMemory),
@@ -405,7 +406,12 @@ fn a_call_that_exceeds_calls_memory_names_the_key() {
     // The memory is given back.
     assert_eq!(host.occupancy().memory, 0);
     // If there is enough, the call reaches its own limit.
-    let host = build(of_mib(&folders, &tools, 128, Duration::from_secs(10)));
+    let host = build(host_with_mib(
+        &folders,
+        &tools,
+        128,
+        Duration::from_secs(10),
+    ));
     let outcome = call(&host, "give_up", json!({}));
     assert!(
         is_stopped(&outcome, |stop| matches!(stop, Stop::Memory(_))),
@@ -414,17 +420,14 @@ fn a_call_that_exceeds_calls_memory_names_the_key() {
 }
 
 #[test]
-fn third_party_memory_is_bounded_and_built_in_calls_run() {
-    if !is_again() {
-        again(
-            "quotas::third_party_memory_is_bounded_and_built_in_calls_run",
-            "alone",
-        );
+fn third_party_memory_spares_built_in_calls() {
+    if !is_own_process() {
+        run_in_own_process("quotas::third_party_memory_spares_built_in_calls", "alone");
         return;
     }
     const MIB: usize = 256;
     let (folders, tools) = folders();
-    let host = build(of_mib(&folders, &tools, MIB, UNREACHED));
+    let host = build(host_with_mib(&folders, &tools, MIB, UNREACHED));
     on_two_threads(async {
         for (tool, arguments) in small_calls() {
             host.call(tool, arguments).await.unwrap();
@@ -441,8 +444,8 @@ fn third_party_memory_is_bounded_and_built_in_calls_run() {
             most
         });
         let hogs = start(&host, &named("take", &TOOLS), 8);
-        // All but the built-in tools' part is taken, up to a piece of each call.
-        let all = taken_at_last(&host, (MIB << 20) * 5 / 8).await;
+        // All memory but the built-in tools' part is taken, up to a piece of each call.
+        let all = settled_memory(&host, (MIB << 20) * 5 / 8).await;
         assert!(all <= MIB << 20, "{all}");
         for (tool, arguments) in small_calls() {
             let answer = host.call(tool, arguments).await;
@@ -454,7 +457,7 @@ fn third_party_memory_is_bounded_and_built_in_calls_run() {
         }
         ended.store(true, Ordering::Relaxed);
         let most = watch.join().unwrap() - before;
-        // With the quarter that may be kept between calls.
+        // Includes the quarter that may be kept between calls.
         assert!(most <= (MIB << 20) * 5 / 4 + (16 << 20), "{most}");
         assert_eq!(host.occupancy().memory, 0);
     });
@@ -466,11 +469,11 @@ fn limits_memory_of_one_tool() {
     const MIB: usize = 256;
     let mut small = limits(UNREACHED);
     small.memory = 16 << 20;
-    let host = of_mib(&folders, &tools, MIB, UNREACHED).limits(small);
+    let host = host_with_mib(&folders, &tools, MIB, UNREACHED).limits(small);
     let host = build(host);
     on_two_threads(async {
         let hogs = start(&host, &named("take", &TOOLS[..1]), 16);
-        let taken = taken_at_last(&host, MIB << 17).await;
+        let taken = settled_memory(&host, MIB << 17).await;
         assert!(taken <= MIB << 18, "{taken}");
         let outcome = host.call("give_up", json!({})).await;
         let own_limit = |stop: &Stop| *stop == Stop::Memory(16 << 20);
@@ -505,7 +508,7 @@ fn refuses_memory_limit_above_calls_memory() {
             assert_eq!(named, refused, "{about}");
         }
     }
-    // Far more than the machine has.
+    // Far more memory than the machine has.
     let mut much = Limits::default();
     much.memory = usize::MAX / 2;
     let grant = Grant::new().limits(much);

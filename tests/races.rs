@@ -1,6 +1,6 @@
-//! Folders that change during calls: another thread keeps swapping the file that a call
-//! reads for something outside. No byte from outside appears, nothing blocks, and calls
-//! still read the file while it is there.
+//! Folders that change during calls: another thread keeps exchanging the file that a call reads
+//! with something outside. No byte from outside appears, nothing blocks, and calls still read the
+//! file while it is there.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -16,14 +16,16 @@ use skillhost::{Contents, Host, ResourceError, SkillsRoot, message};
 
 use crate::support::filter::{Answer, answer_openat2_with};
 use crate::support::folders::{CANARY, Folders};
-use crate::support::{again, again_as, block_on, build, builder_with_guests, call};
+use crate::support::{
+    block_on, build, builder_with_guests, call, own_process_argument, run_in_own_process,
+};
 
 const INSIDE: &str = "INSIDE-91c2";
 
 /// The duration of a race.
 const TIME: Duration = Duration::from_millis(1000);
 
-/// The longest time of a call. One that opens a FIFO would never end.
+/// The maximum time of a call. A call that opened a FIFO would never end.
 const LONGEST: Duration = Duration::from_secs(5);
 
 /// Makes a skill `a` with a folder `swapped` that holds a file, and the same outside with
@@ -51,7 +53,7 @@ fn folders() -> (Folders, Host) {
     (folders, host)
 }
 
-/// The numbers of answered and refused calls of a race.
+/// The numbers of a race's answered and refused calls.
 #[derive(Debug, Default)]
 struct RaceCounts {
     answered: u32,
@@ -67,7 +69,7 @@ fn while_swapped(swap: impl Fn() + Sync, mut act: impl FnMut()) {
                 swap();
             }
         });
-        // The other thread must end even if a check here fails.
+        // The other thread must end even if a check fails.
         struct End<'a>(&'a AtomicBool);
         impl Drop for End<'_> {
             fn drop(&mut self) {
@@ -115,7 +117,7 @@ fn race(host: &Host, calls: &[(&str, Value)], swap: impl Fn() + Sync) -> RaceCou
     counts
 }
 
-/// Exchanges two files, in one step if the file system can.
+/// Exchanges two files, atomically if the file system can.
 fn exchange(a: &Path, b: &Path) {
     if rustix::fs::renameat_with(CWD, a, CWD, b, RenameFlags::EXCHANGE).is_err() {
         let aside = a.with_extension("aside");
@@ -199,7 +201,7 @@ fn swap_a_skill_with_a_link() {
 }
 
 #[test]
-fn a_parent_folder_swapped_with_a_symlink_reveals_nothing() {
+fn parent_folder_swapped_with_symlink_reveals_nothing() {
     let folders = Folders::new();
     folders.write("author/a/SKILL.md", INSIDE);
     fs::create_dir(folders.outside.join("a")).unwrap();
@@ -222,12 +224,12 @@ fn a_folder_swapped_with_a_symlink_reveals_nothing() {
 }
 
 #[test]
-fn a_folder_moved_out_during_a_walk_reveals_nothing() {
+fn folder_moved_out_during_walk_reveals_nothing() {
     move_a_folder_out_and_back();
 }
 
 #[test]
-fn a_file_swapped_with_a_fifo_does_not_block() {
+fn file_swapped_with_fifo_does_not_block() {
     swap_a_file_with(fifo);
 }
 
@@ -237,7 +239,7 @@ fn a_file_swapped_with_a_symlink_reveals_nothing() {
 }
 
 #[test]
-fn a_file_swapped_with_a_hard_link_reveals_nothing() {
+fn file_swapped_with_hard_link_reveals_nothing() {
     swap_a_file_with(hard_link_out);
 }
 
@@ -280,7 +282,7 @@ fn race_for_resources(host: &Host, swap: impl Fn() + Sync) {
 }
 
 #[test]
-fn a_manifest_of_a_changing_skill_reveals_nothing_outside() {
+fn manifest_of_changing_skill_reveals_nothing_outside() {
     let (folders, host) = folders();
     let skill = folders.root.join("a");
     let (swapped, other) = (skill.join("swapped"), folders.outside.join("other"));
@@ -301,8 +303,8 @@ fn a_manifest_ignores_fifos_symlinks_and_hard_links() {
 /// Without `openat2` the host resolves paths step by step, which is easier to attack.
 #[test]
 fn the_races_reveal_nothing_without_openat2() {
-    if again_as().is_none() {
-        again(
+    if own_process_argument().is_none() {
+        run_in_own_process(
             "races::the_races_reveal_nothing_without_openat2",
             "without openat2",
         );

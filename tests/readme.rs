@@ -1,5 +1,4 @@
-//! Runs the commands of the README and of guides, and checks the links and the examples of
-//! all pages.
+//! Runs the commands of the README and the guides, and checks links and examples of all pages.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,8 +10,7 @@ use crate::support::repository;
 /// The pages whose commands are run.
 const PAGES: [&str; 3] = ["README.md", "docs/guides/use.md", "docs/guides/agents.md"];
 
-/// The start of a command in the README, whose reader has installed nothing, and in
-/// the guides.
+/// The start of a command in the README, for readers who installed nothing, and in the guides.
 const STARTS: [&str; 2] = ["cargo run --release -- ", "skillhost "];
 
 /// The start of each command that needs a network or does not end. `tests/clients/run`
@@ -128,7 +126,7 @@ fn ci_runs_the_readmes_test_command() {
 }
 
 #[test]
-fn the_example_tool_is_a_guest_of_the_tests() {
+fn example_tool_is_guest_of_tests() {
     let guest =
         fs::read_to_string(repository().join("tests/guests/count-lines/src/lib.rs")).unwrap();
     let (_, code) = guest.split_once("\n\n").unwrap();
@@ -158,7 +156,7 @@ fn every_configuration_on_a_page_is_valid() {
     assert!(configurations >= 8, "only {configurations} were found");
 }
 
-/// Returns the first words of the lines of a help that start with this.
+/// Returns the first words of a help's lines with this start.
 fn help_words<'a>(help: &'a str, start: &'a str) -> impl Iterator<Item = &'a str> {
     let lines = help
         .lines()
@@ -200,7 +198,7 @@ fn add_pages(folder: &Path, is_deep: bool, pages: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_string_lossy();
-        // Skills link to what an agent finds, or to nothing.
+        // Links in skills are for agents, and may be broken.
         if path.is_dir() && is_deep && !["target", "node_modules", "skills"].contains(&&*name) {
             add_pages(&path, true, pages);
         } else if name.ends_with(".md") {
@@ -225,7 +223,7 @@ fn without_code(page: &str) -> String {
     outside.split('`').step_by(2).collect()
 }
 
-/// Returns the anchors of a page, as forges make them from its headings.
+/// Returns the anchors that forges make from a page's headings.
 fn anchors(page: &str) -> Vec<String> {
     let outside = page.split("\n```").step_by(2);
     let headings = outside
@@ -241,7 +239,7 @@ fn anchors(page: &str) -> Vec<String> {
     headings.map(anchor).collect()
 }
 
-/// Guards against: a link to a page or a heading that has gone.
+/// Guards against: a link to a missing page or heading.
 #[test]
 fn every_link_of_a_page_leads_somewhere() {
     let mut links = 0;

@@ -1,5 +1,5 @@
-//! A host that is rebuilt from another: what both share, what the new one keeps,
-//! and what it loads again.
+//! A host that is rebuilt from another: what both share, what the new one keeps, and what it loads
+//! again.
 
 use std::fs;
 use std::sync::{Arc, Mutex};
@@ -112,7 +112,7 @@ fn a_broken_component_keeps_its_earlier_tools() {
     fs::remove_file(folders.outside.join("a.wasm")).unwrap();
     let third = block_on(builder.rebuild(&second)).unwrap();
     assert!(!tools(&third).contains(&"count_lines".to_owned()));
-    // A grant is no reason to keep it.
+    // A grant does not keep it.
     let [problem] = third.problems() else {
         panic!("{:?}", third.problems());
     };
@@ -123,7 +123,7 @@ fn a_broken_component_keeps_its_earlier_tools() {
 }
 
 #[test]
-fn earlier_host_works_if_a_folder_cannot_be_opened() {
+fn earlier_host_works_if_folder_cannot_be_opened() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
     let builder = builder().tools(&folders.outside).skills(&folders.root);
@@ -136,7 +136,7 @@ fn earlier_host_works_if_a_folder_cannot_be_opened() {
 }
 
 #[test]
-fn calls_of_both_hosts_are_limited_and_recorded_together() {
+fn both_hosts_share_limits_and_log() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
     let mut load = Load::default();
@@ -175,7 +175,7 @@ fn calls_of_both_hosts_are_limited_and_recorded_together() {
 }
 
 #[test]
-fn a_host_with_more_memory_than_the_engine_is_refused() {
+fn host_with_more_memory_than_engine_is_refused() {
     let first = block_on(builder().build()).unwrap();
     let mut limits = Limits::default();
     limits.memory *= 2;

@@ -40,7 +40,7 @@ fn left_out(files: &SkillFiles) -> Vec<(&str, &str)> {
     named
 }
 
-/// Returns the names in a folder; those of folders end in a slash.
+/// Returns the names in a folder. Folders' names end with a slash.
 fn names(resources: &SkillResources, path: Option<&str>) -> Vec<String> {
     let directory = block_on(resources.directory("a", path)).unwrap();
     let name = |entry: skillhost::DirectoryEntry| match entry.kind {

@@ -14,7 +14,7 @@ use crate::support::process::Process;
 use crate::support::program::Program;
 use crate::support::{block_on, build, cache, repository};
 
-/// The skill that the vectors are about.
+/// Makes the skill of the vectors.
 fn program() -> Program {
     let program = Program::new();
     let skill = "---\nname: calculator\ndescription: Adds numbers.\n---\n# Calculator\n";
@@ -28,7 +28,7 @@ fn read(path: &str) -> Value {
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
 }
 
-/// A chat completion's message with these calls, all of one tool.
+/// Returns a chat completion's message with these calls of one tool.
 fn message<'a>(tool: &str, arguments: impl IntoIterator<Item = &'a Value>) -> String {
     let calls = arguments.into_iter().enumerate().map(|(index, arguments)| {
         json!({
@@ -147,7 +147,7 @@ fn runs_nothing_more_when_nobody_reads() {
 }
 
 #[test]
-fn every_call_is_in_the_audit_log_with_its_id() {
+fn audit_log_has_every_call_with_id() {
     let program = program();
     let calls = [
         ("a", "get_skill", "{\"skill_name\": \"calculator\"}"),
@@ -190,7 +190,7 @@ fn every_call_is_in_the_audit_log_with_its_id() {
 }
 
 #[test]
-fn a_transcript_shows_the_calls_and_their_results_on_stderr() {
+fn transcript_shows_calls_and_their_results_on_stderr() {
     let arguments = json!({"skill_name": "calculator", "file_path": "examples/basic.py"});
     let line = message("read_file_in_skill", [&arguments, &json!("\u{1b}[2J")]);
     let words = ["respond", "--format", "openai", "--transcript"];
@@ -285,7 +285,7 @@ fn survives_hostile_messages_and_answers_the_next() {
 }
 
 #[test]
-fn refuses_messages_that_are_cut_off_or_in_another_format() {
+fn refuses_truncated_and_foreign_messages() {
     let (mut read_whole, mut refused) = (0, 0);
     for format in Format::ALL {
         for case in read(&format!("respond/{}.json", format.name()))["cases"]
@@ -315,7 +315,7 @@ fn refuses_messages_that_are_cut_off_or_in_another_format() {
 }
 
 #[test]
-fn exits_with_2_for_bad_usage_and_4_for_loading_errors() {
+fn bad_usage_and_loading_errors_set_exit_codes() {
     let program = program();
     for words in [
         &["respond"][..],
@@ -338,7 +338,7 @@ fn exits_with_2_for_bad_usage_and_4_for_loading_errors() {
 }
 
 #[test]
-fn the_library_answers_messages_as_the_command_line_does() {
+fn library_answers_messages_as_command_line_does() {
     let program = program();
     let skills = program.folder.path().join("skills");
     let host = build(crate::support::builder().skills(skills));

@@ -1,5 +1,5 @@
-//! The sandbox alone: a guest that passes raw strings to WASI reads nothing outside its
-//! folder, and writes nowhere.
+//! The sandbox alone: a guest that passes raw strings to WASI reads nothing outside its folder,
+//! and writes nowhere.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -10,7 +10,9 @@ use skillhost::{CallError, Host, Limits, Load, Stop};
 
 use crate::support::filter::{Answer, answer_statx_with};
 use crate::support::folders::{CANARY, Folders};
-use crate::support::{again, build, builder, builder_with_guests, call, is_again, model_text};
+use crate::support::{
+    build, builder, builder_with_guests, call, is_own_process, model_text, run_in_own_process,
+};
 
 fn unchecked(folders: &Folders) -> Host {
     build(builder_with_guests().skills(&folders.root))
@@ -40,7 +42,7 @@ fn hostile_folder() -> Folders {
 }
 
 #[test]
-fn a_guest_without_checks_reads_nothing_outside_its_folder() {
+fn guest_without_checks_reads_nothing_outside_its_folder() {
     let folders = hostile_folder();
     let host = unchecked(&folders);
     let outside = folders.outside.join("canary.txt");
@@ -73,7 +75,7 @@ fn a_guest_without_checks_reads_nothing_outside_its_folder() {
         for tool in ["raw_read", "raw_stat", "raw_list"] {
             let arguments = json!({"skill_name": "a", "path": path});
             let seen = call(&host, tool, arguments);
-            // Facts about a file inside are harmless if it is not opened.
+            // Attributes of a file inside are harmless if it is not opened.
             let harmless = tool == "raw_stat" && path == "fifo";
             assert!(harmless || seen.is_err(), "{tool} {path:?}: {seen:?}");
         }
@@ -90,10 +92,10 @@ fn a_guest_without_checks_reads_nothing_outside_its_folder() {
 }
 
 #[test]
-fn the_guard_holds_where_the_kernel_does_not_know_statx() {
-    if !is_again() {
-        return again(
-            "sandbox::the_guard_holds_where_the_kernel_does_not_know_statx",
+fn guard_holds_where_kernel_does_not_know_statx() {
+    if !is_own_process() {
+        return run_in_own_process(
+            "sandbox::guard_holds_where_kernel_does_not_know_statx",
             "without statx",
         );
     }
@@ -224,14 +226,14 @@ fn stopped_by(host: &Host, file: &str) -> Option<Stop> {
 }
 
 #[test]
-fn stops_an_answer_above_the_limit_and_the_next_call_works() {
+fn stops_answer_above_limit_and_next_call_works() {
     let (_folders, host) = limited(|limits| limits.output = 1 << 20);
     assert_eq!(stopped_by(&host, "large.txt"), Some(Stop::Output(1 << 20)));
     assert_eq!(stopped_by(&host, "small.txt"), None);
 }
 
 #[test]
-fn stops_a_guest_above_the_memory_limit_and_the_next_call_works() {
+fn stops_guest_above_memory_limit() {
     let (_folders, host) = limited(|limits| limits.memory = 2 << 20);
     assert_eq!(stopped_by(&host, "large.txt"), Some(Stop::Memory(2 << 20)));
     assert_eq!(stopped_by(&host, "small.txt"), None);
@@ -251,8 +253,8 @@ fn an_edit_shows_at_the_next_call() {
     assert_eq!(model_text(&host, "read_file_in_skill", arguments), "after");
 }
 
-/// Writes to 1,000 places of memory, some with data and some without, to a table and
-/// to a global, and returns what it found there.
+/// Writes to 1,000 places of memory, with and without data, to a table and to a global, and
+/// returns what it found there.
 const WRITES: &str = r#"(component
   (core module $m
     (memory 128)
@@ -276,7 +278,7 @@ const WRITES: &str = r#"(component
   (func (export "found") (result u32) (canon lift (core func $i "found"))))"#;
 
 #[test]
-fn a_call_finds_nothing_that_an_earlier_one_wrote() {
+fn call_finds_nothing_that_earlier_one_wrote() {
     let folders = Folders::new();
     fs::write(
         folders.outside.join("found.wasm"),
@@ -284,7 +286,7 @@ fn a_call_finds_nothing_that_an_earlier_one_wrote() {
     )
     .unwrap();
     let mut load = Load::default();
-    // All calls run in the same place.
+    // All calls use the same slot.
     load.calls = 1;
     load.calls_per_tool = Some(1);
     let host = build(builder().tools(&folders.outside).load(load));

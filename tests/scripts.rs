@@ -1,5 +1,4 @@
-//! Scripts of a skill: which may be started, what the audit log says of them, and the
-//! files that a call changes as a part of its answer.
+//! Scripts of a skill: which ones start, their audit records, and the files that a call changes.
 
 mod answers;
 mod command_line;
@@ -74,7 +73,7 @@ fn sha256(bytes: impl AsRef<[u8]>) -> String {
 }
 
 #[test]
-fn starts_the_scripts_that_the_grant_allows_and_no_others() {
+fn starts_scripts_that_grant_allows_and_no_others() {
     let folders = skill();
     let tools = folders.root.join("tools");
     symlink("run.py", tools.join("scripts/inside.py")).unwrap();
@@ -136,7 +135,7 @@ fn starts_the_scripts_that_the_grant_allows_and_no_others() {
 }
 
 #[test]
-fn starts_nothing_without_a_grant_or_outside_of_a_skill() {
+fn starts_nothing_without_grant_or_outside_of_skill() {
     let folders = skill();
     let all = || Grant::new().skills(["*"]).unwrap();
     folders.write("../home/scripts/run.py", "print(1)\n");
@@ -178,7 +177,7 @@ fn one_call_starts_one_script() {
 }
 
 #[test]
-fn the_audit_log_has_the_script_its_modules_and_its_exit_code() {
+fn audit_log_has_script_modules_and_exit_code() {
     let folders = skill();
     let host = host(&folders, granted());
     symlink("part.py", folders.root.join("tools/scripts/lib/link.py")).unwrap();
@@ -210,7 +209,7 @@ fn the_audit_log_has_the_script_its_modules_and_its_exit_code() {
         ),
     ];
     for (steps, modules, exit_code) in cases {
-        // What is read before the script starts is no module of it.
+        // Files read before the script starts are not its modules.
         let steps = [
             &["read scripts/lib/other.py", "start scripts/run.py"],
             steps,
@@ -238,10 +237,10 @@ fn the_audit_log_has_the_script_its_modules_and_its_exit_code() {
 }
 
 #[test]
-fn the_audit_log_has_the_script_of_a_call_that_did_not_end() {
+fn audit_log_has_script_of_stopped_call() {
     let folders = skill();
     let host = host(&folders, granted().limits(limits(Duration::from_secs(1))));
-    // An exit code that the script gives out itself is none before the call has ended.
+    // An exit code that the script prints itself does not count before the call has ended.
     let steps = "start scripts/run.py\nfinish 42\nfill a 8000000\nloop";
     let steps = json!({"skill_name": "tools", "steps": steps});
     block_on(host.call("take_steps", steps.clone())).unwrap_err();
@@ -310,7 +309,7 @@ fn loads_modules_of_started_script_alone() {
 }
 
 #[test]
-fn a_module_of_50_mb_cannot_be_opened_while_a_script_runs() {
+fn script_cannot_open_module_of_50_mb() {
     let folders = skill();
     let path = folders.root.join("tools/scripts/large.py");
     fs::File::create(&path).unwrap().set_len(50 << 20).unwrap();
@@ -324,7 +323,7 @@ fn a_module_of_50_mb_cannot_be_opened_while_a_script_runs() {
 }
 
 #[test]
-fn a_script_and_a_module_have_4_mib_at_most() {
+fn script_and_module_have_4_mib_at_most() {
     let folders = skill();
     let path = folders.root.join("tools/scripts/large.py");
     let mut limits = Limits::default();

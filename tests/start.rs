@@ -1,5 +1,5 @@
-//! The start of a host: tools that are known without loading them, components that are loaded at
-//! the first call, and a damaged cache.
+//! The start of a host: tools known before their components load, components that the first call
+//! loads, and a damaged cache.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -261,7 +261,7 @@ fn simultaneous_first_calls_compile_once() {
     let start = Start::new();
     let host = build(start.builder());
     on_two_threads(async {
-        // This call is cancelled as soon as it has to wait.
+        // This call is cancelled once it waits.
         tokio::select! {
             biased;
             ended = host.call("read_skill", read_skill()) => panic!("{ended:?}"),
@@ -372,7 +372,7 @@ fn recompiles_lost_code_only_from_same_bytes() {
     fs::write(start.third_party(), "another").unwrap();
     for _ in 0..2 {
         let Err(error) = call(&host, "count_lines", count_lines()) else {
-            panic!("it was answered");
+            panic!("the changed component answered");
         };
         assert_eq!(
             error.model_text(),
@@ -440,7 +440,7 @@ fn reloads_tools_under_smaller_limits() {
             ),
             "{problem}"
         );
-        // The built-in tools are known, and their calls reach the limit.
+        // The built-in tools are known; their calls reach the limit.
         let stopped = call(&host, "read_skill", read_skill());
         let Err(CallError::Stopped { stop, .. }) = stopped else {
             panic!("{stopped:?}");

@@ -16,7 +16,7 @@ use crate::support::mcp::{Client, session};
 use crate::support::program::{Program, Run};
 use crate::support::{block_on, build, builder, call, guests};
 
-/// The configuration in somebody else's repository, which is the current folder.
+/// A configuration in somebody else's repository, which is the current folder.
 const HOSTILE: &str = "skills = [\"../home/skills\"]\ntools = [\"tools\"]\nhome = \"../home\"\n\
                        audit_file = \"../home/.profile\"\n[grants.\"unchecked.wasm\"]\n\
                        skills = [\"*\"]\n";
@@ -48,7 +48,7 @@ fn serve(program: &Program, arguments: &[&str], calls: &[(&str, serde_json::Valu
 }
 
 #[test]
-fn a_server_uses_only_the_configuration_that_it_is_given() {
+fn server_uses_only_configuration_that_it_is_given() {
     let program = repository(HOSTILE);
     let calls = [
         ("read_skill_file", json!({"path": "key"})),
@@ -77,7 +77,7 @@ fn a_server_uses_only_the_configuration_that_it_is_given() {
     let run = run_in(&program, &["respond", "--format", "openai"], "");
     assert_eq!((run.code, &*run.stdout), (0, ""), "{run:?}");
     assert!(run.stderr.contains(unused), "{}", run.stderr);
-    // The option makes it count.
+    // With the option it counts.
     let named = ["--config", "./skillhost.toml"];
     let run = serve(&program, &named, &calls);
     assert_eq!(run.code, 4, "{run:?}");
@@ -89,7 +89,7 @@ fn a_server_uses_only_the_configuration_that_it_is_given() {
 }
 
 #[test]
-fn a_server_reports_the_skills_folder_that_it_found() {
+fn server_reports_skills_folder_that_it_found() {
     let program = repository("");
     let run = serve(
         &program,
@@ -181,7 +181,7 @@ fn mode(path: &Path, mode: u32) {
 }
 
 #[test]
-fn names_path_owner_and_mode_of_files_others_can_write() {
+fn names_owner_and_mode_of_replaceable_files() {
     let program = repository("skills = [\"skills\"]\ntools = [\"tools\"]\n");
     let base = program.folder.path().join("repository");
     let run = |arguments: &[&str]| run_in(&program, arguments, "");
@@ -220,7 +220,7 @@ fn names_path_owner_and_mode_of_files_others_can_write() {
 }
 
 #[test]
-fn the_option_trust_allows_a_user_and_a_group() {
+fn option_trust_allows_user_and_group() {
     if !rustix::process::geteuid().is_root() {
         return; // Only root gives files away; CI is root.
     }
@@ -259,7 +259,7 @@ fn the_option_trust_allows_a_user_and_a_group() {
 }
 
 #[test]
-fn a_reload_refuses_a_component_that_everybody_can_change() {
+fn reload_refuses_component_that_everybody_can_change() {
     let folders = Folders::new();
     let file = folders.outside.join("a.wasm");
     fs::copy(guests().join("count_lines.wasm"), &file).unwrap();
@@ -301,7 +301,7 @@ fn an_embedder_can_trust_a_user() {
 }
 
 #[test]
-fn a_skills_symlink_out_of_current_folder_needs_an_option() {
+fn skills_symlink_out_of_current_folder_needs_option() {
     let program = repository("");
     let base = program.folder.path().join("repository");
     fs::rename(base.join("skills"), base.join("own")).unwrap();
@@ -371,7 +371,7 @@ fn takes_no_cache_from_the_current_folder() {
 }
 
 #[test]
-fn stops_serving_a_found_folder_that_becomes_a_link_out() {
+fn stops_serving_found_folder_that_becomes_link_out() {
     for confine in ["auto", "off"] {
         let program = repository("");
         let base = program.folder.path().join("repository");
@@ -388,7 +388,7 @@ fn stops_serving_a_found_folder_that_becomes_a_link_out() {
 }
 
 #[test]
-fn refuses_a_configuration_that_is_a_symlink_out_of_its_folder() {
+fn refuses_configuration_that_is_symlink_out() {
     let program = repository("skills = [\"skills\"]\n");
     let base = program.folder.path().join("repository");
     let file = base.join("skillhost.toml");
@@ -448,7 +448,7 @@ fn members_of_groups_are_unknown_in_user_namespaces() {
     program.write("c.toml", "skills = [\"skills\"]\n");
     let config = program.folder.path().join("c.toml");
     fs::set_permissions(&config, fs::Permissions::from_mode(0o664)).unwrap();
-    // The group is root's there, whoever is in it outside.
+    // Inside the namespace the group is root's, whoever is in it outside.
     let inside = "exec unshare --user --map-root-user -- \"$0\" \"$@\"";
     let call = ["--config", "c.toml", "call", "read_skill", "skill_name=a"];
     let run = program.run_after_with(inside, &call, "");
@@ -465,7 +465,7 @@ fn members_of_groups_are_unknown_in_user_namespaces() {
 }
 
 #[test]
-fn overflow_user_is_not_own_user_in_user_namespace() {
+fn overflow_user_is_not_trusted_in_namespace() {
     let program = Program::new();
     program.write("skills/a/SKILL.md", "# A\n");
     let component = fs::read(guests().join("count_lines.wasm")).unwrap();

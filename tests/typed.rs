@@ -1,4 +1,4 @@
-//! Functions with WIT types as tools, without JSON on the component's side.
+//! Functions with WIT types as tools: the component needs no JSON.
 
 mod arguments;
 mod definitions;
@@ -149,7 +149,7 @@ fn values_of_every_wit_type_come_back_unchanged() {
 }
 
 #[test]
-fn the_model_reads_a_string_unchanged_and_anything_else_as_json() {
+fn model_reads_string_unchanged_and_others_as_json() {
     for (tool, arguments, text) in [
         ("echo_string", json!({"value": "a \"b\""}), "a \"b\""),
         ("echo_enum", json!({"value": "green"}), "\"green\""),

@@ -1,5 +1,5 @@
-//! Components that were built with other versions of `skillhost:tool`: some run, and
-//! the errors of the others say what would run them.
+//! Components of other versions of `skillhost:tool`: some run, and the errors of others say what
+//! would run them.
 
 use std::fs;
 
@@ -28,7 +28,7 @@ fn refusal(text: &str) -> String {
     problem.clone()
 }
 
-/// Replaces a version in a guest, as if it had been built with another one.
+/// Replaces a version in a guest, as if it were built with another one.
 fn renamed(guest: &[u8], from: &str, to: &str) -> Vec<u8> {
     assert_eq!(from.len(), to.len());
     let mut bytes = guest.to_owned();
@@ -44,7 +44,7 @@ fn renamed(guest: &[u8], from: &str, to: &str) -> Vec<u8> {
 }
 
 #[test]
-fn refuses_an_unknown_version_and_says_what_would_run_it() {
+fn refuses_unknown_version_and_names_known_ones() {
     let newer = "run it with a newer skillhost that knows";
     let known = concat!(
         "this host, skillhost ",
@@ -82,7 +82,7 @@ fn refuses_an_unknown_version_and_says_what_would_run_it() {
 }
 
 #[test]
-fn refuses_an_import_of_an_unknown_version_in_the_same_words() {
+fn refuses_import_of_unknown_version_in_same_words() {
     let import =
         |name: &str| format!(r#"(component (import "{name}" (instance (export "f" (func)))))"#);
     for (name, reason) in [
@@ -163,7 +163,7 @@ fn calls_the_known_one_of_several_versions() {
         )
         .unwrap(),
     );
-    // The host chooses the known one, which has nothing to call.
+    // The host chooses the known version, which has nothing to call.
     let [problem] = host.problems() else {
         panic!("{:?}", host.problems());
     };

@@ -1,5 +1,5 @@
-//! Calls whose folder can be written, in memory: what a guest sees of it, what it is
-//! refused, and that the disk stays as it is.
+//! Calls with a copy-on-write view: what a guest sees and is refused, and that the disk stays
+//! unchanged.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -12,7 +12,7 @@ use crate::support::folders::{CANARY, Folders};
 use crate::support::program::Program;
 use crate::support::{build, builder, call, guests, model_text};
 
-/// A root with the skill `a`, which has traps in it.
+/// Makes the skill `a`, which has traps in it.
 fn folders() -> Folders {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "---\nname: a\ndescription: A.\n---\n# A\n");
@@ -29,7 +29,7 @@ fn granted(access: FolderAccess) -> Grant {
     Grant::new().skills(["a"]).unwrap().view(access)
 }
 
-/// A host that runs scripts with this grant.
+/// Makes a host that runs scripts with this grant.
 fn host(folders: &Folders, grant: Grant) -> Host {
     build(
         builder()
@@ -43,16 +43,16 @@ fn copy_on_write(folders: &Folders) -> Host {
     host(folders, granted(FolderAccess::CopyOnWrite))
 }
 
-/// Runs a script, and returns what each line came to.
+/// Runs a script. Returns each line's result.
 fn run(host: &Host, script: &[&str]) -> Vec<String> {
     let arguments = json!({"skill_name": "a", "script": script.join("\n")});
     let told = model_text(host, "scripted_run", arguments);
-    // The host's list of changes follows.
+    // The host's list of changes follows the results.
     let told = told.lines().take(script.len());
     told.map(str::to_owned).collect()
 }
 
-/// Checks what each line of a script comes to.
+/// Checks the result of each line of a script.
 fn check(host: &Host, cases: &[(&str, &str)]) {
     let script: Vec<&str> = cases.iter().map(|(line, _)| *line).collect();
     let told = run(host, &script);
@@ -66,7 +66,7 @@ fn check(host: &Host, cases: &[(&str, &str)]) {
 }
 
 #[test]
-fn the_next_call_sees_nothing_that_a_guest_wrote() {
+fn next_call_sees_nothing_that_guest_wrote() {
     let folders = folders();
     let host = copy_on_write(&folders);
     for _ in 0..2 {
@@ -101,7 +101,7 @@ fn the_next_call_sees_nothing_that_a_guest_wrote() {
 }
 
 #[test]
-fn a_guest_starts_in_its_skill_with_an_empty_tmp() {
+fn guest_starts_in_its_skill_with_empty_tmp() {
     let folders = folders();
     let arguments = json!({"skill_name": "a", "script": ""});
     for (access, mounts) in [
@@ -117,7 +117,7 @@ fn a_guest_starts_in_its_skill_with_an_empty_tmp() {
 }
 
 #[test]
-fn an_answer_has_the_text_of_a_file_that_the_guest_wrote() {
+fn answer_has_text_of_file_that_guest_wrote() {
     let folders = folders();
     let host = copy_on_write(&folders);
     let answer = |script: &str, file: &str| {
@@ -172,7 +172,7 @@ fn without_the_grant_every_write_is_refused() {
 }
 
 #[test]
-fn no_path_and_no_link_leads_out_of_a_view() {
+fn no_path_or_link_leads_out_of_view() {
     let folders = folders();
     let host = copy_on_write(&folders);
     check(
@@ -206,7 +206,7 @@ fn no_path_and_no_link_leads_out_of_a_view() {
 }
 
 #[test]
-fn a_guest_gets_an_error_at_each_limit_of_a_view() {
+fn guest_gets_error_at_each_limit_of_view() {
     let folders = folders();
     let limits = |set: fn(&mut Limits)| {
         let mut limits = Limits::default();
@@ -224,7 +224,7 @@ fn a_guest_gets_an_error_at_each_limit_of_a_view() {
             ("write 2 4000000000 65 1", "!insufficient-space"),
             ("size 2 4000000000", "!insufficient-space"),
             ("stat 2", "f 10000 1 today"),
-            // What is removed can be used again.
+            // Removed bytes can be used again.
             ("unlink 0 large", "ok"),
             ("open 2 0 other rwc", "ok"),
             ("write 2 0 65 15000", "ok"),
@@ -257,7 +257,7 @@ fn a_guest_gets_an_error_at_each_limit_of_a_view() {
             ("open 2 0 a/b/file rwc", "ok"),
         ],
     );
-    // A link leads no further than a path can.
+    // A link is no longer than a path can be.
     let link = |bytes: usize| format!("symlink 0 link{bytes} {}", "x".repeat(bytes));
     check(
         &copy_on_write(&folders),
@@ -270,9 +270,9 @@ fn a_guest_gets_an_error_at_each_limit_of_a_view() {
     );
 }
 
-/// The guest is told a number alone, so the operator is told the limit.
+/// The guest gets only an error code, so the log names the limit.
 #[test]
-fn the_log_has_the_limit_that_a_view_met_once() {
+fn log_has_limit_that_view_met_once() {
     let program = Program::new();
     program.write("skills/a/SKILL.md", "# A\n");
     let tools = guests();
@@ -334,7 +334,7 @@ fn views_share_the_memory_of_all_calls() {
             ],
         );
     }
-    assert_eq!(host.occupancy().memory, 0, "all came back");
+    assert_eq!(host.occupancy().memory, 0, "all memory is freed");
 }
 
 #[test]
@@ -369,7 +369,7 @@ fn special_files_and_hard_links_stay_closed() {
 }
 
 #[test]
-fn a_hostile_series_leaves_the_disk_as_it_is() {
+fn hostile_series_leaves_disk_as_it_is() {
     let folders = folders();
     let before = bodies::view::disk::listing(&folders.root);
     let grant = || granted(FolderAccess::CopyOnWrite);
@@ -390,7 +390,7 @@ fn a_hostile_series_leaves_the_disk_as_it_is() {
         ("truncate", "out", "not-permitted"),
         ("open_for_writing", "data.txt", "done"),
         ("open_for_changing", "sub", "done"),
-        // Handles for reading write nothing.
+        // Handles for reading cannot write.
         ("write", "data.txt", "bad-descriptor"),
         ("write_through_stream", "data.txt", "bad-descriptor"),
         ("append_through_stream", "data.txt", "bad-descriptor"),
@@ -446,8 +446,8 @@ fn a_hostile_series_leaves_the_disk_as_it_is() {
 }
 
 #[test]
-fn random_operations_do_what_a_folder_on_disk_does() {
-    // Xorshift, so that each run is the same.
+fn random_operations_do_what_folder_on_disk_does() {
+    // Xorshift with a fixed seed.
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     let mut operations = 0;
     while operations < 100_000 {

@@ -1,4 +1,4 @@
-//! Roots that were not meant, and what `check` takes.
+//! Roots that an operator named by mistake, and the arguments of `check`.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -151,7 +151,7 @@ fn every_verb_says_that_there_are_no_skills() {
 }
 
 #[test]
-fn check_takes_a_file_a_skill_and_a_folder_of_skills() {
+fn check_takes_file_skill_and_folder_of_skills() {
     let program = Program::new();
     let skill = |name: &str| format!("---\nname: {name}\ndescription: A.\n---\nText\n");
     program.write("repo/skills/a/SKILL.md", skill("a"));

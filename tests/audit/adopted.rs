@@ -1,4 +1,4 @@
-//! Records that other processes wrote: which of them a running host continues and signs.
+//! Records of other processes: which of them a running host continues and signs.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -15,7 +15,7 @@ use crate::support::watchdog::wait_until;
 
 const FORGED: &str = "nobody_called_this";
 
-/// Returns unsigned records, and the link of the next one.
+/// Returns unsigned records, and the link for the next one.
 fn forged(mut link: Link, records: usize, more: usize) -> (String, Link) {
     let mut text = String::new();
     for number in 0..records {
@@ -144,7 +144,7 @@ fn finds_a_replaced_last_record() {
 
 #[test]
 fn continues_a_chain_that_another_process_began() {
-    // The numbers of calls before the two processes meet: a longer chain does not win.
+    // The numbers of calls before the two processes meet. A longer chain does not win.
     for (before, between) in [(3, 1), (1, 3), (0, 1)] {
         let log = SignedLog::new(AT_THE_END);
         let host = log.host();

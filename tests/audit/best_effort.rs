@@ -1,5 +1,5 @@
-//! Logs that cannot be used: with `best_effort` the host answers calls and reports those
-//! without a record, and no call waits long for a locked log.
+//! Unusable logs: with `best_effort` the host answers calls and reports those without a record,
+//! and no call waits long for a locked log.
 
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt as _;
@@ -98,8 +98,8 @@ fn waits_once_for_a_locked_log() {
             call(&host, "none", json!({})).unwrap_err();
         }
         let waited = start.elapsed();
-        // The first call waits two seconds, and each of the others a few milliseconds. On a
-        // busy machine they take longer, but far less than if each waited like the first.
+        // The first call waits two seconds, the others a few milliseconds each. On a busy machine
+        // they take longer, but far less than two seconds each.
         assert!(
             waited < Duration::from_secs(2 * 50 / 3),
             "{mode:?} {is_rotated}: {waited:?}"

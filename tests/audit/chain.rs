@@ -85,7 +85,7 @@ fn continues_the_chain_after_a_rename() {
         "{without:?}"
     );
     assert_eq!(without.problems[0].line, 1);
-    // The last file alone begins as it should.
+    // The last file alone is a valid start.
     assert_eq!(log.verify(&[files[2]]).problems, []);
 }
 
@@ -255,7 +255,7 @@ fn vouches_for_a_log_without_a_chain() {
         let text = fs::read_to_string(&log.path).unwrap();
         fs::write(&log.path, text.replacen("read_skill", "read_skull", 1)).unwrap();
         assert_eq!(log.verify(&["audit.jsonl"]).problems.len(), 1);
-        // Nothing shows whether a version without a chain has written this, or a forger.
+        // This could be from a version without a chain, or from a forger.
         fs::write(&log.path, format!("{text}{old}")).unwrap();
         record(&log.host(), 1);
         let report = log.verify(&["audit.jsonl"]);
@@ -275,7 +275,7 @@ fn vouches_for_a_record_torn_anywhere() {
         panic!("{}", String::from_utf8_lossy(&text));
     };
     let before = start.len() + first.len();
-    // Every cut in the head of a line and in the fields of the chain at its end.
+    // Cuts at every byte of the line's start and of the chain's fields at its end.
     let ends = |line: &[u8]| {
         (1..60)
             .chain(line.len() - 110..line.len())
@@ -309,7 +309,7 @@ fn continues_the_chain_after_foreign_lines() {
     let log = SignedLog::new(AT_THE_END);
     let host = log.host();
     record(&host, 1);
-    // The second time more than the tail that the host reads.
+    // The second text is longer than the tail that the host reads.
     for times in [1, 30_000] {
         let noise = "noise\n".repeat(times);
         let mut file = OpenOptions::new().append(true).open(&log.path).unwrap();
@@ -339,7 +339,7 @@ fn continues_the_chain_after_a_torn_start() {
     drop(host);
     let report = log.prove(&["audit.jsonl.1", "audit.jsonl.2", "audit.jsonl"], 6);
     assert_eq!(report.vouched_bytes, 42 + 61);
-    // In the order of a shell, and the last file alone.
+    // The files in a shell's order, and then the last one alone.
     log.prove(&["audit.jsonl", "audit.jsonl.2", "audit.jsonl.1"], 6);
     log.prove(&["audit.jsonl"], 2);
 }
@@ -441,7 +441,7 @@ fn waits_in_bounded_time_for_a_lock() {
     for _ in 0..locks.len() {
         // Only the call with `best_effort` is answered without a record.
         let ended = calls.recv_timeout(patience());
-        let (host, mode, about, error) = ended.expect("a call waits for the lock for ever");
+        let (host, mode, about, error) = ended.expect("a call waits for the lock forever");
         let is_refused = error.contains("could not be recorded");
         assert_eq!(is_refused, mode == AuditMode::Required, "{about}: {error}");
         hosts.push(host);
@@ -492,7 +492,7 @@ fn prints_how_many_records_are_missing() {
         Path::new("--key"),
         &key,
     ]);
-    // Its first record says that the file continues the chain of another.
+    // Its first record says that the file continues another file's chain.
     let said = "5 records, 4 to 8, with 2 checkpoints\n\
                 4 records before the first one: no given file has them\n\
                 proven up to record 8\n";

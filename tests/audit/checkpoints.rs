@@ -53,7 +53,7 @@ fn signs_after_a_time() {
 fn signs_late_with_the_next_record() {
     let log = SignedLog::new("checkpoint_time = \"100ms\"\n");
     let host = log.host();
-    // Each call has its own runtime, and the timer ends with it. Nothing happens when the
+    // Each call has its own runtime, whose timer ends with it, so nothing happens when the
     // checkpoint is due.
     record(&host, 1);
     thread::sleep(Duration::from_millis(101));
@@ -107,7 +107,7 @@ impl CheckpointSigner for CountingSigner {
 }
 
 #[test]
-fn retries_a_failed_checkpoint_while_the_host_is_idle() {
+fn retries_failed_checkpoint_while_host_is_idle() {
     let log = SignedLog::new("checkpoint_time = \"100ms\"\n");
     let signer = Arc::new(CountingSigner(log.signer(), AtomicUsize::new(0)));
     let builder = Host::builder().without_embedded_tools();
@@ -120,7 +120,7 @@ fn retries_a_failed_checkpoint_while_the_host_is_idle() {
     let number = replace_descriptor(&log.path, Path::new("/dev/full"));
     let signatures = || signer.1.load(Ordering::SeqCst);
     let before = signatures();
-    // A try takes two signatures: one for the file that seems new, and one for the checkpoint.
+    // An attempt makes two signatures: for the file that seems new, and for the checkpoint.
     wait_until("the checkpoint is not retried", || {
         signatures() > before + 4
     });

@@ -1,4 +1,4 @@
-//! External checkpoints: what they show of a log, or of another one in its place.
+//! What external checkpoints show about a log, or about another one in its place.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -65,7 +65,7 @@ fn sends_all_checkpoints_to_a_late_reader() {
     record(&host, 200);
     fs::write(go, "").unwrap();
     drop(host);
-    // The signer is never dropped, as in a program that ends now.
+    // The signer is not dropped, as in a program that is killed now.
     std::mem::forget(signer);
     let all = log.checkpoints("audit.jsonl");
     assert!(all.len() > 64 << 10, "{}", all.len());
@@ -120,7 +120,7 @@ fn external_checkpoints_show_a_cut() {
 fn tells_a_missing_chain_from_another() {
     let log = SignedLog::new(AT_THE_END);
     let one = log.new_chain("one", 3);
-    // As long as the first chain, shorter and longer.
+    // A new chain of the same length, a shorter and a longer one.
     for calls in [3, 1, 5] {
         let other = log.new_chain("other", calls);
         let external = [one.as_str(), &other].concat();
@@ -149,12 +149,12 @@ fn tells_a_missing_chain_from_another() {
             );
             assert_eq!(report.chains, 2);
             assert_eq!(report.records, 8 + 2 * calls as u64);
-            // Without the checkpoints of both, nothing ties them to each other.
+            // Without both chains' checkpoints, nothing connects them.
             for external in ["", &one, &other] {
                 let report = log.verify_external(&files, external);
                 assert_eq!(words(&report).len(), 1, "{report:?}");
             }
-            // A record that is removed from one chain is still found missing.
+            // A record removed from one chain is still missed.
             let text = fs::read_to_string(log.beside("one")).unwrap();
             let cut: String = text.split_inclusive('\n').take(6).collect();
             fs::write(log.beside("one"), cut).unwrap();
@@ -224,7 +224,7 @@ fn unsigned_records_do_not_replace_a_chain() {
     let external = [one, other].concat();
     let text = fs::read_to_string(log.beside("one")).unwrap();
     let last = Link::parse(text.lines().last().unwrap().as_bytes()).unwrap();
-    // It claims to be a later file of the chain, after all external checkpoints.
+    // The forged file claims to follow all external checkpoints.
     let mut forged = format!(
         "{{\"time\":\"2026-01-01T00:00:00.000Z\",\"id\":null,\"tool\":\"\",\"outcome\":\"{CONTINUED}\"}}"
     )
@@ -263,7 +263,7 @@ fn ignores_checkpoints_older_than_the_log() {
 }
 
 #[test]
-fn finds_a_removed_file_that_begins_a_later_chain() {
+fn finds_removed_file_that_begins_later_chain() {
     let log = SignedLog::new(AT_THE_END);
     record(&log.host(), 2);
     fs::rename(&log.path, log.beside("1")).unwrap();
@@ -290,7 +290,7 @@ fn finds_a_removed_file_that_begins_a_later_chain() {
         );
         assert_eq!(report.missing_before, 0);
     }
-    // The oldest files of a log may go.
+    // The oldest files of a log may be removed.
     let report = log.verify_external(&["2", "audit.jsonl"], &log.checkpoints("2"));
     assert!(report.is_proven(), "{report:?}");
     let report = log.verify_external(&["audit.jsonl"], &log.checkpoints("audit.jsonl"));
@@ -323,13 +323,13 @@ fn skips_torn_checkpoints() {
             );
         }
     }
-    // A checkpoint that only lacks its line feed is one.
+    // A checkpoint without its line feed counts.
     let report = log.verify_external(&["audit.jsonl"], all.trim_end());
     assert_eq!(
         (report.external_checkpoints, report.torn_checkpoint_bytes),
         (met + 1, 0)
     );
-    // The command line reports it.
+    // `verify` reports it too.
     fs::write(log.beside("public"), log.public.to_pem().unwrap()).unwrap();
     fs::write(log.beside("torn"), format!("{all}{}", &first[..40])).unwrap();
     let mut command = Program::new().command(&[

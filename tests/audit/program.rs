@@ -41,7 +41,7 @@ fn reads_more_files_than_can_be_open() {
     for _ in 0..15 {
         assert_eq!(read_skill(&program), 0);
     }
-    // A file for each record, in the order from the last to the first.
+    // A file for each record, from the last to the first.
     let log = fs::read_to_string(program.folder.path().join("log")).unwrap();
     let lines = log.lines().count();
     assert!(lines > 30, "{log}");
@@ -367,7 +367,7 @@ fn takes_no_checkpoint_program_of_current_folder() {
                 fs::read_to_string(at(&program, "configured"))
                     .is_ok_and(|text| text.ends_with('\n'))
             });
-            // Nobody else may change it.
+            // Others must not be able to change the program's file.
             let send = at(&program, "etc").join(name);
             fs::set_permissions(send, fs::Permissions::from_mode(0o757)).unwrap();
             let run = run();
@@ -448,7 +448,7 @@ fn shows_matching_records() {
         run.code == 2 && run.stderr.contains("such as 2h"),
         "{run:?}"
     );
-    // An unknown outcome would match nothing, which looks like an answer.
+    // An unknown outcome would match nothing, and look like an empty log.
     for wrong in ["fail", "Failed", ""] {
         let run = program.run(&["audit", "show", "log", "--outcome", wrong]);
         assert!(
@@ -477,7 +477,7 @@ fn records_every_answer_on_a_full_disk() {
         json!({"role": "assistant", "content": null, "tool_calls": vec![call; count]}).to_string()
     };
     let respond = ["--config", "c.toml", "respond", "--format", "openai"];
-    // The limit also bounds files in memory, which a cached component does not need.
+    // Caches the component first, because the limit also bounds files in memory.
     assert_eq!(program.run_with(&respond, &message(1)).code, 0);
     fs::remove_file(program.folder.path().join("log")).unwrap();
     // Each file may have 4,096 bytes.
@@ -529,7 +529,7 @@ fn verifies_logs_of_killed_processes() {
     });
 }
 
-/// Kills processes that write to a log, each at another time.
+/// Kills processes that write to a log, each at another moment.
 fn kill_writers(thread: u64) {
     let log = SignedLog::new("");
     let config = "audit_file = \"audit.jsonl\"\ndisabled_tools = []\n[audit]\n\
@@ -552,11 +552,11 @@ fn kill_writers(thread: u64) {
         let mut stdin = process.stdin.take().unwrap();
         let size = || fs::metadata(&log.path).map_or(0, |metadata| metadata.len());
         let before = size();
-        wait_until("it writes nothing", || {
+        wait_until("the process writes nothing", || {
             stdin.write_all(message.as_bytes()).unwrap();
             size() > before
         });
-        // Pseudorandom, and the same in each run.
+        // Pseudorandom with a fixed seed.
         moment = moment
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
@@ -582,7 +582,7 @@ fn kill_writers(thread: u64) {
 }
 
 #[test]
-fn trusts_the_path_of_the_key_as_other_paths() {
+fn trusts_path_of_key_as_other_paths() {
     let program = signed("");
     let at = |path: &str| program.folder.path().join(path);
     fs::create_dir(at("keys")).unwrap();
@@ -604,7 +604,7 @@ fn trusts_the_path_of_the_key_as_other_paths() {
 }
 
 #[test]
-fn reports_a_foreign_chain_in_a_renamed_log_once() {
+fn reports_foreign_chain_in_renamed_log_once() {
     let foreign = signed("");
     assert_eq!(read_skill(&foreign), 0);
     let program = signed("");

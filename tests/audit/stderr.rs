@@ -106,7 +106,7 @@ fn answers(has_output: bool, wrap: impl FnOnce(Command) -> Command) {
                 "{answer}"
             );
         } else if id + 1 == CALLS {
-            assert!(has_output, "the pipe has room for every record");
+            assert!(has_output, "the pipe holds all records");
         }
     }
 }

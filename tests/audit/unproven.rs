@@ -1,4 +1,4 @@
-//! Bytes in an audit log that nothing proves: how `verify` and `show` report them.
+//! Unproven bytes in an audit log: how `verify` and `show` report them.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -12,7 +12,7 @@ use crate::support::program::{Program, Run};
 /// The tool of forged records.
 const FORGED: &str = "forged";
 
-/// Returns a whole record without a chain.
+/// Returns a complete record without a chain.
 fn unchained() -> String {
     event(&format!("\"tool\":\"{FORGED}\",\"outcome\":\"output\""))
 }
@@ -34,7 +34,7 @@ fn chained(mut link: Link, records: usize) -> String {
     text
 }
 
-/// Returns lines that somebody without the key may add to a log, each with its name.
+/// Returns named lines that somebody without the key could add to a log.
 fn forgeries(log: &str, key: &str) -> Vec<(&'static str, String)> {
     let lines: Vec<&str> = log.lines().collect();
     let last = lines.last().unwrap().as_bytes();
@@ -129,7 +129,7 @@ fn append(log: &SignedLog, bytes: &str) {
     file.write_all(bytes.as_bytes()).unwrap();
 }
 
-/// Runs a verb of `skillhost audit` on files in the log's folder.
+/// Runs a verb of `skillhost audit` on files of the log's folder.
 fn audit(log: &SignedLog, verb: &str, files: &[&str], more: &[&str]) -> Run {
     let files = files.iter().map(|file| log.beside(file));
     let files: Vec<String> = files
@@ -155,7 +155,7 @@ fn assert_marked(log: &SignedLog, files: &[&str], about: &str) {
     }
     let listed = shown.stdout.lines().filter(forged).count();
     assert_eq!(json.stdout.lines().count(), listed, "{about}");
-    // In any case the operator learns that something is wrong.
+    // The operator always learns that something is wrong.
     for run in [shown, json] {
         assert_eq!(run.code, 0, "{about}: {run:?}");
         assert!(run.stderr.contains("audit verify"), "{about}: {run:?}");
@@ -172,7 +172,7 @@ fn finds_all_additions_without_the_key() {
     drop(host);
     let before = fs::read_to_string(&log.path).unwrap();
     for (about, bytes) in forgeries(&before, &key) {
-        // While a host runs, between two of them, and at the end.
+        // While a host runs, between two hosts, and at the end.
         for is_running in [Some(true), Some(false), None] {
             fs::write(&log.path, &before).unwrap();
             let running = is_running
@@ -288,7 +288,7 @@ fn accepts_a_rotated_log_torn_anywhere() {
         record(&host, 2);
         let size = fs::metadata(&log.path).unwrap().len();
         let file = OpenOptions::new().append(true).open(&log.path).unwrap();
-        // Another process was killed while it wrote the third, or the disk was full.
+        // The third line is torn: another process was killed, or the disk was full.
         let other = log.host();
         record(&other, 1);
         let whole = fs::metadata(&log.path).unwrap().len();

@@ -1,4 +1,4 @@
-//! Lock files that name anything but packages of a registry.
+//! Lock files that name other things than packages of a registry.
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn refuses_npm_lock_that_names_project_files() {
     let not_json = "`package-lock.json` is not a JSON object: ";
     let not_of_registry = "may name only packages of a registry";
     for (file, changed, message) in [
-        // npm accepts these, and a strict JSON parser does not.
+        // npm accepts these texts; a strict JSON parser does not.
         (lock, format!("\u{feff}{text}"), not_json),
         (lock, with_key(&deep), not_json),
         (lock, with_key("\"\\ud800\""), not_json),
@@ -132,6 +132,6 @@ fn npm_gets_no_addresses_of_packages() {
     assert_eq!(run.code, 0, "{run:?}");
     let seen = fs::read_to_string(machine.path("log.lock")).unwrap();
     assert!(seen.contains("\"integrity\"") && !seen.contains("evil.example"));
-    // The project's own lock file stays as it is.
+    // The project's own lock file is unchanged.
     assert!(fs::read_to_string(file).unwrap().contains("evil.example"));
 }

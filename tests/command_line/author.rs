@@ -13,7 +13,7 @@ fn starts_author_program_beside_it_or_on_path() {
     let skillhost = at("alone/skillhost");
     fs::create_dir(at("alone")).unwrap();
     fs::create_dir(at("bin")).unwrap();
-    // A symlink would lead it to the programs beside the original.
+    // Through a symlink it would find the programs beside the original.
     fs::hard_link(env!("CARGO_BIN_EXE_skillhost"), &skillhost).unwrap();
     let run = |path: &Path| {
         let mut command = command(&skillhost);
@@ -28,7 +28,7 @@ fn starts_author_program_beside_it_or_on_path() {
     assert_eq!(missing.stderr, format!("skillhost: {message}\n"));
 
     symlink(author(), at("bin/skillhost-author")).unwrap();
-    // The PATH has no program of the current folder.
+    // It starts no program of the current folder, even if the PATH names it.
     for path in ["", ".", "../bin"] {
         let run = run(Path::new(path));
         assert_eq!(run.stderr, missing.stderr, "{path}");

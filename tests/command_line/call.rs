@@ -190,7 +190,7 @@ fn accepts_arguments_as_pairs() {
             0,
             "# Calculator\n",
         ),
-        // Options may come between them.
+        // Options may stand between arguments.
         (
             &["read_skill", "--log", "off", "skill_name=calculator"],
             0,
@@ -345,7 +345,7 @@ fn failure_exits_with_1_and_names_similar_skills() {
 }
 
 #[test]
-fn stopped_tool_exits_with_3_and_names_the_limit() {
+fn stopped_tool_exits_with_3_and_names_limit() {
     let program = program();
     program.write(
         "skillhost.toml",

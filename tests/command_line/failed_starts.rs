@@ -59,7 +59,7 @@ const CONFIGURATIONS: &[(&str, &str)] = &[
     ("skils = []", "unknown key"),
 ];
 
-/// The same for an HTTP server.
+/// Configurations with which no HTTP server starts, each with a part of the error.
 const HTTP_CONFIGURATIONS: &[(&str, &str)] = &[
     (
         "[http]\ntls_cert = \"none\"\ntls_key = \"none\"",

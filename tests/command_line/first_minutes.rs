@@ -1,4 +1,5 @@
-//! Help for new users: tips for wrong words, and what the program waits for on a terminal.
+//! Help for new users: tips for wrong words, and hints while the program waits for input on a
+//! terminal.
 
 use super::program;
 use crate::support::terminal::typed;

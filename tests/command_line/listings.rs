@@ -104,7 +104,8 @@ fn prompt_keeps_its_budget_and_warns() {
     }
     let run = program.run(&["prompt"]);
     assert!(tokens(&run.stdout) <= 4000);
-    let warning = "the 300 skills do not fit the 4000 tokens of a prompt: it cuts descriptions to ";
+    let warning =
+        "the 300 skills do not fit the 4000 tokens of a prompt: the prompt cuts descriptions to ";
     assert!(run.stderr.contains(warning), "{}", run.stderr);
     assert!(
         run.stdout.contains("call find_skills(query="),

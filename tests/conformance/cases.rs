@@ -154,7 +154,7 @@ fn update_finds_the_cases_of_a_project() {
 }
 
 #[test]
-fn a_case_with_a_random_answer_fails_and_is_not_rewritten() {
+fn neither_passes_nor_rewrites_case_with_random_answer() {
     let program = Program::new();
     program.write("skills/a/SKILL.md", "# A\n");
     let case = r#"{"tool": "faulty_random", "arguments": {"skill_name": "a", "path": "SKILL.md"}}"#;
@@ -220,7 +220,7 @@ fn invalid_case_stops_the_run_before_it_starts() {
 }
 
 #[test]
-fn prints_the_report_as_json_and_as_junit_xml() {
+fn prints_report_as_json_and_as_junit_xml() {
     let evil = "<&\"'>\u{1}\u{1b}[2J]]>\n\u{fffe}";
     let case = json!({"name": evil, "tool": "count_lines", "expect": {"text": evil}});
     let program = project(&[("a.json", &case.to_string()), ("b.json", TWO)]);

@@ -8,14 +8,14 @@ use skillhost_confine::broker::ConfinedBroker;
 
 use crate::targets::Targets;
 
-/// The first argument of a process that runs escaped code confined as a child process. By default
-/// it is confined as one that reads a third-party component.
+/// The first argument of a child process that runs escaped code. By default it is confined like
+/// one that reads a third-party component.
 pub(crate) const CHILD: &str = "--escape-from-child";
 
-/// The second argument of a process that is confined as one that fetches from the network.
+/// The second argument of a process that is confined like one that fetches keys.
 pub(crate) const NETWORK: &str = "network";
 
-/// Runs the program with escaped code, as its arguments say.
+/// Runs the program with escaped code as its arguments say.
 pub(crate) fn run(targets: Targets) -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let first = arguments.next();

@@ -1,5 +1,5 @@
-//! The fixture of an escape test: a folder, a process and sockets as targets, and the processes
-//! that run escaped code.
+//! The fixture of an escape test: files, a process and sockets as targets, and the processes that
+//! run escaped code.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -140,8 +140,8 @@ impl Fixture {
         self.run_table_with(|first_row| self.run_program(arguments, first_row))
     }
 
-    /// Tries all rows in as many processes as it takes. `run` starts a process at a row, and
-    /// returns what it printed.
+    /// Tries all rows in as many processes as needed. `run` starts a process at a row and returns
+    /// its output.
     pub(crate) fn run_table_with(&self, run: impl Fn(usize) -> String) -> Vec<Outcome> {
         let mut outcomes: BTreeMap<usize, Outcome> = BTreeMap::new();
         loop {
@@ -173,14 +173,14 @@ impl Fixture {
         }
     }
 
-    /// Returns the value of the variable that turns on escaped code, from this row on.
+    /// Returns the value of the variable that turns on escaped code from this row on.
     fn variable(&self, first_row: usize) -> String {
         let folder = self.folder.path().to_str().unwrap();
         let port = self.port.local_addr().unwrap().port();
         format!("{folder}\n{}\n{port}\n{first_row}", self.victim.id())
     }
 
-    /// Starts a broker, sends a request, and returns what it printed.
+    /// Starts a broker, sends a request, and returns the broker's output.
     pub(crate) fn run_in_broker(&self, first_row: usize) -> String {
         let folder = tempfile::tempdir().unwrap();
         let (output, script) = (folder.path().join("output"), folder.path().join("script"));
@@ -302,8 +302,8 @@ fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// The configuration of the server. It disables all tools but one: a process that is killed early
-/// stores no compiled code, so each start would compile all of them again.
+/// The server's configuration, with only one tool: a process that is killed early caches no
+/// compiled code, so each start would compile all tools again.
 const CONFIGURATION: &str = r#"
 skills = ["skills"]
 audit_file = "logs/audit.jsonl"

@@ -1,5 +1,5 @@
 //! Runs the escape tests: starts the program with escaped code, again after each row that killed
-//! it, and checks the results. Its command line and output are those of other tests.
+//! it, and checks the results. Its command line and output are like those of Rust's test programs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,7 +20,7 @@ const MAX_UNSUPPORTED: usize = 44;
 const ALLOWED_IN_CHILD: [&str; 1] = ["keeps reading its own limit"];
 
 /// The rows that succeed in a process that fetches from the network: it resolves names and
-/// connects. The Unix sockets were open before; it can create none.
+/// connects. Its Unix sockets were opened before; it can create none.
 const ALLOWED_IN_NETWORK: [&str; 10] = [
     "keeps writing to a connection",
     "keeps reading its own limit",

@@ -1,10 +1,10 @@
-//! Escape tests: the program `skillhost` whose first call runs native code, as a guest could that
+//! Escape tests: the program `skillhost`, but its first call runs native code, like a guest that
 //! escaped its wasm sandbox.
 //!
-//! The escaped code tries each row of the table from inside the serving process, in its process
-//! sandbox, and likewise from the compiling process, the process that fetches keys, and the
-//! broker. `harness` starts this program as each of them and checks what the code reached. The
-//! program `skillhost` contains none of this code.
+//! The escaped code tries each row of a table in the serving process, confined, and likewise in
+//! the compiling process, the process that fetches keys, and the broker. `harness` starts this
+//! program as each of them and checks what the code reached. The program `skillhost` contains none
+//! of this code.
 //!
 //! Each row is harmless where it succeeds: it uses files, processes and sockets of the test, or
 //! asks the kernel for something impossible.
@@ -31,7 +31,7 @@ fn main() -> std::process::ExitCode {
     let first = std::env::args().nth(1);
     match targets::Targets::open() {
         Some(targets) => escaped::run(targets),
-        // The broker of a server under test gets no variables.
+        // The broker of a tested server gets no variables.
         None if first.as_deref() == Some(skillhost_confine::broker::ARGUMENT) => {
             skillhost_cli::run(None)
         }

@@ -1,5 +1,5 @@
-//! The targets of escaped code: files, processes and sockets of the test, and descriptors that
-//! were open before the process was confined. Also the system calls of escaped code.
+//! The targets of escaped code: files, processes and sockets of the test, and descriptors from
+//! before confinement. Also the system calls of escaped code.
 
 use std::ffi::{CString, c_long};
 use std::net::{TcpListener, TcpStream};
@@ -26,7 +26,7 @@ pub(crate) struct Targets {
     pub(crate) stream: usize,
     /// An unconnected Unix stream socket.
     pub(crate) socket: usize,
-    /// Another one, to bind.
+    /// Another Unix socket, to bind.
     pub(crate) bindable: usize,
     /// An unconnected Unix datagram socket.
     pub(crate) datagrams: usize,
@@ -142,8 +142,7 @@ pub(crate) fn call(number: c_long, arguments: &[usize]) -> Answer {
     }
 }
 
-/// Creates a process by `vfork`. It shares the stack of this one until it ends, so it must call no
-/// function.
+/// Creates a process by `vfork`. It must call no function, because it shares this process's stack.
 pub(crate) fn vfork() -> Answer {
     let answer: i64;
     // SAFETY: the new process ends at once, and changes only registers.
@@ -172,7 +171,8 @@ pub(crate) fn vfork() -> Answer {
     }
 }
 
-/// Makes a system call that may return a second time in a new process. That process ends at once.
+/// Makes a system call that may return twice, the second time in a new process, which ends at
+/// once.
 pub(crate) fn fork_by(number: c_long, arguments: &[usize]) -> Answer {
     match call(number, arguments)? {
         // SAFETY: the call ends the new process at once.

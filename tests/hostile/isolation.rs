@@ -1,5 +1,5 @@
-//! Hostile guests that run beside other calls: they learn nothing about them, and
-//! each call gets its own answer.
+//! Hostile guests beside other calls: they learn nothing about those, and each call gets its own
+//! answer.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::support::folders::CANARY;
 use crate::support::{block_on, bounded, builder, call, guests};
 
 #[test]
-fn no_guessed_handle_reaches_a_file_of_another_call() {
+fn no_guessed_handle_reaches_file_of_another_call() {
     let folders = folders();
     folders.write("b/canary.txt", CANARY);
     let mut limits = Limits::default();
@@ -45,7 +45,7 @@ fn no_guessed_handle_reaches_a_file_of_another_call() {
                             stop: Stop::Trap(_),
                             ..
                         }) => {}
-                        // The number was that of the call's own preopen.
+                        // The guessed number was the call's own preopen.
                         Err(CallError::Failed(failure)) => {
                             assert_eq!(failure.message, "is-directory", "{tool} {number}");
                         }
@@ -72,7 +72,7 @@ fn no_guessed_handle_reaches_a_file_of_another_call() {
 }
 
 #[test]
-fn asks_only_once_for_a_definition_that_changes_each_time() {
+fn asks_once_for_changing_definition() {
     let folders = folders();
     let definition = |host: &Host| {
         let all = host.definitions().into_iter();
@@ -80,7 +80,7 @@ fn asks_only_once_for_a_definition_that_changes_each_time() {
         description.map(|tool| tool.description).collect::<String>()
     };
     let cache = tempfile::tempdir().unwrap();
-    // Only this component is compiled for each cache.
+    // Compiles only this component for each cache.
     let tools = folders.outside.join("tools");
     fs::create_dir(&tools).unwrap();
     fs::copy(guests().join("hostile.wasm"), tools.join("hostile.wasm")).unwrap();
@@ -106,7 +106,7 @@ fn asks_only_once_for_a_definition_that_changes_each_time() {
 }
 
 #[test]
-fn two_hundred_callers_at_once_each_get_their_own_answer() {
+fn two_hundred_callers_get_their_own_answers() {
     let folders = folders();
     for number in 0..200 {
         folders.write(&format!("a/{number}.txt"), format!("answer {number}"));
@@ -120,7 +120,7 @@ fn two_hundred_callers_at_once_each_get_their_own_answer() {
             runtime.spawn(async move {
                 start.wait().await;
                 let path = format!("{number}.txt");
-                // Every fourth is an attacker.
+                // Every fourth call is an attack.
                 if number % 4 == 0 {
                     let arguments = json!({"skill_name": "a", "path": path});
                     host.call("hostile_break_off", arguments).await
@@ -132,7 +132,7 @@ fn two_hundred_callers_at_once_each_get_their_own_answer() {
         })
         .collect();
     for (number, caller) in callers.into_iter().enumerate() {
-        // A task has one result, so no answer comes twice.
+        // Each task has one result, so no answer comes twice.
         let seen = bounded(&runtime, caller).unwrap();
         match seen {
             Ok(output) => assert_eq!(output.text(), format!("answer {number}")),

@@ -1,5 +1,5 @@
-//! Hostile guests that loop, or run by the thousand: they do not hold up their neighbours, and
-//! leave nothing behind in the process.
+//! Hostile guests that loop, or run by the thousand: they do not delay other calls, and leave
+//! nothing behind in the process.
 
 use std::fs;
 
@@ -12,7 +12,8 @@ use super::{
 };
 use crate::support::watchdog::wait_until;
 use crate::support::{
-    UNREACHED, again, block_on, bounded, builder, give_up, guests, is_again, limits,
+    UNREACHED, block_on, bounded, builder, give_up, guests, is_own_process, limits,
+    run_in_own_process,
 };
 
 /// The resources of this process.
@@ -42,9 +43,9 @@ impl ProcessResources {
 
 #[test]
 fn a_thousand_attacks_leave_nothing_behind() {
-    if !is_again() {
-        // It needs a process of its own, without other tests.
-        again(
+    if !is_own_process() {
+        // It needs its own process, without other tests.
+        run_in_own_process(
             "hostile::release::a_thousand_attacks_leave_nothing_behind",
             "alone",
         );
@@ -60,7 +61,7 @@ fn a_thousand_attacks_leave_nothing_behind() {
     attacks.iter().for_each(run);
     next_call_works(&hosts.default);
     let before = ProcessResources::now();
-    // Attacks that take their whole time or all memory run a few times only.
+    // Runs attacks that use all time or memory only a few times.
     let mut left = 1000;
     for round in 0.. {
         for attack in &attacks {
@@ -126,10 +127,10 @@ fn two_loops_leave_time_for_eight_other_calls() {
 }
 
 #[test]
-fn stops_the_guest_of_a_caller_that_gives_up() {
-    if !is_again() {
-        again(
-            "hostile::release::stops_the_guest_of_a_caller_that_gives_up",
+fn stops_guest_of_caller_that_gives_up() {
+    if !is_own_process() {
+        run_in_own_process(
+            "hostile::release::stops_guest_of_caller_that_gives_up",
             "alone",
         );
         return;

@@ -1,4 +1,4 @@
-//! Who may send requests: tokens, hosts and origins.
+//! Access to the server: tokens, hosts and origins.
 
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
@@ -210,7 +210,7 @@ fn token_file_belongs_to_server_user_or_root() {
     use rustix::fs::{Gid, Uid, chown};
     use std::fs;
 
-    // Others' files can be made by root alone.
+    // Only root can make files of other users.
     if !rustix::process::geteuid().is_root() {
         return;
     }
@@ -227,7 +227,7 @@ fn token_file_belongs_to_server_user_or_root() {
     .unwrap();
     let error = format!("{:#}", read_token(&file).unwrap_err());
     assert!(error.contains("belongs to another user"), "{error}");
-    // Its own user reads it: what is wrong is the token.
+    // The owner is right: the token itself is wrong.
     fs::write(&file, "short").unwrap();
     let path = file.to_str().unwrap();
     let run = run_unprivileged(&["serve", "--http", "127.0.0.1:0", "--token-file", path]);

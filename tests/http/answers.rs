@@ -1,4 +1,4 @@
-//! Answers that peers do not read: the places and memory that they hold.
+//! Answers that peers do not read, and the slots and memory that they hold.
 
 use std::io::Write as _;
 use std::net::TcpStream;
@@ -49,7 +49,7 @@ fn assert_busy(answer: &Answer) {
 fn request_counts_until_its_answer_is_read() {
     let (server, folders) = serve_guests(options(|options| {
         options.limits.requests = 2;
-        // One address may have both places.
+        // One address may have both slots.
         options.trusted_proxies = vec!["127.0.0.1".into()];
     }));
     folders.write("a/large.txt", "x".repeat(8 * MIB));
@@ -60,20 +60,20 @@ fn request_counts_until_its_answer_is_read() {
     for _ in 0..200 {
         assert_busy(&other.ask(&small(2)));
     }
-    // An answer that is read or dropped gives its place back.
+    // An answer that is read or dropped frees its slot.
     let [mut read, given_up] = readers;
     let rest = read.body(&heads[0]).unwrap();
-    assert!(rest.ends_with('}'), "the answer is whole");
-    wait_until("the place is still taken", || {
+    assert!(rest.ends_with('}'), "the answer is incomplete");
+    wait_until("the slot is still taken", || {
         other.ask(&small(3)).status == 200
     });
-    wait_until("the place of a small answer is still taken", || {
+    wait_until("the slot of a small answer is still taken", || {
         let head = unread(&mut read, &large(4));
         head.status == 200 || read.body(&head).is_err()
     });
     assert_busy(&other.ask(&small(5)));
     drop(given_up);
-    wait_until("the place is still taken", || {
+    wait_until("the slot is still taken", || {
         other.ask(&small(6)).status == 200
     });
 }
@@ -89,21 +89,21 @@ fn unread_answers_are_limited() {
     for _ in 0..3 {
         assert_busy(&other.ask(&large(3)));
         assert_busy(&other.ask(&resource(4)));
-        // A small answer has room.
+        // A small answer fits.
         assert_eq!(other.ask(&small(5)).text(), "# A\n");
     }
     drop(readers);
-    wait_until("the room is still taken", || {
+    wait_until("the memory of answers is still taken", || {
         other.ask(&large(6)).status == 200
     });
     assert_eq!(other.ask(&resource(7)).status, 200);
-    // Each byte becomes six: the answer is counted as it is sent.
+    // Each byte becomes six in JSON, and the answer counts as it is sent.
     folders.write("a/large.txt", "\u{1}".repeat(4 * MIB));
     assert_busy(&other.ask(&large(8)));
     assert_eq!(other.ask(&small(9)).status, 200);
 }
 
-/// The peers that request large answers, more than there is memory for, and the size of an answer.
+/// The number of peers that request large answers, more than fit in memory.
 const READERS: usize = 40;
 const LARGE: usize = 4_000_000;
 
@@ -125,23 +125,23 @@ fn unread_answers_leave_no_memory_behind() {
     );
     let server = ServerProcess::new(&program, &["--config", "skillhost.toml"], None);
     let address = server.address;
-    wait_until("not ready", || {
+    wait_until("the server is not ready", || {
         Client::once(address, &Request::get("/readyz")).status == 200
     });
     assert_eq!(Client::once(address, &large(1)).text().len(), LARGE);
     let process = server.child.pid.to_string();
     let before = status(&process, "VmRSS:");
-    // A busy machine can spoil a round.
+    // On a busy machine a round may be slow.
     let is_delayed = |(slowest, round): &(Duration, Duration)| *slowest > *round / 4;
     let mut rounds = Vec::new();
     while rounds.len() < 3 || rounds.len() < 10 && rounds.iter().all(is_delayed) {
         rounds.push(round(&server));
     }
-    // Its own 64 MiB, the output of its calls, and answers being made into JSON.
+    // The limit of 64 MiB, the output of its calls, and answers that become JSON.
     let peak = status(&process, "VmHWM:") - before;
-    // Freed memory is given back when the connections have ended.
+    // Freed memory returns to the system after the connections end.
     let mut after = 0;
-    wait_until("memory is left", || {
+    wait_until("the memory is not freed", || {
         after = status(&process, "VmRSS:").saturating_sub(before);
         after < 32 * MIB
     });
@@ -155,7 +155,7 @@ fn unfinished_requests_leave_no_memory() {
     program.write("skills/a/SKILL.md", "# A\n");
     let server = ServerProcess::new(&program, &["--skills", "skills"], None);
     let address = server.address;
-    wait_until("not ready", || {
+    wait_until("the server is not ready", || {
         Client::once(address, &Request::get("/readyz")).status == 200
     });
     let process = server.child.pid.to_string();
@@ -172,11 +172,11 @@ fn unfinished_requests_leave_no_memory() {
     let held = || status(&process, "VmRSS:").saturating_sub(before);
     wait_until("the server holds no bodies", || held() > PEERS * MIB);
     drop(peers);
-    wait_until("memory is left", || held() < 48 * MIB);
+    wait_until("the memory is not freed", || held() < 48 * MIB);
 }
 
-/// Has all peers send a request at once, read nothing and disconnect. Returns the
-/// time of the slowest probe meanwhile, and that of all answers.
+/// Makes all peers send a request at once, read nothing and disconnect. Returns the time of the
+/// slowest probe meanwhile, and of all answers.
 fn round(server: &ServerProcess) -> (Duration, Duration) {
     let address = server.address;
     let asked = AtomicBool::new(false);
@@ -202,7 +202,7 @@ fn round(server: &ServerProcess) -> (Duration, Duration) {
             .filter(|head| head.starts_with("HTTP/1.1 200 "))
             .count();
         asked.store(true, Ordering::Relaxed);
-        // 64 MiB hold so many; the others get 503.
+        // 64 MiB hold this many; the others get 503.
         assert!((1..=17).contains(&answered), "{answered}");
         let round = start.elapsed();
         (probe.join().unwrap(), round)

@@ -1,4 +1,4 @@
-//! Clients with names: what each sees, its sessions, and its share.
+//! Clients with names: their scopes, sessions and limits.
 
 mod program;
 mod shares;
@@ -49,7 +49,7 @@ fn clients_with(
     })
 }
 
-/// Returns skills of two teams.
+/// Makes the skills of two teams.
 fn teams() -> Folders {
     let folders = Folders::new();
     for (skill, word) in [("public-notes", "meadow"), ("secret-plans", "volcano")] {
@@ -77,7 +77,7 @@ fn as_client(request: Request, client: &str) -> Request {
     request.with("Authorization", &format!("Bearer {}", token_of(client)))
 }
 
-/// Returns a request of a method, of a client or of the one without a name.
+/// Returns a request of a client, or of the client without a name.
 fn message(client: Option<&str>, method: &str, params: Value) -> Request {
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
     let request = Request::post(body.to_string()).with("MCP-Protocol-Version", "2025-11-25");
@@ -87,7 +87,7 @@ fn message(client: Option<&str>, method: &str, params: Value) -> Request {
     }
 }
 
-/// Sends such a request.
+/// Sends a request of a client.
 fn ask(server: &TestServer, client: Option<&str>, method: &str, params: Value) -> Answer {
     Client::once(server.address, &message(client, method, params))
 }
@@ -123,7 +123,7 @@ fn client_sees_only_its_skills() {
             "tools/call",
             json!({"name": "find_skills", "arguments": {"query": "the plans"}}),
         ),
-        // Help for wrong names is of its own skills.
+        // Help for wrong names has only the client's skills.
         (
             "tools/call",
             json!({"name": "read_skill", "arguments": {"skill_name": "secre-plans"}}),
@@ -421,7 +421,7 @@ fn waiting_requests_can_be_cancelled() {
     let answered = call(&server, Some("other"), "read_skill", read.clone());
     assert_eq!(answered.text(), "# meadow\n");
     assert_eq!(server.host.occupancy().running, 1);
-    // One that is gone while it waits leaves its turn to others.
+    // A waiting client that leaves gives its turn to others.
     drop(second);
     drop(first);
     let answered = call(&server, Some("narrow"), "read_skill", read);
@@ -459,7 +459,7 @@ fn greedy_client_leaves_requests_to_others() {
 }
 
 #[test]
-fn requests_about_skills_wait_for_the_budget_of_their_client() {
+fn skill_requests_wait_for_client_budget() {
     let tables = [("narrow", "calls = 1"), ("other", "")];
     let (server, _folders) = serve_teams(clients(&tables), |builder| builder);
     let endless = json!({"name": "raw_sleep", "arguments":
@@ -486,7 +486,7 @@ fn requests_about_skills_wait_for_the_budget_of_their_client() {
     .map(|(method, params)| {
         let mut connection = Client::connect(server.address);
         connection.send(&message(Some("narrow"), method, params.clone()).bytes());
-        // The same of another client comes later, and is answered.
+        // Another client's request comes later, and is answered.
         for _ in 0..2 {
             let answer = ask(&server, Some("other"), method, params.clone()).json();
             assert!(answer["result"].is_object(), "{method}: {answer}");

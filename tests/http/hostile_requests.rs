@@ -1,5 +1,4 @@
-//! Requests that try to pass as something else, or that cost more than their size
-//! shows.
+//! Requests that pretend to be something else, or cost more than their size shows.
 
 use serde_json::{Value, json};
 use skillhost_server::HttpOptions;
@@ -41,7 +40,7 @@ fn a_cross_site_request_without_origin_is_refused() {
         }
         assert_eq!(status(&request), "200", "{}", request.line);
     }
-    // A probe's answer is of no use to a page.
+    // A page cannot use a probe's answer.
     let probe = Request::get("/healthz").with("Sec-Fetch-Site", "cross-site");
     assert_eq!(status(&probe), "200");
 }
@@ -58,7 +57,7 @@ fn answers_cross_site_request_of_allowed_origin() {
     assert_eq!(Client::once(server.address, &asked).status, 200);
 }
 
-/// The request that a balancer might not see.
+/// A request that a balancer might not see.
 const SMUGGLED: &str = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 #[test]
@@ -214,7 +213,7 @@ fn a_hang_up_signal_ends_no_server() {
     let mut server = ServerProcess::new(&program, &["--skills", "skills"], Some(TOKEN));
     let address = server.address;
     let probe = |path| Client::once(address, &Request::get(path)).status;
-    wait_until("not ready", || probe("/readyz") == 200);
+    wait_until("the server is not ready", || probe("/readyz") == 200);
     for _ in 0..3 {
         server.child.signal(rustix::process::Signal::HUP);
         assert_eq!(probe("/healthz"), 200);

@@ -86,7 +86,7 @@ fn a_peer_that_does_not_read_is_disconnected() {
     let mut client = Client::connect(server.address);
     let arguments = json!({"skill_name": "a", "file_path": "large.txt"});
     client.send(&Request::call(1, "read_file_in_skill", arguments.clone()).bytes());
-    // Not a byte is read until the server gives up, which it does before the default time.
+    // Reads nothing until the server gives up, which it does before the default time.
     let metrics = || Client::once(server.address, &Request::get("/metrics")).body;
     let start = Instant::now();
     wait_until("still connected", || {
@@ -111,7 +111,7 @@ fn requests_and_connections_past_the_bound_get_503() {
     let (server, _folders) = serve_guests(options);
     let mut working = Client::connect(server.address);
     working.send(&endless(1).bytes());
-    // From the host: a connection that has just closed may still count.
+    // Asks the host, because a connection that has just closed may still count.
     wait_until("no call runs", || server.host.occupancy().running == 1);
     // One more request is refused; the connection stays open for probes.
     let mut second = Client::connect(server.address);
@@ -135,7 +135,7 @@ fn requests_and_connections_past_the_bound_get_503() {
         (answer.status, answer.header("retry-after")),
         (503, Some("1"))
     );
-    // There is room again.
+    // The slots are free again.
     drop((working, listening));
     wait_until("still busy", || {
         Client::once(server.address, &read(2)).status == 200
@@ -172,7 +172,7 @@ fn subscriptions_leave_requests_to_calls() {
     // The stream lasts longer than a call may take.
     assert_eq!(Client::once(server.address, &endless(1)).status, 504);
     let read = Request::call(2, "read_skill", json!({"skill_name": "a"}));
-    wait_until("the place is still taken", || {
+    wait_until("the slot is still taken", || {
         Client::once(server.address, &read).status == 200
     });
     assert_eq!(Client::once(server.address, &listen).status, 503);
@@ -204,7 +204,7 @@ fn disconnecting_client_stops_its_call() {
         for sent in [
             request.clone(),
             Request::call_2026(1, tool, arguments.clone()).bytes(),
-            // Bytes behind the request do not hide that the client is gone.
+            // Bytes after the request do not hide that the client is gone.
             [&*request, b"\r\n"].concat(),
             request.repeat(3),
         ] {
@@ -219,7 +219,7 @@ fn disconnecting_client_stops_its_call() {
 }
 
 #[test]
-fn gone_peer_that_closed_its_sending_side_first_stops_its_call() {
+fn gone_half_closed_peer_stops_its_call() {
     let (server, _folders) = serve_guests(HttpOptions::default());
     let host = &server.host;
     let mut old = endless(1);
@@ -250,7 +250,7 @@ fn answers_peers_that_closed_their_sending_side() {
     let read = |id| Request::call(id, "read_skill", json!({"skill_name": "a"}));
     for (requests, expected) in [
         (vec![read(1)], vec!["# A"]),
-        // Its answer comes long after the end of what the peer sends.
+        // The answer comes long after the peer's last byte.
         (vec![call(1, "raw_sleep")], vec!["300ms"]),
         (vec![call(1, "raw_sleep"), read(2)], vec!["300ms", "# A"]),
     ] {
@@ -269,7 +269,7 @@ fn answers_peers_that_closed_their_sending_side() {
         }
         assert!(client.is_closed());
     }
-    // A stream has nothing to send for long, so its peer counts as gone.
+    // A stream sends nothing for long, so its peer counts as gone.
     let listen = Request::get("/mcp").with("Accept", "text/event-stream");
     let mut client = Client::connect(server.address);
     client.send(&listen.bytes());
@@ -291,13 +291,14 @@ fn busy_server_answers_before_reading_body() {
     let mut sending = Client::connect(server.address);
     let announced = Request::post(Vec::new()).with("Content-Length", "1000");
     sending.send(&announced.bytes());
-    // Not a byte of it has come.
+    // No byte of its body has come.
     assert_eq!(sending.answer().unwrap().status, 503);
 }
 
 #[test]
 fn call_with_progress_ends_in_time() {
-    // The first report, after a second, begins the answer, and the time counts from there.
+    // The first report, after a second, begins the answer. The time of the answer counts from
+    // there.
     let options = with_limits(|limits| limits.request_time = Duration::from_millis(1600));
     let (server, _folders) = serve_guests(options);
     let params = json!({
@@ -314,7 +315,7 @@ fn call_with_progress_ends_in_time() {
     while let Ok(Some(chunk)) = client.chunk() {
         seen.push_str(str::from_utf8(&chunk).unwrap());
     }
-    // The call's own limit would be told as its result.
+    // The call's own limit would appear as its result.
     assert!(
         seen.contains("notifications/progress") && !seen.contains("\"result\""),
         "{seen}"
@@ -334,11 +335,11 @@ fn closes_refused_connections_that_do_not_read() {
         assert!(client.head().unwrap().starts_with("HTTP/1.1 200 "));
         client
     });
-    // As many as get an answer at a time. They stay.
+    // As many connections as can get an answer at a time. They stay open.
     let _silent: Vec<_> = (0..64).map(|_| Client::connect(server.address)).collect();
     let is_told = || {
         let mut client = Client::connect(server.address);
         client.answer().is_ok_and(|answer| answer.status == 503)
     };
-    wait_until("those that do not read stay", is_told);
+    wait_until("connections that read nothing stay open", is_told);
 }

@@ -9,16 +9,16 @@ use super::{TOKEN, options, serve};
 use crate::support::http::{Client, Request};
 use crate::support::memory::resident;
 use crate::support::watchdog::wait_until;
-use crate::support::{again, is_again, model_text};
+use crate::support::{is_own_process, model_text, run_in_own_process};
 
 /// The number of connections at a time.
 const CLIENTS: u64 = 50;
 
 #[test]
 fn ten_thousand_calls_leave_nothing_behind() {
-    // Memory and descriptors belong to a process.
-    if !is_again() {
-        again("http::load::ten_thousand_calls_leave_nothing_behind", "");
+    // Memory and descriptors are a process's, so the test needs its own.
+    if !is_own_process() {
+        run_in_own_process("http::load::ten_thousand_calls_leave_nothing_behind", "");
         return;
     }
     let token = Token::new(TOKEN).unwrap();

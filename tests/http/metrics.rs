@@ -79,7 +79,7 @@ fn a_component_that_is_not_served_is_counted() {
     program.write("tools/bad.wasm", "text");
     program.write("skillhost.toml", "tools = [\"tools\"]\n");
     let server = ServerProcess::new(&program, &["--config", "skillhost.toml"], None);
-    wait_until("not ready", || {
+    wait_until("the server is not ready", || {
         Client::once(server.address, &Request::get("/readyz")).status == 200
     });
     let shown = Client::once(server.address, &Request::get("/metrics")).body;

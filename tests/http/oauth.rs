@@ -1,5 +1,5 @@
-//! OAuth access tokens over HTTP: what a peer is told, and keys that come from an address.
-//! The table of bad tokens is in the crate `skillhost-identity`.
+//! OAuth access tokens over HTTP: the answers to peers, and keys from an address. The table of bad
+//! tokens is in the crate `skillhost-identity`.
 
 mod issuer;
 
@@ -30,20 +30,20 @@ use issuer::{Reply, SigningKey, TestIssuer, keys, now};
 
 const RESOURCE: &str = "https://mcp.example.com/mcp";
 
-/// The pause of a peer that asks again and again.
+/// The pause between two requests of a peer that asks repeatedly.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The client that has every token of these tests. Its own time ends long after theirs.
+/// The client of all tokens in these tests. It expires long after them.
 const CLIENT: &str = "[clients.ci]\nclaims = { sub = \"ci\" }\noauth_scopes = [\"skills:read\"]\n\
                       skills = [\"a\"]\nexpires = 2901-01-01\n";
 
-/// Starts the program with one issuer, whose table has this line besides.
+/// Starts the program with one issuer, which has this further line in its table.
 fn serve(program: &Program, issuer: &str, line: &str) -> ServerProcess {
     let issuer = format!("[issuers.test]\nissuer = \"{issuer}\"\n{line}\n");
     serve_with(program, &format!("{issuer}{CLIENT}"), &[])
 }
 
-/// Starts the program with these tables of issuers and clients, and these options besides.
+/// Starts the program with these tables of issuers and clients, and further options.
 fn serve_with(program: &Program, tables: &str, options: &[&str]) -> ServerProcess {
     program.write("skills/a/SKILL.md", "# A\n");
     program.write("skills/b/SKILL.md", "# B\n");
@@ -53,7 +53,7 @@ fn serve_with(program: &Program, tables: &str, options: &[&str]) -> ServerProces
     );
     let options = [&["--config", "c.toml"], options].concat();
     let server = ServerProcess::new(program, &options, None);
-    wait_until("not ready", || {
+    wait_until("the server is not ready", || {
         Client::once(server.address, &Request::get("/readyz")).status == 200
     });
     server
@@ -131,11 +131,11 @@ fn stream_ends_when_access_token_expires() {
     program.write("keys.json", keys(&[&key]));
     let issuer = "https://login.example.com";
     let server = serve(&program, issuer, "jwks_file = \"keys.json\"");
-    // A token counts for 30 seconds longer than it says.
+    // A token stays valid for 30 seconds after its expiry.
     let ends = now() + 3;
     let token = key.token_until(issuer, "skills:read", ends - 30);
     let stream = Request::get("/mcp").with("Accept", "text/event-stream");
-    // The first has its token checked, and the second has one that is remembered.
+    // The server checks the first stream's token, and remembers it for the second.
     let mut streams = Vec::new();
     for _ in 0..2 {
         let stream = stream.clone();
@@ -154,12 +154,12 @@ fn stream_ends_when_access_token_expires() {
 
 #[test]
 fn follows_changed_keys_of_address_and_file() {
-    // A file that others may write leaves the keys as they were.
+    // A file that others may write does not replace the keys.
     let refusal = [
         "cannot use the keys of `[issuers.test]`: `c.toml`, line 6: `jwks_file`",
         "users other than its owner may write it; set its mode to 0644",
     ];
-    // Each waits for the time between two looks.
+    // Each waits for the time between two polls.
     thread::scope(|scope| {
         scope.spawn(replace_keys_at_an_address);
         for (mode, statuses) in [(0o644, (401, 200)), (0o666, (200, 401))] {
@@ -172,7 +172,7 @@ fn follows_changed_keys_of_address_and_file() {
     });
 }
 
-/// Replaces the keys at an issuer's address, which is asked again for a key that is unknown.
+/// Replaces the keys at an issuer's address. An unknown key makes the server ask again.
 fn replace_keys_at_an_address() {
     let (old, new, never) = (
         SigningKey::new("old"),
@@ -183,8 +183,11 @@ fn replace_keys_at_an_address() {
     let program = Program::new();
     let line = format!("jwks_url = \"{}/keys\"", issuer.url());
     let server = serve(&program, &issuer.url(), &line);
-    let of_process = fs::read_to_string(format!("/proc/{}/status", server.child.pid)).unwrap();
-    assert!(of_process.contains("\nSeccomp:\t2\n"), "{of_process}");
+    let process_status = fs::read_to_string(format!("/proc/{}/status", server.child.pid)).unwrap();
+    assert!(
+        process_status.contains("\nSeccomp:\t2\n"),
+        "{process_status}"
+    );
     let status = |key: &SigningKey| {
         let token = key.token(&issuer.url(), "skills:read");
         read(&server, "a", &token).status
@@ -194,7 +197,7 @@ fn replace_keys_at_an_address() {
     let shown = old.token(&issuer.url(), "skills:read");
     assert_eq!(read(&server, "a", &shown).status, 200);
     assert_eq!(issuer.asked(), before);
-    // An issuer is asked every ten seconds at most, whatever keys are named.
+    // The server asks an issuer at most every ten seconds, whatever keys are named.
     for _ in 0..5 {
         assert_eq!(status(&never), 401);
     }
@@ -206,21 +209,24 @@ fn replace_keys_at_an_address() {
         status(&new) == 200
     });
     assert!(issuer.asked() <= before + 2, "{}", issuer.asked());
-    // A key that is gone checks no token, and what it has checked counts no longer.
+    // A removed key verifies no token, and tokens that it verified are forgotten.
     assert_eq!(status(&old), 401);
     assert_eq!(read(&server, "a", &shown).status, 401);
 }
 
-/// Replaces the file of a server's keys by one of this mode. Checks the statuses that an old
-/// and a new key have then, and returns the log.
+/// Replaces a server's key file by one with this mode. Checks the statuses for an old and a new
+/// key, and returns the log.
 fn replace_keys_in_a_file(mode: u32, statuses: (u16, u16)) -> String {
     let (old, new) = (SigningKey::new("old"), SigningKey::new("new"));
     let program = Program::new();
     program.write("keys.json", keys(&[&old]));
     let issuer = "https://login.example.com";
     let mut server = serve(&program, issuer, "jwks_file = \"keys.json\"");
-    let of_process = fs::read_to_string(format!("/proc/{}/status", server.child.pid)).unwrap();
-    assert!(of_process.contains("\nSeccomp:\t2\n"), "{of_process}");
+    let process_status = fs::read_to_string(format!("/proc/{}/status", server.child.pid)).unwrap();
+    assert!(
+        process_status.contains("\nSeccomp:\t2\n"),
+        "{process_status}"
+    );
     let log = server.child.collect_stderr();
     let status = |key: &SigningKey| read(&server, "a", &key.token(issuer, "skills:read")).status;
     assert_eq!((status(&old), status(&new)), (200, 401));
@@ -253,7 +259,7 @@ fn bad_issuer_costs_only_its_own_tokens() {
         Reply::Keys("<html>".into()),
         Reply::Keys("{}".into()),
     ];
-    // The tool is compiled once, and before times count.
+    // Compiles the tool before times count.
     let program = Program::new();
     program.write("skills/a/SKILL.md", "# A\n");
     let run = program.run(&["call", "read_skill", "skill_name=a"]);
@@ -273,14 +279,13 @@ fn bad_issuer_costs_only_its_own_tokens() {
                 );
                 let mut server = serve(&program, &issuer.url(), &line);
                 let log = server.child.collect_stderr();
-                // Other clients do not wait. An issuer has twice this time.
+                // Other clients do not wait. An issuer may take twice this time.
                 let start = Instant::now();
                 assert_eq!(read(&server, "a", super::TOKEN).text(), "# A\n");
                 assert!(start.elapsed() < Duration::from_secs(5));
                 let token = SigningKey::new("k").token(&issuer.url(), "skills:read");
                 assert_eq!(read(&server, "a", &token).status, 401);
-                // The fetcher has ended the look in its time. Otherwise the server would give
-                // the fetcher up.
+                // The fetcher has ended its attempt in time. Otherwise the server would kill it.
                 wait_until("the failure is not logged", || {
                     log.lock()
                         .unwrap()
@@ -295,7 +300,7 @@ fn bad_issuer_costs_only_its_own_tokens() {
     assert_eq!(elsewhere.asked(), 0);
 }
 
-/// Shows a token of a silent issuer more often than may wait for keys.
+/// Sends a silent issuer's token more often than requests may wait for keys.
 fn wait_for_a_silent_issuer() {
     let issuer = TestIssuer::start(Reply::Silent);
     let program = Program::new();
@@ -311,7 +316,7 @@ fn wait_for_a_silent_issuer() {
                 answered.send(read(&server, "a", &token)).unwrap();
             });
         }
-        // Those who wait are refused when the issuer's time is up, and later.
+        // Waiting requests are refused when the issuer's time is up.
         let first = answers.recv_timeout(patience()).unwrap();
         assert_eq!(first.status, 503, "{first:?}");
         assert_eq!(first.header("retry-after"), Some("1"));
@@ -340,7 +345,11 @@ fn issuers_do_not_wait_for_each_other() {
     wait_until("the silent issuer is not asked", || silent.asked() > 0);
     let token = key.token(&issuer.url(), "skills:read");
     assert_eq!(read(&server, "a", &token).text(), "# A\n");
-    assert_eq!(silent.given_up(), 0, "the silent issuer was waited for");
+    assert_eq!(
+        silent.given_up(),
+        0,
+        "a request waited for the silent issuer"
+    );
 }
 
 #[test]
@@ -363,7 +372,7 @@ fn tokens_never_appear_in_the_log() {
     let tokens = [
         (super::TOKEN.to_owned(), 200),
         (key.token(issuer, "skills:read"), 200),
-        // They may hold elsewhere.
+        // These tokens may be valid elsewhere.
         ("a-token-of-another-server".to_owned(), 401),
         ("eyA.a-token-that.is-malformed".to_owned(), 401),
         (SigningKey::new("one").token(issuer, "skills:read"), 401),
@@ -399,16 +408,16 @@ fn tokens_never_appear_in_the_log() {
     }
 }
 
-/// Returns a file of `/proc` about a process. One that has ended meanwhile has none.
-fn of_process(id: impl Display, what: &str) -> String {
+/// Returns a file of `/proc` about a process, or an empty text if the process has ended.
+fn proc_file(id: impl Display, what: &str) -> String {
     fs::read_to_string(format!("/proc/{id}/{what}")).unwrap_or_default()
 }
 
-/// Returns the processes of a server that fetch keys.
+/// Returns the processes in which a server fetches keys.
 fn fetching(server: &ServerProcess) -> Vec<u32> {
     let children = server.child.children().into_iter();
     let children = children.map(|child| child.as_raw_nonzero().get().unsigned_abs());
-    let fetches = |id: &u32| of_process(id, "cmdline").contains("fetch-keys");
+    let fetches = |id: &u32| proc_file(id, "cmdline").contains("fetch-keys");
     children.filter(fetches).collect()
 }
 
@@ -419,11 +428,11 @@ fn key_fetcher_gets_no_environment() {
     let line = format!("jwks_url = \"{}/keys\"", issuer.url());
     let server = serve(&program, &issuer.url(), &line);
     // The token of `SKILLHOST_HTTP_TOKEN` would be there.
-    assert!(of_process(server.child.pid, "environ").contains("SKILLHOST_"));
+    assert!(proc_file(server.child.pid, "environ").contains("SKILLHOST_"));
     let fetching = fetching(&server);
     assert_eq!(fetching.len(), 1);
     for id in fetching {
-        assert_eq!(of_process(id, "environ"), "");
+        assert_eq!(proc_file(id, "environ"), "");
     }
 }
 
@@ -436,12 +445,12 @@ fn arguments_of_key_fetcher_hold_no_address() {
     wait_until("the issuer is not asked", || issuer.asked() > 0);
     let fetching = fetching(&server);
     assert_eq!(fetching.len(), 1);
-    let arguments = of_process(fetching[0], "cmdline");
+    let arguments = proc_file(fetching[0], "cmdline");
     assert!(arguments.ends_with("\0fetch-keys\0"), "{arguments:?}");
 }
 
 #[test]
-fn server_is_not_ready_after_key_fetcher_has_ended() {
+fn server_is_unready_after_key_fetcher_ends() {
     let issuer = TestIssuer::start(Reply::Silent);
     let program = Program::new();
     let line = format!("jwks_url = \"{}/keys\"", issuer.url());
@@ -469,7 +478,7 @@ fn fetching_process_is_confined_and_still_fetches() {
     let key = SigningKey::new("one");
     let issuer = TestIssuer::start(Reply::Keys(keys(&[&key])));
     let program = Program::new();
-    // A name, which the C library looks up.
+    // A host name, which the C library resolves.
     let url = format!("http://localhost:{}", issuer.address.port());
     let server = serve(&program, &url, &format!("jwks_url = \"{url}/keys\""));
     let token = key.token(&url, "skills:read");
@@ -478,7 +487,7 @@ fn fetching_process_is_confined_and_still_fetches() {
     });
     let fetching = fetching(&server);
     assert_eq!(fetching.len(), 1);
-    let status = of_process(fetching[0], "status");
+    let status = proc_file(fetching[0], "status");
     for line in [
         "NoNewPrivs:\t1",
         "Seccomp:\t2",
@@ -491,7 +500,7 @@ fn fetching_process_is_confined_and_still_fetches() {
 
 #[test]
 fn confined_process_speaks_tls_to_issuers() {
-    // An issuer whose certificate no authority has signed: it is read, and refused.
+    // The certificate of this issuer is signed by no authority, so it is refused.
     let peer = Program::new();
     peer.write("skills/a/SKILL.md", "# A\n");
     write_pair(&peer, "server", &Authority::new().of_server());

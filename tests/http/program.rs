@@ -75,7 +75,7 @@ fn localhost_is_every_loopback_address_and_no_other() {
             assert_eq!(answer.status, status, "{address} {host}");
         }
     }
-    // A part of the clients would reach a program that has one of the two.
+    // Some clients would reach a program at only one of the addresses.
     for address in addresses() {
         let refused = || {
             let taken = TcpListener::bind((address.ip(), 0)).unwrap();
@@ -85,7 +85,7 @@ fn localhost_is_every_loopback_address_and_no_other() {
             let address = SocketAddr::from((address.ip(), port));
             run.stderr.contains(&format!("cannot serve at `{address}`"))
         };
-        // Another test may have the port at the other address.
+        // Another test may use the port at the other address.
         assert!((0..10).any(|_| refused()), "{address}");
     }
     drop(server);
@@ -136,7 +136,7 @@ fn the_program_serves_until_a_signal() {
     let read = Request::call(1, "read_skill", json!({"skill_name": "a"}));
     for mut server in [configured, environment, option] {
         let address = server.address;
-        wait_until("not ready", || {
+        wait_until("the server is not ready", || {
             Client::once(address, &Request::get("/readyz")).status == 200
         });
         assert_eq!(Client::once(address, &read).status, 401);

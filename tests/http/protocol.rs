@@ -1,4 +1,4 @@
-//! The protocol over HTTP: well-formed requests, and requests that are not.
+//! The protocol over HTTP: valid and invalid requests.
 
 use serde_json::{Value, json};
 use skillhost_server::HttpOptions;

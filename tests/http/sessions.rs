@@ -63,7 +63,7 @@ fn session_cancels_only_its_own_call() {
         let request = Request::post(cancel.to_string()).with("Mcp-Session-Id", label);
         assert_eq!(Client::once(server.address, &request).status, 202);
     };
-    // Without progress, and with it as an event stream.
+    // Without progress, and with progress as an event stream.
     for token in [Value::Null, json!("p")] {
         let arguments = json!({"skill_name": "a", "path": "p"});
         let mut params = json!({"name": "raw_sleep", "arguments": arguments});

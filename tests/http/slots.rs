@@ -1,5 +1,4 @@
-//! Peers that take places and do nothing with them, and the peers that still get
-//! one.
+//! Peers that occupy slots and do nothing, and the peers that still get one.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,7 +11,7 @@ use skillhost_server::{HttpOptions, Token};
 use super::{TOKEN, endless, options, read, serve, serve_guests, with_limits};
 use crate::support::http::{Client, Request, TestServer};
 use crate::support::watchdog::wait_until;
-use crate::support::{again, is_again};
+use crate::support::{is_own_process, run_in_own_process};
 
 fn with_token(set: impl FnOnce(&mut HttpOptions)) -> HttpOptions {
     options(|options| {
@@ -25,16 +24,16 @@ fn authorised(request: Request) -> Request {
     request.with("Authorization", &format!("Bearer {TOKEN}"))
 }
 
-/// Returns one of the many addresses of loopback.
+/// Returns an address of loopback.
 fn peer(last: u8) -> IpAddr {
     Ipv4Addr::new(127, 0, 0, last).into()
 }
 
-/// Waits until the server has so many connections.
-fn until_open(server: &TestServer, count: usize) {
+/// Waits until the server has this number of connections.
+fn wait_until_open(server: &TestServer, count: usize) {
     let mut asking = Client::connect(server.address);
     let shown = format!("skillhost_http_connections {count}\n");
-    wait_until("connections", || {
+    wait_until("the number of connections is wrong", || {
         let figures = asking.ask(&authorised(Request::get("/metrics")));
         figures.body.contains(&shown)
     });
@@ -42,9 +41,9 @@ fn until_open(server: &TestServer, count: usize) {
 
 #[test]
 fn silent_connections_leave_slots_to_others() {
-    // Descriptors are a process's.
-    if !is_again() {
-        again("http::slots::silent_connections_leave_slots_to_others", "");
+    // Descriptors are a process's, so the test needs its own.
+    if !is_own_process() {
+        run_in_own_process("http::slots::silent_connections_leave_slots_to_others", "");
         return;
     }
     let mut limit = getrlimit(Resource::Nofile);
@@ -81,7 +80,7 @@ fn silent_connections_leave_slots_to_others() {
                 let from = peer(1 + u8::try_from(number % addresses).unwrap());
                 silent.push(Client::connect_from(from, address));
                 if number % 50 == 0 {
-                    // A peer that asks is faster than so many that connect.
+                    // A peer that sends a request is faster than many that only connect.
                     let before = asked.load(Ordering::Relaxed);
                     wait_until("no peer is answered", || {
                         asked.load(Ordering::Relaxed) > before || asking.is_finished()
@@ -110,7 +109,7 @@ fn evicts_only_connections_without_token() {
     let mut refused = connect(&read(1), 401);
     let mut silent = Client::connect(server.address);
     let mut later = Client::connect(server.address);
-    // The oldest silent one is closed first, then those that sent requests, oldest first.
+    // The oldest silent connection is evicted first, then those that sent requests, oldest first.
     let mut others = Vec::new();
     for closed in [&mut silent, &mut asking, &mut refused] {
         others.push(connect(&Request::get("/none"), 404));
@@ -119,13 +118,13 @@ fn evicts_only_connections_without_token() {
     let wrong = read(1).with("Authorization", "Bearer wrong");
     others.push(connect(&wrong, 401));
     assert!(others[0].is_closed());
-    // One of the four that this address may have stays, though it has sent nothing.
+    // One of this address's four connections stays, though it has sent nothing.
     assert_eq!(later.ask(&Request::get("/none")).status, 404);
     others.push(later);
     for client in &mut own {
         assert_eq!(client.ask(&authorised(read(2))).status, 200);
     }
-    // A connection stays protected until its next request, if that shows no right token.
+    // A connection stays protected until a request without the right token.
     let wrong = read(2).with("Authorization", "Bearer wrong");
     let last = [(Request::get("/healthz"), 200), (wrong, 401)];
     for (client, (request, status)) in own.iter_mut().zip(last.iter().cycle()) {
@@ -153,7 +152,7 @@ fn probe_is_the_only_request_of_its_connection() {
             (200, Some("close"))
         );
         assert!(client.is_closed());
-        // On a connection that began with another request, it is one of many.
+        // On a connection that began with another request, the probe counts like any request.
         let mut client = Client::connect(server.address);
         for request in [read(1), Request::get(path), read(2)] {
             assert_eq!(client.ask(&request).status, 200);
@@ -183,7 +182,7 @@ fn leaves_slots_for_probes() {
     }
     let [first, ..] = own;
     drop(first);
-    wait_until("the place is still taken", || {
+    wait_until("the slot is still taken", || {
         connect().ask(&authorised(read(3))).status == 200
     });
 }
@@ -199,11 +198,11 @@ fn limits_connections_of_address_except_trusted_proxy() {
         let mut one = connect(4);
         let mut many: Vec<_> = (0..6).map(|_| connect(3)).collect();
         let kept = if trusted.is_empty() { 5 } else { 6 };
-        until_open(&server, 1 + kept + 1);
+        wait_until_open(&server, 1 + kept + 1);
         for (number, silent) in many.iter_mut().enumerate() {
             assert_eq!(silent.is_open(), number >= 6 - kept, "{number}");
         }
-        // A peer that is alone at its address does not wait.
+        // A peer alone at its address does not wait.
         assert_eq!(one.ask(&authorised(read(1))).status, 200);
     }
 }
@@ -240,7 +239,7 @@ fn without_token_calls_protect_connections() {
         assert_eq!(server.host.occupancy().running, most);
         assert!(working.iter_mut().all(Client::is_open));
         drop(working);
-        wait_until("the place is still taken", || {
+        wait_until("the slot is still taken", || {
             Client::once(server.address, &call).status == 200
         });
     }
@@ -271,7 +270,7 @@ fn without_a_token_a_stream_protects_its_connection() {
         assert!(client.head().unwrap().contains(status), "{last}");
         clients.push(client);
     }
-    // No place is left for a stream, and probes are answered.
+    // No slot is left for a stream, but probes are answered.
     assert!(listening(2).contains(" 503 "));
     let mut silent = [(); 8].map(|()| Client::connect(server.address));
     assert_eq!(

@@ -1,5 +1,5 @@
-//! TLS, as a confined process and with real peers: which files it takes, what it
-//! speaks, how it follows files that change, and clients with certificates.
+//! TLS in a confined process with real peers: its files and protocols, changed files, and clients
+//! with certificates.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -34,7 +34,7 @@ fn program(authority: &Authority, config: &str) -> Program {
     program
 }
 
-/// The program while it speaks TLS.
+/// The program while it serves over TLS.
 struct TlsServer {
     program: Program,
     child: Process,
@@ -58,7 +58,7 @@ impl TlsServer {
             program,
             child,
         };
-        wait_until("not ready", || {
+        wait_until("the server is not ready", || {
             server.ask(json!({"path": "/readyz"}))["status"] == 200
         });
         let status = fs::read_to_string(format!("/proc/{}/status", server.child.pid)).unwrap();
@@ -74,7 +74,7 @@ impl TlsServer {
         )
     }
 
-    /// Asks by Python.
+    /// Sends a request with Python.
     fn ask(&self, mut what: Value) -> Value {
         let at = |name: &str| self.program.folder.path().join(name).display().to_string();
         what["port"] = self.address.port().into();
@@ -89,7 +89,7 @@ impl TlsServer {
         answer.unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&run.stderr)))
     }
 
-    /// Calls a tool, with the certificate and the token that are given.
+    /// Calls a tool, with a certificate or a token if given.
     fn call(&self, client: Option<&str>, token: Option<&str>) -> Value {
         let request = read();
         let headers = request.headers.iter();
@@ -114,7 +114,7 @@ impl TlsServer {
         serial.unwrap_or_else(|| panic!("{answer}")).to_owned()
     }
 
-    /// Ends it. Returns what it has logged.
+    /// Ends the server. Returns its log.
     fn end(self) -> String {
         self.child.signal(Signal::TERM);
         let output = self.child.output();
@@ -197,11 +197,11 @@ fn serves_changed_certificate_unless_it_is_bad() {
     });
 }
 
-/// Spoils the certificate of a server, and then replaces it by another one. Checks which ones
-/// are served meanwhile, and returns the log.
+/// Spoils a server's certificate, and then replaces it. Checks which certificates are served, and
+/// returns the log.
 fn replace_certificate(spoil: impl Fn(&Path)) -> String {
     let authority = Authority::new();
-    // As cert-manager does it: a link to a folder that is replaced as a whole.
+    // Like cert-manager: a link to a folder that is replaced as a whole.
     let config = "[http]\ntls_cert = \"tls/tls.crt\"\ntls_key = \"tls/tls.key\"\n";
     let program = program(&authority, config);
     for folder in ["first", "other", "second"] {
@@ -214,7 +214,7 @@ fn replace_certificate(spoil: impl Fn(&Path)) -> String {
     let mut logged = String::new();
     let mut until_logged = |line| {
         while !logged.contains(line) {
-            // The log of a server that takes too long ends.
+            // The watchdog ends a slow server, and so its log.
             assert_ne!(log.read_line(&mut logged).unwrap(), 0, "{logged}");
         }
     };
@@ -259,7 +259,7 @@ fn names_files_that_cannot_be_used() {
         params.not_before = date_time_ymd(2000, 1, 1);
     });
     write_pair(&program, "expired", &expired);
-    // As one between the server's certificate and its authority.
+    // The expired one is intermediate.
     let chain = format!("{}{}", other.certificate, expired.certificate);
     program.write("chain.crt", chain);
     let early = authority.sign(&["localhost"], |params| {
@@ -382,7 +382,7 @@ fn names_files_that_cannot_be_used() {
         ),
         (
             "tls_cert = \"server.crt\"\ntls_key = \"server.key\"\ntls_client_ca = \"other.crt\"",
-            "other.crt`: it holds a certificate that may not sign others for clients",
+            "other.crt`: it holds a certificate that may not sign certificates of clients",
         ),
         ("tls_cert = \"server.crt\"", "needs its key: set `tls_key`"),
         (
@@ -395,7 +395,7 @@ fn names_files_that_cannot_be_used() {
         ),
         (
             "tls_cert = \"server.crt\"\ntls_key = \"server.key\"\ntls_client_ca = \"ca.crt\"",
-            "`tls_client_ca` in `[http]` shuts nobody out without clients",
+            "`tls_client_ca` in `[http]` has no effect without clients",
         ),
         (
             "tls_cert = \"server.crt\"\ntls_key = \"server.key\"\ntls_client_ca = \"words\"",
@@ -420,7 +420,7 @@ fn evicts_peer_with_unfinished_handshake() {
     };
     // The start of a handshake's first message.
     let hello: &[u8] = &[0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3];
-    // More than there are places: the oldest give way.
+    // More than there are slots: the oldest are evicted.
     let begun: Vec<_> = (0..20).map(|_| begin(hello)).collect();
     assert_eq!(server.call(None, None)["status"], 200);
     drop(begun);
@@ -430,7 +430,7 @@ fn evicts_peer_with_unfinished_handshake() {
         stream
             .set_read_timeout(Some(Duration::from_secs(20)))
             .unwrap();
-        // Its bytes come one by one, and each would be in time.
+        // Its bytes come one by one, each within `header_time`.
         let mut rest = hello.iter().chain(std::iter::repeat(&0));
         let mut closed = || stream.write_all(&[*rest.next().unwrap()]).is_err();
         while !closed() {
@@ -461,7 +461,7 @@ fn certificate_identifies_client() {
          [clients.c]\ncertificate_names = [\"c.example\"]\nskills = [\"b\"]\n"
     );
     let program = program(&authority, &config);
-    // The one is about to take the place of the other.
+    // One authority is about to replace the other.
     let (old, clients) = (Authority::new(), Authority::new());
     let both = format!("{}{}", old.certificate, clients.certificate);
     program.write("clients.crt", both);
@@ -472,7 +472,7 @@ fn certificate_identifies_client() {
         ("scoped", clients.of_client("c.example")),
         ("nobody", clients.of_client("nobody.example")),
         ("several", clients.sign(&["a.example", "c.example"], |_| {})),
-        // Signed by others, or past its time.
+        // Signed by others, or expired.
         ("forged", Authority::new().of_client("a.example")),
         ("server-ca", authority.of_client("a.example")),
         (

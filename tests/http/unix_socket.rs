@@ -1,5 +1,5 @@
-//! `skillhost serve --http unix:PATH`, as a confined process: the file of the
-//! socket, and the users who may connect.
+//! `skillhost serve --http unix:PATH` in a confined process: the socket's file, and the users who
+//! may connect.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -17,7 +17,7 @@ use crate::support::process::{self, Process};
 use crate::support::program::Program;
 use crate::support::watchdog::wait_until;
 
-/// A user of this machine who owns nothing here.
+/// A user who owns nothing here.
 const OTHER: u32 = 54_321;
 
 /// The program while it serves on a Unix socket.
@@ -55,7 +55,7 @@ impl UnixServer {
             child,
             path,
         };
-        wait_until("not ready", || {
+        wait_until("the server is not ready", || {
             server.ask(&Request::get("/readyz")).status == 200
         });
         server
@@ -106,7 +106,7 @@ fn unix_socket_admits_only_its_user() {
     assert_eq!(server.ask(&Request::get("/metrics")).status, 200);
     let peer = format!("unix:uid={},pid={}", geteuid().as_raw(), std::process::id());
     assert_eq!(server.callers(), [(Value::Null, peer.into())]);
-    // Hosts that a proxy could pass on from a browser.
+    // Values of `Host` that a proxy could pass on from a browser.
     for (host, status) in [
         ("localhost", 200),
         ("localhost:80", 200),
@@ -155,7 +155,7 @@ fn user_identifies_client_without_token() {
          [clients.b]\ntoken_sha256 = \"{digest}\"\n"
     );
     let server = UnixServer::start(program(&config), &[]);
-    // The user of the server is not one of the clients.
+    // The server's own user is not a client.
     assert_eq!(server.ask(&read()).status, 401);
     assert_eq!(
         server.ask(&with_token("token-of-the-client-b")).text(),
@@ -204,7 +204,7 @@ fn the_socket_is_gone_after_every_end() {
         assert!(!to_all || !own.is_empty());
         for process in own.into_iter().filter(|_| to_all) {
             for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
-                // On a busy machine, the process may not ignore signals yet.
+                // On a busy machine, the process may not yet ignore signals.
                 wait_until("a signal would end the process", || {
                     Process::ignores(process, signal)
                 });

@@ -1,5 +1,5 @@
-//! Limits that count all of a call together: guests with several memories, tables and
-//! handles, each of them small, up to the limit and just above it.
+//! Limits on sums: guests with several small memories, tables and handles, up to the limit and
+//! just above it.
 
 use std::fs;
 use std::sync::{Arc, Mutex};
@@ -24,7 +24,7 @@ fn host(text: &str, set: impl FnOnce(&mut Limits)) -> (Folders, Host) {
     (folders, host)
 }
 
-/// Calls `tool` with a number; returns the limit that stopped it.
+/// Calls `tool` with a number. Returns the limit that stopped it.
 fn stop(host: &Host, tool: &str, number: u32) -> Option<Stop> {
     match call(host, tool, json!({"number": number})) {
         Ok(_) => None,
@@ -54,7 +54,7 @@ fn parts(parts: usize, module: &str) -> String {
     )
 }
 
-/// The modules that several tests have in parts: each grows its memory of 10 pages.
+/// The module of several tests: it grows its memory of 10 pages.
 const MEMORY: &str = r#"(memory 10) (func (export "grow") (param i32)
     (if (i32.eq (memory.grow (local.get 0)) (i32.const -1)) (then unreachable)))"#;
 
@@ -63,12 +63,12 @@ fn counts_all_memories_of_a_call_together() {
     let limit = 50 * PAGE;
     let memory = |limits: &mut Limits| limits.memory = limit;
     let stopped = Some(Stop::Memory(limit));
-    // Four memories of 10 pages, and what each grows by.
+    // Four memories of 10 pages, and their growth.
     let (_folders, host) = self::host(&parts(4, MEMORY), memory);
     for (pages, expected) in [(0, &None), (2, &None), (3, &stopped), (25, &stopped)] {
         assert_eq!(&stop(&host, "grow", pages), expected, "{pages} pages more");
     }
-    // The memories that instances begin with.
+    // The initial memories of instances count.
     for (count, expected) in [(5, &None), (6, &stopped)] {
         let (_folders, host) = self::host(&parts(count, MEMORY), memory);
         assert_eq!(&stop(&host, "grow", 0), expected, "{count} memories");
@@ -143,7 +143,7 @@ fn a_table_that_cannot_grow_counts_nothing() {
     assert_eq!(stop(&host, "grow", 5), None);
 }
 
-/// Holds as many timers at once as its argument says.
+/// A component that holds as many timers as its argument says.
 const TIMERS: &str = r#"(component
   (import "wasi:io/poll@0.2.0" (instance $poll (export "pollable" (type (sub resource)))))
   (alias export $poll "pollable" (type $pollable))
@@ -166,7 +166,7 @@ const TIMERS: &str = r#"(component
 
 #[test]
 fn limits_handles_of_a_call() {
-    // A timer is two: what waits, and what it waits for.
+    // A timer takes two handles: the timer and what it waits for.
     for timers in [5, 50] {
         let limit = 2 * timers as usize;
         let (_folders, host) = host(TIMERS, |limits| limits.handles = limit);
@@ -176,7 +176,7 @@ fn limits_handles_of_a_call() {
     }
 }
 
-/// Makes as many resources of its own as its argument says.
+/// A component that makes as many own resources as its argument says.
 const RESOURCES: &str = r#"(component
   (type $r (resource (rep i32)))
   (core func $new (canon resource.new $r))
@@ -193,7 +193,7 @@ const RESOURCES: &str = r#"(component
     (canon lift (core func $i "resources"))))"#;
 
 #[test]
-fn component_may_create_twice_the_limit_of_own_resources() {
+fn component_may_create_twice_limit_of_own_resources() {
     for limit in [10, 100] {
         let (_folders, host) = host(RESOURCES, |limits| limits.handles = limit);
         let most = 2 * u32::try_from(limit).unwrap();

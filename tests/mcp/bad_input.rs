@@ -53,7 +53,7 @@ fn malformed_lines() -> Vec<Case> {
             json!("x"),
             -32600,
         ),
-        // Ids and progress tokens may have at most 1 KiB. An error repeats no longer one.
+        // Ids and progress tokens have at most 1 KiB. An error repeats no longer id.
         case(
             &format!(
                 r#"{{"jsonrpc":"2.0","id":"{}","method":"ping"}}"#,
@@ -104,7 +104,7 @@ fn check(client: &mut Client, cases: Vec<Case>) {
             assert_eq!(answer["error"]["code"], code, "{shown}: {answer}");
         }
         let id = client.send("tools/list", json!({}));
-        // An answer to the line would have come first.
+        // An answer to the line would come first.
         let next = client.message();
         assert_eq!(next["id"], id, "{shown}: {next}");
         assert!(next["result"]["tools"].is_array(), "{shown}: {next}");
@@ -308,7 +308,7 @@ fn accepts_id_of_cancelled_request() {
             "method": "notifications/cancelled",
             "params": {"requestId": id},
         });
-        // In one write, so that the first request is cancelled while it runs.
+        // Both in one write, so that the first request is cancelled while it runs.
         client.line(format!(
             "{}\n{cancelled}\n{}",
             client.written(&id, "tools/list", json!({})),

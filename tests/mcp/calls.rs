@@ -171,8 +171,8 @@ fn reads_input_while_answer_is_unread() {
     assert!(server.wait().success());
 }
 
-/// Sends a line `count` times to a server, and only then reads the answers. Returns the number
-/// of lines that the server took before.
+/// Sends a line `count` times to a server, and only then reads the answers. Returns the number of
+/// lines that the server took before that.
 fn send_before_reading(folder: &Path, line: &Value, count: usize) -> usize {
     let mut server = Process::start(&mut server(folder));
     let mut input = server.stdin.take().unwrap();
@@ -181,7 +181,7 @@ fn send_before_reading(folder: &Path, line: &Value, count: usize) -> usize {
         || -> Value { serde_json::from_str(&answers.next().unwrap().unwrap()).unwrap() };
     open_session(&mut input, &mut answer);
     let mut line = line.clone();
-    // The first call may wait for its component, which must not look like the end of sending.
+    // Calls once before, because a wait for the component would look like the end of sending.
     line["id"] = "first".into();
     writeln!(input, "{line}").unwrap();
     assert_eq!(answer()["id"], "first");
@@ -194,8 +194,8 @@ fn send_before_reading(folder: &Path, line: &Value, count: usize) -> usize {
             counted.fetch_add(1, Ordering::SeqCst);
         }
     });
-    // Waits until no line was taken for a second. On a busy machine this may end too early, and
-    // then only shows less.
+    // Waits until the server took no line for a second. On a busy machine this may end early, and
+    // then tests less.
     let (mut taken, mut since) = (0, Instant::now());
     while since.elapsed() < Duration::from_secs(1) {
         thread::sleep(Duration::from_millis(20));
@@ -215,7 +215,7 @@ fn send_before_reading(folder: &Path, line: &Value, count: usize) -> usize {
 
 #[test]
 fn stops_reading_from_client_that_does_not_read() {
-    // Many times more than there are slots, or than the pipes hold.
+    // Many times more than slots, and more than the pipes hold.
     const LINES: usize = 1000;
     let program = folder("");
     program.write("skills/a/large.txt", "x".repeat(8000));
@@ -259,7 +259,7 @@ fn limits_bytes_of_unread_answers() {
     });
     let lines: Vec<String> = lines.map(Result::unwrap).collect();
     let (large, refused): (Vec<_>, Vec<_>) = lines.iter().partition(|line| line.len() > 8 << 20);
-    // 256 MiB, and the bytes that the first written answers gave back to the last calls.
+    // 256 MiB, and the bytes that the first written answers freed for later calls.
     assert!((28..45).contains(&large.len()), "{}", large.len());
     assert_eq!(refused.len(), CALLS - large.len());
     for line in refused {

@@ -21,7 +21,7 @@ fn listening(
     revision: &'static str,
 ) -> (Client, Option<u64>) {
     let mut client = Client::start(program.folder.path(), arguments, revision);
-    // Neither the first listing nor a component that was compiled before is a change.
+    // Neither the first listing nor an already compiled component is a change.
     client.wait_for_components();
     client.request("tools/list", json!({}));
     if revision != NEWEST {
@@ -96,7 +96,7 @@ fn notifies_of_added_and_removed_skills() {
         let program = folder("");
         let (mut client, subscription) = listening(&program, &[], revision);
         if revision != NEWEST {
-            // A second one must change nothing.
+            // A second notification must change nothing.
             client.notify("notifications/initialized", json!({}));
         }
         program.write("skills/b/SKILL.md", "---\nname: b\ndescription: B.\n---\n");
@@ -255,8 +255,7 @@ fn change_outside_of_listings_sends_no_notification() {
     program.write("skills/a/notes.txt", "one");
     let (mut client, _) = listening(&program, &[], NEWEST);
     program.write("skills/a/notes.txt", "two");
-    // Reading must not count as a change. Otherwise each notification would cause another one
-    // within a second.
+    // Reading must not count as a change. Otherwise each notification would cause another one.
     for _ in 0..10 {
         client.call("read_skill", json!({"skill_name": "a"}));
         std::thread::sleep(Duration::from_millis(100));
@@ -276,7 +275,7 @@ fn limits_subscriptions_of_client() {
         .collect();
     let refused = client.request("subscriptions/listen", listen());
     assert_eq!(refused["error"]["code"], -32600);
-    // A cancelled subscription makes room for another one.
+    // A cancelled subscription frees its slot for another one.
     client.notify("notifications/cancelled", json!({"requestId": first[3]}));
     let again = client.send("subscriptions/listen", listen());
     program.write("skills/b/SKILL.md", "---\nname: b\ndescription: B.\n---\n");

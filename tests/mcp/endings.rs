@@ -68,8 +68,8 @@ fn end_of_input_waits_for_unwritten_messages() {
         serde_json::from_str(&line).unwrap()
     };
     let arguments = json!({"skill_name": "a", "file_path": "large.txt"});
-    // Each error has the request's id. All requests are longer than a pipe, and so are all
-    // errors. So the server must continue to read while its client does not.
+    // Each error has the request's id. All requests together are longer than a pipe, and so are
+    // all errors, so the server must read on while its client does not.
     let ids = (0..120).map(|number| format!("{number}{}", "i".repeat(1000)));
     let ids: Vec<String> = ids.collect();
     let wrong = ids
@@ -92,14 +92,14 @@ fn end_of_input_waits_for_unwritten_messages() {
             assert_eq!(answer(&mut answers)["id"], message["id"]);
         }
         if message["id"] == 2 {
-            // The server has begun to write the answer before there is more to write.
+            // The server has begun to write this answer before others follow.
             answers.fill_buf().unwrap();
         }
     }
     drop(input);
     assert_eq!(answer(&mut answers)["id"], 2);
-    // Long enough for a server to exit that does not wait. Nothing shows when a server that
-    // waits has noticed the end.
+    // Long enough for a server that does not wait to exit. Nothing shows when a waiting server has
+    // noticed the end.
     thread::sleep(Duration::from_millis(200));
     for id in &ids {
         assert_eq!(answer(&mut answers)["id"], **id);
@@ -235,7 +235,7 @@ fn closed_output_ends_server_during_call() {
         command.args(guests(&["unchecked.wasm"])).stdout(theirs);
         let mut child = Process::start(command.stderr(Stdio::piped()));
         drop(command);
-        // The input stays open, so that the server cannot notice its end.
+        // The input stays open, so the server cannot notice its end.
         let mut stdin = child.stdin.take().unwrap();
         for line in [
             json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {

@@ -40,7 +40,7 @@ fn broker(folder: &Path, policy: BrokerPolicy) -> BrokerClient {
     BrokerClient::start(Path::new(env!("CARGO_BIN_EXE_skillhost")), &policy).unwrap()
 }
 
-/// Opens a path without rights.
+/// Opens a path with `O_PATH`.
 fn handle(path: PathBuf) -> OwnedFd {
     rustix::fs::open(path, OFlags::PATH, Mode::empty()).unwrap()
 }
@@ -196,11 +196,11 @@ fn default_folder_must_stay_in_the_current_one() {
     setup.open("other/e").unwrap();
 }
 
-/// A process with mounts of its own, in which one folder is mounted over another.
+/// A process with its own mounts, in which one folder is mounted over another.
 struct OtherMounts(Process);
 
 impl OtherMounts {
-    /// Starts the process. Returns `None` if this user may mount nothing on this machine.
+    /// Starts the process. Returns `None` if this user cannot mount here.
     fn start(folder: &Path, over: &Path) -> Option<Self> {
         use std::os::unix::ffi::OsStrExt as _;
         use std::os::unix::process::CommandExt as _;
@@ -234,7 +234,7 @@ impl OtherMounts {
                 Err(std::io::Error::last_os_error())
             }
         };
-        // The process ends when its input does.
+        // The process ends with its input.
         let mut command = Command::new("cat");
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         #[allow(
@@ -255,7 +255,7 @@ impl OtherMounts {
         }
     }
 
-    /// Opens a path without rights, as the process sees it.
+    /// Opens a path with `O_PATH`, as the process sees it.
     fn handle(&self, path: &Path) -> OwnedFd {
         let root = PathBuf::from(format!("/proc/{}/root", self.0.pid));
         handle(root.join(path.strip_prefix("/").unwrap()))
@@ -378,7 +378,7 @@ fn starts_only_its_task_and_bounds_it() {
         let denied = Errno::ACCESS.raw_os_error();
         assert_eq!(error.raw_os_error(), Some(denied), "{name}");
     }
-    // The child reads a component, and reports what is wrong with it.
+    // The child reads a component and reports an error.
     let (mut child, mut stdin, mut output) = start_child(&long, variables("ALLOWED")).unwrap();
     write_message(&mut stdin, Kind::Request, b"no component").unwrap();
     let message = read_message(&mut output, 4096).unwrap().unwrap();
@@ -545,14 +545,15 @@ fn descriptors(process: &Path) -> Vec<String> {
 
 #[test]
 fn children_inherit_only_three_streams() {
-    // Run alone: other tests open files that a child inherits.
-    if !is_again() {
-        return again(
+    // Runs alone, because a child inherits files that other tests open.
+    if !is_own_process() {
+        return run_in_own_process(
             "process_sandbox::broker::children_inherit_only_three_streams",
             "with descriptors of its own",
         );
     }
-    // The three streams, and what the runner of the tests left open: nothing closes that here.
+    // The three streams, and descriptors that the test runner left open: nothing closes those
+    // here.
     let own = Path::new("/proc/self");
     let is_inherited = |name: &String| {
         let info = fs::read_to_string(own.join("fdinfo").join(name)).unwrap_or_default();

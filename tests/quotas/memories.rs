@@ -1,4 +1,4 @@
-//! The linear memories that calls share: how many there are, not their bytes.
+//! The number of linear memories that calls share.
 
 use super::{folders, load, small_calls, start};
 use crate::support::watchdog::until;
@@ -7,7 +7,7 @@ use crate::support::{UNREACHED, build, builder, limits, on_two_threads};
 #[test]
 fn components_with_many_memories_leave_memories_to_others() {
     let (folders, tools) = folders();
-    // Sixteen calls have 32 memories together, and each of these takes eight.
+    // Sixteen calls share 32 memories, and each of these takes eight.
     let load = load(|load| (load.calls, load.calls_per_tool) = (16, Some(12)));
     let host = builder()
         .skills(&folders.root)

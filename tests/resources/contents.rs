@@ -1,4 +1,4 @@
-//! Files and folders: what is read, and what is refused.
+//! Reads of files and folders, and their refusals.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use crate::support::folders::{CANARY, Folders};
 use crate::support::{block_on, build, builder};
 
 #[test]
-fn every_byte_of_a_file_is_read_as_it_is() {
+fn reads_every_byte_of_file_unchanged() {
     let folders = Folders::new();
     let all: Vec<u8> = (0..=255).collect();
     let text = |text: &str| Contents::Text(text.to_owned());
@@ -98,7 +98,7 @@ fn no_path_reads_outside_the_skill() {
 }
 
 #[test]
-fn a_file_is_read_up_to_the_limit_on_answers() {
+fn file_is_read_up_to_limit_on_answers() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "x");
     folders.write("a/text", vec![b'x'; 16 * MIB]);

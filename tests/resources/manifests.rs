@@ -1,4 +1,4 @@
-//! Manifests: what is in them, what is left out, and their bounds.
+//! Manifests: their content, omissions and bounds.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -13,7 +13,7 @@ use crate::support::block_on;
 use crate::support::folders::{CANARY, Folders};
 
 #[test]
-fn a_manifest_has_every_file_and_the_start_of_skill_md() {
+fn manifest_has_all_files_and_skill_md_start() {
     let folders = Folders::new();
     let big: Vec<u8> = (0..3 * MIB).map(|at| (at % 251) as u8).collect();
     let files: [(&str, &[u8]); 7] = [
@@ -59,7 +59,7 @@ fn a_manifest_has_every_file_and_the_start_of_skill_md() {
 }
 
 #[test]
-fn files_that_cannot_be_read_are_left_out_and_named() {
+fn leaves_out_and_names_unreadable_files() {
     let folders = Folders::new();
     let a = folders.root.join("a");
     folders.write("a/SKILL.md", "x");
@@ -174,7 +174,7 @@ fn a_manifest_over_a_limit_names_the_limit() {
     assert_eq!(manifest(&resources).over, None);
     folders.write("a/more", "y");
     over(&folders, OverLimit::Bytes);
-    // A listing without digests has no bound on bytes.
+    // Without digests a listing has no bound on bytes.
     let listed = block_on(resources.files("a")).unwrap();
     assert_eq!(
         (paths(&listed), listed.over),
@@ -220,7 +220,7 @@ fn nested_links_to_folders_end_at_a_limit() {
 }
 
 #[test]
-fn a_manifest_has_no_start_without_a_readable_skill_md() {
+fn manifest_has_no_start_without_readable_skill_md() {
     for (name, bytes) in [
         ("other", &b"x"[..]),
         ("SKILL.MD", b"x"),
@@ -232,7 +232,7 @@ fn a_manifest_has_no_start_without_a_readable_skill_md() {
         let seen = manifest(&resources(&folders));
         assert_eq!((paths(&seen), seen.skill_md.as_deref()), (vec![name], None));
     }
-    // The start is cut before a character that does not fit.
+    // The start is cut before a partial character.
     let folders = Folders::new();
     let long = "x".to_owned() + &"ä".repeat(100_000);
     folders.write("a/SKILL.md", &long);

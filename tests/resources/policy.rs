@@ -12,7 +12,7 @@ use crate::support::folders::{CANARY, Folders};
 use crate::support::{block_on, build, builder};
 
 #[test]
-fn a_skill_that_is_not_granted_is_not_read() {
+fn skill_that_is_not_granted_is_not_read() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "x");
     folders.write("b/SKILL.md", CANARY);
@@ -32,7 +32,7 @@ fn a_skill_that_is_not_granted_is_not_read() {
         assert_eq!(block_on(resources.files(skill)), Err(denied()));
         assert_eq!(block_on(resources.manifest(skill)), Err(denied()));
     }
-    // A grant of another tool says nothing about this one.
+    // A grant of another tool does not apply.
     let grant = Grant::new().skills(["a"]).unwrap();
     let host = build(builder().skills(&folders.root).grant("get_skill", grant));
     let resources = host.skill_resources().unwrap();
@@ -40,7 +40,7 @@ fn a_skill_that_is_not_granted_is_not_read() {
 }
 
 #[test]
-fn a_hard_link_is_read_if_the_operator_allows_it() {
+fn hard_link_is_read_if_operator_allows_it() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "x");
     fs::hard_link(folders.root.join("a/SKILL.md"), folders.root.join("a/two")).unwrap();
@@ -57,7 +57,7 @@ fn a_hard_link_is_read_if_the_operator_allows_it() {
 }
 
 #[test]
-fn resources_can_be_disabled_and_are_never_a_tool() {
+fn resources_can_be_disabled_and_are_never_tool() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "x");
     let off = build(builder().skills(&folders.root).disable(SKILL_RESOURCES));

@@ -1,4 +1,4 @@
-//! Tools' definitions for models' interfaces.
+//! Tools' definitions in models' formats.
 
 use serde_json::{Map, Value, json};
 use skillhost::exchange::Format;
@@ -8,7 +8,7 @@ use crate::support::program::{Program, run_in_repository};
 use crate::support::{build, builder_with_guests};
 
 #[test]
-fn prints_the_definitions_of_the_vectors_in_every_format() {
+fn prints_definitions_of_vectors_in_every_format() {
     for (file, words) in [
         ("openai", &["tools"][..]),
         ("openai", &["tools", "--format", "openai"]),
@@ -153,7 +153,7 @@ fn strict_definitions_follow_the_rules_at_every_level() {
             let schema = function["parameters"].as_object().unwrap();
             assert_eq!(schema["type"], "object");
             assert_strict(schema, &definition.name);
-            // What was optional takes null now; what was required is as it was.
+            // Optional properties accept null; required ones are unchanged.
             for (name, property) in schema["properties"].as_object().unwrap() {
                 let given = &definition.input_schema;
                 let required = given.get("required").and_then(Value::as_array);

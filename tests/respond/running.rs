@@ -29,8 +29,7 @@ fn answers_max_calls_of_a_message_in_order() {
     }
 }
 
-/// Makes a host with these limits on the time of a guest, and on running and
-/// waiting calls.
+/// Makes a host with these limits on a guest's time, and on running and waiting calls.
 fn slow_host(folders: &Folders, time: Duration, calls: u32, queue: u32) -> Host {
     folders.write("a/SKILL.md", "# A\n");
     let (mut limits, mut load) = (Limits::default(), Load::default());
@@ -70,7 +69,7 @@ fn calls_of_a_message_run_concurrently() {
 }
 
 #[test]
-fn a_message_never_finds_the_host_busy_with_its_own_calls() {
+fn message_does_not_make_host_busy_for_itself() {
     let folders = Folders::new();
     for (calls, queue) in [(1, 0), (1, 1), (2, 3)] {
         let host = slow_host(&folders, Duration::from_secs(10), calls, queue);

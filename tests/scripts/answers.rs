@@ -1,4 +1,4 @@
-//! The files that a call changes in its copy-on-write view, as each reader gets them.
+//! The files that a call changes in its view, in the form of each reader.
 
 use std::fs;
 use std::process::Command;
@@ -28,7 +28,7 @@ pub(super) const STEPS: [&str; 7] = [
     "remove scripts/notes.txt",
 ];
 
-/// The list that a model reads of them.
+/// The list of them that a model reads.
 pub(super) const LIST: &str = "Changed files (only in this answer; the skill is as it was):\n\
     \"out/data.bin\" (3 bytes, application/octet-stream)\n\
     \"out/report.md\" (8 bytes, text/markdown)\n\
@@ -173,7 +173,7 @@ fn only_bytes_of_the_disk_are_started() {
             "refused: not-found",
             None,
         ),
-        // What the call wrote or moved is no module of the skill.
+        // Files that the call wrote or moved are not modules of the skill.
         (
             &[
                 "rename private/key.py scripts/mine.py",
@@ -231,7 +231,7 @@ fn code_of_call_is_recorded_apart() {
             Some(&part),
             None,
         ),
-        // What a script makes, moves or renames is no module of its skill either.
+        // Files that a script makes, moves or renames are not modules of its skill, either.
         (
             &["start scripts/run.py", "write /tmp/made.py MADE"],
             &["read /tmp/made.py", "load scripts/lib/part.py"],
@@ -258,7 +258,7 @@ fn code_of_call_is_recorded_apart() {
             None,
             Some(listing(&["A", "B"])),
         ),
-        // Text is no code, and what is only written is not run.
+        // Text is not code, and unread files do not run.
         (
             &[
                 "write scripts/in.txt A",
@@ -375,7 +375,7 @@ fn check_blocks(result: &Value, large: bool) {
 }
 
 #[test]
-fn an_mcp_client_gets_changed_files_as_embedded_resources() {
+fn mcp_client_gets_changed_files_as_embedded_resources() {
     let program = program();
     let arguments = json!({"skill_name": "tools", "steps": STEPS.join("\n")});
     let too_large = format!("{}\nfill large 1048577", STEPS.join("\n"));
@@ -390,7 +390,7 @@ fn an_mcp_client_gets_changed_files_as_embedded_resources() {
             result["content"][1]["resource"]["uri"],
             "skillhost-output:///%E2%80%AE%23%3F%25%22%C3%A9"
         );
-        // It cannot be read again.
+        // The file cannot be read again.
         let uri = json!({"uri": "skillhost-output:///top.py"});
         let refused = client.request("resources/read", uri);
         assert!(refused["error"].is_object(), "{refused}");
@@ -398,7 +398,7 @@ fn an_mcp_client_gets_changed_files_as_embedded_resources() {
 }
 
 #[test]
-fn an_http_client_gets_changed_files_as_embedded_resources() {
+fn http_client_gets_changed_files_as_embedded_resources() {
     let folders = with_same();
     let builder = builder().skills(&folders.root).tools(guests());
     let builder = builder.grant("scripts.wasm", writing());
@@ -423,11 +423,11 @@ fn an_http_client_gets_changed_files_as_embedded_resources() {
             .collect();
         uris
     };
-    // Each would fit by itself, and not all together.
+    // Each file fits by itself, but not all together.
     let steps = "fill a 600000\nfill b 600000\nfill c 400000";
     let uris = embedded(steps, &["a", "b", "c"]);
     assert_eq!(uris, ["skillhost-output:///a", "skillhost-output:///c"]);
-    // Its URI does not fit beside it.
+    // The file's URI does not fit beside it.
     let steps = format!("fill a {}\nfill b 1", (1 << 20) - 20);
     assert_eq!(embedded(&steps, &["a", "b"]), ["skillhost-output:///b"]);
     let many: Vec<String> = (100..201)
@@ -441,7 +441,7 @@ fn an_http_client_gets_changed_files_as_embedded_resources() {
 }
 
 #[test]
-fn a_failure_has_no_files_and_its_record_says_nothing_of_them() {
+fn failure_and_its_record_have_no_files() {
     let folders = skill();
     let mut limits = Limits::default();
     limits.time = std::time::Duration::from_millis(200);
@@ -454,7 +454,7 @@ fn a_failure_has_no_files_and_its_record_says_nothing_of_them() {
 }
 
 #[test]
-fn grants_show_scripts_and_a_bad_pattern_is_an_error() {
+fn grants_show_scripts_and_bad_pattern_is_error() {
     let program = program();
     let run = program.run(&["grants"]);
     let of_tool: Vec<&str> = run
@@ -516,7 +516,7 @@ fn digest_of_an_answer_covers_changed_files() {
         let run = program.run_with(&["audit", "digest", "--key-file", "key"], text);
         run.stdout.trim_end().to_owned()
     };
-    // One byte of the path or of the file, and the same bytes together.
+    // One byte belongs to the path or to the file; the bytes together are the same.
     for (steps, path, bytes) in [("write a bc", "a", "bc"), ("write ab c", "ab", "c")] {
         let list = format!("{}\n{} {}\n", digest("done"), sha256(path), sha256(bytes));
         let steps = format!("steps={steps}");

@@ -1,4 +1,4 @@
-//! The files that a call changes, as `skillhost call` writes them into a folder.
+//! Changed files that `skillhost call` writes into a folder.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -20,7 +20,7 @@ fn call<'a>(steps: &'a str, more: &[&'a str]) -> Vec<String> {
 }
 
 #[test]
-fn the_command_line_writes_changed_files_into_a_new_folder() {
+fn command_line_writes_changed_files_into_new_folder() {
     let program = program();
     let steps = STEPS.join("\n");
     let run = program.run(&call(&steps, &["--output-dir", "made"]));
@@ -41,7 +41,7 @@ fn the_command_line_writes_changed_files_into_a_new_folder() {
     assert_eq!(fs::read(made.join("top.py")).unwrap(), b"TOP = 2");
     assert_eq!(fs::read_dir(&made).unwrap().count(), 2);
 
-    // Without the option the files are gone, and a line says how to keep them.
+    // Without the option the files are lost, and a line says how to keep them.
     let run = program.run(&call(&steps, &["--output", "json"]));
     let record: Value = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!((run.code, record), (0, expected_record()));
@@ -86,7 +86,7 @@ fn command_line_overwrites_no_file_and_says_so() {
         run.stderr
     );
 
-    // A file that does not fit on the disk: here, it exceeds the limit on file sizes.
+    // The file does not fit on the disk: here, it exceeds the limit on file sizes.
     let steps = "write a b\nfill full 1000000\nwrite z b";
     let run = program.run_after(
         "trap '' XFSZ; ulimit -f 100",

@@ -1,4 +1,4 @@
-//! The note on a skill's scripts, beside the answers with which a model looks at it.
+//! The note on a skill's scripts beside answers.
 
 use std::path::Path;
 use std::time::Instant;
@@ -25,7 +25,7 @@ const NOTE: &str = "Scripts, as check_skill_steps judges them:\n\
                     \"scripts/lib/part.py\": will not (import numpy)\n\
                     \"scripts/odd\\u202e.py\": cannot be told (\\u{200b}exec)";
 
-fn noted(verdicts: &str) -> Folders {
+fn folders_with_verdicts(verdicts: &str) -> Folders {
     let folders = skill();
     folders.write("tools/verdicts.txt", verdicts);
     folders
@@ -43,8 +43,8 @@ fn note(host: &Host, tool: &str, skill: &str) -> Option<String> {
 }
 
 #[test]
-fn a_model_that_looks_at_a_skill_is_told_which_scripts_can_run() {
-    let folders = noted(VERDICTS);
+fn tells_model_which_scripts_of_skill_can_run() {
+    let folders = folders_with_verdicts(VERDICTS);
     let host = host(&folders, granted(), true);
     for (tool, skill, expected) in [
         ("read_skill", "tools", Some(NOTE)),
@@ -64,7 +64,7 @@ fn a_model_that_looks_at_a_skill_is_told_which_scripts_can_run() {
 
 #[test]
 fn no_note_without_grant_scripts_or_help() {
-    let folders = noted(VERDICTS);
+    let folders = folders_with_verdicts(VERDICTS);
     folders.write("other/SKILL.md", "Other.\n");
     let all = || Grant::new().skills(["*"]).unwrap();
     for (what, grant, help) in [
@@ -83,8 +83,8 @@ fn no_note_without_grant_scripts_or_help() {
 }
 
 #[test]
-fn a_call_for_a_note_is_recorded_with_the_client_that_gets_it() {
-    let folders = noted(VERDICTS);
+fn records_call_for_note_with_its_client() {
+    let folders = folders_with_verdicts(VERDICTS);
     let builder = builder().skills(&folders.root).tools(guests());
     let builder = builder.audit(log(&folders), AuditMode::Required);
     let builder = builder.grant("scripts.wasm", granted());
@@ -117,7 +117,7 @@ fn a_call_for_a_note_is_recorded_with_the_client_that_gets_it() {
 fn a_note_is_bounded() {
     let line = |index: usize| format!("scripts/run.py|will run|{index} {}|\n", "x".repeat(500));
     let verdicts: String = (0..100).map(line).collect();
-    let folders = noted(&verdicts);
+    let folders = folders_with_verdicts(&verdicts);
     let note = note(&host(&folders, granted(), true), "read_skill", "tools").unwrap();
     assert!(
         note.len() < 2200 && note.ends_with("\nMore: check_skill_steps"),
@@ -127,7 +127,7 @@ fn a_note_is_bounded() {
 }
 
 #[test]
-fn the_note_is_an_mcp_block_and_help_on_the_command_line() {
+fn note_is_mcp_block_and_cli_help() {
     let program = program();
     program.write("skills/tools/verdicts.txt", VERDICTS);
     let mut client = Client::start(program.folder.path(), &[], REVISIONS[0]);
@@ -163,13 +163,13 @@ fn an_answer_waits_only_briefly_for_a_note() {
     let start = Instant::now();
     let read = Request::call(1, "read_skill", json!({"skill_name": "tools"}));
     let answer = HttpClient::once(server.address, &read);
-    // It was asked for, and given up after a second. A busy machine takes longer.
+    // The host asked for it, and gave up after a second. A busy machine takes longer.
     let waited = start.elapsed().as_secs();
     assert!((1..10).contains(&waited), "{waited} s");
     let blocks = &answer.json()["result"]["content"];
     assert_eq!(blocks.as_array().unwrap().len(), 1, "{blocks}");
     assert_eq!(answer.text(), "# Tools\n");
-    // And its guest is stopped.
+    // The guest is stopped, too.
     wait_until("the guest still runs", || {
         server.host.occupancy().running == 0
     });

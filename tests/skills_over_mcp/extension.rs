@@ -246,7 +246,7 @@ fn digests_files_only_for_an_entry() {
         let bytes = records.map(|record| record["bytes"].as_u64().unwrap());
         bytes.collect()
     };
-    // The first answer is that of the listing of resources, without digests.
+    // The first answer is of `resources/list`, without digests.
     let [without, listed, got] = answers("good")[..] else {
         panic!("{records:?}")
     };
@@ -260,7 +260,7 @@ fn digests_files_only_for_an_entry() {
 #[test]
 fn listing_tells_how_to_find_missing_files() {
     let folders = folders("a");
-    // Sorted before SKILL.md, so that the walk ends before it.
+    // They sort before SKILL.md, so the walk ends before it.
     for number in 0..16_400 {
         folders.write(&format!("a/A/{number:05}"), "");
     }

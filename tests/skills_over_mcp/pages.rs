@@ -102,7 +102,7 @@ fn limits_skills_files_and_bytes_of_page() {
     for number in 0..260 {
         let name = format!("a{number:03}");
         folders.write(&format!("{name}/SKILL.md"), skill_md(&name));
-        // These skills are left out only after they were read.
+        // These skills are read before they are left out.
         for skill in ["b", "c"] {
             folders.write(&format!("{skill}{number:03}/SKILL.md"), UNCLOSED);
         }
@@ -121,7 +121,7 @@ fn limits_skills_files_and_bytes_of_page() {
     }
     let (_, pages) = open(&folders).all("skills/list", json!({}), "skills");
     assert_eq!(pages, [3, 1]);
-    // A skill that is left out for its long entry takes as long to read.
+    // A skill omitted for its long entry takes as long to read.
     for name in ["a", "b", "c", "d"] {
         let long = "\\e".repeat(30_000);
         let text = format!("---\nname: {name}\ndescription: x\nlong: \"{long}\"\n---\n");
@@ -131,7 +131,7 @@ fn limits_skills_files_and_bytes_of_page() {
     let mut session = Session::open_with_message(builder, SMALL_MESSAGE);
     let (_, pages) = session.all("skills/list", json!({}), "skills");
     assert_eq!(pages, [0, 0]);
-    // One that is left out for its frontmatter is not digested.
+    // A skill omitted for its frontmatter is not digested.
     for name in ["a", "b", "c", "d"] {
         folders.write(&format!("{name}/SKILL.md"), UNCLOSED);
     }

@@ -1,5 +1,5 @@
-//! A kernel that does not know a system call, or forbids it: a seccomp filter
-//! on the test process itself, which needs no privilege.
+//! A kernel that does not know a system call, or forbids it: a seccomp filter on the test process,
+//! which needs no privilege.
 
 use std::collections::BTreeMap;
 
@@ -26,30 +26,30 @@ const SECCOMP: i64 = match cfg!(target_arch = "x86_64") {
 /// The kernel's answer to a system call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Answer {
-    /// There is no such call, as with a kernel before 5.6.
+    /// The call does not exist, as before Linux 5.6.
     Unknown,
-    /// It is not permitted, as in some containers.
+    /// The call is not permitted, as in some containers.
     Forbidden,
-    /// That the part of the kernel is not enabled.
+    /// That part of the kernel is disabled.
     Disabled,
 }
 
-/// From now on, in every thread of this process, for good.
+/// Gives all later `openat2` calls of this process this answer. It cannot be undone.
 pub(crate) fn answer_openat2_with(answer: Answer) {
     answer_with(OPENAT2, answer);
 }
 
-/// The same for `statx`.
+/// Gives all later `statx` calls this answer.
 pub(crate) fn answer_statx_with(answer: Answer) {
     answer_with(STATX, answer);
 }
 
-/// The same for Landlock, the rules for files.
+/// Gives all later Landlock calls this answer.
 pub(crate) fn answer_landlock_with(answer: Answer) {
     answer_with(LANDLOCK_CREATE_RULESET, answer);
 }
 
-/// The same for `seccomp`. After this, no other call has another answer.
+/// Gives all later `seccomp` calls this answer, so no other answer can change afterwards.
 pub(crate) fn answer_filters_with(answer: Answer) {
     answer_with(SECCOMP, answer);
 }

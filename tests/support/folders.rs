@@ -1,5 +1,4 @@
-//! Folders of skills that a test makes, from a manifest: see
-//! `vectors/built_skills.json`.
+//! Folders of skills for tests, made from a manifest: see `vectors/built_skills.json`.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -17,14 +16,14 @@ pub(crate) const CANARY: &str = "CANARY-7f3a";
 
 /// A root of skills, with a canary beside it.
 pub(crate) struct Folders {
-    /// Kept, so that the folders are.
+    /// Keeps the folders.
     _base: TempDir,
     pub(crate) root: PathBuf,
     pub(crate) outside: PathBuf,
 }
 
 impl Folders {
-    /// An empty root. Every user may read it.
+    /// Makes an empty root, which every user may read.
     pub(crate) fn new() -> Self {
         super::watchdog::watch();
         let base = tempfile::tempdir().unwrap();
@@ -41,7 +40,7 @@ impl Folders {
         folders
     }
 
-    /// The root that the vectors speak of.
+    /// Returns the root of the vectors.
     pub(crate) fn built() -> &'static Self {
         static BUILT: OnceLock<Folders> = OnceLock::new();
         BUILT.get_or_init(|| {
@@ -51,7 +50,7 @@ impl Folders {
         })
     }
 
-    /// A root of these skills.
+    /// Makes a root of these skills.
     pub(crate) fn of(skills: &Value) -> Self {
         let folders = Self::new();
         for (skill, files) in skills.as_object().unwrap() {
@@ -70,7 +69,7 @@ impl Folders {
         fs::write(path, content).unwrap();
     }
 
-    /// The text with this root's paths in the place of placeholders.
+    /// Returns the text with placeholders replaced by this root's paths.
     pub(crate) fn fill_in(&self, text: &str) -> String {
         text.replace("{ROOT}", self.root.to_str().unwrap())
             .replace("{OUTSIDE}", self.outside.to_str().unwrap())

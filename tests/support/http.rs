@@ -17,11 +17,11 @@ use tokio::net::TcpSocket;
 
 use super::watchdog::{self, join};
 
-/// The time after which a test without an answer fails. Shorter than a server's default time
-/// limits, so that none of them ends a wait.
+/// The time after which a test without an answer fails. It is shorter than a server's default time
+/// limits, so those end no wait.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A running server. It ends when this is dropped.
+/// A running server, which ends on drop.
 pub(crate) struct TestServer {
     pub(crate) address: SocketAddr,
     pub(crate) host: Host,
@@ -74,7 +74,7 @@ impl TestServer {
         }
     }
 
-    /// Waits for the end. Returns the number of connections that were broken off.
+    /// Waits for the end. Returns the number of aborted connections.
     pub(crate) fn wait(mut self) -> usize {
         join(self.thread.take().unwrap(), "the server's end").unwrap()
     }
@@ -82,11 +82,11 @@ impl TestServer {
 
 impl Drop for TestServer {
     fn drop(&mut self) {
-        // Requested twice, the end waits for nothing.
+        // A second request to end makes it wait for nothing.
         self.shutdown.request();
         self.shutdown.request();
         if let Some(thread) = self.thread.take() {
-            // A test that fails leaves a server that does not end.
+            // A failed test leaves a server that does not end.
             if !thread::panicking() {
                 join(thread, "the server's end").unwrap();
             }
@@ -158,14 +158,14 @@ impl Request {
         }
     }
 
-    /// Returns a call as clients of a revision before 2026-07-28 send it.
+    /// Returns a call in the form of revisions before 2026-07-28.
     pub(crate) fn call(id: u64, tool: &str, arguments: Value) -> Self {
         let params = json!({"name": tool, "arguments": arguments});
         let body = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params});
         Self::post(body.to_string()).with("MCP-Protocol-Version", "2025-11-25")
     }
 
-    /// Returns a call of the revision 2026-07-28, which has everything in one request.
+    /// Returns a call in the revision 2026-07-28, complete in one request.
     pub(crate) fn call_2026(id: u64, tool: &str, arguments: Value) -> Self {
         let mut params = json!({"name": tool, "arguments": arguments});
         params["_meta"] = meta();
@@ -207,7 +207,7 @@ pub(crate) fn meta() -> Value {
     })
 }
 
-/// Returns the parameters of subscriptions that are too large, each in another way.
+/// Returns parameters of subscriptions that are too large in different ways.
 pub(crate) fn large_subscriptions() -> [Value; 4] {
     let params = || json!({"_meta": meta(), "notifications": {"toolsListChanged": true}});
     let [mut uris, mut uri, mut values, mut text] = [(); 4].map(|()| params());
@@ -225,13 +225,13 @@ impl Client {
         Self::over(TcpStream::connect(address).unwrap())
     }
 
-    /// Asks over a Unix socket. A `TcpStream` reads and writes any stream.
+    /// Makes a client over a Unix socket. A `TcpStream` reads and writes any stream.
     pub(crate) fn over_unix(stream: UnixStream) -> Self {
         Self::over(OwnedFd::from(stream).into())
     }
 
     fn over(stream: TcpStream) -> Self {
-        // No matter on a Unix socket.
+        // Fails on a Unix socket, where it does not matter.
         let _ = stream.set_nodelay(true);
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
@@ -257,7 +257,7 @@ impl Client {
         Self::over(stream)
     }
 
-    /// Returns the address that the server sees.
+    /// Returns this client's address, as the server sees it.
     pub(crate) fn address(&self) -> SocketAddr {
         self.stream.local_addr().unwrap()
     }
@@ -281,12 +281,12 @@ impl Client {
         self.stream.write_all(bytes)
     }
 
-    /// Closes the sending side alone.
+    /// Closes only the sending side.
     pub(crate) fn close_sending(&self) {
         self.stream.shutdown(net::Shutdown::Write).unwrap();
     }
 
-    /// Reads the next answer. Returns an error if the connection ends before.
+    /// Reads the next answer. Returns an error if the connection ends first.
     pub(crate) fn answer(&mut self) -> io::Result<Answer> {
         let mut answer = self.answer_head()?;
         answer.body = self.body(&answer)?;
@@ -402,7 +402,7 @@ impl Client {
     }
 }
 
-/// Returns whether a read found nothing in its time.
+/// Returns whether a read timed out.
 fn is_timeout(error: &io::Error) -> bool {
     let kinds = [io::ErrorKind::WouldBlock, io::ErrorKind::TimedOut];
     kinds.contains(&error.kind())

@@ -1,5 +1,5 @@
-//! A client of `skillhost serve` that sends and reads lines of JSON-RPC as they are,
-//! because an SDK would hide what the tests check.
+//! A client of `skillhost serve` that sends and reads raw lines of JSON-RPC, because an SDK would
+//! hide what tests check.
 
 use std::collections::VecDeque;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use super::process::Process;
 use super::watchdog::{patience, wait_until};
 
-/// The revision of the protocol without sessions.
+/// The protocol revision without sessions.
 pub(crate) const NEWEST: &str = "2026-07-28";
 /// Revisions, old and new.
 pub(crate) const REVISIONS: [&str; 3] = ["2025-06-18", "2025-11-25", NEWEST];
@@ -30,7 +30,7 @@ fn configured(folder: &Path) -> &'static [&'static str] {
     }
 }
 
-/// Returns the whole input of a client that calls these tools.
+/// Returns the complete input of a client that calls these tools.
 pub(crate) fn session(calls: &[(&str, Value)]) -> String {
     let hello = json!({
         "protocolVersion": "2025-11-25", "capabilities": {},
@@ -61,15 +61,15 @@ pub(crate) fn server(folder: &Path) -> Command {
     command
 }
 
-/// One client, with the server that it started.
+/// A client and the server that it started.
 pub(crate) struct Client {
     child: Process,
     stdin: Option<ChildStdin>,
     lines: Receiver<String>,
     stderr: Arc<Mutex<String>>,
-    /// True if the output is closed at the next line.
+    /// True if the output closes at the next line.
     hung_up: Arc<AtomicBool>,
-    /// Messages that arrived while another was waited for.
+    /// Messages that arrived during a wait for another one.
     unclaimed: VecDeque<Value>,
     revision: &'static str,
     next_id: u64,
@@ -84,7 +84,7 @@ impl Client {
         client
     }
 
-    /// Starts the server, and sends nothing.
+    /// Starts the server with arguments, and sends nothing.
     pub(crate) fn start_unopened(
         folder: &Path,
         arguments: &[&str],
@@ -188,12 +188,12 @@ impl Client {
         self.answer(id)
     }
 
-    /// Waits until all components are loaded: so does the call of an unknown tool.
+    /// Waits until all components are loaded, by a call of an unknown tool.
     pub(crate) fn wait_for_components(&mut self) {
         let none = json!({"name": "none", "arguments": {}});
         let answer = self.request("tools/call", none);
         assert_eq!(answer["error"]["code"], -32602, "{answer}");
-        // A session was notified of those that came late.
+        // A session was notified of components that came late.
         let late = "notifications/tools/list_changed";
         self.unclaimed.retain(|message| message["method"] != late);
     }
@@ -206,8 +206,7 @@ impl Client {
         answer["result"].clone()
     }
 
-    /// Starts so many calls of a tool that do not end, and waits until the server reports the
-    /// progress of each.
+    /// Starts this number of endless calls of a tool, and waits for the progress of each.
     pub(crate) fn start_calls(&mut self, tool: &str, arguments: &Value, count: usize) -> Vec<u64> {
         let mut params = json!({"name": tool, "arguments": arguments});
         let mut send = |_| {

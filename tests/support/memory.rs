@@ -1,4 +1,4 @@
-//! The memory of processes, as `/proc` has it.
+//! The memory of processes, from `/proc`.
 
 use std::fs;
 
@@ -7,8 +7,8 @@ pub(crate) fn resident() -> usize {
     status("self", "VmRSS:")
 }
 
-/// Returns the bytes in a line of a process's status: `VmRSS:` is the resident
-/// memory, `VmHWM:` its peak.
+/// Returns the bytes of a line in a process's status: `VmRSS:` is the resident memory, `VmHWM:`
+/// its peak.
 pub(crate) fn status(process: &str, line: &str) -> usize {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let line = status.lines().find_map(|found| found.strip_prefix(line));

@@ -1,4 +1,4 @@
-//! What the tests share: hosts, folders of skills, and running the program.
+//! Helpers for tests: hosts, folders of skills, and runs of the program.
 
 pub(crate) mod certificates;
 pub(crate) mod filter;
@@ -24,23 +24,23 @@ use skillhost::{CallError, Host, HostBuilder, Limits, Output};
 
 use watchdog::{patience, until};
 
-/// The repository.
+/// Returns the repository's folder.
 pub(crate) fn repository() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
-/// Where compiled components are kept between runs of the tests.
+/// Returns the cache that all runs of the tests share.
 pub(crate) fn cache() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache")
 }
 
-/// A host to be built, with the tests' cache.
+/// Returns a builder with the tests' cache.
 pub(crate) fn builder() -> HostBuilder {
     watchdog::watch();
     Host::builder().cache(cache())
 }
 
-/// A host to be built, with the test guests, which may read every skill.
+/// Returns a builder with the test guests, which may read every skill.
 pub(crate) fn builder_with_guests() -> HostBuilder {
     let all = || skillhost::Grant::new().skills(["*"]).unwrap();
     builder()
@@ -49,25 +49,25 @@ pub(crate) fn builder_with_guests() -> HostBuilder {
         .grant("unchecked.wasm", all())
 }
 
-/// Where the test guests are.
+/// Returns the folder of the test guests.
 pub(crate) fn guests() -> PathBuf {
     repository().join("tests/guests/dist")
 }
 
-/// Builds a host. It has no problems.
+/// Builds a host, which must have no problems.
 pub(crate) fn build(builder: HostBuilder) -> Host {
     let host = block_on(builder.build()).unwrap();
     assert_eq!(host.problems(), [] as [String; 0]);
     host
 }
 
-/// A host over the sample skills.
+/// Returns a host over the sample skills.
 pub(crate) fn sample_host() -> &'static Host {
     static HOST: OnceLock<Host> = OnceLock::new();
     HOST.get_or_init(|| build(builder().skills(repository().join("skills"))))
 }
 
-/// One call.
+/// Calls a tool.
 pub(crate) fn call(host: &Host, tool: &str, arguments: Value) -> Result<Output, CallError> {
     block_on(host.call(tool, arguments))
 }
@@ -79,10 +79,10 @@ pub(crate) fn limits(time: Duration) -> Limits {
     limits
 }
 
-/// A time limit that no test reaches. A call that has it ends by what the test does.
+/// A time limit that no test reaches, for calls that the test itself ends.
 pub(crate) const UNREACHED: Duration = Duration::from_secs(3600);
 
-/// Starts a call that does not end, and gives it up once a condition holds.
+/// Starts an endless call, and drops it once a condition holds.
 pub(crate) async fn give_up(
     host: &Host,
     tool: &str,
@@ -91,7 +91,7 @@ pub(crate) async fn give_up(
 ) {
     tokio::select! {
         ended = host.call(tool, arguments) => panic!("{tool} has ended: {ended:?}"),
-        () = until("the guest does not get so far", condition) => {}
+        () = until("the condition does not come true", condition) => {}
     }
 }
 
@@ -100,7 +100,7 @@ pub(crate) fn model_text(host: &Host, tool: &str, arguments: Value) -> String {
     skillhost::message::model_text(call(host, tool, arguments))
 }
 
-/// Runs a future to its end, which comes in bounded time.
+/// Runs a future to its end, for a bounded time.
 #[track_caller]
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -109,7 +109,7 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     bounded(&runtime.unwrap(), future)
 }
 
-/// Runs a future on a runtime; fails if it takes too long.
+/// Runs a future on a runtime. Fails if it takes too long.
 #[track_caller]
 pub(crate) fn bounded<T>(runtime: &tokio::runtime::Runtime, future: impl Future<Output = T>) -> T {
     watchdog::watch();
@@ -117,23 +117,22 @@ pub(crate) fn bounded<T>(runtime: &tokio::runtime::Runtime, future: impl Future<
     ended.unwrap_or_else(|_| panic!("the future did not end in {:?}", patience()))
 }
 
-/// Set in a process that runs one test: see [`again`].
+/// Set in a process that runs one test by [`run_in_own_process`].
 const AGAIN: &str = "SKILLHOST_TEST_AGAIN";
 
-/// Runs this test again, in a process of its own, which learns `what` from
-/// [`again_as`]. For what holds for a process: its threads, its descriptors,
-/// the system calls that it has.
-pub(crate) fn again(test: &str, what: &str) {
-    let output = process::output(&mut again_command(test, what));
+/// Runs this test again in its own process, which gets `what` from [`own_process_argument`]. For properties of
+/// a process, such as its threads, descriptors and system calls.
+pub(crate) fn run_in_own_process(test: &str, what: &str) {
+    let output = process::output(&mut own_process_command(test, what));
     let stdout = String::from_utf8_lossy(&output.stdout);
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{what}: {stdout}{stderr}");
-    // A name that no test has would be a success, too.
+    // An unknown name would succeed, too.
     assert!(stdout.contains("1 passed"), "{what}: {stdout}");
 }
 
-/// Returns the command of [`again`].
-pub(crate) fn again_command(test: &str, what: &str) -> Command {
+/// Returns the command of [`run_in_own_process`].
+pub(crate) fn own_process_command(test: &str, what: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
         .args(["--exact", test, "--nocapture", "--test-threads=1"])
@@ -141,17 +140,17 @@ pub(crate) fn again_command(test: &str, what: &str) -> Command {
     command
 }
 
-/// Returns the argument of [`again`], in the process that it started.
-pub(crate) fn again_as() -> Option<String> {
+/// Returns the argument of [`run_in_own_process`] in the process that it started.
+pub(crate) fn own_process_argument() -> Option<String> {
     std::env::var(AGAIN).ok()
 }
 
-/// Returns whether [`again`] started this process.
-pub(crate) fn is_again() -> bool {
-    again_as().is_some()
+/// Returns whether [`run_in_own_process`] started this process.
+pub(crate) fn is_own_process() -> bool {
+    own_process_argument().is_some()
 }
 
-/// Runs a future where others can run beside it, on two threads.
+/// Runs a future beside others on two threads.
 pub(crate) fn on_two_threads<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)

@@ -1,5 +1,5 @@
-//! A scripted model: a server on the loopback that plays answers back, one a
-//! request, and keeps what it was asked.
+//! A scripted model: a server on loopback that sends one scripted answer per request, and records
+//! the requests.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -16,12 +16,12 @@ use super::watchdog::{self, join};
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) path: String,
-    /// Names in lower case.
+    /// Headers, with names in lower case.
     pub(crate) headers: BTreeMap<String, String>,
     pub(crate) body: Value,
 }
 
-/// A model that says what it was told to say.
+/// A scripted model.
 pub(crate) struct Model {
     pub(crate) address: SocketAddr,
     over: Arc<AtomicBool>,
@@ -29,7 +29,7 @@ pub(crate) struct Model {
 }
 
 impl Model {
-    /// Plays these answers; further requests are refused.
+    /// Sends these answers. Refuses further requests.
     pub(crate) fn play(answers: impl IntoIterator<Item = Value>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -57,7 +57,7 @@ impl Model {
         }
     }
 
-    /// Ends the model, and returns the requests that it got.
+    /// Ends the model. Returns the requests that it got.
     pub(crate) fn requests(mut self) -> Vec<Request> {
         let thread = self.thread.take().unwrap();
         drop(self);
@@ -68,7 +68,7 @@ impl Model {
 impl Drop for Model {
     fn drop(&mut self) {
         self.over.store(true, Ordering::SeqCst);
-        // So that it looks.
+        // Wakes the server.
         let _ = TcpStream::connect(self.address);
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// Places of a value in a request. `@` stands for it.
+/// Places for a value in a request. `@` stands for the value.
 const PLACES: [&str; 14] = [
     r#"{"jsonrpc":"2.0","id":@,"method":"tools/list"}"#,
     r#"{"jsonrpc":"2.0","id":@,"method":"subscriptions/listen","params":{"notifications":{}}}"#,
@@ -20,7 +20,7 @@ const PLACES: [&str; 14] = [
     r#"{"jsonrpc":"2.0","id":"odd","method":"initialize","params":{"protocolVersion":@,"capabilities":{},"clientInfo":{"name":"a","version":@}}}"#,
 ];
 
-/// Returns texts that are JSON by its grammar, but that no `Value` holds.
+/// Returns valid JSON texts that no `Value` can hold.
 fn without_value() -> Vec<String> {
     let texts = [
         "1e400",
@@ -38,7 +38,7 @@ fn without_value() -> Vec<String> {
     texts
 }
 
-/// Texts of values that a reader may not expect.
+/// Values that a reader may not expect.
 const UNUSUAL: [&str; 12] = [
     "null",
     "-0",
@@ -61,8 +61,8 @@ pub(crate) struct OddRequest {
 }
 
 impl OddRequest {
-    /// Checks an answer: it is one, it has the request's id or none, and it is an error if
-    /// no `Value` holds the request.
+    /// Checks that an answer is valid, has the request's id or none, and is an error if no `Value`
+    /// can hold the request.
     pub(crate) fn check(&self, answer: &Value) {
         let about = || format!("{:.300}: {answer:.300}", self.text);
         let id = &answer["id"];
@@ -75,7 +75,7 @@ impl OddRequest {
     }
 }
 
-/// Returns whether a text is that of this value, and of no other number.
+/// Returns whether a text is exactly this value, and no other number.
 fn is_same(text: &str, value: &Value) -> bool {
     let own: Option<Value> = serde_json::from_str(text).ok();
     own.is_some_and(|own| own == *value) && (!value.is_number() || format!("{value}") == text)
@@ -94,7 +94,7 @@ pub(crate) fn requests() -> Vec<OddRequest> {
     requests.collect()
 }
 
-/// Returns requests whose ids no `Value` holds.
+/// Returns requests whose ids no `Value` can hold.
 pub(crate) fn ids() -> Vec<String> {
     let texts = without_value();
     texts

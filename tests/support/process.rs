@@ -1,6 +1,6 @@
-//! Processes that a test starts. Each is gone when its test ends, and no test waits for
-//! one without a bound: one that takes too long is killed, which ends every read of its
-//! output, and the test fails with its command line. `watchdog.rs` looks at the clock.
+//! Processes that a test starts. Each is gone when its test ends. Every wait has a bound: a
+//! process that takes too long is killed, which ends all reads of its output, and the test fails
+//! with its command line. `watchdog.rs` measures the time.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read};
@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::watchdog;
 
-/// A process of a test. It is killed when this is dropped.
+/// A process of a test, killed on drop.
 pub(crate) struct Process {
     pub(crate) stdin: Option<ChildStdin>,
     pub(crate) stdout: Option<ChildStdout>,
@@ -33,10 +33,10 @@ pub(super) struct WatchedChild {
 }
 
 impl WatchedChild {
-    /// Kills the process because it takes too long.
+    /// Kills the process, because it takes too long.
     pub(super) fn give_up(&self) {
         self.is_overdue.store(true, Ordering::SeqCst);
-        // One that has ended is no error.
+        // A process that has ended is no error.
         let mut child = self.child.lock().unwrap();
         let _ = child.kill();
         let _ = child.wait();
@@ -54,7 +54,7 @@ impl Process {
         started.unwrap_or_else(|error| panic!("cannot run {command:?}: {error}"))
     }
 
-    /// Starts a process that this machine may refuse.
+    /// Starts a process, which this machine may refuse.
     pub(crate) fn try_start(command: &mut Command) -> std::io::Result<Self> {
         let mut child = command.spawn()?;
         let child = Self {
@@ -108,7 +108,7 @@ impl Process {
         }
     }
 
-    /// Collects what is printed on stderr from now on.
+    /// Collects the later text on stderr.
     pub(crate) fn collect_stderr(&mut self) -> Arc<Mutex<String>> {
         let collected = Arc::<Mutex<String>>::default();
         let (text, mut stderr) = (Arc::clone(&collected), self.stderr.take().unwrap());
@@ -122,7 +122,7 @@ impl Process {
         collected
     }
 
-    /// Reads the first line of stdout, without its end. What follows at once may be lost.
+    /// Reads the first line of stdout, without its end. Text right after it may be lost.
     #[track_caller]
     pub(crate) fn first_line(&mut self) -> String {
         let mut line = String::new();
@@ -177,7 +177,7 @@ pub(crate) fn output(command: &mut Command) -> Output {
     Process::start(command.stdout(Stdio::piped()).stderr(Stdio::piped())).output()
 }
 
-/// Reads a stream to its end, on a thread of its own.
+/// Reads a stream to its end on a thread.
 fn all_of(stream: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
     thread::spawn(move || {
         let mut bytes = Vec::new();
@@ -188,7 +188,7 @@ fn all_of(stream: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
     })
 }
 
-/// Returns a command line for people, without its environment, cut if it is long.
+/// Returns a command line for people, without its environment, shortened if long.
 fn shown(command: &Command) -> String {
     let words = [command.get_program()]
         .into_iter()

@@ -1,4 +1,4 @@
-//! Runs the program as its users do.
+//! Runs the program like its users.
 
 use std::fs;
 use std::io::Write as _;
@@ -19,7 +19,7 @@ pub(crate) struct Run {
     pub(crate) stderr: String,
 }
 
-/// The program in a folder of its own.
+/// The program in its own folder.
 pub(crate) struct Program {
     pub(crate) folder: TempDir,
 }
@@ -49,7 +49,7 @@ impl Program {
         self.run_with(arguments, "")
     }
 
-    /// Runs the program after a command of a shell, such as `ulimit -n 64`.
+    /// Runs the program after a shell command, such as `ulimit -n 64`.
     pub(crate) fn run_after(&self, first: &str, arguments: &[&str]) -> Run {
         self.run_after_with(first, arguments, "")
     }
@@ -77,17 +77,17 @@ impl Program {
     }
 }
 
-/// A user who may do nothing.
+/// A user without rights.
 pub(crate) const NOBODY: u32 = 65534;
 
-/// Runs the program as a user who may not read everything: CI runs as root. Copies
-/// the binary to a place where that user can start it.
+/// Runs the program as a user who cannot read everything, because CI runs as root. Copies the
+/// binary to a place where that user can start it.
 pub(crate) fn run_unprivileged(arguments: &[&str]) -> Run {
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let binary: PathBuf = folder.path().join("skillhost");
-    // Another process copies it: a child of another test could inherit a file that
-    // this process has open for writing, and such a file cannot be run.
+    // Another process copies it. A child of another test could inherit a file that this process
+    // has open for writing, and such a file cannot be run.
     let copied = process::output(
         Command::new("cp").args([env!("CARGO_BIN_EXE_skillhost").as_ref(), &*binary]),
     );
@@ -119,7 +119,7 @@ pub(crate) fn command(binary: &Path) -> Command {
 #[track_caller]
 pub(crate) fn finish(mut command: Command, stdin: &str) -> Run {
     let mut child = Process::start(&mut command);
-    // A program that does not read its input closes it.
+    // A program that ignores its input closes it.
     let _ = child.stdin.take().unwrap().write_all(stdin.as_bytes());
     let output = child.output();
     Run {
@@ -134,14 +134,14 @@ pub(crate) fn run_in_repository(arguments: &[String]) -> Run {
     run_in_repository_with(arguments, "")
 }
 
-/// Runs the program in the repository, with a text on its standard input.
+/// Runs the program in the repository with this input.
 pub(crate) fn run_in_repository_with(arguments: &[String], stdin: &str) -> Run {
     let mut command = command(Path::new(env!("CARGO_BIN_EXE_skillhost")));
     command.args(arguments).current_dir(super::repository());
     finish(command, stdin)
 }
 
-/// Returns the program that `skillhost` starts for authors of tools.
+/// Returns the program `skillhost-author`.
 pub(crate) fn author() -> PathBuf {
     let author = Path::new(env!("CARGO_BIN_EXE_skillhost")).with_file_name("skillhost-author");
     assert!(
@@ -152,7 +152,7 @@ pub(crate) fn author() -> PathBuf {
     author
 }
 
-/// Returns an example as a program: `cargo test` builds the examples.
+/// Returns the program of an example, which `cargo test` builds.
 pub(crate) fn example(name: &str) -> PathBuf {
     let suite = std::env::current_exe().unwrap();
     let folder = suite.ancestors().nth(2).unwrap().join("examples");

@@ -1,4 +1,4 @@
-//! A client of the MCP server in this process, line by line.
+//! A client of an MCP server in this process, line by line.
 
 use std::io::{BufRead as _, BufReader, PipeWriter, Write as _, pipe};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::http::meta;
 use super::watchdog::{patience, watch};
 
-/// A client, and the server that answers it.
+/// A client and its server.
 pub(crate) struct Session {
     _watching: Option<FolderWatch>,
     _runtime: Runtime,
@@ -32,14 +32,14 @@ impl Session {
         Self::serve(builder, StdioLimits::default(), true)
     }
 
-    /// Opens a session with this limit for a message, in bytes.
+    /// Opens a session with this limit on a message, in bytes.
     pub(crate) fn open_with_message(builder: HostBuilder, message: usize) -> Self {
         let mut limits = StdioLimits::default();
         limits.message = message;
         Self::serve(builder, limits, true)
     }
 
-    /// Opens a session whose server is still loading components, and watches folders.
+    /// Opens a session whose server still loads components, and watches folders.
     pub(crate) fn open_while_loading(builder: HostBuilder) -> Self {
         Self::serve(builder, StdioLimits::default(), false)
     }
@@ -127,7 +127,7 @@ impl Session {
         id
     }
 
-    /// Waits for the next message of the server.
+    /// Waits for the server's next message.
     pub(crate) fn next(&mut self) -> Value {
         let line = self.lines.recv_timeout(patience());
         let line = line.unwrap_or_else(|error| panic!("no message: {error}"));
@@ -142,7 +142,7 @@ impl Session {
         (error["code"].as_i64().unwrap(), message)
     }
 
-    /// Returns all entries of a listing under this key, and the number in each page.
+    /// Returns all entries of a listing under this key, and each page's number of entries.
     pub(crate) fn all(
         &mut self,
         method: &str,

@@ -1,6 +1,6 @@
-//! A thread that looks at the clock for all tests: it kills a process that a test waits
-//! for too long, and ends the suite, with the test's name, if a test hangs nevertheless.
-//! Not here: the bounds of single waits, which say more.
+//! A thread that bounds the time of all tests: it kills a process that a test waits for too long,
+//! and ends the suite with the test's name if a test hangs nevertheless. Single waits have bounds
+//! of their own, with better messages.
 
 use std::collections::HashMap;
 use std::io::Write as _;
@@ -10,21 +10,20 @@ use std::time::{Duration, Instant};
 
 use super::process::WatchedChild;
 
-/// The longest time that a process of a test may take, and that a test waits for one
-/// thing. Guards against: a server that runs where a test expects that it refuses to
-/// start.
+/// The maximum time of a test's process, and of a wait for one thing. Guards against: a server
+/// that runs although a test expects it to refuse to start.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The longest time that a test may take. Guards against: a wait that nobody bounded.
+/// The maximum time of a test. Guards against: an unbounded wait.
 const TEST_PATIENCE: Duration = Duration::from_secs(300);
 
-/// The pause between two looks at a condition.
+/// The pause between two checks of a condition.
 const POLL: Duration = Duration::from_millis(1);
 
-/// Set in a process that hangs on purpose: the milliseconds for both.
+/// Set in a process that hangs on purpose: the milliseconds for both limits.
 pub(crate) const PATIENCE_VARIABLE: &str = "SKILLHOST_TEST_PATIENCE";
 
-/// The tests that run, by their threads: each has one that has its name.
+/// The running tests by their threads, which have the tests' names.
 static TESTS: Mutex<Option<HashMap<ThreadId, RunningTest>>> = Mutex::new(None);
 
 struct RunningTest {
@@ -33,7 +32,7 @@ struct RunningTest {
     processes: Vec<Weak<WatchedChild>>,
 }
 
-/// Stays as long as the thread of a test.
+/// Lives as long as the thread of a test.
 struct Watched;
 
 thread_local! {
@@ -72,12 +71,12 @@ fn begin() -> Watched {
     Watched
 }
 
-/// Watches the test of this thread until the thread ends. What tests share calls this.
+/// Watches this thread's test until the thread ends. Shared helpers call this.
 pub(super) fn watch() {
     WATCHED.with(|_| ());
 }
 
-/// Waits until a condition holds. `what` says what is wrong until then.
+/// Waits until a condition holds. `what` describes the failure.
 #[track_caller]
 pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
@@ -87,7 +86,7 @@ pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Like [`wait_until`], while the other futures of this thread run.
+/// Like [`wait_until`], but other futures of this thread run meanwhile.
 pub(crate) async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
     while !holds() {
@@ -96,7 +95,7 @@ pub(crate) async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Watches a process of the test of this thread.
+/// Watches a process of this thread's test.
 pub(super) fn watch_process(process: &Arc<WatchedChild>) {
     watch();
     with_tests(|tests| {
@@ -115,7 +114,7 @@ pub(crate) fn join<T>(thread: JoinHandle<T>, what: &str) -> thread::Result<T> {
     thread.join()
 }
 
-/// Returns the longest wait for one thing.
+/// Returns the maximum wait for one thing.
 pub(crate) fn patience() -> Duration {
     from_environment().unwrap_or(PATIENCE)
 }
@@ -134,7 +133,7 @@ fn check(tests: &mut HashMap<ThreadId, RunningTest>) {
             process.give_up();
         }
     }
-    // A test whose process was killed has time to fail by itself.
+    // A test whose process was killed gets time to fail by itself.
     let patience = from_environment().map_or(TEST_PATIENCE, |patience| 2 * patience);
     let Some(hung) = tests
         .values()
@@ -146,7 +145,7 @@ fn check(tests: &mut HashMap<ThreadId, RunningTest>) {
     let commands: String = commands
         .map(|process| format!(" `{}`", process.command))
         .collect();
-    // Not `eprintln`, which the test's own output would swallow.
+    // Not `eprintln`, because the test's captured output would swallow it.
     let _ = writeln!(
         std::io::stderr(),
         "test `{}` hangs: it did not end in {patience:?}; its processes:{commands}",

@@ -1,9 +1,9 @@
-//! Which files are taken for an audit log.
+//! Files that skillhost accepts as an audit log.
 
 use super::*;
 
 #[test]
-fn an_audit_log_must_be_new_or_empty_or_end_in_a_record() {
+fn refuses_log_that_does_not_end_in_record() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
     let log = folders.outside.join("log");
@@ -55,7 +55,7 @@ fn an_audit_log_must_be_new_or_empty_or_end_in_a_record() {
             ("torn", "output")
         );
     }
-    // The mark is written once.
+    // The mark is written only once.
     write(&first[..first.len() / 2]);
     drop(open().unwrap());
     drop(open().unwrap());
@@ -77,12 +77,12 @@ fn refuses_an_audit_log_that_is_a_symlink() {
         let built = block_on(builder.audit(&log, AuditMode::Required).build());
         let error = format!("{:#}", built.err().unwrap());
         assert!(error.contains("it is a symlink"), "{error}");
-        assert_eq!(file.exists(), exists, "something was made");
+        assert_eq!(file.exists(), exists, "a file was made");
     }
 }
 
 #[test]
-fn a_dash_sends_the_audit_log_to_standard_error() {
+fn dash_sends_audit_log_to_standard_error() {
     let program = Program::new();
     program.write("skills/a/SKILL.md", "# A\n");
     program.write("skillhost.toml", "audit_file = \"-\"\n");
@@ -102,7 +102,7 @@ fn a_dash_sends_the_audit_log_to_standard_error() {
 }
 
 #[test]
-fn the_next_record_follows_a_torn_one_on_a_new_line() {
+fn next_record_follows_torn_one_on_new_line() {
     // A limit on the size of files acts like a full disk: writes end short.
     let program = Program::new();
     program.write("skills/a/SKILL.md", "# A\n");
@@ -157,7 +157,7 @@ fn audit_log_of_another_user_needs_trust() {
     let host = open(Trust::new().and(Principal::User(54_321))).unwrap();
     record(&host);
     assert_eq!(text().lines().count(), 1);
-    // It comes into the place of the user's own.
+    // It replaces the user's own log.
     fs::remove_file(&log).unwrap();
     let host = open(Trust::new()).unwrap();
     fs::rename(&log, folders.outside.join("own")).unwrap();

@@ -1,5 +1,5 @@
-//! Files in a FUSE file system, whose owners and modes are made up. The tests are the file system:
-//! they mount it for one run of the program, in a mount namespace that ends with it.
+//! Files in a FUSE file system with made-up owners and modes. The tests are the file system: they
+//! mount it for one run of the program, in a mount namespace that ends with it.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -11,17 +11,17 @@ use rustix::io::Errno;
 use super::*;
 use crate::support::process::Process;
 
-/// The number of the file system's only folder.
+/// The inode number of the only folder.
 const ROOT: u64 = 1;
 
-/// A FUSE file system with one folder of files. Root owns them all, it says.
+/// A FUSE file system with one folder of files, which it says root owns.
 struct FileSystem {
     files: Vec<(&'static str, Vec<u8>)>,
 }
 
 impl FileSystem {
     /// Runs the program with the file system mounted on `mnt`. Returns `None` if this machine
-    /// mounts none.
+    /// cannot mount it.
     fn run(&self, program: &Program, options: &str, arguments: &[&str]) -> Option<Run> {
         fs::create_dir_all(program.folder.path().join("mnt")).unwrap();
         let device = File::options().read(true).write(true).open("/dev/fuse");
@@ -43,7 +43,7 @@ impl FileSystem {
         let mut first_line = [0; "mounted\n".len()];
         let mounted = child.stdout.as_mut().unwrap().read_exact(&mut first_line);
         let output = thread::scope(|scope| {
-            // It ends when the last process of the mount namespace has ended.
+            // The server ends with the last process of the mount namespace.
             let server = mounted.is_ok().then(|| scope.spawn(|| self.serve(&device)));
             let output = child.output();
             if let Some(server) = server {
@@ -84,7 +84,7 @@ impl FileSystem {
         }
     }
 
-    /// Answers a request of `linux/fuse.h`. The error is a negated error code.
+    /// Answers a request of `linux/fuse.h`, or returns a negated error code.
     fn answer(&self, operation: u64, request: &[u8]) -> Option<Result<Vec<u8>, i32>> {
         let node = number(request, 16, 8);
         let body = &request[40..];
@@ -143,14 +143,14 @@ impl FileSystem {
             ROOT => (0o040_755, 0),
             file => (0o100_644, self.content(file).len() as u64),
         };
-        // Inode, size, blocks, three times, their nanoseconds with the mode, one link. Owner,
+        // Inode, size, blocks, three times, their nanoseconds with the mode, and one link. Owner,
         // group and the rest are zero.
         let mut attributes = fields(&[node, size, 0, 0, 0, 0, 0, mode << 32, 1]);
         attributes.resize(88, 0);
         attributes
     }
 
-    /// Returns the entries of the folder. The place of an entry is that of the next byte.
+    /// Returns the folder's entries. An entry's offset is that of the next byte.
     fn listing(&self) -> Vec<u8> {
         let mut listing = Vec::new();
         for (index, (name, _)) in self.files.iter().enumerate() {
@@ -165,7 +165,7 @@ impl FileSystem {
     }
 }
 
-/// Reads a number of some bytes.
+/// Reads a number of `length` bytes.
 fn number(bytes: &[u8], at: usize, length: usize) -> u64 {
     let mut number = [0; 8];
     number[..length].copy_from_slice(&bytes[at..at + length]);
@@ -180,7 +180,7 @@ fn fields(numbers: &[u64]) -> Vec<u8> {
 }
 
 #[test]
-fn trusts_fuse_only_of_root_self_and_named_users() {
+fn trusts_fuse_of_root_self_and_named_users() {
     if !rustix::process::geteuid().is_root() {
         return; // Only root mounts a file system of another user; CI is root.
     }
@@ -205,7 +205,7 @@ fn trusts_fuse_only_of_root_self_and_named_users() {
             ("user_id=54321", "user:54321", true),
             ("user_id=54321", "everyone", true),
             ("user_id=54321", "user:54322", false),
-            // What it shows on a read-only mount is made up as well.
+            // Its owners on a read-only mount are made up as well.
             ("user_id=54321,ro", "user:54322", false),
         ] {
             let arguments = [&["--trust", trust], arguments].concat();

@@ -1,5 +1,4 @@
-//! Arguments that do not fit the types of a function: each error names the property
-//! and what it must be.
+//! Arguments that do not fit a function's types: each error names the property and its type.
 
 use serde_json::json;
 use skillhost::CallError;
@@ -8,7 +7,7 @@ use super::host;
 use crate::support::call;
 
 #[test]
-fn names_property_and_expected_type_of_a_wrong_argument() {
+fn names_property_and_expected_type_of_wrong_argument() {
     let number = "must be a number or one of \"NaN\", \"Infinity\", \"-Infinity\"";
     let cases = [
         ("bool", json!("true"), "must be a boolean"),

@@ -1,5 +1,4 @@
-//! Exports that a compiler adds: they are no tools, and functions of an author that
-//! look alike are.
+//! Exports that a compiler adds are not tools; similar functions of an author are.
 
 use std::fs;
 

@@ -60,7 +60,7 @@ fn remove_descriptions(schema: &mut Value) {
 }
 
 #[test]
-fn the_host_does_what_each_row_of_the_table_says() {
+fn host_does_what_each_row_of_table_says() {
     let page = page();
     let table = page.lines().skip_while(|line| !line.starts_with("| WIT |"));
     let mut rows = table.filter(|line| line.starts_with("| `"));
@@ -92,7 +92,7 @@ fn the_host_does_what_each_row_of_the_table_says() {
 }
 
 #[test]
-fn the_code_on_the_page_stands_in_the_test_guest_or_in_a_kit() {
+fn code_on_page_is_in_guest_or_kit() {
     let page = page();
     let blocks = |language: &str| -> Vec<String> {
         let start = format!("```{language}\n");
@@ -134,7 +134,7 @@ fn the_code_on_the_page_stands_in_the_test_guest_or_in_a_kit() {
 }
 
 #[test]
-fn the_tool_on_the_page_looks_up_a_term() {
+fn tool_on_page_looks_up_term() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
     folders.write(

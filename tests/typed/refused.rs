@@ -9,8 +9,7 @@ use skillhost::Grant;
 use crate::support::folders::Folders;
 use crate::support::{block_on, builder, model_text, repository};
 
-/// Makes a component with this text, and with core functions of several types to
-/// lift.
+/// Makes a component with this text, and core functions of several types to lift.
 pub(super) fn component(text: &str) -> Vec<u8> {
     let text = format!(
         r#"(component
@@ -28,7 +27,7 @@ pub(super) fn component(text: &str) -> Vec<u8> {
     wat::parse_str(text).unwrap()
 }
 
-/// Lifts one of the core functions with this type.
+/// Returns the text that lifts a core function with this type.
 pub(super) fn function(id: &str, ty: &str, core: &str) -> String {
     format!(
         r#"(func ${id} {ty} (canon lift (core func $i "{core}") (memory (core memory $i "memory"))
@@ -78,7 +77,7 @@ fn explains_both_kinds_of_tool_component() {
 }
 
 #[test]
-fn names_the_function_and_type_that_have_no_json() {
+fn names_function_and_type_that_have_no_json() {
     let counter = r#"(type $o (resource (rep i32))) (export "another" (type $o))
         (type $r (resource (rep i32))) (export $counter "counter" (type $r))"#;
     let streams = r#"(import "wasi:io/streams@0.2.0" (instance $s
@@ -284,7 +283,7 @@ fn names_the_function_with_invalid_tool_name() {
 }
 
 #[test]
-fn allows_an_import_of_types_alone_and_refuses_any_other() {
+fn allows_only_imports_of_types() {
     let import = |exports: &str| {
         format!(r#"(import "acme:a/types" (instance $t {exports}))"#)
             + &function("f", "", "none")

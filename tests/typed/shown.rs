@@ -1,4 +1,4 @@
-//! Functions as tools through the program and over MCP, like all other tools.
+//! Functions as tools through the program and over MCP.
 
 use std::fs;
 

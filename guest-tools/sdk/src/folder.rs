@@ -1,6 +1,6 @@
 //! The folder that a call may read, and its files. This module calls the WASI
-//! bindings directly: a call that reads files with the standard library takes
-//! twice the time.
+//! bindings directly, because a call that reads files with the standard library
+//! takes twice the time.
 
 use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
@@ -24,9 +24,9 @@ pub enum Access {
     None,
     /// The folder.
     Open(Folder),
-    /// No skill has the name that the call gives.
+    /// No skill has the name in the call.
     UnknownSkill,
-    /// The skill is there, but the host may not open its folder.
+    /// The skill exists, but the host has no right to open its folder.
     Unreadable,
     /// The call names no skill, and the host has no home folder.
     NoHome,
@@ -101,7 +101,7 @@ impl Folder {
     }
 
     /// Opens a file or folder for reading. Follows symlinks that stay inside.
-    /// Fails with [`ReadError::Outside`] for others.
+    /// Fails with [`ReadError::Outside`] for other symlinks.
     pub fn open(&self, path: &SkillPath<'_>) -> Result<File, ReadError> {
         let descriptor = self.root()?.open_at(
             PathFlags::SYMLINK_FOLLOW,
@@ -187,8 +187,8 @@ impl File {
         Ok(Bytes(bytes))
     }
 
-    /// Reads up to `length` bytes at an offset, and says whether the end of
-    /// the file was reached.
+    /// Returns up to `length` bytes at an offset, and whether the end of the
+    /// file was reached.
     pub fn read_at(&self, offset: u64, length: u64) -> Result<(Vec<u8>, bool), ReadError> {
         Ok(self.descriptor.read(length, offset)?)
     }
@@ -208,7 +208,7 @@ pub enum ReadError {
     NotFound,
     /// A symlink on the way leads out of the folder.
     Outside,
-    /// It is a folder, and a file was asked for.
+    /// It is a folder, not a file.
     IsDirectory,
     /// It is neither a file nor a folder.
     NotRegular,

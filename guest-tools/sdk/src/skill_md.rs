@@ -11,7 +11,7 @@ impl Folder {
         self.with_skill_md(|path| self.open(path))
     }
 
-    /// Returns an answer with the text of that file. See [`Folder::answer`].
+    /// Returns an answer with the skill's documentation. See [`Folder::answer`].
     pub fn answer_skill_md(&self, limit: u64) -> Result<(Output, u64), ReadError> {
         self.with_skill_md(|path| self.answer(path, limit))
     }
@@ -47,9 +47,9 @@ impl Folder {
     }
 }
 
-/// All spellings of SKILL.md by case: `SKILL.md`, `SKILL.MD`, and the others in the order
-/// of their bytes. Trying them all is cheaper than an import that lists the folder: each
-/// import makes every call of a component slower.
+/// Returns all spellings of SKILL.md by case: `SKILL.md`, `SKILL.MD`, then the others in byte
+/// order. Trying them all is cheaper than an import that lists the folder: each import
+/// makes every call of a component slower.
 fn spellings() -> impl Iterator<Item = String> {
     const LETTERS: u32 = 7;
     const FIRST: u32 = 0b11;

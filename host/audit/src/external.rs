@@ -1,6 +1,6 @@
-//! External checkpoints: those that are stored elsewhere than in the log.
+//! External checkpoints: checkpoints that are stored outside of the log.
 //!
-//! They show that a log was cut, or replaced by another one. A log itself cannot.
+//! They show that a log was cut, or replaced by another one. The log itself cannot show this.
 
 use std::collections::BTreeMap;
 use std::io::BufReader;
@@ -16,10 +16,11 @@ use skillhost_skills::text::digest::hex;
 use crate::key::PublicKey;
 use crate::lines::{Piece, PieceReader};
 
-/// The most lines of a file with checkpoints. Guards against: a file that fills the memory.
+/// The maximum number of lines in a file with checkpoints. Guards against: a file that fills the
+/// memory.
 const MAX_CHECKPOINTS: usize = 1_000_000;
 
-/// Checkpoints that are stored elsewhere than in the log.
+/// Checkpoints that are stored outside of the log.
 #[derive(Debug, Clone, Default)]
 pub struct ExternalCheckpoints {
     chains: BTreeMap<[u8; NAME_BYTES], ExternalChain>,
@@ -32,7 +33,8 @@ pub struct ExternalCheckpoints {
 struct ExternalChain {
     /// The digests of the lines that are not found in the log yet, by number.
     ///
-    /// A number may have two: a log that was restored from a copy continued in another way.
+    /// A number may have two digests, if the log was restored from a copy and then continued
+    /// differently.
     missing: BTreeMap<u64, Vec<[u8; 32]>>,
     /// The number of the newest checkpoint.
     newest: u64,
@@ -42,11 +44,11 @@ struct ExternalChain {
     is_proven: bool,
 }
 
-/// The external checkpoints with the number of a record.
+/// The comparison of a record with the external checkpoints of its number.
 pub(crate) struct CheckpointMatch {
-    /// True if the record is one of them.
+    /// True if the record is one of these checkpoints.
     pub(crate) is_found: bool,
-    /// True if another record with this number is one of them.
+    /// True if one of these checkpoints is another record.
     pub(crate) has_others: bool,
 }
 
@@ -64,7 +66,7 @@ impl ExternalCheckpoints {
             number += 1;
             ensure!(
                 number <= MAX_CHECKPOINTS,
-                "{}: there are more than {MAX_CHECKPOINTS}; give the later ones",
+                "{}: there are more than {MAX_CHECKPOINTS}; use only the later ones",
                 context()
             );
             let (Piece::Line(line) | Piece::Part { bytes: line, .. }) = piece;
@@ -106,7 +108,7 @@ impl ExternalCheckpoints {
         self.torn_bytes
     }
 
-    /// Returns whether there is a checkpoint of a chain.
+    /// Returns whether a chain has external checkpoints.
     pub(crate) fn has_chain(&self, chain: &[u8; NAME_BYTES]) -> bool {
         self.chains.contains_key(chain)
     }
@@ -117,8 +119,8 @@ impl ExternalCheckpoints {
         chain.is_some_and(|chain| chain.in_log.is_some())
     }
 
-    /// Notes that the log has the record before `next`. Returns the checkpoints with the
-    /// record's number, or `None` if there are none.
+    /// Notes that the log has the record before `next`. Compares the record with the external
+    /// checkpoints of its number. Returns `None` if there are no such checkpoints.
     pub(crate) fn note_record(&mut self, sequence: u64, next: &Link) -> Option<CheckpointMatch> {
         let chain = self.chains.get_mut(&next.chain)?;
         let (first, last) = chain.in_log.get_or_insert((sequence, sequence));
@@ -137,11 +139,11 @@ impl ExternalCheckpoints {
         }
     }
 
-    /// Reports each checkpoint that the log should have but does not: its number, and the
-    /// problem in words.
+    /// Reports each checkpoint that should be in the log but is not: its number, and the problem
+    /// in words.
     ///
     /// Checkpoints that are older than the first record of their chain may be missing.
-    /// `is_empty` says that the log has no records, and `is_other_proven` that any of its
+    /// `is_empty` means that the log has no records, and `is_other_proven` that any of its
     /// chains is proven.
     pub(crate) fn report_missing(
         self,
@@ -156,7 +158,7 @@ impl ExternalCheckpoints {
                 let name = hex(&name);
                 let problem = format!(
                     "there is an external checkpoint {newest} of {which} chain, `{name}`, but no \
-                     record of it"
+                     record of that chain"
                 );
                 report(newest, problem);
                 continue;
@@ -182,9 +184,9 @@ impl ExternalCheckpoints {
     }
 }
 
-/// Returns the length of the torn checkpoints that a line begins with.
+/// Returns the length of the torn checkpoints at the beginning of a line.
 ///
-/// A process that stores checkpoints and is killed leaves a torn one. The next process
+/// A process that is killed while it stores a checkpoint leaves a torn one. The next process
 /// appends to the same line.
 fn torn_length(line: &[u8]) -> usize {
     let starts = line.windows(RECORD_START.len()).enumerate().skip(1);

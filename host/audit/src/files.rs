@@ -21,12 +21,11 @@ const BEFORE_TIME: &[u8] = b"{\"time\":\"";
 /// The number of bytes of a record's time.
 const TIME_BYTES: usize = 24;
 
-/// The most bytes at the beginning of a file that are searched for its first record. Guards
-/// against: a file without records, which would be read twice. A torn record before the first
-/// one is shorter.
+/// The maximum bytes at the beginning of a file that are searched for its first record. Guards
+/// against: reading a file without records twice. A torn record before the first one is shorter.
 const MAX_HEAD_BYTES: u64 = 128 << 10;
 
-/// A file of a log. It is closed until it is read, because a log can have more files than a
+/// A file of a log. It is opened only while it is read, because a log can have more files than a
 /// process can have open.
 pub(crate) struct InputFile {
     /// Its path, for messages.
@@ -39,7 +38,7 @@ pub(crate) struct InputFile {
 
 /// The first record of a chain in a file.
 ///
-/// The default is for a file of a version without chains. It sorts before all others.
+/// The default is for a file that a version without chains wrote. It sorts before all others.
 #[derive(Default, Clone, Copy)]
 struct FirstRecord {
     /// The time, as text.

@@ -1,7 +1,7 @@
 //! Finds records in a log: those of a client, a tool, a skill, an outcome or a time.
 //!
-//! Lines that are in no chain are found too, and marked: a version without a chain wrote
-//! them, or somebody else.
+//! Records outside of a chain are found too, and marked: a version without chains wrote them, or
+//! somebody else.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use crate::lines::Piece;
 use crate::report::VerifyReport;
 use crate::verifier::Verifier;
 
-/// The outcomes of records: those of calls, and of records that belong to no call.
+/// The outcomes of records: the outcomes of calls, and those of records without a call.
 pub const OUTCOMES: [&str; CallOutcome::NAMES.len() + 3] = {
     let [output, failed, refused, stopped, cancelled] = CallOutcome::NAMES;
     [
@@ -44,7 +44,7 @@ pub struct Filter {
     pub until: Option<RecordTime>,
 }
 
-/// A time in UTC, as records have it.
+/// A time in UTC, in the format of records.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RecordTime(String);
 
@@ -67,7 +67,7 @@ impl FromStr for RecordTime {
     }
 }
 
-/// The fields of a record that a person reads. Callers chose some of them: escape them.
+/// The fields of a record that a person reads. Callers chose some of the values: escape them.
 #[derive(Debug, Deserialize)]
 #[non_exhaustive]
 pub struct CallRecord<'a> {
@@ -105,7 +105,7 @@ pub struct CallRecord<'a> {
     pub duration_us: Option<u64>,
     /// The bytes of the answer.
     pub bytes: Option<u64>,
-    /// True if the record follows the one before it in its file.
+    /// True if the chain links the record to the one before it in its file.
     #[serde(skip)]
     pub is_chained: bool,
 }
@@ -185,7 +185,7 @@ pub fn find_records(
 
 /// Reads a record and its line as text. Returns `None` if it is not a record.
 fn parse_record(line: &[u8], is_chained: bool) -> Option<(CallRecord<'_>, &str)> {
-    // Serde would also accept a list of the fields.
+    // Serde would also accept an array of the fields.
     let line = str::from_utf8(line).ok()?;
     let object = Some(line).filter(|line| line.starts_with('{'))?;
     let record = serde_json::from_str(object).ok()?;

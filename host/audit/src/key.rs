@@ -22,14 +22,14 @@ use skillhost_skills::broker::Opener;
 use skillhost_skills::named_file;
 use skillhost_skills::text::digest::{DigestWriter, hex};
 
-/// The most bytes of a key file. Guards against: a file that is something else.
+/// The maximum bytes of a key file. Guards against: a large file that is not a key.
 const MAX_FILE_BYTES: u64 = 16 << 10;
 
-/// The bytes of a public key's digest in its id.
+/// The number of bytes of a public key's digest that are in its id.
 const ID_BYTES: usize = 8;
 
-/// The bytes that are hashed before a private key to derive the key of the digests of
-/// arguments and answers. The derived key tells nothing about the private one.
+/// The prefix that is hashed before a private key to derive the key for digests of arguments and
+/// answers. The derived key reveals nothing about the private key.
 const DIGEST_KEY_PREFIX: &[u8] = b"skillhost audit digests\0";
 
 /// A private key, which signs.
@@ -79,7 +79,7 @@ impl PrivateKey {
         let text = bytes
             .to_pkcs8_pem(LineEnding::LF)
             .map_err(|error| anyhow::anyhow!("cannot encode the key: {error}"))?;
-        let context = || format!("cannot make the key file `{}`", path.display());
+        let context = || format!("cannot create the key file `{}`", path.display());
         let mut file = OpenOptions::new()
             .write(true)
             .create_new(true)
@@ -88,7 +88,7 @@ impl PrivateKey {
             .with_context(context)?;
         file.write_all(text.as_bytes())
             .and_then(|()| file.sync_all())
-            // A file with a part of a key would keep the next try from making one.
+            // The next attempt would fail if a file with a part of a key existed.
             .inspect_err(|_| drop(fs::remove_file(path)))
             .with_context(context)
     }
@@ -103,7 +103,7 @@ impl PrivateKey {
         self.0.sign(message).to_bytes()
     }
 
-    /// Returns the digest of arguments or of an answer as records have it, in hex.
+    /// Returns the digest of arguments or of an answer, in hex, as records contain it.
     pub fn digest(&self, mut text: impl Read) -> std::io::Result<String> {
         let mut block = [0; 64];
         block[..32].copy_from_slice(&self.digest_key());
@@ -112,7 +112,7 @@ impl PrivateKey {
         Ok(hex(&digest.0.finalize().into_bytes()))
     }
 
-    /// Returns the key of the digests, which is derived from this one.
+    /// Returns the key for digests, which is derived from this key.
     pub(crate) fn digest_key(&self) -> [u8; 32] {
         let digest = Sha256::new().chain_update(DIGEST_KEY_PREFIX);
         digest.chain_update(self.0.as_bytes()).finalize().into()
@@ -141,7 +141,8 @@ impl PublicKey {
     }
 
     fn read_checked(path: &Path, trust: &Trust) -> anyhow::Result<Self> {
-        // Checked before the file is opened. Its own errors come first, because they are clearer.
+        // Checked before the file is opened. The errors of the file itself come first, because
+        // they are clearer.
         let checked = trust.check(path);
         let text = named_file::read_text(path, MAX_FILE_BYTES)?;
         ensure!(
@@ -162,7 +163,7 @@ impl PublicKey {
         text.map_err(|error| anyhow::anyhow!("cannot encode the key: {error}"))
     }
 
-    /// Returns the id of the key, which is in each checkpoint: the first bytes of SHA-256 of
+    /// Returns the key's id, which each checkpoint contains: the first bytes of the SHA-256 of
     /// the key, in hex.
     pub fn id(&self) -> &str {
         &self.id

@@ -1,13 +1,13 @@
 //! The audit log as evidence: signs its checkpoints, verifies its chain, and finds records.
 //!
-//! The crate `skillhost` writes records and chains them. This crate has what a host can do
-//! without: keys, signatures, and reading a log.
+//! The crate `skillhost` writes records and chains them. This crate has the parts that a host
+//! can do without: keys, signatures, and reading a log.
 
 // Modules are in the order of their layers, lowest first. A module uses only those above it.
 
 // Keys and their files.
 mod key;
-// Where checkpoints are sent.
+// Sending checkpoints.
 mod sink;
 mod signer;
 // Logs, line by line.

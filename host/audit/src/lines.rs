@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead};
 
-/// The most bytes of a line that are read at once. A record has fewer. Guards against: a file
+/// The maximum bytes of a line that are read at once. A record has fewer. Guards against: a file
 /// that is one line.
 pub(crate) const MAX_LINE_BYTES: usize = 256 << 10;
 
@@ -26,7 +26,7 @@ pub(crate) struct PieceReader<R> {
     line: Vec<u8>,
     /// True in the middle of a line that is too long.
     is_in_long_line: bool,
-    /// True once the end was reached. A host may append meanwhile.
+    /// True once the end was reached, even if a host appends more.
     is_at_end: bool,
 }
 

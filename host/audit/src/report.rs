@@ -8,15 +8,15 @@ use serde::Serialize;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct VerifyReport {
-    /// The number of records of chains.
+    /// The number of records in chains.
     pub records: u64,
-    /// The number of chains. There is only one, unless each has external checkpoints.
+    /// The number of chains. More than one is a problem, unless each has external checkpoints.
     pub chains: u64,
     /// The number of the first record.
     pub first: Option<u64>,
     /// The number of the last record.
     pub last: Option<u64>,
-    /// The number of records before the first one: no given file has them.
+    /// The number of records before the first one, which are in no given file.
     ///
     /// Nobody can tell whether their file was removed because it was old, or by an attacker.
     pub missing_before: u64,
@@ -38,12 +38,12 @@ pub struct VerifyReport {
     pub vouched_bytes: u64,
     /// The number of lines before the first record of a chain, or in a file without a chain.
     ///
-    /// A version without a chain wrote them, or somebody else: nothing proves them.
+    /// A version without chains wrote them, or somebody else: nothing proves them.
     pub unchained: u64,
     /// The bytes of torn records at the ends of files. Nothing vouches for them.
     pub torn_bytes: u64,
-    /// The bytes of torn checkpoints in the file of external ones. The process that stored
-    /// them was killed.
+    /// The bytes of torn checkpoints in the file of external checkpoints. The process that
+    /// stored them was killed.
     pub torn_checkpoint_bytes: u64,
     /// The first hundred problems.
     pub problems: Vec<LogProblem>,

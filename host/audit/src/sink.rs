@@ -1,7 +1,7 @@
 //! Checkpoint sinks: a process that reads checkpoints from its stdin, and a Unix socket.
 //!
 //! Both are opened when the host starts. Sending never waits: a sink buffers what its reader
-//! does not take, up to a bound.
+//! does not take, up to a limit.
 
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -20,12 +20,12 @@ use skillhost::Trust;
 use skillhost::config::CheckpointCommand;
 use skillhost_skills::search_path::SearchPath;
 
-/// The most bytes that are buffered for a reader. Guards against: a reader that does not
+/// The maximum bytes that are buffered for a reader. Guards against: a reader that does not
 /// read, and fills the host's memory.
 const MAX_BUFFERED_BYTES: usize = 64 << 10;
 
-/// The longest time that the host waits for a reader when it ends. Guards against: a reader
-/// that does not read, and keeps the host from ending.
+/// The longest time that a host waits for a reader before the host ends. Guards against: a
+/// reader that does not read, and keeps the host from ending.
 const MAX_FINISH_TIME: Duration = Duration::from_secs(2);
 
 /// A receiver of checkpoints.
@@ -59,7 +59,7 @@ impl CheckpointSink {
         search_path.set_for(&mut command);
         // The host's own output belongs to its protocol.
         command.stdout(Stdio::null());
-        // Ctrl-C ends the host, which sends the last checkpoint afterwards.
+        // Ctrl-C must not end the program, because the host sends its last checkpoint afterwards.
         command.process_group(0);
         for variable in removed_variables {
             command.env_remove(variable);
@@ -177,14 +177,14 @@ impl Drop for CheckpointSink {
     fn drop(&mut self) {
         self.finish();
         if let SinkStream::Process(child, stdin) = &mut self.stream {
-            // The process reads the end of its stdin, and ends by itself sooner or later.
+            // The process reads the end of its stdin, and then ends by itself.
             drop(stdin.take());
             let _ = child.try_wait();
         }
     }
 }
 
-/// Finds a program on the path, unless it is a path itself, and checks who can change it.
+/// Finds a program in the PATH, unless it is a path itself, and checks who can change it.
 fn find_program(
     program: &Path,
     search_path: &SearchPath,
@@ -242,7 +242,7 @@ mod tests {
             reader.read_to_string(&mut text).unwrap();
             text
         });
-        // It waits for the reader.
+        // Waits for the reader.
         drop(sink);
         let text = read.join().unwrap();
         assert!(text.as_bytes().ends_with(&buffered) && text.len() % 1_000 == 0);
@@ -320,7 +320,7 @@ mod tests {
     fn waits_for_an_unread_socket_only_at_the_end() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
-        // It listens, and never reads.
+        // The listener never reads.
         let _listener = UnixListener::bind(&path).unwrap();
         let mut sink = CheckpointSink::connect(&path).unwrap();
         let (sender, receiver) = std::sync::mpsc::channel();
@@ -335,7 +335,7 @@ mod tests {
         let time = || receiver.recv_timeout(Duration::from_secs(10));
         let sent = time().expect("a line waits for the reader");
         let waited = time().expect("the end waits for the reader") - sent;
-        // A reader that is only slow gets a second.
+        // A slow reader gets at least a second.
         assert!(waited >= Duration::from_secs(1), "{waited:?}");
     }
 }

@@ -1,8 +1,7 @@
 //! Verifies a chain record by record.
 //!
 //! Each record must have the next number and the digest of the one before. Only torn records
-//! may stand between two records, and the next record must vouch for them. Not here: files
-//! and their order.
+//! may stand between two records, and the next record must vouch for them.
 
 #[cfg(test)]
 mod tests;
@@ -21,11 +20,11 @@ use crate::key::PublicKey;
 use crate::lines::MAX_LINE_BYTES;
 use crate::report::{LogProblem, VerifyReport};
 
-/// The most problems of a report. Guards against: a file full of problems, which would fill
-/// the memory.
+/// The maximum number of problems in a report. Guards against: a file full of problems, which
+/// would fill the memory.
 const MAX_PROBLEMS: usize = 100;
 
-/// The most characters of a key's id in a message.
+/// The maximum characters of a key's id in a message.
 const MAX_KEY_ID_CHARACTERS: usize = 64;
 
 /// The beginning of a record that belongs to no call; `0` stands for any digit.
@@ -38,7 +37,7 @@ const BEFORE_TIME: &[u8] = b"{\"time\":\"";
 /// Verifies a chain.
 #[derive(Clone)]
 pub struct Verifier {
-    /// The keys that may have signed. `None` if signatures are not checked.
+    /// The keys that may have signed checkpoints. `None` if signatures are not checked.
     keys: Option<Arc<[PublicKey]>>,
     external: ExternalCheckpoints,
     /// The link of the next record. `None` before the first.
@@ -50,7 +49,7 @@ pub struct Verifier {
     /// True if a record of this file does not follow the one before it.
     is_broken: bool,
     gap: Gap,
-    /// The end of this file, if it is a record that only lacks its line feed.
+    /// The end of this file, if it is a record without its line feed.
     unended_record: Option<Vec<u8>>,
     report: VerifyReport,
     /// The number of records of earlier chains that are not proven.
@@ -66,7 +65,7 @@ struct Gap {
     digest: Sha256,
     /// The worst kind of content.
     content: GapContent,
-    /// The first place with that content: a problem, unless a record vouches for it.
+    /// The first line with this content. It is a problem, unless a record vouches for it.
     problem: Option<LogProblem>,
     /// The number of lines that are not torn records.
     unchained: u64,
@@ -80,7 +79,7 @@ enum GapContent {
     /// Torn records, as a killed process or a full disk leaves them.
     #[default]
     Torn,
-    /// Other lines. Before a chain begins, a version without a chain may have written them.
+    /// Other lines. Before a chain begins, a version without chains may have written them.
     Unchained,
     /// A record of a chain that does not belong here.
     Misplaced,
@@ -124,7 +123,7 @@ impl Event<'_> {
 }
 
 impl Verifier {
-    /// Creates a verifier with the keys that may have signed.
+    /// Creates a verifier with the keys that may have signed checkpoints.
     pub fn new(keys: &[PublicKey], external: ExternalCheckpoints) -> Self {
         Self {
             keys: Some(keys.into()),
@@ -162,8 +161,8 @@ impl Verifier {
         (self.has_chain, self.is_broken) = (false, false);
     }
 
-    /// Checks a line, which is given without its line feed. Returns whether it is a record
-    /// that follows the one before it in its file.
+    /// Checks a line without its line feed. Returns whether it is a record that follows the one
+    /// before it in its file.
     pub fn check_line(&mut self, line: &[u8]) -> bool {
         self.line += 1;
         let link = Link::parse(line).filter(|_| line.starts_with(BEFORE_TIME));
@@ -199,7 +198,7 @@ impl Verifier {
     }
 
     /// Checks a part of a line that is too long to be a record, or the end of a file without
-    /// a line feed. `ends_line` says that the part ends in a line feed.
+    /// a line feed. `ends_line` means that the part ends in a line feed.
     pub fn check_part(&mut self, part: &[u8], ends_line: bool) {
         self.line += 1;
         let is_short = part.len() < MAX_LINE_BYTES;
@@ -254,7 +253,7 @@ impl Verifier {
         if link == next {
             return (Position::Follows, None);
         }
-        // Two chains are of one log only if there are external checkpoints of both.
+        // Two chains belong to one log only if both have external checkpoints.
         let is_external = self.external.has_chain(&next.chain) && self.external.has_chain(chain);
         if begins && is_external && !self.external.is_in_log(chain) {
             self.begin_chain();
@@ -291,14 +290,14 @@ impl Verifier {
             let problem = if link == Link::FIRST {
                 "a new chain begins: nothing ties it to the records before"
             } else {
-                "it is of another chain: nothing ties it to the records before"
+                "it belongs to another chain: nothing ties it to the records before"
             };
             (position, problem.to_owned())
         } else if sequence == next.sequence {
             let problem = "it does not follow the record before it: one of the two was changed";
             (Position::Broken, problem.to_owned())
         } else if sequence > next.sequence {
-            // Perhaps the files in between were only not given.
+            // Perhaps the files in between were not given.
             let position = if begins_file {
                 Position::Begins
             } else {
@@ -382,8 +381,8 @@ impl Verifier {
         }
     }
 
-    /// Returns whether a signature proves records: not without keys. The error is the problem
-    /// with the signature.
+    /// Returns whether a signature proves records. Returns `false` if there are no keys, and an
+    /// error if the signature is invalid.
     fn check_signature(&self, key: &str, signed: Option<SignedLine<'_>>) -> Result<bool, String> {
         let signed = signed.ok_or("the checkpoint has no signature")?;
         let Some(keys) = &self.keys else {
@@ -432,8 +431,8 @@ impl Verifier {
         }
     }
 
-    /// Ends a file. Its last record may be torn, and a version without a chain may have
-    /// written the whole file.
+    /// Ends a file. Its last record may be torn, and a version without chains may have written
+    /// the whole file.
     fn end_file(&mut self) {
         let gap = std::mem::take(&mut self.gap);
         let unended = self.unended_record.take();
@@ -471,7 +470,7 @@ impl Verifier {
     }
 }
 
-/// Names the records from `first` up to the one before `next`, which are missing.
+/// Returns the message that the records from `first` to before `next` are missing.
 fn missing_records(first: u64, next: u64) -> String {
     match next.saturating_sub(first) {
         1 => format!("record {first} is missing"),

@@ -93,7 +93,7 @@ const PYTHON: &[KitFile] = files!("guest-tools/kits/python":
     "tool.py",
 );
 
-/// The Python module that imports at build time what functions import when they run.
+/// The Python module that runs the imports inside of functions at build time.
 pub(crate) const PYTHON_IMPORTS: &str = include_str!(concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../../guest-tools/kits/python/skillhost_imports.py"

@@ -29,7 +29,7 @@ pub(crate) struct NewCommand {
     /// Create the project in this folder [default: ./NAME]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Make functions with types of their own, in WIT, the tools
+    /// Define the tools as typed functions in WIT
     #[arg(long, conflicts_with_all = ["sdk_path", "sdk_version"])]
     typed: bool,
     #[command(flatten)]

@@ -22,8 +22,7 @@ pub(crate) struct AuthorCommand {
 }
 
 /// Replaces this process by `skillhost-author`, with the same command line. Looks for it beside
-/// this program, then in the absolute
-/// folders of the PATH.
+/// this program, then in the absolute folders of the PATH.
 ///
 /// # Errors
 ///

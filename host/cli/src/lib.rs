@@ -148,9 +148,9 @@ fn run_task(task: Task) -> anyhow::Result<Exit> {
     } else {
         tokio::runtime::Builder::new_current_thread()
     };
-    // Two threads more than processors: a large answer that becomes JSON and a call that reads a
-    // large file occupy one each for many milliseconds, and small requests need the others.
-    // Without a number, tokio reads one from the environment.
+    // Two threads more than processors: serializing a large answer and reading a large file each
+    // occupy a thread for many milliseconds, and small requests need the others. Without a number,
+    // tokio reads one from the environment.
     runtime.worker_threads(processors() + 2);
     if matches!(task, Task::Serve(_)) {
         runtime.enable_io();

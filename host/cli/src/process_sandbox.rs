@@ -251,7 +251,7 @@ fn readable_folders(config: &Config, trust: &Trust) -> Vec<AllowedPath> {
         path: skills.root.path.clone(),
         follows_links: skills.root.follow_links,
         link_owners: None,
-        within: skills.root.within.clone().unwrap_or_else(anywhere),
+        within: skills.root.within.clone().unwrap_or_else(file_system_root),
     });
     let tools = config.tools.iter().filter(is_trusted);
     let tools = tools.map(|folder| allowed_path(&folder.path, trust.users()));
@@ -266,12 +266,12 @@ fn allowed_path(path: &Path, link_owners: Option<Vec<u32>>) -> AllowedPath {
         path: path.to_owned(),
         follows_links: false,
         link_owners,
-        within: anywhere(),
+        within: file_system_root(),
     }
 }
 
 /// Returns the root of the file system.
-fn anywhere() -> PathBuf {
+fn file_system_root() -> PathBuf {
     "/".into()
 }
 

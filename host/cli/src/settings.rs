@@ -1,4 +1,4 @@
-//! The settings of the program: those of each layer, which one configuration fills.
+//! The settings of all layers of the program, which one configuration fills.
 
 #[cfg(test)]
 mod tests;

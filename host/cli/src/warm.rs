@@ -20,8 +20,8 @@ use skillhost_program::exit::Exit;
 use skillhost_program::options::{self, CommonOptions, Starter, report_problems};
 use skillhost_program::terminal::{self, format_line};
 
-/// The first argument of a process that starts a [`Successor`] and ends. The process in between
-/// spares the server a child that it would have to wait for.
+/// The first argument of a process that starts a [`Successor`] and ends. Because of it, the server
+/// has no child to wait for.
 pub(crate) const START_SUCCESSOR: &str = "--start-successor";
 
 /// The first argument of a [`Successor`].
@@ -37,7 +37,7 @@ pub(crate) struct WarmCommand {
     pub(crate) sandbox: SandboxArguments,
     #[command(flatten)]
     pub(crate) options: CommonOptions,
-    /// The source of the current folder: a client, if this is a successor.
+    /// The party that starts the program: a client, if this is a successor.
     #[arg(skip)]
     pub(crate) starter: Starter,
 }

@@ -1,12 +1,13 @@
 //! The broker: a process that starts before the process sandbox and stays outside it.
 //!
-//! The confined process asks the broker, over a pair of sockets, for what its sandbox cannot
-//! allow: opening a folder that replaced a configured one, starting a compiling process, and
-//! writing the new folder of `--output-dir`. The policy is fixed before the sandbox is applied,
-//! and the broker checks each request against it. `process` is the broker's side.
+//! The confined process asks the broker, over a pair of sockets, to do what the sandbox forbids:
+//! open a folder that replaced a configured one, start a compiling process, and write the new
+//! folder of `--output-dir`. The policy is fixed before the sandbox is applied, and the broker
+//! checks each request against it. `process` is the broker's side.
 //!
-//! The first message is the policy, and each further one a request, which may have descriptors.
-//! The answer is four bytes, little-endian: a number, or an error code. It may have a descriptor.
+//! The first message is the policy. Each later message is a request, which may carry descriptors.
+//! An answer is four bytes in little-endian order: a number or an error code. It may carry a
+//! descriptor.
 
 mod process;
 
@@ -33,8 +34,7 @@ pub use process::{ConfinedBroker, run};
 /// The argument that starts the program as a broker.
 pub const ARGUMENT: &str = "--broker";
 
-/// The maximum size of the policy: 4,000 paths of the greatest length, or many more of the usual
-/// length.
+/// The maximum size of the policy: about 4,000 paths of the maximum length.
 const MAX_POLICY: usize = 16 << 20;
 
 /// The maximum size of a request. Guards against: a confined process that fills the broker's
@@ -47,7 +47,7 @@ const ANSWER: usize = size_of::<i32>();
 /// The maximum number of descriptors in a message: three streams and a socket.
 const MAX_DESCRIPTORS: usize = 4;
 
-/// The requests that the broker grants. It is the first message to the broker.
+/// The requests that the broker grants. The first message to the broker.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct BrokerPolicy {
     /// The folders and files that the broker opens and watches.
@@ -58,7 +58,7 @@ pub struct BrokerPolicy {
     pub log: Option<EncodedPath>,
     /// The Unix socket that the broker removes at the end.
     pub socket: Option<EncodedPath>,
-    /// The task of child processes, which is their only argument.
+    /// The only argument of child processes, which names their task.
     pub child_task: String,
     /// The environment variables that child processes may get.
     pub child_variables: Vec<String>,
@@ -76,12 +76,11 @@ pub struct AllowedPath {
     /// The path. It is resolved anew at each request.
     #[serde(with = "bytes")]
     pub path: PathBuf,
-    /// True if the broker also opens what symlinks directly in the folder lead to.
+    /// True if the broker also opens the targets of symlinks directly in the folder.
     pub follows_links: bool,
-    /// The owners of the symlinks in the path that the broker follows. `None` if it follows those
-    /// of all users.
+    /// The users whose symlinks in the path the broker follows. `None` allows all users.
     pub link_owners: Option<Vec<u32>>,
-    /// The folder that the path must lead into, without symlinks. `/` allows any target.
+    /// The real path of a folder that must contain the target of `path`. `/` allows any target.
     #[serde(with = "bytes")]
     pub within: PathBuf,
 }
@@ -109,7 +108,7 @@ mod bytes {
 enum Request {
     /// Open the file of the `O_PATH` descriptor in the message.
     Open,
-    /// Watch the folder of the second descriptor with the inotify descriptor, the first.
+    /// Watch a folder. The descriptors are that of inotify and that of the folder.
     Watch { events: u32 },
     /// Open or create the audit log.
     OpenLog,
@@ -173,7 +172,7 @@ impl BrokerClient {
     ///
     /// # Errors
     ///
-    /// Fails if it is in no allowed folder or cannot be opened.
+    /// Fails if the file is in no allowed folder or cannot be opened.
     pub fn open(&self, handle: BorrowedFd<'_>) -> io::Result<OwnedFd> {
         self.request_file(&Request::Open, &[handle])
     }
@@ -182,7 +181,7 @@ impl BrokerClient {
     ///
     /// # Errors
     ///
-    /// Fails if it is in no allowed folder or cannot be watched.
+    /// Fails if the folder is in no allowed folder or cannot be watched.
     pub fn watch(
         &self,
         inotify: BorrowedFd<'_>,
@@ -206,7 +205,8 @@ impl BrokerClient {
     ///
     /// # Errors
     ///
-    /// Fails if the policy forbids a variable, too many processes run, or it cannot be started.
+    /// Fails if the policy forbids a variable, too many child processes run, or the process
+    /// cannot be started.
     pub fn start_child(
         &self,
         environment: Vec<(String, String)>,
@@ -245,7 +245,7 @@ impl BrokerClient {
         self.request_file(&Request::CreateOutputFile { path }, &[])
     }
 
-    /// Sends a request whose answer has a descriptor, and returns that.
+    /// Sends a request, and returns the descriptor of its answer.
     fn request_file(
         &self,
         request: &Request,
@@ -348,7 +348,7 @@ fn receive(
     Ok((message, from.descriptors))
 }
 
-/// Writes to a socket, and sends descriptors with the first byte.
+/// A writer to a socket, which sends descriptors with the first byte.
 struct SocketWriter<'a> {
     socket: BorrowedFd<'a>,
     descriptors: &'a [BorrowedFd<'a>],
@@ -373,7 +373,7 @@ impl Write for SocketWriter<'_> {
     }
 }
 
-/// Reads from a socket, and collects the descriptors that come with the bytes.
+/// A reader of a socket, which collects the descriptors that come with the bytes.
 struct SocketReader<'a> {
     socket: BorrowedFd<'a>,
     descriptors: Vec<OwnedFd>,
@@ -391,7 +391,7 @@ impl Read for SocketReader<'_> {
                 self.descriptors.extend(rights);
             }
         }
-        // One more than allowed shows that there were too many.
+        // Keeps one too many, so that the number of descriptors is still wrong.
         self.descriptors.truncate(MAX_DESCRIPTORS + 1);
         Ok(received.bytes)
     }

@@ -63,7 +63,7 @@ pub(crate) fn restrict(
     report: &mut SandboxReport,
 ) -> anyhow::Result<i32> {
     let handled = match profile {
-        // The broker reads whatever the operator's folders lead to now, and starts programs.
+        // The broker opens any file that the operator's folders lead to, and starts programs.
         Profile::Broker => AccessFs::from_write(NEWEST),
         Profile::Serving | Profile::Child | Profile::Network => AccessFs::from_all(NEWEST),
     };

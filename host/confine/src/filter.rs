@@ -58,7 +58,7 @@ const BASE: &[c_long] = &[
     libc::SYS_mremap,
     libc::SYS_munmap,
     libc::SYS_nanosleep,
-    // A process waits until stderr takes a line.
+    // To wait until stderr accepts a line.
     #[cfg(target_arch = "x86_64")]
     libc::SYS_poll,
     libc::SYS_ppoll,
@@ -203,7 +203,8 @@ const NETWORK_SOCKETS: [(i32, i32); 4] = [
     (libc::SOCK_DGRAM, libc::IPPROTO_UDP),
 ];
 
-/// The socket options of that process: timeouts, no delay, and errors from name servers.
+/// The socket options of a process that fetches from the network: timeouts, no delay, and errors
+/// from name servers.
 const NETWORK_SOCKET_OPTIONS: [(i32, i32); 5] = [
     (libc::SOL_SOCKET, libc::SO_RCVTIMEO),
     (libc::SOL_SOCKET, libc::SO_SNDTIMEO),
@@ -276,8 +277,9 @@ const FATAL: &[c_long] = &[
     libc::SYS_vhangup,
 ];
 
-/// The allowed requests of `ioctl`, for terminals and descriptors. Others could type into a terminal or change the flags of a file. The numbers are
-/// literal because their type in libc depends on the C library.
+/// The allowed requests of `ioctl`, for terminals and descriptors. Others could type into a
+/// terminal or change the flags of a file. The numbers are literal because their type in libc
+/// depends on the C library.
 const IOCTL_REQUESTS: &[u64] = &[
     0x5401, // TCGETS
     0x5413, // TIOCGWINSZ
@@ -286,7 +288,7 @@ const IOCTL_REQUESTS: &[u64] = &[
     0x5451, // FIOCLEX
 ];
 
-/// The allowed commands of `fcntl`. Others could have processes signalled, or take file leases.
+/// The allowed commands of `fcntl`. Others could cause signals to processes, or take file leases.
 const FCNTL_COMMANDS: &[i32] = &[
     libc::F_DUPFD,
     libc::F_DUPFD_CLOEXEC,
@@ -396,7 +398,7 @@ fn rules(profile: Profile, landlock: i32) -> anyhow::Result<Rules> {
             allow_open(&mut rules, landlock)?;
             allow_prctl(&mut rules, BROKER_PRCTL_OPTIONS)?;
             allow_descriptors(&mut rules)?;
-            // The programs that it starts inherit these rules, and limit themselves.
+            // The programs that it starts inherit this filter, and set their own resource limits.
             allow_limits_of(&mut rules, 0)?;
             let no_namespace = MaskedEq(u64::from(NAMESPACES.cast_unsigned()));
             rules.allow_if(libc::SYS_clone, &[(0, Qword, no_namespace, 0)])?;
@@ -488,7 +490,7 @@ fn allow_descriptors(rules: &mut Rules) -> anyhow::Result<()> {
     rules.allow_if(libc::SYS_sendmsg, &[(2, Dword, NO_FAST_OPEN, 0)])
 }
 
-/// The condition that forbids TCP Fast Open. With it, a listener that is shut down could connect.
+/// The condition that forbids TCP Fast Open, which could connect a listener that is shut down.
 const NO_FAST_OPEN: SeccompCmpOp = MaskedEq(libc::MSG_FASTOPEN as u64);
 
 /// Allows starting threads of this process, signalling them, and reading its limits.

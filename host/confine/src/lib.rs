@@ -1,6 +1,5 @@
-//! The process sandbox: restricts what this process may ask of the kernel once it has opened
-//! what it needs. The files that each verb needs are listed in
-//! `host/cli/src/process_sandbox.rs`.
+//! The process sandbox: restricts the files, network and system calls that this process can use.
+//! `host/cli/src/process_sandbox.rs` lists the files that each verb needs.
 //!
 //! - `files`: the Landlock rules.
 //! - `filter`: the allowed system calls.
@@ -43,7 +42,7 @@ pub struct ProcessSandbox {
     rules: Vec<files::PathRule>,
 }
 
-/// The parts of a process sandbox that the kernel enforces, and those that it cannot.
+/// The parts of a process sandbox that the kernel enforces, and the missing parts.
 #[derive(Debug, Default)]
 pub struct SandboxReport {
     /// The names of the parts in force, for the operator.
@@ -154,7 +153,7 @@ fn drop_capabilities(profile: Profile, report: &mut SandboxReport) {
 /// Confines a process that reads a third-party component on stdin and answers on stdout. It can
 /// open no file, start no process and use no network.
 ///
-/// The process that started this one has reported the parts that the kernel does not support.
+/// Does not return the missing parts: the process that started this one has reported them.
 ///
 /// # Errors
 ///
@@ -182,11 +181,11 @@ const RESOLVER_FILES: [&str; 10] = [
 /// The file with the addresses of name servers.
 const RESOLVER: &str = "/etc/resolv.conf";
 
-/// The folders for such files, which hold nothing secret.
+/// The folders that hold such files and no secrets.
 const RESOLVER_FOLDERS: [&str; 2] = ["/run/resolvconf", "/run/systemd/resolve"];
 
-/// Returns the folder of a file with name servers, if it is for such files alone. Others, such as
-/// `/run/NetworkManager`, also hold secrets.
+/// Returns the folder of a file with name servers, if it is in [`RESOLVER_FOLDERS`]. Other
+/// folders, such as `/run/NetworkManager`, also hold secrets.
 fn resolver_folder(file: &Path) -> Option<&Path> {
     let folder = file.parent()?;
     RESOLVER_FOLDERS
@@ -199,7 +198,7 @@ fn resolver_folder(file: &Path) -> Option<&Path> {
 /// names and connect over TCP. It cannot listen, use Unix sockets, open other files or start
 /// processes.
 ///
-/// The process that started this one has reported the parts that the kernel does not support.
+/// Does not return the missing parts: the process that started this one has reported them.
 ///
 /// # Errors
 ///
@@ -217,8 +216,8 @@ pub fn confine_network() -> anyhow::Result<()> {
     report.map(drop).context("cannot confine this process")
 }
 
-/// Returns the folders that symlinks directly in a folder lead to. Authors may control the symlinks
-/// below.
+/// Returns the folders that symlinks directly in a folder lead to. Symlinks in subfolders do not
+/// count, because authors of skills may control them.
 pub fn link_targets(folder: &Path) -> Vec<PathBuf> {
     bounded_link_targets(folder, MAX_ENTRIES)
 }
@@ -257,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn follows_links_directly_in_folder_up_to_a_number() {
+    fn finds_bounded_links_directly_in_folder() {
         let folder = tempfile::tempdir().unwrap();
         let at = |path: &str| folder.path().join(path);
         for path in ["one", "two", "three", "root/author"] {

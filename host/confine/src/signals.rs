@@ -6,9 +6,10 @@ pub fn ignore_file_size_signal() {
     ignore(&[libc::SIGXFSZ]);
 }
 
-/// Ignores the signals by which a service manager ends a server. The manager sends them to all
-/// processes of the service at once. A helper process ends only when the server closes its
-/// connection, after the requests in flight.
+/// Ignores the signals by which a service manager ends a server, in a helper process.
+///
+/// The manager sends them to all processes of the service at once. A helper process must answer
+/// the requests in flight. It ends when the server closes its connection.
 pub fn ignore_termination_signals() {
     ignore(&[libc::SIGTERM, libc::SIGINT, libc::SIGHUP]);
 }
@@ -16,7 +17,7 @@ pub fn ignore_termination_signals() {
 fn ignore(signals: &[libc::c_int]) {
     for signal in signals {
         #[allow(unsafe_code, reason = "the standard library has no call for it")]
-        // SAFETY: this replaces no handler of this process, and none runs afterwards.
+        // SAFETY: this process has no handlers for these signals, and this call installs none.
         unsafe {
             libc::signal(*signal, libc::SIG_IGN);
         }

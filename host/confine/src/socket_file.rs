@@ -22,7 +22,7 @@ impl SocketFile {
     ///
     /// # Errors
     ///
-    /// If the file does not exist or cannot be opened.
+    /// Fails if the file does not exist or cannot be opened.
     pub fn open(path: &Path) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::CLOEXEC;
         let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;

@@ -94,7 +94,7 @@ pub(super) fn parse(
     cases.collect()
 }
 
-/// Parses the parts of a file's text.
+/// A parser of the parts of a file's text.
 ///
 /// Each part is a slice of `text`, so its line can be computed for messages.
 struct CaseParser<'a> {

@@ -26,9 +26,9 @@ const CASE: Rule = Rule {
     sentence: "the author's case ends as expected, the same way twice",
 };
 
-/// The most bytes of a case file. Guards against: a file that fills the memory.
+/// The maximum bytes of a case file. Guards against: a file that fills the memory.
 const MAX_FILE_BYTES: u64 = 16 << 20;
-/// The most case files in a folder. Guards against: the wrong folder.
+/// The maximum number of case files in a folder. Guards against: the wrong folder.
 const MAX_FILES: usize = 10_000;
 
 /// The case files of a folder.

@@ -50,9 +50,9 @@ async fn read_document(trial: &Trial<'_>, skill: &str) -> Outcome {
     if trial.is_tool_fault(&result).await {
         return Outcome::failed(
             describe(&result),
-            "`failed` means that the tool is at fault, and an uncaught exception ends like this. If \
-             the file is at fault, catch the exception and use another kind; `--log info` shows what \
-             the tool printed",
+            "`failed` means that the tool is at fault, and an uncaught exception has this kind too. \
+             If the file is at fault, catch the exception and use another kind; `--log info` shows \
+             what the tool printed",
         );
     }
     answered_or_failed(&result, "for the file").into()

@@ -27,7 +27,7 @@ const DESCRIBED: Rule = Rule {
 const REPEATS: usize = 2;
 
 /// Records that the host cannot load the component.
-pub(super) async fn fail_to_load(recorder: &mut Recorder, why: String) {
+pub(super) async fn record_load_failure(recorder: &mut Recorder, why: String) {
     let fix = "`skillhost inspect` shows its kind, imports and definitions";
     let failed = Outcome::failed(why, fix);
     recorder.check(&LOADS, None, async { failed }).await;

@@ -8,7 +8,7 @@ use super::wording::{CallResult, quoted, shortened};
 use skillhost::message::model_text;
 use skillhost::{CallOutcome, Line};
 
-/// The most characters of two texts that a message shows in full.
+/// The maximum number of characters of two texts that a message shows in full.
 const MAX_SHOWN: usize = 200;
 
 impl Expectation {
@@ -79,7 +79,7 @@ impl Expectation {
                 }),
             ) => {
                 let mut expect = Map::new();
-                // The case still checks the text that the model reads.
+                // Keeps `contains` if the text still meets it. Otherwise the text replaces it.
                 let contains_all = contains.iter().all(|part| model_text.contains(part));
                 if contains_all && !contains.is_empty() {
                     expect.insert("contains".to_owned(), json!(contains));
@@ -96,7 +96,7 @@ impl Expectation {
     }
 }
 
-/// Returns the word for the outcome of a call, as in `kind` of a case.
+/// Returns the name of the outcome of a call, as in `kind` of a case.
 fn kind(result: &CallResult) -> &'static str {
     let outcome = CallOutcome::of(result);
     outcome.reason().unwrap_or(outcome.name())
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn every_stop_meets_its_own_expectation() {
+    fn every_stop_matches_its_own_expectation() {
         let not_granted = Stop::NotGranted {
             skill: "a".to_owned(),
             component: "c.wasm".to_owned(),

@@ -49,11 +49,11 @@ const MCP: Rule = Rule {
     sentence: "MCP clients accept the definition, with its output schema",
 };
 
-/// The most characters of a description for older models of chat completions and for
-/// compatible servers.
+/// The maximum number of characters of a description for older models of chat completions and
+/// for compatible servers.
 const MAX_OPENAI_DESCRIPTION: usize = 1024;
 
-/// The most characters of a property's name in Anthropic's Messages.
+/// The maximum number of characters of a property's name in Anthropic's Messages.
 const MAX_ANTHROPIC_PROPERTY: usize = 64;
 
 type DefinitionCheck = fn(&Definition) -> Outcome;
@@ -135,7 +135,7 @@ fn gemini(definition: &Definition) -> Outcome {
             "begin it with a letter or `_`: Gemini refuses the whole request otherwise",
         );
     }
-    // The host converts most schemas to Gemini's own form. Only others stay JSON Schema.
+    // The host converts most schemas to Gemini's own form, and leaves the others as JSON Schema.
     match Format::Gemini
         .tools(std::slice::from_ref(definition))
         .pointer("/0/functionDeclarations/0/parametersJsonSchema")

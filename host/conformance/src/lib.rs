@@ -65,8 +65,7 @@ use cases::CaseFiles;
 use component::{LoadOptions, TestedComponent};
 use report::{CheckProgress, Recorder};
 use scratch::Scratch;
-use skillhost::SkillsRoot;
-use skillhost::{CallTrace, Limits};
+use skillhost::{CallTrace, Limits, SkillsRoot};
 use tracer::Tracer;
 use trial::Trial;
 
@@ -197,7 +196,7 @@ impl Conformance {
         let component = match TestedComponent::load(&self.load, &scratch).await? {
             Ok(component) => component,
             Err(why) => {
-                definitions::fail_to_load(&mut recorder, why).await;
+                definitions::record_load_failure(&mut recorder, why).await;
                 return Ok(recorder.report(&self.load.component, Vec::new()));
             }
         };

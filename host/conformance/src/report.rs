@@ -25,7 +25,7 @@ pub(super) type CheckProgress = dyn Fn(&str, Option<&str>) + Send + Sync;
 pub struct Report {
     /// The component, as the caller named it.
     pub component: String,
-    /// Its tools. Empty if the host cannot load it.
+    /// The component's tools. Empty if the host cannot load the component.
     pub tools: Vec<String>,
     /// The checks, in the order in which they ran.
     pub checks: Vec<Check>,
@@ -49,7 +49,7 @@ pub struct Check {
     pub outcome: Outcome,
     /// The trace of the last failed call, in lines, if the check failed.
     ///
-    /// It tells what the tool printed and where it trapped. Escape the lines for a
+    /// It shows the tool's output and the place of the trap. Escape the lines for a
     /// terminal.
     pub trace: Vec<String>,
     /// The time that the check took.
@@ -121,7 +121,7 @@ impl From<Result<(), Reason>> for Outcome {
     }
 }
 
-/// Runs checks and records their outcomes.
+/// A recorder, which runs checks and keeps their outcomes.
 pub(super) struct Recorder {
     progress: Option<Arc<CheckProgress>>,
     tracer: Option<Arc<Tracer>>,

@@ -71,7 +71,7 @@ fn value(schema: &Value, max_items: usize) -> Value {
     }
 }
 
-/// The most items of an array, nested arrays included, and the most characters of a text.
+/// The maximum number of items of an array, nested arrays included, and of characters of a text.
 const MAX_SIZE: usize = 1000;
 
 /// Returns the schema's type, or the first of its types that is not null.

@@ -95,9 +95,9 @@ impl<'a> Trial<'a> {
     }
 }
 
-/// Returns whether a tool failed and says that the tool itself is at fault.
+/// Returns whether a tool failed with the kind `failed`, which means that the tool is at fault.
 ///
-/// An uncaught exception also ends like this.
+/// An uncaught exception also ends with this kind.
 pub(super) async fn is_tool_fault(host: &Host, tool: &str, result: &CallResult) -> bool {
     let Err(CallError::Failed(failure)) = result else {
         return false;

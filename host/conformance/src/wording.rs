@@ -8,7 +8,7 @@ use super::report::Reason;
 /// The result of a call.
 pub(super) type CallResult = Result<Output, CallError>;
 
-/// The most characters that a reason quotes from a component.
+/// The maximum number of characters that a reason quotes from a component.
 const MAX_QUOTED: usize = 300;
 
 /// Describes a result.

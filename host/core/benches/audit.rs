@@ -1,7 +1,7 @@
-//! What a record of the audit log costs a call, and what of that is its chain. The calls
-//! name no tool, so nothing else takes time. In turns, because the machine is never the
-//! same: `cargo bench --bench audit 2>/dev/null`. On standard error there is no chain, no
-//! lock and no file.
+//! The cost of a record in the audit log for a call, and the part of it that the chain costs. The
+//! calls name no tool, so nothing else takes time. The hosts take turns, because the machine's
+//! speed varies. Run `cargo bench --bench audit 2>/dev/null`: the log on standard error has no
+//! chain, no lock and no file.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -10,8 +10,9 @@ use serde_json::json;
 use skillhost::{AuditMode, Caller, Host, Transport};
 use tokio::runtime::Runtime;
 
-/// The calls of a turn, and the turns of each host.
+/// The number of calls in a turn.
 const CALLS: u32 = 200;
+/// The number of turns of each host.
 const TURNS: usize = 301;
 
 fn main() {
@@ -43,7 +44,7 @@ fn main() {
     }
 }
 
-/// Returns the time of a call.
+/// Returns the average time of a call.
 fn turn(runtime: &Runtime, host: &Host) -> Duration {
     let caller = Caller::new(Transport::Http).client("ci").id("17");
     let start = Instant::now();

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use skillhost::Host;
 use support::{SIZES, runtime, text, write_skill};
 
-/// Returns the calls that read a file of this name in this skill.
+/// Returns the calls that read this file of this skill.
 fn reads(skill: &str, file: &str) -> [(&'static str, Value); 4] {
     [
         (

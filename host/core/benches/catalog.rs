@@ -52,7 +52,7 @@ fn many_skills(criterion: &mut Criterion) {
     }
     group.finish();
 
-    let mut group = criterion.benchmark_group("call with so many skills");
+    let mut group = criterion.benchmark_group("call by number of skills");
     for (count, host) in &hosts {
         let arguments = json!({"skill_name": "skill-00007", "file_path": "SKILL.md"});
         group.bench_function(BenchmarkId::from_parameter(count), |bencher| {

@@ -49,7 +49,7 @@ fn many_components(criterion: &mut Criterion) {
     });
     group.finish();
 
-    let mut group = criterion.benchmark_group("call with so many components");
+    let mut group = criterion.benchmark_group("call by number of components");
     let arguments = json!({"skill_name": "skill-00000", "path": "SKILL.md"});
     for (count, host) in &hosts {
         let tool = component_tool(0);

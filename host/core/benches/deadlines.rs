@@ -1,5 +1,5 @@
-//! The delay after which a guest that would never end is stopped: each such attack of
-//! the hostile guest, many times, on an idle host.
+//! The delay between a deadline and the end of a guest that never ends by itself: runs each such
+//! attack of the hostile guest many times on an idle host.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! The cost of an error, which takes the way of any answer but reads no file.
+//! The cost of an error: the same path as an answer, but without reading a file.
 
 mod support;
 

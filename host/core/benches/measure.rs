@@ -1,6 +1,5 @@
-//! What limits and a sandbox cost by themselves. This needs hosts without limits
-//! and sandboxes without calls, which the crate has under
-//! `--cfg skillhost_measure` alone: see CONTRIBUTING.md.
+//! The cost of limits and of a sandbox by themselves. This needs hosts without limits and sandboxes
+//! without calls, which exist only with `--cfg skillhost_measure`: see CONTRIBUTING.md.
 
 #[cfg(skillhost_measure)]
 #[path = "measure/instantiate.rs"]

@@ -11,13 +11,13 @@ use serde_json::json;
 use skillhost::{Grant, Host, Limits};
 use support::{component_tool, components, guests, skills};
 
-/// Calls in flight: the most that a host runs at a time by default.
+/// The number of calls in flight: the most that a host runs at a time by default.
 const CALLS: usize = 64;
 
 /// The number of components.
 const COMPONENTS: usize = 100;
 
-/// The longest time of a call. The benchmark waits for none.
+/// The longest time of a call. The benchmark aborts all calls earlier.
 const LONG: Duration = Duration::from_secs(60);
 
 fn main() {
@@ -33,40 +33,49 @@ fn main() {
         Grant::new().skills(["*"]).unwrap().limits(limits)
     };
     let builder = || Host::builder().skills(root.path()).cache(cache.path());
-    println!("{:<46} {:>10}", "bytes of the process's own", "KiB");
+    println!("{:<46} {:>10}", "private memory", "KiB");
 
-    let start = own();
+    let start = private_bytes();
     let host = runtime.block_on(builder().build()).unwrap();
-    say("a host with five tools and 10,000 skills", own() - start);
-    let listed = own();
+    say(
+        "a host with five tools and 10,000 skills",
+        private_bytes() - start,
+    );
+    let listed = private_bytes();
     runtime
         .block_on(host.call("list_skills", json!({})))
         .unwrap();
-    say("having listed them once", own() - listed);
+    say(
+        "the same host, after listing them once",
+        private_bytes() - listed,
+    );
     drop(host);
 
     let folder = components(COMPONENTS);
     let with_components = || builder().tools(folder.path());
-    // The components are compiled first, so that the measured start is a later one.
+    // Compile the components now, so that the measured start only loads them.
     drop(runtime.block_on(with_components().build()).unwrap());
-    let (without, before) = (own(), own());
+    let (without, before) = (private_bytes(), private_bytes());
     let host = runtime.block_on(builder().build()).unwrap();
-    let without = own() - without;
+    let without = private_bytes() - without;
     drop(host);
     let host = (0..COMPONENTS).fold(with_components(), |builder, number| {
         builder.grant(format!("{}.wasm", component_tool(number)), grant())
     });
     let host = runtime.block_on(host.build()).unwrap();
-    let idle = own() - before - without;
+    let idle = private_bytes() - before - without;
     say("an idle component", idle / COMPONENTS as i64);
-    let before = own();
+    let before = private_bytes();
     for number in 0..COMPONENTS {
         let arguments = json!({"skill_name": "skill-00000", "path": "SKILL.md"});
         let tool = component_tool(number);
         runtime.block_on(host.call(&tool, arguments)).unwrap();
     }
-    let called = own() - before;
-    say("one that has been called", called / COMPONENTS as i64);
+    let called = private_bytes() - before;
+    say(
+        "a component that has been called",
+        called / COMPONENTS as i64,
+    );
     drop(host);
 
     let host = builder().tools(guests()).grant("unchecked.wasm", grant());
@@ -78,38 +87,38 @@ fn main() {
     };
     let first = sleep();
     wait_for(&host, 1);
-    let before = own();
+    let before = private_bytes();
     let others: Vec<_> = (1..CALLS).map(|_| sleep()).collect();
     wait_for(&host, CALLS);
-    let calls = own() - before;
+    let calls = private_bytes() - before;
     say("a call in flight", calls / (CALLS as i64 - 1));
     for call in others.into_iter().chain([first]) {
         call.abort();
     }
 
-    let before = own();
+    let before = private_bytes();
     for _ in 0..CALLS {
         thread::spawn(|| thread::sleep(LONG));
     }
     thread::sleep(Duration::from_millis(200));
     say(
         "a thread that sleeps (native)",
-        (own() - before) / CALLS as i64,
+        (private_bytes() - before) / CALLS as i64,
     );
     runtime.shutdown_background();
 }
 
-/// Waits until so many calls run.
+/// Waits until `calls` calls run.
 fn wait_for(host: &Host, calls: usize) {
     while host.occupancy().running < calls {
         thread::sleep(Duration::from_millis(10));
     }
-    // They fall asleep in this time.
+    // Until all of them sleep.
     thread::sleep(Duration::from_millis(500));
 }
 
-/// Returns the bytes of memory that are this process's alone and not a file's.
-fn own() -> i64 {
+/// Returns the bytes of the process's memory that are private and not a file's.
+fn private_bytes() -> i64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let mut lines = status.lines();
     let line = lines

@@ -1,9 +1,9 @@
 //! Reading and checking `skillhost.toml`. Every error names the file, the line and a valid
 //! value. Nothing is guessed.
 //!
-//! [`Config`] has the settings of a host. The tables `[stdio]`, `[http]`, `[clients]`,
-//! `[issuers]` and `[process]` are for programs around a host: the crates that use them read
-//! them as [`FileSettings`]. [`Config`] alone leaves them unread.
+//! [`Config`] has the settings of a host. The tables `[stdio]`, `[http]`, `[clients]`, `[issuers]`
+//! and `[process]` are for programs around a host: the crates that use them read them as
+//! [`FileSettings`]. [`Config`] does not read them.
 
 mod audit;
 mod file;
@@ -73,7 +73,7 @@ pub struct Config {
     pub audit_file: Option<ConfiguredPath>,
     /// The mode for calls that cannot be recorded.
     pub audit: AuditMode,
-    /// The place of `audit`, if the configuration has it. It then requires a log.
+    /// The place of the key `audit`, for messages. With this key, a log is required.
     pub audit_place: Option<String>,
     /// The settings of checkpoints.
     pub checkpoints: Checkpoints,
@@ -148,8 +148,8 @@ impl Config {
         self.skills.iter().map(check).collect()
     }
 
-    /// Checks that the configured folders exist. The error names the first one that does not,
-    /// and its place.
+    /// Checks that the configured folders exist. The error names the first missing folder, and its
+    /// place.
     pub(crate) fn check_folders(&self) -> anyhow::Result<()> {
         self.skills_roots()?;
         self.tools

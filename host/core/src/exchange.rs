@@ -49,8 +49,8 @@ pub use mcp::mcp_tools;
 pub use running::{run, run_from};
 pub use strict::NotStrict;
 
-/// The maximum bytes of a message. Guards against: endless input. A whole API response with
-/// reasoning and images has a few million.
+/// The maximum number of bytes of a message.  Guards against: endless input. A whole API response
+/// with reasoning and images has a few million.
 pub const MAX_MESSAGE: usize = 16 << 20;
 
 /// The maximum number of calls in a message. Guards against: a message that takes hours.
@@ -275,7 +275,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_format_has_its_row_in_the_table_and_on_the_page() {
+    fn table_and_page_list_each_format() {
         let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guides/agents.md");
         let page = std::fs::read_to_string(page).unwrap();
         for (format, name) in

@@ -53,7 +53,7 @@ struct Inner {
     tools: Vec<ServedTool>,
     resources: Option<ResourceReader>,
     problems: Vec<String>,
-    /// Component files that are not served, or not as they are on disk.
+    /// The number of component files that are not served, or only in an earlier version.
     refused_components: usize,
     /// False if component files were left out because they are not compiled yet.
     is_complete: bool,
@@ -213,7 +213,7 @@ impl Host {
 
     /// Records and returns the error of a call whose arguments could not be read.
     ///
-    /// An unknown tool, or a record that cannot be written, is reported in its place.
+    /// Reports an unknown tool or a record that cannot be written instead.
     pub async fn refuse(
         &self,
         caller: &Caller,
@@ -436,8 +436,8 @@ impl Host {
         }
     }
 
-    /// Opens the folder that a call names, if its tool has one. Searches the skills again before
-    /// the call fails for a name that is not known.
+    /// Opens the folder that a call names, if its tool has one. Searches the skills again before it
+    /// fails for an unknown name.
     async fn open_folder(
         &self,
         tool: &Tool,
@@ -493,9 +493,11 @@ impl Host {
         let skill = string(arguments, &rule.skill_property);
         match (skill, rule.skill_optional) {
             (None | Some(""), true) => {
-                let path = rule.path_property.as_deref();
-                let path = path.and_then(|property| string(arguments, property));
-                let path = path.unwrap_or_default();
+                let path = rule
+                    .path_property
+                    .as_deref()
+                    .and_then(|property| string(arguments, property))
+                    .unwrap_or_default();
                 let sees = |skill: &str| self.sees_skill(skill);
                 let found = self.0.catalog.folder_of_path(path, terms.hard_links, sees);
                 match found.as_ref().map(|open| open.skill.as_deref()) {
@@ -508,7 +510,7 @@ impl Host {
             (Some(name), _) if Skill::is_name(name) && !self.sees_skill(name) => {
                 Ok(Err(FolderError::Unknown))
             }
-            // The tool answers for an invalid name in its own words.
+            // The tool itself refuses an invalid name.
             (Some(name), _) if Skill::is_name(name) && !terms.skills.allow(name) => {
                 Err(not_granted(name))
             }

@@ -38,9 +38,8 @@
 //! # }
 //! ```
 //!
-//! The crate does not read the environment: folders, limits and the cache are what
-//! the [builder](Host::builder) or the [configuration](HostBuilder::from_config)
-//! says.
+//! The crate does not read the environment: folders, limits and the cache come from the
+//! [builder](Host::builder) or the [configuration](HostBuilder::from_config).
 //!
 //! # The interface, by task
 //!
@@ -61,8 +60,8 @@
 #[cfg(not(target_os = "linux"))]
 compile_error!("skillhost runs on Linux: its guard opens files through /proc and O_PATH");
 
-// The layers, lowest first: a module uses those above it in this list, and no
-// other. `cargo xtask layers` holds it.
+// The layers, lowest first: a module uses only those above it in this list. `cargo xtask layers`
+// checks it.
 
 pub mod config;
 

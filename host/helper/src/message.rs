@@ -1,7 +1,7 @@
 //! The messages between this process and its helper processes.
 //!
-//! A message is a kind (one byte), a length (four bytes, little-endian), and that many bytes. Each
-//! reader has a bound for the length.
+//! A message is a kind (one byte), a length (four bytes, little-endian), and contents of that
+//! length. Each reader limits the length.
 
 use std::io::{self, ErrorKind, Read, Write};
 

@@ -1,4 +1,4 @@
-//! A helper process that answers requests over pipes, with bounds on its time and its output.
+//! A helper process that answers requests over pipes, with limits on its time and output.
 
 use std::io::{self, ErrorKind, PipeReader, PipeWriter, Read, Write as _};
 use std::os::fd::OwnedFd;
@@ -12,7 +12,7 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 use crate::message::{Kind, Message, head, read_message, write_message};
 
-/// The most bytes of an error message. Guards against: a process that fills the log.
+/// The maximum bytes of an error message. Guards against: a process that fills the log.
 const MAX_ERROR_BYTES: usize = 4096;
 
 /// The interval at which a process that has closed its output is polled.
@@ -38,17 +38,17 @@ impl ChildHandle for std::process::Child {
     }
 }
 
-/// A helper process. It is killed when this is dropped.
+/// A helper process. Dropping this kills it.
 pub struct HelperProcess {
-    /// The process in messages, such as `the compiling process`.
+    /// The name in messages, such as `the compiling process`.
     name: &'static str,
     child: Box<dyn ChildHandle>,
-    /// `None` after the process has failed or its input was closed.
+    /// The stdin of the process. `None` after the process has failed or its input was closed.
     requests: Option<PipeWriter>,
     answers: PipeReader,
-    /// Its stderr, or `None` after the end.
+    /// The stderr of the process. `None` once it is closed or `message` is full.
     errors: Option<PipeReader>,
-    /// The start of its stderr.
+    /// The first bytes from stderr.
     message: Vec<u8>,
 }
 
@@ -61,7 +61,7 @@ impl std::fmt::Debug for HelperProcess {
 }
 
 impl HelperProcess {
-    /// Starts a process. `start` gets its stdin, stdout and stderr.
+    /// Starts a process. `start` gets the process's stdin, stdout and stderr.
     ///
     /// # Errors
     ///
@@ -96,7 +96,7 @@ impl HelperProcess {
         write_message(requests, Kind::Request, message)
     }
 
-    /// Returns whether the process has ended, or was given up after an error.
+    /// Returns whether the process has ended, or was abandoned after an error.
     pub fn has_ended(&self) -> bool {
         let Some(requests) = &self.requests else {
             return true;
@@ -111,8 +111,8 @@ impl HelperProcess {
     ///
     /// # Errors
     ///
-    /// Fails if the process ends, breaks a rule of messages, or exceeds the time or the bytes of
-    /// its answer. Then it is killed, and all further requests fail.
+    /// Fails if the process ends, sends an invalid message, or exceeds the limit on time or on
+    /// the answer's size. Then the process is killed, and all further requests fail.
     pub fn request(
         &mut self,
         request: &[u8],
@@ -140,7 +140,7 @@ impl HelperProcess {
         let deadline = Instant::now() + time;
         let Message { kind, bytes } = self.request(request, max_answer, time)?;
         self.requests = None;
-        // It may be slow to end, but the answer is complete.
+        // The answer is complete, even if the process is slow to end.
         let _ = self.wait(deadline);
         match kind {
             Kind::Failure => bail!("{}", String::from_utf8_lossy(&bytes).trim_end()),
@@ -167,7 +167,7 @@ impl HelperProcess {
         };
         let answer = read_message(&mut exchange, max_answer);
         if exchange.has_unsent() {
-            // It would be read as the next request.
+            // The process would take the next request for the rest of this one.
             self.requests = None;
         }
         let error = match answer {
@@ -186,7 +186,7 @@ impl HelperProcess {
         }
     }
 
-    /// Waits for the end of a process that has closed its output, and returns its reason. Returns
+    /// Waits for the end of a process that has closed its output, and returns the reason. Returns
     /// `None` if the process has not ended at the deadline.
     fn explain_end(&mut self, deadline: Instant) -> Option<anyhow::Error> {
         let exchange = Exchange {
@@ -194,7 +194,7 @@ impl HelperProcess {
             deadline,
             process: self,
         };
-        // The last words of a process come before its end.
+        // A process writes its error message before it ends.
         while exchange.process.errors.is_some() {
             let ready = exchange.poll().ok()?;
             if ready.errors {
@@ -212,12 +212,12 @@ impl HelperProcess {
             }
             _ if !message.is_empty() => anyhow!("{message}"),
             Ok(Some(status)) if !status.success() => anyhow!("{name} failed: {status}"),
-            // A confined process cannot wait for processes that it started before.
+            // A confined process cannot wait for processes that it started before confinement.
             _ => anyhow!("{name} has ended"),
         })
     }
 
-    /// Waits for the end. Returns `None` if the process has not ended at the deadline.
+    /// Waits until the process ends. Returns `None` if it has not ended at the deadline.
     fn wait(&mut self, deadline: Instant) -> io::Result<Option<ExitStatus>> {
         loop {
             let status = self.child.try_wait()?;
@@ -228,7 +228,7 @@ impl HelperProcess {
         }
     }
 
-    /// Reads a part of its stderr.
+    /// Reads a part of the process's stderr.
     fn read_errors(&mut self) {
         let Some(errors) = &mut self.errors else {
             return;
@@ -244,7 +244,7 @@ impl HelperProcess {
         }
     }
 
-    /// Closes its input, and kills it if this process may.
+    /// Closes the process's input, and kills the process if permitted.
     fn end(&mut self) {
         self.requests = None;
         let _ = self.child.kill();
@@ -257,7 +257,7 @@ impl Drop for HelperProcess {
     }
 }
 
-/// Reads an answer. Meanwhile it sends the request, and reads the process's stderr.
+/// A reader of an answer. While it waits, it sends the request and reads the process's stderr.
 struct Exchange<'a> {
     unsent: [&'a [u8]; 2],
     deadline: Instant,
@@ -285,13 +285,13 @@ impl Exchange<'_> {
             ..
         } = &*self.process;
         let requests = requests.as_ref().filter(|_| self.has_unsent());
-        let none = || PollFd::new(answers, PollFlags::empty());
+        let unused = || PollFd::new(answers, PollFlags::empty());
         let mut polled = [
             PollFd::new(answers, PollFlags::IN),
             errors
                 .as_ref()
-                .map_or_else(none, |pipe| PollFd::new(pipe, PollFlags::IN)),
-            requests.map_or_else(none, |pipe| PollFd::new(pipe, PollFlags::OUT)),
+                .map_or_else(unused, |pipe| PollFd::new(pipe, PollFlags::IN)),
+            requests.map_or_else(unused, |pipe| PollFd::new(pipe, PollFlags::OUT)),
         ];
         let left = self.deadline.saturating_duration_since(Instant::now());
         let timeout = Timespec::try_from(left).map_err(io::Error::other)?;
@@ -317,7 +317,7 @@ impl Exchange<'_> {
         match requests.write(part) {
             Ok(count) => *part = &part[count..],
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-            // The process reads no more. Its end shows why.
+            // The process has closed its input. `explain_end` finds the reason.
             Err(_) => self.process.requests = None,
         }
     }
@@ -340,11 +340,11 @@ impl Read for Exchange<'_> {
     }
 }
 
-/// Answers the requests on stdin, on stdout, as [`answer_requests`] does.
+/// Answers requests from stdin on stdout, like [`answer_requests`].
 ///
 /// # Errors
 ///
-/// Those of [`answer_requests`].
+/// Fails like [`answer_requests`].
 pub fn answer_stdin(
     max_request: usize,
     answer: impl FnMut(Vec<u8>) -> anyhow::Result<Vec<u8>>,
@@ -412,7 +412,7 @@ mod tests {
             (r"printf '\1\5\0\0\00012345'", "12345"),
             (r"printf '\1\6\0\0\000123456'", too_much),
             (r"printf '\1\6\0\0\000123456'; exec sleep 100", too_much),
-            // Without reading the input, which the process closes.
+            // Closes its input without reading it.
             (r"exec <&-; printf '\1\1\0\0\0001'", "1"),
             (r"printf '\2\3\0\0\000why'", "why"),
             (

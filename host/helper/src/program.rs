@@ -9,12 +9,12 @@ use std::process::Command;
 
 /// The path by which this process starts its own program again.
 ///
-/// In each process, this link of the kernel leads to the file that the process runs. So it starts
+/// In each process, the kernel links this path to the file that the process runs. So it starts
 /// the same program even after an upgrade has replaced or removed the file at the program's path.
 pub const OWN_PROGRAM: &str = "/proc/self/exe";
 
-/// Returns a command that starts a program with an empty environment. If it is the program of
-/// this process, it gets the name of this process.
+/// Returns a command that starts a program with an empty environment. If the program is
+/// [`OWN_PROGRAM`], the command gets the name of this process.
 pub fn command(program: &Path) -> Command {
     let mut command = Command::new(program);
     command.env_clear();

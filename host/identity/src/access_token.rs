@@ -13,20 +13,20 @@ use serde_json::{Map, Value};
 use crate::keys::MAX_ID_CHARS;
 use crate::strict_json;
 
-/// The most bytes of an access token. Guards against: a peer that makes the server decode
+/// The maximum bytes of an access token. Guards against: a peer that makes the server decode
 /// and check megabytes.
 pub(crate) const MAX_BYTES: usize = 16 << 10;
 
 /// The number of seconds by which an issuer's clock may differ.
 pub(crate) const LEEWAY: u64 = 30;
 
-/// The types (`typ`) that an access token may have. Guards against: a token of the same issuer
+/// The types (`typ`) that an access token may have. Guards against: a token that the issuer made
 /// for another use, such as a logout.
 const TYPES: [&str; 3] = ["jwt", "at+jwt", "application/at+jwt"];
 
 /// The header parameters that name a key or further rules. Only the issuer's own keys count, and
-/// further rules are unsupported. Guards against: a peer that brings a key of its own, or the
-/// address of one.
+/// further rules are unsupported. Guards against: a peer that brings its own key, or the address
+/// of a key.
 const FORBIDDEN_PARAMETERS: [&str; 8] = ["crit", "b64", "jku", "jwk", "x5u", "x5c", "cty", "zip"];
 
 /// A token that is parsed and not yet checked.
@@ -42,7 +42,7 @@ pub(crate) struct UncheckedToken<'t> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Claims {
     claims: Map<String, Value>,
-    /// When the token expires, with the leeway for clocks.
+    /// The time at which the token expires, with the leeway for clocks.
     pub(crate) expires: SystemTime,
 }
 
@@ -171,7 +171,7 @@ impl<'t> UncheckedToken<'t> {
         let seconds = expires.filter(|seconds| (0.0..1e11).contains(seconds));
         let seconds = seconds.ok_or(TokenError::InvalidClaims)? as u64;
         let expires = UNIX_EPOCH + Duration::from_secs(seconds + LEEWAY);
-        // `decode` accepts the token for one second more. A stream would end at once then.
+        // `decode` accepts the token for one second longer. A stream would then end at once.
         if expires <= SystemTime::now() {
             return Err(TokenError::Expired);
         }
@@ -183,8 +183,8 @@ impl<'t> UncheckedToken<'t> {
 }
 
 impl Claims {
-    /// Returns whether a claim has a value, by itself or in a list. In `scope` and `scp`, each
-    /// word of a text counts as a value.
+    /// Returns whether a claim is or contains a value. In `scope` and `scp`, each word of a text
+    /// counts as a value.
     pub(crate) fn has(&self, name: &str, value: &str) -> bool {
         match self.claims.get(name) {
             Some(Value::String(text)) if ["scope", "scp"].contains(&name) => {

@@ -1,4 +1,4 @@
-//! Tests of access tokens: invalid ones with the reason of their refusal, and valid ones.
+//! Tests of access tokens: valid ones, and invalid ones with the reason of their refusal.
 
 mod configured;
 mod support;
@@ -68,7 +68,7 @@ fn accepts_token_of_each_key_type() {
         let token = keys.token(&header, &claims().to_string(), "ec");
         assert!(identify(&default, &token).is_ok(), "{header}");
     }
-    // The largest token that is allowed.
+    // The largest allowed token.
     let token = keys.token_of_length(MAX_BYTES);
     assert!(identify(&default, &token).is_ok());
 }
@@ -481,14 +481,7 @@ fn client_with_most_matching_claims_wins() {
         assert_eq!(identify_with(change.clone()), expected, "{change}");
     }
     let metadata = clients.resource_metadata().unwrap();
-    assert_eq!(
-        metadata.scopes,
-        ["skills:all", "skills:read"]
-            .map(str::to_owned)
-            .into_iter()
-            .rev()
-            .collect::<Vec<_>>()
-    );
+    assert_eq!(metadata.scopes, ["skills:read", "skills:all"]);
     assert_eq!(
         metadata.address,
         "https://mcp.example.com/.well-known/oauth-protected-resource/mcp"
@@ -541,7 +534,7 @@ fn refuses_valid_token_of_expired_client() {
         ("2901-01-01", Ok(Some("ci".into()))),
     ] {
         let clients = clients(&keys.set(), &format!("{CI}expires = {expires}\n"));
-        // The first time it is checked, the second time it is remembered.
+        // The second time, the token is remembered.
         for _ in 0..2 {
             assert_eq!(identify(&clients, &token), expected, "{expires}");
         }

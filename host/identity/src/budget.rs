@@ -1,4 +1,4 @@
-//! The budget of one client: requests at a time, and requests and bytes in a minute.
+//! The budget of one client: requests at a time, and requests and bytes per minute.
 //!
 //! Requests beyond the first limit wait. Requests beyond the others are refused.
 
@@ -26,7 +26,7 @@ pub struct RequestLease {
     _permit: Option<OwnedSemaphorePermit>,
 }
 
-/// The refusal of a request whose client has used up its minute.
+/// The refusal of a request whose client has used up its budget for this minute.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the client has used up its {resource} for this minute; try again in {} s", seconds(.wait))]
 pub struct BudgetError {
@@ -56,7 +56,7 @@ impl ClientBudget {
         }
     }
 
-    /// Counts a request against the minute.
+    /// Counts a request against the budget of this minute.
     pub(crate) fn count_request(&self) -> Result<(), BudgetError> {
         self.check_bytes()?;
         if let Some(requests) = &self.requests {
@@ -67,8 +67,8 @@ impl ClientBudget {
         Ok(())
     }
 
-    /// Checks that bytes are left for this minute. The size of an answer is known only at its
-    /// end, so the answers of running requests may exceed the limit.
+    /// Checks that bytes are left in this minute. The size of an answer is known only at its
+    /// end, so the answers to running requests may exceed the limit.
     pub(crate) fn check_bytes(&self) -> Result<(), BudgetError> {
         let resource = "bytes";
         let wait = self
@@ -87,7 +87,7 @@ impl ClientBudget {
         }
     }
 
-    /// Counts bytes against the minute.
+    /// Counts bytes against the budget of this minute.
     pub(crate) fn count_bytes(&self, bytes: usize) {
         if let Some(bucket) = &self.bytes {
             lock(bucket).take_into_debt(bytes as f64, Instant::now());
@@ -102,11 +102,11 @@ impl RequestLease {
     }
 }
 
-/// A token bucket: a minute's worth of something, refilled evenly.
+/// A token bucket. It is refilled evenly, and holds at most the amount of a minute.
 #[derive(Debug)]
 struct Bucket {
     capacity: f64,
-    /// The current content. Negative after more was taken than was there.
+    /// The current amount. Negative if more was taken than the bucket held.
     level: f64,
     refilled: Instant,
 }
@@ -130,7 +130,7 @@ impl Bucket {
         (missing > 0.0).then(|| Duration::from_secs_f64((missing / rate).min(1e9)))
     }
 
-    /// Takes an amount, or returns the time until it is there.
+    /// Takes an amount, or returns the time until the bucket holds it.
     fn try_take(&mut self, amount: f64, now: Instant) -> Result<(), Duration> {
         match self.time_until(amount, now) {
             Some(wait) => Err(wait),
@@ -141,7 +141,7 @@ impl Bucket {
         }
     }
 
-    /// Takes an amount even if it is not there.
+    /// Takes an amount even if the bucket holds less.
     fn take_into_debt(&mut self, amount: f64, now: Instant) {
         self.time_until(amount, now);
         self.level -= amount;

@@ -8,19 +8,19 @@ use skillhost::Scope;
 use crate::budget::{BudgetError, ClientBudget, RequestLease};
 use crate::settings::ClientConfig;
 
-/// The longest time between two reads of the clock, which may be set in between.
+/// The longest time between two reads of the clock, because the clock may be set in between.
 const MAX_CLOCK_PAUSE: Duration = Duration::from_secs(60);
 
-/// The client that a request comes from, as its credential says.
+/// The client of a request, identified by a credential.
 #[derive(Debug)]
 pub struct Identity {
     /// The client.
     pub client: Arc<Client>,
-    /// When the credential or the client expires.
+    /// The time at which the credential or the client expires.
     pub expiry: Expiry,
 }
 
-/// When a credential or a client expires, if it does.
+/// The time at which a credential or a client expires, if it does.
 #[derive(Debug, Clone, Copy)]
 pub struct Expiry(Option<SystemTime>);
 
@@ -63,7 +63,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Returns the client without a name, whose token is that of the server itself. It may use
+    /// Creates the client without a name, which has the token of the server itself. It may use
     /// everything.
     pub(crate) fn unnamed(budget: Option<ClientBudget>) -> Self {
         Self {
@@ -91,7 +91,7 @@ impl Client {
         self.name.as_ref()
     }
 
-    /// Returns whether the client has a budget: each has one if there are clients with names.
+    /// Returns whether the client has a budget. Every client has one if any client has a name.
     pub fn has_budget(&self) -> bool {
         self.budget.is_some()
     }
@@ -124,7 +124,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// If answers that were sent meanwhile have used up its bytes for this minute.
+    /// If answers that were sent during the wait have used up its bytes for this minute.
     pub async fn acquire(&self) -> Result<RequestLease, BudgetError> {
         let Some(budget) = &self.budget else {
             return Ok(RequestLease::unlimited());

@@ -1,5 +1,5 @@
-//! The clients of a server, and the checks of a request's credentials. A refusal tells the
-//! operator the reason; the peer does not learn it.
+//! The clients of a server, and the checks of a request's credentials. Only the operator learns
+//! the reason of a refusal, not the peer.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::refusal::{IssuerIndex, Refusal};
 use crate::settings::{ClientConfig, ClientLimits, IssuerConfig};
 use crate::token::{Token, digest};
 
-/// The clients of a server. Without any, everybody may send requests.
+/// The clients of a server. If there are none, everybody may send requests.
 #[derive(Debug, Clone, Default)]
 pub struct Clients {
     clients: Vec<Arc<Client>>,
@@ -34,7 +34,7 @@ pub struct Clients {
 struct ClientToken {
     token: Token,
     client: Arc<Client>,
-    /// Where the token is configured, for messages.
+    /// The place of the token in the configuration, for messages.
     place: String,
 }
 
@@ -70,7 +70,7 @@ impl Clients {
     ///
     /// If a client with a name has the same token.
     pub fn with_unnamed(mut self, token: Token) -> anyhow::Result<Self> {
-        // As the only client it needs no budget.
+        // The only client of a server needs no budget.
         let has_others = !self.clients.is_empty() || self.oauth.is_some();
         let budget = has_others.then(|| ClientBudget::new(&ClientLimits::default()));
         let client = Arc::new(Client::unnamed(budget));
@@ -135,10 +135,10 @@ impl Clients {
         self.oauth.as_ref().map(|oauth| &oauth.metadata)
     }
 
-    /// Reads the keys of all issuers again and again, with this pause.
+    /// Reads the keys of all issuers periodically, with this pause.
     ///
-    /// The first tokens find the keys then, and a key that its issuer has withdrawn is noticed
-    /// even if no token needs another key.
+    /// So the first token does not have to wait for the keys, and a withdrawn key is noticed even
+    /// if no token names an unknown key.
     pub async fn poll_keys(&self, pause: Duration) {
         loop {
             self.refresh_all_keys().await;
@@ -164,8 +164,8 @@ impl Clients {
         }
     }
 
-    /// Returns whether a process that fetches an issuer's keys has ended. Only a new server starts
-    /// it again.
+    /// Returns whether a process that fetches an issuer's keys has ended. Only a restart of the
+    /// server starts it again.
     pub fn has_lost_fetcher(&self) -> bool {
         let oauth = self.oauth.as_ref();
         oauth.is_some_and(|oauth| oauth.has_lost_fetcher())
@@ -201,7 +201,7 @@ impl Clients {
         }
         let token = credentials[scheme.len()..].trim_ascii();
         let digest = digest(token);
-        // Compares with every token, so that the time tells nothing.
+        // Compares with every token, so that the time does not reveal which one matches.
         let mut client = None;
         for known in &self.tokens {
             if known.token.has_digest(&digest) {
@@ -273,7 +273,7 @@ impl Clients {
     }
 }
 
-/// Returns a client whose credential does not expire by itself.
+/// Returns the client with its own expiry; this credential has none.
 fn with_own_expiry(client: &Arc<Client>) -> Identity {
     Identity {
         client: Arc::clone(client),
@@ -291,7 +291,7 @@ fn check_expiry(identity: Identity) -> Result<Identity, Refusal> {
     }
 }
 
-/// Returns the table of the configuration that a client has.
+/// Returns the configuration table of a client, for messages.
 fn table_of(client: &Client) -> String {
     match client.name() {
         Some(name) => format!("`[clients.{name}]`"),

@@ -1,8 +1,8 @@
 //! Key fetchers: processes that fetch the keys of issuers from their addresses, so that the server
 //! itself opens no connection.
 //!
-//! There is one process for each issuer, so that no issuer waits for another. It is started before
-//! the server confines itself, confines itself too, and knows only the issuer's address. The
+//! There is one process for each issuer, so that a slow issuer does not delay another. It starts
+//! before the server confines itself, confines itself too, and knows only the issuer's address. The
 //! address is its first message, because every user of the machine sees the arguments of processes.
 
 use std::io::{self, ErrorKind, Read, Write};
@@ -19,33 +19,33 @@ use tokio::sync::{Mutex, oneshot};
 
 use crate::keys::MAX_BYTES;
 
-/// The only argument of the process. Not a verb for people.
+/// The only argument of the process. It is not a verb for people.
 pub const FETCH_ARGUMENT: &str = "fetch-keys";
 
 /// The longest time of one fetch, from name resolution to the last byte. Guards against: an
 /// issuer that answers slowly or never.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The longest wait for the process. Longer than [`FETCH_TIMEOUT`], which the process keeps
-/// itself.
+/// The longest wait for the process. It is longer than [`FETCH_TIMEOUT`], which the process
+/// enforces itself.
 ///
-/// A later answer is dropped and the process kept, because it may only have been paused, for
+/// A later answer is dropped, but the process is not ended: it may only have been paused, for
 /// example with its container.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The time after which a process that does not answer is killed: never.
 const NO_TIMEOUT: Duration = Duration::from_secs(u32::MAX as u64);
 
-/// The most bytes of an address. It must fit into a pipe.
+/// The maximum bytes of an address. It must fit into a pipe.
 const MAX_ADDRESS_BYTES: usize = 32 << 10;
 
-/// The most bytes of an error message. Guards against: an issuer that fills the log.
+/// The maximum bytes of an error message. Guards against: an issuer that fills the log.
 const MAX_ERROR_BYTES: usize = 512;
 
-/// The process in messages.
+/// The name of the process in messages.
 const NAME: &str = "the key fetcher";
 
-/// A handle of the process for all who need the issuer's keys.
+/// A shared handle to the process that fetches an issuer's keys.
 #[derive(Debug, Clone)]
 pub(crate) struct KeyFetcher(Arc<Mutex<HelperProcess>>);
 
@@ -60,7 +60,7 @@ impl KeyFetcher {
                 .stdin(Stdio::from(stdin))
                 .stdout(Stdio::from(stdout))
                 .stderr(Stdio::from(stderr))
-                // A terminal's Ctrl-C is for the server, which may have calls to finish.
+                // Ctrl-C must end only the server, which may have calls to finish.
                 .process_group(0)
                 .spawn()?;
             Ok(Box::new(child))
@@ -75,7 +75,7 @@ impl KeyFetcher {
             "`jwks_url` is longer than {MAX_ADDRESS_BYTES} bytes"
         );
         match process.send(address.as_bytes()) {
-            // The first request reports why it has ended.
+            // The first request will report why the process has ended.
             Err(error) if error.kind() != ErrorKind::BrokenPipe => {
                 Err(error).context("cannot start the key fetcher")
             }
@@ -103,7 +103,7 @@ impl KeyFetcher {
             bail!("{NAME} has not answered an earlier request");
         };
         let (sender, answer) = oneshot::channel();
-        // A thread of its own, so that the runtime does not wait for it at its end.
+        // Not a thread of the runtime, which would wait for it at shutdown.
         let fetching = move || {
             let answer = process.request(b"", MAX_BYTES, NO_TIMEOUT);
             drop(process);
@@ -129,7 +129,7 @@ pub fn fetch_keys() -> anyhow::Result<()> {
     serve(io::stdin().lock(), io::stdout().lock())
 }
 
-/// Reads the address, and answers requests to their end.
+/// Reads the address, and answers requests until they end.
 fn serve(mut requests: impl Read, answers: impl Write) -> anyhow::Result<()> {
     let Some(address) = read_message(&mut requests, MAX_ADDRESS_BYTES)? else {
         return Ok(());
@@ -159,7 +159,7 @@ fn fetch(agent: &ureq::Agent, address: &str) -> Result<Vec<u8>, String> {
             answer.status()
         ));
     }
-    // `limit` also refuses a body of exactly so many bytes.
+    // `limit` also refuses a body of exactly this many bytes.
     let body = answer.body_mut().with_config().limit(MAX_BYTES as u64 + 1);
     body.read_to_vec().map_err(|error| error.to_string())
 }
@@ -174,7 +174,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A thread or a test in place of a process.
+    /// A child handle without a process: a thread or a test takes its place.
     struct NoChild;
 
     impl ChildHandle for NoChild {
@@ -187,7 +187,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// Returns a fetcher that has a thread in place of a process.
+    /// Returns a fetcher with a thread in place of a process.
     fn fetcher(address: &str) -> KeyFetcher {
         let (process, requests, answers) = process_with_pipes();
         thread::spawn(move || serve(requests, answers).unwrap());
@@ -275,7 +275,7 @@ pub(crate) mod tests {
             assert!(error.contains(expected), "{error}");
         }
         assert!(!fetcher.has_ended());
-        // As a process does that was stopped with the server.
+        // Like a process that was stopped together with the server.
         send_keys(&mut answers, "late keys");
         drop(fetcher.0.lock().await);
         send_keys(&mut answers, "new keys");

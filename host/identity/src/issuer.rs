@@ -19,23 +19,23 @@ use crate::fetch::KeyFetcher;
 use crate::keys::{KeyError, KeySet, MAX_BYTES};
 use crate::settings::{IssuerConfig, KeySource};
 
-/// The problem of a JWK Set without a usable key.
+/// The message for a JWK Set without a usable key.
 const NO_KEY: &str = "it has no key for signatures with an id (`kid`)";
 
 /// The shortest time between two refreshes of an issuer's keys. Guards against: a peer that makes
 /// the server ask an issuer again and again, by tokens with invented key ids.
 const MIN_REFRESH_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Keys that were last read this long ago are ignored. Guards against: a withdrawn key that stays
-/// accepted because the issuer does not answer.
+/// The age from which keys are ignored. Guards against: a withdrawn key that stays accepted
+/// because the issuer does not answer.
 const MAX_KEY_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The most requests that wait for an issuer's keys. Guards against: a peer whose requests all
-/// wait for an issuer that does not answer.
+/// The maximum number of requests that wait for an issuer's keys. Guards against: a peer whose
+/// requests all wait for an issuer that does not answer.
 const MAX_WAITING: usize = 16;
 
-/// The most verified tokens of an issuer that are remembered. Guards against: a client that gets
-/// new tokens without end.
+/// The maximum number of an issuer's verified tokens that are remembered. Guards against: a
+/// client that gets new tokens without end.
 const MAX_VERIFIED_TOKENS: usize = 4096;
 
 /// An issuer of access tokens.
@@ -59,7 +59,7 @@ pub(crate) struct Issuer {
 /// The source of an issuer's keys.
 #[derive(Debug)]
 pub(crate) enum IssuerKeySource {
-    /// An address, which another process asks.
+    /// An address. Another process fetches the keys from it.
     Address(KeyFetcher),
     /// A file.
     File {
@@ -78,9 +78,9 @@ pub(crate) enum IssuerKeySource {
 #[derive(Debug)]
 pub(crate) struct IssuerKeys {
     set: KeySet,
-    /// When the set was read.
+    /// The time at which the set was read.
     read: Instant,
-    /// The same by the clock that also runs while the machine is suspended.
+    /// The same time by the clock that also runs while the machine is suspended.
     read_by_clock: SystemTime,
     /// Verified tokens, by digest.
     verified: Mutex<HashMap<[u8; 32], VerifiedToken>>,
@@ -130,7 +130,7 @@ impl IssuerKeys {
     pub(crate) fn remember(&self, digest: [u8; 32], token: VerifiedToken) {
         let mut tokens = self.verified();
         if tokens.len() >= MAX_VERIFIED_TOKENS {
-            // Checking them again costs little.
+            // Checking the tokens again costs little.
             tokens.clear();
         }
         tokens.insert(digest, token);
@@ -232,10 +232,10 @@ impl Issuer {
         token.check(key, &self.issuer, &self.audiences)
     }
 
-    /// Reads the issuer's keys again, unless they were read a moment ago. Keeps the old keys if
-    /// that fails, up to [`MAX_KEY_AGE`].
+    /// Reads the issuer's keys again, unless they were read a moment ago. If that fails, keeps the
+    /// old keys up to [`MAX_KEY_AGE`].
     ///
-    /// Returns false at once if too many callers wait for the keys.
+    /// Returns `false` at once if too many callers wait for the keys.
     pub(crate) async fn refresh(self: &Arc<Self>, opener: &Opener) -> bool {
         let Ok(_waiting) = self.waiting.try_acquire() else {
             return false;
@@ -247,8 +247,8 @@ impl Issuer {
                 issuer.read_keys(opener).await;
                 *last_refresh = Some(Instant::now());
             };
-            // A task of its own continues if the request is dropped. Otherwise a peer that leaves
-            // early could make the server ask the issuer at any time.
+            // In its own task, the refresh continues if the request is dropped. Otherwise a peer
+            // that disconnects early could make the server ask the issuer at any time.
             let _ = tokio::spawn(refresh).await;
         }
         true
@@ -418,14 +418,14 @@ mod tests {
             (None, true, ""),
             (Some("no keys"), true, "not a JWK Set"),
             (Some(good.as_str()), true, ""),
-            // It has withdrawn its only key.
+            // The issuer has withdrawn its only key.
             (Some("{\"keys\": []}"), false, "no key for signatures"),
             (Some(good.as_str()), true, ""),
         ] {
             if let Some(text) = text {
                 std::fs::write(&file, text).unwrap();
             }
-            // The shortest time between two refreshes is over.
+            // Lets the next refresh begin at once.
             *issuer.last_refresh.lock().await = None;
             assert!(issuer.refresh(&Opener::DIRECT).await);
             assert_eq!(known(), (false, has_new));
@@ -478,13 +478,13 @@ mod tests {
         assert_eq!(found(), (true, true));
         make_older(&issuer, Duration::from_secs(60));
         assert_eq!(found(), (false, false));
-        // They are read again before an hour has passed.
+        // The next refresh reads them again.
         *issuer.last_refresh.lock().await = None;
         assert!(issuer.refresh(&Opener::DIRECT).await);
         assert_eq!(found(), (true, false));
     }
 
-    /// Makes the keys older by this time, which a suspended machine does not count.
+    /// Makes the keys older by this time, as if the machine had been suspended.
     fn make_older(issuer: &Issuer, time: Duration) {
         let mut keys = issuer.keys.write().unwrap();
         Arc::get_mut(&mut keys).unwrap().read_by_clock -= time;

@@ -9,13 +9,14 @@ use serde_json::Value;
 
 use crate::signature;
 
-/// The most bytes of a JWK Set. Guards against: an issuer that sends without end.
+/// The maximum bytes of a JWK Set. Guards against: an issuer that sends without end.
 pub(crate) const MAX_BYTES: usize = 256 << 10;
 
-/// The most keys of a set. Guards against: an issuer that makes every check of a token slow.
+/// The maximum number of keys in a set. Guards against: an issuer that makes every check of a
+/// token slow.
 const MAX_KEYS: usize = 64;
 
-/// The most characters of a key's id. Guards against: a token that fills the log.
+/// The maximum characters of a key's id. Guards against: a token that fills the log.
 pub(crate) const MAX_ID_CHARS: usize = 256;
 
 /// The keys of one issuer.
@@ -50,7 +51,7 @@ impl KeySet {
     ///
     /// # Errors
     ///
-    /// If it is not a JWK Set, or too large.
+    /// If the text is not a JWK Set, or too large.
     pub(crate) fn parse(bytes: &[u8]) -> anyhow::Result<Self> {
         signature::install();
         ensure!(

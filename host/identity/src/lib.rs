@@ -1,11 +1,11 @@
-//! The clients of a server: tells them apart by their credentials, and gives each its scope and
+//! The clients of a server: identifies them by their credentials, and gives each its scope and
 //! its budget.
 //!
 //! A credential is a token of the operator, an OAuth access token, a TLS certificate, or the user
-//! at a Unix socket. Not here: HTTP, and what a client may do within its scope, which grants
-//! decide.
+//! at a Unix socket. This crate does not know HTTP. Grants decide what a client may do within its
+//! scope.
 
-// The order is that of the layers, lowest first.
+// Modules are in the order of their layers, lowest first.
 
 // The settings of clients and issuers.
 mod settings;

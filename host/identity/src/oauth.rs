@@ -1,5 +1,5 @@
-//! Clients identified by OAuth access tokens: finds the issuer of a token, checks it, and finds
-//! the client whose claims it has. A valid token is remembered until it expires.
+//! Clients identified by OAuth access tokens: finds the issuer of a token, checks the token, and
+//! finds the client whose claims it has. A valid token is remembered until it expires.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,7 +21,7 @@ use crate::settings::{ClientConfig, IssuerConfig};
 /// The start of the metadata's path. The path of the resource follows.
 const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 
-/// The issuers of access tokens, and the clients that have them.
+/// The issuers of access tokens, and the clients that use such tokens.
 #[derive(Debug)]
 pub(crate) struct OAuthClients {
     pub(crate) issuers: Vec<Arc<Issuer>>,
@@ -29,7 +29,7 @@ pub(crate) struct OAuthClients {
     pub(crate) metadata: ResourceMetadata,
 }
 
-/// The claims and OAuth scopes of one client's tokens.
+/// The claims and OAuth scopes that the tokens of one client must have.
 #[derive(Debug)]
 struct ClientRule {
     client: Arc<Client>,
@@ -52,7 +52,7 @@ pub struct ResourceMetadata {
 }
 
 impl OAuthClients {
-    /// Sets up issuers and clients. Returns `None` without issuers.
+    /// Sets up issuers and clients. Returns `None` if there are no issuers.
     pub(crate) fn new<'c>(
         clients: impl Iterator<Item = (&'c ClientConfig, &'c Arc<Client>)>,
         issuers: &[IssuerConfig],
@@ -106,7 +106,7 @@ impl OAuthClients {
         }))
     }
 
-    /// Returns the client of an access token, which has this digest.
+    /// Returns the client of an access token with this digest.
     pub(crate) fn identify(&self, token: &[u8], digest: [u8; 32]) -> Result<Identity, Refusal> {
         let now = SystemTime::now();
         let mut issuers = self.issuers.iter();
@@ -133,7 +133,7 @@ impl OAuthClients {
         Ok(identity)
     }
 
-    /// Returns the client whose rule has the most claims, all of them met.
+    /// Returns the client with the most claims, of all clients whose claims are met.
     fn find_client(&self, claims: &Claims) -> Result<Arc<Client>, Refusal> {
         let rules = self.rules.iter().filter(|rule| {
             let mut required = rule.claims.iter();

@@ -20,7 +20,7 @@ pub enum Refusal {
     ClientExpired(Arc<str>),
     /// The access token is not valid.
     InvalidToken(TokenError),
-    /// The access token names a key that its issuer may have added. It may be known after a
+    /// The access token names a key that its issuer may have added. The key may be known after a
     /// [refresh](crate::Clients::refresh_keys).
     UnknownKey(IssuerIndex),
     /// The access token names an unknown key, and too many requests wait for the issuer's keys.

@@ -1,5 +1,5 @@
-//! JSON without duplicate keys. Guards against: a token with a repeated claim, which two readers
-//! take for the tokens of different clients.
+//! JSON without duplicate keys. Guards against: a token with a repeated claim, from which two
+//! parsers read different clients.
 
 use std::fmt;
 

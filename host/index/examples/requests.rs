@@ -1,11 +1,11 @@
-//! Measures how many queries find a right skill of a folder among the first hits, and how
-//! long the searches take.
+//! Measures how many queries find their right skill among the first hits, and how long the
+//! searches take.
 //!
 //! `cargo run --release -p skillhost-index --example requests -- SKILLS QUERIES [--misses]`
 //!
-//! `QUERIES` is a file with one query to a line: a label such as its language, the query,
-//! and the names of the right skills. There are tabs between these columns, and blanks
-//! between names. A name may end in `*`.
+//! `SKILLS` is a folder of skills. `QUERIES` is a file with one query per line: a label such as
+//! its language, the query, and the names of the right skills. Tabs separate these columns, and
+//! blanks separate the names. A name may end in `*`.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use skillhost::{Catalog, SkillIndex as _, SkillsRoot};
 use skillhost_index::MemoryIndex;
 
-/// The lines of a body: about 8 KB, like the skills in public collections.
+/// The number of lines of a body: about 8 KB, as in public collections.
 const LINES: u64 = 110;
 /// The number of different words. The first ones are the most frequent.
 const WORDS: u64 = 60_000;

@@ -3,7 +3,7 @@
 //! `text.rs` splits text into words, and `store.rs` stores the weights.
 //!
 //! The weights are BM25F. For each field, the occurrences of a term are divided by the
-//! field's length and multiplied by the field's weight. The sum of these saturates.
+//! field's length and multiplied by the field's weight. The sum over the fields saturates.
 //! Repeated words of a line count once, and so do repeated lines of a skill, so a thousand
 //! repetitions weigh no more than one.
 //!
@@ -18,27 +18,27 @@ use skillhost::frontmatter;
 
 use crate::text::{Analyzer, TermNumber, TokenKind, normalize};
 
-/// The most characters of a description that are searched: the specification's limit.
+/// The maximum characters of a description that are searched: the specification's limit.
 /// Guards against: a description that names every word.
 const MAX_DESCRIPTION_CHARS: usize = 1024;
 
-/// The most bytes of a line that are searched. Guards against: a huge file of one line,
-/// of which several copies are in memory.
+/// The maximum bytes of a line that are searched. Guards against: a huge file of one line,
+/// because a line is copied several times in memory.
 const MAX_LINE_BYTES: usize = 4096;
 
-/// The most different terms of a skill. Guards against: one skill of random words that
-/// fills the index. In public collections, 99 of 100 skills have fewer than 1,500.
+/// The maximum number of different terms of a skill. Guards against: one skill of random words
+/// that fills the index. In public collections, 99 of 100 skills have fewer than 1,500.
 const MAX_TERMS: usize = 3000;
 
-/// The most bytes of headings that are stored for answers. Guards against: a skill of
+/// The maximum bytes of headings that are stored for answers. Guards against: a skill of
 /// nothing but headings.
 const MAX_HEADING_BYTES: usize = 1024;
 
 /// The sum of a term's occurrences that gives half of the highest weight.
 const SATURATION: f32 = 4.0;
 
-/// The smallest length of a field that counts, relative to the usual length. Guards
-/// against: a skill of one word that comes before skills that explain the word.
+/// The minimum length of a field, relative to the usual length. A shorter field counts as this
+/// long. Guards against: a skill of one word that comes before skills that explain the word.
 const MIN_RELATIVE_LENGTH: f32 = 0.2;
 
 /// The parameters of a field.
@@ -48,7 +48,7 @@ struct Field {
     length_influence: f32,
     /// The usual number of terms.
     usual_length: f32,
-    /// The most occurrences that count. Guards against: many lines about one word.
+    /// The maximum number of occurrences that count. Guards against: many lines about one word.
     max_occurrences: u16,
 }
 
@@ -93,7 +93,7 @@ const PROSE: usize = 3;
 pub(crate) struct SkillFields<'a> {
     /// The terms, each with its encoded weight. [`decode_weight`] decodes it.
     pub(crate) terms: Vec<(&'a str, u8)>,
-    /// The description and the headings, one to a line.
+    /// The description and the headings, one per line.
     pub(crate) display_text: String,
     /// True if the skill has more terms than [`MAX_TERMS`].
     pub(crate) is_cut: bool,

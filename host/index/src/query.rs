@@ -10,30 +10,30 @@ use crate::text::{Analyzer, TokenKind, fold, normalize};
 use crate::thesaurus::{THESAURUS, Word};
 use crate::typo::MistypedWord;
 
-/// The most bytes of a query that are read. Guards against: a query of megabytes.
+/// The maximum bytes of a query that are read. Guards against: a query of megabytes.
 const MAX_QUERY_BYTES: usize = 4096;
 
-/// The most terms of a query. Guards against: a query with all words, for which all
-/// postings would be read.
+/// The maximum number of terms of a query. Guards against: a query with all words, which would
+/// read all postings.
 const MAX_TERMS: usize = 64;
 
-/// The most unknown words that are compared with all terms. Guards against: a query of
-/// random words, each of which takes longer than a known one.
+/// The maximum number of unknown words that are compared with all terms. Guards against: a query
+/// of random words, because each takes longer than a known word.
 const MAX_UNKNOWN_WORDS: usize = 6;
 
-/// The bytes of the shortest word that is corrected. Shorter words resemble too many others.
+/// The minimum bytes of a word to correct. Shorter words resemble too many others.
 const MIN_TYPO_BYTES: usize = 4;
 
-/// The most corrections of an unknown word.
+/// The maximum number of corrections of an unknown word.
 const MAX_CORRECTIONS: usize = 5;
 
 /// The weight of a term that the thesaurus adds. bench/NOTES.md compares others.
 const SYNONYM_WEIGHT: f32 = 0.5;
 
-/// The weight of a correction that differs from the unknown word in one letter, and in two.
+/// The weights of corrections that differ from the unknown word in one letter, and in two.
 const CORRECTION_WEIGHTS: [f32; 2] = [0.8, 0.6];
 
-/// Words of other languages that tell nothing about a skill and that are not English words.
+/// Words of German, French and Spanish that say nothing about a skill and are not English words.
 const FUNCTION_WORDS: [&str; 3] = [
     "aber auf aus bei bitte das dass dem den der ein eine einem einen einer eines fur ich ihr im ist \
      kann man mein meine meinem meinen meiner mich mir mit nach nicht oder ohne sich sie sind soll \
@@ -44,7 +44,7 @@ const FUNCTION_WORDS: [&str; 3] = [
      muy necesito nos o para pero por puedo que quiero se ser sin sobre su sus un una unos y",
 ];
 
-/// The function words that a query must contain before it counts as one in their language.
+/// The minimum number of a language's function words in a query that counts as in that language.
 const MIN_FUNCTION_WORDS: usize = 2;
 
 /// The terms of a query, in parts.
@@ -160,7 +160,7 @@ impl Query {
     }
 }
 
-/// Returns the words that are left out because of the query's language.
+/// Returns the function words of the query's language that the query contains.
 fn function_words(text: &str) -> HashSet<&'static str> {
     let folded = fold(text);
     let words: HashSet<&str> = folded.split(|c: char| !c.is_alphanumeric()).collect();
@@ -176,8 +176,9 @@ fn function_words(text: &str) -> HashSet<&'static str> {
 
 /// Returns terms of these skills that a mistyped word may stand for, best first.
 ///
-/// All of them differ from the word in the same number of letters, the smallest that occurs.
-/// Terms with the word's first letter come before others, and frequent terms before rare ones.
+/// All of them differ from the word in the same number of letters, the smallest found. Terms with
+/// another first letter are only returned if no such term has the word's first letter. Frequent
+/// terms come before rare ones.
 fn corrections(word: &str, skills: &AllowedSkills<'_>) -> Vec<QueryTerm> {
     let max_distance = if word.len() <= 5 { 1 } else { 2 };
     let Some(mistyped) = MistypedWord::new(word) else {

@@ -22,16 +22,16 @@ const OTHER_TERMS_FACTOR: f32 = 0.4;
 /// something, or because people do not write it into skills ("hardly", "decade").
 const RARITY_EXPONENT: f32 = 0.7;
 
-/// The most hits of an answer. Guards against: a limit of a model that asks for all skills.
+/// The maximum number of hits of an answer. Guards against: a model that asks for all skills.
 const MAX_HITS: usize = 100;
 
-/// The most words among the reasons for a hit.
+/// The maximum number of words among the reasons for a hit.
 const MAX_REASON_WORDS: usize = 6;
 
-/// The most headings among the reasons for a hit.
+/// The maximum number of headings among the reasons for a hit.
 const MAX_REASON_HEADINGS: usize = 2;
 
-/// The most characters of a reason. Guards against: a skill with a heading as long as a page.
+/// The maximum characters of a reason. Guards against: a heading as long as a page.
 const MAX_REASON_CHARS: usize = 80;
 
 /// A skill with a score. Ordered by score, then by name.
@@ -92,7 +92,7 @@ pub(crate) fn search(skills: &AllowedSkills<'_>, query: &str, limit: usize) -> V
     hits(store, &query, &best)
 }
 
-/// Returns the rarity of a term among these skills, or 0 if none has the term.
+/// Returns the rarity of a term among these skills, or 0 if no skill has the term.
 fn rarity(skills: &AllowedSkills<'_>, term: &str) -> f32 {
     let (all, with_term) = (skills.len() as f32, skills.count_with(term) as f32);
     if with_term == 0.0 {
@@ -105,7 +105,7 @@ fn rarity(skills: &AllowedSkills<'_>, term: &str) -> f32 {
 /// Returns the score of each skill, by the skill's number.
 fn scores(store: &Store, query: &Query) -> Vec<f32> {
     let mut scores = vec![0.0_f32; store.slot_count()];
-    // The best score of a term in the current part, and the sum of all, for each skill.
+    // For each skill, the best score of a term in the current part, and the sum of the scores.
     let mut part_scores = vec![(0.0_f32, 0.0_f32); store.slot_count()];
     let mut skills_of_part = Vec::new();
     for part in &query.parts {

@@ -1,6 +1,6 @@
 //! The report on an index for the operator: its size, and the skills that it leaves out.
 
-/// The most names of skills that a report lists for one reason.
+/// The maximum number of names that a report lists for one reason.
 const MAX_NAMES: usize = 10;
 
 /// The size of an index, and the skills that its limits have left out.

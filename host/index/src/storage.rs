@@ -16,8 +16,8 @@ use crate::store::{IndexedSkill, Store};
 /// The version of the format.
 const FORMAT_VERSION: u32 = 1;
 
-/// The changed skills that the next process may have to read again. More are worth
-/// saving.
+/// The maximum number of skills that the next process may have to read again. The index is
+/// saved after more changes.
 const MAX_UNSAVED: usize = 100;
 
 /// A skill with each kind of text. Its terms show whether this program reads skills like
@@ -62,8 +62,8 @@ impl Shared {
         saved_index.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Loads the skills that an earlier process has saved, at the first call only. The skills
-    /// may have changed since.
+    /// Loads the skills that an earlier process has saved. Only the first call does so. The
+    /// skills may have changed since.
     pub(crate) fn load(&self) {
         let mut saved_index = self.saved_index();
         if std::mem::replace(&mut saved_index.is_loaded, true) {

@@ -3,7 +3,7 @@
 //! `fields.rs` finds the terms and weights of a skill, and `rank.rs` searches.
 //!
 //! A posting is a skill's number and the weight of a term in it. The number is stored as
-//! the distance from the previous posting, seven bits to a byte, and the weight as one
+//! the distance from the previous posting, seven bits per byte, and the weight as one
 //! byte, so most postings take two bytes. A skill that changes gets a new number. The
 //! postings of its old number are dead text. The store removes dead text before it
 //! outweighs the rest.
@@ -20,8 +20,8 @@ use crate::typo::letter_set;
 /// The number of a skill in a store.
 pub(crate) type SkillNumber = u32;
 
-/// The approximate overhead of a term in bytes: its entry in the table, and the
-/// allocator's part.
+/// The approximate overhead of a term in bytes: its entry in the table, and the overhead of the
+/// allocator.
 const TERM_BYTES: usize = 96;
 /// The approximate overhead of a skill in bytes.
 const SKILL_BYTES: usize = 160;
@@ -44,7 +44,7 @@ pub(crate) struct Store {
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct IndexedSkill {
     pub(crate) name: Box<str>,
-    /// The description and the headings, one to a line.
+    /// The description and the headings, one per line.
     pub(crate) display_text: Box<str>,
     /// The stamp of the SKILL.md when it was read, or `None` if it could not be read.
     pub(crate) stamp: Option<DocumentStamp>,
@@ -168,7 +168,7 @@ impl Store {
         2 * self.dead_bytes > self.bytes || self.skills.len() > 2 * self.len() + 100
     }
 
-    /// Removes the postings of removed skills, and numbers the other skills anew.
+    /// Removes the postings of removed skills, and renumbers the other skills.
     pub(crate) fn compact(&mut self) {
         let mut next = 0;
         let renumbered: Vec<Option<SkillNumber>> = self
@@ -317,7 +317,7 @@ impl Postings {
         self.count += 1;
     }
 
-    /// Adds a skill, and adds the bytes that this takes to the skill's bytes.
+    /// Adds a posting, and counts its bytes for the skill.
     fn push_counted(
         &mut self,
         number: SkillNumber,
@@ -343,7 +343,7 @@ impl Postings {
             let mut shift: u32 = 0;
             loop {
                 let byte = bytes.next()?;
-                // These only wrap for bytes that `restore` has not checked yet.
+                // Wraps only if `restore` has not checked these bytes yet.
                 number = number.wrapping_add(SkillNumber::from(byte & 0x7f).wrapping_shl(shift));
                 shift = shift.wrapping_add(7);
                 if byte < 0x80 {

@@ -16,7 +16,7 @@ use crate::{MemoryIndex, Shared};
 /// The longest time that a test waits for an index.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The part of the committed queries that must find their skill among the first three.
+/// The minimum share of the committed queries that find their skill among the first three.
 const MIN_HIT_RATE: f64 = 0.95;
 
 pub(crate) fn write_skill(root: &Path, name: &str, description: &str, body: &str) {
@@ -231,7 +231,7 @@ fn gives_reasons_in_the_words_of_the_skill() {
         matches.contains(&"Choosing a Quality".to_owned()),
         "{matches:?}"
     );
-    // A heading that equals the word is no further reason.
+    // A heading that equals the word is not another reason.
     let root = skills(&[("tea", "Brews.", "# Tea\n\n## Green tea\n")]);
     let index = MemoryIndex::build_now(&open(root.path()));
     let result = index.search("tea", 5, &|_| true);
@@ -239,7 +239,7 @@ fn gives_reasons_in_the_words_of_the_skill() {
 }
 
 #[test]
-fn synonyms_count_as_one_word_and_function_words_not() {
+fn counts_synonyms_once_and_ignores_function_words() {
     let root = skills(&[
         (
             "slides",

@@ -9,15 +9,15 @@ use rust_stemmers::{Algorithm, Stemmer};
 use skillhost::line::is_hidden;
 use unicode_normalization::UnicodeNormalization as _;
 
-/// The bytes of the longest word. Guards against: hashes and encoded files that fill the
-/// index with terms that nobody searches for.
+/// The maximum bytes of a word. Guards against: hashes and encoded files that fill the index
+/// with terms that nobody searches for.
 const MAX_WORD_BYTES: usize = 40;
 
-/// The most words and terms that stay cached for the next text. Guards against: texts with
-/// ever new words, which fill the memory.
+/// The maximum number of words and terms that stay cached for the next text. Guards against:
+/// texts with ever new words, which fill the memory.
 const MAX_CACHED: usize = 100_000;
 
-/// English words that tell nothing about a skill.
+/// English words that say nothing about a skill.
 const STOP_WORDS: &str = "a about above after again against all also am an and any are as at be \
     because been before being below between both but by can cannot could d did do does doing don \
     down during each few for from further get give had has have having he help her here hers him \
@@ -104,7 +104,7 @@ impl Analyzer {
         }
     }
 
-    /// Forgets all cached words and the numbers of all terms, if they are too many.
+    /// Drops all cached words and the numbers of all terms if there are too many.
     pub(crate) fn trim_cache(&mut self) {
         if self.words.len() + self.terms.texts.len() > MAX_CACHED {
             self.words.retain(|_, term| term.is_none());
@@ -222,7 +222,7 @@ fn fold_into(text: &str, folded: &mut String) {
             'A'..='Z' => folded.push(c.to_ascii_lowercase()),
             '\0'..='\x7f' => folded.push(c),
             'ß' | 'ẞ' => folded.push_str("ss"),
-            // The marks of these scripts belong to the letter.
+            // In scripts without blanks, marks belong to the letter.
             c if !matches!(Script::from_char(c), Script::Spaced) => folded.push(c),
             c => {
                 let letters = c.to_lowercase().nfd();
@@ -328,7 +328,7 @@ fn for_each_part(word: &str, mut each: impl FnMut(&str)) {
     let kind = |c: char| match c {
         c if c.is_uppercase() => 'A',
         c if c.is_numeric() => '0',
-        // Also marks, which belong to the letter before them.
+        // Lower case, and marks, which belong to the letter before them.
         _ => 'a',
     };
     let mut part = |part: &str| {

@@ -1,4 +1,4 @@
-//! The thesaurus: other words for the words of a query, in several languages.
+//! The thesaurus: synonyms for the words of a query, in several languages.
 //!
 //! The words are in `thesaurus.txt`. `query.rs` weighs them.
 
@@ -76,7 +76,7 @@ impl Thesaurus {
         thesaurus
     }
 
-    /// Lets a phrase trigger a group.
+    /// Adds a phrase that triggers a group.
     fn add_trigger(&mut self, analyzer: &mut Analyzer, phrase: &str, group: usize) {
         let mut words = Vec::new();
         let mut is_unspaced = false;

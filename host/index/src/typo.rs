@@ -31,8 +31,8 @@ impl MistypedWord {
         })
     }
 
-    /// Returns whether the distance to a word with this length and
-    /// [letter set](letter_set) may be at most `max_distance`. Never misses one.
+    /// Returns whether the distance to a word with this length and [letter set](letter_set) may
+    /// be at most `max_distance`. Returns `true` for every word within that distance.
     pub(crate) fn may_be_within(&self, max_distance: usize, length: usize, letters: u32) -> bool {
         // A changed letter removes one letter of the set and adds another.
         length.abs_diff(self.length) <= max_distance

@@ -14,13 +14,13 @@ use crate::report::IndexReport;
 use crate::store::{Extent, IndexedSkill};
 use crate::{Content, Shared};
 
-/// The most bytes of a SKILL.md that are read: the largest frontmatter, and as much of the
+/// The maximum bytes of a SKILL.md that are read: the largest frontmatter, and as much of the
 /// body. Guards against: files of gigabytes.
 const MAX_DOCUMENT_BYTES: u64 = 128 * 1024;
 
-/// A full index removes dead text if it is more than this part of all bytes. Guards
-/// against: compacting a full index again at each change.
-const MAX_DEAD_PART: usize = 8;
+/// A full index removes dead text that takes more than 1 / `DEAD_TEXT_DIVISOR` of its bytes.
+/// Guards against: compacting a full index again at each change.
+const DEAD_TEXT_DIVISOR: usize = 8;
 
 /// The sizes at which an index is full. Guards against: a catalog that fills the memory.
 #[derive(Debug, Clone, Copy)]
@@ -74,8 +74,8 @@ pub(crate) fn update(shared: &Shared, catalog: &Catalog, is_stopped: &dyn Fn() -
     }
 
     let mut reader = FieldReader::new();
-    // Also for few changes: a caller who may see few skills must not learn how many others
-    // have changed.
+    // Two passes even for few changes: a caller who may see few skills must not learn how many
+    // others have changed.
     for pass in [Pass::Descriptions, Pass::Bodies] {
         for change in &changes {
             if is_stopped() {
@@ -121,7 +121,7 @@ fn must_read(shared: &Shared, change: &Change<'_>) -> bool {
     }
 }
 
-/// Reads a skill, as far as the pass and the limits allow, and puts it into the index.
+/// Reads a skill as far as the pass and the limits allow, and adds it to the index.
 fn read_skill(
     shared: &Shared,
     catalog: &Catalog,
@@ -176,18 +176,19 @@ fn read_skill(
     shared.count_unsaved();
 }
 
-/// Removes the dead text of a full index, unless it is little.
+/// Removes the dead text of a full index, unless there is little of it.
 fn remove_dead_text_if_full(shared: &Shared) {
     let (bytes, dead_bytes) = {
         let content = shared.read();
         (content.store.bytes(), content.store.dead_bytes())
     };
-    if bytes >= shared.limits.bodies && dead_bytes * MAX_DEAD_PART > bytes {
+    if bytes >= shared.limits.bodies && dead_bytes * DEAD_TEXT_DIVISOR > bytes {
         shared.write().store.compact();
     }
 }
 
-/// Finishes an update that has read all skills: makes its report, and logs a new one.
+/// Finishes an update that has read all skills: makes its report, and logs it if it leaves out
+/// other skills than the last report.
 fn finish(shared: &Shared, names: &[String]) {
     let mut report = IndexReport::default();
     {

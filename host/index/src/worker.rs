@@ -15,8 +15,8 @@ use crate::update::update;
 /// The niceness of the thread: calls go first.
 const THREAD_NICENESS: i32 = 5;
 
-/// The longest pause after a short update. In a catalog that takes less time to read, a
-/// change shows within a second.
+/// The longest pause after a short update. If an update takes less time than this, a change
+/// shows within a second.
 const SHORT_PAUSE: Duration = Duration::from_millis(400);
 
 /// Returns the pause after an update that took this time: twice as long, at most
@@ -129,7 +129,7 @@ impl WorkerState {
         tasks.start_next()
     }
 
-    /// Ends an update. An update that is not done runs again, unless there is a later catalog.
+    /// Ends an update. An unfinished update runs again, unless there is a later catalog.
     fn end_update(&self, catalog: Arc<Catalog>, is_done: bool) {
         let mut tasks = self.tasks();
         tasks.is_updating = false;
@@ -193,7 +193,7 @@ mod tests {
     /// The longest time that a test waits.
     const TIMEOUT: Duration = Duration::from_secs(20);
 
-    /// Returns a worker that has an update to do and no thread.
+    /// Returns a worker that has an update to run and no thread.
     fn starved_worker() -> (Worker, Arc<Shared>, tempfile::TempDir) {
         let root = tempfile::tempdir().unwrap();
         std::fs::create_dir(root.path().join("tea")).unwrap();

@@ -14,9 +14,8 @@ use rmcp::model::ErrorData;
 use rmcp::service::{RequestContext, RoleServer};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Answers of at least this many bytes take turns when they are serialized, which takes
-/// some milliseconds for each MiB. Guards against: large answers that occupy all threads
-/// while small ones wait.
+/// The number of bytes from which answers take turns to be serialized. A MiB takes some
+/// milliseconds. Guards against: large answers that occupy all threads while small ones wait.
 const LARGE_ANSWER: usize = 1 << 20;
 
 /// The turns in which large answers are serialized: one for every two processors.
@@ -199,7 +198,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn held_answer_has_memory_and_its_turn() {
+    async fn hold_takes_memory_and_turn() {
         let turns = JsonTurns(Arc::new(Semaphore::new(1)));
         let lease = AnswerLease::new(|missing| missing <= LARGE_ANSWER).with_turns(turns.clone());
         let handle = LeaseHandle(Some(Arc::downgrade(&lease)));

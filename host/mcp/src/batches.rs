@@ -11,16 +11,16 @@ use skillhost_sandbox::engine::processors;
 use super::calls::RunningCall;
 use super::live::LiveHost;
 
-/// The most skills of a batch, which are read one after another: to change the thread takes
-/// as long as to read a small skill.
+/// The maximum number of skills of a batch, which are read one after another. Changing threads
+/// takes as long as reading a small skill.
 const MAX_SKILLS: usize = 8;
 
 /// The number of files after which a batch ends. Guards against: batches of skills with
 /// thousands of files, which would all be in memory.
 const MAX_FILES: usize = 1_000;
 
-/// The most batches at a time. Guards against: a listing that takes the slots of calls on a
-/// machine with many processors.
+/// The maximum number of batches at a time. Guards against: a listing that takes the slots of calls
+/// on a machine with many processors.
 const MAX_BATCHES: usize = 4;
 
 /// The time after which no further skill is read. Guards against: a page of skills with
@@ -38,7 +38,7 @@ pub(crate) struct Batches<'a, T, R> {
     max_running: usize,
     running: VecDeque<RunningBatch<T>>,
     ready: vec::IntoIter<(String, T)>,
-    /// The time after which no further skill is read, but the first.
+    /// The time after which no skill is read, except the first.
     deadline: Instant,
     has_read: bool,
 }

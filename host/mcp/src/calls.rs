@@ -5,9 +5,9 @@
 //! operating system schedules the protocol's threads in between. Calls of built-in tools
 //! have other threads than those of third-party tools, for the same reason.
 //!
-//! A call that is alone is polled once on the thread that read its message, and most calls
-//! end there: to change the thread twice would take as long as the call. At most one of the
-//! protocol's threads does so at a time.
+//! A call that is alone is polled once on the thread that read its message, and most calls end
+//! there: changing threads twice would take as long as the call. This happens on at most one
+//! protocol thread at a time.
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -51,7 +51,7 @@ impl Calls {
     pub(crate) fn start() -> std::io::Result<Self> {
         let threads = |name: &str| {
             let mut threads = Builder::new_multi_thread();
-            // tokio would count within the process sandbox, which hides a container's limits.
+            // tokio would ignore a container's limits, which the process sandbox hides.
             threads.worker_threads(processors());
             threads.enable_time().thread_name(name).build()
         };

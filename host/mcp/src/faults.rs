@@ -7,14 +7,15 @@ use std::sync::{Mutex, MutexGuard};
 
 use skillhost::Line;
 
-/// The most skills whose faults are remembered. Guards against: a root that gets new names
-/// again and again.
+/// The maximum number of skills whose faults are remembered. Guards against: a root that gets new
+/// names again and again.
 const MAX_SKILLS: usize = 65_536;
 
-/// The most characters of a fault in the log. Guards against: a path as long as a page.
+/// The maximum number of characters of a fault in the log. Guards against: a path as long as a
+/// page.
 const MAX_DETAIL_CHARACTERS: usize = 512;
 
-/// The most skills that the line names for each fault.
+/// The maximum number of skills that the line names for each fault.
 const MAX_NAMED: usize = 3;
 
 /// A reason why the skills extension does not list a skill, or not all of it.

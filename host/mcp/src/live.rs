@@ -32,7 +32,7 @@ pub struct LiveHost {
     builder: HostBuilder,
     calls: OnceLock<Calls>,
     is_watched: OnceLock<()>,
-    /// The most bytes of a message, if its transport has a limit.
+    /// The maximum number of bytes of a message, if its transport has a limit.
     max_message: OnceLock<usize>,
     host: watch::Sender<Option<Host>>,
     folders: Mutex<FolderCounts>,
@@ -141,7 +141,7 @@ impl LiveHost {
         &self.faults
     }
 
-    /// Logs that the skills do not fit the prompt, at the first time.
+    /// Logs that the skills do not fit the prompt, but only once.
     pub(crate) fn warn_of_cut_prompt(&self, section: &prompt::Section) {
         if let Some(warning) = section.warning() {
             self.prompt_warning
@@ -158,12 +158,12 @@ impl LiveHost {
         self.is_watched.get_or_init(|| ());
     }
 
-    /// Sets the most bytes of a message.
+    /// Sets the maximum number of bytes of a message.
     pub(crate) fn limit_messages(&self, max: usize) {
         self.max_message.get_or_init(|| max);
     }
 
-    /// Returns the most bytes of a page's entries. A page is at most half a message.
+    /// Returns the maximum number of bytes of a page's entries. A page is at most half a message.
     pub(crate) fn page_bytes(&self) -> usize {
         let max = self.max_message.get();
         max.map_or(PAGE_BYTES, |max| PAGE_BYTES.min(max / 2))

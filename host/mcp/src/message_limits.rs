@@ -9,24 +9,24 @@ use skillhost_skills::text::raw_json::RawJson;
 use crate::subscriptions::LISTEN;
 use crate::values;
 
-/// The most bytes of an id or a progress token, as they are sent. Guards against: a label
-/// as large as a message, which is repeated with every progress report.
+/// The maximum number of bytes of an id or a progress token, as they are sent. Guards against: a
+/// label as large as a message, which is repeated with every progress report.
 pub const MAX_LABEL_BYTES: usize = 1024;
 
-/// The most values in a message, twice as many as the largest arguments of a tool have.
-/// Guards against: a small message that takes much memory.
+/// The maximum number of values in a message, twice as many as the largest arguments of a tool
+/// have. Guards against: a small message that takes much memory.
 const MAX_VALUES: usize = 20_000;
 
-/// The most values in the `_meta` of a message. Guards against: rmcp, which builds them
-/// again for each method that it compares the message with.
+/// The maximum number of values in the `_meta` of a message. Guards against: rmcp, which builds
+/// them again for each method that it compares the message with.
 const MAX_META_VALUES: usize = 1000;
 
-/// The most bytes of a `subscriptions/listen` request. Guards against: streams that keep
-/// megabytes each.
+/// The maximum number of bytes of a `subscriptions/listen` request. Guards against: streams that
+/// keep megabytes each.
 const MAX_LISTEN_BYTES: usize = 64 << 10;
 
-/// The most values in a `subscriptions/listen` request. Guards against: small values that
-/// take much memory, and lists that take rmcp quadratic time.
+/// The maximum number of values in a `subscriptions/listen` request. Guards against: small values
+/// that take much memory, and lists that take rmcp quadratic time.
 const MAX_LISTEN_VALUES: usize = 256;
 
 /// A limit that a message exceeds.
@@ -127,7 +127,7 @@ struct LabelScope {
     labels: &'static [(&'static str, &'static str)],
     /// The key of an object with more labels, and its scope.
     inner: Option<(&'static str, &'static LabelScope)>,
-    /// The most values in this object, if it has a limit of its own.
+    /// The maximum number of values in this object, if it has a limit of its own.
     max_values: Option<usize>,
 }
 
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_ids_that_are_read_as_other_numbers() {
+    fn refuses_number_ids_with_another_spelling() {
         for (id, fits) in [
             ("0", true),
             ("-7", true),

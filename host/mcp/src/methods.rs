@@ -35,11 +35,11 @@ const REMOVED_METHODS: [&str; 4] = [
     "resources/unsubscribe",
 ];
 
-/// The most characters of a method's name that an error repeats.
+/// The maximum number of characters of a method's name that an error repeats.
 const MAX_NAME_CHARACTERS: usize = 64;
 
-/// Returns the error for a request that rmcp cannot parse. `revision` is the one that the
-/// request names, if any.
+/// Returns the error for a request that rmcp cannot parse. `revision` is the protocol revision that
+/// the request names, if it names one.
 pub(crate) fn error(method: &str, revision: Option<&ProtocolVersion>) -> ErrorData {
     let name: String = method.chars().take(MAX_NAME_CHARACTERS).collect();
     let is_removed = revision.is_some_and(|revision| *revision >= ProtocolVersion::V_2026_07_28)

@@ -10,15 +10,15 @@ use skillhost::OutputFiles;
 
 use super::resources::uri;
 
-/// The most bytes of files in an answer, with their URIs. Guards against: a script that fills
-/// the context of a model with files, as some clients show it every resource.
+/// The maximum number of bytes of files in an answer, with their URIs. Guards against: a script
+/// that fills the context of a model with files, as some clients show it every resource.
 const MAX_BYTES: usize = 1 << 20;
 
-/// The most files in an answer. Guards against: a script that makes many empty files.
+/// The maximum number of files in an answer. Guards against: a script that makes many empty files.
 const MAX_FILES: usize = 100;
 
-/// The URI of a file that a call made. Its scheme is not that of skills: the file is in this
-/// answer only, so no client can read it again.
+/// The URI of a file that a call made. It has another scheme than skills, because no client can
+/// read the file again: only this answer has it.
 struct OutputUri<'a>(&'a str);
 
 impl fmt::Display for OutputUri<'_> {

@@ -9,11 +9,12 @@ use rmcp::model::ErrorData;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
-/// The most entries of a page. Guards against: a listing that fills a client's buffers.
+/// The maximum number of entries of a page. Guards against: a listing that fills a client's
+/// buffers.
 const PAGE_ENTRIES: usize = 100;
 
-/// The most bytes of a page's entries in JSON. Guards against: long names and descriptions,
-/// which fill a client's buffers with few entries.
+/// The maximum number of bytes of a page's entries in JSON. Guards against: long names and
+/// descriptions, which fill a client's buffers with few entries.
 pub(crate) const PAGE_BYTES: usize = 1 << 20;
 
 /// The bytes of a page's entries in JSON.

@@ -1,5 +1,5 @@
-//! The work of a request: it begins when the client's turn comes, is dropped when the client
-//! cancels the request, and reports its progress if the client asks for that.
+//! Runs the work of a request when the client's turn comes. Drops it when the client cancels the
+//! request, and reports its progress if the client asks for reports.
 
 use std::pin::{Pin, pin};
 use std::time::{Duration, Instant};

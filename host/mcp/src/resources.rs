@@ -1,6 +1,6 @@
-//! `resources/list`, `resources/templates/list`, `resources/read` and
-//! `resources/directory/read`. Every file of every skill is a resource at
-//! `skill://<skill>/<path>`, and is read as a call of a tool would read it.
+//! `resources/list`, `resources/templates/list`, `resources/read` and `resources/directory/read`.
+//! Every file of every skill is a resource at `skill://<skill>/<path>`, and each read runs like a
+//! call of a tool.
 //!
 //! URIs are in [`uri`], and the cursors of pages in [`cursor`]. The skills extension is in
 //! `super::skills`.
@@ -31,20 +31,21 @@ use skillhost::{
 };
 use skillhost_skills::text::media_type;
 
-/// The most resources of a page, with about 200 bytes each. Longer ones fill a page
-/// [by their bytes](super::page::PAGE_BYTES). Guards against: a listing that fills a client's
+/// The maximum number of resources of a page, with about 200 bytes each. Longer resources fill a
+/// page [by their bytes](super::page::PAGE_BYTES). Guards against: a listing that fills a client's
 /// buffers. A client may stop after 64 pages.
 const PAGE_RESOURCES: usize = 1_000;
 
-/// The most skills that are read for a page, each by a call. Guards against: a listing of
-/// many empty skills.
+/// The maximum number of skills that are read for a page, each by a call. Guards against: a listing
+/// of many empty skills.
 const MAX_SKILLS_READ: usize = 256;
 
-/// The most characters of a resource's name and description, as many as the specification
-/// allows for the description of a skill. Guards against: a resource that fills a page.
+/// The maximum number of characters of a resource's name and description, as many as the
+/// specification allows for the description of a skill. Guards against: a resource that fills a
+/// page.
 const MAX_ABOUT_CHARACTERS: usize = 1024;
 
-/// The most characters of a URI, and of the reason, that an error repeats.
+/// The maximum number of characters of a URI, and of the reason, that an error repeats.
 const MAX_SHOWN_CHARACTERS: usize = 512;
 
 /// Returns a page of all files of all skills, sorted by the bytes of skill and path.

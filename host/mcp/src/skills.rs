@@ -24,16 +24,17 @@ use super::resources::{
 };
 use skillhost::{Caller, ResourceError, SkillFiles, SkillResources};
 
-/// The most entries of a page. Long ones fill a page [by their bytes](super::page::PAGE_BYTES).
-/// Guards against: a listing that fills a client's buffers. A client may stop after 64 pages.
+/// The maximum number of entries of a page. Long entries fill a page [by their
+/// bytes](super::page::PAGE_BYTES). Guards against: a listing that fills a client's buffers. A
+/// client may stop after 64 pages.
 const PAGE_SKILLS: usize = 200;
 
 /// The number of files after which a page ends, with about 150 bytes each. Guards against:
 /// entries with 512 files each.
 const PAGE_FILES: usize = 5_000;
 
-/// The most skills that are read for a page, each by a call. Guards against: a listing of
-/// many skills that are left out.
+/// The maximum number of skills that are read for a page, each by a call. Guards against: a listing
+/// of many skills that are left out.
 const MAX_SKILLS_READ: usize = 256;
 
 /// The bytes of digested files after which a page ends. Guards against: a page that takes a
@@ -112,8 +113,8 @@ pub(crate) async fn list(
     match page_end.or_else(|| skills.into_next_name()).or(next) {
         Some(next) => result.next_cursor = Some(cursor::encode(LISTING, [&next])),
         None => {
-            // Compares with the skills of all clients: a skill that this client may not see
-            // has no fault.
+            // Passes the skills of all clients. Otherwise the log would forget the faults of skills
+            // that this client may not see.
             let host = LiveHost::host_to_list(live).await;
             if let Some(all) = host.skill_resources() {
                 faults.summarize(&live.run_blocking(move || all.skills()).await?);
@@ -123,8 +124,7 @@ pub(crate) async fn list(
     Ok(result)
 }
 
-/// Reads the files of a skill. Digests them only if the skill may have an entry, by its
-/// SKILL.md.
+/// Reads the files of a skill. Computes their digests only if its SKILL.md allows an entry.
 async fn read_files(
     reader: &SkillResources,
     name: &str,

@@ -5,13 +5,13 @@
 //! limits the length of a line, but nothing else that a hostile client can do. Nothing is
 //! queued here. The invariants:
 //!
-//! - A line has a limit. It is read only when the message before it has its slot: at most
-//!   128 requests and refused lines are in flight, from the line to the written answer.
+//! - The length of a line is limited. A line is read only when the previous message has its slot.
+//!   At most 128 requests and refused lines have one, from the line until the answer is written.
 //!   Their answers share 256 MiB.
-//! - Each request that rmcp gets is in `InFlight` under its id, and no other request has
-//!   that id. It leaves when rmcp hands its answer to `StdioTransport::send`. Each request
-//!   gets exactly one answer, even if it is cancelled or panics. So no answer can be taken
-//!   for that of a later request with the same id.
+//! - `InFlight` has each request of rmcp under its id, and no two requests have the same id. A
+//!   request leaves when rmcp hands its answer to `StdioTransport::send`. Each request gets exactly
+//!   one answer, even if it is cancelled or panics. So no client takes an answer for that of a
+//!   later request with the same id.
 //! - `notifications/cancelled` does not reach rmcp, which would forget the id before the
 //!   handler has ended. `CancellableHandler` gives the handler the token that is cancelled.
 //! - `StdioTransport::receive` ends when the input has ended or is closed, and no request is
@@ -153,8 +153,8 @@ async fn serve_until(
     result
 }
 
-/// Waits until the client is not answered any more: it has closed the output, it does not
-/// read its last answers, or the time of its calls after a shutdown is over.
+/// Waits until the client can no longer be answered: it has closed the output, it does not read its
+/// last answers, or its calls have not ended in time after a shutdown.
 async fn client_lost(
     end: &SessionEnd,
     live: &LiveHost,

@@ -7,8 +7,8 @@ use crate::values;
 /// The method of a subscription.
 pub const LISTEN: &str = "subscriptions/listen";
 
-/// Returns the most bytes that a subscription's request takes in memory while its stream is
-/// open.
+/// Returns the maximum number of bytes that a subscription's request takes in memory while its
+/// stream is open.
 pub fn retained_bytes(request: &[u8]) -> usize {
     request.len() + values::memory_for(values::count(request))
 }

@@ -1,10 +1,10 @@
 //! `tools/list` and `tools/call`: definitions and outcomes in the form of the protocol.
 //!
 //! An answer is sent once, as the text that the model reads. If the text is the tool's whole
-//! record, the tool declares its output schema, and the record is sent as structured content
-//! too. Any other tool declares none, because the protocol would then require the record
-//! beside the text, and a file would be sent twice. A record without the file's text is no
-//! way out: clients that show structured content in place of text would not show the file.
+//! record, the tool declares its output schema, and the record is sent as structured content too.
+//! Any other tool declares none, because the protocol would then require the record beside the
+//! text, and a file would be sent twice. Omitting the file's text from the record does not help:
+//! clients that show structured content instead of text would not show the file.
 //!
 //! Files that a call changed follow the text as embedded resources, and a note on the
 //! scripts of a skill as a separate block.
@@ -25,8 +25,8 @@ use super::client::ClientView;
 use super::{outputs, page, values};
 use skillhost::{CallError, Caller, Definition, Output};
 
-/// The most values in a record that is sent as structured content. Guards against: a record
-/// of brackets, which takes fifty times its size once it is parsed.
+/// The maximum number of values in a record that is sent as structured content. Guards against: a
+/// record of brackets, which takes fifty times its size once it is parsed.
 const MAX_RECORD_VALUES: usize = 200_000;
 
 /// The longest time that an answer waits for the note on scripts. Guards against: a tool
@@ -114,8 +114,8 @@ pub(crate) async fn call(
     }
 }
 
-/// Records a call whose parameters could not be read as a refused one. Returns the error of
-/// the protocol: the given one, unless the call cannot be recorded.
+/// Records a call with unreadable parameters as refused. Returns the error of the protocol: the
+/// given one, unless the call cannot be recorded.
 pub(crate) async fn refuse_unread(
     live: &ClientView<'_>,
     parameters: Option<&Value>,
@@ -144,7 +144,7 @@ fn json_bytes_of(definition: &Definition) -> usize {
     texts.chain(schemas.map(page::json_bytes)).sum()
 }
 
-/// Returns the most bytes that a definition takes in memory.
+/// Returns the maximum number of bytes that a definition takes in memory.
 fn memory_of(definition: &Definition) -> usize {
     let texts = [&definition.name, &definition.title, &definition.description];
     let schemas = std::iter::once(&definition.input_schema).chain(&definition.output_schema);

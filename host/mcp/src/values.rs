@@ -5,16 +5,17 @@
 
 use serde_json::{Map, Value};
 
-/// The most bytes that a value takes besides its text: an object with one field, which has
-/// a hash table of its own.
+/// The maximum number of bytes that a value takes besides its text: an object with one field, which
+/// has a hash table of its own.
 const VALUE_BYTES: usize = 500;
 
-/// Returns the most bytes that this number of values takes in memory, besides their text.
+/// Returns the maximum number of bytes that this number of values takes in memory, besides their
+/// text.
 pub(crate) fn memory_for(values: usize) -> usize {
     values * VALUE_BYTES
 }
 
-/// Returns the most bytes that a value takes in memory, with everything in it.
+/// Returns the maximum number of bytes that a value takes in memory, with everything in it.
 pub(crate) fn memory_of(value: &Value) -> usize {
     VALUE_BYTES
         + match value {
@@ -25,7 +26,7 @@ pub(crate) fn memory_of(value: &Value) -> usize {
         }
 }
 
-/// Returns the most bytes that the members of an object take in memory.
+/// Returns the maximum number of bytes that the members of an object take in memory.
 pub(crate) fn memory_of_members(object: &Map<String, Value>) -> usize {
     let members = object.iter();
     members
@@ -33,9 +34,10 @@ pub(crate) fn memory_of_members(object: &Map<String, Value>) -> usize {
         .sum()
 }
 
-/// Returns the most values that JSON text can have, without parsing it.
+/// Returns the maximum number of values that JSON text can have, without parsing it.
 ///
-/// Counts each character that a value, or a key with its value, can follow.
+/// Counts `[`, `{` and `,` outside of strings: every value or member, except the first value,
+/// follows one of them.
 pub(crate) fn count(json: &[u8]) -> usize {
     let (mut values, mut in_string, mut escaped) = (1, false, false);
     for byte in json {

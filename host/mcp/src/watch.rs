@@ -47,8 +47,8 @@ impl Drop for FolderWatch {
 impl LiveHost {
     /// Watches the host's folders until the returned value is dropped.
     ///
-    /// No later change is missed, even if the host is not loaded or the folder not watched
-    /// yet: the first scan looks for all changes since this call.
+    /// No change after this call is missed: the first scan looks for all changes since then, even
+    /// if the host is loaded later.
     ///
     /// Must be called in a tokio runtime, before a client asks for capabilities.
     ///

@@ -150,7 +150,7 @@ impl CommonOptions {
     }
 
     /// Starts the log, reads the configuration, and applies the options to it. A verb calls this
-    /// once. `S` are the settings of a program, with those of its host.
+    /// once. `S` is the type of the program's settings, which contain the host's.
     pub fn load<S>(&self) -> anyhow::Result<S>
     where
         S: FileSettings + AsMut<Config> + Default,
@@ -487,7 +487,7 @@ impl SlowCompilations {
     }
 }
 
-/// Adds or removes a component of a list of those that compile.
+/// Updates the list of compiling components.
 fn update(components: &mut Vec<String>, component: &str, event: Compilation) {
     match event {
         Compilation::Started => components.push(component.to_owned()),
@@ -495,7 +495,7 @@ fn update(components: &mut Vec<String>, component: &str, event: Compilation) {
     }
 }
 
-/// Returns the line that names the components that compile.
+/// Returns the line that names the compiling components.
 fn progress_line(components: &[String]) -> Line {
     match components {
         [] => Line::default(),

@@ -57,8 +57,8 @@ pub fn raise_descriptor_limit() {
     let _ = rustix::process::setrlimit(Resource::Nofile, raised);
 }
 
-/// Compiles a component if the first argument says so, and returns the exit code. Another process
-/// of this program starts this one for that.
+/// Compiles a component if the first argument asks for it, and returns the exit code. Only another
+/// process of this program passes that argument.
 pub fn compile_for_parent(first: &OsStr) -> Option<ExitCode> {
     (first == skillhost::COMPILE_ARGUMENT)
         .then(|| end_child(compile_component_confined(skillhost_confine::confine_child)))

@@ -136,7 +136,7 @@ fn write(text: &str) -> anyhow::Result<bool> {
 }
 
 /// Returns a name or a path for use beside other text. Quotes it unless it has only letters,
-/// digits, `-`, `_`, `.` and `/`, so that it cannot pass for that text.
+/// digits, `-`, `_`, `.` and `/`, so that nobody takes it for the text around it.
 pub fn name(name: &str) -> Line {
     let is_plain = |c: char| {
         c.is_alphanumeric()
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn no_other_file_prints() {
+    fn only_terminal_rs_prints() {
         let host = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let programs = ["program", "cli", "author"];
         let mut folders: Vec<_> = programs.map(|it| host.join(it).join("src")).into();

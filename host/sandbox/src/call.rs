@@ -44,14 +44,14 @@ pub struct Sandbox {
     weight: u32,
 }
 
-/// A call: its arguments and its resources.
+/// The arguments and resources of a call.
 pub struct SandboxCall<'a> {
     /// The tool's name.
     pub tool: &'a Arc<str>,
     /// The arguments in the guest's form.
     pub arguments: GuestArguments,
-    /// The folder that it may read, or the reason why there is none. `None` if the call
-    /// names no folder.
+    /// The folder that the call may read, or the reason why it cannot be opened. `None` if
+    /// the call names no folder.
     pub folder: Option<Result<CallFolder, FolderError>>,
     /// The rights and limits.
     pub terms: &'a Terms,
@@ -63,7 +63,7 @@ pub struct SandboxCall<'a> {
     pub is_traced: bool,
     /// The meter of the call's memory.
     pub memory: MemoryMeter,
-    /// Its slot. The call's time starts when it gets one.
+    /// The call's slot. The time limit starts once the call has it.
     pub slot: &'a Arc<CallSlot>,
 }
 
@@ -85,7 +85,7 @@ pub struct RunOutcome<T> {
     pub deadline: Option<Instant>,
     /// A limit that the guest reached without being stopped.
     pub met: Option<Stop>,
-    /// Its output and the place where it trapped, if the call is traced.
+    /// The guest's output and the place of its trap, if the call is traced.
     pub trace: CallTrace,
 }
 
@@ -128,7 +128,7 @@ impl Sandbox {
         })
     }
 
-    /// Returns whether its tools are typed functions. Their failures have no kind.
+    /// Returns whether the component's tools are typed functions, whose failures have no kind.
     pub fn exports_functions(&self) -> bool {
         matches!(self.entry_point, EntryPoint::Functions(_))
     }
@@ -148,8 +148,8 @@ impl Sandbox {
         self.entry_point.arguments(tool, arguments)
     }
 
-    /// Asks the component for its tools. It cannot list skills meanwhile. `bytes` is the
-    /// component's binary, which may contain documentation of functions.
+    /// Asks the component for its tools. The guest sees no skills. `bytes` is the component's
+    /// binary, which may contain documentation of functions.
     pub(crate) async fn declared_tools(
         &self,
         origin: &str,

@@ -13,7 +13,6 @@ mod load;
 pub mod metadata;
 mod tool_component;
 
-pub use file::check_header;
-pub use file::read;
+pub use file::{check_header, read};
 pub use load::{Loader, cannot_load};
 pub use tool_component::{ComponentSource, Tool, ToolComponent};

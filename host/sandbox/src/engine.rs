@@ -46,7 +46,7 @@ const MAX_RESIDENT: usize = 256 << 10;
 /// languages other than Rust need.
 const MEMORIES_PER_SLOT: u32 = 2;
 
-/// The machine's memory, divided by this, is the default for all calls.
+/// The default memory of all calls is the machine's memory divided by this.
 const CALLS_DIVISOR: usize = 4;
 
 /// The bytes of stack for host functions, in addition to the guest's stack.
@@ -176,8 +176,8 @@ impl EpochEngine {
     }
 
     /// Returns the number of slots for a call of this component. A component with many
-    /// memories takes several slots, so that the pool always has enough for a call with its
-    /// slots.
+    /// memories takes several slots, so that the pool has enough memories for each call that
+    /// holds its slots.
     pub(crate) fn weight(&self, component: &Component) -> u32 {
         let memories = component
             .resources_required()
@@ -194,9 +194,9 @@ impl EpochEngine {
         Some(self.start(slots))
     }
 
-    /// Waits for slots even if the queue is full. This is for the host's own work on a
-    /// third-party component, one at a time, so that callers who keep the host busy cannot
-    /// prevent loading a component.
+    /// Waits for slots even if the queue is full. This is for the host's own work on
+    /// third-party components, one at a time. Callers who keep the host busy cannot prevent
+    /// it.
     pub(crate) async fn enter_unqueued(&self, weight: u32) -> CallSlot {
         let slots = self.quotas.for_host().enter_unqueued(weight).await;
         self.start(slots)
@@ -221,7 +221,7 @@ impl CallSlot {
         self.slots.quota()
     }
 
-    /// Runs a guest. Third-party guests take turns, and so do clients.
+    /// Runs a guest. Third-party guests take turns, shared fairly among clients.
     pub(crate) async fn run<T>(&self, guest: impl Future<Output = T>) -> T {
         match &self.turns {
             Some(turns) => turns.run(self.quota().client(), guest).await,
@@ -275,9 +275,10 @@ fn pooling(load: &Load, memory: usize) -> Config {
     config
 }
 
-/// Returns the resident bytes of each memory, given the number of memories: together at most
-/// a quarter of the memory of all calls, in addition to it. Guards against: holding most of a
-/// small machine's memory for calls that have ended.
+/// Returns the bytes of each memory that stay resident between calls.
+///
+/// All memories together keep at most a quarter of the memory of all calls, in addition to it.
+/// Guards against: holding most of a small machine's memory for calls that have ended.
 fn resident(all_memory: usize, memories: usize) -> usize {
     MAX_RESIDENT.min(all_memory / 4 / memories)
 }
@@ -305,10 +306,9 @@ fn pool(load: &Load, memory: usize) -> PoolingAllocationConfig {
         .table_elements(limits::MAX_TABLE_ELEMENTS)
         .max_memory_size(memory)
         .linear_memory_keep_resident(resident(calls_memory(load), memories as usize))
-        // Linux 6.7 and later can name the written pages. Guards against: a page that the
-        // kernel moves at that moment, to swap space or within the memory. This version of
-        // wasmtime takes it for unwritten, so the next call would see its contents
-        // (https://github.com/bytecodealliance/wasmtime/pull/14357).
+        // Linux 6.7 and later can list the written pages. This version of wasmtime takes a
+        // page that the kernel moves at that moment for unwritten, so the next call would see
+        // its contents (https://github.com/bytecodealliance/wasmtime/pull/14357).
         .pagemap_scan(Enabled::No)
         .table_keep_resident(16 << 10)
         .async_stack_keep_resident(32 << 10)

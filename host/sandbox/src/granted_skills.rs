@@ -27,7 +27,7 @@ const MAX_SEARCHES: usize = 8;
 pub struct GrantedSkills {
     /// `None` if there are no skills.
     inner: Option<Arc<Inner>>,
-    /// The slot of the call that reads them.
+    /// The slot of the call that reads the skills.
     slot: Option<Arc<CallSlot>>,
 }
 
@@ -86,7 +86,7 @@ impl GrantedSkills {
         })
     }
 
-    /// Makes reading hold the slot of a call, even after the call was dropped.
+    /// Makes each read hold the slot of a call, even after the call was dropped.
     pub(crate) fn in_slot(mut self, slot: &Arc<CallSlot>) -> Self {
         self.slot = Some(Arc::clone(slot));
         self
@@ -117,7 +117,7 @@ impl GrantedSkills {
             .await
     }
 
-    /// Finds the skills that fit a query, and reads their current descriptions.
+    /// Finds the skills that match a query, and reads their current descriptions.
     pub(crate) async fn find(
         &self,
         query: String,
@@ -129,8 +129,8 @@ impl GrantedSkills {
             .await
     }
 
-    /// Runs work that reads files on a thread where it delays no other call. It holds the
-    /// slot of the call until it ends.
+    /// Runs work that reads files, on a thread where it delays no other call. The work holds
+    /// the slot of the call until it ends.
     async fn run_blocking<T: Default + Send + 'static>(
         &self,
         work: impl FnOnce(&Inner) -> Result<T, Stop> + Send + 'static,
@@ -231,7 +231,7 @@ impl Inner {
 }
 
 impl ListedSkills {
-    /// Counts a skill. Returns an error if the call exceeds a limit.
+    /// Counts a skill. Returns the limit that the call exceeds as an error.
     fn add(&mut self, skill: &Skill, limits: &Limits) -> Result<(), Stop> {
         self.bytes += skill.name.len() + skill.description.len();
         if self.bytes > limits.memory {
@@ -321,7 +321,7 @@ mod tests {
             assert_eq!(engine.occupancy().running, 1);
             drop(end);
             busy.await.unwrap().unwrap_err();
-            // The one thread takes one after another.
+            // The only thread runs this after the read.
             tokio::task::spawn_blocking(|| ()).await.unwrap();
             assert_eq!(engine.occupancy().running, 0);
         });

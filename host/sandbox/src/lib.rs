@@ -5,8 +5,8 @@
 //! This crate is part of [skillhost](https://crates.io/crates/skillhost), which re-exports
 //! its stable interface. The rest may change at any time.
 
-// The layers, lowest first: a module uses those above it in this list, and no
-// other. `cargo xtask layers` checks it.
+// The layers, lowest first: a module uses only modules above it in this list.
+// `cargo xtask layers` checks it.
 
 pub mod tool;
 

@@ -39,7 +39,7 @@ impl OpenFile {
         let _ = self.pinned.set(bytes);
     }
 
-    /// Returns the present status.
+    /// Returns the current status.
     pub(crate) fn status(&self) -> io::Result<FileStatus> {
         let mut status = FileStatus::of(&self.file)?;
         if let Some(bytes) = self.pinned.get() {
@@ -48,8 +48,7 @@ impl OpenFile {
         Ok(status)
     }
 
-    /// Reads up to `length` bytes. Also returns whether the file ended. The buffer has the
-    /// size of the file, so that one system call is enough for an ordinary file.
+    /// Reads up to `length` bytes. Also returns whether the file ended.
     pub(crate) fn read_at(&self, length: u64, offset: u64) -> io::Result<(Vec<u8>, bool)> {
         if length == 0 {
             return Ok((Vec::new(), false));
@@ -57,7 +56,8 @@ impl OpenFile {
         if let Some(bytes) = self.pinned.get() {
             return Ok(part(bytes, length, offset));
         }
-        // A read that leaves the last byte of the buffer empty shows the end.
+        // The buffer has the size of the file, so that one system call is enough for an
+        // ordinary file. One byte more shows the end if it stays empty.
         let rest = self
             .file
             .metadata()?

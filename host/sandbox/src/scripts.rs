@@ -1,5 +1,5 @@
-//! Scripts and changed files of a call: the scripts that its grant allows, and the changes
-//! in its copy-on-write view at its end.
+//! The scripts that a call may start, and the files that it has changed in its copy-on-write
+//! view.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn changed_files_are_gathered_in_the_slot_of_their_call() {
+    fn gathering_changed_files_holds_call_slot() {
         with_one_thread(async |fixture, busy| {
             let Fixture {
                 engine, view, slot, ..
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn abandoned_call_keeps_its_slot_until_its_files_are_dropped() {
+    fn abandoned_call_keeps_slot_until_files_drop() {
         with_one_thread(async |fixture, busy| {
             let Fixture {
                 engine, view, slot, ..
@@ -142,7 +142,7 @@ mod tests {
             }
             assert_eq!(engine.occupancy().running, 1);
             drop(busy);
-            // The one thread takes one after another.
+            // The only thread runs this after the gathering.
             spawn_blocking(|| ()).await.unwrap();
             let left = engine.occupancy();
             assert_eq!((left.running, left.memory), (0, 0));

@@ -1,5 +1,5 @@
-//! Tools: definitions, arguments, limits, grants, and outcomes of calls. Running tools is
-//! not here.
+//! Tools: definitions, arguments, limits, grants, and outcomes of calls. Nothing here runs a
+//! tool.
 
 pub mod arguments;
 pub mod audit;

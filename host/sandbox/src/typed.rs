@@ -61,8 +61,8 @@ pub(crate) struct FunctionDefinition {
 }
 
 impl TypedFunctions {
-    /// Reads the exported functions of a component. Returns `None` if there are none. Fails
-    /// if one cannot be a tool.
+    /// Reads the exported functions of a component. Returns `None` if it exports no function.
+    /// Fails if a function cannot be a tool.
     pub(crate) fn read(engine: &Engine, component: &Component) -> anyhow::Result<Option<Self>> {
         let exports = exports(engine, component)?;
         let paths: Vec<FunctionPath> = exports.iter().map(|(path, ..)| path.clone()).collect();

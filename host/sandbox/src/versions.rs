@@ -18,7 +18,7 @@ pub(crate) struct SupportedVersion {
     pub(crate) tools: &'static str,
     /// The interface through which the host lists its skills.
     pub(crate) skills: &'static str,
-    /// The interface through which a component leaves its text to the host.
+    /// The interface through which a component has the host read its text from a file.
     pub(crate) answer: &'static str,
     /// The interface through which a component starts a skill's script.
     pub(crate) scripts: &'static str,
@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn offers_its_interfaces_to_all_patches_of_a_supported_version() {
+    fn offers_interfaces_to_all_patch_versions() {
         for (import, offered) in [
             ("skillhost:tool/skills@0.1.0", true),
             ("skillhost:tool/skills@0.1.1", true),

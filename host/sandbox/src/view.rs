@@ -10,8 +10,8 @@
 //! | `changes.rs` | the changes, collected when the call ends |
 //! | `budget.rs` | the limits |
 //!
-//! Nodes are created when something is opened, changed, or traversed. Behaves like Linux,
-//! unless WASI requires otherwise.
+//! Nodes are created when something is opened, changed, or traversed. The view behaves like
+//! Linux, unless WASI requires otherwise.
 
 mod budget;
 mod changes;
@@ -42,7 +42,7 @@ pub(crate) use node::{NodeStatus, Timestamp, now};
 pub(crate) use operations::{EntryCounter, OpenMode, ViewHandle};
 use resolve::{LastLink, PathEnd};
 
-/// The guest's name of the second folder.
+/// The guest's path of the folder for temporary files.
 pub(crate) const TEMPORARY: &str = "/tmp";
 
 /// The view of one call.
@@ -101,8 +101,8 @@ impl View {
     }
 
     /// Opens a module of the call's folder for reading. Returns `None` if the call changed,
-    /// moved, removed or shadowed what is there on the disk. Fails with `ENOENT` if nothing
-    /// is there on the disk, and with `EISDIR` for a folder of the disk.
+    /// moved, removed or shadowed the module. Fails with `ENOENT` if the disk has nothing at
+    /// this path, and with `EISDIR` if it has a folder.
     pub(crate) fn module(&self, path: &str) -> Result<Option<FileHandle>, Errno> {
         let on_disk = self.path_on_disk(path)?;
         let found = match self.open_for_reading(path) {

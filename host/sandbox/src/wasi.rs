@@ -6,7 +6,7 @@
 //! | `wasi:cli/environment` | the variables that the operator set for the tool; no arguments |
 //! | `wasi:cli/std*`, `terminal-*` | an empty input; output goes to the log, bounded, line by line |
 //! | `wasi:cli/exit` | an end of the call, which then has no answer |
-//! | `wasi:clocks` | the time, or the one that the operator set; sleeping counts towards the call's time |
+//! | `wasi:clocks` | the time, or a fixed time that the operator set; sleeping counts towards the call's time |
 //! | `wasi:filesystem` | one read-only preopen, or two of a copy-on-write view: our own implementation |
 //! | `wasi:io` | streams and polling over the above |
 //! | `wasi:random` | random bytes |
@@ -69,7 +69,7 @@ pub(crate) struct ImportState {
     text: Option<String>,
     /// The maximum bytes of this text.
     max_text: usize,
-    /// The scripts that the guest may start. `None` if there are none.
+    /// The scripts that the guest may start. `None` if it may start no script.
     pub(crate) scripts: Option<ScriptGate>,
     /// The limit that the guest reached, if any.
     pub(crate) stop: Option<Stop>,
@@ -77,11 +77,12 @@ pub(crate) struct ImportState {
     tool: Arc<str>,
     /// The maximum bytes of the guest's log.
     log_limit: usize,
-    /// Created on first use, because most guests never read a clock.
+    /// The context of wasmtime-wasi. It is created on first use, because most guests never
+    /// read a clock.
     wasi: Option<WasiCtx>,
     /// True if the guest's output is captured until the call has ended.
     pub(crate) is_traced: bool,
-    /// Its log, if it is captured.
+    /// The guest's log, if its output is captured.
     log: Option<GuestLog>,
 }
 
@@ -116,9 +117,7 @@ impl ImportState {
             log: None,
         }
     }
-}
 
-impl ImportState {
     /// Creates a copy-on-write view of the call's folder. Does nothing for a call without a
     /// folder.
     pub(crate) fn make_view(&mut self, limits: &Limits, quota: &Arc<CallQuota>) -> io::Result<()> {
@@ -130,8 +129,8 @@ impl ImportState {
         Ok(())
     }
 
-    /// Takes memory for the guest. If it fails, the limit becomes the reason of a later
-    /// trap.
+    /// Takes memory for the guest. If that fails, the reached limit becomes the reason of a
+    /// later trap.
     pub(crate) fn take_memory(&mut self, bytes: usize) -> bool {
         let taken = self.memory.take(bytes);
         taken.map_err(|stop| self.stop = Some(stop)).is_ok()
@@ -257,7 +256,7 @@ impl HasData for ImportState {
     type Data<'a> = &'a mut ImportState;
 }
 
-/// Selects the table of resources from the state.
+/// The selection of the table of resources from the state.
 struct TableData;
 
 impl HasData for TableData {

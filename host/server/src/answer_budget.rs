@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_to_greedy_client_leave_others_their_part() {
+    fn greedy_client_leaves_answer_bytes_to_others() {
         let budget = AnswerBudget::new(100, 2);
         let [greedy, other] = ["greedy", "other"].map(|name| Holder::Client(Some(name.into())));
         let leases = [(); 9].map(|()| budget.lease(greedy.clone()));

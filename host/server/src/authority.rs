@@ -1,7 +1,6 @@
-//! The authorities of clients' certificates: which certificates may sign those of clients, and the
-//! bounds of a chain. Signatures are webpki's part.
-//!
-//! webpki takes any certificate as an authority, and does not read the key usage of those that sign.
+//! Checks the authorities of clients' certificates, and bounds the chain of a certificate. webpki
+//! verifies the signatures, but it takes any certificate as an authority, and ignores the key usage
+//! of intermediate certificates.
 
 use std::sync::Arc;
 
@@ -16,10 +15,10 @@ use webpki::{EndEntityCert, KeyUsage};
 /// many invented certificates.
 const MAX_INTERMEDIATES: usize = 5;
 
-/// The end of the identifier of the extension with a key's usage: 2.5.29.15.
+/// The last number of the identifier of the extension for key usage: 2.5.29.15.
 const KEY_USAGE: u8 = 15;
 
-/// The end of the identifier of the extension with a certificate's purposes: 2.5.29.37.
+/// The last number of the identifier of the extension for a certificate's purposes: 2.5.29.37.
 const EXTENDED_KEY_USAGE: u8 = 37;
 
 /// Checks the bounds of a peer's chain before another verifier checks its signatures.
@@ -72,10 +71,11 @@ impl ClientCertVerifier for BoundedVerifier {
     }
 }
 
-/// Checks that a peer has few intermediate certificates, which may sign and all have other names.
+/// Checks that a peer has few intermediate certificates, that their names differ, and that they may
+/// sign.
 ///
-/// Of two with the same name, webpki tries both at each step, so the signatures to check would grow
-/// with all orders of such certificates.
+/// At each step, webpki tries every certificate that has the issuer's name, so equal names would
+/// multiply the signatures to verify.
 fn check_intermediates(intermediates: &[CertificateDer<'_>]) -> Result<(), CertificateError> {
     if intermediates.len() > MAX_INTERMEDIATES {
         return Err(CertificateError::ApplicationVerificationFailure);
@@ -105,12 +105,12 @@ pub(crate) fn check_time(certificate: &CertificateDer<'_>) -> anyhow::Result<()>
 pub(crate) fn check_authority(certificate: &CertificateDer<'_>) -> anyhow::Result<()> {
     ensure!(
         is_authority(certificate)? && may_sign_for_clients(certificate),
-        "it holds a certificate that may not sign others for clients"
+        "it holds a certificate that may not sign certificates of clients"
     );
     Ok(())
 }
 
-/// Returns whether a certificate is that of an authority.
+/// Returns whether a certificate belongs to an authority.
 ///
 /// # Errors
 ///
@@ -128,8 +128,8 @@ fn is_authority(certificate: &CertificateDer<'_>) -> anyhow::Result<bool> {
     }
 }
 
-/// Returns whether the usage of a certificate's key, and its purposes, if it names any, let it sign
-/// certificates of clients.
+/// Returns whether a certificate may sign certificates of clients: its key usage and its purposes
+/// must allow that, if it names them.
 fn may_sign_for_clients(certificate: &[u8]) -> bool {
     let Some(extensions) = extensions(certificate) else {
         return false;
@@ -167,7 +167,7 @@ fn extensions(certificate: &[u8]) -> Option<Vec<(&[u8], &[u8])>> {
 }
 
 fn extension(element: Element<'_>) -> Option<(&[u8], &[u8])> {
-    // Between them may be whether it is critical.
+    // The flag `critical` may be between them.
     let id = elements(element.contents).next()?;
     let value = elements(element.contents).last()?;
     (id.tag == 0x06 && value.tag == 0x04).then_some((id.contents, value.contents))
@@ -220,7 +220,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// Returns the certificate of an authority with this name, and what it signs with.
+    /// Returns the certificate of an authority with this name, and its issuer for signing.
     pub(crate) fn authority(
         name: &str,
         change: impl FnOnce(&mut CertificateParams),

@@ -1,8 +1,7 @@
-//! Budgets: bounded capacity that requests share, and the leases that they hold of it.
+//! Budgets: bounded capacity that requests share. A request holds a lease of some units.
 //!
-//! Half of a budget is divided among clients in equal parts of at least one unit, which nobody else
-//! gets. The rest is for whoever asks first. Guards against: one client that leaves nothing to
-//! others.
+//! Half of a budget is reserved for clients, in equal parts of at least one unit. The rest is for
+//! whoever asks first. Guards against: one client that leaves nothing to others.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -215,7 +214,7 @@ mod tests {
 
     const UNNAMED: Holder = Holder::Client(None);
 
-    /// Takes leases until there is no more, up to 1000.
+    /// Takes leases until no units are left, at most 1,000.
     fn exhaust(budget: &Arc<Budget>, holder: &Holder) -> Vec<Lease> {
         let leases = (0..1000).map_while(|_| budget.lease(holder.clone()));
         leases.collect()

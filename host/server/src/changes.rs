@@ -26,9 +26,11 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// Returns whether a GET request asks for this stream. Revisions that name methods in headers have
 /// no such stream.
 pub(crate) fn is_requested(headers: &HeaderMap) -> bool {
-    let accepted = headers.get_all(ACCEPT).iter();
-    let accepted = accepted.filter_map(|value| value.to_str().ok());
-    let mut accepted = accepted.flat_map(|value| value.split([',', ';']));
+    let mut accepted = headers
+        .get_all(ACCEPT)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split([',', ';']));
     let version = headers.get(PROTOCOL_VERSION);
     accepted.any(|media_type| media_type.trim() == "text/event-stream")
         && version.is_none_or(|version| version.as_bytes() < FIRST_WITH_METHOD.as_bytes())

@@ -40,19 +40,19 @@ use crate::stream::Stream;
 use crate::tls::{self, Tls};
 use crate::write_timeout::WriteTimeout;
 
-/// The most bytes of a request's line and headers. Guards against: a peer that sends endless
-/// headers.
+/// The maximum number of bytes of a request's line and headers. Guards against: a peer that sends
+/// endless headers.
 const MAX_HEADER_BYTES: usize = 32 << 10;
 
-/// The most bytes that a connection reads ahead, and writes at a time.
+/// The maximum number of bytes that a connection reads ahead, and writes at a time.
 const MAX_BUFFER_BYTES: usize = 64 << 10;
 
 /// The first bytes of connections that are answered on the thread that accepted them. Such a
 /// connection has only this one request, because no other kind may run there.
 const PROBE_STARTS: [&[u8]; 2] = [b"GET /healthz", b"GET /readyz "];
 
-/// The most connections over the limit that get an answer at a time. Others are closed at once.
-/// Guards against: a flood of connections.
+/// The maximum number of connections over the limit that get an answer at a time. Others are closed
+/// at once. Guards against: a flood of connections.
 const MAX_REFUSALS: usize = 64;
 
 /// The time that a peer has to read such an answer.
@@ -80,7 +80,7 @@ impl Acceptor {
         let refusals = Arc::new(Semaphore::new(MAX_REFUSALS));
         let mut open = JoinSet::new();
         loop {
-            // Before the next one, so that a flood does not keep the tasks that are done.
+            // Frees finished tasks first, so that a flood of connections does not pile them up.
             while open.try_join_next().is_some() {}
             let accepted = tokio::select! {
                 () = self.shutdown.cancelled() => return open,
@@ -220,7 +220,7 @@ impl HttpConnection {
             }
         };
         tokio::select! {
-            // First, so that it knows of the peer's end before an answer begins.
+            // The watch first, so that it notices the peer's end before an answer begins.
             biased;
             () = watch.gone() => {}
             () = served => {}
@@ -251,7 +251,7 @@ impl HttpConnection {
                 let end = self.end.clone();
                 let answering = self.answer(stream, names, answers, true);
                 let ending = async {
-                    tls.refuses(certificate.flatten()).await;
+                    tls.until_refused(certificate.flatten()).await;
                     tracing::info!("closing the connection: its certificate is no longer valid");
                     end.cancel();
                     std::future::pending().await
@@ -358,7 +358,7 @@ async fn refuse(mut stream: Stream, peer: Peer, _permit: OwnedSemaphorePermit) {
     let answered = async {
         stream.write_all(answer.as_bytes()).await?;
         stream.shutdown().await?;
-        // To close with unread bytes would reset the connection, and lose the answer.
+        // Closing with unread bytes would reset the connection, and lose the answer.
         let mut request = [0; 4096];
         while stream.read(&mut request).await? > 0 {}
         io::Result::Ok(())

@@ -31,8 +31,8 @@ use crate::sessions::{MessageKind, Sessions};
 use crate::slots::ConnectionSlot;
 use crate::{HttpLimits, HttpOptions, changes, client, reply, sessions};
 
-/// The most bytes of a body that is read only to refuse it under its id. Guards against: a client
-/// over its budget that continues to send.
+/// The maximum number of bytes of a body that is read only to refuse it under its id. Guards
+/// against: a client over its budget that continues to send.
 const MAX_REFUSED_BODY: usize = 64 << 10;
 
 /// The state that requests to `/mcp` share.
@@ -230,7 +230,7 @@ impl<S: ServerHandler> Endpoint<S> {
                 return malformed(&message.body, None);
             }
             Ok(answer) => answer,
-            Err(_) => return no_answer_in(request_time),
+            Err(_) => return timed_out(request_time),
         };
         drop(message.body);
         // A plain answer, or an error in place of one that did not fit.
@@ -283,7 +283,7 @@ fn empty_stream() -> Response {
 }
 
 /// Answers a request whose time is up.
-fn no_answer_in(time: Duration) -> Response {
+fn timed_out(time: Duration) -> Response {
     let text = format!("no answer within {time:?}\n");
     (StatusCode::GATEWAY_TIMEOUT, text).into_response()
 }
@@ -351,7 +351,7 @@ fn malformed(body: &[u8], problem: Option<&str>) -> Response {
 
 /// Returns the id of a request, if it can be parsed.
 fn request_id(body: &[u8]) -> Option<Value> {
-    // Checks the length first: to parse a huge id would cost what the refusal saves.
+    // Checks the length first: parsing a huge id would cost what the refusal saves.
     let request = RawJson::new(str::from_utf8(body).ok()?).ok()?;
     let id = request.member("id")?.get();
     if id.len() > MAX_LABEL_BYTES {

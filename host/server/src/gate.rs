@@ -25,7 +25,8 @@ use crate::metrics::Metrics;
 use crate::reply::{and_close, busy, over_budget, refusal};
 use crate::slots::ConnectionSlot;
 
-/// The most characters of a path in the log. Guards against: a peer that floods the log.
+/// The maximum number of characters of a path in the log. Guards against: a peer that floods the
+/// log.
 const MAX_PATH_CHARS: usize = 64;
 
 /// The path of the metrics, which cover all clients.
@@ -95,8 +96,8 @@ impl Gate {
         }
     }
 
-    /// Refuses a request. The answer says how to get a token, as RFC 6750 and RFC 9728 define, and
-    /// not what is wrong with this one.
+    /// Refuses a request. The answer says how to get a token (RFC 6750 and RFC 9728), but not what
+    /// is wrong with the request's token.
     fn refuse(&self, refusal: &Refusal) -> Response {
         let metadata = self.clients.resource_metadata();
         let (status, error, scopes) = match refusal {

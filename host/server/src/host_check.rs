@@ -103,9 +103,11 @@ impl HostCheck {
         uri: &Uri,
         headers: &'a HeaderMap,
     ) -> Result<Option<&'a HeaderValue>, HostCheckError> {
-        let host = at_most_one(headers, HOST.as_str()).ok_or(HostCheckError::NoHost)?;
-        let host = host.and_then(text).and_then(Name::parse);
-        let host = host.ok_or(HostCheckError::NoHost)?;
+        let host = at_most_one(headers, HOST.as_str())
+            .flatten()
+            .and_then(text)
+            .and_then(Name::parse)
+            .ok_or(HostCheckError::NoHost)?;
         // The request line may have a host too.
         let in_line = uri.authority().map(Name::from_authority);
         for name in in_line.iter().chain([&host]) {
@@ -362,7 +364,7 @@ mod tests {
             ("h.example", "https://h.example:443", true, true),
             ("h.example:443", "https://h.example", true, true),
             ("h.example:8443", "https://h.example:8443", true, true),
-            // The page came without TLS, so anybody on the way may have written it.
+            // The page came without TLS, so anybody on the network may have written it.
             ("h.example", "http://h.example", true, false),
             ("h.example:443", "http://h.example:443", true, false),
             ("h.example:8443", "http://h.example:8443", true, false),

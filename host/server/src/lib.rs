@@ -4,7 +4,7 @@
 //! Any handler of rmcp can answer. It is created anew for each request, because the server stores
 //! nothing between requests.
 
-// The order is that of the layers, lowest first: a module uses only those above it.
+// The lowest layer first: a module uses only those above it.
 
 mod client;
 mod budget;
@@ -147,7 +147,7 @@ impl Server {
             options.token.is_some()
                 || !options.clients.is_empty()
                 || !options.tls.iter().any(|tls| tls.asks_for_certificates()),
-            "{}: `tls_client_ca` in `[http]` shuts nobody out without clients; add `[clients.NAME]` \
+            "{}: `tls_client_ca` in `[http]` has no effect without clients; add `[clients.NAME]` \
              with `certificate_names`, or remove it",
             cannot()
         );

@@ -15,7 +15,7 @@ use tokio::net::TcpListener;
 use crate::stream::Stream;
 use crate::unix_socket;
 
-/// The most connections that wait to be accepted.
+/// The maximum number of connections that wait to be accepted.
 const BACKLOG: i32 = 1024;
 
 /// The bound sockets of a server.
@@ -103,9 +103,7 @@ impl Sockets {
             Bound::Unix { .. } => None,
         }
     }
-}
 
-impl Sockets {
     /// Returns the path of a Unix socket.
     pub(crate) fn path(&self) -> Option<&Path> {
         match &self.0 {

@@ -43,25 +43,25 @@ pub(crate) enum AnswerState {
 }
 
 impl PeerWatch {
-    /// Watches the peer of a stream by another handle of it. The state of its answers is told to
-    /// the sender.
+    /// Watches the peer of a stream through a second handle. The returned sender takes the state of
+    /// the answers.
     pub(crate) fn new(
         stream: Stream,
         is_encrypted: bool,
         has_unwritten: Arc<AtomicBool>,
     ) -> (Self, Sender<AnswerState>) {
-        let (told, answer) = watch::channel(AnswerState::Known);
+        let (sender, answer) = watch::channel(AnswerState::Known);
         let watch = Self {
             stream,
             is_encrypted,
             has_unwritten,
             answer,
         };
-        (watch, told)
+        (watch, sender)
     }
 
-    /// Waits until the peer is gone: it has closed the connection; or its sending side, during a
-    /// stream, within TLS, or with an old version of HTTP.
+    /// Waits until the peer is gone. A peer that has closed only its sending side counts as gone if
+    /// it cannot be asked: during a stream, within TLS, or with an old version of HTTP.
     pub(crate) async fn gone(self) {
         self.stream.read_closed().await;
         // An interim answer within TLS would have to be encrypted.
@@ -89,7 +89,7 @@ impl PeerWatch {
             };
             if asks && !self.has_unwritten.load(Ordering::Relaxed) {
                 match self.stream.send_now(INTERIM_ANSWER) {
-                    // Earlier bytes wait, which tell as well.
+                    // Earlier bytes are still unread, and have the same effect.
                     Err(Errno::AGAIN) => {}
                     Ok(count) if count == INTERIM_ANSWER.len() => {}
                     _ => return,

@@ -23,7 +23,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::headers::{self, SESSION_ID};
 
-/// The most bytes of a session id. Guards against: a peer that uses large headers as keys.
+/// The maximum number of bytes of a session id. Guards against: a peer that uses large headers as
+/// keys.
 const MAX_SESSION_ID_BYTES: usize = 64;
 
 /// The number of hex digits of a session's label.

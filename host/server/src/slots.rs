@@ -1,10 +1,10 @@
-//! The slots of connections, and which connection is evicted when all are taken: first those that
-//! have sent nothing, then those that have not sent a whole request, then those whose last request
-//! had no token; of each group the oldest first. So a new peer gets a slot, however many others
-//! are silent.
+//! The slots of connections. When all are taken, a new connection evicts another one: first one
+//! that has sent nothing, then one without a whole request, then one whose last request had no
+//! token. The oldest of a group goes first. So a new peer gets a slot, however many others are
+//! silent.
 //!
-//! A few connections without a request stay as long as any has sent one. Otherwise, among many
-//! that have, each new connection would be evicted by the next, before its request is read.
+//! A few connections without a request stay while others have sent one. Otherwise each new
+//! connection would be evicted by the next before its request is read.
 //!
 //! A connection whose last request had a token is protected. On a server without a token, a
 //! connection is protected during a request to `/mcp`.
@@ -24,12 +24,14 @@ use crate::budget::{Budget, Holder, Lease};
 use crate::client::ClientKey;
 use crate::network::Network;
 
-/// The most slots that protected connections leave to others, and the most connections without a
-/// request that stay while others have sent one. Guards against: peers with a token that leave no
-/// slot for probes, and many requests that leave new connections no time to send theirs.
+/// The maximum number of slots that protected connections leave to others, and the maximum number
+/// of connections without a request that stay while others have sent one. Guards against: peers
+/// with a token that leave no slot for probes, and many requests that leave new connections no time
+/// to send theirs.
 const MAX_RESERVE: usize = 16;
 
-/// The divisor of all slots for the part that is left to others, if that is less.
+/// The divisor of all slots for the part that is left to others, if it is smaller than
+/// [`MAX_RESERVE`].
 const RESERVE_DIVISOR: usize = 4;
 
 /// The divisor of all slots for the part that the unprotected connections of one address or user may
@@ -42,7 +44,7 @@ const MANY_CONNECTIONS: usize = 16;
 /// The leading bits of an IPv6 address that identify one peer. A host chooses the others freely.
 const IPV6_PEER_BITS: u8 = 64;
 
-/// The most descriptors that are left for calls and files.
+/// The maximum number of descriptors that are left for calls and files.
 const MAX_OTHER_DESCRIPTORS: usize = 256;
 
 /// The number of descriptors that one connection takes.
@@ -63,11 +65,11 @@ struct SlotTable {
     /// The number of events so far. Orders connections by age.
     events: u64,
     connections: HashMap<u64, SlotEntry>,
-    /// The most connections since `quiet` was last notified.
+    /// The maximum number of connections since `quiet` was last notified.
     peak: usize,
     protected: usize,
     unprotected: EvictionOrder,
-    /// The same for each peer that has a limit.
+    /// The same connections by peer, without those of trusted proxies.
     unprotected_by_peer: HashMap<Peer, EvictionOrder>,
 }
 
@@ -216,8 +218,8 @@ impl ConnectionSlots {
         Some(Peer::Address((address, 0).into()))
     }
 
-    /// Changes an entry. Returns false if the connection was evicted, or if its protection would
-    /// leave too few slots to others; then it is unprotected.
+    /// Changes an entry. Returns false if the connection was evicted, or stays unprotected because
+    /// its protection would leave too few slots to others.
     fn change(&self, id: u64, change: impl FnOnce(&mut SlotEntry, u64)) -> bool {
         let mut table = self.table();
         let event = table.next_event();
@@ -304,8 +306,8 @@ impl EvictionOrder {
         self.unrequested.len() + self.requested.len()
     }
 
-    /// Returns the first connection to evict. So many without a request stay as long as others
-    /// have sent one.
+    /// Returns the first connection to evict. Keeps up to `unrequested` connections without a
+    /// request while others have sent one.
     fn first(&self, unrequested: usize) -> Option<u64> {
         let requested = self.requested.values().next();
         let first = match requested {
@@ -365,16 +367,16 @@ impl ConnectionSlot {
         });
     }
 
-    /// Marks that a whole request has arrived. If the request before protects the connection, it
-    /// does so until this one is checked. So no new connection takes the slot in between.
+    /// Marks that a whole request has arrived. The protection by the previous request lasts until
+    /// this one is checked, so that no new connection takes the slot in between.
     pub(crate) fn set_requested(&self) {
         self.slots.change(self.id, |entry, event| {
             entry.rank = (Stage::Requested, event);
         });
     }
 
-    /// Marks that the last request came from no client. If the connection is that of a trusted
-    /// proxy, its next request may be another peer's, which must not pay for the bytes of this one.
+    /// Marks that the last request came from no client. The next request through a trusted proxy
+    /// may come from another peer, which must not pay for the bytes of this one.
     pub(crate) fn forget_client(&self) {
         self.slots.change(self.id, |entry, _| entry.client = None);
         if self.peer.is_none() {
@@ -437,7 +439,7 @@ pub(crate) fn affordable_connections(wanted: usize) -> usize {
     wanted.min(allowed)
 }
 
-/// Returns the number of connections that so many descriptors are enough for.
+/// Returns the number of connections that this number of descriptors allows.
 fn connections_for(descriptors: usize) -> usize {
     let others = (descriptors / 2).min(MAX_OTHER_DESCRIPTORS);
     ((descriptors - others) / DESCRIPTORS_PER_CONNECTION).max(1)

@@ -59,8 +59,8 @@ impl Stream {
         })
     }
 
-    /// Sends bytes at once, and returns how many. Does not depend on the readiness that this handle
-    /// knows of, which waiting clears.
+    /// Sends bytes at once, and returns how many. Ignores the readiness of this handle, because
+    /// waiting clears it.
     pub(crate) fn send_now(&self, bytes: &[u8]) -> rustix::io::Result<usize> {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         match self {

@@ -24,7 +24,7 @@ use webpki::{EndEntityCert, KeyUsage, anchor_from_trusted_cert};
 
 use crate::authority::{BoundedVerifier, check_authority, check_time};
 
-/// The most bytes of a file. Guards against: a file that holds something else.
+/// The maximum number of bytes of a file. Guards against: a file that holds something else.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// The time between two scans of the files.
@@ -201,8 +201,8 @@ impl Loaded {
         Some(used)
     }
 
-    /// Returns whether the certificates of a verified path are valid now, and its authority is still
-    /// one. Verifies no signature.
+    /// Returns whether the certificates of a verified path are valid now, and its authority is
+    /// still accepted. Verifies no signature.
     fn still_accepts(&self, path: &[CertificateDer<'_>]) -> bool {
         let authorities = self.authorities.as_deref().unwrap_or_default();
         path.last()
@@ -283,7 +283,7 @@ impl Tls {
     }
 
     /// Waits until the certificate of a peer is no longer accepted.
-    pub(crate) async fn refuses(&self, certificate: Option<PeerCertificate>) {
+    pub(crate) async fn until_refused(&self, certificate: Option<PeerCertificate>) {
         let Some(mut certificate) = certificate else {
             return std::future::pending().await;
         };
@@ -319,8 +319,8 @@ impl Tls {
         }
     }
 
-    /// Reads the certificate, and the authorities of clients. If one of them cannot be used, the
-    /// other is replaced nevertheless: an authority that was removed may have been stolen.
+    /// Reads the certificate, and the authorities of clients. Replaces each that can be used, even
+    /// if the other cannot: an authority that was removed may have been stolen.
     fn read_again(&self, opener: &Opener) -> anyhow::Result<()> {
         let before = self.current();
         let identity = self.files.read_identity(&self.trust, opener);
@@ -335,9 +335,8 @@ impl Tls {
         }
         let identity =
             identity.context("cannot load the new certificate; still serving the old one");
-        let authorities = authorities.context(
-            "cannot load the new authorities of clients; still accepting those read before",
-        );
+        let authorities = authorities
+            .context("cannot load the new authorities of clients; still accepting the old ones");
         if let (Err(one), Err(other)) = (&identity, &authorities) {
             bail!("{one:#}; {other:#}");
         }
@@ -611,7 +610,7 @@ mod tests {
     }
 
     #[test]
-    fn removed_authority_is_refused_beside_bad_key() {
+    fn refuses_removed_authority_despite_bad_key() {
         let folder = tempfile::tempdir().unwrap();
         let (stolen, issuer) = authority("stolen", |_| {});
         let (new, new_issuer) = authority("new", |_| {});
@@ -627,17 +626,14 @@ mod tests {
     }
 
     #[test]
-    fn certificate_is_renewed_beside_bad_authorities() {
+    fn renews_certificate_despite_bad_authorities() {
         let folder = tempfile::tempdir().unwrap();
         let (old, issuer) = authority("old", |_| {});
         let tls = accepting(folder.path(), &[&old]);
         let before = Arc::clone(&tls.current().identity);
         fs::write(folder.path().join("authorities"), "no authority").unwrap();
         let error = format!("{:#}", tls.read_again(&Opener::DIRECT).unwrap_err());
-        assert!(
-            error.contains("still accepting those read before"),
-            "{error}"
-        );
+        assert!(error.contains("still accepting the old ones"), "{error}");
         assert!(!Arc::ptr_eq(&before, &tls.current().identity));
         assert!(tls.verify(&[client_of(&issuer)]).is_some());
     }

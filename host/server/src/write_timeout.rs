@@ -13,7 +13,7 @@ use tokio::time::{Instant, Sleep};
 
 use crate::slots::ConnectionSlot;
 
-/// The bytes that a peer must read in each period, if so many wait for it. Guards against: a peer
+/// The bytes that a peer must read in each period, if that many wait for it. Guards against: a peer
 /// that reads a large answer byte by byte.
 const MIN_BYTES: usize = 256 << 10;
 
@@ -25,7 +25,7 @@ pub(crate) struct WriteTimeout<S> {
     timer: Pin<Box<Sleep>>,
     /// The bytes that the peer read in this period. `None` while no bytes wait.
     read: Option<usize>,
-    /// True while bytes wait for the peer, for others to see.
+    /// True while bytes wait for the peer.
     has_unwritten: Arc<AtomicBool>,
     /// Counts the bytes that the peer sends.
     slot: Option<Arc<ConnectionSlot>>,
@@ -43,7 +43,7 @@ impl<S> WriteTimeout<S> {
         }
     }
 
-    /// Returns whether bytes wait for the peer, now and later.
+    /// Returns a flag that is true while bytes wait for the peer.
     pub(crate) fn has_unwritten(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.has_unwritten)
     }
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn fails_although_the_peer_reads_slowly() {
+    async fn fails_when_peer_reads_slowly() {
         let (stream, mut peer) = duplex(1024);
         let mut stream = WriteTimeout::new(stream, PERIOD, None);
         // At most 160 KiB in a period, until the connection ends.

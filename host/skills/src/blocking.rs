@@ -1,8 +1,8 @@
 //! Work that blocks its thread, such as reading many files, on behalf of an async task.
 //!
-//! If the task is dropped, its work is abandoned: work that has not started never does, and
-//! the loops over folders and skills end early. Until then the work keeps its lease, so that
-//! a budget also bounds the work of callers that are gone.
+//! Dropping the task abandons its work: work that has not started never starts, and loops over
+//! folders and skills end early. The work keeps its lease until it ends, so that a budget also
+//! bounds abandoned work.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use std::thread::{self, Thread};
 use tokio::task::{AbortHandle, JoinError, spawn_blocking};
 
 thread_local! {
-    /// The work that this thread does for a task.
+    /// The work that this thread is doing.
     static CURRENT: RefCell<Option<Arc<Work>>> = const { RefCell::new(None) };
 }
 
@@ -37,7 +37,7 @@ pub async fn run<T: Send + 'static>(
     let state = Arc::new(Work::default());
     let started = Arc::clone(&state);
     let running = spawn_blocking(move || {
-        // Ended before the answer is there. Its caller may need the lease for its next work.
+        // Dropped before `run` returns, because the caller may need the lease for its next work.
         let _lease = lease;
         let _current = CurrentWork::begin(started);
         work()
@@ -49,8 +49,10 @@ pub async fn run<T: Send + 'static>(
     running.await
 }
 
-/// Returns whether the task that waited for the work of this thread is gone. The work should
-/// end soon. Its result is dropped, so it may be incomplete, but must not be cached.
+/// Returns whether the work of this thread is abandoned.
+///
+/// Abandoned work should end soon. Its result is dropped, so it may be incomplete, but must not
+/// be cached.
 pub fn is_abandoned() -> bool {
     CURRENT.with_borrow(|current| {
         let current = current.as_ref();
@@ -64,7 +66,7 @@ impl Work {
     }
 }
 
-/// Marks the thread as doing this work until it is dropped.
+/// The mark that this thread is doing work. Dropping it removes the mark.
 struct CurrentWork;
 
 impl CurrentWork {
@@ -93,29 +95,29 @@ impl Drop for WaitingTask {
     fn drop(&mut self) {
         self.handle.abort();
         self.work.is_abandoned.store(true, Ordering::Relaxed);
-        // The lock orders this after the store: a thread that is not known here sees it.
+        // The lock orders this after the store, so a thread that begins later sees the store.
         if let Some(thread) = &*self.work.thread() {
             thread.unpark();
         }
     }
 }
 
-/// Starts work, and drops the task that waits for it once `is_time` has returned.
+/// Starts work, and abandons it once `wait` returns.
 #[cfg(test)]
 pub(crate) async fn abandon<T: Send + 'static>(
     lease: impl Send + 'static,
     work: impl FnOnce() -> T + Send + 'static,
-    is_time: impl FnOnce(),
+    wait: impl FnOnce(),
 ) {
     let mut running = std::pin::pin!(run(lease, work));
     let is_pending = std::future::poll_fn(|task| {
         std::task::Poll::Ready(running.as_mut().poll(task).is_pending())
     });
     assert!(is_pending.await);
-    is_time();
+    wait();
 }
 
-/// Does work once it is abandoned, and returns its result.
+/// Runs work as abandoned work, and returns its result.
 #[cfg(test)]
 pub(crate) async fn run_abandoned<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
@@ -147,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn abandoned_work_is_woken_and_keeps_its_lease_to_its_end() {
+    fn wakes_abandoned_work_which_keeps_its_lease() {
         on_one_thread(async {
             let (lease, leased) = mpsc::channel::<()>();
             let (report, reported) = mpsc::channel();

@@ -1,6 +1,5 @@
-//! What a host in a confined process asks its broker to do: to open folders that replaced a
-//! configured one, and to start child processes. The process sandbox and the broker process
-//! themselves belong to the program.
+//! The requests of a confined host to its broker: to open files and folders, to watch folders,
+//! and to start child processes. The program implements the broker and the process sandbox.
 
 use std::fmt;
 use std::io;
@@ -17,7 +16,7 @@ pub trait Broker: Send + Sync {
     /// Opens a file or folder for reading, given an `O_PATH` descriptor of it.
     fn open(&self, handle: BorrowedFd<'_>) -> io::Result<OwnedFd>;
 
-    /// Watches a folder for events. Returns the number of the watch.
+    /// Watches a folder for events. Returns the watch descriptor.
     fn watch(
         &self,
         inotify: BorrowedFd<'_>,
@@ -25,10 +24,10 @@ pub trait Broker: Send + Sync {
         events: u32,
     ) -> io::Result<i32>;
 
-    /// Opens the audit log for reading and appending. Creates it if it was renamed.
+    /// Opens the audit log for reading and appending. Creates a new file if the log was renamed.
     fn open_log(&self) -> io::Result<OwnedFd>;
 
-    /// Starts the program for a task, with these streams as its stdin, stdout and stderr.
+    /// Starts a child process for a task, with these streams as its stdin, stdout and stderr.
     fn start(
         &self,
         task: &str,
@@ -37,10 +36,9 @@ pub trait Broker: Send + Sync {
     ) -> io::Result<Box<dyn ChildHandle>>;
 }
 
-/// The way in which a host opens what the process sandbox may refuse: by itself, or through its
-/// broker.
+/// The way to open files that the process sandbox may refuse: directly, or through a broker.
 ///
-/// Each host has its own, so that hosts in one process may differ.
+/// Each host has its own opener, because a process may run several hosts.
 #[derive(Clone, Default)]
 pub struct Opener(Option<Arc<dyn Broker>>);
 
@@ -58,8 +56,8 @@ impl Opener {
         self.0.as_deref()
     }
 
-    /// Returns what was opened for reading, or asks the broker if the process sandbox may have
-    /// refused it. `handle` returns an `O_PATH` descriptor of the same file.
+    /// Returns the opened file. Asks the broker for it if the process sandbox may have refused
+    /// it. `handle` returns an `O_PATH` descriptor of the same file.
     pub fn or_ask_broker(
         &self,
         opened: Result<OwnedFd, Errno>,

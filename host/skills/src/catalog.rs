@@ -35,8 +35,8 @@ use names::CatalogNames;
 use root::{Root, SkillLocation, SkillPath, cannot_open, without_dots};
 pub use root_folder::MAX_DEPTH;
 
-/// The skills of several roots. If roots have a skill of the same name, the first root
-/// wins.
+/// The skills of several roots. If several roots have a skill of the same name, the first
+/// root wins.
 #[derive(Debug)]
 pub struct Catalog {
     roots: Vec<Root>,
@@ -58,9 +58,9 @@ pub struct SkillsRoot {
     /// The maximum depth of skills below the root, from 1 (folders in the root itself) to
     /// [`MAX_DEPTH`].
     ///
-    /// From 2 on, only folders with a SKILL.md are skills, and a skill does not contain
-    /// others. If names collide, the skill nearest to the root, then the first path, keeps
-    /// the name; others are named by their path with dots, such as `author.name`.
+    /// At 2 or more, only folders with a SKILL.md are skills, and a skill does not contain
+    /// others. If names collide, the skill nearest to the root keeps the name; among equals,
+    /// the first by path. The others are named by their path with dots, such as `author.name`.
     pub depth: usize,
     /// The canonical path of a folder that must contain `path` whenever it is opened.
     /// `None` if the operator named the path.
@@ -71,15 +71,14 @@ pub struct SkillsRoot {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Skill {
-    /// The name of its folder, or its path with dots if another skill has that name
-    /// already.
+    /// The name of the skill's folder, or its path with dots if another skill has that name.
     pub name: String,
     /// The description from the frontmatter, cut at the specification's limit, or else the
     /// first paragraph. May be empty.
     pub description: String,
-    /// The name of its documentation file, if it has one.
+    /// The name of the skill's documentation file, if it has one.
     pub file: Option<String>,
-    /// Its faults, for the operator. The skill can still be read.
+    /// The skill's faults, for the operator. The skill can still be read.
     pub problems: Vec<String>,
 }
 
@@ -145,7 +144,7 @@ impl Catalog {
         Self::open_with(roots, home, &Opener::DIRECT)
     }
 
-    /// Opens the roots like [`Catalog::open`], and what is in them with an opener.
+    /// Opens the roots like [`Catalog::open`], and their files through an opener.
     pub fn open_with(
         roots: &[SkillsRoot],
         home: Option<&Path>,
@@ -190,7 +189,7 @@ impl Catalog {
         self.shared_names(Freshness::Now).to_vec()
     }
 
-    /// Returns the names of the skills, sorted, without reading the skills.
+    /// Like [`names`](Self::names), from the cache if it is fresh enough.
     pub fn shared_names(&self, freshness: Freshness) -> Arc<Vec<String>> {
         let roots = self.roots.iter().map(|root| root.names(freshness));
         self.names.merge(roots.collect())
@@ -207,13 +206,13 @@ impl Catalog {
         Some(describe(name.to_owned(), folder_name, self.folder(handle)))
     }
 
-    /// Returns a skill's folder for listings.
+    /// Returns a skill's folder as listings may read it.
     fn folder(&self, handle: OwnedFd) -> Result<Folder, Errno> {
         Folder::new(handle, self.hard_links, self.opener.clone())
     }
 
     /// Opens the folder of a skill without the folder cache, which is reserved for calls.
-    /// Also returns its path in its root.
+    /// Also returns the folder's path in its root.
     fn open_uncached<'n>(&self, name: &'n str) -> Option<(OwnedFd, SkillPath<'n>)> {
         if !Skill::is_name(name) {
             return None;
@@ -226,7 +225,7 @@ impl Catalog {
             match root.base.open_path(&path).map_err(FolderError::from) {
                 Ok(handle) => return Some((handle, path)),
                 Err(FolderError::Unknown) => {}
-                // The text of another skill must not appear under this name.
+                // A skill of a later root must not appear under this name.
                 Err(_) => return None,
             }
         }
@@ -239,9 +238,11 @@ impl Catalog {
         self.scan(|_| false).problems
     }
 
-    /// Finds the skills again, after a call did not find its skill: at most a tenth of the
-    /// time for all calls. Returns whether the call may find it now. A search holds the lease
-    /// until it ends.
+    /// Searches the roots again for a call that did not find its skill. Returns whether the
+    /// call may find it now.
+    ///
+    /// All calls together spend at most a tenth of the time on such searches. A search holds
+    /// the lease until it ends.
     pub async fn refresh(self: &Arc<Self>, lease: impl Send + 'static) -> bool {
         let this = Arc::clone(self);
         let refreshed = blocking::run(lease, move || {
@@ -259,7 +260,7 @@ impl Catalog {
         nearest
     }
 
-    /// Checks a skill by the Agent Skills specification. Returns `None` if it does not
+    /// Checks a skill against the Agent Skills specification. Returns `None` if it does not
     /// exist.
     pub fn check(&self, name: &str) -> Option<io::Result<Vec<Finding>>> {
         let (folder, path) = self.open_skill(name).ok()?;
@@ -282,7 +283,7 @@ impl Catalog {
         })
     }
 
-    /// Opens the folder of a skill. Also returns its path in its root.
+    /// Opens the folder of a skill. Also returns the folder's path in its root.
     fn open_skill(&self, name: &str) -> Result<(Folder, String), FolderError> {
         if !Skill::is_name(name) {
             return Err(FolderError::Unknown);
@@ -300,28 +301,29 @@ impl Catalog {
         Err(FolderError::Unknown)
     }
 
-    /// Returns the roots in which a skill may be, and its name in each, best first.
+    /// Returns the roots that may have a skill, and its name in each, best first.
     fn candidates<'n>(&self, name: &'n str) -> impl Iterator<Item = (usize, &'n str)> {
         let hidden = self.hidden_skill(name).into_iter();
         hidden.chain((0..self.roots.len()).map(move |root| (root, name)))
     }
 
-    /// Returns the root of a skill that an earlier root hides, and its name there. Calls
-    /// name it `root2.name`, with the number of its root, unless an earlier root has a
-    /// skill of that name. A grant for `name` does not include it.
-    fn hidden_skill<'n>(&self, whole: &'n str) -> Option<(usize, &'n str)> {
-        let (number, name) = whole.strip_prefix("root")?.split_once('.')?;
+    /// Returns the root and the name of a skill that an earlier root hides.
+    ///
+    /// Calls name it `root2.name`, with the number of its root, unless an earlier root has a
+    /// skill named `root2.name`. A grant for `name` does not include it.
+    fn hidden_skill<'n>(&self, full_name: &'n str) -> Option<(usize, &'n str)> {
+        let (number, name) = full_name.strip_prefix("root")?.split_once('.')?;
         let root = number.parse::<usize>().ok()?.checked_sub(1)?;
         let has_earlier = |name| self.roots[..root].iter().any(|root| root.has(name));
         let is_hidden = number.starts_with(|first: char| first.is_ascii_digit() && first != '0')
             && self.roots.get(root)?.has(name)
             && has_earlier(name)
-            && !has_earlier(whole);
+            && !has_earlier(full_name);
         is_hidden.then_some((root, name))
     }
 
-    /// Returns the folder at a path in a root, from the cache if the path still leads
-    /// there. Mount points are not cached, so that they can be unmounted.
+    /// Returns the folder at a path in a root, from the cache if the path still leads to the
+    /// cached folder. Mount points are not cached, so that they can be unmounted.
     fn skill_in(&self, index: usize, path: &str) -> Result<Folder, FolderError> {
         let root = &self.roots[index];
         if let Some(folder) = self.cache.get(index, path)
@@ -338,7 +340,8 @@ impl Catalog {
     }
 
     /// Opens the folder for a path in a call that names no skill. Relative paths and `~/…`
-    /// are in the home folder. An absolute path is in the home folder or in a skill.
+    /// are in the home folder. An absolute path is in the home folder or in a skill. `sees`
+    /// returns whether the call may see a skill.
     pub fn folder_of_path(
         &self,
         path: &str,
@@ -365,8 +368,7 @@ impl Catalog {
         }
         for (index, root) in self.roots.iter().enumerate() {
             if let Some(SkillLocation { name, path, rest }) = root.skill_at(&path, &sees) {
-                // The path names a folder of this root, which may be hidden by a skill of
-                // the same name in an earlier root.
+                // A skill of the same name in an earlier root may hide this one.
                 let mut earlier = self.roots[..index].iter();
                 if !sees(&name) || earlier.any(|root| root.has(&name)) {
                     return Err(FolderError::Unknown);

@@ -1,4 +1,4 @@
-//! Checks of a skill by the Agent Skills specification.
+//! Checks of a skill against the Agent Skills specification.
 //!
 //! This file has the rules for SKILL.md, and the findings. `check/name.rs` has the rules
 //! for names, `check/disputes.rs` those on which the specification and its reference
@@ -7,8 +7,8 @@
 //! up. `frontmatter` parses the frontmatter.
 //!
 //! A violation of the specification or of its reference validator (`skills-ref`) is an
-//! error. Violated recommendations and misleading text are warnings. Where the two
-//! disagree, the message says which one decides.
+//! error. Violated recommendations and misleading text are warnings. Where the specification
+//! and the validator disagree, the message says which one decides.
 
 mod code_paths;
 mod disputes;
@@ -458,7 +458,7 @@ mod tests {
         }
     }
 
-    /// Bodies of one megabyte, each the worst of its kind. `frontmatter` has a similar
+    /// Checks bodies of one megabyte, each the worst of its kind. `frontmatter` has a similar
     /// test.
     #[test]
     fn hostile_bodies_take_little_time() {

@@ -1,5 +1,5 @@
 //! The budget of file descriptors for all guests, which leaves enough for the rest of the
-//! process. Each call has a few reserved ones. Calls take further ones first come, first
+//! process. Each call has a few reserved descriptors. Further ones are first come, first
 //! served.
 
 use std::sync::Arc;
@@ -58,7 +58,7 @@ impl DescriptorBudget {
 }
 
 impl CallDescriptors {
-    /// Creates the descriptors of a call, none of which is open yet.
+    /// Creates the count of a new call, which has no open descriptors.
     pub fn new(budget: Arc<DescriptorBudget>) -> Arc<Self> {
         Arc::new(Self {
             budget,
@@ -66,7 +66,7 @@ impl CallDescriptors {
         })
     }
 
-    /// Takes a descriptor. Returns `None` if there is none for this call.
+    /// Takes a descriptor. Returns `None` if the budget has no more for this call.
     pub fn take(self: &Arc<Self>) -> Option<DescriptorLease> {
         let order = Ordering::Relaxed;
         let is_reserved = self.open.fetch_add(1, order) < self.budget.reserved;
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn a_greedy_call_leaves_others_their_reserved_descriptors() {
-        // 4 calls have 5 each, and 20 are for any call.
+        // Each of 4 calls has 5 reserved descriptors, and 20 are for any call.
         let budget = Arc::new(DescriptorBudget::new(40, 4));
         let (greedy, other) = (
             CallDescriptors::new(Arc::clone(&budget)),

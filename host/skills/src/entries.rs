@@ -24,8 +24,8 @@ pub struct ListedEntry {
 }
 
 impl EntryCursor {
-    /// Starts listing a folder by its name in another one, or that one itself if the name is
-    /// `.`. Refuses a symlink.
+    /// Starts listing the folder `name` in `parent`, or `parent` itself if the name is `.`.
+    /// Refuses symlinks.
     pub fn open(parent: BorrowedFd<'_>, name: &str, opener: &Opener) -> io::Result<Self> {
         let open = |flags: OFlags| {
             let flags = flags | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -50,7 +50,7 @@ impl Iterator for EntryCursor {
                 continue;
             }
             let mut kind = entry.file_type();
-            // The file system does not report types.
+            // Some file systems do not report types.
             if kind == FileType::Unknown
                 && let Ok(folder) = self.0.fd()
                 && let Ok(found) = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)

@@ -34,10 +34,10 @@ pub struct Folder {
 /// creating a link does not need the right to read the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum HardLinks {
-    /// Refuses them.
+    /// Files with several hard links are refused.
     #[default]
     Refused,
-    /// Opens them like any other file.
+    /// Files with several hard links are opened like other files.
     Allowed,
 }
 
@@ -56,7 +56,7 @@ impl From<bool> for HardLinks {
 pub enum PathTarget {
     /// A regular file.
     File(UnopenedFile),
-    /// A folder, open.
+    /// An open folder.
     Folder(Folder),
 }
 
@@ -65,7 +65,7 @@ pub enum PathTarget {
 pub struct UnopenedFile {
     handle: OwnedFd,
     opener: Opener,
-    /// Its size in bytes when it was found.
+    /// The size in bytes when the file was found.
     pub size: u64,
 }
 
@@ -132,7 +132,7 @@ impl Folder {
         self.identity.mount == other.identity.mount
     }
 
-    /// Returns the opener of what is in the folder.
+    /// Returns the opener for the files in the folder.
     pub(crate) fn opener(&self) -> &Opener {
         &self.opener
     }
@@ -188,7 +188,7 @@ impl Folder {
         self.admit(handle, status)
     }
 
-    /// Checks what was found at a path.
+    /// Checks the file or folder that was found at a path.
     fn admit(&self, handle: OwnedFd, status: FileStatus) -> io::Result<PathTarget> {
         match status.kind {
             FileType::Directory => Ok(PathTarget::Folder(Self {
@@ -297,7 +297,8 @@ fn descriptors() -> io::Result<BorrowedFd<'static>> {
     let proc = rustix::fs::openat(rustix::fs::CWD, "/proc", flags, Mode::empty())?;
     let within = ResolveFlags::BENEATH | ResolveFlags::NO_XDEV;
     let folder = match rustix::fs::openat2(&proc, "self/fd", flags, Mode::empty(), within) {
-        // A kernel before 5.6, or a seccomp filter. This function lists all processes.
+        // A kernel before 5.6, or a seccomp filter. This function is slower: it lists all
+        // processes.
         Err(Errno::NOSYS | Errno::PERM) => return Ok(rustix_linux_procfs::proc_self_fd()?),
         opened => opened?,
     };
@@ -314,12 +315,12 @@ fn host_path(file: BorrowedFd<'_>) -> io::Result<PathBuf> {
 }
 
 /// Returns whether the name by which a file was found still exists. Guards against: a hard
-/// link to somebody else's file that is removed between its look-up and the count of links,
-/// which then sees one link. Call it after the count: a removed name never returns to an open
-/// handle, so a name that is still there was counted.
+/// link to somebody else's file that is removed after its look-up and before its links are
+/// counted, so that one link is counted.
 ///
-/// The kernel marks the path of such a file at its end. A file whose name ends like the mark
-/// counts as removed too.
+/// Call it after the count: a removed name never returns to an open handle, so a name that
+/// still exists was counted. The kernel ends the path of a removed file in ` (deleted)`. A file
+/// whose own name ends like that counts as removed too.
 fn has_name(file: &OwnedFd) -> bool {
     let path = host_path(file.as_fd());
     path.is_ok_and(|path| !path.as_os_str().as_bytes().ends_with(b" (deleted)"))
@@ -343,7 +344,7 @@ pub struct FileStatus {
     pub kind: FileType,
     /// The number of hard links.
     pub links: u64,
-    /// Its size in bytes.
+    /// The size in bytes.
     pub size: u64,
     /// Seconds and nanoseconds, as in [`FileStatus::changed`].
     pub accessed: (i64, u32),
@@ -364,14 +365,14 @@ impl FileStatus {
         self.identity.changed
     }
 
-    /// Returns whether a link may have been added or removed since the file was found: both
+    /// Returns whether a link may have been added or removed since the file was found. Both
     /// set the time of the last change. The clock of a file system may be a minute behind.
     fn is_recently_changed(&self) -> bool {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
         self.changed().0 > now.tv_sec - 60
     }
 
-    /// Returns whether both are the same file, also if it has changed.
+    /// Returns whether both are the same file, even if it has changed.
     pub fn is_same_file(&self, other: &Self) -> bool {
         let (one, other) = (&self.identity, &other.identity);
         one.mount == other.mount && one.inode == other.inode

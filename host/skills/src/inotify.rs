@@ -14,9 +14,9 @@ use crate::broker::Opener;
 
 pub use rustix::fs::inotify::ReadFlags;
 
-/// The changes that the kernel reports. Opening and reading a file is no change: every call
-/// does so. A file that a linker writes through a memory mapping causes an event only when
-/// it is closed.
+/// The changes that the kernel reports. Opening and reading files are not changes, because
+/// every call does both. A file that a linker writes through a memory mapping causes an event
+/// only when it is closed.
 const CHANGES: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::DELETE)
     .union(WatchFlags::MOVE)
@@ -31,7 +31,7 @@ const BUFFER_BYTES: usize = 64 << 10;
 /// The kernel's file with the limit on a user's watches.
 const USER_LIMIT_FILE: &str = "/proc/sys/fs/inotify/max_user_watches";
 
-/// The kernel's number of a watched folder.
+/// The kernel's watch descriptor of a folder.
 pub type WatchId = i32;
 
 /// The folders that the kernel watches for this process.
@@ -53,7 +53,7 @@ pub struct FolderEvent {
 }
 
 impl Inotify {
-    /// Starts without a watch. Asks the opener's broker for folders that this process cannot watch.
+    /// Creates an instance without watches. If the opener has a broker, the broker adds them.
     ///
     /// # Errors
     ///
@@ -63,11 +63,11 @@ impl Inotify {
         Ok(Self { file, opener })
     }
 
-    /// Watches an open folder. A folder that is watched already keeps its number.
+    /// Watches an open folder. A folder that is watched already keeps its id.
     ///
     /// # Errors
     ///
-    /// If the user has too many watches, or it is not a folder.
+    /// If the user has too many watches, or `folder` is not a folder.
     pub fn add(&self, folder: BorrowedFd<'_>) -> Result<WatchId, Errno> {
         let inotify = self.file.as_fd();
         self.opener.watch_folder(inotify, folder, CHANGES)
@@ -75,7 +75,7 @@ impl Inotify {
 
     /// Stops watching a folder.
     pub fn remove(&self, watch: WatchId) {
-        // Fails if the folder is gone, and its watch with it.
+        // Fails if the folder was removed, which also removed its watch.
         let _ = inotify::remove_watch(&self.file, watch);
     }
 
@@ -85,7 +85,7 @@ impl Inotify {
         let mut reader = Reader::new(&self.file, &mut buffer);
         let mut has_events = false;
         loop {
-            // Usually the error says that there are no more events.
+            // Usually the error means that there are no more events.
             let Ok(event) = reader.next() else {
                 return has_events;
             };

@@ -1,9 +1,9 @@
 //! The opener of all files that an operator names: configurations, keys, tokens, certificates,
-//! checkpoints, audit logs to verify, cases, and the files of a build. It never blocks, opens
-//! only regular files, and reads them up to a size.
+//! checkpoints, audit logs to verify, conformance cases, and the files of a build. It never
+//! blocks, opens only regular files, and reads them up to a size.
 //!
-//! Not here: files of skills and component files, which `guard.rs` opens; and the audit log
-//! that is appended to, which `tool/audit` of the crate `skillhost-sandbox` opens.
+//! `guard.rs` opens files of skills and component files. `tool/audit` of the crate
+//! `skillhost-sandbox` opens the audit log for appending.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read as _};
@@ -18,14 +18,14 @@ use crate::own_user::is_own_user;
 use crate::trust::Trust;
 
 /// The flags for a file of unknown kind: opening a FIFO must not wait for a writer, and a
-/// terminal must not become this process's own.
+/// terminal must not become the controlling terminal of this process.
 pub const UNKNOWN_KIND: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY);
 
 /// Opens a regular file for reading.
 ///
 /// # Errors
 ///
-/// If it cannot be opened or is no regular file.
+/// If it cannot be opened or is not a regular file.
 pub fn open(path: &Path) -> anyhow::Result<File> {
     open_with(path, &Opener::DIRECT)
 }
@@ -33,8 +33,8 @@ pub fn open(path: &Path) -> anyhow::Result<File> {
 fn open_with(path: &Path, opener: &Opener) -> anyhow::Result<File> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | UNKNOWN_KIND;
     let handle = || rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
-    // First, because opening a device can change its state, and because the process sandbox and
-    // the broker refuse other kinds without a reason.
+    // Checks the kind before opening the file: opening a device can change its state, and the
+    // process sandbox and the broker refuse other kinds without naming the reason.
     let found = File::from(handle().map_err(io::Error::from)?);
     check_kind(&found.metadata()?)?;
     let opened = rustix::fs::open(path, flags, Mode::empty());
@@ -76,8 +76,8 @@ fn open_own(
     forbidden: u32,
     advice: &str,
 ) -> anyhow::Result<File> {
-    // Checked before the file is opened: if it succeeds, nobody else can put another file in
-    // its place. The errors of the file itself come first, because they are clearer.
+    // Checked before the file is opened: if the check succeeds, nobody else can replace the
+    // file. The errors of the file itself come first, because they are clearer.
     let checked = trust.check(path);
     let file = open_with(path, opener)?;
     let metadata = file.metadata()?;
@@ -91,11 +91,11 @@ fn open_own(
     Ok(file)
 }
 
-/// Refuses what is no regular file.
+/// Checks that a file is a regular file.
 ///
 /// # Errors
 ///
-/// Fails if it is not a regular file. The error names its kind.
+/// If it is not. The error names its kind.
 pub fn check_kind(metadata: &Metadata) -> anyhow::Result<()> {
     let kind = metadata.file_type();
     let what = match () {
@@ -124,7 +124,7 @@ pub fn read_all(file: File, max: u64) -> anyhow::Result<Vec<u8>> {
 ///
 /// # Errors
 ///
-/// If it has more bytes than `max`, is no UTF-8, or cannot be read.
+/// If it has more bytes than `max`, is not UTF-8, or cannot be read.
 pub fn read_all_text(file: File, max: u64) -> anyhow::Result<String> {
     String::from_utf8(read_all(file, max)?).context("it is not UTF-8")
 }
@@ -133,7 +133,7 @@ pub fn read_all_text(file: File, max: u64) -> anyhow::Result<String> {
 ///
 /// # Errors
 ///
-/// If it cannot be opened, is no regular file, or has more bytes than `max`.
+/// If it cannot be read, is not a regular file, or has more bytes than `max`.
 pub fn read(path: &Path, max: u64) -> anyhow::Result<Vec<u8>> {
     read_all(open(path)?, max)
 }
@@ -142,7 +142,7 @@ pub fn read(path: &Path, max: u64) -> anyhow::Result<Vec<u8>> {
 ///
 /// # Errors
 ///
-/// If it cannot be opened, is no regular file or no UTF-8, or has more bytes than `max`.
+/// If it cannot be read, is not a regular file or not UTF-8, or has more bytes than `max`.
 pub fn read_text(path: &Path, max: u64) -> anyhow::Result<String> {
     read_all_text(open(path)?, max)
 }
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn checks_files_that_the_broker_opens() {
-        // Unreadable, also for root.
+        // Unreadable even for root.
         let path = Path::new("/proc/sys/vm/drop_caches");
         let file = tempfile::NamedTempFile::new().unwrap();
         fs::write(&file, "opened").unwrap();
@@ -214,7 +214,7 @@ mod tests {
         for (folder, mode, is_safe) in [
             ("mount", 0o700, true),
             ("mount", 0o755, true),
-            // Others can add files there, but not replace any.
+            // In a sticky folder, others can add files but not replace any.
             ("mount", 0o1777, true),
             ("mount", 0o757, false),
             ("mount/..data-1", 0o757, false),
@@ -228,17 +228,17 @@ mod tests {
                 let is_named =
                     error.is_none_or(|error| error.contains(&*at(folder).to_string_lossy()));
                 assert!(is_named, "{folder} {mode:o}");
-                // Whom the operator trusts may change it.
+                // Users whom the operator trusts may change it.
                 let everyone = Trust::new().and(Principal::Everyone);
                 assert!(open(&at("mount/key"), &everyone, &Opener::DIRECT).is_ok());
             }
             set_mode(folder, 0o755);
         }
         if !rustix::process::geteuid().is_root() {
-            return; // Only root gives files away; CI is root.
+            return; // Only root can change owners; CI runs as root.
         }
         let key = || open_private(&at("mount/key"), &Trust::new(), &Opener::DIRECT);
-        // The owner of a symlink or a sticky folder can replace what is there.
+        // The owner of a symlink or a sticky folder can replace the file.
         set_mode("mount", 0o1755);
         for path in ["mount", "mount/..data", "mount/key", "mount/..data-1"] {
             std::os::unix::fs::lchown(at(path), Some(54_321), None).unwrap();

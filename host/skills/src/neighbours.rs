@@ -1,8 +1,6 @@
 //! Help for a wrong path: similar paths, the entries of a folder, and the target of a path
 //! that leaves the folder. Reads names and links through the folder's handle and the guard,
 //! but no files.
-//!
-//! The grant of a call and the words for a model are not here.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -26,9 +24,9 @@ const MAX_LINKS: usize = 40;
 /// The maximum number of listed entries. Guards against: help of many tokens.
 const MAX_ENTRIES: usize = 12;
 /// The maximum number of similar paths.
-const OFFERED: usize = 3;
+const MAX_SIMILAR: usize = 3;
 /// The minimum similarity of a path, from 0 to 1.
-const ALIKE: f64 = 0.85;
+const MIN_SIMILARITY: f64 = 0.85;
 
 /// The first entries of a folder, sorted. Names of folders end in a slash.
 #[derive(Debug, PartialEq, Eq)]
@@ -53,16 +51,16 @@ pub fn entries(folder: &Folder, path: &str) -> Option<Entries> {
     let opened = open(folder, path)?;
     let mut names: Vec<String> = names_of(&opened, MAX_NAMES).map(|(name, _)| name).collect();
     names.sort();
-    let (mut named, mut looked_at) = (Vec::new(), 0);
-    while named.len() < MAX_ENTRIES
-        && let Some(name) = names.get(looked_at)
+    let (mut listed, mut checked) = (Vec::new(), 0);
+    while listed.len() < MAX_ENTRIES
+        && let Some(name) = names.get(checked)
     {
-        looked_at += 1;
-        named.extend(readable(&opened, name));
+        checked += 1;
+        listed.extend(readable(&opened, name));
     }
     Some(Entries {
-        more: names.len() - looked_at,
-        names: named,
+        more: names.len() - checked,
+        names: listed,
     })
 }
 
@@ -73,14 +71,16 @@ pub fn nearest(folder: &Folder, wanted: &str) -> Vec<String> {
     if wanted.is_empty() || wanted.len() > MAX_PATH_BYTES {
         return Vec::new();
     }
-    let mut like: Vec<(f64, String)> = paths(folder)
+    let mut similar: Vec<(f64, String)> = paths(folder)
         .into_iter()
-        .map(|path| (likeness(&wanted, &path.to_lowercase()), path))
-        .filter(|(likeness, _)| *likeness >= ALIKE)
+        .map(|path| (similarity(&wanted, &path.to_lowercase()), path))
+        .filter(|(similarity, _)| *similarity >= MIN_SIMILARITY)
         .collect();
-    like.sort_by(|one, other| other.0.total_cmp(&one.0).then(one.1.cmp(&other.1)));
-    let like = like.iter().filter_map(|(_, path)| readable(folder, path));
-    like.take(OFFERED).collect()
+    similar.sort_by(|one, other| other.0.total_cmp(&one.0).then(one.1.cmp(&other.1)));
+    let readable = similar
+        .iter()
+        .filter_map(|(_, path)| readable(folder, path));
+    readable.take(MAX_SIMILAR).collect()
 }
 
 /// Returns the target of a path that leaves the folder, directly or by a link. Resolves
@@ -123,7 +123,7 @@ pub fn way_out(folder: &Folder, path: &str) -> Option<WayOut> {
     None
 }
 
-/// Returns a path's names separated by `/`. Treats backslashes as separators, and omits
+/// Returns the names of a path, joined by `/`. Treats backslashes as separators, and omits
 /// `.`, `..` and the scheme of a URI.
 pub fn plain(path: &str) -> String {
     let path = path.split_once("://").map_or(path, |(_, rest)| rest);
@@ -150,8 +150,8 @@ fn open(folder: &Folder, path: &str) -> Option<Folder> {
     }
 }
 
-/// Returns the names in a folder that a call can spell, and whether each is known to be a
-/// folder. A link is not.
+/// Returns the names in a folder that a call can spell, and whether each is a folder. A link
+/// to a folder does not count as a folder.
 fn names_of(folder: &Folder, max: usize) -> impl Iterator<Item = (String, bool)> {
     let entries = folder.entries().into_iter().flatten().flatten();
     entries.take(max).filter_map(|entry| {
@@ -200,15 +200,14 @@ pub fn paths(folder: &Folder) -> Vec<String> {
 
 /// Returns the similarity of two paths in lower case, from 0 to 1. The last name counts
 /// more than the folders.
-fn likeness(wanted: &str, path: &str) -> f64 {
+fn similarity(wanted: &str, path: &str) -> f64 {
     let ends_with = |long: &str, short: &str| {
         let before = long.strip_suffix(short);
         before.is_some_and(|before| before.is_empty() || before.ends_with('/'))
     };
     let (wanted_name, path_name) = (name_of(wanted), name_of(path));
     let (wanted_stem, path_stem) = (stem_of(wanted_name), stem_of(path_name));
-    let holds = |long: &str, short: &str| short.len() > 2 && long.contains(short);
-    // Prefer paths in the same folder.
+    let has_part = |long: &str, short: &str| short.len() > 2 && long.contains(short);
     let same_folder = wanted.strip_suffix(wanted_name) == path.strip_suffix(path_name);
     let nearer = if same_folder { 0.02 } else { 0.0 };
     if wanted == path {
@@ -221,7 +220,7 @@ fn likeness(wanted: &str, path: &str) -> f64 {
         0.97
     } else if wanted_stem == path_stem {
         0.94 + nearer
-    } else if holds(path_stem, wanted_stem) || holds(wanted_stem, path_stem) {
+    } else if has_part(path_stem, wanted_stem) || has_part(wanted_stem, path_stem) {
         0.88 + nearer
     } else {
         strsim::jaro_winkler(wanted_stem, path_stem).min(0.9) + nearer
@@ -268,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_the_path_that_was_meant() {
+    fn finds_the_intended_path_first() {
         let files = [
             "SKILL.md",
             "docs/api_reference.md",
@@ -363,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn looks_through_a_bounded_number_of_names() {
+    fn searches_a_bounded_number_of_names() {
         let (root, folder) = skill(&[], &[]);
         let many = root.path().join("many");
         std::fs::create_dir(&many).unwrap();
@@ -379,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn looks_into_no_hidden_folder() {
+    fn does_not_search_hidden_folders() {
         let hidden = [".git/objects/setup.md", "docs/.cache/setup.md"];
         let (_root, folder) = skill(&[&hidden[..], &["docs/setup.md"]].concat(), &[]);
         assert_eq!(nearest(&folder, "setup.txt"), ["docs/setup.md"]);

@@ -10,7 +10,7 @@ struct UserNamespace {
     overflow_group: u32,
     /// True if all users have their own numbers, as in the initial namespace.
     maps_all_users: bool,
-    /// The same for groups.
+    /// True if all groups have their own numbers.
     maps_all_groups: bool,
     own_groups: Vec<u32>,
 }
@@ -26,7 +26,7 @@ static NAMESPACE: LazyLock<UserNamespace> = LazyLock::new(|| {
     }
 });
 
-/// Reads what a confined process cannot read.
+/// Reads the files that a confined process cannot read.
 pub(crate) fn look_at_machine() {
     LazyLock::force(&NAMESPACE);
 }
@@ -44,8 +44,8 @@ pub(crate) fn is_in_initial_namespace() -> bool {
 }
 
 /// Returns whether this process sees all groups by their numbers in the initial user namespace.
-/// Otherwise a group can have another number outside, and members that its account files do not
-/// know.
+/// Otherwise a group can have another number outside, with members that the account files here
+/// do not list.
 pub(crate) fn has_groups_of_initial_namespace() -> bool {
     NAMESPACE.maps_all_groups
 }
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn first_namespace_has_all_users() {
+    fn only_the_initial_namespace_maps_all_users() {
         for (map, expected) in [
             ("         0          0 4294967295\n", true),
             ("     65534          0          1\n", false),

@@ -4,11 +4,11 @@
 /// The maximum characters of a paragraph.
 const MAX_CHARS: usize = 300;
 
-/// The maximum number of lines to look at. Guards against: a body of 60,000 headings.
+/// The maximum number of lines to read. Guards against: a body of 60,000 headings.
 const MAX_LINES: usize = 200;
 
-/// Returns the first paragraph as one line, cut at a word. Returns the first heading if
-/// there is none.
+/// Returns the first paragraph as one line, cut at a word, or the first heading if there is no
+/// paragraph.
 pub fn first(body: &str) -> Option<String> {
     let (mut paragraph, mut heading) = (String::new(), None);
     let mut fence = None;
@@ -58,8 +58,7 @@ pub fn first(body: &str) -> Option<String> {
     Some(cut(found))
 }
 
-/// Returns whether a paragraph can start with this line, and not markup, a table or an
-/// image.
+/// Returns whether a line can start a paragraph. Markup, tables and images cannot.
 fn is_prose(line: &str) -> bool {
     let starts = ["<", "|", "![", "[![", "[]("];
     line.contains(char::is_alphanumeric) && !starts.iter().any(|start| line.starts_with(start))

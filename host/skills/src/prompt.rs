@@ -1,6 +1,5 @@
 //! The section of a system prompt that lists the skills for a model, within a budget of
-//! tokens: its wording, the count of tokens, and how a large catalog is shortened. Search
-//! is not here.
+//! tokens: its wording, the count of tokens, and how a large catalog is shortened.
 
 use std::fmt::Write as _;
 
@@ -15,7 +14,7 @@ const MAX_DESCRIPTION: usize = 1024;
 const MIN_DESCRIPTION: usize = 40;
 
 /// The maximum bytes of a name that serves as a cursor in a note. Valid names have at most
-/// 64. Guards against: a name of apostrophes, each of which takes seven bytes in XML.
+/// 64. Guards against: a name of apostrophes, because each takes seven bytes in XML.
 const MAX_CURSOR: usize = 64;
 
 /// The format of the section.
@@ -82,8 +81,8 @@ impl Section {
             some => format!(" and leaves {some} out"),
         };
         Some(format!(
-            "the {all} skills do not fit the {} tokens of a prompt: it cuts descriptions to \
-             {cut_at} characters{left_out}; `budget` in `[prompt]` changes that",
+            "the {all} skills do not fit the {} tokens of a prompt: the prompt cuts descriptions \
+             to {cut_at} characters{left_out}; `budget` in `[prompt]` changes that",
             self.budget
         ))
     }
@@ -159,7 +158,7 @@ pub fn section_of(
     }
 }
 
-/// Returns whether all skills fit without cuts. Reads only as many skills as fit, and none
+/// Returns whether all skills fit without cuts. Reads only as many skills as fit, and no skill
 /// if the names alone exceed the budget.
 pub fn fits(catalog: &Catalog, names: &[String], budget: usize) -> bool {
     let style = Style::List;
@@ -187,13 +186,14 @@ pub fn tokens(text: &str) -> usize {
     cost(text).div_ceil(UNITS)
 }
 
-/// The units per token in this estimate.
+/// The units per token in this estimate. A unit is a byte, or a quarter of a CJK character.
 const UNITS: usize = 4;
 
 fn units(tokens: usize) -> usize {
     tokens.saturating_mul(UNITS)
 }
 
+/// Returns the units of a text.
 fn cost(text: &str) -> usize {
     let cost = |c: char| if is_cjk(c) { UNITS } else { c.len_utf8() };
     text.chars().map(cost).sum()
@@ -279,7 +279,7 @@ impl Style {
         }
     }
 
-    /// Returns the note on omitted skills. The first one is `next`.
+    /// Returns the note on omitted skills. `next` is the first of them.
     fn note(self, left_out: usize, next: Option<&str>, finder: SkillFinder) -> String {
         let Some(next) = next else {
             return String::new();
@@ -304,8 +304,8 @@ impl Style {
     }
 }
 
-/// Returns the line of a skill. Cut lines do not repeat how to load it, because the text
-/// above them does.
+/// Returns the line of a skill. A cut line does not say how to load the skill, because the text
+/// above the lines does.
 fn list_line(name: &str, description: &str, cut: Option<usize>) -> String {
     let name = one_line(name);
     let description = shortened(description, cut.unwrap_or(MAX_DESCRIPTION));
@@ -322,8 +322,8 @@ fn list_line(name: &str, description: &str, cut: Option<usize>) -> String {
     line
 }
 
-/// Returns whether a name fits into a note unchanged, also with the smallest budget. A
-/// changed cursor could skip a skill.
+/// Returns whether a name fits into a note unchanged, even with the smallest budget. A changed
+/// cursor could skip a skill.
 fn is_short_line(name: &str) -> bool {
     name.len() <= MAX_CURSOR && one_line(name) == name
 }
@@ -338,7 +338,7 @@ pub fn has_any(skills: &[Skill]) -> bool {
     loadable(skills).next().is_some()
 }
 
-/// Returns the skills with a SKILL.md. Others have nothing to load.
+/// Returns the skills with a SKILL.md. The others have nothing to load.
 fn loadable(skills: &[Skill]) -> impl Iterator<Item = &Skill> {
     skills.iter().filter(|skill| skill.file.is_some())
 }

@@ -8,10 +8,10 @@ use crate::catalog::Catalog;
 
 /// An index that finds the skills for a query in plain words.
 ///
-/// An index may be behind the disk. The host reads each skill again before it answers, and
+/// An index may be older than the files. The host reads each skill again before it answers, and
 /// drops a skill that no longer exists.
 pub trait SkillIndex: Send + Sync {
-    /// Sets the storage where the index may save itself for the next process.
+    /// Sets the storage in which the index may save itself for the next process.
     ///
     /// A host with a cache calls this before the first update. The default implementation
     /// does not use the storage.
@@ -27,8 +27,8 @@ pub trait SkillIndex: Send + Sync {
     /// Returns the skills that fit best, best first. Does not wait for the disk.
     ///
     /// Returns at most `limit` skills, and only skills that `allowed` accepts. Other skills
-    /// must not affect the answer: not its coverage, and not the words that count as rare
-    /// or unknown.
+    /// must not affect the answer: neither its coverage nor which words count as rare or
+    /// unknown.
     fn search(&self, query: &str, limit: usize, allowed: &dyn Fn(&str) -> bool) -> SearchResult;
 }
 

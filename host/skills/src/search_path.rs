@@ -1,4 +1,4 @@
-//! The folders in which programs are found: those of the PATH that are absolute.
+//! The folders in which programs are found: the absolute folders of the PATH.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ impl SearchPath {
         }
     }
 
-    /// Leaves out further folders.
+    /// Keeps only the wanted folders.
     #[must_use]
     pub fn only(mut self, is_wanted: impl Fn(&Path) -> bool) -> Self {
         self.folders.retain(|folder| is_wanted(folder));
@@ -37,7 +37,7 @@ impl SearchPath {
         files.filter(|file| access(file, Access::EXEC_OK).is_ok() && file.is_file())
     }
 
-    /// Lets a command find its own programs in the same folders.
+    /// Sets the PATH of a command to these folders.
     pub fn set_for(&self, command: &mut Command) {
         match env::join_paths(&self.folders) {
             Ok(path) if !path.is_empty() => command.env("PATH", path),

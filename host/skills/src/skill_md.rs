@@ -93,7 +93,7 @@ pub(crate) fn link_fault(folder: &Folder) -> Option<String> {
     let where_to = match folder.lookup(path, true) {
         Ok(_) => return None,
         Err(error) if error.kind() == io::ErrorKind::NotFound => "to nothing",
-        // The errors of the guard and of the kernel for another mount.
+        // cap-std's error for a way out has no code. `EXDEV` means another mount.
         Err(error)
             if error
                 .raw_os_error()
@@ -109,8 +109,8 @@ pub(crate) fn link_fault(folder: &Folder) -> Option<String> {
 }
 
 /// Returns whether a subfolder has a documentation file with a common spelling. Opens no
-/// file. A symlink counts with any target; a listing then reports that it cannot be read.
-pub(crate) fn is_at(parent: BorrowedFd<'_>, folder: &str) -> bool {
+/// file. A symlink always counts; a listing reports it if it cannot be read.
+pub(crate) fn exists_in(parent: BorrowedFd<'_>, folder: &str) -> bool {
     COMMON_SPELLINGS.iter().any(|name| {
         let path = format!("{folder}/{name}");
         let flags = AtFlags::SYMLINK_NOFOLLOW;
@@ -122,7 +122,7 @@ pub(crate) fn is_at(parent: BorrowedFd<'_>, folder: &str) -> bool {
 
 /// Returns whether a listed folder has a documentation file in any spelling. Counts the
 /// entries that it reads, up to a maximum.
-pub(crate) fn is_in(listed: EntryCursor, entries: &mut usize, max: usize) -> bool {
+pub(crate) fn is_listed(listed: EntryCursor, entries: &mut usize, max: usize) -> bool {
     let found = listed.map_while(|entry| {
         *entries += 1;
         (*entries <= max).then_some(entry)

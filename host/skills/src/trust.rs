@@ -1,12 +1,11 @@
-//! Trust in the files that hold code and rules: configurations, tools folders,
-//! components and audit logs. The host trusts them if only root, the user who runs the
-//! host, and users that the operator names can change them. Skills are
-//! data, and may belong to anyone.
+//! Trust in the files that hold code and rules: configurations, tools folders, components and
+//! audit logs. The host trusts them if only root, the user who runs the host, and users that the
+//! operator names can change them. Skills are data, and may belong to anyone.
 //!
-//! Lives here: the trusted users and groups. `trust/walk.rs` checks each step of a path,
-//! `trust/fuse.rs` finds the user who makes up the owners of a FUSE file system,
-//! `trust/error.rs` describes a step that fails, `trust/accounts.rs` reads users and
-//! groups, and `trust/own_folder.rs` opens folders that no other user can write.
+//! This file has the trusted users and groups. `trust/walk.rs` checks each step of a path,
+//! `trust/fuse.rs` finds the user who runs a FUSE file system and can make up its owners,
+//! `trust/error.rs` describes a step that fails, `trust/accounts.rs` reads users and groups, and
+//! `trust/own_folder.rs` opens folders that no other user can write.
 
 mod accounts;
 mod error;
@@ -77,15 +76,14 @@ impl Trust {
         PathWalk::new(self, &accounts).to(path, false)
     }
 
-    /// Checks everything that decides where a path leads, but not what is in the file or folder
-    /// at its end.
+    /// Checks every step of a path except the file or folder at its end.
     ///
     /// # Errors
     ///
-    /// If somebody else can put another file or folder in its place.
+    /// If somebody else can replace the file or folder.
     pub fn check_place(&self, path: &Path) -> Result<(), TrustError> {
         match self.check(path) {
-            // The end is checked last.
+            // The end is checked last, so an earlier step is changeable.
             Err(TrustError::Changeable(step)) if !step.is_at(path) => {
                 Err(TrustError::Changeable(step))
             }
@@ -93,7 +91,7 @@ impl Trust {
         }
     }
 
-    /// Checks the folder of a file, which need not exist.
+    /// Checks the folder of a file. The file need not exist.
     pub fn check_parent(&self, path: &Path) -> Result<(), TrustError> {
         let parent = match path.parent() {
             Some(parent) if parent != Path::new("") => parent,
@@ -102,8 +100,8 @@ impl Trust {
         self.check_parent_of_new(parent)
     }
 
-    /// Checks a folder in which something is made. A sticky folder such as `/tmp` keeps others
-    /// from replacing that.
+    /// Checks a folder in which a file or folder will be created. It may be sticky, like `/tmp`,
+    /// because others cannot replace a file in a sticky folder.
     fn check_parent_of_new(&self, folder: &Path) -> Result<(), TrustError> {
         let accounts = Accounts::read();
         PathWalk::new(self, &accounts).to(folder, true).map(drop)
@@ -114,7 +112,7 @@ impl Trust {
         user == 0 || is_own_user(user) || self.names_user(user)
     }
 
-    /// Returns the users whose files are trusted. Returns `None` for all users.
+    /// Returns the users whose files are trusted, or `None` if all users are trusted.
     pub fn users(&self) -> Option<Vec<u32>> {
         let own = Some(rustix::process::geteuid().as_raw()).filter(|user| is_own_user(*user));
         let named = self
@@ -127,12 +125,12 @@ impl Trust {
         (!self.has_everyone()).then(|| named.chain(own).chain([0]).collect())
     }
 
-    /// Returns whether the owner and mode of an open file can be relied on: `false` if an
-    /// untrusted user makes them up.
+    /// Returns whether the owner and mode of an open file can be relied on. Returns `false` if
+    /// an untrusted user can make them up.
     ///
     /// # Errors
     ///
-    /// If the system does not tell in which file system it is.
+    /// If the file's file system is unknown.
     pub fn believes_owner_of(&self, file: impl AsFd) -> io::Result<bool> {
         Ok(self.untrusted_fuse_user(file)?.is_none())
     }
@@ -150,9 +148,10 @@ impl Trust {
         Ok(fuse_user(file)?.filter(|user| !is_trusted(user)))
     }
 
-    /// Returns whether the owners are believed that a FUSE file system of this user shows. The
-    /// mount table has the user's number in the namespace of the mount. If that is another
-    /// namespace than the one of this process, a number like its own may be another user's.
+    /// Returns whether to believe the owners that this user's FUSE file system reports.
+    ///
+    /// The mount table has the user's number in the namespace of the mount. If this process is
+    /// in another namespace, its own number may be another user there.
     fn has_fuse_user(&self, user: u32) -> bool {
         let is_own = is_own_user(user) && is_in_initial_namespace();
         user == 0 || is_own || self.names_user(user)
@@ -166,8 +165,8 @@ impl Trust {
         self.principals.contains(&Principal::Everyone)
     }
 
-    /// Returns whether the members of a group are trusted. The account files know nothing of the
-    /// members of the overflow group, which stands for every unmapped group.
+    /// Returns whether the members of a group are trusted. The members of the overflow group are
+    /// unknown, because it stands for every unmapped group.
     fn has_group(&self, group: u32, accounts: &Accounts) -> bool {
         let members = || {
             accounts

@@ -5,7 +5,7 @@ use libc::*;
 use super::escapes;
 use crate::targets::{Answer, Targets, call, fork_by, text, value, vfork};
 
-/// The signal that does nothing to the victim.
+/// A signal that does nothing to the victim.
 const HARMLESS: usize = SIGCONT as usize;
 
 const NONE: usize = usize::MAX;

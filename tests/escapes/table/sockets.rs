@@ -44,7 +44,7 @@ fn pair(family: i32, kind: i32) -> Result<usize, i32> {
     Ok(unsafe { *(descriptors as *const i32) } as usize)
 }
 
-/// Shuts the listener down, so that it can connect. Fails silently if an earlier row did so.
+/// Shuts the listener down, so that it can connect. Does nothing if an earlier row did so.
 fn unused_listener(targets: &Targets) -> usize {
     let _ = call(SYS_shutdown, &[targets.listener, SHUT_RD as usize]);
     targets.listener

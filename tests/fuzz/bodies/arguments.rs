@@ -1,15 +1,15 @@
-//! A tool's schema and a call's arguments: JSON, a NUL, JSON. Whatever an
-//! untrusted schema says, checking ends, the message is short, and arguments
-//! that were taken are taken again as they are, and are right by the schema,
-//! also where no validator was asked. Where the schema says no more than types
-//! and names, a model of its own says what should be.
+//! Checks arguments against a tool's schema. The input is JSON, a NUL, JSON.
+//!
+//! Whatever the schema says, the check ends and its message is short. Accepted arguments are
+//! accepted again unchanged, and are valid by the schema, even if no validator was asked. A model
+//! predicts the result for schemas with only types and names.
 
 use jsonschema::PatternOptions;
 use serde_json::{Map, Value};
 use skillhost::{CallError, parse_arguments};
 use skillhost_sandbox::tool::arguments::check_arguments;
 
-/// The most characters of a message; a longer one would flood the answer.
+/// The maximum characters of a message. A longer one would flood the answer.
 const LONGEST_MESSAGE: usize = 1000;
 
 pub(crate) fn run(data: &[u8]) {
@@ -58,7 +58,7 @@ fn taken(schema: &Map<String, Value>, given: &Value, checked: Map<String, Value>
     assert_eq!(again.map(Value::Object), Ok(checked), "{text:?}");
 }
 
-/// Checks that a validator takes arguments for a schema, whatever type this has.
+/// Checks that a validator accepts arguments for a schema of any type.
 fn fits(schema: &Map<String, Value>, arguments: &Value) -> bool {
     let mut schema = schema.clone();
     schema.insert("type".to_owned(), "object".into());
@@ -68,8 +68,8 @@ fn fits(schema: &Map<String, Value>, arguments: &Value) -> bool {
     validator.unwrap().is_valid(arguments)
 }
 
-/// Checks that two values are the same, but for how whole numbers are written and
-/// for nulls that stand for nothing.
+/// Checks that two values are equal, except for forms of whole numbers and nulls that count as
+/// absent.
 fn same(given: &Value, checked: &Value) -> bool {
     match (given, checked) {
         (Value::Number(given), Value::Number(checked)) => {
@@ -90,8 +90,8 @@ fn same(given: &Value, checked: &Value) -> bool {
     }
 }
 
-/// Returns whether arguments fit a schema that says types and names only. `None`: the
-/// schema says more than the model knows.
+/// Returns whether arguments fit a schema of only types and names, or `None` if the schema says
+/// more.
 fn expected(schema: &Map<String, Value>, arguments: &Value) -> Option<bool> {
     const NOTES: [&str; 5] = ["$schema", "title", "description", "default", "examples"];
     const TOP: [&str; 4] = ["type", "properties", "required", "additionalProperties"];
@@ -123,7 +123,7 @@ fn expected(schema: &Map<String, Value>, arguments: &Value) -> Option<bool> {
     };
     let kind = |name: &str| properties.get(name)?.get("type")?.as_str();
     let required: Vec<&str> = names(schema.get("required")).collect();
-    // A null that may be left out is left out, unless null is what is wanted.
+    // A null for an optional property counts as absent, unless the schema allows null.
     let present = |name: &str| {
         let value = arguments.get(name)?;
         let left_out = value.is_null() && !required.contains(&name) && kind(name) != Some("null");

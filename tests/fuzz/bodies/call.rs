@@ -1,8 +1,8 @@
-//! A whole call of a tool with any arguments, on a folder full of traps with a canary
-//! beside it. The first letter selects a tool. The arguments follow as
-//! JSON, or, after a line end, one to a line: the skill, the path, the offset, the
-//! limit. After `r`, the next letter selects a tool of the guest that checks nothing,
-//! and after `f`, a function of the guest that echoes. `{ROOT}`, `{OUTSIDE}` and
+//! Calls a tool with any arguments, on a folder full of traps with a canary beside it.
+//!
+//! The first letter selects a tool. The arguments follow as JSON or, after a line feed, one a
+//! line: skill, path, offset, limit. After `r`, the next letter selects a tool of the guest that
+//! checks nothing; after `f`, a function of the guest that echoes. `{ROOT}`, `{OUTSIDE}` and
 //! `{HOME}` stand for the paths of these folders.
 
 use std::ffi::OsStr;
@@ -22,7 +22,7 @@ use tokio::runtime::Runtime;
 /// The text of the file outside every skill.
 const CANARY: &str = "CANARY-7f3a";
 
-/// The first bytes of files of the host that symlinks lead to.
+/// The first bytes of host files that symlinks lead to.
 const HOST_FILES: [&str; 2] = ["root:x:0", "PATH=/"];
 
 /// The tools of the contracts, with the names of their skill, path, offset and limit.
@@ -79,8 +79,7 @@ const ECHOES: [&str; 26] = [
     "echo_bare_results",
 ];
 
-/// Components that are no tools of the host's own: of the first nothing but
-/// the sandbox keeps anything, and the second has functions of every type.
+/// Third-party components: one that checks nothing, and one with functions of every type.
 const THIRD_PARTY: [(&str, &[u8]); 2] = [
     (
         "unchecked.wasm",
@@ -139,7 +138,7 @@ fn call(tool: &str, arguments: Value, text: &str) -> Outcome {
         base,
         ..
     } = setup();
-    // The input unescaped, to tell an echo from a leak.
+    // The unescaped input, to tell an echo from a leak.
     let given = format!("{tool} {arguments}");
     let line = message::call_line(tool, &arguments);
     assert!(!line.as_str().contains(is_hidden), "{line:?}: {text:?}");
@@ -162,8 +161,8 @@ fn call(tool: &str, arguments: Value, text: &str) -> Outcome {
         let echoed = given.contains(secret);
         assert!(echoed || !told.contains(secret), "{told:?}: {text:?}");
     }
-    // A caller that does not know the path of the folders does not learn it. Their
-    // folder's name tells that it knew: it can spell the path before that in many ways.
+    // A caller that did not spell the folder's random name does not know the path, and must not
+    // learn it. The path before the name can be spelled in many ways.
     let name = base.file_name().and_then(OsStr::to_str).unwrap();
     let base = base.to_str().unwrap();
     let knew = given.contains(name);
@@ -171,8 +170,7 @@ fn call(tool: &str, arguments: Value, text: &str) -> Outcome {
     outcome
 }
 
-/// Checks that the outcome is one that these tools can have. They never trap, and
-/// reach no limit.
+/// Checks that these tools can have the outcome: they never trap, and reach no limit.
 fn check_outcome(tool: &str, outcome: &Outcome, text: &str) {
     let mut own = TOOLS.iter().chain([&LISTING]);
     let fails = RAW.contains(&tool) || own.any(|(name, _)| *name == tool);
@@ -187,8 +185,7 @@ fn check_outcome(tool: &str, outcome: &Outcome, text: &str) {
     assert!(right, "{outcome:?}: {text:?}");
 }
 
-/// Checks that a file that becomes an answer in the host can also be read, with the same
-/// text.
+/// Checks that a file that the host can return can also be read, with the same text.
 fn check_same_file(answer: &Outcome, read: &Outcome, text: &str) {
     let right = match (answer, read) {
         (Ok(answer), Ok(read)) => {
@@ -201,7 +198,7 @@ fn check_same_file(answer: &Outcome, read: &Outcome, text: &str) {
     assert!(right, "{answer:?}, {read:?}: {text:?}");
 }
 
-/// Checks that an echo of an echo is the same.
+/// Checks that echoing an echo changes nothing.
 fn check_echo(tool: &str, outcome: &Outcome, text: &str) {
     let Ok(output) = outcome else { return };
     let mut record = output.record();
@@ -219,8 +216,8 @@ fn check_echo(tool: &str, outcome: &Outcome, text: &str) {
     assert_eq!(again, Ok(output.record_json()), "{text:?}");
 }
 
-/// Takes the record of the last call out of the log. A record before it says that the
-/// chain continues in a new file.
+/// Takes the last call's record out of the log. A record before it may say that the chain
+/// continues in a new file.
 fn record(mut audit: &File, text: &str) -> String {
     let mut record = String::new();
     audit.rewind().unwrap();
@@ -265,11 +262,11 @@ struct Setup {
     host: Host,
     audit: File,
     base: PathBuf,
-    /// Held, so that the folders stay.
+    /// Keeps the folders.
     _folder: TempDir,
 }
 
-/// Returns the process's one setup: compiling the tools takes longer than calling them.
+/// Returns the process's only setup, because compiling takes longer than calls.
 fn setup() -> &'static Setup {
     static SETUP: OnceLock<Setup> = OnceLock::new();
     SETUP.get_or_init(|| {

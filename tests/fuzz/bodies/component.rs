@@ -1,8 +1,9 @@
-//! Loading a third-party component, and a call of each of its tools. The first letter
-//! gives the kind of the rest: `c` a component; `m` the memory of one, with its
-//! definitions and answers; `e` edits to the sections of one; `f` the types and the
-//! answer of a function. The host refuses it with a reason or serves sound tools, and
-//! `inspect` agrees.
+//! Loads a third-party component, and calls each of its tools.
+//!
+//! The first letter is the kind of the rest: `c` a component; `m` the memory of one, with its
+//! definitions and answers; `e` edits to the sections of one; `f` the types and the answer of a
+//! function. The host refuses the component with a reason or serves valid tools, and `inspect`
+//! agrees.
 
 #[path = "functions.rs"]
 mod functions;
@@ -25,13 +26,13 @@ use tokio::runtime::Runtime;
 
 use sections::Binary;
 
-/// The most bytes of the memory that `m` fills.
+/// The maximum bytes of memory that `m` fills.
 const IMAGE: usize = 4096;
 
-/// The byte that fills this part of the template. As many in a row occur nowhere else.
+/// The byte that fills this part of the template, where alone it is repeated so often.
 const MARK: u8 = 0xee;
 
-/// Imports that the host grants.
+/// Imports that the host offers.
 const IMPORTS: &str = r#"
   (import "wasi:random/random@0.2.0" (instance
     (export "get-random-u64" (func (result u64)))))
@@ -39,7 +40,7 @@ const IMPORTS: &str = r#"
     (export "get-arguments" (func (result (list string))))
     (export "initial-cwd" (func (result (option string))))))"#;
 
-/// A tool component that a compiler made.
+/// A tool component from a compiler.
 const REAL: &[u8] = include_bytes!("../../../guest-tools/dist/list_skills.wasm");
 
 /// The memory of `m` and `e` before any change: one tool.
@@ -86,7 +87,7 @@ fn load(bytes: &[u8], functions: bool) {
         false => host,
     };
     let host = runtime.block_on(host.build()).unwrap();
-    // The grant of a refused component is a problem, too.
+    // A grant of a refused component is a problem, too.
     let about_file = |problem: &&String| !problem.starts_with("the configuration grants");
     let problems: Vec<&String> = host.problems().iter().filter(about_file).collect();
     match &*problems {
@@ -94,7 +95,7 @@ fn load(bytes: &[u8], functions: bool) {
         [problem] => {
             assert!(problem.contains("x.wasm`: "), "{problem}");
             assert!(host.grants().is_empty(), "{problem}");
-            // A loop, for which `inspect` would wait its whole time.
+            // For a loop, `inspect` would wait its whole time.
             if problem.contains("it took longer") {
                 return;
             }
@@ -214,7 +215,7 @@ struct Setup {
     /// The offset of that memory.
     at: usize,
     bases: [Binary; 4],
-    /// Held, so that the folders stay.
+    /// Keeps the folders.
     _folder: TempDir,
 }
 
@@ -252,7 +253,7 @@ fn setup() -> &'static Setup {
     })
 }
 
-/// Makes a tool component with these imports, and this at the start of its memory.
+/// Makes a tool component with these imports and this start of its memory.
 fn component(imports: &str, image: &[u8]) -> Vec<u8> {
     let image: String = image.iter().map(|byte| format!("\\{byte:02x}")).collect();
     let text = include_str!("tool.wat");

@@ -1,15 +1,16 @@
-//! Reading and checking a SKILL.md. For every text, the lines of a reading lie in the
-//! file, messages are short and have no control character, no reference leads out of the
-//! skill, and the guest's own reader finds the same body.
+//! Reads and checks a SKILL.md.
+//!
+//! For every text, line numbers lie in the file, messages are short and have no control character,
+//! no reference leads out of the skill, and the guest's own reader finds the same body.
 
 use skillhost::check::{Finding, check, references};
 use skillhost::frontmatter::{self, Frontmatter, KEYS, MAX_FRONTMATTER_BYTES, Reading};
 
-/// Most characters of a message.
+/// The maximum characters of a message.
 const LONGEST_MESSAGE: usize = 1000;
 
 pub(crate) fn run(data: &[u8]) {
-    // A listing reads invalid UTF-8 in this way.
+    // A listing replaces invalid UTF-8 like this.
     let text = &*String::from_utf8_lossy(data);
     let reading = frontmatter::read(text);
     let last_line = 1 + text.matches('\n').count();
@@ -68,8 +69,8 @@ fn message(message: &str, text: &str) {
     assert!(!message.contains(char::is_control), "{message:?}: {text:?}");
 }
 
-/// Checks that no key occurs twice, that no unknown key belongs to the format, and that a
-/// text has no blanks around it and is not longer than its source.
+/// Checks that no key occurs twice, that no unknown key belongs to the format, and that values are
+/// trimmed and not longer than their source.
 fn values(reading: &Reading<'_>, yaml: &str) {
     let found = &reading.frontmatter;
     for (index, pair) in found.unknown.iter().enumerate() {
@@ -110,7 +111,7 @@ fn lines(reading: &Reading<'_>) -> Vec<u32> {
     lines
 }
 
-/// Returns whether a path never goes up further than it came down.
+/// Returns whether a path never leads above its start.
 fn stays_inside(path: &str) -> bool {
     let mut below = 0_i64;
     let inside = path.split('/').all(|name| {

@@ -1,16 +1,15 @@
-//! A component with one function. The input has the length of a first part and that
-//! part, which selects the types; the same for the function's documentation; and then
-//! the memory, which holds the answer.
+//! A component with one function. The input is a part that selects the types, a part with the
+//! function's documentation, each after its length, and the memory with the answer.
 
 use std::fmt::Write as _;
 
-/// The most bytes that fill the memory.
+/// The maximum bytes that fill the memory.
 const IMAGE: usize = 4096;
 
-/// The most types within each other: more than the host allows.
+/// The maximum depth of nested types: more than the host allows.
 const DEPTH: usize = 40;
 
-/// With this number of flat values, a function takes a pointer to them.
+/// From this number of flat values on, a function takes a pointer to them.
 const MANY: usize = 17;
 
 pub(crate) fn component(input: &[u8]) -> Vec<u8> {
@@ -96,7 +95,7 @@ struct Types<I> {
 #[derive(Clone)]
 struct Type {
     name: String,
-    /// Its values on WebAssembly's own stack.
+    /// Its values on WebAssembly's stack.
     flat: Vec<&'static str>,
 }
 
@@ -154,7 +153,7 @@ impl<I: Iterator<Item = u8>> Types<I> {
                 }
                 (body, cases(ok.iter().chain(&error).map(|ty| &ty.flat)))
             }
-            // An existing type: a few bytes can be a million types in full.
+            // An existing type: this way a few bytes expand to a million types.
             21 | 22 => match self.next().checked_rem(self.made.len()) {
                 Some(index) => return self.made[index].clone(),
                 None => return self.make(depth + 1),
@@ -213,7 +212,7 @@ impl<I: Iterator<Item = u8>> Types<I> {
             .collect()
     }
 
-    /// Makes a type that has no form in JSON.
+    /// Makes a type without a JSON form.
     fn without_json(&mut self) -> (String, Vec<&'static str>) {
         match self.next() % 6 {
             0 => ("stream u8".to_owned(), vec!["i32"]),
@@ -234,7 +233,7 @@ impl<I: Iterator<Item = u8>> Types<I> {
     }
 }
 
-/// Returns the flat values of a variant: its number, then those that fit all cases.
+/// Returns the flat values of a variant: its case's number, then values that fit all cases.
 fn cases<'a>(cases: impl IntoIterator<Item = &'a Vec<&'static str>>) -> Vec<&'static str> {
     let mut all = Vec::new();
     for case in cases {

@@ -1,6 +1,5 @@
-//! What each fuzz target does with its input: plain functions, which panic
-//! when something does not hold. `fuzz_targets/` gives them to libFuzzer,
-//! `tests/fuzzing.rs` runs each of them for a moment.
+//! The bodies of the fuzz targets: functions that panic if a property does not hold.
+//! `fuzz_targets/` passes them to libFuzzer; `tests/fuzzing.rs` runs each for a moment.
 
 pub(crate) mod arguments;
 pub(crate) mod call;

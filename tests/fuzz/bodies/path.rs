@@ -1,5 +1,5 @@
-//! The SDK's string checks against a model: a walker that starts in a folder and follows
-//! the path, once with one separator and once with two.
+//! Compares the SDK's string checks with a model: a walker that follows the path from a folder,
+//! once with one separator and once with two.
 
 use skillhost_guest::{PathError, SkillPath, check_skill_name};
 
@@ -73,7 +73,7 @@ impl Walker {
     }
 }
 
-/// Checks that the shown path is a plain way down to the target of the path.
+/// Checks that the shown path leads only downwards to the path's target.
 fn shown(path: &SkillPath<'_>) {
     let shown = path.normalized();
     if shown != "." {
@@ -90,7 +90,7 @@ fn shown(path: &SkillPath<'_>) {
     assert_eq!(shown, if there.is_empty() { "." } else { &there });
 }
 
-/// Returns whether a text has control characters, by their numbers.
+/// Returns whether a text has control characters, by their code points.
 fn has_control(text: &str) -> bool {
     text.chars()
         .any(|c| matches!(u32::from(c), 0..=0x1f | 0x7f..=0x9f))

@@ -1,10 +1,10 @@
-//! Makes values that match a schema, as a caller does who has read it. Follows
-//! the schemas of WIT types completely, and other schemas in simple cases.
+//! Makes values that match a schema. Supports the schemas of WIT types completely, and other
+//! schemas in simple cases.
 
 use serde_json::{Map, Value, json};
 
-/// Returns a value for a schema. `pick` selects among alternatives; an even
-/// `pick` leaves out optional properties.
+/// Returns a value for a schema. `pick` selects alternatives; an even `pick` omits optional
+/// properties.
 pub(crate) fn of(schema: &Map<String, Value>, pick: usize) -> Value {
     let choices = |key: &str| schema.get(key).and_then(Value::as_array);
     let chosen = |choices: &[Value]| match choices.len() {

@@ -1,7 +1,8 @@
-//! A search: a request and the skills of a catalog, apart by NULs. The first letter says
-//! how often each text is repeated, once to a thousand times. The first line of a skill is
-//! its name, and the rest its SKILL.md. Whatever they say, a search ends soon, finds only
-//! skills that are there and allowed, as many as asked for at most, and gives short reasons.
+//! Searches a catalog. The input is a request and the skills, separated by NULs.
+//!
+//! The first letter is the number of repeats of each text, 1 to 1,000. A skill's first line is its
+//! name, the rest its SKILL.md. A search ends soon, finds only existing and allowed skills, at
+//! most as many as requested, and gives short reasons.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,13 +12,13 @@ use std::time::{Duration, Instant};
 use skillhost::{Catalog, SearchHit, SkillIndex as _, SkillsRoot};
 use skillhost_index::MemoryIndex;
 
-/// Most bytes of a repeated text: longer ones are cut by the index.
+/// The maximum bytes of a repeated text. The index cuts longer ones.
 const LONGEST: usize = 256 * 1024;
 
-/// Most skills: each is a file.
+/// The maximum number of skills, each a file.
 const MOST_SKILLS: usize = 8;
 
-/// Far longer than an index of so few skills takes on a busy machine.
+/// A generous time limit for so few skills on a busy machine.
 const SOON: Duration = Duration::from_secs(5);
 
 /// Most reasons of a hit, and characters of one: words, and a heading, with an ellipsis.
@@ -35,7 +36,7 @@ pub(crate) fn run(data: &[u8]) {
     let folder = tempfile::tempdir().unwrap();
     for (number, text) in texts.take(MOST_SKILLS).enumerate() {
         let (name, text) = text.split_once('\n').unwrap_or(("", text));
-        // A name that no folder can have, or another skill has, gives way to a number.
+        // A number replaces an invalid or used name.
         let path = folder.path().join(name.replace('/', "."));
         let path = match name.len() > 2 && fs::create_dir(&path).is_ok() {
             true => path,

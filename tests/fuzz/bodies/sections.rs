@@ -1,6 +1,5 @@
-//! A component as its sections, so that an edit in one leaves the lengths of all others
-//! right. A component with a byte changed at random is nearly always refused for a
-//! section's length, which tests nothing further in.
+//! A component as a tree of sections, whose lengths stay right after an edit. With random bytes,
+//! nearly every component would be refused for a wrong length.
 
 /// A section: its kind and its content.
 #[derive(Clone)]
@@ -24,10 +23,10 @@ pub(crate) struct Binary {
 }
 
 impl Binary {
-    /// Parses a component that is well formed.
+    /// Parses a well-formed component.
     pub(crate) fn new(bytes: &[u8]) -> Option<Self> {
         let (header, mut rest) = bytes.split_first_chunk::<8>()?;
-        // A component's kinds 1 and 4; in a core module these are types and tables.
+        // Kinds 1 and 4 are nested in a component; in a core module they are types and tables.
         let is_component = header[6] == 1;
         let mut sections = Vec::new();
         while let Some((kind, after)) = rest.split_first() {
@@ -64,7 +63,7 @@ impl Binary {
         bytes
     }
 
-    /// Makes the edit that the next bytes of `edits` describe.
+    /// Makes the edit that the next bytes of `edits` select.
     pub(crate) fn edit(&mut self, edits: &mut impl Iterator<Item = u8>) {
         let mut next = || usize::from(edits.next().unwrap_or(0));
         let (what, which, at) = (next(), next(), next() << 8 | next());

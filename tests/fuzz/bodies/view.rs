@@ -1,6 +1,6 @@
-//! A script of file operations in a copy-on-write view, and the same in a folder of
-//! the disk: every line must come to the same. The input selects the operations and
-//! what they are done to. The skill's own folder must stay as it is.
+//! Runs a script of file operations in a copy-on-write view and in a folder on disk, and compares
+//! the result of every line. The input selects operations and operands. The skill's own folder
+//! must not change.
 
 #[path = "../../guests/scripted/src/script.rs"]
 mod script;
@@ -21,10 +21,10 @@ use tokio::runtime::Runtime;
 
 use disk::Disk;
 
-/// The most operations of a script.
+/// The maximum number of operations in a script.
 const MAX_OPERATIONS: usize = 300;
 
-/// Paths that operations are done to.
+/// Paths that operations use.
 const PATHS: [&str; 40] = [
     "f",
     "g",
@@ -73,13 +73,13 @@ const TARGETS: [&str; 14] = [
     "f", "a", "a/f", "../f", "../a/b", "b", "missing", "new", "..", ".", "/f", "\"\"", "a/", "l",
 ];
 
-/// Ways to open.
+/// Flags to open with.
 const FLAGS: [&str; 20] = [
     "fr", "fw", "frw", "r", "rw", "frwc", "fwc", "rwc", "frwcx", "wcx", "frwt", "fwct", "rwct",
     "frd", "rd", "frt", "frc", "frcd", "fwd", "frwctx",
 ];
 
-/// The operations that every script begins with, so that handles are open.
+/// The first operations of every script, which open handles.
 const START: &str = "open 2 0 f frw\nopen 3 0 a rd\nopen 4 0 a/b/g frw\nopen 5 0 new frwc\n";
 
 pub(crate) fn run(data: &[u8]) {
@@ -92,7 +92,7 @@ pub(crate) fn operations(data: &[u8]) -> usize {
     script_of(data).lines().count()
 }
 
-/// Checks that a script comes to the same in a view and on the disk.
+/// Checks that a script has the same results in a view and on disk.
 pub(crate) fn compare(script: &str) {
     let Fixture {
         host,
@@ -183,7 +183,7 @@ impl Fixture {
     }
 }
 
-/// Makes the folder that scripts start with.
+/// Makes the folder in which scripts start.
 fn make_skill(at: &Path) {
     fs::create_dir_all(at.join("a/b")).unwrap();
     fs::create_dir(at.join("c")).unwrap();
@@ -203,7 +203,7 @@ fn make_skill(at: &Path) {
     }
 }
 
-/// Reads what an input selects. Past its end, everything is the first.
+/// Reads choices from an input. Past its end, it selects the first.
 struct Choice<'a>(std::slice::Iter<'a, u8>);
 
 impl<'a> Choice<'a> {
@@ -219,7 +219,7 @@ impl<'a> Choice<'a> {
         self.of(&PATHS)
     }
 
-    /// A handle for a path: mostly the skill's folder.
+    /// Selects a handle, mostly of the skill's folder.
     fn base(&mut self) -> usize {
         match self.byte() % 16 {
             0..9 => 0,
@@ -239,7 +239,7 @@ impl<'a> Choice<'a> {
     }
 }
 
-/// Makes the script that an input stands for.
+/// Makes the script of an input.
 fn script_of(data: &[u8]) -> String {
     let mut choice = Choice(data.iter());
     let mut script = START.to_owned();

@@ -1,4 +1,4 @@
-//! A whole call, with any arguments.
+//! Makes a call with any arguments.
 
 #![no_main]
 

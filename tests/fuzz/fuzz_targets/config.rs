@@ -1,4 +1,4 @@
-//! A configuration file.
+//! Reads a configuration file.
 
 #![no_main]
 

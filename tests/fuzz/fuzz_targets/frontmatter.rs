@@ -1,4 +1,4 @@
-//! Reading and checking a SKILL.md.
+//! Reads and checks a SKILL.md.
 
 #![no_main]
 

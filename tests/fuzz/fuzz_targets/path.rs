@@ -1,4 +1,4 @@
-//! The SDK's string checks.
+//! Runs the SDK's string checks.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! A search of a catalog.
+//! Searches a catalog.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Scripts of file operations in a copy-on-write view, and the same on the disk.
+//! Compares file operations in a copy-on-write view with those on disk.
 
 #![no_main]
 

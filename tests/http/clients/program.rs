@@ -1,4 +1,4 @@
-//! Clients of the program: configurations that cannot be meant.
+//! Clients in the program: configurations that make no sense.
 
 use serde_json::json;
 
@@ -74,14 +74,14 @@ fn warns_of_unused_scopes_and_expired_clients() {
          tools = [\"read_*\", \"reed_*\"]\nskills = [\"a\", \"zebra\"]\n",
     );
     let mut server = ServerProcess::new(&program, &["--config", "c.toml"], None);
-    wait_until("not ready", || {
+    wait_until("the server is not ready", || {
         Client::once(server.address, &Request::get("/readyz")).status == 200
     });
     let read = Request::call(1, "read_skill", json!({"skill_name": "a"}));
     let read = read.with("Authorization", &format!("Bearer {TOKEN}"));
     let refused = Client::once(server.address, &read);
     assert_eq!(refused.status, 401);
-    // The peer learns nothing of why.
+    // The peer does not learn the reason.
     assert_eq!(refused.body, "the bearer token is missing or wrong\n");
     server.signal();
     assert_eq!(server.wait(), Some(0));

@@ -1,5 +1,5 @@
-//! What one client at full load leaves to others, the requests that count for it, and the
-//! end and the content of its streams.
+//! The capacity that one client at full load leaves to others, the requests that count for it, and
+//! the end and content of its streams.
 
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
@@ -20,7 +20,7 @@ fn stream(client: &str) -> Request {
     as_client(request, client)
 }
 
-/// Returns a request for the same of the revision 2026-07-28.
+/// Returns the same request in the revision 2026-07-28.
 fn subscription(client: &str) -> Request {
     let kinds = json!({
         "toolsListChanged": true,
@@ -45,7 +45,7 @@ fn hello() -> Value {
     })
 }
 
-/// Opens a connection, sends a request and returns both with the answer's status.
+/// Opens a connection and sends a request. Returns the connection and the status.
 fn open(server: &TestServer, request: &Request) -> (Client, u16) {
     let mut connection = Client::connect(server.address);
     connection.send(&request.bytes());
@@ -108,7 +108,7 @@ fn refuses_limits_below_number_of_clients() {
             } = places;
             Server::check(address, &options).map_err(|error| format!("{error:#}"))
         };
-        // The client without a name is one more.
+        // The client without a name also counts.
         assert_eq!(check(3), Ok(()), "{key}");
         let error = check(2).unwrap_err();
         let told = format!("`{key}` in `[http]` leaves 2 to 3 clients");
@@ -135,8 +135,8 @@ fn call_with_subscription_header_counts_as_call() {
     let asked = disguised.clone().without("MCP-Protocol-Version");
     assert_eq!(Client::once(server.address, &asked).status, 503);
     drop(running);
-    // A place is free a moment after its answer has been read, or its peer has gone.
-    wait_until("it is refused without another call", || {
+    // The slot is free a moment after the answer was read or the peer has gone.
+    wait_until("a call alone is still refused", || {
         let answer = Client::once(server.address, &disguised);
         answer.status == 200 && answer.text() == "# meadow\n"
     });
@@ -291,7 +291,7 @@ fn headers_count_for_bytes() {
 }
 
 #[test]
-fn bytes_of_nobodys_requests_through_proxy_count_for_no_client() {
+fn refused_bytes_through_proxy_count_for_no_client() {
     let padded = || Request::get("/mcp").with("X-Long", &"x".repeat(20_000));
     let wrong_token = padded().with("Authorization", "Bearer wrong");
     let wrong_host = padded().with("Host", "other.example");
@@ -312,7 +312,7 @@ fn bytes_of_nobodys_requests_through_proxy_count_for_no_client() {
         };
         assert!(!ping("one"));
         assert_eq!(ping("one"), is_counted);
-        // The other client's own requests count in any case.
+        // The other client's own requests always count.
         for _ in 0..2 {
             Client::once(server.address, &as_client(padded(), "other"));
         }
@@ -427,8 +427,8 @@ fn client_with_unread_answers_leaves_bytes_to_others() {
         .map(|_| open(&server, &read("greedy", "large.md")))
         .collect();
     let count = unread.iter().filter(|(_, status)| *status == 200).count();
-    // Half of the bytes, and its own quarter.
-    assert_eq!(count, 3, "of 6 MB each");
+    // Half of the bytes is for all, and a quarter its own.
+    assert_eq!(count, 3, "answers of 6 MB each");
     for _ in 0..3 {
         let answer = Client::once(server.address, &read("other", "half.md"));
         assert_eq!(answer.status, 200, "{:.200}", answer.body);
@@ -460,7 +460,7 @@ fn requests_of_streams_count_as_answers_until_closed() {
     assert_eq!(status, 200);
     let count = taken.len();
     drop(taken);
-    wait_until("their bytes are still taken", || {
+    wait_until("the bytes of closed streams still count", || {
         open_all("greedy").len() >= count
     });
 }
@@ -473,7 +473,7 @@ fn client_with_scope_is_notified_of_visible_changes() {
     assert!(prompts("guest").contains("skills"));
     let asked = [stream("guest"), subscription("guest"), stream("all")];
     let [old, new, mut all] = asked.map(|request| open(&server, &request).0);
-    // For who sees everything, the prompt and the schemas stay.
+    // For a client that sees everything, the prompt and the schemas stay.
     std::fs::remove_dir_all(folders.root.join("public-notes")).unwrap();
     for mut stream in [old, new] {
         let mut seen = String::new();

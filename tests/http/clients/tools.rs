@@ -23,11 +23,10 @@ const WORK: &str = r#"(component
   (func (export "work") (param "pages" u32) (param "stays" bool) (result u32)
     (canon lift (core func $i "work"))))"#;
 
-/// The pages of 12 MiB.
+/// The number of pages in 12 MiB.
 const PAGES: u32 = 192;
 
-/// Serves this tool to the client without a name, and to one that may have eight requests at a
-/// time.
+/// Serves this tool to the client without a name, and to one with eight `calls`.
 fn serve(change: impl FnOnce(HostBuilder) -> HostBuilder) -> (TestServer, [Folders; 2]) {
     let tools = Folders::new();
     let file = tools.outside.join("work.wasm");
@@ -46,7 +45,7 @@ fn send(server: &TestServer, client: Option<&str>, pages: u32, stays: bool) -> C
 }
 
 fn wait_for(server: &TestServer, running: usize, waiting: usize) {
-    wait_until("not so many calls run and wait", || {
+    wait_until("other numbers of calls run and wait", || {
         let now = server.host.occupancy();
         (now.running, now.waiting) == (running, waiting)
     });
@@ -84,7 +83,7 @@ fn client_leaves_memory_of_a_tool_to_others() {
         // Half of the tool's quarter.
         let _flood = [1, 2].map(|number| {
             let call = send(&server, greedy, PAGES, true);
-            wait_until("it does not take its memory", || {
+            wait_until("the call does not take its memory", || {
                 server.host.occupancy().memory > number * (12 << 20)
             });
             call

@@ -1,4 +1,4 @@
-//! An issuer of access tokens, with keys that sign them and an address that has them.
+//! An issuer of access tokens: keys that sign them, and an address that serves these keys.
 
 use super::*;
 
@@ -67,13 +67,13 @@ pub(super) fn keys(keys: &[&SigningKey]) -> String {
 #[derive(Clone)]
 pub(super) enum Reply {
     Keys(String),
-    /// It sends keys as soon as another issuer has been asked.
+    /// It sends keys once another issuer has been asked.
     KeysAfter(Arc<AtomicUsize>, String),
     /// It sends bytes without end.
     Endless,
     /// It sends a byte now and then.
     Slow,
-    /// It takes connections and says nothing until they end.
+    /// It accepts connections, and sends nothing until they end.
     Silent,
     Redirect(String),
     Status(u16),
@@ -129,11 +129,11 @@ fn answer(mut stream: TcpStream, reply: Reply, given_up: &AtomicUsize) {
     let _ = stream.read(&mut request);
     let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n";
     if let Reply::KeysAfter(asked, _) = &reply {
-        wait_until("the other is not asked", || {
+        wait_until("the other issuer is not asked", || {
             asked.load(Ordering::SeqCst) > 0
         });
     }
-    // A peer that ends early is what some of these are for.
+    // Peers may end early: some tests are about that.
     let _ = match reply {
         Reply::Keys(body) | Reply::KeysAfter(_, body) => {
             let length = body.len();

@@ -2,11 +2,11 @@
 
 use skillhost_guest::{Access, Failure, Output, Tool, log, variable};
 
-/// The most bytes that it asks for.
+/// The maximum bytes of a read.
 const BYTES: u64 = 64;
 /// A limit above the memory of a call.
 const WHOLE: u64 = 1 << 30;
-/// The most names that it asks for.
+/// The maximum names of a listing.
 const NAMES: usize = 12;
 
 skillhost_guest::arguments! {

@@ -1,5 +1,5 @@
-//! How long a cache line takes from one processor to another and back: what threads pay
-//! wherever they write to the same memory.
+//! The time that a cache line takes to another processor and back. Threads pay it wherever they
+//! write to the same memory.
 
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -9,12 +9,11 @@ use std::time::{Duration, Instant};
 /// The time of one sample.
 const SAMPLE: Duration = Duration::from_micros(200);
 
-/// The number of trips between two readings of the clock. A reading takes a part of the
-/// time of a trip.
+/// The number of trips between two readings of the clock, which takes a part of a trip's time.
 const TRIPS: u32 = 10;
 
-/// The side that has the turn. It is alone in its cache line, and in the line that is
-/// prefetched with it.
+/// The side whose turn it is. It has a cache line of its own, and the line that is prefetched with
+/// it.
 #[repr(align(128))]
 struct Turn(AtomicU8);
 

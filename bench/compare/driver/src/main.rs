@@ -1,7 +1,6 @@
-//! skillhost inside a process, timed: `bench/compare` starts this program beside
-//! its twin in Python, `contract.py`, and gives both the same orders. An order is a
-//! line of JSON on stdin, its answer a line on stdout. What is printed is what was
-//! measured; nothing is judged here.
+//! Times skillhost inside a process. `bench/compare` starts this program beside its counterpart in
+//! Python, `contract.py`, and gives both the same orders. An order is a line of JSON on stdin, its
+//! answer a line on stdout.
 
 mod exchange;
 mod recorded;
@@ -24,8 +23,7 @@ use tokio::runtime::Runtime;
 struct Place {
     skills: PathBuf,
     cache: PathBuf,
-    /// A folder of components, in place of the tools that come with the host,
-    /// and the names of the tools in it.
+    /// A folder of components that replace the built-in ones, and the names of their tools.
     tools: Option<(PathBuf, Vec<String>)>,
 }
 
@@ -39,9 +37,9 @@ enum Order {
         form: Form,
         times: usize,
     },
-    /// The file, as Rust reads it where nothing is between.
+    /// A plain read of the file in Rust.
     Native { path: PathBuf, times: usize },
-    /// Calls on this number of threads, for this time.
+    /// Calls on this number of threads for this time.
     Throughput {
         tool: String,
         arguments: Value,
@@ -49,7 +47,7 @@ enum Order {
         threads: usize,
         milliseconds: u64,
     },
-    /// A cache line, from one processor to another and back.
+    /// The trip of a cache line to another processor and back.
     Exchange { times: usize },
 }
 
@@ -59,7 +57,7 @@ enum Order {
 enum Form {
     /// The text for the model.
     Text,
-    /// The program's form, as JSON.
+    /// The record for programs, as JSON.
     Record,
 }
 
@@ -109,21 +107,21 @@ fn main() -> anyhow::Result<()> {
     output.flush()?;
     for line in io::stdin().lock().lines() {
         let order = serde_json::from_str(&line?).context("an order")?;
-        let answer = obey(&host, &runtime, order)?;
+        let answer = execute(&host, &runtime, order)?;
         writeln!(output, "{}", serde_json::to_string(&answer)?)?;
         output.flush()?;
     }
     Ok(())
 }
 
-/// One thread does all, as in a program that waits for its answer.
+/// Returns a runtime with one thread, as in a program that waits for its answer.
 fn runtime() -> io::Result<Runtime> {
     tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build()
 }
 
-/// A host with every default but where its folders are.
+/// Builds a host with the default settings over these folders.
 async fn host(place: Place) -> anyhow::Result<Host> {
     let mut builder = Host::builder().skills(place.skills).cache(place.cache);
     if let Some((folder, names)) = place.tools {
@@ -139,7 +137,7 @@ async fn host(place: Place) -> anyhow::Result<Host> {
     Ok(host)
 }
 
-fn obey(host: &Host, runtime: &Runtime, order: Order) -> anyhow::Result<Answer> {
+fn execute(host: &Host, runtime: &Runtime, order: Order) -> anyhow::Result<Answer> {
     Ok(match order {
         Order::Call {
             tool,
@@ -174,7 +172,7 @@ fn call(host: &Host, runtime: &Runtime, tool: &str, arguments: &Value, form: For
     }
 }
 
-/// The result of a tool's call, as MCP has it.
+/// Returns the result of a tool's call in MCP's form.
 fn result(answer: Result<Output, CallError>) -> anyhow::Result<String> {
     let (text, is_error) = match answer {
         Ok(output) => (output.into_model_text(), false),
@@ -186,7 +184,7 @@ fn result(answer: Result<Output, CallError>) -> anyhow::Result<String> {
     ))
 }
 
-/// Returns the time of each run, and the answer of the last one.
+/// Returns the time of each run, and the last answer.
 fn timed(times: usize, run: impl Fn() -> anyhow::Result<String>) -> anyhow::Result<Answer> {
     let mut nanoseconds = Vec::with_capacity(times);
     let mut last = String::new();

@@ -1,6 +1,5 @@
-//! A server on stdin and stdout that has its answers ready, or gives those of
-//! tools by some function: what is left of the time of a call where the server
-//! takes none, or as little as that function.
+//! A server on stdin and stdout with recorded answers, or with results of a function. It shows the
+//! time of a call that the server does not cause.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead as _, Write as _};
@@ -8,11 +7,11 @@ use std::io::{self, BufRead as _, Write as _};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// An answer, and what it answers.
+/// A recorded answer and its request.
 #[derive(Deserialize)]
 struct Recorded {
     method: String,
-    /// Of a tool's call.
+    /// The arguments, if the request calls a tool.
     arguments: Option<Value>,
     result: Value,
 }
@@ -31,8 +30,7 @@ struct Params {
     arguments: Option<Value>,
 }
 
-/// Answers each request as it was recorded, unless it is the call of a tool that
-/// `call` gives a result for.
+/// Answers each request as recorded, except calls of tools for which `call` returns a result.
 pub(crate) fn serve(
     recorded: &str,
     call: impl Fn(&str, &Value) -> anyhow::Result<Option<String>>,

@@ -1,13 +1,13 @@
-//! Collects what a script writes to stdout and stderr, in order and within a limit.
+//! Collects the output of a script on stdout and stderr, in order and within a limit.
 //! The messages for a model are in `lib.rs`.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
 
-/// The bytes of both streams that are kept from the beginning, and from the end.
-/// Guards against: a script whose output fills the memory of the call, or the context
-/// of the model.
+/// The maximum bytes of both streams to keep from the beginning. Guards against: a script
+/// whose output fills the memory of the call, or the context of the model.
 const FIRST: usize = 192 << 10;
+/// The maximum bytes to keep from the end.
 const LAST: usize = 64 << 10;
 /// The bytes at which a part is full. Guards against: a part for each byte.
 const PART: usize = 4 << 10;
@@ -38,7 +38,7 @@ pub(crate) fn text(stream: Option<u32>) -> String {
     OUTPUT.with_borrow(|output| output.text(stream))
 }
 
-/// Returns the count of bytes that were not kept.
+/// Returns the number of bytes that were left out.
 pub(crate) fn left_out() -> usize {
     OUTPUT.with_borrow(|output| output.left_out)
 }

@@ -11,7 +11,7 @@ use crate::key::PrivateKey;
 
 const TIME: &str = "2026-11-23T08:00:00.000Z";
 
-/// A log of a thousand records, with a checkpoint at each hundredth.
+/// A log of a thousand records. Every hundredth record is a checkpoint.
 struct Log {
     lines: Vec<Vec<u8>>,
     key: PublicKey,
@@ -75,8 +75,8 @@ impl Log {
         }
     }
 
-    /// Returns whether the verifier finds a problem if `bytes` replace the lines from `at`
-    /// up to `then`.
+    /// Returns whether the verifier finds a problem if `bytes` replace the lines from `at` to
+    /// before `then`.
     fn finds(&self, at: usize, bytes: &[u8], then: usize) -> bool {
         let mut verifier = self.before[at].clone();
         let mut rest = bytes;

@@ -56,8 +56,8 @@ pub(super) fn build(project: &Project) -> Result<PathBuf, BuildError> {
         .arg("-o")
         .arg(relative(&module))
         .current_dir(&project.folder);
-    Step::new("`zig cc`", command).run().map_err(|error| {
-        error.fix("fix the first error above first; its file and line are before it")
-    })?;
+    Step::new("`zig cc`", command)
+        .run()
+        .map_err(|error| error.fix("fix the first error above; its file and line are before it"))?;
     debug::split(project, &bindings::make_component(project, &module)?)
 }

@@ -1,5 +1,5 @@
 //! Removes names and debug sections from a component in Rust or C before it is shipped. `trace`
-//! reads them from the component before that.
+//! reads them from the copy that `build` keeps.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -103,8 +103,8 @@ const NAMED_SCHEMAS: [&str; 5] = [
     "properties",
 ];
 
-/// Maximum numbers of wrong letters in a misspelled keyword, each for keywords of at least this
-/// length.
+/// The maximum number of wrong letters in a misspelled keyword, and the shortest keyword that it
+/// applies to.
 const MAX_TYPOS: [(usize, usize); 2] = [(1, 4), (2, 7)];
 
 /// Checks the definitions of a project's tools. `source` is the file that defines them.

@@ -55,7 +55,8 @@ pub(super) fn install(
     Ok(file)
 }
 
-/// Checks that a host would load the tools. Returns them, and the one that names the file.
+/// Checks that a host would load the tools. Returns them, and the tool that gives the file its
+/// name.
 fn check_tools<'a>(
     project: &Project,
     inspection: &'a Inspection,
@@ -82,7 +83,7 @@ fn check_tools<'a>(
     definitions::check(tools, source)?;
     if let Some(tool) = tools.iter().find(|tool| tool.description.trim().is_empty()) {
         return Err(BuildError::project(format!(
-            "the tool `{}` has no description, by which a model chooses it",
+            "the tool `{}` has no description, and a model chooses a tool by its description",
             tool.name
         ))
         .fix("say in a sentence what it does"));

@@ -192,7 +192,7 @@ fn is_noise(line: &str) -> bool {
         || (line.starts_with("file:///") && line.contains("/node_modules/"))
 }
 
-/// Checks whether a line is a stack trace of Node. Other than [`is_noise`], keeps the line that
+/// Checks whether a line is a stack trace of Node. Unlike [`is_noise`], keeps the line that
 /// marks the column of a syntax error.
 fn is_stack_trace(line: &str) -> bool {
     let line = line.trim();

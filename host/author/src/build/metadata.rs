@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_the_same_from_the_file_of_each_language() {
+    fn reads_same_metadata_from_each_language() {
         let cargo = serde_json::json!({
             "name": "look-up-term", "version": "1.2.3", "description": "Looks a term up.",
             "authors": ["A <a@example.org>", "B"], "license": "MIT",

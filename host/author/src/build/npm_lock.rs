@@ -1,7 +1,7 @@
 //! Checks `package.json` and `package-lock.json` before npm reads them.
 //!
-//! `npm ci --ignore-scripts` follows paths, links, workspaces and git addresses in these files,
-//! starts git, which can run code of a repository, and installs packages without a hash. This
+//! `npm ci --ignore-scripts` follows paths, links, workspaces and git addresses in these files, and
+//! installs packages without a hash. It also starts git, which can run code of a repository. This
 //! module allows only what a registry serves: names, versions and hashes. `javascript.rs` and
 //! `add_library.rs` run npm.
 
@@ -119,8 +119,8 @@ fn is_registry_package(location: &str, package: &Value) -> bool {
         && package.get("link").is_none()
         && text("version").is_some_and(is_range)
         && (package.get("name").is_none() || text("name").is_some_and(is_name))
-        // A package that its parent's archive bundles needs a hash too: if it is not in the
-        // archive, npm asks the registry.
+        // A bundled package needs a hash too: if its parent's archive lacks it, npm asks the
+        // registry.
         && text("integrity").is_some_and(is_hash)
 }
 

@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_through_no_symlink_of_the_project() {
+    fn does_not_write_through_symlinks() {
         let base = tempfile::tempdir().unwrap();
         let (folder, outside) = (base.path().join("project"), base.path().join("outside"));
         fs::create_dir_all(folder.join("build/bindings")).unwrap();

@@ -17,8 +17,8 @@ use skillhost_program::terminal::{self, format_line};
 
 /// The module that defines the class `Tools`.
 const APP: &str = "tool";
-/// The module that wraps it in a project with typed functions. Such a project has no kit
-/// that imports what functions import.
+/// The module that wraps `tool` in a project with typed functions. Such a project has no kit, so
+/// the module makes the imports of functions at build time.
 const TYPED_APP: &str = "skillhost_app";
 /// The maximum number of failed imports to show. Guards against: a project that fills the screen.
 const MAX_SHOWN_IMPORTS: usize = 20;
@@ -51,7 +51,7 @@ pub(super) fn build(project: &Project) -> Result<PathBuf, BuildError> {
         terminal::complain(line);
     }
     merge_modules(&component)
-        .map_err(|error| BuildError::project(format!("cannot keep the component: {error:#}")))?;
+        .map_err(|error| BuildError::project(format!("cannot rewrite the component: {error:#}")))?;
     Ok(component)
 }
 

@@ -1,8 +1,8 @@
-//! Reads `requirements.txt`: the packages that it pins, and which of them are compilers.
+//! Reads the pinned packages in `requirements.txt`, and tells compilers from libraries.
 //!
-//! `pip install --require-hashes` still accepts paths, addresses, and options such as
-//! `--index-url` there. This module reads only names, versions, markers and hashes. pip gets
-//! lines made of these, never the file itself. `venv.rs` runs pip.
+//! `pip install --require-hashes` still accepts paths, addresses, and options such as `--index-url`
+//! in that file. This module reads only names, versions, markers and hashes. pip gets lines made of
+//! these, never the file itself. `venv.rs` runs pip.
 
 /// The packages of compilers. All others are libraries of the project.
 const COMPILERS: [&str; 2] = ["componentize-py", "ziglang"];

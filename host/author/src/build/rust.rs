@@ -41,7 +41,7 @@ pub(super) fn build(project: &Project, purpose: Purpose) -> Result<PathBuf, Buil
     step.is_captured = true;
     let messages = step.run().map_err(|error| {
         let error = error
-            .fix("fix the first error above first; its file and line are below it")
+            .fix("fix the first error above; its file and line are below it")
             .fix("the first build needs cargo's registry, and so do changed dependencies");
         match project.text("Cargo.toml") {
             Ok(text) if text.contains("skillhost-guest") => error.fix(

@@ -38,7 +38,7 @@ impl SearchPath {
         })
     }
 
-    /// Returns a command that finds its own programs in the same folders.
+    /// Returns a command that finds the programs it starts in the same folders.
     pub(super) fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         self.path.set_for(&mut command);

@@ -159,15 +159,14 @@ fn show(
         if !matches!(read, Ok(1..)) {
             return;
         }
-        let line = String::from_utf8_lossy(&bytes);
-        let line = without_escapes(line.trim_end()).replace('\t', "    ");
+        let text = String::from_utf8_lossy(&bytes);
+        let mut line = without_escapes(text.trim_end()).replace('\t', "    ");
         if is_noise(&line) {
             continue;
         }
-        let line = match hidden_prefix {
-            Some(prefix) => line.replace(prefix, ""),
-            None => line,
-        };
+        if let Some(prefix) = hidden_prefix {
+            line = line.replace(prefix, "");
+        }
         let line = line.chars().take(MAX_LINE_CHARS).collect();
         match excerpt.lock() {
             Ok(mut excerpt) => excerpt.push(line),

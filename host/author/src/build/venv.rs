@@ -173,8 +173,8 @@ fn install(mut python: Command, folder: &Path) -> Result<(), BuildError> {
     python
         .args(["-m", "pip", "install", "--quiet"])
         .args(["--disable-pip-version-check", "--require-hashes"])
-        // As constraints too: if another package needs extras of a pinned one, pip would
-        // choose its newest version, which has no hash.
+        // Also as constraints: otherwise, if a package needs extras of a pinned one, pip takes the
+        // newest version, which has no hash.
         .args(["--only-binary", ":all:", "-r", LOCK, "-c", LOCK])
         .current_dir(folder);
     let mut step = Step::new("`pip install`", python);

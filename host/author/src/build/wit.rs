@@ -83,15 +83,15 @@ impl ProjectWit {
                 .is_empty()
             {
                 advice.push(format!(
-                    "`{name}` has no comment, by which a model chooses it: write one in `wit`, on \
-                     lines that begin with `///` above it"
+                    "`{name}` has no comment, and a model chooses a tool by its comment: write one in \
+                     `wit`, on lines that begin with `///` above the function"
                 ));
             }
             let has = |name: &str| params.iter().any(|param| param.name == name);
             if has("skill") && !has("skill-name") {
                 advice.push(format!(
-                    "`{name}` has the parameter `skill`, and gets no folder: the parameter that names \
-                     the skill of a call is `skill-name`"
+                    "`{name}` has the parameter `skill`, and gets no folder: call the parameter \
+                     `skill-name` if it names the skill of a call"
                 ));
             }
         }

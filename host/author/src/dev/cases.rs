@@ -15,8 +15,8 @@ use skillhost_program::terminal::format_line;
 /// The outcomes of cases and checks.
 #[derive(Default)]
 pub(super) struct Outcomes {
-    /// For each failed case or check the reason, followed by the lines of its trace; `None` for
-    /// each that passed.
+    /// The reason of each failed case or check, followed by the lines of its trace; `None` if it
+    /// passed.
     by_name: BTreeMap<String, Option<Vec<String>>>,
     /// The checks that did not run, such as those after a failed one.
     skipped: BTreeSet<String>,

@@ -46,8 +46,12 @@ pub(super) fn xml(report: &Report) -> Vec<Line> {
 }
 
 fn counts(checks: &[&Check], time: Duration) -> String {
-    let count =
-        |is_it: fn(&Outcome) -> bool| checks.iter().filter(|check| is_it(&check.outcome)).count();
+    let count = |is_counted: fn(&Outcome) -> bool| {
+        checks
+            .iter()
+            .filter(|check| is_counted(&check.outcome))
+            .count()
+    };
     format!(
         " tests=\"{}\" failures=\"{}\" errors=\"0\" skipped=\"{}\" time=\"{}\"",
         checks.len(),

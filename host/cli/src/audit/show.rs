@@ -34,8 +34,8 @@ pub(crate) struct ShowCommand {
     /// Only records with this outcome
     #[arg(long, value_name = "WORD", value_parser = PossibleValuesParser::new(OUTCOMES))]
     outcome: Option<String>,
-    /// Only records from this time on: in UTC, such as 2026-11-23T08:00:00Z, or how long ago
-    /// it was, such as 2h
+    /// Only records from this time on: in UTC, such as 2026-11-23T08:00:00Z, or an age, such
+    /// as 2h
     #[arg(long, value_name = "TIME")]
     since: Option<RecordTime>,
     /// Only records up to this time
@@ -90,7 +90,7 @@ impl ShowCommand {
 
 /// Adds the field `unchained` to the line of a record that does not follow the one before it.
 ///
-/// It is the last field, which overrides one that a forger wrote.
+/// As the last field, it overrides one that a forger wrote.
 fn mark_unchained(line: &str) -> String {
     let fields = line.trim_end();
     let fields = fields.strip_suffix('}').unwrap_or(fields);

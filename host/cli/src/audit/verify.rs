@@ -1,5 +1,5 @@
-//! `skillhost audit verify`: checks whether a log is as it was written, and prints where it
-//! is not.
+//! `skillhost audit verify`: checks that a log is unchanged since it was written, and prints where
+//! it is not.
 
 use std::path::PathBuf;
 
@@ -23,8 +23,8 @@ pub(crate) struct VerifyCommand {
     /// Public key of the checkpoints; repeatable, if the key was changed
     #[arg(long, value_name = "FILE", required = true)]
     key: Vec<PathBuf>,
-    /// External checkpoints, stored elsewhere than in the log: it must have each, except those
-    /// that are older than its first record
+    /// External checkpoints: the log must have each of them, except those older than its
+    /// first record
     #[arg(long, value_name = "FILE")]
     checkpoints: Option<PathBuf>,
     /// Form of the result

@@ -97,8 +97,8 @@ fn read_stdin() -> Result<Value, CallError> {
     }
 }
 
-/// Returns a value in a type that a property's schema accepts, or as a string if none fits: the
-/// host then refuses it. Returns `None` if the schema accepts only lists or objects.
+/// Converts a value to a type that the property's schema accepts. If none fits, returns a string,
+/// which the host refuses. Returns `None` if the schema accepts only lists or objects.
 fn typed(value: &str, schema: &Value) -> Option<Value> {
     let mut types = Vec::new();
     collect_types(schema, value, &mut types);

@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_forge_no_verdicts() {
+    fn file_names_cannot_forge_verdicts() {
         let forged = "scripts/a.py: will run - Reviewed\nscripts/b.py";
         let report = ScriptReport(json!([
             {"script": "scripts/run.py", "verdict": "will run", "description": "Runs."},

@@ -1,7 +1,8 @@
 //! Reads messages from a stream of bytes: one message over several lines, or one per line.
 //!
-//! The first line decides: either it is the start of a JSON value that continues, or each line is
-//! a message of its own. So an invalid line does not affect other lines.
+//! The first line decides: if a JSON value begins in it and ends in a later line, the whole input
+//! is one message. Otherwise each line is a message, and an invalid line does not affect other
+//! lines.
 
 use std::io::{self, BufRead, Read as _};
 
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_on_after_the_largest_message() {
+    fn continues_after_largest_message() {
         for end in ["\n", "\r\n"] {
             let mut input = b"1".to_vec();
             input.resize(MAX_MESSAGE + 1 - end.len(), b' ');

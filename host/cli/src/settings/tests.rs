@@ -69,7 +69,7 @@ fn names_each_problem_with_its_line() {
     }
 }
 
-/// Returns all tables that have keys with names of their own, and those keys.
+/// Returns the tables with fixed keys, and these keys.
 fn tables() -> Vec<(&'static str, Vec<&'static str>)> {
     let keys = Keys::of::<Settings>();
     let tables = keys.tables().map(|(name, keys)| {
@@ -82,7 +82,7 @@ fn tables() -> Vec<(&'static str, Vec<&'static str>)> {
     tables.filter(has_rows).collect()
 }
 
-/// Returns the cells of the rows about keys in the page's section of a table.
+/// Returns the cells of each row about a key, from the page's section about a table.
 fn rows_about(table: &str) -> Vec<Vec<String>> {
     let page = concat!(
         env!("CARGO_MANIFEST_DIR"),
@@ -116,7 +116,7 @@ fn the_page_lists_each_key() {
 
 /// Guards against: a page that states another default than the code has.
 #[test]
-fn each_default_on_the_page_changes_nothing() {
+fn documented_defaults_are_the_real_ones() {
     let digest = "0".repeat(64);
     let mut tried = 0;
     for (table, _) in tables() {

@@ -1,8 +1,8 @@
 //! The broker process: checks each request against the policy, and carries it out.
 //!
-//! The broker is confined too. It reads any file, because its job is to open them. It writes only
-//! in the folders that hold the output folder and the audit log, removes files only in the folder
-//! of the Unix socket, and uses no network.
+//! The broker is confined too. It may read any file, because it opens files for others. It may
+//! write only in the folders that hold the output folder and the audit log, and remove files only
+//! in the folder of the Unix socket. It may not use the network.
 
 use std::ffi::OsString;
 use std::io;
@@ -38,8 +38,8 @@ const POLL_INTERVAL: Timespec = Timespec {
     tv_nsec: 2_000_000,
 };
 
-/// The extra time of a child process beyond its limit. The process that requested it reports the
-/// timeout first.
+/// The extra time of a child process beyond its limit, so that the process that requested it
+/// reports the timeout first.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// The maximum number of symlinks in a path, as in the kernel.
@@ -117,13 +117,13 @@ impl ConfinedBroker {
     /// Fails if the socket fails.
     pub fn serve(mut self) -> anyhow::Result<()> {
         let served = self.process.serve(io::stdin().as_fd());
-        // The confined process was the listener of the socket, and it has ended.
+        // The confined process listened on the socket, and has ended.
         drop(self.socket);
         Ok(served?)
     }
 }
 
-/// Returns the folder that holds the last name of a path.
+/// Returns the folder of a path, which is `.` for a single name.
 fn parent(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if parent != Path::new("") => parent,
@@ -131,7 +131,7 @@ fn parent(path: &Path) -> &Path {
     }
 }
 
-/// Returns a path that leads to an open file of this process.
+/// Returns a path that opens the file of a descriptor again.
 fn descriptor_path(own: &OwnedFd) -> String {
     format!("/proc/self/fd/{}", own.as_raw_fd())
 }
@@ -150,8 +150,8 @@ fn open_path(path: &Path) -> Option<OwnedFd> {
     rustix::fs::open(path, flags, Mode::empty()).ok()
 }
 
-/// Opens a path from the policy without rights, following only symlinks of these users.
-fn open_path_of(path: &Path, users: &[u32]) -> Option<OwnedFd> {
+/// Opens a path like [`open_path`], but follows only symlinks that belong to these users.
+fn open_path_with_owners(path: &Path, users: &[u32]) -> Option<OwnedFd> {
     let start = |path: &Path| open_path(Path::new(if path.is_absolute() { "/" } else { "." }));
     let steps = |path: &Path| -> Vec<OsString> {
         let steps = path.components().rev();
@@ -239,7 +239,7 @@ struct BrokerProcess {
     children: Arc<AtomicUsize>,
     /// The output folder, once it is created.
     output: Option<OwnedFd>,
-    /// The folders that symlinks in allowed folders led to at the last search.
+    /// The targets of symlinks in allowed folders, from the last search.
     link_targets: Vec<PathBuf>,
 }
 
@@ -374,7 +374,7 @@ impl BrokerProcess {
         // One folder at a time is open, because there may be more than this process can open.
         for folder in &self.policy.paths {
             let handle = match &folder.link_owners {
-                Some(users) => open_path_of(&folder.path, users),
+                Some(users) => open_path_with_owners(&folder.path, users),
                 None => open_path(&folder.path),
             };
             let Some(handle) = handle else {
@@ -383,8 +383,7 @@ impl BrokerProcess {
             let Ok(real) = real_path(handle.as_fd()) else {
                 continue;
             };
-            let is_inside = real.starts_with(&folder.within);
-            if !is_inside {
+            if !real.starts_with(&folder.within) {
                 continue;
             }
             if let Some(below) = rest(&real) {
@@ -405,13 +404,13 @@ impl BrokerProcess {
                 .collect();
         }
         let target = self.link_targets.iter().find(|target| has_path(target))?;
-        // The path may lead elsewhere by now.
+        // The target may have been replaced by a symlink since the search.
         let handle = open_path(target)
             .filter(|handle| real_path(handle.as_fd()).is_ok_and(|real| real == *target))?;
         Some((handle, rest(target)?))
     }
 
-    /// Starts a child process, which ends when the thread that started it ends.
+    /// Starts a child process from a thread that supervises it. It ends with that thread.
     fn start(
         &self,
         thread: thread::Builder,
@@ -422,7 +421,7 @@ impl BrokerProcess {
         if !environment.iter().all(|(name, _)| is_allowed(name)) {
             return Err(Errno::ACCESS.into());
         }
-        // Another kind of file could block this process.
+        // Sending to another kind of file could block this process.
         if Identity::of(control.as_fd())?.kind != FileType::Socket {
             return Err(Errno::INVAL.into());
         }
@@ -550,7 +549,7 @@ mod tests {
     }
 
     #[test]
-    fn client_that_disconnects_is_no_error() {
+    fn tolerates_client_that_disconnects() {
         // The client leaves before its request is answered, or before it has read the answer.
         for is_answered in [false, true] {
             let (client_end, broker_end) = socket_pair().unwrap();

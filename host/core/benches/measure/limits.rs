@@ -61,7 +61,7 @@ pub(super) fn run() {
         }
         let (mut limited, mut unlimited, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
         for number in 0..PAIRS {
-            // Neither is always the first.
+            // Alternate which host is first.
             let (one, other) = if number % 2 == 0 {
                 let one = time(&with);
                 (one, time(&without))

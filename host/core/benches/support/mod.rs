@@ -12,12 +12,12 @@ pub(crate) const SIZES: [(&str, usize); 3] =
 /// A line of text of typical length.
 const LINE: &str = "A line of ordinary text, as files of skills have them.\n";
 
-/// Returns so many bytes of text.
+/// Returns a text of `bytes` bytes.
 pub(crate) fn text(bytes: usize) -> String {
     LINE.repeat(bytes / LINE.len() + 1)[..bytes].to_owned()
 }
 
-/// Writes a skill whose SKILL.md has so many bytes.
+/// Writes a skill whose SKILL.md has `bytes` bytes.
 pub(crate) fn write_skill(root: &Path, name: &str, bytes: usize) -> PathBuf {
     let folder = root.join(name);
     fs::create_dir(&folder).unwrap();
@@ -60,7 +60,7 @@ pub(crate) fn component_tool(number: usize) -> String {
     format!("count_{number:05}")
 }
 
-/// Returns these bytes with each `name` replaced by another of the same length.
+/// Returns the bytes with each `name` replaced by another one of the same length.
 fn replaced(bytes: &[u8], name: &[u8], by: &[u8]) -> Vec<u8> {
     assert_eq!(name.len(), by.len());
     let mut bytes = bytes.to_vec();

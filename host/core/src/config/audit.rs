@@ -1,5 +1,5 @@
-//! The key `audit`, which decides about calls that cannot be recorded, or the table
-//! `[audit]`, which also configures checkpoints. The crate `skillhost-audit` signs them.
+//! The setting `audit`. A string decides about calls that cannot be recorded; the table `[audit]`
+//! also configures checkpoints. The crate `skillhost-audit` signs them.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -41,7 +41,7 @@ pub struct CheckpointCommand {
 }
 
 declare_limits! {
-    /// The limits of what stands in the audit log without a signature after it.
+    /// The limits of unsigned records at the end of the audit log.
     CheckpointLimits in "audit", "most of the log would be signatures" {
         /// Records after which there is a checkpoint.
         checkpoint_records: usize, Count "1000" in 1, u32::MAX;

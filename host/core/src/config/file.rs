@@ -11,7 +11,7 @@ use super::tables::Tables;
 use skillhost_skills::named_file;
 use skillhost_skills::trust::Trust;
 
-/// The maximum bytes of a configuration file.
+/// The maximum number of bytes of a configuration file.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// Reads settings from a file that the operator named. Refuses a file that others can write.

@@ -1,5 +1,5 @@
-//! The known keys of a configuration, and those that reach beyond the configuration's own
-//! folder. The tables of limits and the structs for serde define the keys.
+//! The known keys of a configuration, and the keys with effects beyond its own folder. The tables
+//! of limits and the structs for serde define the keys.
 
 use std::collections::BTreeMap;
 
@@ -60,8 +60,7 @@ impl Keys {
         self.add(table, [ANY]);
     }
 
-    /// Returns the keys of a table. Returns `None` if there is no such table, or if these
-    /// settings do not have it.
+    /// Returns the keys of a table. Returns `None` if these settings have no such table.
     pub fn of_table(&self, table: &str) -> Option<&[&'static str]> {
         self.0.get(table).map(Vec::as_slice)
     }
@@ -71,7 +70,7 @@ impl Keys {
         self.0.iter().map(|(table, keys)| (*table, keys.as_slice()))
     }
 
-    /// Adds keys to a table, and the table to the one around it.
+    /// Adds keys to a table, and the table to its parent.
     fn add(&mut self, table: &'static str, keys: impl IntoIterator<Item = &'static str>) {
         if !table.is_empty() {
             let (outer, key) = table.rsplit_once('.').unwrap_or(("", table));

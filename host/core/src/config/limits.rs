@@ -5,7 +5,7 @@ use toml::de::{DeTable, DeValue};
 use super::source::{ConfigSource, kind};
 use skillhost_sandbox::tool::limits::{LimitSet, Unit};
 
-/// Returns `limits` with those of a table.
+/// Returns `limits`, changed by those in a table.
 pub(super) fn read<S: LimitSet>(
     table: &DeTable<'_>,
     mut limits: S,
@@ -14,12 +14,9 @@ pub(super) fn read<S: LimitSet>(
     for (key, value) in table {
         let row = S::TABLE.iter().find(|row| row.key == key.get_ref());
         let Some(row) = row else { continue };
-        let quantity = read_quantity(value.get_ref(), row.unit);
-        let quantity = quantity.and_then(|quantity| row.check(quantity).map(|()| quantity));
-        let quantity = quantity.map_err(|error| {
-            let place = source.place(value.span().start);
-            anyhow::anyhow!("{place}: {error}")
-        })?;
+        let quantity = read_quantity(value.get_ref(), row.unit)
+            .and_then(|quantity| row.check(quantity).map(|()| quantity))
+            .map_err(|error| anyhow::anyhow!("{}: {error}", source.place(value.span().start)))?;
         row.set(&mut limits, quantity);
     }
     Ok(limits)

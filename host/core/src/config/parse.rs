@@ -73,7 +73,11 @@ impl Tables<'_> {
         let audit = raw.audit.map(Spanned::into_inner).unwrap_or_default();
         Ok(Config {
             file: Some(self.source.name.to_owned()),
-            skills: self.all(raw.skills, Self::root)?,
+            skills: raw
+                .skills
+                .into_iter()
+                .map(|root| self.root(root))
+                .collect::<anyhow::Result<_>>()?,
             tools: tools
                 .map(|path| self.within_reach(path))
                 .collect::<anyhow::Result<_>>()?,
@@ -113,14 +117,6 @@ impl Tables<'_> {
             Some(table) => limits::read(table, over, &self.source),
             None => Ok(over),
         }
-    }
-
-    fn all<R, T>(
-        &self,
-        raw: Vec<R>,
-        read: impl Fn(&Self, R) -> anyhow::Result<T>,
-    ) -> anyhow::Result<Vec<T>> {
-        raw.into_iter().map(|raw| read(self, raw)).collect()
     }
 
     /// Returns the path of the audit log. `-` is standard error, not a path.

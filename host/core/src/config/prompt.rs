@@ -8,7 +8,7 @@ use skillhost_skills::search::SearchOffer;
 
 declare_limits! {
     /// The limits of the section of a system prompt that lists the skills.
-    PromptLimits in "prompt", "it would hold hardly more than its own words" {
+    PromptLimits in "prompt", "no skill would fit into it" {
         /// Tokens of the section: a token is four bytes, or one Chinese, Japanese
         /// or Korean character. What does not fit is shortened, then left out.
         budget: usize, Count "4000" in 256, u32::MAX;

@@ -53,7 +53,7 @@ impl<'a> Tables<'a> {
         value.map_err(|error| self.source.error(&error))
     }
 
-    /// Returns a set of limits. Those that the configuration does not set keep their defaults.
+    /// Returns a set of limits. A limit that the configuration does not set has its default.
     ///
     /// # Errors
     ///

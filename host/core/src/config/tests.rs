@@ -1,4 +1,4 @@
-//! Configurations that are right, and the words for those that are not.
+//! Valid configurations, and the messages for invalid ones.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,7 +12,7 @@ fn parse(text: &str) -> Result<Config, String> {
 }
 
 #[test]
-fn reads_a_whole_file_with_paths_relative_to_its_folder() {
+fn reads_file_with_relative_paths() {
     let config = parse(
         "skills = [\"skills\", \"/srv/skills\"]\ntools = [\"t\"]\nhome = \"h\"\n\
          disabled_tools = [\"get_skill\"]\noffer = [\"b\", \"a\"]\nwording = \"contract\"\n\
@@ -39,8 +39,8 @@ fn reads_a_whole_file_with_paths_relative_to_its_folder() {
     assert!(terms.skills.allow("abc") && !terms.skills.allow("b"));
     assert_eq!(terms.hard_links, HardLinks::Allowed);
     assert_eq!(terms.view, FolderAccess::CopyOnWrite);
-    let unsaid = Grant::new().terms(true, &defaults);
-    assert_eq!(unsaid.view, FolderAccess::ReadOnly);
+    let unset = Grant::new().terms(true, &defaults);
+    assert_eq!(unset.view, FolderAccess::ReadOnly);
     assert_eq!(terms.limits.time, Duration::from_secs(1));
     assert_eq!(terms.limits.memory, 32 << 20);
     assert_eq!(terms.environment[..], [("A".to_owned(), "b".to_owned())]);
@@ -66,8 +66,8 @@ fn names_each_problem_with_its_line() {
     for (text, message) in [
         (
             "[prompt]\nbudget = 10",
-            "`skillhost.toml`, line 2: `budget` is at least 256: with less, it would hold hardly \
-             more than its own words",
+            "`skillhost.toml`, line 2: `budget` is at least 256: with less, no skill would fit \
+             into it",
         ),
         (
             "[prompt]\nbudget = -1",
@@ -201,7 +201,7 @@ fn names_each_problem_with_its_line() {
 
 /// Guards against: a rule for a key that no longer exists.
 #[test]
-fn each_key_that_reaches_beyond_the_folder_exists() {
+fn keys_beyond_the_folder_exist() {
     let keys = Keys::of::<Config>();
     for key in keys::REACHING {
         let (table, name) = key.rsplit_once('.').unwrap_or(("", key));
@@ -210,7 +210,7 @@ fn each_key_that_reaches_beyond_the_folder_exists() {
 }
 
 #[test]
-fn leaves_tables_of_programs_to_them() {
+fn ignores_tables_of_other_crates() {
     let text = "stdio.message = 1\nhttp.x = 1\nclients.x = 1\nissuers.x = 1\nprocess.x = 1\n";
     let read = |text: &str| {
         let mut config = parse(text).unwrap();

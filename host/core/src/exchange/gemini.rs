@@ -39,7 +39,7 @@ pub(super) fn calls(text: &str) -> Result<Vec<Call>, MessageError> {
     let candidates = response.member("candidates");
     let is_response = candidates.is_some();
     let feedback = ["promptFeedback", "prompt_feedback"];
-    let written = match candidates {
+    let raw_content = match candidates {
         Some(candidates) => {
             let candidates = items(candidates, "candidates")?;
             match only(candidates, "candidates")?.member("content") {
@@ -53,26 +53,26 @@ pub(super) fn calls(text: &str) -> Result<Vec<Call>, MessageError> {
         }
         None => response,
     };
-    let content: Content = parse(written.get())?;
+    let content: Content = parse(raw_content.get())?;
     match (content.role.as_deref(), &content.parts) {
         (Some("model"), _) | (None, Some(_)) => {}
-        // For example after a malformed call.
+        // A response may have no parts, for example after a malformed call.
         (None, None) if is_response => {}
         (None, None) => return shape("it has neither `candidates` nor `parts`"),
         (Some(_), _) => return shape("its role is not `model`"),
     }
     let mut calls = Vec::new();
     let parts = content.parts.into_iter().flatten();
-    let written = written.member("parts").map(RawJson::items);
-    for (index, (part, written)) in parts.zip(written.into_iter().flatten()).enumerate() {
+    let raw_parts = raw_content.member("parts").map(RawJson::items);
+    for (index, (part, raw_part)) in parts.zip(raw_parts.into_iter().flatten()).enumerate() {
         if part.function_response.is_some() {
             return shape("it has results, which a model's content never has");
         }
         if let Some(function_call) = part.function_call {
             let place = || format!("`parts[{index}]`");
             let names = ["functionCall", "function_call"].into_iter();
-            let written = names.filter_map(|name| written.member(name)).next();
-            let arguments = written.and_then(|written| written.member("args"));
+            let raw_call = names.filter_map(|name| raw_part.member(name)).next();
+            let arguments = raw_call.and_then(|call| call.member("args"));
             let arguments = arguments.map_or("", RawJson::get).to_owned();
             calls.push(call(
                 place,

@@ -35,7 +35,7 @@ struct Function {
 
 pub(super) fn calls(text: &str) -> Result<Vec<Call>, MessageError> {
     let completion = raw(text)?;
-    let written = match completion.member("choices") {
+    let raw_message = match completion.member("choices") {
         None => completion,
         Some(choices) => match only(items(choices, "choices")?, "choices")?.member("message") {
             Some(message) => message,
@@ -44,7 +44,7 @@ pub(super) fn calls(text: &str) -> Result<Vec<Call>, MessageError> {
             }
         },
     };
-    let message: Message = parse(written.get())?;
+    let message: Message = parse(raw_message.get())?;
     match message.role.as_deref() {
         Some("assistant") => {}
         None if message.tool_calls.is_some() => {}
@@ -56,8 +56,9 @@ pub(super) fn calls(text: &str) -> Result<Vec<Call>, MessageError> {
     }
     let mut calls = Vec::new();
     let tool_calls = message.tool_calls.into_iter().flatten();
-    let written = written.member("tool_calls").map(RawJson::items);
-    for (index, (tool_call, written)) in tool_calls.zip(written.into_iter().flatten()).enumerate() {
+    let raw_calls = raw_message.member("tool_calls").map(RawJson::items);
+    let raw_calls = raw_calls.into_iter().flatten();
+    for (index, (tool_call, raw_call)) in tool_calls.zip(raw_calls).enumerate() {
         let place = || format!("`tool_calls[{index}]`");
         if tool_call.r#type.is_some_and(|kind| kind != "function") {
             // A kind of call that the caller itself offered and answers.
@@ -67,8 +68,8 @@ pub(super) fn calls(text: &str) -> Result<Vec<Call>, MessageError> {
             return shape(format!("{} has no `function`", place()));
         };
         let id = required(tool_call.id, place, "id")?;
-        let written = written.member("function");
-        let arguments = written.and_then(|function| function.member("arguments"));
+        let raw_function = raw_call.member("function");
+        let arguments = raw_function.and_then(|function| function.member("arguments"));
         let arguments = arguments_in_string(arguments);
         calls.push(call(place, id, function.name, arguments)?);
     }

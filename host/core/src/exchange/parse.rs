@@ -7,12 +7,12 @@ use skillhost_skills::text::raw_json::RawJson;
 
 use super::{Call, MessageError};
 
-/// The maximum characters of a reason. Guards against: a message that fills the log.
+/// The maximum number of characters of a reason. Guards against: a message that fills the log.
 const MAX_REASON_CHARS: usize = 300;
 
 /// Parses a message as JSON whose parts stay verbatim.
 pub(super) fn raw(json: &str) -> Result<RawJson<'_>, MessageError> {
-    RawJson::new(json).map_err(wrong)
+    RawJson::new(json).map_err(json_error)
 }
 
 /// Returns the items of a part, which must be an array.
@@ -25,10 +25,10 @@ pub(super) fn items<'j>(part: RawJson<'j>, what: &str) -> Result<Vec<RawJson<'j>
 
 /// Deserialises a value from JSON.
 pub(super) fn parse<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, MessageError> {
-    serde_json::from_str(json).map_err(wrong)
+    serde_json::from_str(json).map_err(json_error)
 }
 
-fn wrong(error: serde_json::Error) -> MessageError {
+fn json_error(error: serde_json::Error) -> MessageError {
     // Some of these errors quote the message.
     let reason = error.to_string().chars().take(MAX_REASON_CHARS).collect();
     match error.classify() {

@@ -14,7 +14,7 @@ use skillhost_sandbox::tool::{CallError, Caller, message};
 /// many answers.
 const CONCURRENT: usize = 16;
 
-/// The maximum bytes of all answers to a message. Guards against: hundreds of calls with
+/// The maximum number of bytes of all answers to a message. Guards against: hundreds of calls with
 /// the largest possible answer.
 const ANSWERS_BYTES: usize = 64 << 20;
 

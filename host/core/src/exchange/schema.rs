@@ -51,8 +51,8 @@ pub(super) fn gemini_subset(schema: &Map<String, Value>) -> Option<Map<String, V
     if BEYOND_GEMINI.iter().any(|key| schema.contains_key(*key)) {
         return None;
     }
-    if let Some((choice, nullable)) = one_choice(schema) {
-        return nullable.then(|| gemini_choice(schema, choice)).flatten();
+    if let Some(choice) = nullable_choice(schema) {
+        return gemini_choice(schema, choice?);
     }
     let (kinds, nullable) = kinds(schema)?;
     let [kind] = kinds.as_slice() else {
@@ -138,23 +138,21 @@ fn gemini_enum(schema: &Map<String, Value>) -> Option<Vec<Value>> {
         (_, Some(value)) => vec![value.clone()],
         _ => return None,
     };
-    let can_be_said = |value: &Value| value.as_str().is_some_and(|text| !text.is_empty());
-    (!values.is_empty() && values.iter().all(can_be_said)).then_some(values)
+    let is_allowed = |value: &Value| value.as_str().is_some_and(|text| !text.is_empty());
+    (!values.is_empty() && values.iter().all(is_allowed)).then_some(values)
 }
 
-/// Returns whether a schema is a choice of schemas, and its alternative if it is a choice
-/// between one schema and null.
-fn one_choice(schema: &Map<String, Value>) -> Option<(&Value, bool)> {
+/// Returns `Some` if a schema is a choice of schemas: the other schema of a choice with null, or
+/// `None` for any other choice.
+fn nullable_choice(schema: &Map<String, Value>) -> Option<Option<&Value>> {
     let choices = schema.get("anyOf").or_else(|| schema.get("oneOf"))?;
     let is_null = |choice: &&Value| choice.get("type").is_some_and(|kind| kind == "null");
     let choices = choices.as_array()?;
     let others: Vec<&Value> = choices.iter().filter(|choice| !is_null(choice)).collect();
-    match others.as_slice() {
-        [one] if others.len() < choices.len() && !schema.contains_key("properties") => {
-            Some((one, true))
-        }
-        _ => Some((&Value::Null, false)),
-    }
+    Some(match others.as_slice() {
+        [one] if others.len() < choices.len() && !schema.contains_key("properties") => Some(*one),
+        _ => None,
+    })
 }
 
 /// Returns the types that a schema names or implies, without null, and whether null is one
@@ -219,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn the_top_is_an_object_with_properties_and_no_choice() {
+    fn top_level_is_object_without_choice() {
         assert_eq!(
             Value::from(root_object(&object(
                 json!({"anyOf": [{"required": ["a"]}]})
@@ -231,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn geminis_subset_has_one_type_and_its_own_keywords() {
+    fn gemini_subset_has_one_type_and_known_keywords() {
         for (given, expected) in [
             (json!({"type": "string"}), json!({"type": "STRING"})),
             (
@@ -271,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn gemini_drops_what_it_cannot_express() {
+    fn gemini_subset_refuses_other_schemas() {
         for given in [
             json!({}),
             json!({"type": ["string", "integer"]}),

@@ -50,7 +50,7 @@ const DEPTH: usize = 5;
 const ENUM_VALUES: usize = 1000;
 /// The number of strings above which an enumeration may have at most [`ENUM_CHARACTERS`].
 const LONG_ENUM: usize = 250;
-/// The maximum characters of all strings of a long enumeration.
+/// The maximum number of characters of all strings of a long enumeration.
 const ENUM_CHARACTERS: usize = 15_000;
 
 /// A tool whose schema strict mode cannot express.
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn every_property_is_required_and_optional_ones_may_be_null() {
+    fn optional_properties_become_required_and_nullable() {
         let none = || json!({"type": "null"});
         for (given, expected) in [
             (
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn enumerations_that_are_too_long_are_left_to_the_host() {
+    fn drops_enumerations_that_are_too_long() {
         let values = |count: usize, length: usize| -> Vec<String> {
             (0..count).map(|n| format!("{n:0length$}")).collect()
         };

@@ -1,9 +1,9 @@
-//! Admission: decides which component may have a name that several components claim.
+//! Admission: decides which component gets a name that several components claim.
 //!
-//! Agents call tools by name, and grants name files, so each name belongs to one component:
-//! the one that already has it, else the one that the operator names, else none. The order
-//! of files does not matter. Guards against: a file that is put beside a granted component
-//! and takes over its name.
+//! Agents call tools by name, and grants name files, so each name belongs to at most one component:
+//! to the one that already has it, or else to the one that the operator names. If the operator
+//! names none, no component gets it. The order of files does not matter. Guards against: a file
+//! that is put beside a granted component and takes over its name.
 
 use skillhost_sandbox::component::cannot_load;
 
@@ -96,9 +96,9 @@ impl Candidate<'_> {
 /// Refuses two files with the same granted name: the grant belongs to neither, unless both
 /// are the same component. A pin for that name has already excluded other bytes.
 fn same_file(new: &[Candidate<'_>], at: usize, other: usize) -> Option<String> {
-    let (it, that) = (&new[at], &new[other]);
-    let file = it.shared_grant(that)?;
-    if it.digest == that.digest {
+    let (this, that) = (&new[at], &new[other]);
+    let file = this.shared_grant(that)?;
+    if this.digest == that.digest {
         (other < at).then(|| format!("it is the same component as `{}`", that.origin))
     } else {
         Some(format!(
@@ -111,9 +111,9 @@ fn same_file(new: &[Candidate<'_>], at: usize, other: usize) -> Option<String> {
 
 /// Refuses the component that the operator does not name, if two define the same tool.
 fn outranked(new: &[Candidate<'_>], at: usize, other: usize) -> Option<String> {
-    let (it, that) = (&new[at], &new[other]);
-    let tool = it.shared_tool(that)?;
-    (that.is_named() && !it.is_named()).then(|| {
+    let (this, that) = (&new[at], &new[other]);
+    let tool = this.shared_tool(that)?;
+    (that.is_named() && !this.is_named()).then(|| {
         format!(
             "it defines the tool `{tool}`, as does `{}`, which a grant or a pin names",
             that.origin
@@ -123,9 +123,9 @@ fn outranked(new: &[Candidate<'_>], at: usize, other: usize) -> Option<String> {
 
 /// Refuses both components, if they define the same tool and have equal claims.
 fn equal(new: &[Candidate<'_>], at: usize, other: usize) -> Option<String> {
-    let (it, that) = (&new[at], &new[other]);
-    let tool = it.shared_tool(that)?;
-    let which = if it.is_named() {
+    let (this, that) = (&new[at], &new[other]);
+    let tool = this.shared_tool(that)?;
+    let which = if this.is_named() {
         "grants or pins name both: remove one of the components"
     } else {
         "neither is named by a grant or a pin: name one, or remove one"
@@ -157,8 +157,8 @@ mod tests {
         }
     }
 
-    /// Returns the origins that are admitted, of newcomers `a`, `b`, … with these
-    /// claims, digests and tools.
+    /// Returns the admitted origins of newcomers `a`, `b` and `c` with these claims, digests and
+    /// tools.
     fn admitted(earlier: &[Candidate<'_>], new: &[(Claim<'_>, &str, &[&str])]) -> String {
         let origins = ["a", "b", "c"];
         let new: Vec<_> = new
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn gives_a_tool_to_the_component_that_the_operator_names() {
+    fn operator_named_component_gets_the_tool() {
         for (new, expected) in [
             (
                 &[(Claim::None, "1", &["t"][..]), (Claim::None, "2", &["u"])][..],

@@ -276,8 +276,8 @@ impl HostBuilder {
     }
 
     /// Sets the broker, which a host in a confined process needs. The broker opens folders that
-    /// replaced a configured one, and starts the [compiler](HostBuilder::compiler). Without one,
-    /// the default, the process does both itself. The trait [`Broker`] may change.
+    /// replaced a configured one, and starts the [compiler](HostBuilder::compiler). By default
+    /// there is no broker, and the process does both itself. The trait [`Broker`] may change.
     pub fn broker(mut self, broker: Arc<dyn Broker>) -> Self {
         self.opener = Opener::with_broker(broker);
         self
@@ -299,16 +299,16 @@ impl HostBuilder {
         self.build_new(Stage::Whole).await
     }
 
-    /// Builds a host like [`HostBuilder::build`], but omits component files that are not in
-    /// the cache instead of compiling them. [`HostBuilder::complete`] adds them.
+    /// Builds a host like [`HostBuilder::build`], but without the components that are not in the
+    /// cache. [`HostBuilder::complete`] compiles and adds them.
     ///
-    /// A component `NAME.wasm` without a pin is not omitted if `NAME.tools.json` beside it
+    /// A component `NAME.wasm` without a pin is served nevertheless if `NAME.tools.json` beside it
     /// has its definitions; see [`Inspection::tools_file`].
     ///
     /// [`Inspection::tools_file`]: crate::Inspection::tools_file
     ///
-    /// While any component is omitted, component files without a grant or a pin are omitted
-    /// too: an omitted one may have a stronger claim to their tools' names.
+    /// While a component is missing, component files without a grant or a pin are omitted too: the
+    /// missing one may have a stronger claim to the names of their tools.
     pub async fn build_compiled(self) -> anyhow::Result<Host> {
         self.build_new(Stage::Compiled).await
     }
@@ -414,10 +414,10 @@ impl HostBuilder {
         }
         problems.extend(self.missing_skills(&catalog));
         let mut tools = self.served_tools(&components, &runtime.engine, &catalog, index.as_ref());
-        let own = !self.without_embedded;
+        let has_embedded = !self.without_embedded;
         let resources = tools
             .extract_if(.., |granted| {
-                own && granted.tool.definition.name == SKILL_RESOURCES
+                has_embedded && granted.tool.definition.name == SKILL_RESOURCES
             })
             .next()
             .map(resource_reader);
@@ -449,7 +449,7 @@ impl HostBuilder {
     }
 
     fn loader(&self, engine: &EpochEngine, cache: Option<Arc<ComponentCache>>) -> Loader {
-        // Loading a component may need the grants of its tools.
+        // A component may need the memory of its grant already while it is loaded.
         let mut limits = self.config.limits.clone();
         limits.memory = self.max_memory();
         Loader {
@@ -498,7 +498,7 @@ impl HostBuilder {
         components
             .iter()
             .flat_map(|component| {
-                let own = component.is_own();
+                let own = component.is_built_in();
                 component.tools.iter().map(move |tool| (tool, own))
             })
             .filter(|(tool, own)| self.has_tool(&tool.definition.name, *own))

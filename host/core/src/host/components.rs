@@ -39,14 +39,14 @@ pub(crate) struct LoadedComponent {
     pub(crate) is_declared: bool,
 }
 
-/// The components that a build loads, and those of an earlier host.
+/// The components that a build loads, and the earlier host whose components it reuses.
 #[derive(Clone, Copy)]
 pub(crate) enum Stage<'a> {
     /// All components.
     Whole,
     /// The components that need no compiler.
     Compiled,
-    /// All components, after a host without those that had to be compiled.
+    /// All components. The earlier host lacks those that had to be compiled.
     Rest(&'a [LoadedComponent]),
     /// All components, for a host that replaces another one.
     Successor(&'a [LoadedComponent]),
@@ -86,15 +86,15 @@ struct ComponentFile {
     content: FileContent,
 }
 
-/// The known content of a component file.
+/// The content of a component file, as far as it is known.
 enum FileContent {
-    /// The component of the earlier host.
+    /// The same component as in the earlier host.
     Earlier(LoadedComponent),
-    /// Its tools.
+    /// The definitions of its tools, from the cache.
     Tools(Vec<Definition>),
-    /// Its tools, from a file beside it.
+    /// The definitions of its tools, from a file beside it.
     DeclaredTools(Vec<Definition>),
-    /// Its code; its tools are not known yet.
+    /// Its code. Its tools are not known yet.
     Code(Component),
 }
 
@@ -136,8 +136,8 @@ impl<'a> ComponentIntake<'a> {
         let mut newcomers = Vec::new();
         // Components that replace those of the earlier host.
         let mut successors = Vec::new();
-        // Keyed by the position of their files.
-        let mut taken = BTreeMap::new();
+        // By the position of their files.
+        let mut admitted = BTreeMap::new();
         for (at, (path, file)) in self.inspect_all(&files).into_iter().enumerate() {
             let loaded = match file {
                 Ok(Some(file)) => self.load(path, file).await,
@@ -171,14 +171,14 @@ impl<'a> ComponentIntake<'a> {
             match successor {
                 Ok(successor) => successors.push((at, earlier, successor)),
                 Err(error) => {
-                    problems.push(stays(&format!("{error:#}")));
-                    taken.insert(at, earlier.clone());
+                    problems.push(change_refused(&format!("{error:#}")));
+                    admitted.insert(at, earlier.clone());
                 }
             }
         }
         if self.left_out > 0 {
             // An omitted file may have a stronger claim to these names.
-            let unnamed = newcomers.extract_if(.., |(_, new)| !self.rules.names(new));
+            let unnamed = newcomers.extract_if(.., |(_, new)| !self.rules.is_named(new));
             self.left_out += unnamed.count();
         }
         // Several changed components may claim the same name.
@@ -189,14 +189,14 @@ impl<'a> ComponentIntake<'a> {
         let refused = refusals(&[], &candidates);
         drop(candidates);
         for ((at, earlier, successor), refused) in successors.into_iter().zip(refused) {
-            let stays = refused.map(|why| {
-                problems.push(stays(&why));
+            let kept = refused.map(|why| {
+                problems.push(change_refused(&why));
                 earlier.clone()
             });
-            taken.insert(at, stays.unwrap_or(successor));
+            admitted.insert(at, kept.unwrap_or(successor));
         }
-        problems.extend(self.take_newcomers(newcomers, &mut taken));
-        self.loaded.extend(taken.into_values());
+        problems.extend(self.take_newcomers(newcomers, &mut admitted));
+        self.loaded.extend(admitted.into_values());
         problems
     }
 
@@ -205,25 +205,24 @@ impl<'a> ComponentIntake<'a> {
     fn take_newcomers(
         &mut self,
         newcomers: Vec<(usize, LoadedComponent)>,
-        taken: &mut BTreeMap<usize, LoadedComponent>,
+        admitted: &mut BTreeMap<usize, LoadedComponent>,
     ) -> Vec<String> {
         let refused = {
             let candidate = |loaded| self.rules.candidate(loaded);
-            let serving = self.loaded.iter().chain(taken.values());
+            let serving = self.loaded.iter().chain(admitted.values());
             let serving: Vec<_> = serving.map(candidate).collect();
             let new: Vec<_> = newcomers.iter().map(|(_, new)| candidate(new)).collect();
             refusals(&serving, &new)
         };
         let mut problems = Vec::new();
-        // Names from a file beside a component exclude no other: the component may define
-        // different ones.
+        // Declared names exclude no other component: the component itself may define other names.
         let by_declaration = newcomers.iter().any(|(_, new)| new.is_declared);
         for ((at, newcomer), refused) in newcomers.into_iter().zip(refused) {
             match refused {
                 Some(_) if by_declaration => self.left_out += 1,
                 Some(why) => problems.push(why),
                 None => {
-                    taken.insert(at, newcomer);
+                    admitted.insert(at, newcomer);
                 }
             }
         }
@@ -243,7 +242,7 @@ impl<'a> ComponentIntake<'a> {
             ToolComponent::new(Arc::clone(&self.loader), origin.clone(), digest, source)
         };
         let loaded = match content {
-            // The owner at the time of reading.
+            // Keeps the owner that was checked when the file was read.
             FileContent::Earlier(unchanged) => unchanged,
             FileContent::Tools(definitions) => {
                 LoadedComponent::new(runnable(digest), owner, definitions)
@@ -279,8 +278,8 @@ impl<'a> ComponentIntake<'a> {
         Ok(loaded)
     }
 
-    /// Checks that a component may replace the earlier one of its file. `files` are the
-    /// present files: it must not take the name of another one's component.
+    /// Checks that a component may replace the earlier component of its file. `files` are the files
+    /// that exist: the component must not take a name from another file's component.
     fn check_successor(
         &self,
         earlier: &LoadedComponent,
@@ -437,7 +436,7 @@ impl LoadedComponent {
     }
 
     /// Returns whether the component is built in.
-    pub(crate) fn is_own(&self) -> bool {
+    pub(crate) fn is_built_in(&self) -> bool {
         self.owner.is_none()
     }
 
@@ -466,7 +465,7 @@ impl IntakeRules<'_> {
     }
 
     /// Returns whether a grant or a pin names the file of a component.
-    fn names(&self, loaded: &LoadedComponent) -> bool {
+    fn is_named(&self, loaded: &LoadedComponent) -> bool {
         self.grants.contains_key(loaded.component.grant_name()) || self.is_pinned(loaded)
     }
 
@@ -480,14 +479,14 @@ impl IntakeRules<'_> {
         self.pins.contains_key(loaded.component.grant_name())
     }
 
-    /// Returns a component's candidate for admission.
+    /// Returns a component as a candidate for admission.
     fn candidate<'l>(&self, loaded: &'l LoadedComponent) -> Candidate<'l> {
         let file = loaded.component.grant_name();
         Candidate {
             origin: &loaded.component.origin,
             digest: &loaded.component.digest,
             tools: loaded.tool_names().collect(),
-            claim: match (loaded.is_own(), self.grants.contains_key(file)) {
+            claim: match (loaded.is_built_in(), self.grants.contains_key(file)) {
                 (true, _) => Claim::BuiltIn,
                 (false, true) => Claim::Granted { file },
                 (false, false) if self.is_pinned(loaded) => Claim::Pinned,
@@ -497,8 +496,8 @@ impl IntakeRules<'_> {
     }
 }
 
-/// Returns the problem of a changed component that is not admitted.
-fn stays(why: &str) -> String {
+/// Returns the message about a changed component that is not admitted.
+fn change_refused(why: &str) -> String {
     format!("{why}; its earlier tools remain")
 }
 

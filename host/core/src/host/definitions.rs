@@ -13,9 +13,10 @@ use skillhost_skills::catalog::Freshness;
 use skillhost_skills::prompt;
 use skillhost_skills::search::SearchOffer;
 
-/// The maximum number of skills in a schema, and of bytes that their names take. Guards
-/// against: a list of tools that fills a model's context.
+/// The maximum number of skills in a schema. Guards against: a list of tools that fills a model's
+/// context.
 const MAX_ENUM_NAMES: usize = 200;
+/// The maximum number of bytes of the names of skills in a schema.
 const MAX_ENUM_BYTES: usize = 6 * 1024;
 
 /// A description that replaces the component's own.

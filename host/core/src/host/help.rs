@@ -19,24 +19,26 @@ use skillhost_skills::skill_md;
 use skillhost_skills::text::line::escape_json;
 use skillhost_skills::text::suggest;
 
-/// The maximum bytes of help. Guards against: file names that fill a model's context.
+/// The maximum number of bytes of help. Guards against: file names that fill a model's context.
 const MAX_BYTES: usize = 1024;
-/// The maximum bytes of a name in help. Longer names are omitted.
+/// The maximum number of bytes of a name in help. Longer names are omitted.
 const MAX_NAME_BYTES: usize = 300;
-/// The maximum bytes of a caller's path or name for which there is help. Guards against:
+/// The maximum number of bytes of a caller's path or name for which there is help. Guards against:
 /// looking up each part of a path with a hundred thousand names.
 const MAX_ASKED_BYTES: usize = 512;
 /// The size of a catalog up to which help lists all skills if none is similar.
 const FEW_SKILLS: usize = 12;
-/// The number of skills up to which all are compared with a name. Of more, only those with
-/// the same start are. Guards against: slow failures in a large catalog.
+/// The maximum number of skills that are compared with a name. In a larger catalog, only those with
+/// the same first letter are compared. Guards against: slow failures in a large catalog.
 const MAX_COMPARED: usize = 1_000;
-/// The bytes from which a documentation file may be too large for a tool's answer.
+/// The size above which a documentation file may be too large for a tool's answer.
 const LARGE: u64 = 1 << 20;
 
-/// The tools that find a skill, best first, and those that read lines or list files.
+/// The tools that find a skill, best first.
 const FINDING: [&str; 2] = ["find_skills", "list_skills"];
+/// The tool that reads a part of a file.
 const READING_LINES: &str = "read_skill_file";
+/// The tool that lists the files of a skill.
 const LISTING_FILES: &str = "list_files_in_skill";
 
 /// The parts of a failed call that its help is made from.
@@ -112,7 +114,7 @@ impl FailedCall<'_> {
             && let Some((skill, rest)) = self.skill_in(name)
         {
             let rest = Some(rest).filter(|rest| self.path().is_none() && !rest.is_empty());
-            return Some(vec![self.ask_again(Some(&skill), rest.as_deref())]);
+            return Some(vec![self.retry_advice(Some(&skill), rest.as_deref())]);
         }
         let names = self.catalog().shared_names(Freshness::Known);
         let known = || names.iter().filter(|name| self.may_read(name));
@@ -124,7 +126,7 @@ impl FailedCall<'_> {
         let mut nearest = suggest::nearest(name, compared.take(MAX_COMPARED));
         nearest.retain(|name| self.catalog().has(name));
         if nearest.is_empty() {
-            self.which_skills()
+            self.skills_advice()
         } else {
             Some(vec![format!(
                 "Skills with a similar name: {}",
@@ -139,7 +141,7 @@ impl FailedCall<'_> {
         if let Some(lines) = self.through_a_skill(path) {
             return Some(lines);
         }
-        let mut lines = self.which_skills()?;
+        let mut lines = self.skills_advice()?;
         lines.insert(
             0,
             format!("Give the skill's name as `{}`.", self.rule.skill_property),
@@ -159,7 +161,7 @@ impl FailedCall<'_> {
         } else {
             neighbours::nearest(&open.folder, &rest).into_iter().next()
         };
-        Some(vec![self.ask_again(Some(&skill), found.as_deref())])
+        Some(vec![self.retry_advice(Some(&skill), found.as_deref())])
     }
 
     /// Returns help for a path in the folder of the call.
@@ -236,14 +238,14 @@ impl FailedCall<'_> {
             };
             let path = nearest.first()?;
             return Some(vec![
-                self.ask_again((!inside).then_some(&*skill), Some(path)),
+                self.retry_advice((!inside).then_some(&*skill), Some(path)),
             ]);
         }
         let mut lines = Vec::new();
         if !inside {
             lines.push(format!("It is in the skill {}.", quoted(&skill)?));
         }
-        lines.push(self.ask_again((!inside).then_some(&*skill), Some(&rest)));
+        lines.push(self.retry_advice((!inside).then_some(&*skill), Some(&rest)));
         Some(lines)
     }
 
@@ -279,8 +281,8 @@ impl FailedCall<'_> {
         )])
     }
 
-    /// Returns the arguments that name a path in this or another skill.
-    fn ask_again(&self, skill: Option<&str>, path: Option<&str>) -> String {
+    /// Returns the advice to call again with this skill and this path.
+    fn retry_advice(&self, skill: Option<&str>, path: Option<&str>) -> String {
         let skill = skill.map(|skill| (Some(&*self.rule.skill_property), skill));
         let path = path.map(|path| (self.rule.path_property.as_deref(), path));
         let given = skill.into_iter().chain(path);
@@ -291,7 +293,7 @@ impl FailedCall<'_> {
     }
 
     /// Lists the skills if they are few, else names the tool that finds them.
-    fn which_skills(&self) -> Option<Vec<String>> {
+    fn skills_advice(&self) -> Option<Vec<String>> {
         let names = self.catalog().shared_names(Freshness::Known);
         let known = names.iter().filter(|name| self.may_read(name));
         let mut names: Vec<String> = known.take(FEW_SKILLS + 1).cloned().collect();

@@ -18,8 +18,8 @@ use skillhost_skills::catalog::Freshness;
 use skillhost_skills::guard::Folder;
 use skillhost_skills::skill_md;
 
-/// The bytes of SKILL.md that [`SkillResources::peek_skill_md`] reads, as many as the tool
-/// returns of it.
+/// The maximum number of bytes of SKILL.md that [`SkillResources::peek_skill_md`] reads, the same
+/// number as the tool returns.
 const START_BYTES: u64 = 65 << 10;
 
 /// A reader of skills' files; see [`Host::skill_resources`]. Clones are cheap.
@@ -194,9 +194,8 @@ impl SkillResources {
         names
     }
 
-    /// Returns a page of [`Self::skills`]: at most `count` names, from the first that is
-    /// not before `from`. The first page lists the folders now; later pages may be a second
-    /// old.
+    /// Returns a page of [`Self::skills`]: at most `max` names that are not before `from`. The
+    /// first page, with an empty `from`, reads the folders; later pages may be a second old.
     pub fn skills_from(&self, from: &str, max: usize) -> Vec<String> {
         let freshness = match from {
             "" => Freshness::Now,

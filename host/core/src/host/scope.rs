@@ -9,8 +9,8 @@ use skillhost_sandbox::tool::grant::{Scope, Terms};
 use skillhost_skills::catalog::{Freshness, Skill};
 
 impl Host {
-    /// Returns a view of this host that is restricted to a scope. In calls, definitions,
-    /// prompt and resources, tools and skills outside of the scope do not exist.
+    /// Returns a view of this host that is restricted to a scope. Tools and skills outside of the
+    /// scope do not exist for its calls, definitions, prompt and resources.
     ///
     /// Both share all limits. The view of a host that already has a scope has the
     /// intersection of both scopes.

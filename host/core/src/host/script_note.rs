@@ -1,5 +1,5 @@
-//! The note on a skill's scripts beside the answer of a tool that shows a skill: which
-//! scripts a runner may start, and whether they will run. Runners decide that with a tool
+//! The note on a skill's scripts, which follows the answer of a tool that shows a skill. It lists
+//! the scripts that a runner may start, and whether they will run. Runners decide that with a tool
 //! whose name starts with `check_skill_`; the host does not parse scripts.
 //!
 //! Not here: what a call may start (`scripts.rs`).
@@ -16,10 +16,10 @@ use skillhost_skills::text::line::{Line, escape_json};
 const NOTED: [&str; 2] = ["read_skill", "list_files_in_skill"];
 /// The prefix of the names of tools that judge scripts.
 const JUDGING: &str = "check_skill_";
-/// The maximum bytes of a note. Guards against: a skill with many scripts that fills a
+/// The maximum number of bytes of a note. Guards against: a skill with many scripts that fills a
 /// model's context.
 const MAX_BYTES: usize = 2048;
-/// The maximum characters of a script's description, and of a reason why it will not run.
+/// The maximum number of characters of a script's description, and of a reason why it will not run.
 const MAX_CHARS: usize = 120;
 
 /// A runner's answer about the scripts of a skill.
@@ -71,8 +71,8 @@ impl Host {
         Some(skill.to_owned())
     }
 
-    /// Returns a note for a model that lists which scripts of a skill can run, a line each,
-    /// at most 2 KiB.
+    /// Returns a note for a model about the scripts of a skill: one line for each, with its
+    /// verdict, and at most 2 KiB.
     ///
     /// Calls each runner that may start some of them, for this caller. Returns `None` if
     /// there are no such scripts or [help](crate::HostBuilder::help) is off.

@@ -23,10 +23,10 @@ use crate::settings::IdentitySettings;
 pub(super) const RESOURCE: &str = "https://mcp.example.com/mcp";
 pub(super) const ISSUER: &str = "https://login.example.com";
 
-/// An RSA key for these tests alone.
+/// An RSA key that only these tests use.
 const RSA_KEY: &str = include_str!("../../tests/rsa-key.base64");
 
-/// The keys of an issuer, and a foreign one.
+/// The keys of an issuer, and the key of another issuer.
 pub(super) struct TestKeys {
     random: SystemRandom,
     pub(super) elliptic: EcdsaKeyPair,

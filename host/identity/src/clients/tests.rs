@@ -1,3 +1,5 @@
+//! Tests of clients and their credentials.
+
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
@@ -250,7 +252,7 @@ fn identifies_clients_by_certificate() {
             names(&["*.example"], &[]),
             Err("no client's `certificate_names`"),
         ),
-        // Neither kind passes for the other.
+        // A host cannot pass for a URI, nor a URI for a host.
         (
             names(&["spiffe://x/a"], &["a.example"]),
             Err("no client's `certificate_names`"),
@@ -286,8 +288,8 @@ fn identifies_clients_by_certificate() {
 #[test]
 fn without_clients_only_own_user_and_root_pass() {
     let own = rustix::process::geteuid().as_raw();
-    for (user, may_ask) in [(own, true), (0, true), (own + 1, false), (65_534, false)] {
-        assert_eq!(Clients::check_own_user(user).is_ok(), may_ask, "{user}");
+    for (user, is_allowed) in [(own, true), (0, true), (own + 1, false), (65_534, false)] {
+        assert_eq!(Clients::check_own_user(user).is_ok(), is_allowed, "{user}");
     }
 }
 
@@ -386,7 +388,7 @@ async fn polling_notices_withdrawn_key() {
         keys(id);
         let replaced = async {
             while !issuer.has_key(id) {
-                // The shortest time between two refreshes is over.
+                // Lets the next refresh begin at once.
                 *issuer.last_refresh.lock().await = None;
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
@@ -436,7 +438,7 @@ async fn refuses_remembered_token_of_withdrawn_key() {
     );
     let clients = clients.unwrap();
     let (old, new) = (shown("old"), shown("new"));
-    // The first time it is checked, the second time it is remembered.
+    // The second time, the token is remembered.
     for _ in 0..2 {
         assert_eq!(identify(&clients, &[&old]).unwrap().as_deref(), Some("c"));
     }

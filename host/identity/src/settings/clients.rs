@@ -210,7 +210,7 @@ impl ClientConfig {
         format!("[clients.{}]", self.name)
     }
 
-    /// Refuses a client without credentials.
+    /// Refuses a client without credentials or with an invalid OAuth scope.
     fn check(&self) -> anyhow::Result<()> {
         ensure!(
             !self.token_files.is_empty()
@@ -223,10 +223,10 @@ impl ClientConfig {
             self.place,
             self.name
         );
-        let is_of_scope = |byte: u8| byte.is_ascii_graphic() && !b"\"\\".contains(&byte);
+        let is_scope_byte = |byte: u8| byte.is_ascii_graphic() && !b"\"\\".contains(&byte);
         for scope in &self.oauth_scopes {
             ensure!(
-                !scope.is_empty() && scope.bytes().all(is_of_scope),
+                !scope.is_empty() && scope.bytes().all(is_scope_byte),
                 "{}: `oauth_scopes`: `{}` is not a scope: ASCII without spaces and quotes",
                 self.place,
                 scope.escape_debug()
@@ -238,8 +238,8 @@ impl ClientConfig {
 
 /// Checks a name, which appears in records, logs and metrics.
 fn check_name(name: &str) -> anyhow::Result<()> {
-    let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-    if name.is_empty() || name.len() > NAME_CHARACTERS || !name.bytes().all(is_of_name) {
+    let is_name_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    if name.is_empty() || name.len() > NAME_CHARACTERS || !name.bytes().all(is_name_byte) {
         bail!(
             "`{}` is not the name of a client: 1 to {NAME_CHARACTERS} letters, digits, `-`, `_` \
              and `.`",
@@ -265,9 +265,9 @@ fn read_digest(hex: &str) -> anyhow::Result<[u8; 32]> {
 
 /// Parses a name of a certificate: a host or a URI.
 fn read_certificate_name(name: String) -> anyhow::Result<String> {
-    let is_of_host = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let is_host_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     let is_uri = name.contains(':') && name.bytes().all(|byte| byte.is_ascii_graphic());
-    let is_host = !name.is_empty() && name.bytes().all(is_of_host);
+    let is_host = !name.is_empty() && name.bytes().all(is_host_byte);
     ensure!(
         is_uri || is_host,
         "`certificate_names`: `{}` is not the name of a certificate: write a host without \
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_clients_with_their_tokens_scopes_and_shares() {
+    fn reads_clients_with_their_tokens_scopes_and_limits() {
         let text = format!(
             "[clients.ci]\ntoken_file = [\"a\", \"/b\"]\ntoken_sha256 = \"{DIGEST}\"\n\
              tools = [\"read_*\"]\nskills = [\"public-*\"]\ncalls = 2\ncalls_per_minute = 30\n\

@@ -18,7 +18,7 @@ const ALGORITHMS: [&str; 9] = [
     "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "EdDSA",
 ];
 
-/// The default algorithms: those in use by OAuth and OpenID servers.
+/// The default algorithms: those that OAuth and OpenID servers use.
 const DEFAULT_ALGORITHMS: [&str; 4] = ["RS256", "PS256", "ES256", "EdDSA"];
 
 /// An issuer of access tokens.
@@ -35,7 +35,7 @@ pub struct IssuerConfig {
     pub audience: Vec<String>,
     /// The source of its keys.
     pub keys: KeySource,
-    /// The algorithms that are allowed.
+    /// The allowed signature algorithms.
     pub algorithms: Vec<&'static str>,
 }
 
@@ -60,7 +60,7 @@ struct RawIssuer {
 }
 
 /// The server's address, which is the audience of access tokens. The crate of the server checks
-/// it.
+/// the address.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct RawServer {
@@ -103,7 +103,7 @@ impl RawIssuer {
                     check_address(&address).context("`jwks_url`")?;
                     KeySource::Address(address)
                 }
-                _ => bail!("set either `jwks_file` or `jwks_url`, where its keys come from"),
+                _ => bail!("set either `jwks_file` or `jwks_url`, the source of its keys"),
             };
             let algorithms = match self.algorithms {
                 None => DEFAULT_ALGORITHMS.to_vec(),
@@ -156,7 +156,7 @@ pub fn check_address(address: &str) -> anyhow::Result<()> {
         return Ok(());
     }
     let host = match authority.strip_prefix('[') {
-        Some(six) => six.split(']').next(),
+        Some(ipv6) => ipv6.split(']').next(),
         None => authority.split(':').next(),
     };
     ensure!(
@@ -262,7 +262,7 @@ mod tests {
             let error = parse(&format!("{resource}[issuers.a]\n{table}\n")).unwrap_err();
             assert!(error.contains(reason), "{table}: {error}");
         }
-        // Neither of these is this machine.
+        // None of these hosts is this machine.
         for address in [
             "http://localhost:x@evil.example/keys",
             "http://[::1]@evil.example/keys",

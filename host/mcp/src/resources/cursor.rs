@@ -1,15 +1,15 @@
-//! Cursors that hold the last item of a page instead of its number, so that added or removed
-//! items shift nothing.
+//! Cursors that hold the last item of a page instead of a number, so that added or removed items do
+//! not shift later pages.
 //!
-//! A cursor needs no signature: it holds no secret, and gives access to nothing that the
-//! listing does not show. A cursor of another listing is refused.
+//! A cursor needs no signature: it holds no secret, and gives no access beyond the listing. A
+//! cursor of another listing is refused.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 
 use skillhost::limits;
 
-/// The most bytes of a cursor. Guards against: text that is costly to refuse.
+/// The maximum number of bytes of a cursor. Guards against: text that is costly to refuse.
 const MAX_BYTES: usize = 8 * limits::PATH_BYTES;
 
 /// The error for text that is not a cursor of this listing.

@@ -38,7 +38,7 @@ pub(crate) enum UriError {
 
 const SCHEME: &str = "skill://";
 
-/// The most bytes of a URI. Escaping can turn each byte of its path into three. Guards
+/// The maximum number of bytes of a URI. Escaping can turn each byte of its path into three. Guards
 /// against: text that is costly to refuse.
 const MAX_BYTES: usize = 4 * limits::PATH_BYTES;
 

@@ -19,10 +19,10 @@ use skillhost_skills::paragraph;
 use crate::faults::SkillFault;
 use crate::resources::uri::SkillUri;
 
-/// The most characters of a name, by the specification.
+/// The maximum number of characters of a name, by the specification.
 const MAX_NAME: usize = 64;
 
-/// The most characters of `compatibility`, by the specification.
+/// The maximum number of characters of `compatibility`, by the specification.
 const MAX_COMPATIBILITY: usize = 500;
 
 /// A fault, and its description.

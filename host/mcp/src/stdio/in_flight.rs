@@ -1,7 +1,7 @@
 //! The requests that are not answered yet.
 //!
-//! Their number is limited, and so are the bytes of their answers: a client that sends
-//! requests and does not read has to wait, and its answers do not fill the host's memory.
+//! Their number and the bytes of their answers are limited: a client that sends requests and does
+//! not read has to wait, and its answers do not fill the host's memory.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
@@ -17,12 +17,12 @@ use crate::answer_lease::AnswerLease;
 /// run at a time, so the next call has always been read.
 const MAX_REQUESTS: u32 = 128;
 
-/// The most bytes of answers that are not written yet. Guards against: a client that asks
-/// for large files and does not read them.
+/// The maximum number of bytes of answers that are not written yet. Guards against: a client that
+/// asks for large files and does not read them.
 const MAX_ANSWER_BYTES: usize = 256 << 20;
 
-/// The most subscriptions, which stay in flight until they are cancelled. Guards against: a
-/// client that subscribes again and again.
+/// The maximum number of subscriptions, which stay in flight until they are cancelled. Guards
+/// against: a client that subscribes again and again.
 pub(crate) const MAX_SUBSCRIPTIONS: u32 = 16;
 
 /// The requests of a client.

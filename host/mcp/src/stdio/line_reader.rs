@@ -7,8 +7,8 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 
 use super::stream::InputStream;
 
-/// The most bytes of a line. Guards against: a line without end. The largest arguments fit,
-/// with every second character escaped.
+/// The maximum number of bytes of a line. Guards against: a line without end. The largest arguments
+/// fit, with every second character escaped.
 pub(crate) const MAX_LINE: usize = 4 * MAX_ARGUMENTS;
 
 /// The bytes that are read at a time, and that the buffer keeps between lines.

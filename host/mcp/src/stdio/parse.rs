@@ -45,7 +45,8 @@ pub(crate) fn parse(line: &[u8]) -> Result<ClientJsonRpcMessage, BadLine> {
     let line = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line);
     if let Err(excess) = message_limits::check(line) {
         let error = BadLine::new(ErrorCode::INVALID_REQUEST, excess.to_string());
-        // With too many values, the id must not be parsed. As another number, it is not the id.
+        // The id must not be parsed among too many values. A number with another spelling is not
+        // the id.
         if matches!(excess, Excess::Values | Excess::Number) {
             return Err(error);
         }

@@ -81,8 +81,8 @@ impl MessageReader {
                         }
                         return false;
                     }
-                    // Guards against: a client that sends it a million times, and would get
-                    // each notification of a change as often.
+                    // Guards against: a client that sends it many times, and would get each
+                    // notification of a change as many times.
                     ClientNotification::InitializedNotification(_) if self.is_open => {
                         return !mem::replace(&mut self.is_initialized, true);
                     }

@@ -15,8 +15,8 @@ use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, Interest, ReadBuf};
 use tokio::task::coop::poll_proceed;
 
-/// The most bytes that are written without a thread for blocking work. An empty pipe has
-/// space for them, and so has a socket that is ready.
+/// The maximum number of bytes that are written without a thread for blocking work. An empty pipe
+/// has space for them, and so has a socket that is ready.
 const MAX_DIRECT_WRITE: usize = 16 << 10;
 
 /// A stream to read from.

@@ -43,7 +43,7 @@ struct WriterState {
 /// The buffer for the line of a message.
 struct OutputLine {
     bytes: Vec<u8>,
-    /// The most bytes that a line may have, with its line feed.
+    /// The maximum number of bytes that a line may have, with its line feed.
     max_bytes: usize,
 }
 

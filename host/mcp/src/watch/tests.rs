@@ -132,7 +132,7 @@ impl TestRoot {
 
 type Change = (&'static str, fn(&Path));
 
-/// Returns changes in the last skill. Each change needs those before it in its row.
+/// Returns changes in the last skill. Each change builds on the earlier ones in its row.
 fn changes() -> Vec<Vec<Change>> {
     vec![
         vec![
@@ -284,7 +284,7 @@ async fn notices_changes_after_lost_events() {
         tools: true,
         ..SKILLS
     };
-    // Those before them may be noticed first.
+    // Earlier changes may be noticed first.
     let mut next = root.next(PATIENCE).await;
     while next == Some(SKILLS) {
         next = root.next(PATIENCE).await;

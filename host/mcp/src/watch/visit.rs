@@ -15,8 +15,8 @@ use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat};
 use rustix::time::ClockId;
 use skillhost_skills::broker::Opener;
 
-/// The most entries of a folder that are checked. Guards against: a folder with millions of
-/// files.
+/// The maximum number of entries of a folder that are checked. Guards against: a folder with
+/// millions of files.
 pub(super) const MAX_ENTRIES: usize = 200_000;
 
 /// A time of the clock that sets the times of files.

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use super::visit::{FileTime, MAX_ENTRIES};
 
-/// The most names of folders that are still to visit. Guards against: a skill with a million
-/// folders.
+/// The maximum number of names of folders that are still to visit. Guards against: a skill with a
+/// million folders.
 const MAX_NAMES: usize = MAX_ENTRIES;
 
 /// A folder to visit, with the folders in it.

@@ -34,8 +34,8 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// The depth of the deepest folder that is visited in a root.
 const MAX_DEPTH: usize = 16;
 
-/// The most new folders that wait for a visit. If there are more, everything is scanned
-/// again. Guards against: folders that are made faster than they are visited.
+/// The maximum number of new folders that wait for a visit. If there are more, everything is
+/// scanned again. Guards against: folders that are made faster than they are visited.
 const MAX_TASKS: usize = 16_384;
 
 /// The longest work before the kernel's events are read again.
@@ -407,8 +407,8 @@ impl Watcher {
         }
     }
 
-    /// Returns the folder that is polled for a path: the folder of the root that the path is
-    /// in, or the root.
+    /// Returns the folder that is polled for a path: the root's direct subfolder that holds the
+    /// path, or the root.
     fn polled_folder(&self, path: &Path, root: usize) -> PathBuf {
         let root = &self.configured.roots[root].path;
         let inside = path.strip_prefix(root).ok();
@@ -447,7 +447,7 @@ impl Watcher {
             Some(round_time) if self.last_warning == Warning::Polling => {
                 self.last_warning = Warning::RoundTime;
                 tracing::warn!(
-                    "to poll {polled} folders takes {:.1} seconds: changes there are noticed within \
+                    "polling {polled} folders takes {:.1} seconds: changes there are noticed within \
                      that time",
                     (round_time + CHECK_INTERVAL).as_secs_f64(),
                 );

@@ -11,14 +11,14 @@ use skillhost_skills::inotify::{FolderEvent, Inotify, WatchId};
 
 use super::visit::{FolderId, OpenFolder};
 
-/// The most folders that the kernel is asked to watch. Guards against: use of memory, about
-/// 1 KiB of the kernel's and 200 bytes of this process for each.
+/// The maximum number of folders that the kernel is asked to watch. Guards against: use of memory,
+/// about 1 KiB of the kernel's and 200 bytes of this process for each.
 const MAX_WATCHED: usize = 65_536;
 
-/// The most folders, if the kernel's limit for a user is unknown.
+/// The maximum number of folders, if the kernel's limit for a user is unknown.
 const MAX_WATCHED_BY_DEFAULT: usize = 4096;
 
-/// The part of the user's watches that is taken: one in this number. Editors need watches
+/// The divisor of the user's watches: one in this number is taken, because editors need watches
 /// too.
 const USER_LIMIT_DIVISOR: usize = 2;
 

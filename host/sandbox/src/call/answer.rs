@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_and_details_together_fill_the_limit_and_no_more() {
+    fn text_and_details_share_output_limit() {
         for (limit, holds) in [(6, true), (5, false)] {
             let (text, details) = ("four".to_owned(), Some("of".to_owned()));
             let answer = RawOutput {

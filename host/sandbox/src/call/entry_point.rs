@@ -1,5 +1,5 @@
-//! The entry point of a component: its interface `tools`, or its functions, each of which
-//! is a tool.
+//! The entry point of a component: its interface `tools`, or its typed functions, one per
+//! tool.
 
 use serde_json::{Map, Value};
 use wasmtime::Engine;
@@ -32,8 +32,8 @@ pub enum GuestArguments {
 }
 
 impl EntryPoint {
-    /// Finds the entry point of a component that exports this version of the interface, or
-    /// none. The error names a missing export.
+    /// Finds the entry point of a component. `version` is the version of the interface
+    /// `tools` that it exports, if it does. The error names a missing export.
     pub(super) fn find(
         engine: &Engine,
         component: &Component,
@@ -116,8 +116,8 @@ impl From<FunctionDefinition> for RawDefinition {
     }
 }
 
-/// Returns the failure of a function without its folder. The function does not run, because
-/// an empty list of preopens could not tell it the reason.
+/// Returns the failure of a function whose folder cannot be opened. The function does not
+/// run, because it could not learn the reason from an empty list of preopens.
 pub(super) fn without_folder(folder: &FolderError) -> GuestFailure {
     let (kind, message) = match folder {
         FolderError::Unreadable => (
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_function_without_a_folder_fails_as_other_tools_do() {
+    fn function_without_folder_fails_like_other_tools() {
         for (folder, kind) in [
             (FolderError::Unreadable, FailureKind::Unreadable),
             (FolderError::Unknown, FailureKind::NotFound),

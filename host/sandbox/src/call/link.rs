@@ -55,21 +55,21 @@ fn link_skills(linker: &mut Linker<StoreState>, interface: &str) -> wasmtime::Re
             let listed = skills.list(limits).await;
             let raw =
                 |skills: Vec<Skill>| skills.into_iter().map(RawSkill::from).collect::<Vec<_>>();
-            told(store, listed.map(raw))
+            skills_or_stop(store, listed.map(raw))
         })
     })?;
     instance.func_wrap_async("page", |store, (from, limit): (Option<String>, u32)| {
         Box::new(async move {
             let StoreState { skills, limits, .. } = store.data();
             let page = skills.page(from, limit as usize, limits).await;
-            told(store, page.map(RawSkillPage::from))
+            skills_or_stop(store, page.map(RawSkillPage::from))
         })
     })?;
     instance.func_wrap_async("find", |store, (query, limit): (String, u32)| {
         Box::new(async move {
             let StoreState { skills, limits, .. } = store.data();
             let found = skills.find(query, limit as usize, limits).await;
-            told(store, found.map(RawSearchResult::from))
+            skills_or_stop(store, found.map(RawSearchResult::from))
         })
     })?;
     Ok(())
@@ -84,7 +84,7 @@ fn link_scripts(linker: &mut Linker<StoreState>, interface: &str) -> wasmtime::R
             let state = store.data_mut();
             let script = state.imports.start_script(&path);
             if script.is_ok() {
-                // From now on the script may be the caller, and it may only see its own
+                // From now on the script may make the requests, and it may see only its own
                 // skill.
                 state.skills = GrantedSkills::default();
             }
@@ -134,7 +134,7 @@ pub(crate) fn is_granted(engine: &Engine, name: &str, import: &ComponentItem) ->
 }
 
 /// Returns an answer about skills to a guest, or stops its call.
-fn told<T>(
+fn skills_or_stop<T>(
     mut store: StoreContextMut<'_, StoreState>,
     skills: Result<T, Stop>,
 ) -> wasmtime::Result<(T,)> {
@@ -151,7 +151,7 @@ mod tests {
     use crate::wasi::fixture;
 
     #[test]
-    fn grants_types_and_the_interfaces_of_the_host_and_nothing_else() {
+    fn grants_only_types_and_host_interfaces() {
         let engine = fixture::engine();
         let record = "(type $t (record (field \"a\" u8)))";
         for (import, granted) in [
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_for_which_no_file_can_be_opened_ends() {
+    fn call_ends_when_descriptors_run_out() {
         let mut imports = fixture::imports(None, &[], &Limits::default());
         for (stop, ends) in [
             (None, false),

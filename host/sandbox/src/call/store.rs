@@ -24,7 +24,7 @@ pub(crate) struct StoreState {
     pub(super) skills: GrantedSkills,
     /// The number of elements of all tables of the call.
     table_elements: usize,
-    /// `None` if it is too far in the future for the clock.
+    /// The deadline. `None` if it is too far in the future for the clock.
     pub(super) deadline: Option<Instant>,
     pub(super) limits: Limits,
 }
@@ -81,7 +81,7 @@ fn causes(error: &wasmtime::Error) -> String {
     let causes = causes.collect::<Vec<_>>().join(": ");
     let frames = backtrace.map_or(&[][..], WasmBacktrace::frames);
     let names = frames.iter().filter_map(|frame| frame.func_name());
-    // Modules that compilers generate have unreadable names.
+    // Mangled names of Rust and C++ functions are unreadable.
     let names = names.filter(|name| !name.starts_with("_R") && !name.starts_with("_Z"));
     let names = names.take(MAX_NAMES).map(|name| {
         let name: String = name.chars().take(MAX_NAME).collect();
@@ -163,7 +163,7 @@ mod tests {
     const TRAP: &str = "wasm trap: wasm `unreachable` instruction executed";
 
     #[test]
-    fn the_cause_of_a_trap_names_the_functions_innermost_first() {
+    fn trap_names_innermost_function_first() {
         let nested = r#"(func $inner unreachable) (func $outer (export "f") call $inner)"#;
         let long = "x".repeat(101);
         // Symbols in the manner of Rust and C++ compilers.
@@ -191,14 +191,14 @@ mod tests {
     }
 
     #[test]
-    fn the_cause_of_an_error_of_the_host_is_the_chain_of_its_causes() {
+    fn host_error_shows_its_chain_of_causes() {
         let error = wasmtime::Error::msg("no such thing").context("cannot begin");
         assert_eq!(causes(&error), "cannot begin: no such thing");
         assert_eq!(frames(&error), []);
     }
 
     #[test]
-    fn a_trace_has_each_function_with_its_place() {
+    fn trace_has_each_function_and_offset() {
         let frames = frames(&error(
             r#"(func unreachable) (func $outer (export "f") call 0)"#,
         ));

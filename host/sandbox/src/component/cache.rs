@@ -1,8 +1,8 @@
 //! The cache on disk: compiled components and their tools' definitions, keyed by engine and
 //! content, and indexes of skills.
 //!
-//! Entries contain machine code and are trusted. So the cache does not use a folder or file
-//! that has another owner or that others may write.
+//! Entries contain machine code and are trusted. So the cache uses no folder or file that
+//! another user owns or may write.
 
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -83,7 +83,7 @@ impl ComponentCache {
         self.find(|folder| folder.map(engine, key))
     }
 
-    /// Returns whether there is a compiled component that looks intact.
+    /// Returns whether the cache has the compiled component. Does not verify its checksum.
     pub(crate) fn has_code(&self, key: &CodeKey) -> bool {
         let mut folders = self.folders.iter();
         folders.any(|folder| folder.open_entry(&key.0, MAX_BYTES).is_ok())
@@ -93,8 +93,9 @@ impl ComponentCache {
     /// while another one compiles it. Returns `None` if locking fails; then two processes
     /// may compile the component.
     ///
-    /// A confined process also waits for an unconfined one, whose entries it reads. An unconfined
-    /// process waits for no confined one, because it must not use what that writes.
+    /// A confined process also waits for an unconfined process, because it can use the other's
+    /// entries. An unconfined process does not wait for a confined process, because it must not
+    /// use the other's entries.
     pub(crate) fn lock(&self, key: &CodeKey) -> Option<CompileLock<'_>> {
         let (own, others) = self.folders.split_first()?;
         let folder = &own.handle;
@@ -105,7 +106,7 @@ impl ComponentCache {
             .inspect_err(|error| tracing::debug!("cannot lock a cache entry: {error}"))
             .ok()?;
         for other in others {
-            // A confined process may only read there. Without the file, nobody compiles.
+            // A confined process may only read this folder. Without the file, nobody compiles.
             let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
             let opened = || rustix::fs::openat(&other.handle, &name, flags, Mode::empty());
             let _ = wait_for_lock(opened, FlockOperation::NonBlockingLockShared);
@@ -198,7 +199,7 @@ impl CacheFolder {
             handle,
             path: folder.to_owned(),
         };
-        // A read-only cache is fine.
+        // This fails in a read-only cache, which is usable.
         let _ = folder.remove_old();
         Ok(folder)
     }
@@ -207,7 +208,7 @@ impl CacheFolder {
     fn map(&self, engine: &EpochEngine, key: &CodeKey) -> anyhow::Result<Component> {
         let (mut file, length) = self.open_entry(&key.0, MAX_BYTES)?;
         verify(&mut file, length)?;
-        // Uses the checked descriptor, because the name may lead elsewhere by now.
+        // Uses the checked descriptor, because the named file may have been replaced.
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         #[allow(
             unsafe_code,
@@ -247,7 +248,7 @@ impl CacheFolder {
         let size = u64::try_from(found.st_size)?;
         let regular = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;
         if !regular || found.st_nlink != 1 || !is_ours_alone(&found) || size > max {
-            bail!("the file is not one that this host wrote");
+            bail!("the file is not an entry of this host");
         }
         let Some(length) = size.checked_sub(CHECKSUM as u64) else {
             bail!("the file is cut short");
@@ -281,9 +282,10 @@ impl CacheFolder {
         file.write_all(&checksum(bytes))
     }
 
-    /// Removes files of killed processes, and entries that were not read for long. The
-    /// kernel updates the access time once a day; on a `noatime` mount, entries in use are
-    /// removed too and created again.
+    /// Removes files of killed processes, and entries that were not read for a long time.
+    ///
+    /// The kernel updates the access time once a day. On a `noatime` mount, entries in use are
+    /// removed too, and created again.
     fn remove_old(&self) -> io::Result<()> {
         for entry in self.handle.entries()? {
             let entry = entry?;
@@ -301,9 +303,9 @@ impl CacheFolder {
     }
 }
 
-/// Returns the age at which the cache removes a file. Returns `None` if no name of the cache
-/// looks like this. Guards against: removing files of others in a folder that was named as the
-/// cache by mistake.
+/// Returns the age at which the cache removes a file, or `None` if the cache does not use such
+/// names. Guards against: removing other files in a folder that was named as the cache by
+/// mistake.
 fn max_age(name: &str) -> Option<Duration> {
     if let Some(entry) = name.strip_suffix(".lock") {
         let is_own = is_entry_name(entry)
@@ -342,8 +344,8 @@ fn is_hex(text: &str, length: usize) -> bool {
             .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// Returns the entry name of a compiled component. It depends on the component's bytes, and
-/// on the engine's version and settings.
+/// The entry name of a compiled component. It depends on the component's bytes, and on the
+/// engine's version and settings.
 #[derive(Debug)]
 pub(crate) struct CodeKey(String);
 
@@ -359,8 +361,8 @@ impl CodeKey {
     }
 }
 
-/// Returns the entry name of a component's definitions. They depend on its code, and on the
-/// limits while it was asked.
+/// The entry name of a component's definitions. It depends on the component's bytes, the
+/// versions, and the limits under which the component was asked.
 #[derive(Debug)]
 pub(crate) struct DefinitionsKey(String);
 
@@ -379,15 +381,15 @@ impl DefinitionsKey {
     }
 }
 
-/// The entry of an index for some folders. Its name only has to differ from those of other
-/// folders, because the index compares each skill with the disk.
+/// The entry of a search index for some roots. Its name depends only on their paths, because
+/// the index compares each skill with the disk.
 pub struct IndexEntry {
     cache: Arc<ComponentCache>,
     name: String,
 }
 
 impl IndexEntry {
-    /// Creates the entry for these folders.
+    /// Creates the entry for these roots.
     pub fn new(cache: Arc<ComponentCache>, roots: &[SkillsRoot]) -> Self {
         let mut hasher = DefaultHasher::new();
         for root in roots {
@@ -409,11 +411,12 @@ impl IndexStorage for IndexEntry {
     }
 }
 
+/// The bytes of a checksum.
 const CHECKSUM: usize = 8;
 
-/// A checksum against damage, not against attackers: only trusted users can write here. It
-/// covers a component at its first call, so it must be fast: it takes a tenth of the time
-/// of SHA-256. It detects holes and every change of a single word.
+/// A checksum against damage, not against attackers: only trusted users can write here. It is
+/// verified at a component's first call, so it must be fast: it takes a tenth of the time of
+/// SHA-256. It detects holes and every change of a single word.
 struct Checksum([u64; 4]);
 
 impl Checksum {

@@ -1,5 +1,5 @@
 //! Child processes that parse third-party components. A component that makes its parser run
-//! forever or use up memory only affects this process.
+//! forever or use up memory only affects the child.
 
 use std::ffi::OsStr;
 use std::io;
@@ -26,13 +26,13 @@ pub struct ChildProcess<'a> {
     pub argument: &'a str,
     /// The environment variables.
     pub environment: Vec<(&'a str, &'a OsStr)>,
-    /// The process in messages, such as `the compiling process`.
+    /// The name in messages, such as `the compiling process`.
     pub name: &'static str,
     /// The time limit.
     pub time: Duration,
-    /// The maximum bytes of its answer.
+    /// The maximum bytes of the answer.
     pub max_answer: usize,
-    /// Starts the child through its broker if this process is confined.
+    /// The opener, whose broker starts the child if this process is confined.
     pub opener: &'a Opener,
 }
 

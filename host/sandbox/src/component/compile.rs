@@ -1,4 +1,4 @@
-//! Compiling third-party components in a child process; see `child`.
+//! Compiles third-party components in a child process (see `child`).
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -91,7 +91,7 @@ impl Compiler {
         let component = unsafe { Component::deserialize(engine, &compiled) };
         component
             .map_err(anyhow::Error::from)
-            .context("the compiling process is of another version")
+            .context("the compiling process has another version")
     }
 }
 
@@ -102,13 +102,13 @@ pub fn compile_component() -> anyhow::Result<()> {
 }
 
 /// Runs the compiler process like [`compile_component`], and calls `confine` before it
-/// reads the component, unless it keeps compiled functions in a file.
+/// reads the component. A process that keeps compiled functions in a file is not confined.
 pub fn compile_component_confined(
     confine: impl FnOnce() -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let functions = std::env::var_os(FUNCTIONS);
-    // Only builds let this process write files, and they have run the project's code
-    // already.
+    // Only `skillhost build` lets this process write a file, and it has already run the
+    // project's code.
     let largest_file = functions.as_ref().map_or(0, |_| functions::MAX_BYTES);
     limit_this_process(largest_file).context("cannot limit the compiling process")?;
     if functions.is_none() {
@@ -132,8 +132,8 @@ pub fn compile_component_confined(
     answer_stdin(MAX_COMPONENT as usize, compile)
 }
 
-/// Adds the name of an unsupported function to the error, if that is why a component does
-/// not compile.
+/// Returns the reason why a component does not compile: an unsupported function, or the
+/// compiler's error.
 fn explain(error: wasmtime::Error, component: &[u8]) -> anyhow::Error {
     match typed::find_unsupported(component) {
         Some(reason) => anyhow::anyhow!(reason),

@@ -1,5 +1,5 @@
-//! The definitions of a component's tools: requested in a sandbox, and checked, because
-//! they come from a guest. `json` is their form on disk.
+//! The definitions of a component's tools. They come from a guest, so they are requested in
+//! a sandbox and checked. `json` is their form on disk.
 
 pub(crate) mod json;
 
@@ -64,8 +64,7 @@ pub fn read_beside(
     Ok(definitions)
 }
 
-/// Checks the schemas of all tools together, and compiles each input schema, which is
-/// otherwise done at the first call.
+/// Checks the schemas of all tools together, and that each input schema compiles.
 pub(crate) fn check_schemas(definitions: &[Definition]) -> anyhow::Result<()> {
     let schemas = definitions.iter();
     let schemas =
@@ -114,7 +113,7 @@ fn check_size(definitions: &[RawDefinition]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the bytes of all texts of a definition.
+/// Returns the total bytes of a definition's texts.
 fn size(raw: &RawDefinition) -> usize {
     let texts = [&raw.name, &raw.title, &raw.description, &raw.input_schema];
     let rule = raw.folder.iter();
@@ -200,7 +199,7 @@ mod tests {
     use crate::call::RawFolderRule;
 
     #[test]
-    fn accepts_tool_names_of_1_to_64_allowed_characters() {
+    fn accepts_valid_tool_names_up_to_64_bytes() {
         let longest = "x".repeat(64);
         for name in ["a", "Z", "7", "_", "-", "read_file-2", &longest] {
             assert!(is_tool_name(name), "{name}");
@@ -241,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn the_number_and_the_bytes_of_definitions_are_bounded() {
+    fn limits_number_and_bytes_of_definitions() {
         let many = |count| {
             let small = std::iter::repeat_with(|| of_lengths([1; 8]));
             check_size(&small.take(count).collect::<Vec<_>>())
@@ -281,12 +280,12 @@ mod tests {
             Ok(()) => String::new(),
             Err(error) => format!("{error:#}"),
         };
-        // Each has a hundred values: the list and those in it.
-        let (no, list) = (json!({}), json!({"enum": vec![0; 99]}));
+        // Each schema has 100 values: the list and its items.
+        let list = json!({"enum": vec![0; 99]});
         let half = limits::DEFINITIONS_VALUES / 200;
         let mut tools = vec![tool(list.clone(), list); half];
         assert_eq!(check(&tools), "");
-        tools.push(tool(json!({"a": 1}), no.clone()));
+        tools.push(tool(json!({"a": 1}), json!({})));
         let many = "the schemas of its tools have more than 50000 values together";
         assert_eq!(check(&tools), many);
         let patterns = |count| {

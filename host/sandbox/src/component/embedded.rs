@@ -1,5 +1,5 @@
-//! The built-in components. Files beside them have their tools' definitions, so that
-//! listing them needs no compiler.
+//! The built-in components. Files beside them hold the definitions of their tools, so that a
+//! host lists the tools without compiling.
 
 use crate::component::{ComponentSource, definitions};
 use crate::tool::Definition;
@@ -103,15 +103,16 @@ mod tests {
                 .unwrap()
                 .block_on(inspection)
                 .unwrap();
-            let said = inspection.tools.unwrap();
+            let actual = inspection.tools.unwrap();
             if std::env::var_os(REWRITE).is_some() {
-                let mut text = String::from_utf8(definitions::json::write(&said).unwrap()).unwrap();
+                let json = definitions::json::write(&actual).unwrap();
+                let mut text = String::from_utf8(json).unwrap();
                 text.push('\n');
                 std::fs::write(component.with_extension("json"), text).unwrap();
             } else {
                 assert_eq!(
                     embedded.definitions().unwrap(),
-                    said,
+                    actual,
                     "`{}`: run this test with {REWRITE}=1, and read what has changed",
                     embedded.name
                 );

@@ -1,4 +1,4 @@
-//! Reading component files: with a size limit, a check of the first bytes, and a digest.
+//! Reads component files, with a size limit and a check of the first bytes.
 
 use std::io::{self, Read as _};
 use std::path::Path;
@@ -52,7 +52,7 @@ pub(crate) fn read_bounded(path: &Path, max: u64, opener: &Opener) -> anyhow::Re
     let file = match opened.map_err(|error| (error.kind(), error)) {
         Ok(file) => file,
         Err((io::ErrorKind::Unsupported | io::ErrorKind::IsADirectory, error)) => {
-            // Only for the message.
+            // This error names the kind of the file.
             named_file::check_kind(&std::fs::metadata(path)?)?;
             return Err(error.into());
         }
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_a_file_of_the_current_folder_by_its_name() {
+    fn reads_file_in_current_folder() {
         // Tests run in the package's folder.
         assert_eq!(
             read(Path::new("Cargo.toml"), &Opener::DIRECT).unwrap(),
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn says_why_a_component_cannot_be_read_and_what_to_do() {
+    fn explains_unreadable_component() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         fs::create_dir_all(path("below/folder.wasm")).unwrap();
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn tells_a_core_module_from_what_is_not_webassembly() {
+    fn distinguishes_core_modules_from_other_files() {
         let why = |bytes: &[u8]| check_header(bytes).unwrap_err().to_string();
         assert!(why(b"#!/bin/sh").starts_with("it is not WebAssembly"));
         assert!(why(b"").starts_with("it is not WebAssembly"));

@@ -49,7 +49,7 @@ impl FunctionStore {
         }
     }
 
-    /// Writes the used functions, unless the file has exactly these.
+    /// Writes the used and the new functions, if there are new ones.
     pub(super) fn write(&self) -> io::Result<()> {
         let new = self.new.lock().unwrap_or_else(PoisonError::into_inner);
         if new.is_empty() {
@@ -60,9 +60,9 @@ impl FunctionStore {
             is_used.then(|| (key, &self.bytes[range.clone()]))
         });
         let all = used.chain(new.iter().map(|(key, value)| (key, value.as_slice())));
-        // A reader must see a complete file.
-        let whole = self.file.with_extension("new");
-        let mut to = BufWriter::new(fs::File::create(&whole)?);
+        // The file is replaced only when the new one is complete.
+        let unfinished = self.file.with_extension("new");
+        let mut to = BufWriter::new(fs::File::create(&unfinished)?);
         to.write_all(HEADER)?;
         let mut length = HEADER.len() as u64;
         for (key, value) in all {
@@ -77,7 +77,7 @@ impl FunctionStore {
             }
         }
         to.into_inner()?.sync_all()?;
-        fs::rename(whole, &self.file)
+        fs::rename(unfinished, &self.file)
     }
 }
 

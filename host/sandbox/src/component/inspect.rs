@@ -1,5 +1,5 @@
-//! Inspecting a component before it is trusted: its imports, tools, initial resources, and
-//! the reason why it would be refused.
+//! Inspects a component before it is trusted: its imports, tools and initial resources, and
+//! the reason why a host would refuse it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -68,7 +68,7 @@ pub struct Import {
     pub granted: bool,
 }
 
-/// Bytes of a page of linear memory.
+/// The bytes of a page of linear memory.
 const WASM_PAGE: u64 = 64 << 10;
 
 /// The initial memories and tables of a component.
@@ -77,11 +77,11 @@ const WASM_PAGE: u64 = 64 << 10;
 pub struct StartSize {
     /// The number of linear memories.
     pub memories: u32,
-    /// Bytes of the largest of them.
+    /// The bytes of the largest memory.
     pub largest_memory: Option<u64>,
     /// The number of tables.
     pub tables: u32,
-    /// Elements of the largest of them.
+    /// The elements of the largest table.
     pub largest_table: Option<u64>,
 }
 
@@ -108,33 +108,32 @@ impl Inspector {
         }
     }
 
-    /// Sets the cache folder, as `HostBuilder::cache`.
+    /// Sets the cache folder, like `HostBuilder::cache`.
     pub fn cache(mut self, folder: impl Into<PathBuf>) -> Self {
         self.cache = Some(folder.into());
         self
     }
 
-    /// Sets the compiling program, as `HostBuilder::compiler`.
+    /// Sets the compiling program, like `HostBuilder::compiler`.
     pub fn compiler(mut self, program: impl Into<PathBuf>) -> Self {
         self.compiler = Some(program.into());
         self
     }
 
-    /// Limits the time of compilation, as `HostBuilder::compile_time`.
+    /// Limits the time of compilation, like `HostBuilder::compile_time`.
     pub fn compile_time(mut self, time: Duration) -> Self {
         self.compile_time = Some(time);
         self
     }
 
-    /// Keeps compiled functions in a file, and reuses those of an earlier build. Only its
-    /// user may have the right to write it. Needs a compiling program.
+    /// Keeps compiled functions in a file, and reuses those of an earlier build. Nobody else
+    /// may be able to write the file. Needs a compiling program.
     pub fn functions(mut self, file: impl Into<PathBuf>) -> Self {
         self.functions = Some(file.into());
         self
     }
 
-    /// Sets a callback around the compilation, as
-    /// `HostBuilder::progress`.
+    /// Sets a callback around the compilation, like `HostBuilder::progress`.
     pub fn progress(
         mut self,
         callback: impl Fn(&str, Compilation) + Send + Sync + 'static,

@@ -1,6 +1,5 @@
-//! Loading a component: takes compiled code and definitions from the cache, or compiles and
-//! links the component and asks it for its tools. Errors name the component; others still
-//! load.
+//! Loads components: takes compiled code and definitions from the cache, or compiles and
+//! links the component and asks it for its tools. Errors name the component.
 
 use std::sync::Arc;
 
@@ -39,13 +38,13 @@ impl Loader {
     /// before.
     pub fn cached_definitions(&self, digest: &str) -> Option<Vec<Definition>> {
         let cache = self.cache.as_ref()?;
-        // Without code, definitions are not used, and the component is loaded as new.
+        // Without the code, the component is compiled anyway, and then asked again.
         if !self.has_code(digest) {
             return None;
         }
         let key = DefinitionsKey::new(&self.engine, digest, &self.limits);
         definitions::json::read(&cache.definitions(&key)?)
-            .inspect_err(|error| tracing::debug!("in the cache: {error:#}"))
+            .inspect_err(|error| tracing::debug!("cannot use cached definitions: {error:#}"))
             .ok()
     }
 
@@ -96,7 +95,7 @@ impl Loader {
         self.cache.as_ref()?.code(&self.engine, &key)
     }
 
-    /// Compiles a component and caches its code.
+    /// Compiles a component and caches its code, unless another process has cached it before.
     pub(super) fn compile(
         &self,
         origin: &str,

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_the_components_own_sections_and_the_last_of_several() {
+    fn last_repeated_section_of_component_counts() {
         let bytes = component(&[
             ("component-name", &name(b"look-up")),
             ("version", b"1.0.0"),
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn leaves_out_what_it_cannot_read() {
+    fn omits_unreadable_sections() {
         let long = vec![b'a'; ComponentMetadata::MAX_BYTES + 1];
         let cases: [(&str, &[u8]); 6] = [
             ("version", b""),

@@ -56,20 +56,20 @@ pub struct ToolComponent {
     /// SHA-256 of its bytes, in hex.
     pub digest: String,
     source: ComponentSource,
-    /// The result of its preparation. Errors stay, so that callers cannot have it compiled
-    /// repeatedly.
+    /// The linked component, or the reason why it cannot be prepared. Errors stay, so that
+    /// callers cannot have it compiled repeatedly.
     sandbox: OnceLock<Result<Sandbox, String>>,
-    /// Locked by the call that prepares it. Other calls wait without a thread.
+    /// The lock of the call that prepares the component. Other calls wait without a thread.
     first_call: tokio::sync::Mutex<()>,
-    /// Locked by the compiling thread, which continues if its call is dropped.
+    /// The lock of the compiling thread, which continues if its call is dropped.
     compiling: Mutex<()>,
 }
 
 /// The source of a component's bytes, in case they are needed again.
 pub enum ComponentSource {
-    /// It comes with the host.
+    /// The bytes of a built-in component.
     BuiltIn(&'static [u8]),
-    /// A third-party component.
+    /// The file of a third-party component.
     File(PathBuf),
 }
 
@@ -98,8 +98,8 @@ impl ToolComponent {
         self
     }
 
-    /// Returns its name for grants and pins: the file name, or the tool's name if it is
-    /// built in.
+    /// Returns the name for grants and pins: the file name, or the tool's name of a built-in
+    /// component.
     pub fn grant_name(&self) -> &str {
         match &self.source {
             ComponentSource::BuiltIn(_) => &self.origin,
@@ -107,13 +107,13 @@ impl ToolComponent {
         }
     }
 
-    /// Returns whether its preparation failed. The reason may be gone by now, for example
-    /// if its file was replaced for a moment.
+    /// Returns whether the preparation failed. Another attempt may succeed, for example if the
+    /// file was replaced for a moment.
     pub fn is_broken(&self) -> bool {
         matches!(self.sandbox.get(), Some(Err(_)))
     }
 
-    /// Returns whether its first call has to wait for the compiler.
+    /// Returns whether the first call has to wait for the compiler.
     pub fn needs_compiling(&self) -> bool {
         self.sandbox.get().is_none() && !self.loader.has_code(&self.digest)
     }
@@ -168,7 +168,7 @@ impl ToolComponent {
         });
     }
 
-    /// Returns the loaded bytes.
+    /// Returns the component's bytes, if its file is unchanged.
     fn bytes(&self) -> anyhow::Result<Cow<'static, [u8]>> {
         match &self.source {
             ComponentSource::BuiltIn(bytes) => Ok(Cow::Borrowed(bytes)),

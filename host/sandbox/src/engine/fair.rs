@@ -13,9 +13,11 @@ use tokio::sync::oneshot;
 /// The name of a call's client, if the host tells clients apart.
 pub(super) type ClientName = Option<Arc<str>>;
 
-/// A semaphore. A free permit goes to the client that holds the fewest. On a tie it goes to the
-/// client that has waited longest since its last call began or ended. Each client's own calls are
-/// served in order of arrival. Guards against: a client that fills the queue before others.
+/// A semaphore that shares its permits fairly among clients.
+///
+/// A free permit goes to the client that holds the fewest. On a tie it goes to the client that has
+/// waited longest since its last call began or ended. Each client's own calls are served in order
+/// of arrival. Guards against: a client that fills the queue before others.
 #[derive(Debug)]
 pub(super) struct FairSemaphore(Mutex<Permits>);
 
@@ -32,7 +34,7 @@ struct Permits {
 #[derive(Debug, Default)]
 struct Holder {
     held: usize,
-    /// When its last call began or ended, or its first one came.
+    /// The time when the client's last call began or ended, or its first call arrived.
     since: u64,
     waiting: VecDeque<Waiter>,
 }
@@ -45,7 +47,7 @@ struct Waiter {
     granted: oneshot::Sender<()>,
 }
 
-/// The wait of a call. Dropping it before its end leaves the queue.
+/// A call's wait for permits. Dropping it removes the call from the queue.
 struct Waiting<'a> {
     semaphore: &'a FairSemaphore,
     client: &'a ClientName,
@@ -124,8 +126,8 @@ impl Permits {
         id
     }
 
-    /// Gives free permits to waiting calls. A call that needs more than are free keeps those
-    /// after it waiting, or it would wait forever.
+    /// Gives free permits to waiting calls. If the next call needs more than are free, the calls
+    /// after it wait too. Otherwise it could wait forever.
     fn grant(&mut self) {
         loop {
             let waiting = self.clients.iter_mut();
@@ -138,7 +140,7 @@ impl Permits {
             };
             let client = client.clone();
             self.give(&client, first.wanted);
-            // If its future is being dropped, that returns the permits.
+            // This fails if the future is being dropped, which returns the permits.
             let _ = first.granted.send(());
         }
     }
@@ -162,7 +164,7 @@ impl Permits {
         self.grant();
     }
 
-    /// Removes a waiting call. Returns false if it has its permits already.
+    /// Removes a waiting call. Returns `false` if it has its permits already.
     fn leave(&mut self, client: &ClientName, id: u64) -> bool {
         let Some(holder) = self.clients.get_mut(client) else {
             return false;
@@ -210,8 +212,8 @@ struct Usage {
 }
 
 impl FairBudget {
-    /// Takes units of `max` in total. A client may always hold `own` units if so many are
-    /// left. Returns whether it did.
+    /// Takes units, if all calls then hold at most `max`. A client may always hold `own` units
+    /// if enough are left. Returns whether it took them.
     pub(super) fn take(&self, client: &ClientName, units: usize, own: usize, max: usize) -> bool {
         let mut usage = self.lock();
         let total = usage.total.checked_add(units);
@@ -356,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn client_holds_half_of_what_others_leave() {
+    fn client_holds_at_most_half_of_rest() {
         let budget = FairBudget::default();
         let [a, b, c] = ["a", "b", "c"].map(client);
         let take = |client, units| budget.take(client, units, 10, 100);

@@ -9,7 +9,7 @@ use std::thread;
 /// The assumed memory if it is unknown.
 const UNKNOWN: usize = 1 << 30;
 
-/// Returns the bytes of memory available to this process. The first result is kept.
+/// Returns the bytes of memory available to this process. Caches the first result.
 pub(super) fn memory() -> usize {
     static MEMORY: OnceLock<usize> = OnceLock::new();
     *MEMORY.get_or_init(|| memory_below(Path::new("/")))
@@ -38,8 +38,8 @@ fn memory_below(root: &Path) -> usize {
     limits.chain(machine).min().unwrap_or(UNKNOWN)
 }
 
-/// Returns the lowest limit of a group and its ancestors. In a container the group may have
-/// its name from outside, and only the root of the mount exists.
+/// Returns the lowest limit of a group and its ancestors. In a container, the group's name may
+/// be valid only outside. Then only the root of the mount exists.
 fn limit(mount: &Path, group: &Path, file: &str) -> Option<usize> {
     let below = group.components().filter_map(|part| match part {
         Component::Normal(name) => Some(Path::new(name)),
@@ -55,7 +55,7 @@ fn limit(mount: &Path, group: &Path, file: &str) -> Option<usize> {
         .min()
 }
 
-/// Returns the number of processors available to this process. The first result is kept.
+/// Returns the number of processors available to this process. Caches the first result.
 pub fn processors() -> usize {
     static PROCESSORS: OnceLock<usize> = OnceLock::new();
     *PROCESSORS.get_or_init(|| thread::available_parallelism().map_or(1, usize::from))
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn takes_the_lowest_limit_of_the_machine_and_its_groups() {
+    fn takes_lowest_limit_of_machine_and_groups() {
         const MACHINE: (&str, &str) = ("proc/meminfo", "MemTotal:    8000 kB\nMemFree: 1 kB\n");
         const NEW: &str = "proc/self/cgroup";
         let cases: [(&[(&str, &str)], usize); 9] = [

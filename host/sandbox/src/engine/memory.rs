@@ -13,12 +13,12 @@ pub(crate) struct CallMemory {
     bytes: usize,
     limit: usize,
     quota: Arc<CallQuota>,
-    /// Tells the call's record, even if the call is dropped while it runs.
+    /// The meter of the call's record, which may outlive the call.
     meter: MemoryMeter,
 }
 
 impl CallMemory {
-    /// Creates a count of zero.
+    /// Creates the memory of a call that uses none yet.
     pub(crate) fn new(limit: usize, quota: &Arc<CallQuota>) -> Self {
         Self {
             bytes: 0,

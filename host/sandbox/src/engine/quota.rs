@@ -9,13 +9,13 @@ use std::sync::{Arc, Mutex};
 use super::fair::{ClientName, FairBudget, FairSemaphore};
 use crate::tool::limits::Load;
 
-/// This fraction (1 / `BUILT_IN_DIVISOR`) of slots, queue and memory is reserved for
-/// built-in tools. Guards against: third-party tools that take everything, so that an agent
-/// cannot read a skill.
+/// The divisor of slots, queue and memory that gives the part reserved for built-in tools.
+/// Guards against: third-party tools that take everything, so that an agent cannot read a
+/// skill.
 const BUILT_IN_DIVISOR: u32 = 8;
 
-/// The default fraction (1 / `TOOL_DIVISOR`) of slots, queue and memory for one tool.
-/// Guards against: a tool that keeps all others waiting.
+/// The divisor of slots, queue and memory that gives the default part of one tool. Guards
+/// against: a tool that keeps all others waiting.
 const TOOL_DIVISOR: u32 = 4;
 
 /// The limits of a group.
@@ -102,8 +102,8 @@ impl QuotaGroup {
         })
     }
 
-    /// Takes memory for a call of a client, which may always have `limit` bytes if so many are
-    /// left. A tool that clients share has enough for two such calls.
+    /// Takes memory for a call of a client. The client may always have `limit` bytes if enough
+    /// are left. A tool that clients share has enough for two such calls.
     fn take_memory(&self, client: &ClientName, bytes: usize, limit: usize) -> bool {
         let calls = if client.is_some() { 2 } else { 1 };
         let calls_memory = self.call_memory.load(Ordering::Relaxed);
@@ -111,7 +111,7 @@ impl QuotaGroup {
         self.memory.take(client, bytes, limit, max)
     }
 
-    /// Counts a waiting call. If clients share a queue, it has two places at least.
+    /// Counts a waiting call. A queue that clients share has at least two places.
     fn take_place(&self, client: &ClientName) -> bool {
         let max = match (client, self.size.queue as usize) {
             (Some(_), places @ 1..) => places.max(2),
@@ -207,14 +207,14 @@ impl QuotaRegistry {
 
 /// Returns the number of slots that are reserved for built-in tools.
 fn built_in_slots(calls: u32) -> u32 {
-    // A single slot is for any tool.
+    // A single slot is not reserved.
     (calls / BUILT_IN_DIVISOR)
         .max(1)
         .min(calls.saturating_sub(1))
 }
 
 impl CallQuota {
-    /// Returns the quota for calls of a client, which share it with those of other clients.
+    /// Returns this quota for the calls of one client. All clients share it.
     pub fn for_client(self: &Arc<Self>, client: ClientName) -> Arc<Self> {
         if client.is_none() {
             return Arc::clone(self);
@@ -230,7 +230,7 @@ impl CallQuota {
         &self.client
     }
 
-    /// Waits for `weight` slots of each group, unless the queue of one is full.
+    /// Waits for `weight` slots of each group. Returns `None` if the queue of a group is full.
     pub(super) async fn enter(self: &Arc<Self>, weight: u32) -> Option<Slots> {
         let mut slots = Slots::new(self, weight);
         if slots.take_now() {
@@ -266,7 +266,7 @@ impl CallQuota {
 }
 
 impl<'a> QueuePlace<'a> {
-    /// Returns `None` if the queue of a group is full.
+    /// Takes a place in the queue of each group. Returns `None` if a queue is full.
     fn take(quota: &'a CallQuota) -> Option<Self> {
         let mut place = Self { quota, groups: 0 };
         for group in &*quota.groups {
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn a_heavy_call_takes_several_slots_of_each_group() {
+    fn heavy_call_takes_slots_of_each_group() {
         let quotas = quotas(8, 0, Some(8));
         let heavy = quotas.for_tool("heavy", false, 0);
         // Third-party tools have seven.
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_of_any_weight_fits_into_the_smallest_limit() {
+    fn heaviest_call_fits_into_smallest_limit() {
         for calls in 1..=16 {
             let quotas = quotas(calls, 0, Some(1));
             let weight = 4.min(quotas.max_slots());
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn refuses_a_tool_past_its_queue_limit_but_not_others() {
+    async fn full_queue_of_tool_spares_other_tools() {
         let quotas = quotas(8, 16, None);
         let (greedy, other) = (
             quotas.for_tool("greedy", false, 0),
@@ -481,7 +481,7 @@ mod tests {
 
     #[test]
     fn flooding_client_refuses_no_call_of_others() {
-        // A tool has two slots, and so many waiting calls.
+        // A tool has two slots, and a quarter of the queue.
         for (queue, of_greedy, of_other) in [(4, 1, 1), (16, 2, 1), (64, 8, 4)] {
             let quotas = quotas(8, queue, None);
             let tool = quotas.for_tool("tool", true, 0);
@@ -498,7 +498,7 @@ mod tests {
     #[test]
     fn flooding_client_leaves_memory_to_others() {
         let quotas = quotas(64, 0, None);
-        // A tool may have 1,600 bytes, or those of two calls.
+        // A tool may have 1,600 bytes, or the bytes of two calls if these are more.
         for (limit, expected) in [(100, [800, 400, 200]), (1600, [1600, 1600, 0])] {
             let tool = quotas.for_tool("tool", false, limit);
             let clients = ["a", "b", "c"].map(|name| tool.for_client(Some(name.into())));

@@ -1,11 +1,11 @@
-//! The engine: its slots, its clock, and the code that it runs.
+//! Tests of the engine: slots, clock and compiled code.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use super::*;
 
 #[test]
-fn the_default_for_all_calls_is_a_quarter_of_the_memory() {
+fn default_memory_is_quarter_of_machine() {
     let mut load = Load::default();
     assert_eq!(calls_memory(&load), machine::memory() / 4);
     load.calls_memory = Some(5 << 20);
@@ -22,7 +22,7 @@ fn engine(calls: u32) -> EpochEngine {
 }
 
 #[test]
-fn has_the_calls_and_the_stack_of_its_configuration() {
+fn uses_configured_calls_and_stack() {
     let some = engine(8);
     let calls = (some.calls(), some.calls_per_tool());
     assert_eq!((calls, some.stack()), ((8, 2), 128 << 10));
@@ -43,7 +43,7 @@ impl CacheStore for NoFunctions {
 }
 
 #[test]
-fn runs_what_is_compiled_for_its_kind_of_bounds_checks() {
+fn runs_code_with_same_bounds_checks() {
     let engine = engine(1);
     let hash = |engine: &Engine| {
         let mut hasher = DefaultHasher::new();
@@ -58,7 +58,7 @@ fn runs_what_is_compiled_for_its_kind_of_bounds_checks() {
 }
 
 #[test]
-fn a_call_takes_a_slot_for_each_two_memories_of_its_component() {
+fn call_takes_one_slot_per_two_memories() {
     let engine = engine(8);
     for (memories, slots) in [(0, 1), (1, 1), (2, 1), (3, 2), (8, 4)] {
         let modules = "(core module (memory 1))".repeat(memories);
@@ -86,7 +86,7 @@ async fn only_third_party_guests_take_turns() {
 }
 
 #[tokio::test]
-async fn the_clock_ticks_while_a_call_is_in_flight_and_only_then() {
+async fn clock_ticks_only_during_calls() {
     let engine = engine(1);
     let module = r#"(module (func (export "ends")) (func (export "loops") (loop br 0)))"#;
     let module = wat::parse_str(module).unwrap();
@@ -115,7 +115,7 @@ async fn the_clock_ticks_while_a_call_is_in_flight_and_only_then() {
 }
 
 #[test]
-fn does_not_ask_the_kernel_which_pages_were_written() {
+fn does_not_scan_page_map() {
     let config = format!("{:?}", pool(&Load::default(), 1 << 20));
     assert!(config.contains("pagemap_scan: No"), "{config}");
 }

@@ -1,6 +1,6 @@
 //! Turns limit the number of third-party guests that compute at a time. A guest runs until
-//! it waits, for 10 ms at most, and then yields to the next one, first to those of other
-//! clients. Waiting guests are not in the runtime's queue, so a call of a built-in tool waits
+//! it waits, for 10 ms at most. Then it yields to the next guest, preferably of another
+//! client. Waiting guests are not in the runtime's queue, so a call of a built-in tool waits
 //! only for a few of them.
 
 use std::future::poll_fn;
@@ -12,8 +12,8 @@ use tokio::task::yield_now;
 use super::fair::{ClientName, FairSemaphore};
 use super::machine;
 
-/// The turns. There are as many as processors. Guards against: guests that compute forever,
-/// each of which would take 10 ms before a small call can run.
+/// The turns, one for each processor. Guards against: many guests that compute forever. Each
+/// would take 10 ms before a small call can run.
 #[derive(Debug)]
 pub(super) struct Turns(FairSemaphore);
 
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-    async fn few_guests_compute_at_once_and_waiting_ones_hold_no_turn() {
+    async fn waiting_guest_holds_no_turn() {
         let turns = Arc::new(Turns(FairSemaphore::new(1)));
         let waiting = Arc::clone(&turns);
         let waits =

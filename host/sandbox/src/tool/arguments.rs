@@ -43,7 +43,7 @@ pub struct Schema {
     closed: bool,
     /// The nullable properties. A null for any other optional property counts as absent.
     nullable: Vec<String>,
-    /// The schemas of the properties, for nulls inside of them.
+    /// The schemas of the properties, to remove nulls inside them.
     within: Map<String, Value>,
 }
 
@@ -83,13 +83,13 @@ impl Schema {
         self.compiled().map(drop)
     }
 
-    /// Returns the number of its patterns. A pattern counts once more for each `anyOf` or
-    /// `oneOf` around it.
+    /// Returns the number of patterns. A pattern counts once more for each `anyOf` or `oneOf`
+    /// around it.
     pub(crate) fn patterns(&self) -> usize {
         self.size.patterns
     }
 
-    /// Creates a schema that was checked when its component was first loaded.
+    /// Checks the size of a schema, and creates it without compiling it.
     pub(crate) fn checked(input_schema: &Map<String, Value>) -> anyhow::Result<Self> {
         let mut schema = input_schema.clone();
         let properties = schema
@@ -117,7 +117,7 @@ impl Schema {
             .map(|(name, _)| name.clone())
             .collect();
         let size = SchemaSize::of(&Value::Object(schema.clone()), "its input schema")?;
-        // Guards against: a schema that claims to be of another kind.
+        // Guards against: a schema with another `type`.
         schema.insert("type".to_owned(), "object".into());
         Ok(Self {
             plain: PlainProperties::of(&schema),

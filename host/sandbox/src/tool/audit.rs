@@ -1,8 +1,8 @@
 //! The audit log: one line of JSON per call, appended to a file that only its owner can
 //! read, or to stderr.
 //!
-//! A record says what was asked and how the call ended, but not what it read. In a file,
-//! each record names the one before it.
+//! A record has the request and the outcome of a call, but not its answer. In a file, each
+//! record has the digest of the record before it.
 
 pub mod chain;
 mod checkpoint;
@@ -45,8 +45,8 @@ pub use stderr::{start_stderr_thread, write_stderr_line};
 /// The path that stands for stderr.
 pub const STDERR: &str = "-";
 
-/// The time between two checks whether the log was renamed, and between two tries to open
-/// it. Rotations must be further apart.
+/// The interval of checks whether the log was renamed, and of attempts to open it. Rotations
+/// must be further apart.
 const RENAME_POLL: Duration = Duration::from_secs(1);
 
 /// The treatment of a call whose record cannot be written.
@@ -66,11 +66,11 @@ pub struct Audit {
     mode: AuditMode,
     /// The key of the digests of arguments and answers.
     key: DigestKey,
-    /// The random number of this process, which the ids of its calls begin with.
+    /// The random number of this process, which begins the ids of its calls.
     process: Arc<str>,
     /// The number of calls so far.
     calls: AtomicU64,
-    /// The number of records that could not be written since the last that could.
+    /// The number of records lost since the last successful write.
     lost: AtomicU64,
 }
 
@@ -83,9 +83,9 @@ enum Destination {
 impl Audit {
     /// Opens a log for appending; `-` is stderr.
     ///
-    /// An existing file must belong to the user alone and be an audit log already: a program
-    /// would read records that were appended to its configuration. If calls may go
-    /// unrecorded, a file that cannot be used is an error in the host's log.
+    /// An existing file must belong to the user alone and already be an audit log. Guards
+    /// against: appending records to another program's configuration. With
+    /// [`AuditMode::BestEffort`], an unusable file is only an error in the host's log.
     pub fn open(
         path: &Path,
         mode: AuditMode,
@@ -138,8 +138,8 @@ impl Audit {
         AuditEntry::begin(self, caller, call, tool).with_arguments(arguments)
     }
 
-    /// Writes a record. Reports in the host's log if it is lost, and how many were when
-    /// records can be written again.
+    /// Writes a record. Reports a lost record in the host's log, and the number of lost records
+    /// when writing works again.
     fn write(self: &Arc<Self>, record: &Record) -> io::Result<()> {
         let written = self.append(record);
         match &written {
@@ -225,7 +225,7 @@ impl Audit {
         }
     }
 
-    /// Calls a function with the file, if records go to one.
+    /// Calls a function with the log file, if records go to one.
     fn with_log<T>(&self, work: impl FnOnce(&mut SignedLog) -> T) -> Option<T> {
         match &self.destination {
             Destination::File(queue) => Some(queue.with_log(work)),

@@ -1,7 +1,7 @@
 //! The caller of a tool, as the record of the call names it.
 //!
-//! A transport or an embedder says what it knows. Nothing here authenticates or authorizes a
-//! caller.
+//! A transport or an embedder sets the details that it knows. Nothing here authenticates or
+//! authorizes a caller.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub struct Caller {
     pub(crate) transport: Transport,
     pub(crate) client: Option<Arc<str>>,
-    /// True for a client without a name, if there are others.
+    /// True for a client without a name that shares with other clients.
     pub(crate) is_unnamed_client: bool,
     pub(crate) peer: Option<Peer>,
     #[doc(hidden)]
@@ -68,7 +68,7 @@ impl Caller {
     /// Sets the name by which the operator knows the client.
     ///
     /// Clients share slots, the queue and memory fairly. Callers without a client are served
-    /// in the order in which they come.
+    /// in the order of their calls.
     #[must_use]
     pub fn client(mut self, name: impl Into<Arc<str>>) -> Self {
         self.client = Some(name.into());

@@ -20,9 +20,10 @@ pub struct ViewChanges {
     pub(crate) removed: FirstPaths<()>,
 }
 
-/// The first of many sorted paths with their values, and the number of all. Guards against:
-/// filling the host's memory with paths of 16 KB, which cost a guest a few bytes each. So a
-/// path of [`PATH_BYTES`], which cannot be opened, is only counted.
+/// The first paths in sorted order with their values, and the number of all paths.
+///
+/// Guards against: filling the host's memory with paths of 16 KB, which cost a guest a few bytes
+/// each. So a path of [`PATH_BYTES`] or more, which cannot be opened, is only counted.
 #[derive(Debug)]
 pub(crate) struct FirstPaths<T> {
     max: usize,
@@ -31,7 +32,7 @@ pub(crate) struct FirstPaths<T> {
 }
 
 impl ViewChanges {
-    /// Creates changes with a maximum number of listed files, and of listed removed ones.
+    /// Creates changes that list at most `max` files and `max` removed entries.
     pub(crate) fn new(max: usize) -> Self {
         Self {
             files: FirstPaths::new(max),
@@ -77,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_paths_by_their_order_stay_and_all_are_counted() {
+    fn keeps_first_paths_and_counts_all() {
         let paths = ["m", "b/c", "z", "b", "b.c", "a"];
         for (max, expected) in [
             (0, &[][..]),
@@ -99,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_nobody_can_open_is_counted_and_not_listed() {
+    fn counts_but_omits_path_over_limit() {
         let mut paths = FirstPaths::new(10);
         for bytes in [PATH_BYTES - 1, PATH_BYTES, PATH_BYTES + 1] {
             paths.add(&"x".repeat(bytes), ());

@@ -10,7 +10,7 @@ pub struct Definition {
     pub name: String,
     /// The name for people. The same as `name` if the component gives none.
     pub title: String,
-    /// Tells the model what the tool does and when to use it.
+    /// The text that tells the model what the tool does and when to use it.
     pub description: String,
     /// The JSON Schema of the arguments object.
     pub input_schema: Map<String, Value>,

@@ -15,7 +15,7 @@ pub use pattern::PatternError;
 pub use scope::Scope;
 
 /// The skills, limits and powers of a component's tools. By default a built-in tool may
-/// read every skill, and third-party tools none.
+/// read every skill, and a third-party tool no skill.
 #[derive(Debug, Clone, Default)]
 pub struct Grant {
     #[doc(hidden)]
@@ -52,7 +52,7 @@ pub enum FolderAccess {
 }
 
 impl FolderAccess {
-    /// Returns its name in a configuration.
+    /// Returns the name in a configuration.
     pub fn name(self) -> &'static str {
         match self {
             Self::ReadOnly => "read-only",
@@ -80,7 +80,7 @@ pub struct Terms {
     pub scripts: Scripts,
 }
 
-/// The defaults for tools whose grant does not decide.
+/// The defaults for settings that a grant does not have.
 #[derive(Debug, Clone, Default)]
 pub struct Defaults {
     /// True if files with several hard links may be read.
@@ -118,7 +118,7 @@ impl Grant {
         self
     }
 
-    /// Sets the access of calls to their folder. Default: read.
+    /// Sets the access of calls to their folder. Default: read-only.
     pub fn view(mut self, access: FolderAccess) -> Self {
         self.view = access;
         self
@@ -130,7 +130,7 @@ impl Grant {
         self
     }
 
-    /// Sets the place of the grant for messages. Default: "the configuration".
+    /// Sets the name of the grant's source for messages. Default: "the configuration".
     pub fn source(mut self, name: &'static str) -> Self {
         self.source = Some(name);
         self
@@ -144,7 +144,7 @@ impl Grant {
 
     /// Sets the scripts that calls may run, by path in the call's skill: `*` and `?` match
     /// characters other than `/`, and `**` any number of folders, as in `scripts/**/*.py`.
-    /// Default: none.
+    /// Default: no script.
     pub fn scripts<S: AsRef<str>>(
         mut self,
         patterns: impl IntoIterator<Item = S>,
@@ -155,17 +155,16 @@ impl Grant {
         Ok(self)
     }
 
-    /// Returns the effective grant of a component's tools. Built-in components may read
-    /// every skill by default, others none.
-    pub fn terms(&self, own: bool, defaults: &Defaults) -> Terms {
-        let skills = if own {
+    /// Returns the effective grant of a component's tools.
+    pub fn terms(&self, is_built_in: bool, defaults: &Defaults) -> Terms {
+        let skills = if is_built_in {
             Skills::all()
         } else {
             Skills::default()
         };
         Terms {
             skills: self.skills.clone().unwrap_or(skills),
-            home: self.home.unwrap_or(own),
+            home: self.home.unwrap_or(is_built_in),
             hard_links: self.hard_links.unwrap_or(defaults.hard_links).into(),
             view: self.view,
             limits: self.limits.as_ref().unwrap_or(&defaults.limits).clone(),
@@ -205,7 +204,7 @@ impl Scripts {
         self.0.is_empty()
     }
 
-    /// Returns whether a script may run. The path has no `.` and `..`.
+    /// Returns whether a script may run. The path must not have `.` or `..`.
     pub fn allow(&self, path: &str) -> bool {
         self.0.iter().any(|pattern| pattern.matches(path))
     }
@@ -239,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn allows_the_skills_that_it_names_and_no_others() {
+    fn allows_only_matching_skills() {
         let granted = Grant::new()
             .skills(["calculator", "data_*", "v?", "team[1]"])
             .unwrap()

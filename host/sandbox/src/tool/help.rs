@@ -1,11 +1,11 @@
-//! Help for a failed call, which is computed on request, because most programs never ask.
-//! The host decides what it says (`host/help.rs`).
+//! Help for a failed call. It is computed on request, because most programs never ask for it.
+//! The host decides on its text (`host/help.rs`).
 
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
 /// Help for a failed call; see [`CallError::help`](crate::tool::CallError::help). Most
-/// errors have none. Clones share it. It does not count in comparisons of errors.
+/// errors have no help. Clones share the text. Comparisons of errors ignore it.
 #[derive(Clone, Default)]
 pub struct Help(Option<Arc<LazyHelp>>);
 
@@ -13,8 +13,8 @@ type LazyHelp = LazyLock<Option<String>, Box<dyn FnOnce() -> Option<String> + Se
 
 impl Help {
     /// Creates help from the function that computes it.
-    pub fn new(look: impl FnOnce() -> Option<String> + Send + 'static) -> Self {
-        Self(Some(Arc::new(LazyLock::new(Box::new(look)))))
+    pub fn new(compute: impl FnOnce() -> Option<String> + Send + 'static) -> Self {
+        Self(Some(Arc::new(LazyLock::new(Box::new(compute)))))
     }
 
     /// Returns the text. Computes it the first time.
@@ -44,17 +44,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn looks_once_and_only_if_it_is_asked_for() {
-        let looks = Arc::new(AtomicUsize::new(0));
+    fn computes_text_once_on_request() {
+        let runs = Arc::new(AtomicUsize::new(0));
         let help = Help::new({
-            let looks = Arc::clone(&looks);
-            move || Some(format!("look {}", looks.fetch_add(1, Ordering::Relaxed)))
+            let runs = Arc::clone(&runs);
+            move || Some(format!("run {}", runs.fetch_add(1, Ordering::Relaxed)))
         });
         let clone = help.clone();
-        assert!(help == clone && !format!("{help:?}").contains("look"));
-        assert_eq!(looks.load(Ordering::Relaxed), 0);
+        assert!(help == clone && !format!("{help:?}").contains("run"));
+        assert_eq!(runs.load(Ordering::Relaxed), 0);
         for help in [&help, &clone, &help] {
-            assert_eq!(help.text(), Some("look 0"));
+            assert_eq!(help.text(), Some("run 0"));
         }
         assert_eq!(Help::default().text(), None);
     }

@@ -1,13 +1,12 @@
-//! The limits of calls. Each has one row in a table, from which its field, its
-//! default, its bounds in a configuration, its outcome and its documentation
-//! come. A new limit is a row here and the place that enforces it.
+//! The limits of calls. Each limit has one row in a table, which defines its field, its
+//! default, its bounds in a configuration, its outcome and its documentation. A new limit
+//! is a row here and the code that enforces it.
 
 mod unit;
 
 use std::time::Duration;
 
-pub use unit::Quantity;
-pub use unit::Unit;
+pub use unit::{Quantity, Unit};
 
 /// A row of a table of limits.
 #[derive(Debug)]
@@ -16,7 +15,7 @@ pub struct Limit<S> {
     pub key: &'static str,
     /// The unit of the quantities below.
     pub unit: Unit,
-    /// The default: a quantity as a configuration writes it, or how the host
+    /// The default: a quantity as in a configuration, or words for how the host
     /// chooses one.
     pub default: &'static str,
     /// The least that a configuration can set.
@@ -25,7 +24,7 @@ pub struct Limit<S> {
     pub greatest: u64,
     /// The threat that the limit guards against.
     pub threat: &'static str,
-    /// The word for a call that it stopped, if it stops calls.
+    /// The name of the outcome of a call that the limit stopped. `None` if it stops no call.
     pub outcome: Option<&'static str>,
     #[doc(hidden)]
     pub get: fn(&S) -> Option<u64>,
@@ -37,10 +36,9 @@ pub struct Limit<S> {
 pub trait LimitSet: Default + Clone + 'static {
     /// The limits.
     const TABLE: &'static [Limit<Self>];
-    /// The key of the table that has them in a configuration; empty for the file
-    /// itself.
+    /// The key of the limits' table in a configuration. Empty for the top level.
     const KEY: &'static str;
-    /// The consequence of less than the least of each, for messages.
+    /// The consequence of setting a limit below its least quantity, for messages.
     const TOO_LITTLE: &'static str;
 }
 
@@ -171,8 +169,8 @@ macro_rules! of_calls {
                 output_files: usize, Count "1000" in 1, u32::MAX;
                 against "a script that makes ten thousand files"
 
-                /// Bytes of changed files that an answer carries. Those that do not fit
-                /// are listed.
+                /// Bytes of changed files that an answer carries. Further files are listed
+                /// without their bytes.
                 output_file_bytes: usize, Bytes "16MiB" in 1, MAX_MEMORY;
                 against "a script whose files fill the host's memory while a client reads them"
 
@@ -210,19 +208,19 @@ macro_rules! of_calls {
                 DirectoryEntries "directory-entries" "it listed more than {:?} directory entries"
 
                 /// Bytes that a copy-on-write view may hold: what a call has written, and
-                /// what it costs to know. A guest that wants more is told that no space
-                /// is left. They count in [`calls_memory`](Load::calls_memory) too.
+                /// the host's data about it. Beyond the limit, a guest gets the error that no
+                /// space is left. They count in [`calls_memory`](Load::calls_memory) too.
                 view_bytes: usize, Bytes "64MiB" in 1, MAX_MEMORY;
                 against "a guest that writes without end"
 
-                /// Files, folders and links of a copy-on-write view that a call has made,
-                /// opened or stepped through. A guest that wants more is told that no
+                /// Files, folders and links of a copy-on-write view that a call has created,
+                /// opened or traversed. Beyond the limit, a guest gets the error that no
                 /// space is left.
                 view_files: usize, Count "10000" in 1, MAX_VIEW_FILES;
                 against "a guest that makes a million files"
 
-                /// Folders in one another in a copy-on-write view. A guest that wants
-                /// more is told that the name is too long.
+                /// Nested folders in a copy-on-write view. Beyond the limit, a guest gets the
+                /// error that the name is too long.
                 view_depth: usize, Count "64" in 1, MAX_VIEW_DEPTH;
                 against "folders so deep that the host's stack ends"
 
@@ -232,14 +230,14 @@ macro_rules! of_calls {
                 against "a guest that floods the log"
             }
 
-            /// The calls that a host takes at a time, and what it sets aside for each.
+            /// The calls that a host takes at a time, and the resources that it reserves.
             Load in "", "no built-in tool would answer" {
-                /// Calls that run at a time; memory is reserved for so many. More than 1024
-                /// count as 1024.
+                /// Calls that run at a time. The host reserves address space for each. More
+                /// than 1024 count as 1024.
                 calls: u32, Count "64" in 1, u32::MAX;
                 against "callers who together take the host's memory"
 
-                /// Calls that wait for one of those to end. Further calls get the
+                /// Calls that wait for a running call to end. Further calls get the
                 /// answer that the host is busy.
                 queue: u32, Count "1024" in 1, u32::MAX;
                 against "callers who ask faster than guests answer"
@@ -250,13 +248,14 @@ macro_rules! of_calls {
                 against "one tool that keeps all others waiting"
 
                 /// Bytes of the linear memories and copy-on-write views of all calls
-                /// together. An eighth of them, and of the slots and queue, is for built-in tools alone.
+                /// together. An eighth of them, and of the slots and queue, is for built-in
+                /// tools alone.
                 calls_memory: Option<usize>, Bytes "a quarter of the machine's, or of its cgroup's"
                     in LEAST_MEMORY, u64::MAX;
                 against "calls that each take as much as one may"
 
                 /// Bytes of stack of each guest, the same for all tools: the engine
-                /// sets them aside.
+                /// reserves them.
                 stack: usize, Bytes "512KiB" in 64 << 10, 64 << 20;
                 against "recursion";
                 Stack "stack" "it needed more than {:?} bytes of stack"
@@ -294,7 +293,7 @@ pub(crate) const MAX_INSTANCES: usize = 200;
 pub(crate) const MAX_TABLES: usize = 64;
 /// The highest value that [`Limits::view_files`] can be.
 const MAX_VIEW_FILES: u64 = 1_000_000;
-/// The highest value that [`Limits::view_depth`] can be: nodes drop one another.
+/// The highest value that [`Limits::view_depth`] can be: nested folders are dropped recursively.
 const MAX_VIEW_DEPTH: u64 = 256;
 
 // Limits that no configuration changes.
@@ -303,14 +302,14 @@ const MAX_VIEW_DEPTH: u64 = 256;
 /// component that is small on disk and huge when instantiated.
 pub(crate) const MEMORIES: u32 = 8;
 /// Bytes that one WASI read may return. Guards against: a guest that makes the
-/// host allocate for a huge file; its own memory limit would stop it only after.
+/// host allocate for a huge file; its own memory limit would stop it only afterwards.
 pub(crate) const READ_BYTES: u64 = 16 << 20;
 /// Bytes that one WASI call for random bytes may return. Guards against: a guest
-/// that makes the host compute: 64 MiB take longer than a deadline may be passed.
+/// that makes the host compute: with 64 MiB, the call would end well past its deadline.
 pub(crate) const RANDOM_BYTES: u64 = 1 << 20;
-/// Bytes of a path, from here on too many: Linux's `PATH_MAX`. Guards against: a
-/// path of millions of steps, which takes seconds where the kernel has no
-/// `openat2` and the host looks up each step by itself.
+/// The smallest number of bytes that is too many for a path: Linux's `PATH_MAX`.
+/// Guards against: a path of millions of steps, which takes seconds where the kernel
+/// has no `openat2` and the host looks up each step by itself.
 pub const PATH_BYTES: usize = 4096;
 /// Bytes of a skill's script, and of each of its modules. Guards against: a script of
 /// 50 MB, whose bytes the host reads and digests on the thread of the call, and which
@@ -323,7 +322,7 @@ pub(crate) const DEFINITIONS_BYTES: usize = 1 << 20;
 /// that take a hundred times their size for each list of the tools.
 pub(crate) const DEFINITIONS_VALUES: usize = 50_000;
 /// Patterns in the input schemas of a component's definitions together. Guards against:
-/// those that take tens of KiB each once they are compiled.
+/// patterns that take tens of KiB each once they are compiled.
 pub(crate) const DEFINITIONS_PATTERNS: usize = 2_000;
 /// Tools that one component may define.
 pub(crate) const DEFINITIONS: usize = 256;
@@ -367,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn each_row_has_a_valid_default_and_an_outcome_of_its_key() {
+    fn each_row_has_valid_default_and_outcome() {
         check_rows::<Limits>();
         check_rows::<Load>();
         check_rows::<CompileLimits>();

@@ -1,4 +1,4 @@
-//! Observers of calls, such as the server's metrics: they are told how each call ended, but
+//! Observers of calls, such as the server's metrics: they get the outcome of each call, but
 //! not its arguments and answer, which are for the audit log. Only observers for a tool's
 //! author get traces of failed calls.
 
@@ -10,16 +10,16 @@ use crate::tool::{CallError, CallOutcome, CallTrace, Output};
 /// An observer of a host's calls; see `HostBuilder::observer`. It runs as part of each
 /// call, so it must not block.
 pub trait Observer: Send + Sync {
-    /// Called at the end of each call.
+    /// Receives the end of each call.
     fn ended(&self, call: &CallEnd<'_>);
 
-    /// Returns whether it wants traces of failed calls. The host then keeps each guest's
-    /// output until its call has ended.
+    /// Returns whether the observer wants traces of failed calls. The host then keeps each
+    /// guest's output until its call has ended.
     fn traces(&self) -> bool {
         false
     }
 
-    /// Called with the trace of a failed or stopped call, before [`Observer::ended`].
+    /// Receives the trace of a failed or stopped call, before [`Observer::ended`].
     fn traced(&self, _trace: CallTrace) {}
 }
 
@@ -42,14 +42,14 @@ pub struct CallEnd<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Occupancy {
-    /// The running calls.
+    /// The number of running calls.
     pub running: usize,
-    /// The calls that wait for a slot.
+    /// The number of calls that wait for a slot.
     pub waiting: usize,
     /// The bytes of linear memory of all sandboxes.
     pub memory: usize,
-    /// The component files that are not served, or not in their present version: they could
-    /// not be loaded, or the operator's rules refuse them.
+    /// The number of component files that are not served, or not in their current version:
+    /// they could not be loaded, or the operator's rules refuse them.
     pub refused_components: usize,
 }
 

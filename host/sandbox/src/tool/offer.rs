@@ -18,12 +18,12 @@ pub enum ToolSet {
 
 /// The built-in tools of [`ToolSet::Compact`], one for each task.
 const COMPACT: [&str; 5] = [
-    // List the skills, and find some of many.
+    // List the skills, and search them.
     "list_skills",
     "find_skills",
     // Read a skill's instructions. The prompt section names this tool.
     "read_skill",
-    // List a skill's files, and read one. Only this one of the two reads by lines.
+    // List a skill's files, and read one. The other tool that reads a file cannot read lines.
     "list_files_in_skill",
     "read_skill_file",
 ];
@@ -41,7 +41,7 @@ pub enum Wording {
 
 /// The contracts' descriptions that differ from the components'. The one of
 /// `read_skill_file` is in Chinese, and names tools that do not exist here.
-const OF_CONTRACTS: [(&str, &str); 1] = [(
+const CONTRACT_DESCRIPTIONS: [(&str, &str); 1] = [(
     "read_skill_file",
     "从技能目录读取文件(⚠️ 技能文件存储在本地机器,不在远程沙盒中。当 skill 中提到其他文件时,\
      必须使用此工具读取,不能使用 read_file 或 run 命令在沙盒中查找)",
@@ -60,7 +60,7 @@ pub enum DescriptionSource {
 }
 
 impl DescriptionSource {
-    /// Returns the word for it.
+    /// Returns the name for the operator.
     pub fn name(self) -> &'static str {
         match self {
             Self::Component => "component",
@@ -88,9 +88,10 @@ impl ToolSet {
 impl Wording {
     /// Returns the description of a built-in tool, if it differs from the component's.
     pub fn description(self, tool: &str) -> Option<&'static str> {
-        let of_contract = OF_CONTRACTS.iter().find(|(name, _)| *name == tool);
-        let of_contract = of_contract.map(|(_, description)| *description);
-        of_contract.filter(|_| self == Self::Contract)
+        let of_contract = CONTRACT_DESCRIPTIONS
+            .iter()
+            .find(|(name, _)| *name == tool && self == Self::Contract)?;
+        Some(of_contract.1)
     }
 }
 

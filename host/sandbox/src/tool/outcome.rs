@@ -83,7 +83,7 @@ impl Output {
         serde_json::from_str(&self.record_json()).unwrap_or_default()
     }
 
-    /// Returns what a program reads, as JSON on one line.
+    /// Returns the answer for programs, as JSON on one line.
     pub fn record_json(&self) -> String {
         record::assemble(
             self.details.as_deref(),
@@ -123,7 +123,7 @@ impl FailureKind {
         Self::Failed,
     ];
 
-    /// Returns the word for it in the audit log and the metrics.
+    /// Returns the name in the audit log and the metrics.
     pub fn name(self) -> &'static str {
         match self {
             Self::InvalidArguments => "invalid-arguments",
@@ -135,7 +135,7 @@ impl FailureKind {
     }
 }
 
-/// The tool's own answer that it has no output.
+/// A failure that a tool reports instead of an output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Failure {
@@ -174,7 +174,7 @@ impl Failure {
         serde_json::from_str(&self.record_json()).unwrap_or_default()
     }
 
-    /// Returns what a program reads, as JSON on one line.
+    /// Returns the failure for programs, as JSON on one line.
     pub fn record_json(&self) -> String {
         record::assemble_failure(self.details.as_deref(), &self.message)
     }
@@ -224,7 +224,7 @@ impl CallError {
         }
     }
 
-    /// Returns the text for models: why the call failed, and what to try.
+    /// Returns the text for models: the reason why the call failed, and what to try.
     pub fn model_text(&self) -> String {
         match self {
             Self::Failed(failure) => match failure.model_reads {
@@ -258,7 +258,7 @@ impl CallError {
     }
 
     /// Returns the operator's text for a stopped tool: the whole reason, and the
-    /// configuration key that would change it. Do not show it to a model. The text may
+    /// configuration key that could prevent the stop. Do not show it to a model. It may
     /// contain text from a guest: escape it for a terminal.
     pub fn operator_text(&self) -> String {
         match self {
@@ -274,8 +274,8 @@ impl CallError {
     }
 
     /// Returns the limit that a tool reached before it failed by itself, for example with
-    /// an exception of Python for lack of memory, and the configuration key that would
-    /// change it. It is for the operator, like [`CallError::operator_text`].
+    /// Python's `MemoryError`, and the limit's configuration key. It is for the operator, like
+    /// [`CallError::operator_text`].
     pub fn met_limit(&self) -> Option<String> {
         let Self::Failed(Failure {
             met: Some(stop), ..
@@ -286,12 +286,12 @@ impl CallError {
         Some(format!("{stop}{}", stop.remedy()))
     }
 
-    /// Returns what a program reads.
+    /// Returns the error for programs.
     pub fn record(&self) -> Value {
         serde_json::from_str(&self.record_json()).unwrap_or_default()
     }
 
-    /// Returns what a program reads, as JSON on one line.
+    /// Returns the error for programs, as JSON on one line.
     pub fn record_json(&self) -> String {
         match self {
             Self::Failed(failure) => failure.record_json(),
@@ -342,7 +342,7 @@ impl CallOutcome {
         }
     }
 
-    /// Returns its name, one of [`NAMES`](CallOutcome::NAMES).
+    /// Returns the name, one of [`NAMES`](CallOutcome::NAMES).
     pub fn name(self) -> &'static str {
         let [output, failed, refused, stopped, cancelled] = Self::NAMES;
         match self {
@@ -354,8 +354,8 @@ impl CallOutcome {
         }
     }
 
-    /// Returns the name of the kind of failure, refusal or stop. There are a few dozen at
-    /// most.
+    /// Returns the name of the kind of failure, refusal or stop. There are at most a few dozen
+    /// names.
     pub fn reason(self) -> Option<&'static str> {
         match self {
             Self::Output | Self::Cancelled => None,
@@ -372,7 +372,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_size_of_an_error_has_all_that_a_guest_or_a_caller_wrote() {
+    fn error_size_counts_texts_of_guest_and_caller() {
         let mut failure = Failure::new(FailureKind::Failed, "x".repeat(500));
         failure.details = Some("y".repeat(70));
         let arguments = "z".repeat(300);

@@ -77,8 +77,8 @@ struct FileRecord<'a> {
 }
 
 impl OutputFiles {
-    /// Creates the answer's part about changes. Returns `None` if the call is over before
-    /// everything is digested.
+    /// Creates the part of an answer that describes changes. Returns `None` if the call is
+    /// over before everything is digested.
     pub fn new(changes: ViewChanges, limits: &Limits, is_over: &dyn Fn() -> bool) -> Option<Self> {
         let (changed, removed) = (changes.files, changes.removed);
         let left_out = changed.count - changed.first.len() + removed.count - removed.first.len();
@@ -86,8 +86,8 @@ impl OutputFiles {
         let mut contents = HashMap::new();
         let mut files = Vec::with_capacity(changed.first.len());
         for (path, bytes) in changed.first {
-            // Guards against: digesting a large file for each of a thousand names. All
-            // names share the same bytes in memory.
+            // Guards against: digesting a large file for each of a thousand hard links, which
+            // share the same bytes in memory.
             let content = match contents.entry((bytes.as_ptr(), bytes.len())) {
                 Entry::Occupied(known) => known.into_mut(),
                 Entry::Vacant(new) => new.insert(Content::of(&bytes, is_over)?),
@@ -111,14 +111,14 @@ impl OutputFiles {
         })
     }
 
-    /// Returns their size in memory in bytes.
+    /// Returns the size of paths and bytes in memory.
     pub(crate) fn size(&self) -> usize {
         let files = self.files.iter();
         let files = files.map(|file| file.path.len() + file.bytes.as_ref().map_or(0, Bytes::len));
         files.sum::<usize>() + self.removed.iter().map(String::len).sum::<usize>()
     }
 
-    /// Returns their fields in a record, as JSON.
+    /// Returns the fields of a record that describe the changes, as JSON.
     pub(crate) fn fields(&self) -> Vec<(&'static str, String)> {
         let mut left = TEXTS_BYTES;
         let files: Vec<FileRecord<'_>> = self
@@ -188,7 +188,7 @@ impl OutputFiles {
 /// Properties of a file's bytes.
 struct Content {
     sha256: String,
-    /// True if they are UTF-8.
+    /// True if the bytes are UTF-8.
     is_text: bool,
 }
 
@@ -210,7 +210,7 @@ impl Content {
 }
 
 impl OutputFile {
-    /// Returns its text, if it is UTF-8 and small.
+    /// Returns the file's text, if it is UTF-8 and small.
     fn small_text(&self) -> Option<&str> {
         let bytes = self.bytes.as_ref()?;
         (bytes.len() <= TEXT_BYTES).then(|| std::str::from_utf8(bytes).ok())?
@@ -244,23 +244,23 @@ mod tests {
 
     /// Creates an answer from a file of four parts with a number of names. The call is over
     /// after a number of checks. Returns the answer, and the number of checks.
-    fn take_names(names: usize, most_looks: usize) -> (Option<OutputFiles>, usize) {
+    fn take_names(names: usize, max_checks: usize) -> (Option<OutputFiles>, usize) {
         let bytes = Bytes::from(vec![0; 4 * DIGEST_BYTES]);
         let mut changes = ViewChanges::new(names);
         for name in 0..names {
             changes.add_file(&format!("{name}"), bytes.clone());
         }
-        let looks = Cell::new(0);
-        let is_over = || looks.replace(looks.get() + 1) == most_looks;
+        let checks = Cell::new(0);
+        let is_over = || checks.replace(checks.get() + 1) == max_checks;
         let files = OutputFiles::new(changes, &Limits::default(), &is_over);
-        (files, looks.get())
+        (files, checks.get())
     }
 
     #[test]
     fn a_file_of_many_names_is_digested_once() {
-        let (files, looks) = take_names(50, usize::MAX);
+        let (files, checks) = take_names(50, usize::MAX);
         let files = files.unwrap().files;
-        assert_eq!((files.len(), looks), (50, 4));
+        assert_eq!((files.len(), checks), (50, 4));
         let digest = sha256_hex(&[0; 4 * DIGEST_BYTES]);
         assert!(files.iter().all(|file| file.sha256 == digest));
     }
@@ -268,8 +268,8 @@ mod tests {
     #[test]
     fn digests_end_with_their_call() {
         for max in 0..4 {
-            let (files, looks) = take_names(1, max);
-            assert_eq!((files, looks), (None, max + 1));
+            let (files, checks) = take_names(1, max);
+            assert_eq!((files, checks), (None, max + 1));
         }
     }
 
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_cannot_pass_for_a_line_or_hide() {
+    fn escapes_names_in_list() {
         let long = ["w", "x", "y", "z"].map(|name| name.repeat(4090));
         let names = [
             "\u{1b}[2J",

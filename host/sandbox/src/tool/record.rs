@@ -29,8 +29,8 @@ pub(crate) fn assemble(
     };
     let property = text_property.or(details.is_none().then_some("text"));
     if let Some(property) = property {
-        // In the tool's property for the text, if there is one. If it is repeated, parsers
-        // take the last one, and a program would read another text than the model.
+        // Sets the tool's property for the text, and removes repetitions of it: parsers take
+        // the last one, so a program would read another text than the model.
         let mut text = Some(RecordPart::Text(text));
         pairs.retain_mut(|(key, value)| {
             key != property || text.take().map(|text| *value = text).is_some()
@@ -70,7 +70,7 @@ impl RecordPart<'_> {
     }
 }
 
-/// Writes a JSON object. Texts can be large, so they are written directly to their place.
+/// Writes a JSON object. Texts can be large, so they are written without a copy.
 fn object(pairs: &[(String, RecordPart<'_>)]) -> String {
     let capacity = pairs
         .iter()
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn puts_the_text_into_its_property_of_the_details() {
+    fn puts_text_into_its_property() {
         let details = r#"{"a":1,"content":null,"z":{"b":[2]}}"#;
         assert_eq!(
             assemble(Some(details), Some("content"), "é\n", &[]),
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn the_models_text_replaces_every_property_of_its_name() {
+    fn text_replaces_every_property_of_its_name() {
         let details = r#"{"content":1,"a":2,"content":"other","content":null}"#;
         assert_eq!(
             assemble(Some(details), Some("content"), "text", &[]),
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_the_host_replace_those_of_the_tool() {
+    fn host_fields_replace_tool_fields() {
         let fields = [("files", "[]".to_owned())];
         let details = r#"{"files":1,"a":2,"files":3}"#;
         assert_eq!(
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn details_that_are_not_an_object_are_a_string() {
+    fn details_without_object_become_string() {
         for details in ["[1]", "nonsense", "\"text\"", "", "{\"a\":}", "{} x"] {
             let shown = to_string(&details);
             let record = assemble(Some(details), Some("content"), "x", &[]);
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn details_of_too_many_properties_are_a_string() {
+    fn details_with_too_many_properties_become_string() {
         let properties = |count: usize| format!("{{{}\"a\":0}}", "\"a\":0,".repeat(count - 1));
         let max = assemble(Some(&properties(MAX_PROPERTIES)), None, "", &[]);
         assert!(max.starts_with(r#"{"a": 0, "#));

@@ -1,5 +1,5 @@
 //! The script of a call for the audit log. The sandbox notes it during the call, so the
-//! record has it regardless of the call's end.
+//! record has it however the call ends.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -37,7 +37,7 @@ struct ScriptRun {
 #[derive(Debug, PartialEq, Eq, serde::Serialize)]
 pub(crate) struct ScriptRecord {
     pub(crate) script: String,
-    /// The SHA-256 of its bytes.
+    /// The SHA-256 of the script's bytes.
     script_sha256: String,
     /// The SHA-256 of the output of `sha256sum` for the modules, sorted by path.
     modules_sha256: Option<String>,
@@ -72,8 +72,8 @@ impl ScriptLog {
         };
         let is_of = |language: &&[&str], end: &OsStr| language.iter().any(|one| *one == end);
         match Path::new(&run.path).extension() {
-            None => LANGUAGES.iter().any(|of| is_of(of, extension)),
-            Some(own) => match LANGUAGES.iter().find(|of| is_of(of, own)) {
+            None => LANGUAGES.iter().any(|it| is_of(it, extension)),
+            Some(own) => match LANGUAGES.iter().find(|it| is_of(it, own)) {
                 Some(language) => is_of(language, extension),
                 None => own == extension,
             },
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_module_has_an_extension_of_the_scripts_language() {
+    fn module_has_extension_of_script_language() {
         for (script, modules, others) in [
             ("a.py", &["b.py"][..], &["b.js", "b", "b.txt", "py"][..]),
             ("a.mjs", &["b.js", "c/b.mjs", "b.cjs"], &["b.py", "b.json"]),

@@ -1,5 +1,5 @@
 //! The reasons why the host stops a call. The table of limits has a row for each limit that
-//! can stop one; the other reasons are here.
+//! can stop a call. The other reasons are here.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::tool::limits::{self, LimitSet};
 use skillhost_skills::text::toml::toml_key;
 
-/// Declares the reasons by the table of limits.
+/// Declares the reasons from the table of limits.
 macro_rules! stops {
     ($(
         $(#[$attribute:meta])*
@@ -23,8 +23,8 @@ macro_rules! stops {
         pub enum Stop {
             $($($(
                 #[doc = concat!(
-                    "It met [`", stringify!($field), "`](limits::", stringify!($set), "::",
-                    stringify!($field), "), which was this."
+                    "The call reached [`", stringify!($field), "`](limits::", stringify!($set),
+                    "::", stringify!($field), "), which had this value."
                 )]
                 $variant($type),
             )?)*)*
@@ -72,7 +72,7 @@ macro_rules! stops {
                 }
             }
 
-            /// Returns the configuration key that would change it, if any.
+            /// Returns the configuration key that could prevent the stop, if any.
             fn key(&self) -> Option<String> {
                 let key = match self {
                     $($($(Self::$variant(_) => {
@@ -134,8 +134,8 @@ macro_rules! stops {
 limits::of_calls!(stops);
 
 impl Stop {
-    /// Returns a note on the setting that would change it, or an empty text if no setting
-    /// would.
+    /// Returns a note on the setting that could prevent the stop. The note is empty if no
+    /// setting could.
     pub(super) fn remedy(&self) -> String {
         self.key().map_or_else(String::new, |key| {
             format!("; `{key}` in skillhost.toml would change it")
@@ -143,7 +143,7 @@ impl Stop {
     }
 }
 
-/// Returns the place of a limit in a configuration.
+/// Returns the whole key of a limit in a configuration.
 fn config_key<S: LimitSet>(key: &str) -> String {
     match S::KEY {
         "" => key.to_owned(),

@@ -18,8 +18,8 @@ pub struct CallTrace {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TraceFrame {
-    /// The position of its instruction in the component's bytes.
+    /// The position of the instruction in the component's bytes.
     pub offset: u64,
-    /// Its name, if the component has names.
+    /// The function's name, if the component has names.
     pub function: Option<String>,
 }

@@ -1,6 +1,6 @@
 //! Comments on a component's types, for descriptions in schemas. Types are identified by
 //! their structure, so a comment is found by the structure of its type. If types with the
-//! same structure have different comments, none is used.
+//! same structure have different comments, no comment is used.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -23,8 +23,8 @@ pub(crate) struct TypeComments(HashMap<Shape, FormComments>);
 
 /// The comments on types with the same structure.
 struct FormComments {
-    /// The name of the only such type. An interface that uses another interface's type has
-    /// it too, with the same name and without comments.
+    /// The name, if all such types have the same. An interface that uses another interface's
+    /// type also has it, with the same name and without comments.
     name: Option<String>,
     /// `None` if the types have different comments.
     docs: Option<Arc<TypeDocs>>,
@@ -76,7 +76,7 @@ impl TypeComments {
         }
         match ShapeReader::new(budget, &|_| None).read(ty) {
             Ok(shape) => self.merge(name, shape, docs),
-            // It has no JSON form, or is too large.
+            // The type has no JSON form, or is too large.
             Err(_) => return !budget.is_spent(),
         }
         true
@@ -155,8 +155,8 @@ mod tests {
         docs.into()
     }
 
-    /// Returns the comment on the field of records of one form, each with a name and a
-    /// comment on that field.
+    /// Merges records of one structure, each with a name and a comment on its field. Returns
+    /// the comment that is then found.
     fn comment(types: &[(&str, &str)]) -> Option<String> {
         let mut comments = TypeComments::default();
         for (name, comment) in types {
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_a_comment_by_the_form_of_its_type() {
+    fn finds_comment_by_structure_of_type() {
         let mut comments = TypeComments::default();
         comments.merge("size", record("width"), docs("width", " In pixels.\n"));
         comments.merge("mass", record("weight"), docs("weight", " "));
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn types_of_interfaces_with_one_name_share_their_comments() {
+    fn interfaces_with_same_name_share_comments() {
         let instance = |at: usize| {
             format!(
                 "(component $c{at} (type $e (enum \"n0\" \"m{at}\")) (export \"shade\" (type $e)))
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_the_types_of_a_component_up_to_a_bound() {
+    fn bounds_types_that_are_read() {
         let labels = |count| (0..count).map(|at| Label::new(&format!("n{at}"))).collect();
         let (first, shade) = (Label::new("n0"), Shape::Enum(labels(3)));
         let comments = read(&[("shade", 3), ("other", 4)]);
@@ -228,7 +228,7 @@ mod tests {
         // A type with another name and the same structure, without a comment.
         let comments = read(&[("shade", 3), ("other", 3)]);
         assert_eq!(comments.of_item(&shade, &first), None);
-        // One that is too large to be read, and those that are too many together.
+        // A type that is too large to be read, and types that are too many together.
         let large = MAX_PARTS + 1;
         let comments = read(&[("shade", 3), ("large", large)]);
         assert_eq!(comments.of_item(&shade, &first), Some("Dark."));
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn uses_no_comment_where_types_of_one_form_have_different_ones() {
+    fn ignores_differing_comments_on_same_structure() {
         let (pixels, metres, none) = ("In pixels.", "In metres.", "");
         for (types, expected) in [
             (&[("size", pixels)][..], Some(pixels)),

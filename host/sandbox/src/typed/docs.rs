@@ -16,7 +16,7 @@ const SECTION: &str = "package-docs";
 /// The maximum bytes of a section. Guards against: documentation that fills the memory.
 const MAX_SECTION_BYTES: usize = 1 << 20;
 
-/// The maximum number of sections. Guards against: as many as fit into a file.
+/// The maximum number of sections. Guards against: as many sections as fit into a file.
 const MAX_SECTIONS: usize = 8;
 
 /// The supported versions of the section's format, its first byte. In the first version, a
@@ -83,7 +83,8 @@ impl Docs {
                 }
                 _ => None,
             });
-        Self(sections.take(MAX_SECTIONS).filter_map(package).collect())
+        let packages = sections.take(MAX_SECTIONS).filter_map(parse_section);
+        Self(packages.collect())
     }
 
     /// Returns the comment of a function, if it has one.
@@ -102,8 +103,8 @@ impl Docs {
         })
     }
 
-    /// Returns the comments on a type of an interface or of the world. The component's
-    /// spelling of the interface counts.
+    /// Returns the comments on a type of an interface or of the world. `interface` is in the
+    /// component's spelling.
     pub(super) fn type_docs(&self, interface: Option<&str>, name: &str) -> Option<&Arc<TypeDocs>> {
         let mut packages = self.0.iter();
         packages.find_map(|package| match interface {
@@ -119,7 +120,7 @@ impl Docs {
     }
 }
 
-fn package(section: &[u8]) -> Option<PackageDocs> {
+fn parse_section(section: &[u8]) -> Option<PackageDocs> {
     let (version, json) = section.split_first()?;
     if !VERSIONS.contains(version) || json.len() > MAX_SECTION_BYTES {
         tracing::warn!("ignored a section `{SECTION}`: it is too large, or of a later version");
@@ -175,11 +176,11 @@ pub(super) fn joined(comment: &str) -> String {
     if comment.contains("```") {
         return comment.to_owned();
     }
-    let goes_on = |line: &str| line.starts_with(|c: char| c.is_alphabetic() || "`\"'(".contains(c));
+    let is_text = |line: &str| line.starts_with(|c: char| c.is_alphabetic() || "`\"'(".contains(c));
     let mut lines: Vec<String> = Vec::new();
     for line in comment.lines() {
         match lines.last_mut() {
-            Some(last) if goes_on(line) && !last.is_empty() && !last.starts_with(['#', '|']) => {
+            Some(last) if is_text(line) && !last.is_empty() && !last.starts_with(['#', '|']) => {
                 last.push(' ');
                 last.push_str(line);
             }
@@ -194,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn joins_the_lines_of_paragraphs_and_of_nothing_else() {
+    fn joins_lines_of_paragraphs_only() {
         for (comment, joined_lines) in [
             ("One line.", "One line."),
             (
@@ -265,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn ignores_a_section_that_cannot_be_read_and_reads_the_next() {
+    fn skips_unreadable_section() {
         let right = b"\x01{\"worlds\": {\"w\": {\"funcs\": {\"f\": {\"docs\": \"Right.\"}}}}}";
         let deep = [&b"\x01"[..], &b"[".repeat(100_000)].concat();
         let wide = [&b"\x01"[..], &b" ".repeat(MAX_SECTION_BYTES + 1), b"{}"].concat();
@@ -330,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_not_a_component_cause_no_panic() {
+    fn truncated_component_causes_no_panic() {
         let whole = component(&[b"\x01{}"]);
         for end in 0..whole.len() {
             assert!(

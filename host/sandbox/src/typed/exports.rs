@@ -29,10 +29,11 @@ fn is_of_wasi(interface: &str) -> bool {
     interface.starts_with("wasi:")
 }
 
-/// Returns whether an exported interface is the one that componentize-py uses during a
-/// build, by its name, its only function and its parameters. It stays in the exports, and
-/// calling it would break the component. An author's interface of that name has other
-/// parameters.
+/// Returns whether an exported interface is the one that componentize-py uses during a build.
+///
+/// It stays in the exports, and calling it would break the component. Its name, its only
+/// function and the function's parameters identify it: an author's interface of that name has
+/// other parameters.
 fn is_of_componentize_py(engine: &Engine, name: &str, instance: &ComponentInstance) -> bool {
     let mut functions = instance.exports(engine).filter_map(|(name, export)| {
         let ComponentItem::ComponentFunc(ty) = export.ty else {

@@ -10,8 +10,7 @@ use super::schema::{MAX_EXACT, NOT_FINITE};
 use super::shape::{Integer, Label, Shape};
 
 /// The maximum number of values in the arguments of a call; each byte of a `list<u8>` is
-/// one. Guards against: base64, of which each character takes 30 bytes of the host's
-/// memory.
+/// one. Guards against: base64, which takes 30 bytes of the host's memory per character.
 const MAX_VALUES: usize = 1 << 18;
 
 /// The reason why arguments are refused.

@@ -51,17 +51,17 @@ pub(crate) fn snake(kebab: &str) -> String {
 }
 
 /// Returns the tools' names in the order of the functions: the function's own name,
-/// prefixed with its interface's name if several functions have the same.
+/// prefixed with its interface's name if several functions have the same name.
 pub(crate) fn tool_names(paths: &[FunctionPath]) -> anyhow::Result<Vec<String>> {
-    let mut own = BTreeMap::<_, usize>::new();
+    let mut counts = BTreeMap::<_, usize>::new();
     for path in paths {
-        *own.entry(snake(&path.function)).or_default() += 1;
+        *counts.entry(snake(&path.function)).or_default() += 1;
     }
     let mut taken = BTreeMap::<String, &FunctionPath>::new();
     let mut names = Vec::with_capacity(paths.len());
     for path in paths {
         let mut name = snake(&path.function);
-        if own.get(&name).is_some_and(|many| *many > 1)
+        if counts.get(&name).is_some_and(|count| *count > 1)
             && let Some(interface) = path.interface_name()
         {
             name = format!("{}_{name}", snake(interface));
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_names_that_stay_equal_and_names_that_are_too_long() {
+    fn refuses_duplicate_and_long_names() {
         let error = names(&[(Some("a:b/i@1.0.0"), "f"), (Some("a:b/i@2.0.0"), "f")]);
         assert_eq!(
             error.unwrap_err(),

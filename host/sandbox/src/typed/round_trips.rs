@@ -1,6 +1,6 @@
-//! Random values of every type, from the component's side to JSON and back: they come
-//! back unchanged, the schema accepts them, and a value that does not fit is refused
-//! and never causes a panic.
+//! Tests with random values of every type. Values that are converted to JSON and back stay
+//! unchanged, and the schema accepts them. Values of another type are refused and never
+//! cause a panic.
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -205,7 +205,7 @@ fn count(value: &Value) -> usize {
     }
 }
 
-/// Replaces the value at `at` by another.
+/// Replaces the value with the index `at` in a walk through all values.
 fn replace(value: &mut Value, at: &mut usize, other: &Value) {
     if *at == 0 {
         *value = other.clone();
@@ -239,8 +239,8 @@ fn arguments(value: Value) -> Map<String, Value> {
     Map::from_iter([("the_value".to_owned(), value)])
 }
 
-/// Finds a float that is zero: it reaches the component as an integer, without its
-/// sign.
+/// Returns whether JSON has a zero as a float. It reaches the component as an integer,
+/// without its sign.
 fn has_negative_zero(value: &Value) -> bool {
     match value {
         Value::Number(number) => number.as_f64() == Some(0.0) && number.is_f64(),
@@ -252,12 +252,12 @@ fn has_negative_zero(value: &Value) -> bool {
 
 /// `docs/guides/typed-tools.md` states this size, and `lower.rs` relies on it.
 #[test]
-fn a_value_takes_at_most_40_bytes_of_the_host() {
+fn value_takes_at_most_40_bytes() {
     assert!(size_of::<Val>() <= 40, "{}", size_of::<Val>());
 }
 
 #[test]
-fn bytes_are_counted_as_values_before_they_are_decoded() {
+fn counts_bytes_as_values_before_decoding() {
     let bytes = |count: usize| arguments("A".repeat(count / 3 * 4).into());
     let parameters = parameter(Shape::Bytes);
     assert!(lower::arguments(&parameters, &bytes(240_000)).is_ok());
@@ -301,7 +301,7 @@ proptest! {
     }
 
     #[test]
-    fn refuses_a_value_that_does_not_fit_with_its_path(
+    fn refuses_mismatched_value_with_its_path(
         (shape, value) in shape_and_value(),
         at in any::<prop::sample::Index>(),
         other in anything(),
@@ -318,9 +318,9 @@ proptest! {
                 prop_assert_eq!(again, Ok(values), "{}", json);
             }
             Err(mismatch) => {
-                let said = mismatch.to_string();
-                prop_assert!(said.starts_with("Argument 'the_value"), "{}", said);
-                prop_assert!(said.contains("' must be "), "{}", said);
+                let message = mismatch.to_string();
+                prop_assert!(message.starts_with("Argument 'the_value"), "{}", message);
+                prop_assert!(message.contains("' must be "), "{}", message);
             }
         }
     }

@@ -220,7 +220,7 @@ impl<'a> ShapeReader<'a> {
         names.map(label).collect()
     }
 
-    /// Charges the budget for a name.
+    /// Creates a label, and charges the budget for it.
     fn label(&mut self, name: &str) -> Result<Label, String> {
         let left = &mut self.budget.name_bytes;
         take(left, name.len()).ok_or_else(|| {

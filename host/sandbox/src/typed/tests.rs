@@ -1,5 +1,5 @@
-//! Values at their bounds and of other types than their function's: what the schema of a
-//! tool refuses before them is not tried here.
+//! Tests with values at the bounds of their types and of other types. Also tests values that a
+//! tool's schema would refuse earlier.
 
 use serde_json::{Value, json};
 use wasmtime::Engine;
@@ -35,7 +35,7 @@ fn lowered(shape: Shape, value: Value) -> Result<Val, String> {
 }
 
 #[test]
-fn names_the_path_and_expected_type_of_a_refused_value() {
+fn names_path_and_type_of_refused_value() {
     let boolean = || Shape::Bool;
     let integer = |integer| Shape::Integer(integer);
     let variant = || {
@@ -166,7 +166,7 @@ fn reads_large_integers_from_exact_numbers_and_strings() {
 }
 
 #[test]
-fn bounds_the_values_of_a_call_bytes_among_them() {
+fn limits_values_of_call_including_bytes() {
     const VALUES: usize = 1 << 18;
     // The list is a value itself.
     let list = |count| lowered(Shape::List(Shape::Bool.into()), vec![true; count].into());
@@ -185,7 +185,7 @@ fn bounds_the_values_of_a_call_bytes_among_them() {
 }
 
 #[test]
-fn an_answer_may_have_as_many_bytes_as_the_limit_says() {
+fn answer_may_fill_its_limit_exactly() {
     let text = Val::String("four".to_owned());
     let list = Val::List(vec![Val::Bool(true); 3]);
     let of_list = Shape::List(Shape::Bool.into());
@@ -264,7 +264,7 @@ fn reads_numbers_infinities_and_nan() {
 }
 
 #[test]
-fn a_schema_says_what_a_type_takes() {
+fn schema_describes_each_type() {
     let variant = |with: &[&str], without: &[&str]| {
         let mut cases = fields(with, Some(Shape::Bool));
         cases.extend(fields(without, None));
@@ -339,7 +339,7 @@ fn a_schema_says_what_a_type_takes() {
 }
 
 #[test]
-fn a_schema_has_the_comments_on_a_record_and_its_fields() {
+fn schema_has_comments_on_record_and_fields() {
     let json = concat!(
         r#"{"worlds": {"w": {"types": {"#,
         r#""point": {"docs": "A place.", "items": {"x": "To the right."}}}}}}"#
@@ -377,7 +377,7 @@ fn component(engine: &Engine, exports: &str) -> Component {
 }
 
 #[test]
-fn a_function_without_a_comment_is_described_by_its_name() {
+fn function_without_comment_is_described_by_name() {
     let engine = Engine::default();
     let exports = r#"(export "look-up" (func $f))
         (instance $i (export "count" (func $f)))
@@ -398,7 +398,7 @@ fn a_function_without_a_comment_is_described_by_its_name() {
 }
 
 #[test]
-fn finds_as_many_functions_as_a_component_may_define_tools() {
+fn limits_exported_functions_to_tool_limit() {
     let engine = Engine::default();
     let found = |count: usize| {
         let exports: String = (0..count)

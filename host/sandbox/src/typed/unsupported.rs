@@ -16,7 +16,7 @@ const MAX_VISITED: usize = 10_000;
 /// Returns an error that names the first exported function with an unsupported type.
 /// Returns `None` if the compiler refused the component for another reason.
 pub(crate) fn find_unsupported(component: &[u8]) -> Option<String> {
-    // Neither compiles nor parses code.
+    // Only validates types: neither parses nor compiles code.
     let mut validator = Validator::new_with_features(WasmFeatures::all());
     let mut depth = 0_usize;
     let mut exported = Vec::new();

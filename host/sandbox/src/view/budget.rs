@@ -18,7 +18,7 @@ const NODE_BYTES: usize = 512;
 /// of names.
 const ENTRY_BYTES: usize = 160;
 
-/// The limits of a view, and its present use.
+/// The limits of a view, and its current use.
 pub(super) struct ViewBudget {
     quota: Arc<CallQuota>,
     /// The tool's name, for the log.

@@ -15,8 +15,8 @@ use skillhost_skills::entries::EntryCursor;
 use skillhost_skills::guard::PathTarget;
 
 /// A walk through a view that collects changes. Its steps return `None` once the call is
-/// over. Guards against: a guest that creates as much as its limits allow, so that others
-/// wait for work without a deadline.
+/// over. Guards against: a guest that creates as much as its limits allow, which keeps a
+/// thread busy past the deadline.
 struct ChangeWalk<'a> {
     view: &'a View,
     is_over: &'a dyn Fn() -> bool,
@@ -26,9 +26,9 @@ struct ChangeWalk<'a> {
 }
 
 impl View {
-    /// Returns the changes, with at most `max` paths of files and of removed ones. Returns
-    /// `None` if the call is over first. The guest must have ended: later writes to changed
-    /// files would fail.
+    /// Returns the changes, with at most `max` changed and `max` removed paths. Returns `None`
+    /// if the call is over first. The guest must have ended: later writes to changed files
+    /// would fail.
     pub(crate) fn changes(&self, max: usize, is_over: &dyn Fn() -> bool) -> Option<ViewChanges> {
         let mut walk = ChangeWalk {
             view: self,
@@ -42,7 +42,7 @@ impl View {
 }
 
 impl ChangeWalk<'_> {
-    /// Runs a function in a subfolder or at a name.
+    /// Runs a function with a name added to the current path.
     fn at(&mut self, name: &str, work: impl FnOnce(&mut Self) -> Option<()>) -> Option<()> {
         if (self.is_over)() {
             return None;
@@ -57,7 +57,7 @@ impl ChangeWalk<'_> {
         Some(())
     }
 
-    /// Adds the changes in the current folder. `is_on_disk` says whether the disk has this
+    /// Adds the changes in the current folder. `is_on_disk` is true if the disk has this
     /// folder too.
     fn add_folder(&mut self, folder: &Arc<FolderNode>, is_on_disk: bool) -> Option<()> {
         if is_on_disk {

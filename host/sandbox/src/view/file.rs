@@ -24,7 +24,7 @@ pub(super) struct FileNode {
 
 struct FileState {
     content: FileContent,
-    /// True if the audit log has noted the present bytes in memory as possible code.
+    /// True if the script log has noted the current bytes in memory as possible code.
     is_noted: bool,
     links: u64,
     times: Times,
@@ -127,7 +127,7 @@ impl FileNode {
         })
     }
 
-    /// Returns the path on the disk, as long as its content is there.
+    /// Returns the path on the disk, as long as the content is there.
     pub(super) fn disk_path(&self) -> Option<PathBuf> {
         match &lock(&self.state).content {
             FileContent::Disk { path, .. } => Some(path.clone()),
@@ -192,12 +192,12 @@ impl FileHandle {
         }
     }
 
-    /// Makes this handle note code in a log: bytes that the call wrote to the file and
-    /// reads from this handle, if a name of the file may be a module's.
-    pub(super) fn noted_in(self, log: Option<&ScriptLog>, asked: &str, name: &str) -> Self {
+    /// Makes this handle note code in a log: bytes that the call wrote to the file and then
+    /// reads from this handle, if one of the file's names may be a module's.
+    pub(super) fn noted_in(self, log: Option<&ScriptLog>, requested: &str, name: &str) -> Self {
         let names = log.map(|log| HandleNames {
             log: log.clone(),
-            names: Arc::new([asked.to_owned(), name.to_owned()]),
+            names: Arc::new([requested.to_owned(), name.to_owned()]),
         });
         Self { names, ..self }
     }
@@ -208,7 +208,7 @@ impl FileHandle {
         Some((self.node.disk_path()?, self.disk.as_deref()?))
     }
 
-    /// Returns the present status.
+    /// Returns the current status.
     pub(crate) fn status(&self) -> Result<NodeStatus, Errno> {
         self.node.status(|_| {
             let open = self.disk.as_ref().ok_or(Errno::BADF)?;
@@ -236,7 +236,7 @@ impl FileHandle {
         open.read_at(length, offset).map_err(|error| errno(&error))
     }
 
-    /// Writes all bytes at a position, or none. Fills a gap after the end with zeroes.
+    /// Writes bytes at a position, all or nothing. Fills a gap after the end with zeroes.
     pub(crate) fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), Errno> {
         if bytes.is_empty() && self.writable {
             return Ok(());
@@ -360,7 +360,7 @@ impl FileBytes {
         let capacity = self.bytes.capacity();
         if size > capacity {
             // Doubles the capacity, so that a thousand small writes are not a thousand
-            // copies, or takes just enough if there is no more memory.
+            // copies. Takes just enough if the budget does not allow more.
             let doubled = capacity.saturating_mul(2).max(size);
             let mut more = doubled - capacity;
             if self.charge.grow(more).is_err() {
@@ -391,7 +391,7 @@ impl AsRef<[u8]> for SharedBytes {
 }
 
 /// Returns the number of a file system error. cap-std's own error for a path that leads out
-/// has none.
+/// of a folder has no number.
 pub(super) fn errno(error: &io::Error) -> Errno {
     Errno::from_io_error(error).unwrap_or(match error.kind() {
         io::ErrorKind::PermissionDenied => Errno::PERM,

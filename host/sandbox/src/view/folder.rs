@@ -1,5 +1,5 @@
-//! Folders of a view: their own entries, merged with those of a folder of the disk that are
-//! not hidden.
+//! Folders of a view: their own entries, merged with the entries of a folder on the disk that
+//! are not hidden.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -33,7 +33,8 @@ pub(crate) struct FolderNode {
 }
 
 struct FolderState {
-    /// The path in the skill's folder of the folder of the disk below this one, if any.
+    /// The path of the underlying folder on the disk, inside the skill's folder. `None` if
+    /// there is no such folder.
     disk: Option<PathBuf>,
     entries: BTreeMap<String, FolderEntry>,
     /// The names of the disk that are hidden: removed or replaced in the view.
@@ -55,7 +56,7 @@ struct FolderEntry {
 /// time are listed once.
 pub(crate) struct FolderListing {
     folder: Arc<FolderNode>,
-    /// The last name of the view's own entries, until all are listed.
+    /// The last listed name of the view's own entries.
     last: Option<String>,
     is_past_own: bool,
     disk: Option<(EntryCursor, DescriptorLease)>,
@@ -114,7 +115,7 @@ impl FolderNode {
         self.charge.budget()
     }
 
-    /// Returns the path of the folder of the disk below this one.
+    /// Returns the path of the underlying folder on the disk.
     pub(super) fn disk_path(&self) -> Option<PathBuf> {
         lock(&self.state).disk.clone()
     }
@@ -164,7 +165,7 @@ impl FolderNode {
         Ok(())
     }
 
-    /// Adds a node under a free name. `charge` is for the entry.
+    /// Adds a node under an unused name. `charge` is for the entry.
     pub(super) fn attach(self: &Arc<Self>, name: &str, node: Node, charge: BudgetCharge) {
         self.put(name, node, false, charge);
         self.touch();

@@ -1,5 +1,5 @@
-//! Common parts of a view's nodes: an identity, which does not change when they are
-//! written, renamed or removed, a status, and times.
+//! Common parts of a view's nodes: identity, status and times. The identity does not change
+//! when a node is written, renamed or removed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -59,7 +59,7 @@ impl NodeStatus {
         size: u64,
         times: Times,
     ) -> Self {
-        let none = Self {
+        let without_times = Self {
             id,
             kind,
             links,
@@ -68,7 +68,7 @@ impl NodeStatus {
             modified: (0, 0),
             changed: (0, 0),
         };
-        none.with(times)
+        without_times.with(times)
     }
 
     /// Returns the status with the times that a view has set.
@@ -134,7 +134,7 @@ impl Times {
     }
 }
 
-/// Returns the present time.
+/// Returns the current time.
 pub(crate) fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     let since = since.unwrap_or_default();

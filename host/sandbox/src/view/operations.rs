@@ -265,7 +265,7 @@ impl View {
         if target.starts_with('/') {
             return Err(Errno::PERM);
         }
-        let entry = free(self.resolve(base, path, LastLink::Named)?)?;
+        let entry = unused_entry(self.resolve(base, path, LastLink::Named)?)?;
         let mut charge = entry.parent.budget().node()?;
         charge.grow(target.len())?;
         let link = LinkNode::new(target.to_owned(), charge);
@@ -279,10 +279,10 @@ impl View {
         (new_base, new_path): (&Arc<FolderNode>, &str),
     ) -> Result<(), Errno> {
         let Err((parent, name, found)) = self.look_up(base, path, follow)? else {
-            free(self.resolve(new_base, new_path, LastLink::Named)?)?;
+            unused_entry(self.resolve(new_base, new_path, LastLink::Named)?)?;
             return Err(Errno::PERM);
         };
-        let entry = free(self.resolve(new_base, new_path, LastLink::Named)?)?;
+        let entry = unused_entry(self.resolve(new_base, new_path, LastLink::Named)?)?;
         if found.kind() == FileType::Directory {
             return Err(Errno::PERM);
         }
@@ -360,7 +360,7 @@ impl View {
         Ok(())
     }
 
-    /// Adds a new node under a free name.
+    /// Adds a new node under an unused name.
     fn make(&self, parent: &Arc<FolderNode>, name: &str, node: Node) -> Result<(), Errno> {
         if parent.is_removed() {
             return Err(Errno::NOENT);
@@ -370,7 +370,7 @@ impl View {
         Ok(())
     }
 
-    /// Resolves a path to a folder without a name, or to an entry.
+    /// Resolves a path to a folder without a name (`Ok`), or to an entry (`Err`).
     #[allow(clippy::type_complexity, reason = "the parts are used at once")]
     fn look_up(
         &self,
@@ -395,8 +395,8 @@ impl View {
     }
 }
 
-/// Returns the free entry of a path, for anything but a folder.
-pub(super) fn free(end: PathEnd) -> Result<PathEntry, Errno> {
+/// Returns the entry of an unused name, for a new file or link.
+fn unused_entry(end: PathEnd) -> Result<PathEntry, Errno> {
     match end {
         PathEnd::Folder(_) => Err(Errno::EXIST),
         PathEnd::Entry(entry) if entry.found.is_some() => Err(Errno::EXIST),

@@ -81,6 +81,7 @@ impl View {
         }
         old.parent.detach(&old.name, hidden);
         new.parent.attach(&new.name, node.clone(), charge);
+        // Only sets the change time.
         node.add_links(0);
         Ok(())
     }

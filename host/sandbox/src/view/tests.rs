@@ -1,5 +1,5 @@
-//! A view by itself: what it says of its changes, and of a folder that changes while
-//! it is listed. `tests/view.rs` has what a guest does.
+//! Tests of a view without a guest: its changes, and listings of folders that change during
+//! the listing. `tests/view.rs` of the workspace tests views with guests.
 
 mod bounds;
 mod status;
@@ -19,7 +19,7 @@ use crate::tool::limits::Load;
 use skillhost_skills::broker::Opener;
 use skillhost_skills::guard::HardLinks;
 
-/// A folder, its view, and the quota that the view counts in.
+/// A folder, its view, and the engine with the view's quota.
 struct Fixture {
     folder: TempDir,
     view: View,
@@ -117,13 +117,13 @@ impl Fixture {
 type Work = fn(&Fixture);
 
 #[test]
-fn changes_are_what_differs_from_the_disk() {
+fn changes_are_differences_from_disk() {
     let cases: [(Work, &str); 19] = [
         (|_| {}, ""),
         (|f| f.write("new", "n"), "new=n"),
         (|f| f.write("sub/three", "33"), "sub/three=33"),
         (|f| f.write("link", "through"), "one=through"),
-        // The same bytes are no change, however they came there.
+        // Writing the bytes of the disk is no change.
         (|f| f.write("two", "2"), ""),
         (|f| f.open("two").set_size(1).unwrap(), ""),
         (
@@ -219,7 +219,7 @@ fn a_folder_that_replaces_a_link_is_new() {
 }
 
 #[test]
-fn changed_bytes_count_until_the_last_copy_is_dropped() {
+fn changed_bytes_count_until_last_copy_drops() {
     let fixture = fixture();
     fixture.write("new", &"x".repeat(100_000));
     let changes = fixture.view.changes(1, &|| false);
@@ -242,7 +242,7 @@ fn names(listing: &mut FolderListing, max: usize) -> Vec<String> {
 }
 
 #[test]
-fn a_folder_that_changes_while_it_is_listed_lists_the_rest_once() {
+fn changing_folder_lists_each_remaining_entry_once() {
     for first in 0..20 {
         let fixture = fixture();
         for name in ["aa", "mm", "zz"] {
@@ -253,12 +253,12 @@ fn a_folder_that_changes_while_it_is_listed_lists_the_rest_once() {
         }
         let mut listing = fixture.view.list(fixture.view.folder()).unwrap();
         let mut listed = names(&mut listing, first);
-        // One is opened, one changed; some go and some come; one moves away and back.
+        // Opens, changes, removes and adds entries, and moves one away and back.
         fixture.view.file("disk0").unwrap();
         fixture.write("disk1", "changed");
         fixture.unlink("disk2");
         fixture.unlink("mm");
-        fixture.write("bb", "came");
+        fixture.write("bb", "added");
         fixture.rename("sub", "moved");
         fixture.rename("moved", "sub");
         let rest = names(&mut listing, usize::MAX);
@@ -285,7 +285,7 @@ fn a_folder_that_changes_while_it_is_listed_lists_the_rest_once() {
 }
 
 #[test]
-fn a_read_of_memory_says_whether_the_file_ended() {
+fn read_of_memory_reports_end_of_file() {
     let fixture = fixture();
     fixture.write("new", "text");
     let file = fixture.open("new");

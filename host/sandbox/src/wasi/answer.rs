@@ -57,7 +57,7 @@ impl ImportState {
         Ok(size)
     }
 
-    /// Returns the text that the guest left to the host, if any.
+    /// Returns the text of the file that the guest named, if any.
     pub(crate) fn take_text(&mut self) -> Option<String> {
         self.text.take()
     }
@@ -169,7 +169,7 @@ mod tests {
     use crate::tool::limits::Limits;
 
     #[test]
-    fn reads_the_current_bytes_of_a_file_that_changed() {
+    fn reads_current_bytes_of_changed_file() {
         const MAX: u64 = 100_000;
         for (seen, now, read_of_it) in [
             (0, 0, 0),
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn limit_on_answers_applies_to_files_on_disk_and_in_a_view() {
+    fn answer_limit_applies_to_disk_and_view_files() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("fits"), "12345").unwrap();
         std::fs::write(folder.path().join("large"), "123456").unwrap();

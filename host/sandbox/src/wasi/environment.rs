@@ -24,8 +24,8 @@ impl environment::Host for &mut ImportState {
     }
 }
 
-/// The variable of reproducible builds for the seconds since 1970 at which a guest's clock
-/// stops.
+/// The variable that stops a guest's clock at a time, in seconds since 1970. Reproducible builds
+/// use the same name.
 const FIXED_TIME: &str = "SOURCE_DATE_EPOCH";
 
 /// A stopped clock.
@@ -57,7 +57,7 @@ mod tests {
     use crate::tool::limits::Limits;
 
     #[test]
-    fn a_guest_sees_only_the_variables_of_its_grant() {
+    fn guest_sees_only_granted_variables() {
         let granted = [("HEADER".to_owned(), "on".to_owned())];
         let mut imports = fixture::imports(None, &granted, &Limits::default());
         assert_eq!((&mut imports).get_environment().unwrap(), granted);
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_with_a_view_starts_in_its_folder_and_others_nowhere() {
+    fn only_guest_with_view_has_working_folder() {
         let (folder, limits) = (tempfile::tempdir().unwrap(), Limits::default());
         let mut imports = fixture::imports(Some(folder.path()), &[], &limits);
         assert_eq!((&mut imports).initial_cwd().unwrap(), None);

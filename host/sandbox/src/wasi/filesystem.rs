@@ -33,7 +33,7 @@ use crate::view::{
 use skillhost_skills::descriptors::DescriptorLease;
 use skillhost_skills::guard::{Folder, PathTarget};
 
-/// A handle, as the WASI bindings see it.
+/// A handle with the type of the WASI bindings.
 type Handle = Resource<WasiDescriptor>;
 
 /// Returns the same handle with the type of the WASI bindings. Both refer to an entry of
@@ -61,7 +61,7 @@ impl ImportState {
         Ok(file.ok_or(Code::IsDirectory)?)
     }
 
-    /// Returns a handle to change something with, and its view. Refuses one of the disk.
+    /// Returns the view and its handle, for a change. Refuses a handle of the disk.
     fn changeable(&self, handle: Handle) -> FsResult<(&Arc<View>, &ViewHandle)> {
         match self.descriptor(handle)? {
             Descriptor::View(view, handle) => Ok((view, handle)),
@@ -96,7 +96,7 @@ impl ImportState {
         self.checked(status)
     }
 
-    /// Changes something at a path, and counts the entries that this reads of folders.
+    /// Changes something at a path, and counts the folder entries that this reads.
     fn change_at(
         &mut self,
         handle: Handle,
@@ -164,9 +164,9 @@ impl ImportState {
         Ok(self.table.push(stream)?)
     }
 
-    /// Returns a hash that identifies a file without revealing the host's numbers for it.
-    /// The key is secret and specific to the call: with a known key, a guest could find the
-    /// numbers by trial.
+    /// Returns a hash that identifies a file without revealing its device and inode. The key
+    /// is secret and specific to the call: with a known key, a guest could find the numbers
+    /// by trial.
     fn hash(&self, id: impl Hash) -> MetadataHashValue {
         let half = |half: u8| self.hash_key.hash_one((half, &id));
         MetadataHashValue {

@@ -37,8 +37,8 @@ pub(super) enum GuestFolder<'a> {
     View(&'a Arc<View>, &'a Arc<FolderNode>),
 }
 
-/// A listing in progress. Entries are read when the guest asks for them, so the host stores
-/// none.
+/// A listing in progress. Entries are read when the guest asks for them, so the host does not
+/// store them.
 pub(super) enum GuestListing {
     Disk {
         entries: EntryCursor,
@@ -54,7 +54,7 @@ impl Descriptor {
         Self::DiskFolder { folder, _lease }
     }
 
-    /// Returns its file, or `None` for a folder.
+    /// Returns the file, or `None` for a folder.
     pub(super) fn file(&self) -> Option<GuestFile> {
         match self {
             Self::DiskFile(file) => Some(GuestFile::Disk(Arc::clone(file))),
@@ -63,7 +63,7 @@ impl Descriptor {
         }
     }
 
-    /// Returns its folder, or `None` for a file.
+    /// Returns the folder, or `None` for a file.
     pub(super) fn folder(&self) -> Option<GuestFolder<'_>> {
         match self {
             Self::DiskFolder { folder, .. } => Some(GuestFolder::Disk(folder)),
@@ -72,7 +72,7 @@ impl Descriptor {
         }
     }
 
-    /// Returns the present status.
+    /// Returns the current status.
     pub(super) fn status(&self) -> io::Result<NodeStatus> {
         Ok(match self {
             Self::DiskFile(file) => file.status()?.into(),
@@ -106,7 +106,8 @@ impl GuestFile {
         }
     }
 
-    /// Reads up to `length` bytes, or fewer. Returns no bytes at the end of the file.
+    /// Reads up to `length` bytes, possibly fewer than the file has. Returns no bytes at the
+    /// end of the file.
     pub(super) fn read_some(&self, length: usize, offset: u64) -> io::Result<Vec<u8>> {
         match self {
             Self::Disk(file) => file.read_some(length, offset),

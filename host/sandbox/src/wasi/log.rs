@@ -35,7 +35,7 @@ struct LogBuffer {
 }
 
 impl GuestLog {
-    /// Creates a log of at most `limit` bytes. With `captures`, it stores them.
+    /// Creates a log of at most `limit` bytes. If `captures` is true, also stores the bytes.
     pub(super) fn new(tool: Arc<str>, limit: usize, captures: bool) -> Self {
         Self(Arc::new(Mutex::new(LogBuffer {
             tool,
@@ -46,7 +46,7 @@ impl GuestLog {
         })))
     }
 
-    /// Returns the guest's output, if it is stored.
+    /// Returns the stored output of the guest, if any.
     pub(super) fn take(&self) -> String {
         let mut buffer = self.0.lock().unwrap_or_else(|broken| broken.into_inner());
         let captured = buffer.captured.take().unwrap_or_default();

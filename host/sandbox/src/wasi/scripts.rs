@@ -25,9 +25,9 @@ pub struct ScriptGate {
     allowed: Scripts,
     /// The script and its modules, for the audit record.
     pub log: ScriptLog,
-    /// The bytes of the script's modules at their first opening, by each path that led to
+    /// The bytes of the script's modules when they were first opened, by each path that led to
     /// them. Guards against: an author who changes a module between its digest and its run,
-    /// or who exchanges two files or turns a symlink while they are opened.
+    /// or who swaps two files or retargets a symlink while they are opened.
     modules: BTreeMap<PathBuf, Bytes>,
 }
 
@@ -96,8 +96,8 @@ impl ImportState {
         }
     }
 
-    /// Returns the bytes of a module of the started script, and notes it. Refuses what the
-    /// call has changed; a file that the call added is not found.
+    /// Returns the bytes of a module of the started script, and notes it. Refuses a module
+    /// that the call has changed. Does not find a file that the call added.
     pub(crate) fn load_module(&mut self, path: &str) -> Result<Vec<u8>, ScriptRefusal> {
         let gate = self.scripts.as_ref();
         if !gate.is_some_and(|gate| gate.log.is_started()) {
@@ -127,7 +127,7 @@ impl ImportState {
     pub(super) fn note_opened(
         &mut self,
         base: Option<&Arc<Folder>>,
-        asked: &str,
+        requested: &str,
         file: &OpenFile,
         real_path: impl FnOnce(&Folder) -> Result<PathBuf, Code>,
     ) -> Result<(), Code> {
@@ -137,47 +137,49 @@ impl ImportState {
         if !gate.log.is_started() {
             return Ok(());
         }
-        let (asked, real_path) = (Path::new(asked), real_path(root)?);
-        // A symlink may have the extension, or the file that it leads to.
-        if !gate.log.may_be_module(asked) && !gate.log.may_be_module(&real_path) {
+        let (requested, real_path) = (Path::new(requested), real_path(root)?);
+        // Either a symlink or its target may have the extension.
+        if !gate.log.may_be_module(requested) && !gate.log.may_be_module(&real_path) {
             return Ok(());
         }
         let starts_at_root = base.is_some_and(|base| Arc::ptr_eq(base, root));
-        let asked = starts_at_root.then_some(asked);
-        self.pin_module(asked, &real_path, file).map(drop)
+        let requested = starts_at_root.then_some(requested);
+        self.pin_module(requested, &real_path, file).map(drop)
     }
 
-    /// Returns the bytes of a module at its first opening, and makes the open file return
-    /// the same. Fails if a module is larger than a script may be, or if there are too
-    /// many. `asked` is the guest's path in the skill's folder in a call without a view.
+    /// Returns the bytes of a module when it was first opened, and makes the open file return
+    /// the same. Fails if the module is larger than a script may be, or if there are too many
+    /// modules. `requested` is the guest's path in the skill's folder, in a call without a view.
     fn pin_module(
         &mut self,
-        asked: Option<&Path>,
+        requested: Option<&Path>,
         real_path: &Path,
         file: &OpenFile,
     ) -> Result<Bytes, Code> {
         let gate = self.scripts.as_ref().ok_or(Code::NotPermitted)?;
-        let asked = asked.map(|asked| {
-            let steps = asked.components();
+        let requested = requested.map(|requested| {
+            let steps = requested.components();
             let steps = steps.filter(|step| *step != Component::CurDir);
             steps.collect::<PathBuf>()
         });
-        let by_asked = asked.as_ref().and_then(|asked| gate.modules.get(asked));
-        let bytes = match by_asked.or_else(|| gate.modules.get(real_path)) {
+        let by_requested = requested
+            .as_ref()
+            .and_then(|requested| gate.modules.get(requested));
+        let bytes = match by_requested.or_else(|| gate.modules.get(real_path)) {
             Some(bytes) => bytes.clone(),
             None => self.add_module(real_path, file)?,
         };
         file.pin(bytes.clone());
         let gate = self.scripts.as_ref().ok_or(Code::NotPermitted)?;
-        if let Some(asked) = asked
-            && !gate.modules.contains_key(&asked)
+        if let Some(requested) = requested
+            && !gate.modules.contains_key(&requested)
         {
-            // A script can spell a path in any number of ways.
-            if !self.take_memory(asked.as_os_str().len()) {
+            // A script can spell a path in any number of ways, so each spelling is charged.
+            if !self.take_memory(requested.as_os_str().len()) {
                 return Err(Code::InsufficientMemory);
             }
             let gate = self.scripts.as_mut().ok_or(Code::NotPermitted)?;
-            gate.modules.insert(asked, bytes.clone());
+            gate.modules.insert(requested, bytes.clone());
         }
         Ok(bytes)
     }
@@ -259,7 +261,7 @@ mod tests {
         (imports, folder)
     }
 
-    /// Returns what each way to read an open file gives, and its size.
+    /// Opens a module. Returns its bytes, its size, and a stream of it.
     fn read_each_way(mut files: impl HostDescriptor, root: u32) -> (Vec<u8>, u64, u32) {
         let file = files.open_at(
             Resource::new_borrow(root),
@@ -277,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_module_as_it_was_at_its_digest() {
+    fn reads_digested_version_of_module() {
         for with_view in [false, true] {
             let (mut imports, folder) = started(&Limits::default(), with_view);
             let root = (&mut imports).get_directories().unwrap()[0].0.rep();
@@ -307,11 +309,11 @@ mod tests {
     }
 
     #[test]
-    fn a_path_leads_to_one_version_of_a_module() {
+    fn path_always_gives_same_module_version() {
         let (mut imports, folder) = started(&Limits::default(), false);
         let path = |name: &str| folder.path().join(name);
         let root = Arc::clone(&imports.preopen.as_ref().unwrap().0);
-        // The author exchanges two files while one of them is opened.
+        // The author swaps two files while one of them is opened.
         fs::write(path("other.py"), REWRITTEN).unwrap();
         let file = root.open_file(Path::new("part.py")).unwrap();
         fs::rename(path("part.py"), path("kept.py")).unwrap();
@@ -326,7 +328,7 @@ mod tests {
         for module in ["part.py", "./part.py", "other.py"] {
             assert_eq!(imports.load_module(module).unwrap(), AUTHORS, "{module}");
         }
-        // The author turns a symlink between two reads.
+        // The author retargets a symlink between two reads.
         fs::write(path("first.py"), "1").unwrap();
         fs::write(path("second.py"), "2").unwrap();
         for target in ["first.py", "second.py"] {
@@ -422,14 +424,14 @@ mod tests {
         for (path, expected) in [
             ("link.py", Ok(AUTHORS.to_vec())),
             ("linked/part.py", Ok(AUTHORS.to_vec())),
-            // The skill has none of these on the disk.
+            // Missing on the disk.
             ("new.py", Err(ScriptRefusal::NotFound)),
             ("folder/part.py", Err(ScriptRefusal::NotFound)),
             ("folder", Err(ScriptRefusal::NotFound)),
             ("made", Err(ScriptRefusal::NotFound)),
             ("none.py", Err(ScriptRefusal::NotFound)),
             ("part.py/", Err(ScriptRefusal::NotFound)),
-            // It has these, and the call replaced them.
+            // Replaced by the call, or folders.
             ("run.py", Err(ScriptRefusal::NotGranted)),
             ("gone", Err(ScriptRefusal::NotGranted)),
             ("lib", Err(ScriptRefusal::NotAFile)),
@@ -440,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn tells_changed_modules_from_those_that_skill_lacks() {
+    fn distinguishes_changed_from_missing_modules() {
         let (mut imports, folder) = started(&Limits::default(), true);
         for path in ["a.py", "b.py", "c.py", "lib/d.py", "old/e.py", "old/f.py"] {
             let path = folder.path().join(path);
@@ -463,7 +465,7 @@ mod tests {
             let (from, to) = (from.to_owned(), to.to_owned());
             files.rename_at(borrow(), from, borrow(), to).unwrap();
         }
-        // A file, and a loop of links, in the place of a folder.
+        // A link to a file in the place of a folder, and a loop of links.
         for (target, path) in [("part.py", "old"), ("loop", "loop")] {
             let (target, path) = (target.to_owned(), path.to_owned());
             files.symlink_at(borrow(), target, path).unwrap();
@@ -498,7 +500,7 @@ mod tests {
     fn notes_written_code_when_it_is_read() {
         const READ: DescriptorFlags = DescriptorFlags::READ;
         let both = READ | DescriptorFlags::WRITE;
-        // The file that is written, and the one that is read.
+        // The written file, the read file, and whether a symlink leads from one to the other.
         for (written, read, is_linked) in [
             ("part.py", "part.py", false),
             ("new.py", "new.py", false),

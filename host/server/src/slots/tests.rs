@@ -1,3 +1,5 @@
+//! Tests of slots, eviction and protection.
+
 use super::*;
 
 fn slots(limit: usize, trusted: &[&str]) -> Arc<ConnectionSlots> {
@@ -27,7 +29,7 @@ fn few_descriptors_allow_few_connections() {
 }
 
 #[test]
-fn evicts_oldest_silent_connection_and_none_protected() {
+fn evicts_oldest_silent_unprotected_connection() {
     let slots = slots(8, &[]);
     let mut connections: Vec<_> = (0..8)
         .map(|peer| Arc::new(slots.take(ipv4_peer(peer)).unwrap()))
@@ -61,14 +63,15 @@ fn evicts_oldest_silent_connection_and_none_protected() {
     take(16..17, &mut connections);
     connections[15].set_requested();
     connections[16].set_requested();
-    // Then those with requests, by the time of the last one; its end counts too.
+    // Then connections with requests are evicted, by the time at which their last request began or
+    // ended.
     take(17..19, &mut connections);
     let open_now = open([0, 2, 4, 11, 12, 13, 14].map(|index| &connections[index]));
     assert_eq!(open_now, [true, true, true, false, false, true, false]);
 }
 
 #[test]
-fn new_connection_outlasts_the_next_among_many_requests() {
+fn new_connections_survive_many_requests() {
     for limit in [4, 64, 512] {
         let slots = slots(limit, &["10.0.0.0/8"]);
         let requested: Vec<_> = (0..limit)
@@ -179,7 +182,7 @@ fn limits_each_address_except_trusted_proxies() {
 }
 
 #[test]
-fn limits_each_user_whatever_the_process() {
+fn limits_each_user_across_processes() {
     let slots = slots(8, &[]);
     let take = |user, process| {
         let slot = slots.take(Peer::Process { user, process });

@@ -1,5 +1,5 @@
-//! Advice for an operator whose roots have no skills: often a folder above or below was
-//! meant. Calls do not need this.
+//! Advice for an operator whose roots have no skills. Often the operator meant a folder above
+//! or below.
 
 use std::os::fd::AsFd as _;
 use std::path::Path;
@@ -10,7 +10,7 @@ use super::root_folder::MAX_DEPTH;
 use super::tree::{Search, SearchBounds};
 use crate::skill_md;
 
-/// The extra depth of the search for the folder that was meant. Enough for
+/// The extra depth of the search for the intended folder. Enough for
 /// `plugins/NAME/skills/SKILL`.
 const EXTRA_DEPTH: usize = 4;
 
@@ -19,8 +19,8 @@ const EXTRA_DEPTH: usize = 4;
 const MAX_FOLDERS: usize = 5_000;
 
 impl Catalog {
-    /// Returns advice about roots without skills: folders below that have some, or that the
-    /// root itself is a skill. Cheap for roots with skills.
+    /// Returns advice about roots without skills: it names a folder below that has skills, or
+    /// says that the root is itself a skill. Cheap for roots with skills.
     pub fn advice(&self) -> Vec<String> {
         if self.roots.is_empty() {
             return vec![
@@ -53,10 +53,10 @@ impl Root {
 
     fn is_skill(&self) -> bool {
         let folder = &self.base.folder;
-        skill_md::is_at(folder.handle().as_fd(), ".")
+        skill_md::exists_in(folder.handle().as_fd(), ".")
             || folder
                 .entries()
-                .is_ok_and(|listed| skill_md::is_in(listed, &mut 0, MAX_FOLDERS))
+                .is_ok_and(|listed| skill_md::is_listed(listed, &mut 0, MAX_FOLDERS))
     }
 
     fn advice(&self) -> Option<String> {
@@ -89,7 +89,6 @@ impl Root {
             1 => "1 folder below holds".to_owned(),
             many => format!("{many} folders below hold"),
         };
-        // The first of the folders with the most skills.
         let above = |path: &str| {
             path.rsplit_once('/')
                 .map_or("", |(above, _)| above)
@@ -98,17 +97,17 @@ impl Root {
         let in_folder = |folder: &str| found.iter().filter(|path| above(path) == folder).count();
         let mut folders: Vec<String> = found.iter().map(|path| above(path)).collect();
         folders.dedup();
+        // `rev` takes the first of the folders with the most skills.
         let best = folders.iter().rev().max_by_key(|folder| in_folder(folder));
         let best = best.cloned().unwrap_or_else(|| above(first));
-        let depth = |path: &String| path.split('/').count();
         let visible = found
             .iter()
             .filter(|path| !path.split('/').any(|step| step.starts_with('.')));
-        let depth = visible.map(depth).max();
-        let depth = depth.map_or_else(String::new, |depth| format!(", or `depth = {depth}`"));
+        let depth = visible.map(|path| path.split('/').count()).max();
+        let or_depth = depth.map_or_else(String::new, |depth| format!(", or `depth = {depth}`"));
         Some(format!(
             "there are no skills in `{root}`, but {count} a SKILL.md: did you mean \
-             `{}`{depth}?",
+             `{}`{or_depth}?",
             self.base.path.join(best).display()
         ))
     }

@@ -1,4 +1,4 @@
-//! Describing a skill for a listing by the start of its SKILL.md.
+//! Describing a skill for a listing, from the start of its SKILL.md.
 
 use std::io::{self, Read as _};
 
@@ -39,12 +39,11 @@ pub(super) fn describe(name: String, folder_name: &str, folder: Result<Folder, E
                 .filter(|finding| finding.severity == Severity::Error)
                 .map(|finding| finding.message)
                 .collect();
-            let description = reading.frontmatter.description.as_ref();
-            let description = description.map(|found| found.value.as_str());
-            let description = description.filter(|found| !found.is_empty());
-            skill.description = match description {
-                Some(found) => found.chars().take(MAX_DESCRIPTION_CHARS).collect(),
-                None => paragraph::first(reading.split.body).unwrap_or_default(),
+            skill.description = match &reading.frontmatter.description {
+                Some(found) if !found.value.is_empty() => {
+                    found.value.chars().take(MAX_DESCRIPTION_CHARS).collect()
+                }
+                _ => paragraph::first(reading.split.body).unwrap_or_default(),
             };
         }
         Ok(None) => {

@@ -1,5 +1,5 @@
-//! Reading SKILL.md files for an index: their text up to a bound, and a stamp that shows
-//! changes. Calls do not use this; their guests read files themselves.
+//! Reading SKILL.md files for an index: their text up to a limit, and a stamp that shows
+//! changes. Calls do not use this, because guests read files themselves.
 
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -23,8 +23,8 @@ pub struct Document {
     pub stamp: DocumentStamp,
 }
 
-/// The time in which two changes of a file may give it the same stamp, because file systems
-/// have coarse clocks, some of a second.
+/// The time within which two changes may give a file the same stamp. The clocks of some file
+/// systems are as coarse as a second.
 const TICK: Duration = Duration::from_secs(2);
 
 /// The state of a file. If it differs, the file's text may have changed.
@@ -57,8 +57,8 @@ impl DocumentStamp {
         })
     }
 
-    /// Returns whether every later change of the file changes its stamp. This holds if the
-    /// last change was not just now.
+    /// Returns whether every later change of the file changes its stamp. This holds once the
+    /// last change is a few seconds old.
     pub fn is_settled(&self, now: SystemTime) -> bool {
         let (seconds, _) = self.changed;
         let changed = u64::try_from(seconds).map(Duration::from_secs);
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_a_document_up_to_its_bound_and_says_its_size() {
+    fn reads_a_document_up_to_a_limit() {
         let place = tempfile::tempdir().unwrap();
         let skill = place.path().join("tea");
         fs::create_dir(&skill).unwrap();

@@ -1,5 +1,5 @@
-//! A cache of open skill folders. Checking that a name still leads to a folder is faster
-//! than opening it again. The caller does the check.
+//! A cache of open skill folders. Checking that a path still leads to a folder is faster than
+//! opening the folder again. The caller does the check.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard};
@@ -10,7 +10,7 @@ use crate::guard::Folder;
 /// folder alive.
 const FOLDERS: usize = 8;
 
-/// The cache takes at most this fraction (1 / `DESCRIPTORS_DIVISOR`) of the process's file descriptors.
+/// The cache uses at most 1 / `DESCRIPTORS_DIVISOR` of the process's file descriptors.
 const DESCRIPTORS_DIVISOR: usize = 32;
 
 /// The cached folders, most recently used first.
@@ -20,22 +20,22 @@ pub(super) struct FolderCache {
     folders: Mutex<VecDeque<CachedFolder>>,
 }
 
-/// A folder with its root and its name when it was opened.
+/// A folder, with the root and the path by which it was opened.
 #[derive(Debug)]
 struct CachedFolder {
     root: usize,
-    name: String,
+    path: String,
     folder: Folder,
 }
 
 impl CachedFolder {
-    fn is(&self, root: usize, name: &str) -> bool {
-        self.root == root && self.name == name
+    fn is_at(&self, root: usize, path: &str) -> bool {
+        self.root == root && self.path == path
     }
 }
 
 impl FolderCache {
-    /// Creates a cache for a process with a limit of file descriptors.
+    /// Creates a cache for a process that may have this many file descriptors.
     pub(super) fn new(descriptors: usize) -> Self {
         Self {
             max: FOLDERS.min(descriptors / DESCRIPTORS_DIVISOR),
@@ -43,28 +43,28 @@ impl FolderCache {
         }
     }
 
-    /// Returns the cached folder of this name in a root.
-    pub(super) fn get(&self, root: usize, name: &str) -> Option<Folder> {
+    /// Returns the cached folder at this path in a root.
+    pub(super) fn get(&self, root: usize, path: &str) -> Option<Folder> {
         let mut folders = self.folders();
-        let at = folders.iter().position(|cached| cached.is(root, name))?;
+        let at = folders.iter().position(|cached| cached.is_at(root, path))?;
         let found = folders.remove(at)?;
         let folder = found.folder.clone();
         folders.push_front(found);
         Some(folder)
     }
 
-    /// Adds a folder. Replaces the one of the same name, or the least recently used one if
-    /// the cache is full.
-    pub(super) fn insert(&self, root: usize, name: &str, folder: Folder) {
+    /// Adds a folder. Replaces the one at the same path, or the least recently used one if the
+    /// cache is full.
+    pub(super) fn insert(&self, root: usize, path: &str, folder: Folder) {
         let Some(others) = self.max.checked_sub(1) else {
             return;
         };
         let mut folders = self.folders();
-        folders.retain(|cached| !cached.is(root, name));
+        folders.retain(|cached| !cached.is_at(root, path));
         folders.truncate(others);
         folders.push_front(CachedFolder {
             root,
-            name: name.to_owned(),
+            path: path.to_owned(),
             folder,
         });
     }
@@ -86,7 +86,7 @@ mod tests {
     use crate::guard::HardLinks;
 
     #[test]
-    fn holds_the_folders_that_were_used_last_up_to_its_bound() {
+    fn keeps_recently_used_folders_up_to_the_limit() {
         let place = tempfile::tempdir().unwrap();
         let insert = |cache: &FolderCache, root, name: &str| {
             let folder = Dir::open_ambient_dir(&place, ambient_authority()).unwrap();

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 /// update the times of folders.
 pub(super) const MAX_AGE: Duration = Duration::from_secs(1);
 
-/// The pages of a listing may spend at most this fraction (1 / `LISTING_DIVISOR`) of the time
-/// on listing names. Guards against: a search of all folders for every page.
+/// The pages of a listing spend at most 1 / `LISTING_DIVISOR` of the time on listing names.
+/// Guards against: a search of all folders for every page.
 const LISTING_DIVISOR: u32 = 10;
 
-/// Calls with unknown names may spend at most this fraction (1 / `SEARCH_DIVISOR`) of the
-/// time on searches. Guards against: a search of all folders for every such call.
+/// Calls with unknown names spend at most 1 / `SEARCH_DIVISOR` of the time on searches. Guards
+/// against: a search of all folders for every such call.
 const SEARCH_DIVISOR: u32 = 10;
 
 /// The required freshness of names.
@@ -23,8 +23,8 @@ pub enum Freshness {
     /// Names that are at most a second old, and less in a small catalog. Used for later
     /// pages of a listing.
     Recent,
-    /// The last found names, however old. Used for help, which must not search: it is made on
-    /// threads that others' calls wait for. A folder that was never listed is listed.
+    /// The names of the last search, however old. A folder that was never listed is listed.
+    /// Used for help, which must not search because other calls wait for its thread.
     Known,
 }
 
@@ -47,7 +47,7 @@ impl SearchPause {
         self.end <= Instant::now()
     }
 
-    /// Begins the pause after a search that took this time, whether it was stopped or not.
+    /// Begins the pause after a search that took this time, even if the search was stopped.
     pub(super) fn begin(&mut self, took: Duration) {
         self.end = self.end.max(Instant::now() + took * SEARCH_DIVISOR);
     }
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pause_is_ten_times_the_search_and_never_shortened() {
+    fn pauses_ten_times_as_long_as_the_search() {
         let mut pause = SearchPause::default();
         assert!(pause.is_over());
         let before = Instant::now();

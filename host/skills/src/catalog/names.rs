@@ -1,6 +1,5 @@
-//! Cached names of skills. The names of a root are listed again when its folder has
-//! changed, because checking the time of a change is faster than reading ten thousand
-//! entries. Listing and searching a root is not here.
+//! The cache of skill names. A root is listed again only if its folder has changed, because
+//! reading the time of the last change is faster than reading ten thousand entries.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -13,7 +12,7 @@ use crate::guard::Folder;
 /// The maximum number of cached names. Guards against: a root with millions of folders.
 const MAX_CACHED: usize = 100_000;
 
-/// The seconds in which two changes of a folder may have the same time.
+/// The number of seconds within which two changes of a folder may get the same time.
 const SAME_TIME: u64 = 2;
 
 /// The names of a root's skills.
@@ -24,7 +23,7 @@ pub(super) enum RootNames {
 }
 
 impl RootNames {
-    fn is(&self, other: &Self) -> bool {
+    fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Listed(one), Self::Listed(other)) => Arc::ptr_eq(one, other),
             (Self::Searched(one), Self::Searched(other)) => Arc::ptr_eq(one, other),
@@ -53,9 +52,9 @@ pub(super) struct FolderNames {
 struct ListedNames {
     /// The first [`MAX_CACHED`] names.
     names: Arc<Vec<String>>,
-    /// The times of the folder before the listing. `None` if the names are not all names.
+    /// The times of the folder before the listing. `None` if `names` is incomplete.
     stamp: Option<Stamp>,
-    /// True if the names depend on the stamp alone.
+    /// True if the names cannot change while the stamp stays the same.
     is_settled: bool,
     start: Instant,
     took: Duration,
@@ -86,7 +85,7 @@ impl Stamp {
 }
 
 impl FolderNames {
-    /// Returns the sorted names in a folder. `list` returns them, and whether they depend
+    /// Returns the sorted names in a folder. `list` returns the names, and whether they depend
     /// on the folder alone.
     pub(super) fn get(
         &self,
@@ -104,7 +103,7 @@ impl FolderNames {
             return Arc::clone(&cached.names);
         }
         let is_settled = stamp.is_some_and(|stamp| stamp.is_settled(now));
-        let (mut names, of_folder) = list();
+        let (mut names, folder_only) = list();
         names.sort_unstable();
         let names = Arc::new(names);
         let took = start.elapsed();
@@ -120,7 +119,7 @@ impl FolderNames {
                 Arc::new(names[..MAX_CACHED].to_vec())
             },
             stamp: stamp.filter(|_| is_small),
-            is_settled: is_settled && of_folder,
+            is_settled: is_settled && folder_only,
             start,
             took,
         });
@@ -178,7 +177,7 @@ impl CatalogNames {
                 .roots
                 .iter()
                 .zip(&roots)
-                .all(|(one, other)| one.is(other))
+                .all(|(one, other)| one.is_same(other))
         {
             return Arc::clone(&merged.names);
         }
@@ -220,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stamp_is_settled_once_no_change_can_have_it() {
+    fn stamp_is_settled_after_a_few_seconds() {
         let at = |seconds| UNIX_EPOCH + Duration::from_millis(seconds * 1000 + 900);
         for (modified, changed) in [(100, 90), (90, 100)] {
             let stamp = Stamp {
@@ -234,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_of_a_root_shows_in_the_next_names() {
+    fn next_names_show_changes_of_a_root() {
         let place = tempfile::tempdir().unwrap();
         let other = tempfile::tempdir().unwrap();
         let skill = |name: &str| {
@@ -276,19 +275,19 @@ mod tests {
     }
 
     #[test]
-    fn lists_a_folder_again_if_it_has_changed_or_was_changing() {
+    fn lists_a_changed_or_changing_folder_again() {
         let place = tempfile::tempdir().unwrap();
         let (names, folder) = (FolderNames::default(), root(place.path(), 1));
         let folder = &folder.roots[0].base.folder;
-        let listed = |now, freshness, of_folder| {
+        let listed = |now, freshness, folder_only| {
             let mut listed = false;
             names.get(folder, now, freshness, || {
                 listed = true;
-                (Vec::new(), of_folder)
+                (Vec::new(), folder_only)
             });
             listed
         };
-        // The listing took a second, and is a second old.
+        // Sets the age of the listing, and that it took a second.
         let cached = |age: Duration| {
             let mut cached = lock(&names.listed);
             let cached = cached.as_mut().unwrap();
@@ -329,14 +328,14 @@ mod tests {
         fs::create_dir(place.path().join("tea")).unwrap();
         assert_eq!(get(Freshness::Known, 2), 1);
         assert_eq!(get(Freshness::Now, 2), 2);
-        // Of more names than are cached, the first are known.
+        // Only the first `MAX_CACHED` names are cached.
         assert_eq!(get(Freshness::Now, MAX_CACHED + 1), MAX_CACHED + 1);
         assert_eq!(get(Freshness::Known, 1), MAX_CACHED);
         assert_eq!(get(Freshness::Recent, 1), 1);
     }
 
     #[test]
-    fn a_call_lists_a_folder_again_once_the_pause_is_over() {
+    fn lists_a_folder_again_after_the_pause() {
         let place = tempfile::tempdir().unwrap();
         let catalog = root(place.path(), 1);
         let names = &catalog.roots[0].listed;
@@ -359,14 +358,13 @@ mod tests {
     #[tokio::test]
     async fn a_stopped_listing_begins_a_pause() {
         let place = tempfile::tempdir().unwrap();
-        let catalog = Arc::new(root(place.path(), 1));
+        let catalog = root(place.path(), 1);
         let names = Arc::new(FolderNames::default());
-        let (work, of) = (Arc::clone(&names), Arc::clone(&catalog));
+        let refreshed = Arc::clone(&names);
         let stopped = blocking::run_abandoned(move || {
             let start = Instant::now();
-            work.refresh(&of.roots[0].base.folder, SystemTime::now(), || {
-                (Vec::new(), true)
-            });
+            let folder = &catalog.roots[0].base.folder;
+            refreshed.refresh(folder, SystemTime::now(), || (Vec::new(), true));
             start
         });
         let start = stopped.await;
@@ -375,12 +373,12 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_leads_elsewhere_shows_in_the_next_names() {
+    fn next_names_show_changed_targets_of_links() {
         let place = tempfile::tempdir().unwrap();
         let target = tempfile::tempdir().unwrap();
         symlink(target.path().join("tea"), place.path().join("tea")).unwrap();
         let catalog = root(place.path(), 1);
-        // No change of the root has this time.
+        // Late enough for the root to be settled.
         let later = SystemTime::now() + Duration::from_secs(3600);
         let names = || {
             let listed = catalog.roots[0].names_at(Freshness::Now, later);
@@ -392,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_several_roots_are_sorted_and_come_once() {
+    fn names_of_several_roots_are_sorted_and_unique() {
         let places = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
         for (place, names) in places.iter().zip([["c", "a"], ["b", "a"]]) {
             for name in names {

@@ -1,4 +1,4 @@
-//! A configured root and its skills by name. The catalog has the order of roots.
+//! One configured root, and its skills by name.
 
 use std::borrow::Cow;
 use std::io;
@@ -33,7 +33,7 @@ impl SkillsRoot {
 #[derive(Debug)]
 pub(super) struct Root {
     pub(super) base: RootFolder,
-    /// The canonical path, for absolute paths of callers.
+    /// The canonical path, to find callers' absolute paths in this root.
     real: PathBuf,
     /// The skills by name, in a root with depth.
     tree: Option<SkillTree>,
@@ -79,7 +79,8 @@ impl Root {
         !matches!(opened, Err(FolderError::Unknown))
     }
 
-    /// Returns the skill of an absolute path in this root, and the rest of the path.
+    /// Returns the skill that contains an absolute path, and the rest of the path. `sees`
+    /// returns whether the caller may see a skill.
     pub(super) fn skill_at<'p>(
         &self,
         path: &'p str,
@@ -109,7 +110,7 @@ impl Root {
         })
     }
 
-    /// Returns the rest of an absolute path in this root.
+    /// Returns an absolute path relative to this root, or `None` if it is outside.
     pub(super) fn inside<'a>(&self, path: &'a str) -> Option<&'a str> {
         [&self.base.path, &self.real].into_iter().find_map(|root| {
             let rest = path.strip_prefix(root.to_str()?.trim_end_matches('/'))?;
@@ -120,12 +121,12 @@ impl Root {
         })
     }
 
-    /// Finds the skills anew for a call that did not find its skill, unless they were found
-    /// just now. Returns whether the call may find it now.
+    /// Searches again for a call that did not find its skill, unless a search just ended.
+    /// Returns whether the call may find it now.
     pub(super) fn refresh(&self) -> bool {
         match &self.tree {
             Some(tree) => tree.refresh(&self.base),
-            // The call looked into the folder itself. Only its help needs the names.
+            // The call has already looked in the folder. Only its help needs the names.
             None => {
                 let now = SystemTime::now();
                 self.listed.refresh(&self.base.folder, now, || self.list());
@@ -155,7 +156,7 @@ impl Root {
     fn list(&self) -> (Vec<String>, bool) {
         let entries = self.base.folder.entries().into_iter().flatten().flatten();
         let entries = entries.take_while(|_| !blocking::is_abandoned());
-        let mut of_folder = true;
+        let mut folder_only = true;
         let names = entries.filter_map(|entry| {
             let name = skill_name_of(&entry.name).ok().flatten()?;
             let is_skill = match entry.kind {
@@ -163,13 +164,13 @@ impl Root {
                 FileType::RegularFile => false,
                 // A symlink, or a file system that does not report types.
                 _ => {
-                    of_folder &= !self.base.follow_links;
+                    folder_only &= !self.base.follow_links;
                     self.has(&name)
                 }
             };
             is_skill.then_some(name)
         });
-        (names.collect(), of_folder)
+        (names.collect(), folder_only)
     }
 }
 
@@ -193,7 +194,7 @@ impl std::ops::Deref for SkillPath<'_> {
     }
 }
 
-/// The skill of an absolute path.
+/// The skill that contains an absolute path.
 pub(super) struct SkillLocation<'p> {
     /// The skill's name in its root.
     pub(super) name: Cow<'p, str>,
@@ -209,7 +210,7 @@ pub(super) fn without_dots(path: &str) -> String {
     parts.flat_map(|part| ["/", part]).collect()
 }
 
-/// Returns the error for a root that cannot be opened.
+/// Returns the message for a folder that cannot be opened.
 pub(super) fn cannot_open(what: &str, path: &Path) -> String {
     format!("cannot open the {what} `{}`", path.display())
 }
@@ -231,9 +232,9 @@ mod tests {
                 follow_links,
                 ..SkillsRoot::new(place.path())
             };
-            let (mut names, of_folder) = Root::open(&root, &Opener::DIRECT).unwrap().list();
+            let (mut names, folder_only) = Root::open(&root, &Opener::DIRECT).unwrap().list();
             names.sort();
-            (names.join(" "), of_folder)
+            (names.join(" "), folder_only)
         };
         for follow_links in [false, true] {
             assert_eq!(list(follow_links), ("a".to_owned(), true));

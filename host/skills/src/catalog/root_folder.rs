@@ -59,8 +59,8 @@ impl RootFolder {
         })
     }
 
-    /// Returns whether a symlink at a path in the root is followed. Authors may control the symlinks
-    /// in folders below the root.
+    /// Returns whether to follow a symlink at a path in the root. Deeper symlinks are never
+    /// followed, because the authors of skills may control them.
     fn follows_link_at(&self, path: &str) -> bool {
         self.follow_links && !path.contains('/')
     }
@@ -73,8 +73,8 @@ impl RootFolder {
         self.at_parent(path, is_unchanged) == Ok(true)
     }
 
-    /// Opens the parent folder of a path without following symlinks, and returns the last
-    /// name.
+    /// Calls `look_up` with the parent folder of a path and the last name. Follows no symlinks
+    /// to the parent.
     fn at_parent<T>(
         &self,
         path: &str,
@@ -92,9 +92,8 @@ impl RootFolder {
         look_up(parent.as_ref().map_or(root, |parent| parent.as_fd()), name)
     }
 
-    /// Returns the name of an entry that can be a skill, or the reason why an entry that
-    /// looks like a skill cannot be one. `folder` is the parent, and `above` its path in
-    /// the root.
+    /// Returns the name of an entry that can be a skill, or an error for an entry that only
+    /// looks like one. `folder` is the parent, and `above` its path in the root.
     pub(super) fn name_of(
         &self,
         entry: &ListedEntry,
@@ -104,7 +103,7 @@ impl RootFolder {
         if entry.kind.is_file() {
             return Ok(None);
         }
-        let left_out = |why: &str| {
+        let skipped = |why: &str| {
             let path = self.path.join(above).join(&entry.name);
             format!("skipped `{}`: {why}", path.display())
         };
@@ -113,13 +112,13 @@ impl RootFolder {
             if leads_to_a_file(folder, &entry.name) {
                 return Ok(None);
             }
-            return Err(left_out(if is_in_root {
+            return Err(skipped(if is_in_root {
                 "it is a symlink; `follow_root_links = true` on its folder follows it"
             } else {
                 "it is a symlink; only those directly in a folder of skills are followed"
             }));
         }
-        skill_name_of(&entry.name).map_err(left_out)
+        skill_name_of(&entry.name).map_err(skipped)
     }
 
     pub(super) fn cannot_list(&self, above: &str, error: &io::Error) -> String {
@@ -170,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn opens_only_what_leads_into_folder_that_was_given() {
+    fn refuses_a_root_outside_its_required_folder() {
         let place = tempfile::tempdir().unwrap();
         let path = |name: &str| place.path().canonicalize().unwrap().join(name);
         for name in ["here/skills/a", "here/other/b", "elsewhere/c"] {

@@ -11,7 +11,7 @@ use super::root::Root;
 use super::{Catalog, FolderError, Listing, Skill};
 
 impl Catalog {
-    /// Reads the skills with wanted names. Also returns the entries that cannot be skills.
+    /// Reads the skills with wanted names. Also returns the problems of all entries.
     pub(super) fn scan(&self, wanted: impl Fn(&str) -> bool) -> Listing {
         let mut listing = Listing::default();
         let mut taken = BTreeSet::new();
@@ -25,8 +25,8 @@ impl Catalog {
                 let shown = || root.base.path.join(&*path).display().to_string();
                 if taken.contains(&name) {
                     listing.problems.push(format!(
-                        "a skill of that name in an earlier folder hides `{}`; its own name is \
-                         `root{}.{name}`",
+                        "`{}` is hidden by a skill of the same name in an earlier folder; its full \
+                         name is `root{}.{name}`",
                         shown(),
                         index + 1
                     ));
@@ -46,7 +46,7 @@ impl Catalog {
                         listing
                             .problems
                             .push(format!("skipped `{}`: {why}", shown()));
-                        // It hides skills of later roots, as for calls.
+                        // Calls do not see a later root's skill of this name either.
                         if FolderError::from(error) != FolderError::Unknown {
                             taken.insert(name);
                         }
@@ -61,7 +61,8 @@ impl Catalog {
 }
 
 impl Root {
-    /// Returns the sorted names of entries that can be skills. Adds the problems of others.
+    /// Returns the sorted names of the entries that can be skills. Adds the problems of the
+    /// other entries.
     fn scan_names(&self, problems: &mut Vec<String>) -> Vec<String> {
         if let Some(tree) = self.tree() {
             let found = tree.names_as_of(&self.base, Freshness::Now);

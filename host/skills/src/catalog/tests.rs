@@ -1,4 +1,4 @@
-//! The catalog by itself.
+//! Tests of the catalog.
 
 use std::fs::Permissions;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -66,7 +66,7 @@ fn a_hidden_skill_has_the_number_of_its_root() {
     assert!(catalog.check("c").is_none());
 }
 
-/// Runs a test on a thread that opens no folder against its mode, even as root.
+/// Runs a test on a thread without capabilities, so that file modes count even for root.
 fn without_privileges(test: impl FnOnce() + Send) {
     let test = || {
         let none = CapabilitySets {
@@ -108,8 +108,11 @@ fn an_unreadable_skill_still_hides_those_of_later_roots() {
         assert_eq!(names.collect::<Vec<_>>(), ["b"]);
         let problems = listing.problems.join("\n");
         assert!(problems.contains("Permission denied"), "{problems}");
-        assert!(problems.contains("its own name is `root2.a`"), "{problems}");
-        // So the one of the later root keeps that name.
+        assert!(
+            problems.contains("its full name is `root2.a`"),
+            "{problems}"
+        );
+        // The skill of the later root keeps its own name.
         assert!(catalog.read("root2.a").is_some());
     });
     mode(0o700);

@@ -1,5 +1,5 @@
-//! The skills of a root with depth: a cache of their names and paths, and when to search
-//! again. `tree/search.rs` is the search.
+//! The skills of a root with depth: a cache of their names and paths, which decides when to
+//! search again. `tree/search.rs` has the search.
 //!
 //! Cached names are not trusted: a call opens the path step by step through the root's
 //! handle. If the path does not exist, the tree is searched again.
@@ -33,14 +33,14 @@ struct Searches {
     /// The number of searches that have begun.
     begun: u64,
     is_running: bool,
-    /// The threads that wait for the end of the running search, and the first search that
-    /// serves each.
+    /// The threads that wait for the running search to end. Each has the number of the first
+    /// search that serves it.
     waiting: Vec<(u64, Thread)>,
 }
 
 #[derive(Debug)]
 struct LatestSearch {
-    /// Its number in the order of beginnings.
+    /// The number of the search, in the order in which searches began.
     number: u64,
     names: Arc<TreeNames>,
     ended: Instant,
@@ -113,8 +113,8 @@ impl SkillTree {
         true
     }
 
-    /// Returns the names from the search with this number, or from a later one. Searches, or
-    /// waits while another thread does.
+    /// Returns the names from the search with this number, or from a later one. Searches the
+    /// tree, or waits while another thread does.
     ///
     /// If the work of this thread is abandoned, returns the names from the last search, and
     /// stops a search that no other thread waits for.
@@ -173,7 +173,7 @@ impl Searches {
     }
 }
 
-/// The search that a thread does. Its end wakes the threads that wait.
+/// A running search. Dropping it wakes the threads that wait.
 struct RunningSearch<'t>(&'t SkillTree);
 
 impl Drop for RunningSearch<'_> {
@@ -187,28 +187,28 @@ impl Drop for RunningSearch<'_> {
 }
 
 impl TreeNames {
-    /// Assigns names to the skills at these paths, which are in order of priority. The
-    /// first skill of a name gets it. Others are named by their whole path with dots
-    /// instead of slashes.
+    /// Assigns names to the skills at these paths, which are in order of priority.
     ///
-    /// A folder name with dots never gets a name that another skill has by its path.
-    /// Otherwise the owner of one folder could choose what a grant for `author.name` reads.
+    /// The first skill of a name gets it. The others are named by their path, with dots instead
+    /// of slashes. The skill at `author/name` gets the name `author.name` before a folder that is
+    /// called `author.name`. Otherwise the owner of that folder could choose what a grant for
+    /// `author.name` reads.
     fn new(root: &RootFolder, paths: Vec<String>, mut problems: Vec<String>) -> Self {
         let mut names = Self::default();
-        let mut hidden = Vec::new();
+        let mut colliding = Vec::new();
         let last = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
         let (dotted, plain): (Vec<String>, Vec<String>) =
             paths.into_iter().partition(|path| last(path).contains('.'));
         for path in plain {
             if !names.insert(last(&path), &path) {
-                hidden.push(path);
+                colliding.push(path);
             }
         }
         let mut collisions = 0;
         let mut qualify = |names: &mut Self, path: String| {
             let name = path.replace('/', ".");
             let first = names.paths.get(&last(&path)).map(ToString::to_string);
-            let found = Skill::is_name(&name) && names.insert(name.clone(), &path);
+            let is_named = Skill::is_name(&name) && names.insert(name.clone(), &path);
             collisions += 1;
             if collisions > MAX_COLLISIONS {
                 return;
@@ -216,18 +216,18 @@ impl TreeNames {
             let shown = |path: &str| root.path.join(path).display().to_string();
             let first = first.map(|first| shown(&first)).unwrap_or_default();
             let path = shown(&path);
-            problems.push(if found {
-                format!("`{path}` is the skill `{name}`: `{first}` has its name")
+            problems.push(if is_named {
+                format!("`{path}` is the skill `{name}`, because `{first}` has the same name")
             } else {
                 format!(
-                    "skipped `{path}`: `{first}` has its name, and no skill can be named \
-                     `{}`; rename a folder",
+                    "skipped `{path}`: `{first}` has the same name, and no skill can be named \
+                     `{}`; rename one of the folders",
                     name.escape_debug()
                 )
             });
         };
-        hidden.sort_by_key(|path| path.contains('.'));
-        for path in hidden {
+        colliding.sort_by_key(|path| path.contains('.'));
+        for path in colliding {
             qualify(&mut names, path);
         }
         for path in dotted {
@@ -355,7 +355,7 @@ mod tests {
         place: tempfile::TempDir,
     }
 
-    /// A search that waits before its first step.
+    /// The control of a search that waits before its first step until `hold` is dropped.
     struct HeldSearch {
         begun: mpsc::Receiver<()>,
         hold: mpsc::Sender<()>,
@@ -369,8 +369,8 @@ mod tests {
             Arc::new(Self { root, tree, place })
         }
 
-        /// Returns work that asks for the names of this search, and the search, if this work
-        /// begins it.
+        /// Returns work that asks for the names of a search. If the work begins the search, the
+        /// search waits for the [`HeldSearch`].
         fn held(
             self: &Arc<Self>,
             number: u64,
@@ -388,7 +388,7 @@ mod tests {
             (work, HeldSearch { begun, hold })
         }
 
-        fn wait_for_waiting(&self, threads: usize) {
+        fn wait_for_waiters(&self, threads: usize) {
             while self.tree.lock().waiting.len() != threads {
                 thread::yield_now();
             }
@@ -405,7 +405,7 @@ mod tests {
             let fixture = Arc::clone(&fixture);
             thread::spawn(move || fixture.tree.names_as_of(&fixture.root, Freshness::Now))
         });
-        fixture.wait_for_waiting(4);
+        fixture.wait_for_waiters(4);
         add_skill(fixture.place.path(), "tea");
         drop(search.hold);
         first.join().unwrap();
@@ -418,7 +418,7 @@ mod tests {
 
     #[tokio::test]
     async fn abandoned_search_stops_unless_others_wait_for_it() {
-        // Another thread waits for the search, or for a later one.
+        // No other thread waits, or one waits for this search, or for the next.
         for (other, ended) in [(None, 1), (Some(2), 2), (Some(3), 3)] {
             let fixture = Fixture::new();
             add_skill(fixture.place.path(), "tea");
@@ -428,7 +428,7 @@ mod tests {
             let other = other.map(|number| {
                 let (work, search) = fixture.held(number);
                 let other = thread::spawn(work);
-                fixture.wait_for_waiting(1);
+                fixture.wait_for_waiters(1);
                 (other, search)
             });
             drop(search.hold);
@@ -436,7 +436,7 @@ mod tests {
             if let Some((other, search)) = other {
                 if ended == 3 {
                     search.begun.recv().unwrap();
-                    // The abandoned search has not ended.
+                    // The abandoned search was stopped.
                     assert_eq!(fixture.tree.lock().latest.number, 1);
                 }
                 drop(search.hold);
@@ -457,9 +457,9 @@ mod tests {
         search.begun.recv().unwrap();
         let (second, _search) = fixture.held(3);
         let (lease, leased) = mpsc::channel::<()>();
-        abandon(lease, second, || fixture.wait_for_waiting(1)).await;
+        abandon(lease, second, || fixture.wait_for_waiters(1)).await;
         leased.recv().unwrap_err();
-        fixture.wait_for_waiting(0);
+        fixture.wait_for_waiters(0);
         drop(search.hold);
         first.join().unwrap();
         assert_eq!(fixture.tree.lock().begun, 2);

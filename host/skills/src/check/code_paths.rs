@@ -1,11 +1,11 @@
 //! Files of a skill that its body names in inline code, such as `scripts/run.py`. Most such
-//! names are the user's files, so a path only counts if it starts with a usual folder
+//! names mean files of the user, so a path only counts if it starts with a usual folder
 //! of skills. Nine public collections have 2,000 such paths; of 50 missing files that were
 //! reviewed, 47 were real mistakes.
 
 use std::borrow::Cow;
 
-use super::links::{Fence, MAX_LINE_BYTES, MAX_REFERENCES, Reference, after_code, step};
+use super::links::{Fence, MAX_LINE_BYTES, MAX_REFERENCES, Reference, after_code, update_fence};
 
 /// The usual folders of skills: those of the specification, and further ones in public
 /// skills.
@@ -25,7 +25,7 @@ pub(super) fn code_paths(body: &str, body_line: u32) -> impl Iterator<Item = Ref
     let lines = body.lines().zip(body_line..);
     let found = lines.flat_map(move |(text, line)| {
         let skipped =
-            step(&mut fence, text) || text.len() > MAX_LINE_BYTES || gives_an_example(text);
+            update_fence(&mut fence, text) || text.len() > MAX_LINE_BYTES || gives_an_example(text);
         let paths = if skipped { Vec::new() } else { paths(text) };
         let reference = move |path| Reference {
             line,
@@ -64,7 +64,7 @@ fn paths(line: &str) -> Vec<&str> {
     found
 }
 
-/// Returns a word of code as a path in the skill's folder, if it can be one.
+/// Returns the path in a word of code, if the word can name a file of the skill.
 fn path(word: &str) -> Option<&str> {
     let path = word.trim_matches(['"', '\'', ',', ';', ':', '(', ')']);
     let path = path.strip_prefix("./").unwrap_or(path);

@@ -12,14 +12,15 @@ pub(super) const BY_SPECIFICATION: &str =
 pub(super) const BY_VALIDATOR: &str =
     "(by the reference validator; the specification does not say)";
 
-/// Returns the note on a problem, if only one of them has the rule.
+/// Returns the note on a problem, or an empty text if both the specification and the
+/// validator have the rule.
 pub(super) fn deciding_rule(problem: &Problem) -> &'static str {
-    // The validator checks no other types.
-    let types = ["`name`", "`description`", "`compatibility`"];
+    // The keys whose types the validator checks.
+    let typed = ["`name`", "`description`", "`compatibility`"];
     match problem.kind {
         ProblemKind::DuplicateKey | ProblemKind::Braces => BY_VALIDATOR,
         ProblemKind::NotText => BY_SPECIFICATION,
-        // The parser only reports this for quoted text.
+        // The parser says this only of quoted text, in which the validator accepts tabs.
         ProblemKind::NotYaml
             if problem
                 .message
@@ -30,7 +31,7 @@ pub(super) fn deciding_rule(problem: &Problem) -> &'static str {
         ProblemKind::ToolList => {
             "(by the specification; its reference validator accepts a list on several lines)"
         }
-        ProblemKind::WrongType if !types.iter().any(|key| problem.message.starts_with(key)) => {
+        ProblemKind::WrongType if !typed.iter().any(|key| problem.message.starts_with(key)) => {
             BY_SPECIFICATION
         }
         _ => "",
@@ -103,19 +104,19 @@ fn yaml_findings(
     if reading.problems.iter().all(is_yaml)
         && let Some(line) = tab_line(yaml)
     {
-        let message = "a tab is in a line of a key, or before its text, which only the reference \
-                       validator refuses: write a blank";
+        let message = "a tab is before the text of a line or after a key, which only the \
+                       reference validator refuses: write a blank";
         add("yaml-tab", line, message);
     }
     let mut lines = yaml.lines().zip(Split::YAML_LINE..);
     if let Some((_, line)) = lines.find(|(line, _)| key_of(line) == Some("<<")) {
-        let message = "`<<` merges another map in the reference validator alone, which refuses \
+        let message = "only the reference validator merges the map after `<<`, and it refuses \
                        any other value: leave it out";
         add("yaml-merge", line, message);
     }
     for problem in &reading.problems {
         let at = problem.line.saturating_sub(Split::YAML_LINE) as usize;
-        if problem.kind == ProblemKind::NotYaml && yaml.lines().nth(at).is_some_and(has_half) {
+        if problem.kind == ProblemKind::NotYaml && yaml.lines().nth(at).is_some_and(has_surrogate) {
             let message = "half of a surrogate pair is escaped (U+D800 to U+DFFF), which only \
                            the reference validator accepts: write the character";
             add("yaml-escape", problem.line, message);
@@ -172,7 +173,7 @@ fn key_of(line: &str) -> Option<&str> {
 /// Returns the first line with a tab before its text or after a known key. Block text and
 /// quoted text may contain tabs.
 fn tab_line(yaml: &str) -> Option<u32> {
-    // The indentation of the key of the current block of text, and the open quote.
+    // The indentation of the key whose block of text is open, and the open quote.
     let (mut block, mut quote) = (None, None);
     for (line, number) in yaml.lines().zip(Split::YAML_LINE..) {
         let text = line.trim();
@@ -215,7 +216,7 @@ fn blanks_in_quotes(line: &str) -> usize {
 }
 
 /// Returns whether a line escapes a surrogate: `\ud83d`, `\U0000d83d`.
-fn has_half(line: &str) -> bool {
+fn has_surrogate(line: &str) -> bool {
     let line = line.to_ascii_lowercase();
     let mut escapes = line.split("\\u").skip(1);
     escapes.any(|escape| {
@@ -230,7 +231,7 @@ mod tests {
     use crate::frontmatter;
 
     #[test]
-    fn names_what_the_validator_reads_in_another_way() {
+    fn reports_text_that_the_validator_parses_differently() {
         for (text, expected) in [
             ("---\nname: a\n---\nx --- y", &[][..]),
             (

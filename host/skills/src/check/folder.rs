@@ -24,7 +24,7 @@ pub fn check_folder(path: &Path) -> io::Result<Vec<Finding>> {
     let folder = Dir::open_ambient_dir(path, ambient_authority())?;
     let handle = folder.into_std_file().into();
     let folder = Folder::new(handle, HardLinks::Allowed, Opener::DIRECT)?;
-    // The path may be `.`, whose folder has a name too.
+    // A path such as `.` does not have the folder's name.
     let real = std::fs::canonicalize(path)?;
     let name = real.file_name().unwrap_or_default().to_string_lossy();
     check_open(&name, &folder)

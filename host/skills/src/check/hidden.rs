@@ -13,7 +13,7 @@ use crate::text::line::is_hidden;
 /// public skills is 12.
 const MAX_REPEATS: usize = 15;
 
-/// The number of repeats from which a word must not be a third of a description.
+/// The number of repeats from which a word must be less than a third of a description.
 const FEW_REPEATS: usize = 6;
 
 /// Adds the findings for a name and a description.
@@ -53,8 +53,8 @@ fn hidden_finding(what: &str, field: &Field<String>) -> Option<Finding> {
     Some(Finding::warning("text-hidden", Some(field.line), message))
 }
 
-/// Letters of the scripts that use joiners: from Arabic to N'Ko, from Devanagari to Sinhala,
-/// Myanmar, Khmer, Mongolian, and the forms of Arabic.
+/// Letters of the scripts that use joiners: Arabic to N'Ko, Devanagari to Sinhala, Myanmar,
+/// Khmer, Mongolian, and the Arabic presentation forms.
 const JOINING: [RangeInclusive<char>; 7] = [
     '\u{600}'..='\u{8ff}',
     '\u{900}'..='\u{dff}',
@@ -88,12 +88,12 @@ fn hidden(text: &str) -> Vec<char> {
         let after = chars.peek().copied();
         let is_needed = match c {
             '\n' | '\r' | '\t' => true,
-            // Between an emoji and its joiner there may be a selector.
             '\u{fe0e}' | '\u{fe0f}' => {
                 is_in(&SYMBOLS, before)
                     || before.is_some_and(|c| c.is_ascii_digit() || "#*".contains(c))
             }
             '\u{200c}' | '\u{200d}' if is_in(&JOINING, before) => is_in(&JOINING, after),
+            // A selector may stand between an emoji and its joiner.
             '\u{200d}' => {
                 (is_in(&SYMBOLS, before) || before == Some('\u{fe0f}')) && is_in(&SYMBOLS, after)
             }
@@ -116,7 +116,7 @@ fn repeats_finding(what: &str, field: &Field<String>) -> Option<Finding> {
         *counts.entry(word).or_default() += 1;
         all += 1;
     }
-    // If several words qualify, the choice is deterministic.
+    // If several words have the highest count, takes the first in alphabetical order.
     let (word, count) = counts
         .into_iter()
         .max_by_key(|(word, count)| (*count, std::cmp::Reverse(*word)))?;
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn shows_them_in_the_text_that_stands_for_a_description() {
+    fn checks_the_paragraph_that_stands_for_a_description() {
         for (frontmatter, expected) in [
             ("name: a\ndescription: Adds.", None),
             ("name: a", Some(4)),

@@ -22,9 +22,8 @@ pub(super) const MAX_REFERENCES: usize = 1000;
 pub struct Reference<'a> {
     /// The line of SKILL.md, from 1.
     pub line: u32,
-    /// The path relative to the skill's folder, without a leading `./` and an anchor, and
-    /// with escapes such as `%20` decoded. No `..` leads out of the folder, but a symlink
-    /// may.
+    /// The path relative to the skill's folder, without a leading `./` or an anchor, and with
+    /// escapes such as `%20` decoded. No `..` leads out of the folder, but a symlink may.
     pub path: Cow<'a, str>,
 }
 
@@ -84,7 +83,7 @@ fn relative_links(body: &str, body_line: u32) -> impl Iterator<Item = Reference<
     let mut fence = None;
     let lines = body.lines().zip(body_line..);
     let found = lines.flat_map(move |(text, line)| {
-        let in_code = step(&mut fence, text) || text.len() > MAX_LINE_BYTES;
+        let in_code = update_fence(&mut fence, text) || text.len() > MAX_LINE_BYTES;
         let destinations = if in_code {
             Vec::new()
         } else {
@@ -103,8 +102,9 @@ pub(super) struct Fence {
     length: usize,
 }
 
-/// Processes a line. Returns whether it is a fence or inside a code block.
-pub(super) fn step(open: &mut Option<Fence>, line: &str) -> bool {
+/// Updates the open fence after a line. Returns whether the line is a fence or inside a code
+/// block.
+pub(super) fn update_fence(open: &mut Option<Fence>, line: &str) -> bool {
     let text = line.trim_start();
     let mark = text.bytes().next().unwrap_or(b' ');
     let info = text.trim_start_matches(char::from(mark));

@@ -1,7 +1,5 @@
 //! The output of the strict and the lenient parser for [`super::fields`]: keys with their
 //! lines, and values with their source text.
-//!
-//! The meaning of keys and the types of their values are not here.
 
 use std::borrow::Cow;
 

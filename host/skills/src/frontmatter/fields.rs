@@ -1,5 +1,5 @@
-//! Turns keys into fields: the keys of the format, the type of each value, and the
-//! conversion of values of other types.
+//! Turns the entries of a parser into fields: sorts them by key, checks the types of their
+//! values, and converts values of other types.
 //!
 //! `check` has the specification's limits on text, such as the length of a name.
 
@@ -156,8 +156,8 @@ fn text_of(value: YamlValue<'_>, path: &str, line: u32, problems: &mut Vec<Probl
     text
 }
 
-/// Returns the type of an unquoted scalar by the core schema of YAML 1.2, with the booleans
-/// and dates of 1.1, because other hosts may use 1.1.
+/// The type of an unquoted scalar by the core schema of YAML 1.2, with the booleans and dates
+/// of YAML 1.1, because other hosts may use 1.1.
 enum ScalarType {
     Text,
     Null,

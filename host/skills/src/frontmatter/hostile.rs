@@ -1,8 +1,6 @@
 //! Tests of the reader on hostile texts: SKILL.md files with pieces removed, doubled,
 //! swapped and inserted, and the worst texts of their kind. The texts are the same in
 //! every run. The tests of `check` use them too.
-//!
-//! Not here: the reading of ordinary texts.
 
 use super::*;
 
@@ -22,7 +20,7 @@ const SEEDS: [&str; 12] = [
     "",
 ];
 
-/// The pieces to insert, cut at each `¦`.
+/// The pieces to insert, separated by `¦`.
 const PIECES: &str = "---\n¦---¦...\n¦\n¦\r\n¦\r¦\t¦ ¦  ¦:¦: ¦- ¦? ¦#¦ #¦'¦\"¦\\¦|¦>¦|2-\n¦[¦]¦{¦}¦,¦&a ¦\
     *a¦!!str ¦!¦%¦@¦`¦```\n¦~~~\n¦](¦)¦<¦\u{feff}¦\u{2028}¦\u{85}¦\0¦é¦😀¦name: ¦\
     metadata:\n  ¦description: ¦allowed-tools:\n- ";
@@ -80,7 +78,7 @@ impl Random {
         self.of(&pieces)
     }
 
-    /// Returns a short range of a text that starts and ends between characters.
+    /// Returns a short range of a text. It starts and ends at character boundaries.
     fn range(&mut self, text: &str) -> (usize, usize) {
         let start = floor(text, self.below(text.len() + 1));
         let end = floor(text, (start + self.below(24)).min(text.len()));
@@ -145,23 +143,23 @@ fn lines(reading: &Reading<'_>) -> Vec<u32> {
     lines
 }
 
-/// The pieces of the worst texts of their kind, cut at each `¦`.
+/// The pieces of the worst texts of their kind, separated by `¦`.
 const WORST: &str = "[¦{¦- ¦? ¦a: ¦a:\n¦a: b: c\n¦&a ¦*a ¦!a ¦!¦\"¦'¦\\¦# \n¦\t¦\n¦\r¦ \n¦a: |\n¦\
     a: >\n\n¦a: \"\n¦[a, ¦{a: ¦a: &a [*a,*a]\n¦metadata:\n a: @\n¦ a:\n¦a b ¦é¦- - - ¦\
     a: 'b\n¦<<: ¦%¦: ¦|¦\u{feff}¦a: [\n¦a: {b: c}\n¦\"a\": ¦? a\n¦...¦--- ";
 
 const PREFIXES: &str = "¦a: ¦a:\n  ¦description: @¦metadata:\n  a: @\n  ¦a: \"¦a: |\n  ";
 
-/// The longest texts that are read, each the worst of its kind. The bound is far above
-/// linear time in a debug build, and far below quadratic time.
+/// Reads texts of the maximum length, each the worst of its kind. The bound is far above linear
+/// time in a debug build, and far below quadratic time.
 #[test]
 fn hostile_frontmatter_takes_little_time() {
     for piece in WORST.split('¦') {
         for prefix in PREFIXES.split('¦') {
-            let room = MAX_FRONTMATTER_BYTES - prefix.len() - 1;
+            let bytes = MAX_FRONTMATTER_BYTES - prefix.len() - 1;
             let text = format!(
                 "---\n{prefix}{}\n---\nbody",
-                piece.repeat(room / piece.len())
+                piece.repeat(bytes / piece.len())
             );
             let start = processor_time();
             read(&text);
@@ -179,7 +177,7 @@ pub(crate) fn processor_time() -> std::time::Duration {
     std::time::Duration::from_nanos(nanoseconds)
 }
 
-/// The tests above could not fail on a kernel that does not count.
+/// The tests of processor time could not fail on a kernel that does not count it.
 #[test]
 fn the_processor_time_of_a_thread_is_counted() {
     let is_counted = (0..1_000_000).any(|_| {

@@ -4,7 +4,7 @@
 //! each piece as YAML by itself, so that one invalid value does not affect the others. Only
 //! a piece that is invalid by itself is taken as text.
 //!
-//! [`super::text`] extracts the text of such a value. The meaning of keys is not here.
+//! [`super::text`] extracts the text of such a value.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use super::entry::{YamlEntry, YamlValue};
 use super::{KEYS, text, yaml};
 
 /// The maximum number of keys of a frontmatter and of its `metadata`. Guards against: a
-/// text of tiny keys, each of which starts a YAML parser.
+/// text of tiny keys, because each key starts a YAML parser.
 const MAX_KEYS: usize = 128;
 
 /// The result of the lenient parser.
@@ -168,9 +168,9 @@ fn closed<'a>((piece, start): (Piece<'a>, usize), text: &'a str, end: usize) -> 
     Piece { source, ..piece }
 }
 
-/// Returns whether a line without a key at the outermost indentation ends a value. `use
-/// when: …` is not part of a name, but it continues a description, which is prose, and a
-/// list item continues a list.
+/// Returns whether a line without a key at the outermost indentation ends a value. For
+/// example, `use when: …` ends a name, but continues a description, which is prose. A list
+/// item continues a list.
 fn ends(piece: &Piece<'_>, line: &str) -> bool {
     let line = line.trim_end();
     let goes_on = piece.key == "description" || line.starts_with(['-', '#']);

@@ -1,7 +1,7 @@
 //! Splits a SKILL.md into frontmatter and body.
 //!
 //! Handles the two fence lines, the byte order mark, blank lines after the closing fence,
-//! and line numbers. It does not allocate, and only reads leading blank lines of the body,
+//! and line numbers. It does not allocate, and reads only the leading blank lines of the body,
 //! so a long body costs nothing.
 
 /// The parts of a SKILL.md.

@@ -1,7 +1,7 @@
 //! The lenient parser's rules for a value: blocks, quotes and plain text that are invalid
 //! YAML.
 //!
-//! The rules keep all words: where YAML would fail, they take the text unchanged.
+//! The rules keep all words: they take text unchanged where YAML would fail.
 //! [`super::lenient`] finds the start and end of a value.
 
 /// Returns the text of a value. `first` is the rest of the key's line, and `rest` are the
@@ -44,8 +44,8 @@ fn block(style: BlockStyle, rest: &str) -> String {
         .find(|line| !line.trim().is_empty())
         .map_or(0, |line| line.len() - line.trim_start().len());
     let mut text = String::new();
-    // The line ends to write before the next word, and whether a blank may join the last
-    // line to the next.
+    // The number of line ends before the next line, and whether a blank may join the last line
+    // to the next one.
     let mut line_ends = 0;
     let mut joins = false;
     for line in rest.lines() {
@@ -98,7 +98,7 @@ fn joined(first: &str, rest: &str) -> String {
     text
 }
 
-/// Removes the quotes around a text. Quotes around a part of it stay. An opening quote
+/// Removes the quotes around a text, but keeps quotes around a part of it. An opening quote
 /// without a closing one is dropped.
 pub(super) fn unquoted(text: &str) -> String {
     let (quote, inner) = match text.as_bytes().first() {

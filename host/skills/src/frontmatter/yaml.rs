@@ -177,8 +177,8 @@ impl<'a> YamlEvents<'a> {
         }
     }
 
-    /// Skips a collection after its start event. Uses a loop, so that deep nesting needs no
-    /// stack.
+    /// Skips a collection after its start event, and returns the offset of its end. Uses a loop,
+    /// so that deep nesting needs no stack.
     fn skip(&mut self) -> Result<usize, YamlError> {
         let mut open = 1;
         loop {
@@ -226,8 +226,7 @@ impl<'a> YamlEvents<'a> {
     }
 }
 
-/// Returns a scalar. One without source text is a key without a value, which the parser
-/// reports as `~`.
+/// Returns a scalar. The parser reports a missing value as `~` without source text.
 fn scalar<'a>(text: Cow<'a, str>, style: ScalarStyle, span: &Span) -> YamlValue<'a> {
     match style {
         ScalarStyle::Plain if span.is_empty() => YamlValue::Plain(Cow::Borrowed("")),
@@ -236,8 +235,8 @@ fn scalar<'a>(text: Cow<'a, str>, style: ScalarStyle, span: &Span) -> YamlValue<
     }
 }
 
-/// Returns whether a node has an anchor or a tag. The parser refuses an alias of an
-/// anchor that it has not seen.
+/// Returns whether a node has an anchor or a tag. Aliases need no check, because the parser
+/// refuses an alias without its anchor.
 fn has_anchor_or_tag(event: &Event<'_>) -> bool {
     match event {
         Event::Scalar(_, _, anchor, tag) => *anchor != 0 || tag.is_some(),
@@ -354,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_not_a_plain_map_with_its_line() {
+    fn reports_the_line_of_an_invalid_map() {
         let many = "a:\n".repeat(MAX_EVENTS);
         let deep = format!("a: {}\n", "[".repeat(MAX_NESTING + 1));
         let cases = [

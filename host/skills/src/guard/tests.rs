@@ -1,4 +1,4 @@
-//! What the guard opens, what it refuses, and what it tells of files.
+//! Tests of the guard: what it opens and refuses, and the status that it reports.
 
 use super::*;
 use crate::broker::tests::FixedBroker;
@@ -90,7 +90,7 @@ fn sample() -> tempfile::TempDir {
 }
 
 #[test]
-fn tells_the_status_that_the_system_tells() {
+fn reports_the_same_status_as_the_system() {
     let root = sample();
     let guarded = folder(root.path(), HardLinks::Allowed);
     for (path, kind) in [
@@ -119,7 +119,7 @@ fn tells_the_status_that_the_system_tells() {
 }
 
 #[test]
-fn one_file_has_one_id_and_no_other_file_has_it() {
+fn each_file_has_a_unique_id() {
     let root = sample();
     let guarded = folder(root.path(), HardLinks::Allowed);
     let status = |path: &str| guarded.status_at(Path::new(path), false).unwrap();
@@ -138,7 +138,7 @@ fn one_file_has_one_id_and_no_other_file_has_it() {
 }
 
 #[test]
-fn tells_mounts_apart_by_id_and_without_ids_by_device() {
+fn distinguishes_mounts_by_id_or_else_by_device() {
     let mount = |device, id| Mount {
         device: (0, device),
         id,
@@ -155,8 +155,8 @@ fn tells_mounts_apart_by_id_and_without_ids_by_device() {
         assert_eq!(one == other, same, "{one:?} {other:?}");
     }
     let (root, proc) = (Path::new("/"), Path::new("/proc"));
-    let of = |path| folder(path, HardLinks::Refused);
-    assert!(of(root).shares_mount(&of(root)) && !of(root).shares_mount(&of(proc)));
+    let at = |path| folder(path, HardLinks::Refused);
+    assert!(at(root).shares_mount(&at(root)) && !at(root).shares_mount(&at(proc)));
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn detects_a_changed_or_replaced_folder() {
     std::fs::create_dir(root.path().join("dir")).unwrap();
     assert!(!is_unchanged(&first, "dir", false));
     let second = opened();
-    // The clock of the file system may stand for some milliseconds.
+    // The clock of the file system may not advance for some milliseconds.
     std::thread::sleep(Duration::from_millis(50));
     std::fs::write(root.path().join("dir/new"), "x").unwrap();
     assert!(!is_unchanged(&second, "dir", false));
@@ -192,12 +192,12 @@ fn detects_a_changed_or_replaced_folder() {
 fn started_programs_inherit_no_file_or_folder() {
     let root = sample();
     let guarded = folder(root.path(), HardLinks::Allowed);
-    let stays = |handle: BorrowedFd<'_>| {
+    let is_closed_on_exec = |handle: BorrowedFd<'_>| {
         let flags = rustix::io::fcntl_getfd(handle).unwrap();
         flags.contains(rustix::io::FdFlags::CLOEXEC)
     };
     let file = guarded.open_file(Path::new("dir/file")).unwrap();
-    assert!(stays(file.as_fd()));
+    assert!(is_closed_on_exec(file.as_fd()));
     for (path, follow) in [
         ("dir", true),
         ("dir", false),
@@ -205,22 +205,22 @@ fn started_programs_inherit_no_file_or_folder() {
         ("other", false),
     ] {
         let handle = guarded.handle_at(Path::new(path), follow).unwrap().0;
-        assert!(stays(handle.as_fd()), "{path} {follow}");
-        // Nothing can be read through it.
+        assert!(is_closed_on_exec(handle.as_fd()), "{path} {follow}");
+        // Nothing can be read through an `O_PATH` handle.
         let flags = rustix::fs::fcntl_getfl(&handle).unwrap();
         assert!(flags.contains(OFlags::PATH), "{path} {follow}");
     }
     let descriptors = descriptors().unwrap();
-    assert!(stays(descriptors));
+    assert!(is_closed_on_exec(descriptors));
     let flags = rustix::fs::fcntl_getfl(descriptors).unwrap();
     assert!(flags.contains(OFlags::PATH));
-    // Reading waits for nothing, whatever lies there meanwhile.
+    // Reading must never block, whatever the file is.
     let flags = rustix::fs::fcntl_getfl(&file).unwrap();
     assert!(flags.contains(OFlags::NONBLOCK));
 }
 
 #[test]
-fn finds_the_path_of_an_open_file_while_it_is_in_the_folder() {
+fn finds_the_path_of_an_open_file_in_the_folder() {
     let root = sample();
     let guarded = folder(&root.path().join("dir"), HardLinks::Allowed);
     let file = guarded.open_file(Path::new("file")).unwrap();
@@ -252,7 +252,7 @@ fn reads_a_link_without_showing_host_paths() {
 }
 
 #[test]
-fn refuses_hard_link_that_is_removed_after_its_look_up() {
+fn refuses_a_hard_link_removed_after_its_lookup() {
     let root = tempfile::tempdir().unwrap();
     let outside = tempfile::tempdir().unwrap();
     std::fs::write(outside.path().join("secret"), "x").unwrap();
@@ -274,7 +274,7 @@ fn refuses_hard_link_that_is_removed_after_its_look_up() {
 }
 
 #[test]
-fn asks_broker_of_its_root_at_any_depth() {
+fn asks_the_broker_at_any_depth() {
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(&file, "opened").unwrap();
     let opener = Opener::with_broker(FixedBroker::new(file.path()));
@@ -286,7 +286,7 @@ fn asks_broker_of_its_root_at_any_depth() {
         let Ok(PathTarget::Folder(folder)) = found else {
             panic!("{found:?}");
         };
-        // Unreadable, also for root.
+        // Unreadable even for root.
         for (folder, path) in [(&root, "vm/drop_caches"), (&folder, "drop_caches")] {
             let text = folder.open_file(Path::new(path)).map(io::read_to_string);
             let text = text.map(Result::unwrap).ok();

@@ -1,4 +1,4 @@
-//! Tests of the section: its words, and what does not fit its budget.
+//! Tests of the section: its wording and its budget.
 
 use tempfile::TempDir;
 
@@ -77,7 +77,7 @@ fn counts_four_bytes_or_one_cjk_character_as_a_token() {
 #[test]
 fn a_catalog_that_fits_is_listed_whole() {
     let (root, catalog) = catalog(&many(20, "Adds numbers."));
-    // It has nothing to load.
+    // A skill without SKILL.md has nothing to load, so it is not listed.
     std::fs::create_dir(root.path().join("a-folder")).unwrap();
     let skills = catalog.list().skills;
     for (style, whole) in [(Style::List, list(&skills)), (Style::Xml, xml(&skills))] {
@@ -186,7 +186,7 @@ fn names_alone_can_exceed_the_budget() {
     let names = |count: usize| -> Vec<String> {
         many(count, "").into_iter().map(|(name, _)| name).collect()
     };
-    // None of them can be read.
+    // The catalog is empty, so these names are never read.
     assert!(!fits(&catalog, &names(1000), 4000));
     assert!(fits(&catalog, &names(10), 4000));
 }
@@ -201,7 +201,7 @@ fn a_name_cannot_end_its_quotation() {
     ] {
         assert!(list.contains(quoted), "{quoted}: {list}");
     }
-    // Nor does that of the first skill that is left out.
+    // The cursor in the note is escaped too.
     let mut skills = many(60, &"word ".repeat(20));
     for (name, _) in &mut skills {
         *name = format!("it's-{name}");

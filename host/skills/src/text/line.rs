@@ -80,7 +80,7 @@ mod tests {
 
     use super::*;
 
-    /// The same rule by independent tables.
+    /// Returns the rule of [`is_hidden`] from independent tables.
     fn hidden() -> Regex {
         Regex::new(
             r"^[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{Default_Ignorable_Code_Point}\p{Noncharacter_Code_Point}\x{2800}]$",
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn control_and_invisible_characters_become_visible() {
-        for (text, line, whole) in [
+        for (text, line, document) in [
             ("a\n\tb", "a\\n\\tb", "a\n\tb"),
             ("a\r\nb", "a\\r\\nb", "a\nb"),
             ("\u{1b}[2J", "\\u{1b}[2J", "\\u{1b}[2J"),
@@ -131,14 +131,14 @@ mod tests {
             ),
         ] {
             assert_eq!(Line::new(text).as_str(), line);
-            assert_eq!(escape_document(text), whole);
+            assert_eq!(escape_document(text), document);
         }
     }
 
-    /// Text with about half of its characters hidden.
+    /// Generates texts in which about half of the characters are hidden.
     fn text() -> impl Strategy<Value = String> {
         let hidden: Vec<char> = ('\0'..=char::MAX).filter(|c| is_hidden(*c)).collect();
-        // Most of them are for private use.
+        // Most hidden characters are for private use, so the first ones get their own strategy.
         let (few, many) = (hidden[..500].to_vec(), hidden);
         let any = prop_oneof![
             any::<char>(),

@@ -1,6 +1,6 @@
 //! Media types of typical files in skills, by extension. Without a known extension the
 //! content decides. `mime_guess` has other types for YAML, TOML, Python and SQL, and over a
-//! thousand that skills do not have.
+//! thousand types that skills do not need.
 
 /// Extensions in lower case, sorted, with their types.
 const TYPES: [(&str, &str); 44] = [

@@ -1,7 +1,7 @@
 //! Verbatim parts of JSON.
 //!
 //! serde_json's `RawValue` does the same. But its feature makes every parser of a `Value`
-//! treat an object with one magic key as JSON in a string, also in text from outside.
+//! treat an object with one magic key as JSON in a string, even in text from outside.
 
 use std::borrow::Cow;
 
@@ -17,7 +17,7 @@ impl<'j> RawJson<'j> {
     ///
     /// # Errors
     ///
-    /// Fails if the text is not one JSON value.
+    /// If the text is not one JSON value.
     pub fn new(text: &'j str) -> serde_json::Result<Self> {
         serde_json::from_str::<IgnoredAny>(text)?;
         Ok(Self(text.trim_matches(WHITE_SPACE)))
@@ -42,19 +42,19 @@ impl<'j> RawJson<'j> {
     ///
     /// # Errors
     ///
-    /// Fails if the value has another type.
+    /// If the value has another type.
     pub fn read<T: Deserialize<'j>>(self) -> serde_json::Result<T> {
         serde_json::from_str(self.0)
     }
 
-    /// Returns the members of an object in order, including repeated names. Returns none
-    /// for any other value.
+    /// Returns the members of an object in order, including repeated names. Returns no
+    /// members for any other value.
     pub fn members(self) -> impl Iterator<Item = (Cow<'j, str>, Self)> {
         let mut parts = Parts::of(self, self.is_object());
         std::iter::from_fn(move || Some((parts.next()?.name(), parts.next()?)))
     }
 
-    /// Returns the items of an array. Returns none for any other value.
+    /// Returns the items of an array. Returns no items for any other value.
     pub fn items(self) -> impl Iterator<Item = Self> {
         Parts::of(self, self.is_array())
     }
@@ -62,7 +62,7 @@ impl<'j> RawJson<'j> {
     /// Returns a member of an object. `null` counts as missing, as in an `Option`. If a
     /// name is repeated, the last member counts, as in a `Value`.
     pub fn member(self, name: &str) -> Option<Self> {
-        let members = self.members().filter(|(of, _)| of == name);
+        let members = self.members().filter(|(key, _)| key == name);
         let (_, value) = members.last()?;
         (value.0 != "null").then_some(value)
     }
@@ -85,8 +85,8 @@ const WHITE_SPACE: [char; 4] = [' ', '\t', '\r', '\n'];
 struct Parts<'j>(&'j str);
 
 impl<'j> Parts<'j> {
-    fn of(value: RawJson<'j>, is_it: bool) -> Self {
-        Self(if is_it { &value.0[1..] } else { "" })
+    fn of(value: RawJson<'j>, has_parts: bool) -> Self {
+        Self(if has_parts { &value.0[1..] } else { "" })
     }
 }
 
@@ -193,7 +193,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_parts_of_any_json_are_those_of_serde_json(json in any_json(), pretty in any::<bool>()) {
+        fn parts_of_any_json_match_serde_json(json in any_json(), pretty in any::<bool>()) {
             let text = if pretty { serde_json::to_string_pretty(&json).unwrap() } else { json.to_string() };
             let raw = RawJson::new(&text).unwrap();
             let members: Map<String, Value> = raw

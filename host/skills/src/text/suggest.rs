@@ -3,9 +3,9 @@
 use std::fmt::Display;
 
 /// The maximum number of suggested names.
-const OFFERED: usize = 3;
+const MAX_NAMES: usize = 3;
 /// The minimum similarity of a suggested name, from 0 to 1.
-const SIMILAR: f64 = 0.7;
+const MIN_SIMILARITY: f64 = 0.7;
 /// The maximum bytes of a compared name. Guards against: comparing a long name from
 /// outside, which takes quadratic time.
 const MAX_BYTES: usize = 128;
@@ -19,16 +19,16 @@ pub fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Vec<St
     let mut similar: Vec<(f64, &str)> = names
         .filter(|name| name.len() <= MAX_BYTES)
         .map(|name| (strsim::jaro_winkler(&folded, &name.to_lowercase()), name))
-        .filter(|(similarity, _)| *similarity >= SIMILAR)
+        .filter(|(similarity, _)| *similarity >= MIN_SIMILARITY)
         .collect();
     similar.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
-    similar.truncate(OFFERED);
+    similar.truncate(MAX_NAMES);
     let names = similar.into_iter();
     names.map(|(_, name)| name.to_owned()).collect()
 }
 
-/// Returns `; did you mean 'a' or 'b'?` for some names in given quotation marks, or an
-/// empty text for none.
+/// Returns `; did you mean 'a' or 'b'?` for names, in these quotation marks. Returns an empty
+/// text if there are no names.
 pub fn did_you_mean(names: impl IntoIterator<Item = impl Display>, quote: char) -> String {
     let names = names.into_iter();
     let quoted: Vec<String> = names.map(|name| format!("{quote}{name}{quote}")).collect();

@@ -1,7 +1,9 @@
-//! The users and groups of `/etc/passwd` and `/etc/group`. Users and groups of a
-//! name service have only numbers here, and the members of their groups are unknown.
-//! The members of all groups are unknown if a line of these files is unreadable, because it
-//! could name one more, and in a user namespace, because a group can have others outside.
+//! The users and groups of `/etc/passwd` and `/etc/group`.
+//!
+//! Users and groups of a name service have only numbers here, and the members of such groups
+//! are unknown. The members of every group are unknown if a line of these files is unreadable,
+//! because it could name another member. They are also unknown in a user namespace, because a
+//! group can have members outside.
 
 use std::collections::BTreeSet;
 
@@ -85,19 +87,21 @@ impl Accounts {
         accounts
     }
 
-    /// Returns the members of a group: those that it lists, and the users with it as
-    /// their own group. `None` if some are unknown, or if there are none. Some are unknown if this
-    /// process is in the group and its user is not listed.
+    /// Returns the members of a group: the users that it lists, and the users with it as their
+    /// primary group.
+    ///
+    /// Returns `None` if some members are unknown or there are no members. Some are unknown if
+    /// this process is in the group but its user is not listed.
     pub(super) fn members(&self, id: u32) -> Option<BTreeSet<u32>> {
         let is_listed = self.groups.iter().any(|group| group.id == id);
         if !self.complete || !is_listed {
             return None;
         }
-        let own = self.users.iter().filter(|user| user.group == id);
-        let mut members: BTreeSet<u32> = own.map(|user| user.id).collect();
+        let primary = self.users.iter().filter(|user| user.group == id);
+        let mut members: BTreeSet<u32> = primary.map(|user| user.id).collect();
         for group in self.groups.iter().filter(|group| group.id == id) {
             for name in &group.members {
-                // Here a number is a login name.
+                // A number in this list is a login name.
                 members.insert(self.user_named(name)?);
             }
         }
@@ -138,7 +142,7 @@ impl Accounts {
     }
 }
 
-/// Parses the number of a user or group. The highest number means "none".
+/// Parses the number of a user or group. The highest number is not valid.
 fn number(text: &str) -> Option<u32> {
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
     let number = text.parse().ok().filter(|number| *number != u32::MAX);
@@ -156,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn members_are_listed_users_and_users_of_that_primary_group() {
+    fn members_include_users_by_primary_group() {
         let accounts = Accounts::parse(
             "root:x:0:0:root:/root:/bin/sh\nann:x:1000:1000::/:/bin/sh\nbob:x:1001:100::/:\n\n",
             "root:x:0:\nann:x:1000:\nusers:x:100:ann\nmail:x:8:\nodd:x:9:nobody\n# text\n",
@@ -165,8 +169,8 @@ mod tests {
         assert_eq!(members(0), Some(vec![0]));
         assert_eq!(members(1000), Some(vec![1000]));
         assert_eq!(members(100), Some(vec![1000, 1001]));
-        for nobody_knows in [8, 9, 77] {
-            assert_eq!(members(nobody_knows), None, "{nobody_knows}");
+        for unknown in [8, 9, 77] {
+            assert_eq!(members(unknown), None, "{unknown}");
         }
         assert_eq!(
             (accounts.user(1001), accounts.user(7)),
@@ -188,7 +192,7 @@ mod tests {
             accounts.members(5500).map(Vec::from_iter),
             Some(vec![35_000])
         );
-        // There is no user of that name.
+        // No user has the login name `7`.
         assert_eq!(accounts.members(5501), None);
     }
 

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 /// The reason why a file is not trusted.
 #[derive(Debug, thiserror::Error)]
 pub enum TrustError {
-    /// Somebody else can change it.
+    /// An untrusted user can change a step of its path.
     #[error("{0}")]
     Changeable(ChangeableStep),
-    /// The check itself fails.
+    /// A step of its path cannot be checked.
     #[error("cannot check `{}`: {cause}", path.display())]
     Unreadable {
         /// The step of the path.
@@ -106,8 +106,8 @@ impl fmt::Display for ChangeableStep {
             ),
             UntrustedWriter::Process => write!(
                 f,
-                "`{path}` is a link of a process, which can lead elsewhere than it says; name the \
-                 file itself, or `--trust everyone` trusts all users"
+                "`{path}` is a link of a process, which can lead to another file than its text; \
+                 name the file itself, or `--trust everyone` trusts all users"
             ),
             UntrustedWriter::AccessList => write!(
                 f,

@@ -1,7 +1,7 @@
-//! The users who run FUSE file systems. The user who runs one makes up the owner, the mode and
-//! the content of each file in it, also if it is mounted read-only. Any user can mount one with
-//! `fusermount3`. All other file systems are mounted by root, or in a user namespace by its
-//! root, so their owners count.
+//! The users who run FUSE file systems. Such a user can make up the owner, the mode and the
+//! content of each file in it, even if it is mounted read-only. Any user can mount one with
+//! `fusermount3`. All other file systems are mounted by root, or by the root of a user
+//! namespace, so their owners count.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
@@ -13,7 +13,7 @@ use rustix::fs::{FsWord, fstat, fstatfs, major, minor};
 /// The type of FUSE file systems in `statfs`, from the kernel's `magic.h`.
 const FUSE_SUPER_MAGIC: FsWord = 0x6573_5546;
 
-/// The user who makes up owners and modes.
+/// The user who can make up the owners and modes of a FUSE file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FuseUser {
     /// This user runs the file system.
@@ -27,15 +27,15 @@ pub(super) enum FuseUser {
 static MOUNT_TABLE: LazyLock<Option<Mutex<File>>> =
     LazyLock::new(|| File::open("/proc/self/mountinfo").ok().map(Mutex::new));
 
-/// Opens the mount table for the time in which this process is confined.
+/// Opens the mount table, before this process is confined.
 pub(super) fn look_at_machine() {
     LazyLock::force(&MOUNT_TABLE);
 }
 
-/// Returns the user who runs the FUSE file system of an open file. Returns `None` if root decides
-/// what the file system shows.
+/// Returns the user who runs the FUSE file system of an open file. Returns `None` if only root
+/// can run the file system.
 ///
-/// The file is open, so that its file system cannot be replaced between the two questions.
+/// The file is open, so that its file system cannot be replaced between the two system calls.
 pub(super) fn fuse_user(file: impl AsFd) -> io::Result<Option<FuseUser>> {
     if fstatfs(&file)?.f_type != FUSE_SUPER_MAGIC {
         return Ok(None);
@@ -47,7 +47,7 @@ pub(super) fn fuse_user(file: impl AsFd) -> io::Result<Option<FuseUser>> {
 
 fn read_mount_table() -> Option<String> {
     let table = MOUNT_TABLE.as_ref()?;
-    // One reader at a time: the kernel returns whole lines only to reads in a row.
+    // One reader at a time: the kernel returns whole lines only to consecutive reads.
     let mut table = table.lock().unwrap_or_else(PoisonError::into_inner);
     let mut bytes = Vec::new();
     table.rewind().ok()?;
@@ -65,7 +65,7 @@ fn user_of(table: &str, major: u32, minor: u32) -> Option<FuseUser> {
     };
     let (family, _) = kind.split_once('.').unwrap_or((kind, ""));
     if !matches!(family, "fuse" | "fuseblk") {
-        // Only root can mount others with this type, such as `virtiofs`.
+        // Only root can mount the other types, such as `virtiofs`.
         return None;
     }
     let mut users = options
@@ -84,7 +84,7 @@ fn mount<'a>(line: &'a str, device: &str) -> Option<(&'a str, &'a str)> {
     if fields.nth(2)? != device {
         return None;
     }
-    // The root, the mount point and its options, then any number of optional fields.
+    // Skips the root, the mount point and its options, and any number of optional fields.
     let mut fields = fields.skip(3).skip_while(|field| *field != "-").skip(1);
     let kind = fields.next()?;
     let _source = fields.next()?;

@@ -1,5 +1,5 @@
-//! A folder that only the user of this process writes, such as that of the cache. It is checked
-//! before anything is made in it.
+//! A folder that only the user of this process can write, such as the cache folder. It is checked
+//! before anything is created in it.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -13,7 +13,7 @@ use super::Trust;
 use crate::own_user::is_own_user;
 
 /// The flags for a step whose owner is not known yet. A confined process may open a folder
-/// with `PATH`.
+/// with `O_PATH`.
 const STEP: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 /// Opens a folder that no other user can write or replace. Creates missing folders of the
@@ -21,8 +21,8 @@ const STEP: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC
 ///
 /// # Errors
 ///
-/// Fails if another user can change a step of the path. Creates nothing in a folder that
-/// others can write, unless its sticky bit prevents them from replacing the new folder.
+/// If another user can change a step of the path. Creates nothing in a folder that others can
+/// write, unless its sticky bit prevents them from replacing the new folder.
 pub fn own_folder(path: &Path, trust: &Trust) -> anyhow::Result<OwnedFd> {
     let path = std::path::absolute(path)?;
     let existing = path.ancestors().find(|step| !is_missing(step));
@@ -31,9 +31,8 @@ pub fn own_folder(path: &Path, trust: &Trust) -> anyhow::Result<OwnedFd> {
     if missing != Path::new("") {
         trust.check_parent_of_new(existing)?;
     }
-    let cannot = |step: &Path| format!("cannot open `{}`", step.display());
     let opened = rustix::fs::open(existing, STEP, Mode::empty()).map_err(io::Error::from);
-    let mut folder = opened.with_context(|| cannot(existing))?;
+    let mut folder = opened.with_context(|| format!("cannot open `{}`", existing.display()))?;
     for step in missing.components() {
         let Component::Normal(name) = step else {
             continue;
@@ -88,7 +87,7 @@ mod tests {
         let set = |path: &str, mode| {
             fs::set_permissions(at(path), Permissions::from_mode(mode)).unwrap();
         };
-        for (name, mode, may_make) in [
+        for (name, mode, is_allowed) in [
             ("own", 0o700, true),
             ("seen", 0o755, true),
             ("sticky", 0o1777, true),
@@ -98,23 +97,23 @@ mod tests {
             set(name, mode);
             for path in ["deep/er", "direct"] {
                 let path = at(name).join(path);
-                let made = own_folder(&path, &Trust::new());
-                assert_eq!(made.is_ok(), may_make, "{path:?}: {made:?}");
-                assert_eq!(path.exists(), may_make, "{path:?}");
-                // It is there by now.
-                assert_eq!(own_folder(&path, &Trust::new()).is_ok(), may_make);
+                let created = own_folder(&path, &Trust::new());
+                assert_eq!(created.is_ok(), is_allowed, "{path:?}: {created:?}");
+                assert_eq!(path.exists(), is_allowed, "{path:?}");
+                // Now the folder exists.
+                assert_eq!(own_folder(&path, &Trust::new()).is_ok(), is_allowed);
             }
             assert_eq!(
                 fs::read_dir(at(name)).unwrap().count() > 0,
-                may_make,
+                is_allowed,
                 "{name}"
             );
         }
-        // Others can put another folder into its place.
+        // Others can replace this folder.
         fs::create_dir(at("open/there")).unwrap();
         set("open/there", 0o700);
         assert!(own_folder(&at("open/there"), &Trust::new()).is_err());
-        // What somebody has put there before is not followed.
+        // A symlink is followed only to a folder that nobody else can write.
         symlink(at("own"), at("sticky/link")).unwrap();
         set("own", 0o777);
         assert!(own_folder(&at("sticky/link"), &Trust::new()).is_err());

@@ -32,7 +32,7 @@ fn refusal(path: &Path) -> Option<String> {
 }
 
 #[test]
-fn names_path_owner_and_mode_of_a_file_all_users_can_write() {
+fn reports_path_owner_and_mode_of_a_writable_file() {
     let (_base, folder, file) = fixture();
     assert_eq!(refusal(&file), None);
     mode(&file, 0o646);
@@ -98,7 +98,7 @@ fn refuses_paths_through_links_of_processes() {
         let everyone = Trust::new().and(Principal::Everyone);
         assert!(everyone.check(&path).is_ok(), "{path:?}");
     }
-    // The text of these links is where they lead.
+    // These links lead where their text says.
     assert_eq!(refusal(Path::new("/proc/self/status")), None);
     assert_eq!(refusal(Path::new("/proc/mounts")), None);
 }
@@ -106,7 +106,7 @@ fn refuses_paths_through_links_of_processes() {
 #[test]
 fn trusts_files_of_another_user_or_group_only_if_named() {
     if !rustix::process::geteuid().is_root() {
-        return; // Only root gives files away; CI is root.
+        return; // Only root can change owners; CI runs as root.
     }
     const OTHER: u32 = 54_321;
     let (_base, folder, file) = fixture();
@@ -165,7 +165,7 @@ fn refuses_files_with_an_access_control_list() {
     let flags = rustix::fs::XattrFlags::empty();
     match rustix::fs::setxattr(&file, "system.posix_acl_access", &list, flags) {
         Ok(()) => {}
-        // Not every file system has such lists.
+        // Not every file system supports such lists.
         Err(Errno::OPNOTSUPP) => return,
         Err(error) => panic!("{error}"),
     }
@@ -223,7 +223,7 @@ fn no_account_file_lists_members_of_the_overflow_group() {
     mode(&file, 0o664);
     let group = overflow_group();
     if chown(&file, None, Some(group)).is_err() {
-        return; // Only root gives files away; CI is root.
+        return; // Only root can change owners; CI runs as root.
     }
     let accounts = Accounts::parse("root:x:0:0::/:\n", &format!("nogroup:x:{group}:root\n"));
     let check = |trust: Trust| PathWalk::new(&trust, &accounts).to(&file, false);

@@ -1,6 +1,5 @@
-//! A walk along a path, from the root of the file system, through symlinks. Once
-//! every step is trusted, nobody else can put another file in the path's place, so
-//! the host may open the path.
+//! A walk along a path, from the root of the file system, through symlinks. Once every step is
+//! trusted, nobody else can replace the file at its end, so the host may open the path.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -22,7 +21,7 @@ use super::error::{ChangeableStep, TrustError, UntrustedWriter};
 use super::fuse::FuseUser;
 use crate::own_user::{overflow_group, overflow_user};
 
-/// Most symlinks in a path, as in the kernel.
+/// The maximum number of symlinks in a path, as in the kernel.
 const MAX_LINKS: usize = 40;
 
 /// A walk along a path.
@@ -44,15 +43,15 @@ impl<'a> PathWalk<'a> {
         }
     }
 
-    /// Goes to the end of a path, and returns its owner. With `sticky_end`, the
-    /// sticky bit protects the end too, as it does every step before it.
+    /// Goes to the end of a path, and returns its owner. A sticky bit protects every step before
+    /// the end, and with `sticky_end` also the end.
     pub(super) fn to(mut self, path: &Path, sticky_end: bool) -> Result<u32, TrustError> {
         let path =
             std::path::absolute(path).map_err(|cause| TrustError::unreadable(path, cause))?;
-        let mut ahead = VecDeque::new();
-        push_steps(&mut ahead, &path);
+        let mut remaining = VecDeque::new();
+        push_steps(&mut remaining, &path);
         self.check_step(Path::new("/"), true)?;
-        while let Some(step) = ahead.pop_front() {
+        while let Some(step) = remaining.pop_front() {
             if step == ".." {
                 self.at.pop();
                 continue;
@@ -73,9 +72,9 @@ impl<'a> PathWalk<'a> {
             if target.is_absolute() {
                 self.at = PathBuf::from("/");
             }
-            push_steps(&mut ahead, &target);
+            push_steps(&mut remaining, &target);
         }
-        // The last step may be `..`, which leads to a folder that was not the end before.
+        // After a last step `..`, the loop has checked the end only as a step before the end.
         Ok(self.check_step(&self.at, sticky_end)?.metadata.uid())
     }
 
@@ -85,7 +84,7 @@ impl<'a> PathWalk<'a> {
         let found = Step::open(path).map_err(unreadable)?;
         let fuse_user = self.trust.untrusted_fuse_user(&found.handle);
         let writer = match fuse_user.map_err(unreadable)? {
-            // A read-only mount shows what the user makes up too.
+            // The user can make up the files of a read-only mount too.
             Some(FuseUser::Number(user)) => {
                 Some(UntrustedWriter::Fuse(Some(self.accounts.user(user))))
             }
@@ -148,19 +147,19 @@ impl<'a> PathWalk<'a> {
     }
 }
 
-/// Puts the steps of a path in front of the steps that are ahead.
-fn push_steps(ahead: &mut VecDeque<OsString>, path: &Path) {
+/// Puts the steps of a path before the remaining steps.
+fn push_steps(remaining: &mut VecDeque<OsString>, path: &Path) {
     for component in path.components().rev() {
         match component {
-            Component::Normal(name) => ahead.push_front(name.to_owned()),
-            Component::ParentDir => ahead.push_front(OsStr::new("..").to_owned()),
+            Component::Normal(name) => remaining.push_front(name.to_owned()),
+            Component::ParentDir => remaining.push_front(OsStr::new("..").to_owned()),
             Component::RootDir | Component::CurDir | Component::Prefix(_) => {}
         }
     }
 }
 
-/// A step of a path, opened without following a symlink. What is asked about it is asked about
-/// one file, whatever its path leads to by then.
+/// A step of a path, opened without following a symlink. All checks look at this file, even if
+/// the path leads to another one by then.
 struct Step {
     handle: OwnedFd,
     metadata: Metadata,
@@ -182,8 +181,8 @@ impl Step {
         Ok(OsString::from_vec(target.into_bytes()).into())
     }
 
-    /// Returns whether this is a link such as `/proc/1/root`, which the kernel does not follow by
-    /// its text: it leads into another mount namespace, for example.
+    /// Returns whether this is a link such as `/proc/1/root`. The kernel does not follow it by
+    /// its text: for example, it can lead into another mount namespace.
     fn is_link_of_process(&self) -> bool {
         self.metadata.is_symlink()
             && fstatfs(&self.handle).is_ok_and(|system| system.f_type == PROC_SUPER_MAGIC)
@@ -196,8 +195,8 @@ impl Step {
     }
 }
 
-/// Returns whether an access control list names further users. The group's bits are
-/// then the most that any of them may do.
+/// Returns whether an access control list names further users. The group's bits of the mode are
+/// then the maximum for each of them.
 fn has_access_list(path: &Path) -> bool {
     let mut start = [0; 64];
     let found = rustix::fs::lgetxattr(path, "system.posix_acl_access", &mut start[..]);

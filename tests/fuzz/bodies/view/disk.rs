@@ -1,5 +1,5 @@
-//! Scripts on a folder of the disk. The kernel resolves each path beneath its handle,
-//! so that what leads out is refused, as in the sandbox.
+//! Runs scripts in a folder on disk. The kernel resolves each path beneath its handle, and refuses
+//! one that leads out, like the sandbox.
 
 use std::fs;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use super::script::{Code, FileSystem, Status};
 
-/// Two folders of the disk.
+/// Two folders on disk.
 pub(super) struct Disk {
     tops: [OwnedFd; 2],
 }
@@ -31,7 +31,7 @@ impl Disk {
 
 fn code(errno: Errno) -> Code {
     match errno {
-        // From the kernel: the path leads out.
+        // The kernel's error for a path that leads out.
         Errno::XDEV | Errno::PERM => "not-permitted",
         Errno::NOENT => "no-entry",
         Errno::NOTDIR => "not-directory",
@@ -73,7 +73,7 @@ fn beneath(base: &OwnedFd, path: &str, flags: OFlags, mode: Mode) -> Result<Owne
     loop {
         let flags = flags | OFlags::CLOEXEC;
         match rustix::fs::openat2(base, path, flags, mode, ResolveFlags::BENEATH) {
-            // Something was renamed somewhere meanwhile.
+            // Something was renamed elsewhere meanwhile.
             Err(Errno::AGAIN) => {}
             opened => return opened.map_err(code),
         }
@@ -88,8 +88,7 @@ fn look(base: &OwnedFd, path: &str, follow: bool) -> Result<OwnedFd, Code> {
     beneath(base, path, flags, Mode::empty())
 }
 
-/// Returns the folder that a path names something in, and the last name with the slash
-/// behind it.
+/// Returns the parent folder of a path, and the last name with the slash after it.
 fn place(base: &OwnedFd, path: &str) -> Result<(OwnedFd, String), Code> {
     check_folder(base)?;
     if path.is_empty() {
@@ -148,7 +147,7 @@ impl FileSystem for Disk {
     fn open(&mut self, base: &OwnedFd, path: &str, flags: &str) -> Result<OwnedFd, Code> {
         let has = |letter| flags.contains(letter);
         check_folder(base)?;
-        // Older kernels than 6.4 take this.
+        // Kernels before 6.4 accept this.
         if has('c') && has('d') {
             return Err("invalid");
         }
@@ -346,7 +345,7 @@ impl FileSystem for Disk {
     }
 }
 
-/// Tells all that lies in a folder: names, bytes, links and times.
+/// Lists everything in a folder: names, bytes, links and times.
 pub(crate) fn listing(folder: &Path) -> String {
     let mut told = String::new();
     let mut entries: Vec<_> = fs::read_dir(folder).unwrap().map(Result::unwrap).collect();

@@ -32,14 +32,13 @@ impl HostBuilder {
             let by_default =
                 limit == Limits::default().memory && self.config.load.calls_memory.is_none();
             if limit > all && !by_default {
-                let by_default = match self.config.load.calls_memory {
+                let origin = match self.config.load.calls_memory {
                     Some(_) => "",
                     None => ", a quarter of the memory that this process may have",
                 };
                 bail!(
-                    "`{}` is {limit} bytes, and `calls_memory`, which all calls have together, is \
-                     {all}{by_default}: lower the first or raise the second",
-                    key
+                    "`{key}` is {limit} bytes, more than `calls_memory`, the limit of all calls \
+                     together, which is {all} bytes{origin}: lower the first or raise the second"
                 );
             }
         }
@@ -51,7 +50,7 @@ impl HostBuilder {
     pub(super) fn check_tools(&self, components: &[LoadedComponent]) -> anyhow::Result<()> {
         let tools = || tools_of(components).map(|tool| tool.definition.name.as_str());
         // Agents do not see the reader of resources.
-        let own = components.iter().any(LoadedComponent::is_own);
+        let own = components.iter().any(LoadedComponent::is_built_in);
         let seen = || tools().filter(move |tool| !(own && *tool == SKILL_RESOURCES));
         let check = |verb: &str, named: &str, known: Vec<&str>| {
             if known.contains(&named) {
@@ -91,7 +90,9 @@ impl HostBuilder {
         components: &[LoadedComponent],
         files: &[PathBuf],
     ) -> anyhow::Result<()> {
-        let own = components.iter().filter(|component| component.is_own());
+        let own = components
+            .iter()
+            .filter(|component| component.is_built_in());
         let own: Vec<&str> = own.map(|own| own.component.grant_name()).collect();
         let files = files.iter().filter_map(|file| file.file_name()?.to_str());
         let files: Vec<&str> = files.collect();
@@ -145,11 +146,11 @@ impl HostBuilder {
     pub(super) fn missing_skills(&self, catalog: &Catalog) -> Vec<String> {
         let mut missing = Vec::new();
         // Lists the skills once, and only if a name is missing.
-        let there = LazyCell::new(|| catalog.names());
+        let existing = LazyCell::new(|| catalog.names());
         for (component, grant) in &self.config.grants {
             let names = grant.skills.iter().flat_map(Skills::names);
             missing.extend(names.filter(|name| !catalog.has(name)).map(|name| {
-                let nearest = suggest::nearest(name, there.iter().map(String::as_str));
+                let nearest = suggest::nearest(name, existing.iter().map(String::as_str));
                 format!(
                     "{} grants `{}` the skill `{}`, which does not exist{}",
                     self.source_of(grant),

@@ -11,7 +11,7 @@ use super::{
 };
 use skillhost_sandbox::tool::{Failure, Output, Stop};
 
-/// Whether a manifest has the digests of its files.
+/// The presence of digests in a list of files.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Digests {
     Omitted,
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manifest_and_a_folder_have_no_path_that_leads_elsewhere() {
+    fn refuses_paths_that_lead_elsewhere() {
         for path in [
             "", "/", "/etc", "..", "../x", "a/../x", "a/..", ".", "./a", "a/.", "a//b", "a/",
             "a\\b", "a\n", "a/\u{9b}", "a\0",
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn each_file_of_a_manifest_has_a_digest_in_lower_case() {
+    fn manifest_needs_digests_in_lower_case() {
         let capitals = DIGEST.to_uppercase();
         let wide = "ä".repeat(32);
         let wrong = ["", &DIGEST[1..], &*capitals, &*wide].map(Some);

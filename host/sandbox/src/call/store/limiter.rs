@@ -27,7 +27,7 @@ impl ResourceLimiter for StoreState {
         desired: usize,
         maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
-        // The runtime's own maximum is at least the limit.
+        // The runtime also passes its own maximum, which is at least the limit.
         let own = maximum.filter(|maximum| *maximum < self.limits.table_elements);
         if is_above_maximum(desired, own) {
             return Ok(false);
@@ -55,8 +55,8 @@ impl ResourceLimiter for StoreState {
     }
 }
 
-/// Returns whether the component's own maximum forbids the growth. Nothing is counted then,
-/// because the runtime asks here before it checks the maximum.
+/// Returns whether the component's own maximum forbids the growth. Such growth is not
+/// counted: the runtime asks the limiter before it checks the maximum.
 fn is_above_maximum(desired: usize, maximum: Option<usize>) -> bool {
     maximum.is_some_and(|maximum| desired > maximum)
 }
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn does_not_count_growth_above_the_components_own_maximum() {
+    fn ignores_growth_above_own_maximum() {
         for (desired, maximum, above) in [
             (2, Some(1), true),
             (1, Some(1), false),

@@ -1,4 +1,4 @@
-//! The cache of compiled code by itself.
+//! Tests of the cache on disk.
 
 use super::*;
 use std::fs::{self, FileTimes, Permissions};
@@ -51,7 +51,7 @@ fn the_checksum_changes_with_every_bit() {
 }
 
 #[test]
-fn finds_compiled_code_only_in_files_it_could_have_written() {
+fn finds_code_only_in_valid_files() {
     let (_folder, cache) = cache();
     let path = |name: &str| cache.folders[0].path.join(name);
     let has = |name: &str| cache.has_code(&CodeKey(name.to_owned()));
@@ -81,7 +81,7 @@ fn finds_compiled_code_only_in_files_it_could_have_written() {
 }
 
 #[test]
-fn an_entry_that_cannot_be_written_leaves_nothing() {
+fn failed_write_leaves_no_entry() {
     let (_folder, cache) = cache();
     let path = &cache.folders[0].path;
     fs::create_dir(path.join(key().0)).unwrap();
@@ -141,7 +141,7 @@ fn removes_old_entries_and_no_files_of_others() {
 }
 
 #[test]
-fn an_entry_is_readable_and_writable_by_its_owner_alone() {
+fn only_owner_may_access_entry() {
     let (_folder, cache) = cache();
     cache.put_definitions(&key(), b"what is known".to_vec());
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
@@ -150,7 +150,7 @@ fn an_entry_is_readable_and_writable_by_its_owner_alone() {
 }
 
 #[test]
-fn does_not_use_a_file_or_folder_that_others_may_write() {
+fn ignores_entries_that_others_may_write() {
     let (folder, cache) = cache();
     let put = || cache.put_definitions(&key(), b"what is known".to_vec());
     put();
@@ -188,7 +188,7 @@ fn writes_new_entries_into_a_separate_folder() {
     let known = DefinitionsKey("known".to_owned());
     cache.put_definitions(&known, b"old".to_vec());
     assert_eq!(other().definitions(&known).unwrap(), b"old");
-    // A damaged entry does not hide one that is whole.
+    // A damaged entry does not hide an intact one in the other folder.
     cache.put_definitions(&key(), b"whole".to_vec());
     fs::write(path("cache/new").join(key().0), b"damaged").unwrap();
     assert_eq!(other().definitions(&key()).unwrap(), b"whole");
@@ -199,7 +199,7 @@ fn one_compiles_and_others_wait() {
     let (_folder, cache) = cache();
     let key = |name: &str| CodeKey(name.to_owned());
     let lock = cache.lock(&key("a")).unwrap();
-    assert!(cache.lock(&key("b")).is_some(), "another component");
+    assert!(cache.lock(&key("b")).is_some());
     let (sender, ended) = std::sync::mpsc::channel();
     std::thread::scope(|threads| {
         threads.spawn(|| {
@@ -207,7 +207,7 @@ fn one_compiles_and_others_wait() {
             sender.send(lock.is_some()).unwrap();
         });
         let early = ended.recv_timeout(Duration::from_millis(100));
-        assert!(early.is_err(), "it compiles the same");
+        assert!(early.is_err(), "it did not wait");
         drop(lock);
         assert_eq!(ended.recv_timeout(Duration::from_secs(10)), Ok(true));
     });
@@ -230,7 +230,7 @@ fn confined_processes_wait_for_unconfined_ones_only() {
             sender.send(lock.is_some()).unwrap();
         });
         let early = ended.recv_timeout(Duration::from_millis(100));
-        assert!(early.is_err(), "it compiles the same");
+        assert!(early.is_err(), "it did not wait");
         drop(lock);
         assert_eq!(ended.recv_timeout(Duration::from_secs(10)), Ok(true));
         // An escaped guest could hold this lock.
@@ -238,6 +238,6 @@ fn confined_processes_wait_for_unconfined_ones_only() {
         threads.spawn(|| sender.send(unconfined.lock(&key).is_some()).unwrap());
         let locked = ended.recv_timeout(Duration::from_secs(10));
         drop(held);
-        assert_eq!(locked, Ok(true), "it waits for a confined process");
+        assert_eq!(locked, Ok(true), "it waited for a confined process");
     });
 }

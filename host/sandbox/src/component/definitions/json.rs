@@ -1,5 +1,5 @@
-//! Definitions as JSON, in the cache and beside components. Both places also hold code
-//! that is trusted.
+//! Definitions as JSON, in the cache and in files beside components. They are as trusted as the
+//! code beside them, because the same users can write both.
 
 use anyhow::{Context as _, ensure};
 use serde::{Deserialize, Serialize};
@@ -49,7 +49,8 @@ pub(crate) fn write(definitions: &[Definition]) -> anyhow::Result<Vec<u8>> {
 
 /// Reads the definitions of a component.
 pub(crate) fn read(json: &[u8]) -> anyhow::Result<Vec<Definition>> {
-    let all: Vec<DefinitionEntry> = serde_json::from_slice(json).context("stored definitions")?;
+    let all: Vec<DefinitionEntry> =
+        serde_json::from_slice(json).context("invalid stored definitions")?;
     let definitions = all
         .into_iter()
         .map(|DefinitionEntry(definition)| definition);

@@ -1,5 +1,5 @@
-//! The bounds of schemas, their compilation, and checks with them. Schemas are untrusted:
-//! checks with any schema must be fast and need little memory.
+//! Compiles schemas and checks values, within bounds. Schemas are untrusted: checks with any
+//! schema must be fast and need little memory.
 
 use anyhow::Context as _;
 use jsonschema::{PatternOptions, ValidationError, Validator};
@@ -16,13 +16,12 @@ const PATTERN_BYTES: usize = 16 << 10;
 /// that expand to a million.
 const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
 
-/// Keywords that depend on the result of their neighbours, which are evaluated again for
-/// them. Guards against: forty nested ones, for which one value is checked a million times
-/// a million.
+/// Keywords that depend on the results of the keywords beside them, which are evaluated again.
+/// Guards against: forty nested keywords, which check one value 2^40 times.
 const UNEVALUATED: [&str; 2] = ["unevaluatedProperties", "unevaluatedItems"];
 
-/// Keywords whose alternatives are tried once more for each such keyword around them, to
-/// explain why none matches.
+/// Keywords with alternatives. To explain why none matches, the validator tries an alternative
+/// once more for each such keyword around it.
 const CHOICES: [&str; 2] = ["anyOf", "oneOf"];
 
 /// Keywords that identify a schema. Below the root, they change the meaning of other
@@ -38,16 +37,16 @@ const PATTERN_CLASSES: usize = 32;
 /// path.
 const PATHS_BYTES: usize = 4 << 20;
 
-/// The maximum bytes of text that all patterns of a schema are matched against. The slowest
-/// pattern takes a second for a MiB.
+/// The maximum bytes of text, summed over all patterns that are matched against it. The
+/// slowest pattern takes a second for a MiB.
 const PATTERN_TEXT: usize = 4 << 20;
 
 /// The maximum number of single checks. The slowest one, a fraction in `multipleOf` with a
 /// large number, takes two microseconds.
 const MAX_CHECKS: usize = 4_000_000;
 
-/// The maximum number of pairs that `uniqueItems` compares. Some numbers have the same hash
-/// until they are compared.
+/// The maximum number of pairs that `uniqueItems` compares. It compares all pairs if the
+/// hashes of all items are the same, as those of some large numbers.
 const MAX_PAIRS: usize = 10_000_000_000;
 
 /// The maximum bytes of errors. For each value of a schema, an error can copy each checked
@@ -91,10 +90,10 @@ pub enum Mismatch<'v> {
     At(ValidationError<'v>),
     /// Some part does not match, but finding it takes too much memory.
     Somewhere,
-    /// The value has too many bytes of text for the schema's patterns.
-    /// The maximum bytes.
+    /// The value has too many bytes of text for the schema's patterns: the bytes, and the
+    /// maximum.
     TooMuchText(usize, usize),
-    /// The value contains too many values.
+    /// The value contains too many values: their number.
     TooManyValues(usize),
 }
 

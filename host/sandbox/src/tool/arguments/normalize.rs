@@ -1,10 +1,10 @@
-//! Normalising arguments for guests: whole numbers become integers, and nulls for absent
+//! Normalises arguments for guests: whole numbers become integers, and nulls for absent
 //! properties are removed.
 
 use serde_json::Value;
 
-/// Converts whole numbers to integers: `5.0` is one by JSON Schema, but guests that parse
-/// integers refuse it. Returns `false` if there are more values than `left`.
+/// Converts whole numbers to integers. JSON Schema accepts `5.0` as an integer, but guests
+/// that parse integers refuse it. Returns `false` if there are more values than `left`.
 pub(super) fn make_integers(value: &mut Value, left: &mut usize) -> bool {
     let Some(rest) = left.checked_sub(1) else {
         return false;
@@ -27,7 +27,7 @@ pub(super) fn make_integers(value: &mut Value, left: &mut usize) -> bool {
     }
 }
 
-/// Returns a float as an integer, if it is one and floats of its size are exact.
+/// Returns a float as an integer, if it is whole and floats of its size are exact.
 fn integer(number: f64) -> Option<i64> {
     const LARGEST: f64 = 9_007_199_254_740_992.0;
     #[allow(clippy::cast_possible_truncation, reason = "whole, and within 2^53")]

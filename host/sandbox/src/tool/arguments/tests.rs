@@ -1,4 +1,4 @@
-//! Arguments against schemas: what fits, what does not, and in what words.
+//! Tests of arguments that match schemas or do not, and of the messages.
 
 use super::*;
 use serde_json::json;
@@ -15,7 +15,7 @@ pub(super) fn compile(schema: Value) -> anyhow::Result<Schema> {
 }
 
 #[test]
-fn arguments_that_fit_without_the_validator_pass_it() {
+fn plain_arguments_also_pass_validator() {
     let ways: [fn(Value) -> Value; 7] = [
         |of_x| json!({"type": "object", "properties": {"x": of_x}, "required": ["x"]}),
         |of_x| json!({"properties": {"x": of_x}, "additionalProperties": false}),
@@ -100,7 +100,7 @@ fn refuses_empty_arguments_if_the_schema_does() {
 }
 
 #[test]
-fn names_the_property_that_does_not_fit() {
+fn names_mismatched_property() {
     let schema = schema(json!({
         "type": "object",
         "properties": {
@@ -223,7 +223,7 @@ fn messages_stay_short_for_schemas_with_long_names() {
 }
 
 #[test]
-fn reports_the_schema_that_fits_best() {
+fn reports_best_matching_schema() {
     let object = |name: &str, schema: Value| {
         json!({
             "type": "object",
@@ -302,7 +302,7 @@ fn whole_numbers_reach_a_guest_as_integers() {
 }
 
 #[test]
-fn null_counts_as_absent_unless_the_schema_takes_it() {
+fn null_is_absent_unless_schema_allows_it() {
     let schema = schema(json!({
         "properties": {
             "a": {"type": "integer"},

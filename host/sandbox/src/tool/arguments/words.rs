@@ -9,7 +9,7 @@ use serde_json::Value;
 const MAX_NAME: usize = 200;
 const MAX_MESSAGE: usize = 900;
 
-/// Returns the message for a mismatch in the contracts' words, with the property's name.
+/// Returns the message for a mismatch, with the property's name.
 pub(super) fn describe(error: &ValidationError<'_>) -> String {
     cut(&words(error), MAX_MESSAGE)
 }
@@ -36,7 +36,7 @@ fn words(error: &ValidationError<'_>) -> String {
         ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context }
             if !name.is_empty() =>
         {
-            of_choices(error, &name, context)
+            describe_choices(error, &name, context)
         }
         _ if name.is_empty() => format!("Invalid arguments: {}", short(&error.to_string())),
         _ => format!(
@@ -48,7 +48,7 @@ fn words(error: &ValidationError<'_>) -> String {
 
 /// Returns the reason why no alternative matches a value. If one matches the value itself
 /// but not its contents, the caller meant that one.
-fn of_choices(
+fn describe_choices(
     error: &ValidationError<'_>,
     name: &str,
     choices: &[Vec<ValidationError<'static>>],
@@ -67,7 +67,7 @@ fn of_choices(
         .partition(|(_, described)| described.is_none());
     let mut described: Vec<String> = unlike.into_iter().filter_map(|(_, text)| text).collect();
     described.dedup();
-    // An alternative with the right type, but not for this value.
+    // An alternative that allows the value's type, but not the value.
     let other = like.first().and_then(|(errors, _)| errors.first());
     match (other, described.split_last()) {
         (Some(other), None) => words(other),
@@ -82,7 +82,7 @@ fn of_choices(
     }
 }
 
-/// Returns the values that a schema allows, if it lists them, else their type.
+/// Returns the values that a schema lists, or otherwise the type that it requires.
 fn described(errors: &[ValidationError<'_>]) -> Option<String> {
     let exact = errors.iter().find_map(|error| match error.kind() {
         ValidationErrorKind::Enum { options } => {
@@ -120,7 +120,7 @@ fn expected(kind: &TypeKind) -> String {
     }
 }
 
-/// Returns a caller's string shortened for a message.
+/// Returns the start of a caller's string, for a message.
 pub(super) fn short(text: &str) -> String {
     cut(text, MAX_NAME)
 }

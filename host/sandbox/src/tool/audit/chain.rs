@@ -101,8 +101,8 @@ impl Link {
         }
     }
 
-    /// Reads the link of a line without its line feed. Returns `None` unless the line ends
-    /// byte for byte as a record of a chain does.
+    /// Reads the link of a line without its line feed. Returns `None` unless the line ends in
+    /// exactly the bytes that sealing writes.
     pub fn parse(line: &[u8]) -> Option<Self> {
         match SignedLine::parse(line) {
             Some(SignedLine { link, .. }) => Some(link),
@@ -221,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_the_link_that_a_line_was_sealed_with() {
+    fn reads_sealed_link() {
         for sequence in [0, 7, 10, u64::MAX - 1] {
             let link = Link {
                 chain: [0x5a; NAME_BYTES],
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn tells_torn_records_from_other_lines() {
+    fn distinguishes_torn_records_from_other_lines() {
         let mut record = b"{\"time\":\"2026-01-01T00:00:00.000Z\",\"id\":\"{\\\"time\\\":\\\"\",\
             \"tool\":\"a{\",\"path\":\"\\u00e9\\\\\",\"outcome\":\"output\",\"reason\":null,\"bytes\":12}"
             .to_vec();

@@ -1,11 +1,11 @@
 //! Checkpoints: records with a signature, which covers all records before them.
 //!
-//! Keys and checkpoint sinks belong to the signer: that of the crate `skillhost-audit`, or an
-//! embedder's own.
+//! Keys and checkpoint sinks belong to the signer. The crate `skillhost-audit` has one, and an
+//! embedder may use its own.
 
 use std::time::Duration;
 
-/// Signs the checkpoints of an audit log, and sends them to sinks.
+/// A signer of the checkpoints of an audit log, which also sends them to sinks.
 ///
 /// See `HostBuilder::audit_signer`.
 pub trait CheckpointSigner: Send + Sync {
@@ -26,9 +26,9 @@ pub trait CheckpointSigner: Send + Sync {
     fn time(&self) -> Duration;
 
     /// Sends the line of a checkpoint that is in the log. The host calls this while a tool
-    /// call waits, so it must not wait for anything.
+    /// call waits, so it must not block.
     fn publish(&self, checkpoint: &[u8]);
 
-    /// Sends what is still buffered for readers, when the log has ended. It may take seconds.
+    /// Sends the buffered checkpoints, after the log has ended. This may take seconds.
     fn finish(&self) {}
 }

@@ -1,6 +1,7 @@
 //! Keyed digests of the arguments and answers of calls.
 //!
-//! A plain digest of a short text can be guessed by trying texts. These need the key.
+//! Anybody can find the short text of a plain digest by trying texts. A keyed digest also
+//! needs the key.
 
 use std::borrow::Cow;
 use std::io;
@@ -30,8 +31,8 @@ impl DigestKey {
         Self(Hmac::new(&block.into()))
     }
 
-    /// Returns the digest of a call's arguments: of their JSON without white space, with
-    /// the properties in the caller's order.
+    /// Returns the digest of a call's arguments, as JSON without white space and with the
+    /// properties in the caller's order.
     pub(super) fn digest_arguments(&self, arguments: &Value) -> KeyedDigest {
         let mut digest = DigestWriter(self.0.clone());
         // Neither the writer nor a JSON value can fail.
@@ -79,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn digests_what_the_model_reads() {
+    fn digests_text_for_model() {
         let key = DigestKey::new(&[7; 32]);
         let digest = |output: Output| key.digest_answer(&Ok(output)).unwrap().0;
         let details = Some("{\"sum\":3}".to_owned());

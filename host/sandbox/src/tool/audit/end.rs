@@ -1,4 +1,4 @@
-//! Reads the end of a file that is used as an audit log, where its chain continues.
+//! Reads the end of a log file, where its chain of records continues.
 //!
 //! The file must be a log already, or empty. Guards against: a configuration that names a
 //! file of another program, which would then read names that callers chose.
@@ -91,8 +91,8 @@ fn read_tail(mut file: &File, size: u64) -> io::Result<(Vec<u8>, u64)> {
     Ok((tail, skipped))
 }
 
-/// Follows a chain through a file of this size. Begins after `start`, or without one at the
-/// first record that `is_start` accepts.
+/// Follows a chain through a file of this size. Begins after `start`, or at the first record
+/// that `is_start` accepts if `start` is `None`.
 ///
 /// `is_start` gets a record, its link, and whether it is the first record of the file.
 pub(super) fn follow_chain(
@@ -215,7 +215,7 @@ fn for_each_record(
     }
 }
 
-/// Returns the kind of the end of a file. `is_cut` says that the file has more bytes before
+/// Returns the kind of the end of a file. `is_cut` is true if the file has more bytes before
 /// the tail.
 fn classify(tail: &[u8], is_cut: bool) -> LogEnd {
     let (lines, rest) = match tail.iter().rposition(|byte| *byte == b'\n') {
@@ -235,7 +235,8 @@ fn classify(tail: &[u8], is_cut: bool) -> LogEnd {
     });
     match (last, rest.is_empty()) {
         (Some(true) | None, true) => LogEnd::Whole,
-        // After a record, any torn record counts; without one, only a long enough one.
+        // After a record, a torn record may have any length. Otherwise its start must be
+        // complete.
         (Some(true), false) if matches_pattern(without_zeros(rest), RECORD_START) => LogEnd::Torn,
         (None, false)
             if !is_cut
@@ -338,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn rejects_a_record_in_the_middle_of_a_line() {
+    fn rejects_record_within_line() {
         let record = &chain(&[TAIL_BYTES as usize])[0];
         // The tail begins like a record.
         let text = format!("x{}", &record[..TAIL_BYTES as usize]);
@@ -375,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn rejects_a_record_at_a_long_line_end() {
+    fn rejects_record_at_end_of_long_line() {
         let record = &chain(&[0])[0];
         let text = ["x".repeat(TAIL_BYTES as usize), record.clone()].concat();
         let (file, size) = (file(&text), text.len() as u64);

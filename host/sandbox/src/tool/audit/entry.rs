@@ -66,19 +66,19 @@ impl AuditEntry {
         self.memory.clone()
     }
 
-    /// Sets what is known of the call once it is routed.
+    /// Sets the component, skill and path of the call.
     pub fn set_subject(&mut self, subject: &CallSubject<'_>) {
         self.record.component = Some(subject.component.to_owned());
         self.record.set_skill(subject.skill);
         self.record.set_path(subject.path);
     }
 
-    /// Sets the skill whose folder the call reads, however it was found.
+    /// Sets the skill whose folder the call reads.
     pub fn set_skill(&mut self, skill: Option<&str>) {
         self.record.set_skill(skill);
     }
 
-    /// Sets the place where the sandbox notes the script that the call runs.
+    /// Sets the log in which the sandbox records the script that the call runs.
     pub fn set_script(&mut self, script: ScriptLog) {
         self.script = Some(script);
     }

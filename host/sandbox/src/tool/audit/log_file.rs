@@ -1,10 +1,9 @@
 //! Appends records to the chain in the file of an audit log.
 //!
-//! Other processes may append to the same file, and others may rotate it: by renaming it, or
-//! by copying and emptying it. Each append takes the file's lock, so that two processes never
-//! use the same position of the chain. It writes once. If the file has changed since this
-//! process wrote to it, the append first reads the new end: records of another process, or a
-//! torn record.
+//! Other processes may append to the same file, or rotate it: by renaming it, or by copying and
+//! emptying it. Each append takes the file's lock, so that two processes never use the same
+//! position of the chain, and writes once. If the file has changed since this process wrote to
+//! it, the append first reads the new end: records of another process, or a torn record.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -29,7 +28,7 @@ use skillhost_skills::broker::Opener;
 use skillhost_skills::named_file;
 use skillhost_skills::trust::Trust;
 
-/// The pause between two tries to take a lock.
+/// The pause between two attempts to take a lock.
 const LOCK_PAUSE: Duration = Duration::from_micros(200);
 
 /// The maximum bytes of other processes that are read while this process holds the lock.
@@ -56,17 +55,17 @@ pub(super) struct LogFile {
     identity: (u64, u64),
     /// The size after the last record of this process.
     size: u64,
-    /// The size at which misplaced records were reported. The file is read several times before
-    /// a record.
+    /// The size at which misplaced records were reported, because the file may be read several
+    /// times before a record.
     reported_size: u64,
     /// The link of the next record.
     next: Link,
-    /// The range of the record before it, without its line feed. `None` if this process has
-    /// not seen that record in this file.
+    /// The range of the last record, without its line feed. `None` if this process has not seen
+    /// that record in this file.
     last: Option<Range<u64>>,
 }
 
-/// Signs the checkpoints of a process.
+/// The signer of a process's checkpoints.
 #[derive(Clone)]
 pub(super) struct Signer {
     signer: Arc<dyn CheckpointSigner>,
@@ -87,8 +86,8 @@ struct Batch {
 impl LogFile {
     /// Opens a log for appending.
     ///
-    /// Reads its end, so that the next record continues its chain, and closes a torn record.
-    /// Signs the records that are there, before this process adds others.
+    /// Reads the end of the file, so that the next record continues its chain, and ends a torn
+    /// record. Signs the existing records before this process adds others.
     pub(super) fn open(
         path: &Path,
         trust: &Trust,
@@ -128,7 +127,7 @@ impl LogFile {
             }
             if kind == LogEnd::Torn {
                 tracing::warn!(
-                    "the last record of the audit log `{}` is torn; the next record says so",
+                    "the last record of the audit log `{}` is torn; the next record reports it",
                     path.display()
                 );
                 let batch = log.catch_up(size)?;
@@ -161,7 +160,7 @@ impl LogFile {
         }
     }
 
-    /// Waits in bounded time until readers have the checkpoints.
+    /// Waits until readers have the checkpoints, up to a limit.
     pub(super) fn finish(&self) {
         if let Some(signer) = &self.signer {
             signer.signer.finish();
@@ -169,7 +168,8 @@ impl LogFile {
     }
 
     fn append_batch(&mut self, add: impl FnOnce(&mut Batch) -> io::Result<()>) -> io::Result<()> {
-        // Other processes wait for the lock only so long: read much before taking it.
+        // Other processes wait for the lock for a limited time, so this process reads many bytes
+        // before it takes the lock.
         let size = self.size_on_disk()?;
         if size.saturating_sub(self.last.as_ref().map_or(0, |last| last.end)) > MAX_LOCKED_BYTES {
             // An error occurs again below, unless the file was renamed.
@@ -201,8 +201,7 @@ impl LogFile {
         result
     }
 
-    /// Opens the file that has the log's name now, if there is one and it is another. Logs
-    /// an error instead of returning it.
+    /// Opens the file that has the log's name now, if it is another file. Only logs errors.
     pub(super) fn follow_rename(&mut self) {
         // Without a file, the next record creates one.
         if !matches!(self.named_file(), Ok(Some(other)) if other != self.identity) {
@@ -213,7 +212,7 @@ impl LogFile {
         }
     }
 
-    /// Opens the file that has the log's name now, or makes it, if it is another one.
+    /// Opens or creates the file with the log's name, unless it is the open file.
     fn follow(&mut self) -> io::Result<()> {
         if self.named_file()? == Some(self.identity) {
             return Ok(());
@@ -266,7 +265,7 @@ impl LogFile {
     /// Reads what other processes appended to the file's chain.
     ///
     /// Their records count if they follow the last record that this process knows. If the
-    /// file does not have that record, another one must vouch for the file: see
+    /// file does not have that record, another record must vouch for the file: see
     /// [`Self::vouches_for_file`]. Otherwise this process continues its own chain, so that
     /// `verify` finds the change.
     fn read_changes(&mut self, size: u64) -> io::Result<FileEnd> {
@@ -310,8 +309,8 @@ impl LogFile {
         Ok(end)
     }
 
-    /// Returns whether this process may continue the chain of a file after this record,
-    /// although its last known record is not where it wrote it.
+    /// Returns whether this process may continue the chain of a file after this record, although
+    /// the file does not have the last record that this process knows.
     fn vouches_for_file(&self, line: &[u8], link: Link, is_first: bool) -> bool {
         let (own, after) = (self.next, link.next_after(line));
         // Another process began the file, or it is a copy.
@@ -319,11 +318,11 @@ impl LogFile {
             return true;
         }
         let is_later = if after.chain == own.chain {
-            // There may have been a file in between.
+            // The records in between may be in another file.
             after.sequence > own.sequence
         } else {
-            // Another process did not find the earlier file, and began a chain. It does not
-            // begin one in a file that this process has read.
+            // Another process began a chain, because it did not find the earlier file. It does
+            // not do so in a file that this process has read.
             self.last.is_none()
         };
         is_later
@@ -336,8 +335,7 @@ impl LogFile {
 
     /// Begins a batch for a file that others have changed.
     ///
-    /// Before the next record it ends a torn line, and adds a record that reports the bytes
-    /// outside the chain.
+    /// Ends a torn line, and adds a record that reports the bytes outside the chain.
     fn catch_up(&mut self, size: u64) -> io::Result<Batch> {
         let end = self.read_changes(size)?;
         let mut batch = Batch::new(size, self.next, self.last.clone());
@@ -354,7 +352,7 @@ impl LogFile {
         if end.kind != LogEnd::Whole {
             batch.bytes.push(b'\n');
         }
-        // The first record of a file says that it is, whatever is before it.
+        // The first record of the chain in a file is `continued`, whatever bytes are before it.
         let is_first = end.last.is_none() && self.next != Link::FIRST;
         let outcome = match end.kind {
             LogEnd::Torn | LogEnd::Foreign if !is_first => TORN,
@@ -364,7 +362,7 @@ impl LogFile {
         let gap = size - chain_end + batch.bytes.len() as u64;
         let event = to_json(&EventRecord::after_gap(outcome, gap, &digest))?;
         batch.add(event, Link::seal);
-        // The checkpoint vouches for the file to processes that have not read the one before.
+        // The checkpoint vouches for the file to processes that have not read the earlier file.
         if let Some(signer) = self.signer.as_ref().filter(|_| is_first) {
             batch.sign(signer)?;
         }
@@ -418,7 +416,7 @@ impl Signer {
 
     /// Returns whether a line is a checkpoint of this key.
     fn has_signed(&self, line: &[u8]) -> bool {
-        // Ed25519 gives a message one signature.
+        // Ed25519 is deterministic: a message has one signature.
         let is_own = |signed: SignedLine<'_>| self.signer.sign(signed.message) == signed.signature;
         SignedLine::parse(line).is_some_and(is_own)
     }
@@ -483,13 +481,13 @@ fn lock_within(file: &File, time: Duration) -> io::Result<()> {
     }
 }
 
-/// Opens the file of an audit log, or makes it for its owner alone.
+/// Opens the file of an audit log, or creates it for its owner alone.
 ///
-/// A process does this before it confines itself, because it cannot make a file later.
+/// A process does this before it confines itself, because it cannot create a file later.
 ///
 /// # Errors
 ///
-/// If others can change the file, or the system refuses.
+/// Fails if others can change the file, or it cannot be opened.
 pub fn open_audit_log(path: &Path, trust: &Trust) -> anyhow::Result<OwnedFd> {
     let open = || -> anyhow::Result<OwnedFd> {
         let (folder, name) = open_folder(path, trust)?;
@@ -516,7 +514,7 @@ fn open_folder<'p>(path: &'p Path, trust: &Trust) -> anyhow::Result<(OwnedFd, &'
     Ok((rustix::fs::open(folder, flags, Mode::empty())?, name))
 }
 
-/// Opens a log by its name in its folder, or makes it. It must belong to the user alone.
+/// Opens a log by its name in its folder, or creates it. It must belong to the user alone.
 ///
 /// Returns the file, and its device and inode.
 fn open_file(

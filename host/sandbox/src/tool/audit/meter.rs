@@ -1,4 +1,4 @@
-//! Meters of what a call takes, which its record has however the call ends.
+//! Meters of a call's processor time and memory. The call's record has both, however it ends.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -8,17 +8,17 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Counts the processor time that a call takes in this process.
+/// A meter of the processor time that a call takes in this process.
 #[derive(Clone, Default)]
 pub struct CpuMeter(Arc<AtomicU64>);
 
-/// Measures the memory of a call: the linear memories of its guest, and what the host keeps
-/// for it.
+/// A meter of the memory of a call: the linear memories of its guest, and the host's memory for
+/// the call.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryMeter(Arc<AtomicUsize>);
 
 impl CpuMeter {
-    /// Polls a future, and counts the time of this thread meanwhile.
+    /// Polls a future, and counts the processor time that this takes.
     pub fn poll<F: Future + ?Sized>(
         &self,
         work: Pin<&mut F>,
@@ -39,7 +39,7 @@ impl CpuMeter {
 }
 
 impl MemoryMeter {
-    /// Sets the bytes that the call has now. They do not shrink while it runs.
+    /// Sets the bytes in use. They never shrink while the call runs.
     pub(crate) fn set(&self, bytes: usize) {
         self.0.store(bytes, Ordering::Relaxed);
     }

@@ -1,5 +1,5 @@
-//! Records that wait for the file of a log. A call that gets the file writes those of all
-//! calls that wait, so that each call waits for the file's lock only once.
+//! A queue of records that wait for the file of a log. The call that gets the file writes the
+//! records of all waiting calls, so that each call waits for the file's lock only once.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -43,7 +43,7 @@ impl RecordQueue {
     pub(super) fn append(&self, line: Vec<u8>) -> io::Result<Option<Duration>> {
         let outcome = self.push(line);
         self.with_log(|log| {
-            // Another call may have written it.
+            // Another call may have written the record.
             if let Some(outcome) = outcome.get() {
                 return to_result(outcome).map(|()| None);
             }
@@ -55,7 +55,8 @@ impl RecordQueue {
                 outcomes = written;
                 lines
             });
-            // Without the file's lock no record was taken, and each call tries on its own.
+            // If the file could not be locked, no record was taken. Each call then tries for its
+            // own record.
             self.waiting()
                 .retain(|it| !Arc::ptr_eq(&it.outcome, &outcome));
             let written = match &appended {
@@ -116,7 +117,7 @@ mod tests {
         assert!(waiting.iter().all(|it| it.get() == Some(&Ok(()))));
         assert_eq!(records(), 3);
 
-        // A call that waits in vain takes only its own record back.
+        // A call that cannot lock the file removes only its own record.
         let lock = File::open(&path).unwrap();
         lock.lock().unwrap();
         let waiting = queue.push(record());

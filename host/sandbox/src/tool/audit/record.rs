@@ -1,6 +1,6 @@
 //! The records of the audit log: their fields, and their lines of JSON.
 //!
-//! A record has what a call asked for, bounded and escaped, but not what it read.
+//! A record has the request of a call, bounded and escaped, but not its answer.
 
 use std::time::SystemTime;
 use std::{fmt, io};
@@ -14,8 +14,8 @@ use crate::tool::Caller;
 use crate::tool::script::ScriptRecord;
 use skillhost_skills::text::digest::hex;
 
-/// The maximum number of characters of a value that a caller chose. Guards against: a caller that fills
-/// the disk with names.
+/// The maximum number of characters of a value that a caller chose. Guards against: a caller that
+/// fills the disk with names.
 const MAX_CHARACTERS: usize = 1024;
 
 /// The record of one call.
@@ -50,7 +50,7 @@ pub(super) struct Record {
     pub(super) outcome: &'static str,
     /// The kind of failure, refusal or stop.
     pub(super) reason: Option<&'static str>,
-    /// Bytes of the answer.
+    /// The bytes of the answer.
     pub(super) bytes: usize,
     pub(super) duration_us: u64,
     /// The processor time in this process.
@@ -65,7 +65,7 @@ pub(super) struct Record {
     /// The script, for a call that started one.
     #[serde(flatten)]
     script: Option<ScriptRecord>,
-    /// The number of files that the call made or changed in a copy-on-write view.
+    /// The number of files that the call created or changed in a copy-on-write view.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) changed_files: Option<usize>,
     /// The bytes of these files.
@@ -195,7 +195,7 @@ impl<'a> EventRecord<'a> {
 
 /// Returns a record as a line of JSON without a line feed.
 pub(super) fn to_json(record: &impl Serialize) -> io::Result<Vec<u8>> {
-    // Room for the chain and a line feed.
+    // Large enough for the link and a line feed.
     let mut line = Vec::with_capacity(1280);
     let mut serializer = serde_json::Serializer::with_formatter(&mut line, Ascii);
     record
@@ -208,7 +208,7 @@ fn now() -> String {
     format_time(SystemTime::now())
 }
 
-/// Formats JSON with everything but printable ASCII escaped.
+/// A formatter of JSON that escapes everything but printable ASCII.
 ///
 /// A record cannot move a cursor or reverse text on the terminal of somebody who reads the
 /// file.

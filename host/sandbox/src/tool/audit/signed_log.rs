@@ -1,5 +1,5 @@
-//! The file of an audit log with its checkpoints: when they are due, and what happens while
-//! the file cannot be used.
+//! The file of an audit log with its checkpoints. Decides when a checkpoint is due, and reopens
+//! a file that could not be used.
 
 use std::io;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use super::{AuditMode, RENAME_POLL};
 use skillhost_skills::broker::Opener;
 use skillhost_skills::trust::Trust;
 
-/// The longest time from a checkpoint that failed to the next try.
+/// The longest time from a failed checkpoint to the next attempt.
 const MAX_RETRY_TIME: Duration = Duration::from_secs(10);
 
 /// A log file, and the checkpoints in it.
@@ -23,7 +23,7 @@ pub(super) struct SignedLog {
     file: Option<LogFile>,
     /// The earliest time to try again to open the file.
     next_open: Instant,
-    /// The limits of what is not signed. `None` without a signer.
+    /// The limits of unsigned records. `None` without a signer.
     limits: Option<UnsignedLimits>,
     /// The number of records after the last checkpoint.
     unsigned: u64,
@@ -31,7 +31,7 @@ pub(super) struct SignedLog {
     due: Option<Instant>,
 }
 
-/// The path of a log, and what is needed to open it.
+/// The parameters to open a log.
 pub(super) struct LogSource {
     pub(super) path: PathBuf,
     pub(super) trust: Trust,
@@ -39,7 +39,7 @@ pub(super) struct LogSource {
     pub(super) signer: Option<Signer>,
 }
 
-/// The records, and the time, after which there must be a checkpoint.
+/// The number of records and the time after which a checkpoint is due.
 struct UnsignedLimits {
     records: u64,
     time: Duration,
@@ -132,7 +132,7 @@ impl SignedLog {
         }
     }
 
-    /// Writes the last checkpoint, and waits for its readers in bounded time.
+    /// Writes the last checkpoint, and waits until its readers have it, up to a limit.
     pub(super) fn finish(&mut self) {
         self.checkpoint();
         if let Some(file) = &self.file {
@@ -140,7 +140,7 @@ impl SignedLog {
         }
     }
 
-    /// Returns the open file. Tries to open it now and then if it could not be used.
+    /// Returns the open file. If it could not be opened, tries again at intervals.
     fn opened(&mut self) -> io::Result<&mut LogFile> {
         let file = match self.file.take() {
             Some(file) => file,

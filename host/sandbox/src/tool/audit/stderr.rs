@@ -2,7 +2,7 @@
 //! host.
 //!
 //! A thread writes them, because a stream that is ready can still block: a terminal counts as
-//! ready while it has room for one byte.
+//! ready while it has space for one byte.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -21,8 +21,8 @@ use super::wait_limit::WaitLimit;
 /// The writer of the whole process. `None` if its thread could not be started.
 static STDERR: OnceLock<Option<Mutex<LineWriter>>> = OnceLock::new();
 
-/// Starts the thread that writes to stderr, once. Lines before that are written directly,
-/// because a process has one thread until it is confined; no call waits for them.
+/// Starts the thread that writes to stderr, once. Earlier lines are written directly, because a
+/// process has one thread until it is confined. No call waits for these lines.
 pub fn start_stderr_thread() {
     STDERR.get_or_init(|| LineWriter::start(io::stderr()).map(Mutex::new).ok());
 }
@@ -48,20 +48,20 @@ pub(super) fn check_is_open() -> anyhow::Result<()> {
 ///
 /// # Errors
 ///
-/// If the reader does not take it in time, or has gone. A line that was written in part is
-/// ended before the next one.
+/// Fails if the reader does not read it in time, or has closed the stream. The next line then
+/// starts on a new line, even if a part of this line was written.
 pub fn write_stderr_line(line: &[u8]) -> io::Result<()> {
     match STDERR.get() {
         Some(Some(writer)) => {
             let mut writer = writer.lock().unwrap_or_else(PoisonError::into_inner);
             writer.write(line)
         }
-        // Without the lock of `io::stderr`, which another thread may hold for ever.
+        // Does not take the lock of `io::stderr`, which another thread may hold forever.
         _ => write_all(&io::stderr(), line, &mut false),
     }
 }
 
-/// Writes lines to a stream with a slow reader, in a thread.
+/// A writer of lines to a stream, in a thread because the reader may be slow.
 struct LineWriter {
     lines: Sender<Vec<u8>>,
     results: Receiver<io::Result<()>>,
@@ -99,7 +99,7 @@ impl LineWriter {
     fn write(&mut self, line: &[u8]) -> io::Result<()> {
         let deadline = Instant::now() + self.wait.time();
         if self.is_behind {
-            // Its error was for the caller of that line.
+            // An error is for the caller of the earlier line.
             let _ = self.result(deadline)?;
         }
         // If the thread has ended, waiting for the result reports it.
@@ -113,7 +113,7 @@ impl LineWriter {
     ///
     /// # Errors
     ///
-    /// If the thread does not write it in time.
+    /// Fails if the thread does not write it in time.
     fn result(&mut self, deadline: Instant) -> io::Result<io::Result<()>> {
         let left = deadline.saturating_duration_since(Instant::now());
         let result = self
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_once_for_a_reader_that_does_not_read() {
+    fn waits_once_for_stopped_reader() {
         let (mut reader, pipe) = io::pipe().unwrap();
         let mut writer = LineWriter::start(pipe).unwrap();
         let line = |number: usize| format!("{number:09999}\n");
@@ -179,7 +179,7 @@ mod tests {
             reader.read_to_string(&mut text).unwrap();
             text
         });
-        // It may be too slow for the short wait, and is whole later.
+        // The reader may be too slow for the short wait, but each line is written later.
         while writer.write(b"last\n").is_err() {}
         drop(writer);
         let text = read.join().unwrap();

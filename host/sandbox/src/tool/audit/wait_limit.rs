@@ -29,7 +29,7 @@ impl WaitLimit {
         Self { is_short: false }
     }
 
-    /// Returns the longest wait now.
+    /// Returns the longest time of the next wait.
     pub(super) fn time(&self) -> Duration {
         if self.is_short { SHORT_WAIT } else { MAX_WAIT }
     }
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn is_short_from_a_timeout_to_the_next_success() {
+    fn wait_is_short_from_timeout_to_success() {
         let mut limit = WaitLimit::new();
         assert_eq!(limit.time(), MAX_WAIT);
         limit

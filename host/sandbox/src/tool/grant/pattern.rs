@@ -1,5 +1,5 @@
-//! Patterns for names of skills and paths in a skill. There are few wildcards and nothing
-//! else, so that a pattern grants what it seems to grant.
+//! Patterns for names of skills and paths in a skill. They have few wildcards and no other
+//! syntax, so that nobody grants more than intended.
 
 use std::fmt;
 
@@ -205,14 +205,14 @@ mod tests {
     }
 
     #[test]
-    fn refuses_a_pattern_that_no_skill_can_fit() {
+    fn refuses_pattern_that_matches_no_skill() {
         for text in ["", "../x", "a/b", ".hidden", "a\\b", "a\nb"] {
             assert!(Pattern::new(text).is_err(), "{text}");
         }
     }
 
     #[test]
-    fn one_star_stays_in_a_folder_and_two_cross_folders() {
+    fn only_double_star_crosses_folders() {
         for (pattern, fitting, others) in [
             (
                 "scripts/**/*.py",
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_a_pattern_that_no_script_can_fit() {
+    fn refuses_pattern_that_matches_no_script() {
         for (text, reason) in [
             ("", "inside the skill"),
             ("/scripts/a.py", "inside the skill"),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::Skills;
 use super::pattern::{Pattern, PatternError};
 
-/// The tools and skills that a caller may use. In `Host::in_scope` no others exist. A scope
-/// never extends a grant.
+/// The tools and skills that a caller may use. For a host from `Host::in_scope`, no others
+/// exist. A scope never extends a grant.
 #[derive(Debug, Clone, Default)]
 pub struct Scope {
     /// Lists of patterns. A name is allowed if each list has a matching pattern.
@@ -15,7 +15,7 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// Returns the scope of everything.
+    /// Returns the scope that allows everything.
     pub fn new() -> Self {
         Self::default()
     }
@@ -73,7 +73,7 @@ impl Scope {
         self.skills.iter().all(|skills| skills.0.contains(&all))
     }
 
-    /// Returns the patterns that match none of these tools and skills, each with its kind.
+    /// Returns the patterns that match no tool or skill in these lists, each with its kind.
     pub fn unmatched(&self, tools: &[&str], skills: &[String]) -> Vec<(&'static str, String)> {
         let tool_patterns = self.tools.iter().flat_map(|tools| tools.iter());
         let unmatched = tool_patterns.filter(|it| !tools.iter().any(|tool| it.matches(tool)));
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn allows_what_its_patterns_fit_and_everything_without_patterns() {
+    fn scope_without_patterns_allows_everything() {
         let all = Scope::new();
         assert!(all.allows_tool("a") && all.allows_skill("b") && all.has_all_skills());
         let some = Scope::new().tools(["read_*", "x"]).unwrap();
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_patterns_that_nothing_can_fit() {
+    fn refuses_patterns_that_match_nothing() {
         for tool in ["", "a b", "ä", "a.b", "a/b", "read_skill\n"] {
             assert!(Scope::new().tools([tool]).is_err(), "{tool:?}");
         }
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn names_the_patterns_that_fit_nothing() {
+    fn names_unmatched_patterns() {
         let scope = Scope::new().tools(["read_*", "reed_*"]).unwrap();
         let scope = scope.skills(["a*", "b"]).unwrap();
         let unmatched = scope.unmatched(&["read_skill"], &["abc".to_owned()]);

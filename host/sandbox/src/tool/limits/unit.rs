@@ -63,7 +63,7 @@ impl Unit {
         None
     }
 
-    /// Returns the quantity of 1 in a configuration that gives no unit.
+    /// Returns the quantity that the number 1 without a unit stands for in a configuration.
     pub fn of_plain_number(self) -> u64 {
         match self {
             Self::Time => 1_000,

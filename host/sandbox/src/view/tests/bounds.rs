@@ -1,14 +1,14 @@
-//! What a view may hold, and how long and deep its paths may be.
+//! Tests of the limits of a view: its bytes and changes, and the length and depth of paths.
 
 use std::cell::Cell;
 
 use super::*;
 
-/// Work that may meet a limit.
+/// Work that may reach a limit.
 type BoundedWork = fn(&Fixture) -> Result<(), Errno>;
 
 #[test]
-fn a_view_holds_its_limit_of_bytes_and_counts_what_it_frees() {
+fn view_enforces_byte_limit_and_counts_freed_bytes() {
     /// A file and its entry, with a name of one character.
     const FILE: usize = 512 + 160 + 1;
     fn open(f: &Fixture, path: &str) -> Result<FileHandle, Errno> {
@@ -104,7 +104,7 @@ fn a_view_holds_its_limit_of_bytes_and_counts_what_it_frees() {
 }
 
 #[test]
-fn the_first_changes_are_listed_and_all_are_counted() {
+fn lists_first_changes_and_counts_all() {
     let fixture = fixture();
     for path in ["one", "two", "link"] {
         fixture.unlink(path);
@@ -134,7 +134,7 @@ fn the_first_changes_are_listed_and_all_are_counted() {
 }
 
 #[test]
-fn a_path_that_only_handles_lead_to_is_counted_and_not_listed() {
+fn counts_but_omits_paths_that_are_too_long() {
     let fixture = fixture();
     let mut folder = Arc::clone(fixture.view.folder());
     // The last of 17 paths has more than 4096 bytes.
@@ -163,11 +163,11 @@ fn changes_are_gathered_until_their_call_is_over() {
     fixture.write("one", "2");
     fixture.mkdir("folder");
     fixture.write("folder/new", "n");
-    let gathered = |most_looks: usize| {
-        let looks = Cell::new(0);
-        let is_over = || looks.replace(looks.get() + 1) == most_looks;
+    let gathered = |max_checks: usize| {
+        let checks = Cell::new(0);
+        let is_over = || checks.replace(checks.get() + 1) == max_checks;
         let changes = fixture.view.changes(10, &is_over);
-        (changes.is_some(), looks.get())
+        (changes.is_some(), checks.get())
     };
     let (_, all) = gathered(usize::MAX);
     // Four names, and a file that has its size on the disk.
@@ -177,7 +177,7 @@ fn changes_are_gathered_until_their_call_is_over() {
     }
 }
 
-/// Returns the bytes that the memory of all calls lacks after this work.
+/// Returns the memory of all calls in use after this work.
 fn taken(work: impl FnOnce(&Fixture)) -> usize {
     let fixture = fixture();
     work(&fixture);
@@ -247,7 +247,7 @@ fn a_path_leads_through_40_links_at_most() {
 }
 
 #[test]
-fn depth_limit_covers_folders_on_disk_and_moved_folders() {
+fn depth_limit_covers_disk_and_moved_folders() {
     let within = |depth| {
         fixture_within(&Limits {
             view_depth: depth,
@@ -289,7 +289,7 @@ fn depth_limit_covers_folders_on_disk_and_moved_folders() {
 }
 
 #[test]
-fn a_node_takes_the_bytes_of_its_path_on_disk() {
+fn node_is_charged_for_its_disk_path() {
     let opened = taken(|f| drop(f.open("sub/deep/four"))) - taken(|_| ());
     let names = "sub".len() + "deep".len() + "four".len();
     let paths = "sub".len() + "sub/deep".len() + "sub/deep/four".len();

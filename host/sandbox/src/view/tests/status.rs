@@ -1,4 +1,4 @@
-//! The times of what a view has, and folders that are gone from where they were.
+//! Tests of the times of a view's nodes, and of removed and moved folders.
 
 use std::thread;
 use std::time::Duration;
@@ -24,7 +24,7 @@ impl Fixture {
     }
 }
 
-/// The paths to look at before, the operation, and the paths to look at after.
+/// The path to check before, the operation, and the path to check after.
 type Change = (&'static str, Work, &'static str);
 
 #[test]
@@ -73,7 +73,7 @@ fn change_time_covers_changes_of_names_and_times() {
             "case {index}: {:?}, then {:?}",
             before.changed, after.changed
         );
-        // A look at a folder of the disk may be noted there as an access.
+        // Reading a folder on the disk may change its access time.
         if index < 5 {
             assert_eq!((after.accessed, after.modified), ((5, 6), (7, 8)))
         } else {
@@ -98,7 +98,7 @@ fn a_removed_folder_stays_empty() {
             .view
             .rename((root, one), (&folder, "x"), &mut || Ok(()));
         assert_eq!(moved, Err(Errno::NOENT), "{path}");
-        // Its way up is gone too.
+        // It has no parent any more.
         assert_eq!(folder.depth(), 0, "{path}");
         let late = fixture.folder.path().join("sub/deep/late");
         fs::write(late, "late").unwrap();
@@ -108,7 +108,7 @@ fn a_removed_folder_stays_empty() {
 }
 
 #[test]
-fn refuses_a_folder_on_disk_that_becomes_a_link_out() {
+fn refuses_disk_folder_that_becomes_outside_link() {
     let fixture = fixture();
     let sub = fixture.handle("sub");
     let path = fixture.folder.path();

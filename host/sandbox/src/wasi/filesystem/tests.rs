@@ -1,4 +1,4 @@
-//! Calls that tell a guest about files without opening them: facts, hashes, links.
+//! Tests of handles of the disk: hashes, identity, listings, and refused changes and mounts.
 
 mod view;
 
@@ -53,7 +53,7 @@ fn hash_at(mut imports: &mut ImportState, root: u32, path: &str) -> FsResult<(u6
 }
 
 #[test]
-fn a_file_has_one_hash_in_a_call_and_another_in_the_next() {
+fn file_hash_differs_between_calls() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["a", "b"] {
         std::fs::write(folder.path().join(name), "same").unwrap();
@@ -76,7 +76,7 @@ fn a_file_has_one_hash_in_a_call_and_another_in_the_next() {
 }
 
 #[test]
-fn handles_of_one_file_are_the_same_object_even_if_it_changes() {
+fn handles_of_changed_file_are_same_object() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["a", "b"] {
         std::fs::write(folder.path().join(name), "same").unwrap();
@@ -98,7 +98,7 @@ fn handles_of_one_file_are_the_same_object_even_if_it_changes() {
 }
 
 #[test]
-fn refuses_each_way_to_open_that_would_change_something() {
+fn refuses_open_flags_that_change_files() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("file"), "text").unwrap();
     std::fs::create_dir(folder.path().join("dir")).unwrap();
@@ -176,7 +176,7 @@ fn opens_only_a_folder_as_a_folder() {
 }
 
 #[test]
-fn entries_of_listings_count_towards_the_limit_of_the_call() {
+fn all_listings_share_entry_limit_of_call() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["a", "b"] {
         std::fs::write(folder.path().join(name), "").unwrap();
@@ -201,7 +201,7 @@ fn entries_of_listings_count_towards_the_limit_of_the_call() {
 }
 
 #[test]
-fn a_handle_that_is_dropped_is_gone() {
+fn dropped_handle_is_invalid() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("file"), "text").unwrap();
     let (mut imports, root) = call(folder.path());

@@ -226,15 +226,15 @@ impl<'a> Search<'a> {
             format!("{}/{name}", folder.path)
         };
         let parent = folder.handle.as_fd();
-        if skill_md::is_at(parent, name) {
+        if skill_md::exists_in(parent, name) {
             self.skills.push(path);
             return;
         }
-        // Follows a symlink only to a skill.
+        // Listing refuses symlinks, so only a symlink to a skill is followed.
         let Ok(listed) = self.list(parent, name) else {
             return;
         };
-        if skill_md::is_in(listed, &mut self.entries, self.bounds.entries) {
+        if skill_md::is_listed(listed, &mut self.entries, self.bounds.entries) {
             self.skills.push(path);
         } else if folder.depth + 1 < self.bounds.depth {
             self.folders.push_back((path, folder.depth + 1));
@@ -242,12 +242,12 @@ impl<'a> Search<'a> {
     }
 
     /// Ends the search at a bound. Always returns `false`.
-    fn stop(&mut self, path: &str, max: usize, of: &str) -> bool {
+    fn stop(&mut self, path: &str, max: usize, what: &str) -> bool {
         let folder = self.root.path.join(path);
         self.folders.clear();
         self.problems.push(format!(
-            "`{}` has more than {max} {of} down to depth {}, so skills from `{}` on are left out; \
-             lower `depth`, or name a folder below it",
+            "`{}` has more than {max} {what} down to depth {}, so skills from `{}` on are left \
+             out; lower `depth`, or name a folder below it",
             self.root.path.display(),
             self.bounds.depth,
             folder.display()
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn stops_at_the_depth_limit_and_says_where() {
+    fn stops_at_the_folder_limit_and_says_where() {
         let place = tempfile::tempdir().unwrap();
         for author in ["a", "b", "c"] {
             for number in 0..10 {
@@ -319,7 +319,7 @@ mod tests {
         for number in 0..8 {
             fs::write(place.path().join(number.to_string()), "x").unwrap();
         }
-        // The root has ten. The folders with a SKILL.md are not listed.
+        // The root has ten entries. The folders with a SKILL.md are not listed.
         for (entries, found) in [(10, 2), (9, 0), (1, 0)] {
             let names = search_entries(place.path(), 100, entries);
             assert_eq!(names.names().count(), found, "{entries}");
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn describes_a_bounded_number_of_problems() {
+    fn reports_a_bounded_number_of_problems() {
         let place = tempfile::tempdir().unwrap();
         let link = |number: usize| {
             let link = place.path().join(number.to_string());
@@ -357,8 +357,8 @@ mod tests {
                 fs::write(folder.join(number.to_string()), "x").unwrap();
             }
         }
-        // Three folders, whose files are read twice: once to see that no skill lies
-        // there, and once to look for folders.
+        // Three folders in the root. Their files are listed twice: once to look for a SKILL.md,
+        // and once to find subfolders.
         for (entries, stops) in [(33, false), (32, true), (18, true), (12, true)] {
             let problem = search_entries(place.path(), 100, entries)
                 .problems

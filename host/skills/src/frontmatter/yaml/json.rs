@@ -1,8 +1,8 @@
-//! Frontmatter as JSON, by YAML 1.2: plain scalars get the types of the core schema, and
-//! every key stays.
+//! Frontmatter as JSON, by YAML 1.2: plain scalars get the types of the core schema, and all
+//! keys are kept.
 //!
-//! It refuses what JSON cannot express and what readers disagree on: the same key twice,
-//! keys that are not text, infinite numbers.
+//! Refuses repeated keys, keys that are not text, and infinite numbers: JSON cannot express
+//! them, or its readers disagree on them.
 
 use granit_parser::{Event, ScalarStyle, Span};
 use serde_json::{Map, Number, Value};
@@ -53,7 +53,7 @@ impl<'a> YamlEvents<'a> {
 
     fn json(&mut self, event: Event<'a>, span: &Span) -> Result<Value, YamlError> {
         match event {
-            // The parser reports a key without a value as `~`.
+            // The parser reports a missing value as `~`.
             Event::Scalar(text, ScalarStyle::Plain, ..) => plain(&text).ok_or_else(|| {
                 let message = format!("JSON has no number {}", quoted(&text));
                 self.refuse_at(span, &message)
@@ -140,7 +140,7 @@ mod tests {
             ("", json!({})),
             ("# nothing\n", json!({})),
             (
-                "name: a\ndescription: Adds. Use: no\n".trim_end_matches(": no\n"),
+                "name: a\ndescription: Adds. Use",
                 json!({"name": "a", "description": "Adds. Use"}),
             ),
             (

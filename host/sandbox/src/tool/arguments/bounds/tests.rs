@@ -1,4 +1,4 @@
-//! Schemas and arguments that take long, or much memory, if nothing bounds them.
+//! Tests with schemas and arguments that take long, or much memory, without bounds.
 
 use serde_json::{Map, Value, json};
 
@@ -84,7 +84,7 @@ fn refuses_schemas_that_take_long_to_check() {
         "properties": {"$id": {"type": "string"}, "$schema": {"type": "string"}},
     });
     assert!(compile(named).is_ok());
-    // Beside each other they take no longer.
+    // Side by side, they take no longer than one.
     let one = unevaluated(1, "unevaluatedProperties");
     assert!(compile(json!({"properties": {"a": one, "b": one}})).is_ok());
 }
@@ -105,8 +105,8 @@ fn checking_large_arguments_is_bounded() {
 }
 
 #[test]
-fn the_patterns_of_a_schema_are_bounded_together() {
-    // The slowest that are compiled, and a text on which they are slow.
+fn all_patterns_of_schema_share_bound() {
+    // The slowest pattern that compiles, and a text on which it is slow.
     let slow = json!({"pattern": "[ab]*a[ab]{222}c"});
     let text = |bytes: usize| {
         let bits = (0..bytes).map(|i| (i * i / 7 + i / 3) % 2 == 0);
@@ -139,18 +139,18 @@ fn the_patterns_of_a_schema_are_bounded_together() {
         let message = format!("patterns of this tool's schema allow at most {max}");
         assert!(error.to_string().ends_with(&message), "{error}");
     }
-    // Each level tries what is below it once more.
-    let mut left_out = slow.clone();
+    // Each level tries the levels below it once more.
+    let mut nested = slow.clone();
     for _ in 0..50 {
-        left_out = json!({"allOf": [left_out]});
+        nested = json!({"allOf": [nested]});
     }
-    let left_out = json!({"unevaluatedItems": false, "allOf": [{"items": left_out}]});
-    let error = compile(json!({"properties": {"a": left_out}}))
+    let unevaluated = json!({"unevaluatedItems": false, "allOf": [{"items": nested}]});
+    let error = compile(json!({"properties": {"a": unevaluated}}))
         .unwrap()
         .check(json!({"a": [text(100_000)]}));
     let error = error.unwrap_err().to_string();
     assert!(error.contains("patterns of this tool's schema"), "{error}");
-    // What is below the bound is checked.
+    // A text below the maximum is checked.
     let error = compile(all_of(4))
         .unwrap()
         .check(json!({"a": text(4 << 10)}));
@@ -159,10 +159,10 @@ fn the_patterns_of_a_schema_are_bounded_together() {
 }
 
 #[test]
-fn a_search_for_what_does_not_fit_takes_little_memory() {
+fn search_for_mismatch_takes_little_memory() {
     let short = |count: usize| json!({"anyOf": vec![json!({"maxLength": 1}); count]});
     let of_a = |schema: Value| compile(json!({"properties": {"a": schema}})).unwrap();
-    // Each choice would copy the text, or each of the texts.
+    // Each alternative would copy the text, or all texts.
     for (schema, value) in [
         (short(900), json!("x".repeat(1 << 20))),
         (
@@ -197,7 +197,7 @@ fn a_search_for_what_does_not_fit_takes_little_memory() {
 }
 
 #[test]
-fn many_values_are_not_checked_with_what_is_slow_for_them() {
+fn refuses_many_values_for_slow_keywords() {
     let of_a = |schema: Value| compile(json!({"properties": {"a": schema}})).unwrap();
     let alike: Vec<u64> = (0..9_990).map(|i| 18_000_000_000_000_000_000 + i).collect();
     for (schema, value) in [

@@ -1,4 +1,4 @@
-//! Handles of a copy-on-write view.
+//! Tests of handles of a copy-on-write view.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -24,7 +24,7 @@ fn call_within(limits: &Limits) -> (TempDir, ImportState, u32) {
 }
 
 #[test]
-fn a_handle_says_what_it_was_opened_for() {
+fn handle_reports_its_open_flags() {
     let (_folder, mut imports, root) = call();
     let mut files = &mut imports;
     let of_folder = files.get_flags(Resource::new_borrow(root)).unwrap();
@@ -45,7 +45,7 @@ fn a_handle_says_what_it_was_opened_for() {
 }
 
 #[test]
-fn a_listing_is_gone_once_it_is_dropped() {
+fn dropped_listing_is_invalid() {
     let (_folder, mut imports, root) = call();
     let mut files = &mut imports;
     let listing = files.read_directory(Resource::new_borrow(root)).unwrap();
@@ -58,7 +58,7 @@ fn a_listing_is_gone_once_it_is_dropped() {
 }
 
 #[test]
-fn entries_of_the_disk_that_a_listing_skips_count_too() {
+fn counts_skipped_disk_entries() {
     let limits = Limits {
         directory_entries: 3,
         ..Limits::default()
@@ -82,7 +82,7 @@ fn entries_of_the_disk_that_a_listing_skips_count_too() {
 }
 
 #[test]
-fn entries_read_to_remove_or_rename_a_folder_count() {
+fn counts_entries_read_for_remove_and_rename() {
     let limits = Limits {
         directory_entries: 3,
         ..Limits::default()
@@ -119,7 +119,7 @@ fn entries_read_to_remove_or_rename_a_folder_count() {
 }
 
 #[test]
-fn entries_whose_names_are_not_utf_8_count_too() {
+fn counts_entries_with_invalid_utf_8_names() {
     let limits = Limits {
         directory_entries: 3,
         ..Limits::default()

@@ -357,13 +357,24 @@ impl BrokerProcess {
     /// Opens the audit log by its path. The confined process checks its owner.
     fn open_log(&self) -> io::Result<OwnedFd> {
         let EncodedPath(log) = self.policy.log.as_ref().ok_or(Errno::ACCESS)?;
-        let flags = OFlags::RDWR
-            | OFlags::APPEND
-            | OFlags::CREATE
-            | OFlags::CLOEXEC
-            | OFlags::NOFOLLOW
-            | OFlags::NONBLOCK;
-        Ok(rustix::fs::open(log, flags, Mode::RUSR | Mode::WUSR)?)
+        let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        loop {
+            let opened = match rustix::fs::open(log, STEP, Mode::empty()) {
+                // Opening a device can change its state.
+                Ok(found) if !Identity::of(found.as_fd())?.kind.is_file() => Err(Errno::ACCESS),
+                Ok(found) => rustix::fs::open(descriptor_path(&found), flags, Mode::empty()),
+                Err(Errno::NOENT) => {
+                    let flags = flags | OFlags::CREATE | OFlags::EXCL;
+                    rustix::fs::open(log, flags, Mode::RUSR | Mode::WUSR)
+                }
+                Err(error) => Err(error),
+            };
+            match opened {
+                // Another process created it meanwhile.
+                Err(Errno::EXIST) => {}
+                opened => return Ok(opened?),
+            }
+        }
     }
 
     /// Returns the allowed folder or file that holds a path without symlinks, and the rest of the

@@ -44,14 +44,17 @@ use skillhost_program::options::{self, CommonOptions};
 /// Files of the machine that are read while serving. All users may read them, and they hold no
 /// secrets.
 const PUBLIC_FILES: [&str; 4] = [
-    // To check who may change a tools folder.
-    "/etc/group",
-    "/etc/passwd",
+    ACCOUNT_FILES[0],
+    ACCOUNT_FILES[1],
     // To watch folders.
     "/proc/sys/fs/inotify/max_user_watches",
     // To generate session ids.
     "/dev/urandom",
 ];
+
+/// The files that are read to check who may change a tools folder. The broker opens them too,
+/// because a rule no longer applies to a file that was replaced.
+const ACCOUNT_FILES: [&str; 2] = ["/etc/group", "/etc/passwd"];
 
 /// Options of the process sandbox.
 #[derive(Args, Default)]
@@ -301,6 +304,8 @@ fn broker_policy(
 ) -> BrokerPolicy {
     let files = needs.files.iter();
     let files = files.map(|file| allowed_path(file, trust.users()));
+    let accounts = ACCOUNT_FILES.iter();
+    let files = files.chain(accounts.map(|file| allowed_path(file.as_ref(), None)));
     BrokerPolicy {
         paths: folders.iter().cloned().chain(files).collect(),
         output: needs.output.map(|output| EncodedPath(output.to_owned())),
@@ -444,6 +449,8 @@ mod tests {
             (Path::new("/f/tools"), false, true),
             (Path::new("/f/home"), false, false),
             (Path::new("token"), false, true),
+            (Path::new("/etc/group"), false, false),
+            (Path::new("/etc/passwd"), false, false),
         ];
         assert_eq!(folders.collect::<Vec<_>>(), expected);
         assert_eq!(policy.output.unwrap().0, Path::new("out"));
@@ -454,6 +461,6 @@ mod tests {
         assert_eq!(policy.child_time, Duration::from_secs(7));
         // An audit log on stderr needs no file.
         let policy = policy_for(&read("audit_file = \"-\"\n"), &Needs::default());
-        assert!(policy.paths.is_empty() && policy.log.is_none());
+        assert!(policy.paths.len() == ACCOUNT_FILES.len() && policy.log.is_none());
     }
 }

@@ -79,7 +79,7 @@ fn open_own(
 ) -> anyhow::Result<File> {
     // Checked before the file is opened: if it succeeds, nobody else can put another file in
     // its place. The errors of the file itself come first, because they are clearer.
-    let checked = trust.check(path);
+    let checked = trust.with_opener(opener).check(path);
     let file = open_with(path, opener)?;
     let metadata = file.metadata()?;
     let owner = metadata.uid();

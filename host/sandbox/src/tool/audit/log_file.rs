@@ -100,7 +100,7 @@ impl LogFile {
         signer: Option<Signer>,
         wait: WaitLimit,
     ) -> anyhow::Result<Self> {
-        let (folder, name) = open_folder(path, trust)?;
+        let (folder, name) = open_folder(path, &trust.with_opener(opener))?;
         let (file, identity) = open_file(&folder, name, trust, opener)?;
         let mut log = Self {
             folder,

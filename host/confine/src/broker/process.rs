@@ -25,7 +25,9 @@ use rustix::io::Errno;
 use rustix::net::SendFlags;
 use skillhost_helper::{Kind, OWN_PROGRAM};
 
-use super::{BrokerPolicy, EncodedPath, MAX_POLICY, MAX_REQUEST, Request, receive, send};
+use super::{
+    AllowedPath, BrokerPolicy, EncodedPath, MAX_POLICY, MAX_REQUEST, Request, receive, send,
+};
 use crate::{ProcessSandbox, Profile, SocketFile, link_targets};
 
 /// The maximum number of child processes at a time. Guards against: a confined process that
@@ -141,6 +143,20 @@ fn descriptor_path(own: &OwnedFd) -> String {
 fn real_path(open: BorrowedFd<'_>) -> io::Result<PathBuf> {
     let path = rustix::fs::readlink(format!("/proc/self/fd/{}", open.as_raw_fd()), Vec::new())?;
     Ok(OsString::from_vec(path.into_bytes()).into())
+}
+
+impl AllowedPath {
+    /// Opens the path as it is now, without access to its content (`O_PATH`). Returns the handle
+    /// and its path without symlinks, or `None` if the path may not lead there.
+    pub fn open(&self) -> Option<(OwnedFd, PathBuf)> {
+        let handle = match &self.link_owners {
+            Some(users) => open_path_of(&self.path, users),
+            None => open_path(&self.path),
+        }?;
+        let real = real_path(handle.as_fd()).ok()?;
+        let is_inside = real.starts_with(&self.within);
+        is_inside.then_some((handle, real))
+    }
 }
 
 /// Opens a path from the policy as a handle without access to its content (`O_PATH`). Follows
@@ -384,20 +400,9 @@ impl BrokerProcess {
         let mut linked = Vec::new();
         // One folder at a time is open, because there may be more than this process can open.
         for folder in &self.policy.paths {
-            let handle = match &folder.link_owners {
-                Some(users) => open_path_of(&folder.path, users),
-                None => open_path(&folder.path),
-            };
-            let Some(handle) = handle else {
+            let Some((handle, real)) = folder.open() else {
                 continue;
             };
-            let Ok(real) = real_path(handle.as_fd()) else {
-                continue;
-            };
-            let is_inside = real.starts_with(&folder.within);
-            if !is_inside {
-                continue;
-            }
             if let Some(below) = rest(&real) {
                 return Some((handle, below));
             }

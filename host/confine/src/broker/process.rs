@@ -107,6 +107,7 @@ impl ConfinedBroker {
             program: OWN_PROGRAM.as_ref(),
             children: Arc::default(),
             output: None,
+            last_match: 0,
             link_targets: Vec::new(),
         };
         Ok(Some(Self { process, socket }))
@@ -255,6 +256,8 @@ struct BrokerProcess {
     children: Arc<AtomicUsize>,
     /// The output folder, once it is created.
     output: Option<OwnedFd>,
+    /// The index of the allowed path that held the last requested path.
+    last_match: usize,
     /// The folders that symlinks in allowed folders led to at the last search.
     link_targets: Vec<PathBuf>,
 }
@@ -398,12 +401,16 @@ impl BrokerProcess {
     fn allowed_folder_of(&mut self, path: &Path) -> Option<(OwnedFd, PathBuf)> {
         let rest = |real: &Path| path.strip_prefix(real).ok().map(Path::to_owned);
         let mut linked = Vec::new();
+        let paths = &self.policy.paths;
+        // From the last match on: a client asks for many files of one folder, then of the next.
+        let (before, after) = paths.split_at(self.last_match.min(paths.len()));
         // One folder at a time is open, because there may be more than this process can open.
-        for folder in &self.policy.paths {
+        for (index, folder) in after.iter().chain(before).enumerate() {
             let Some((handle, real)) = folder.open() else {
                 continue;
             };
             if let Some(below) = rest(&real) {
+                self.last_match = (before.len() + index) % paths.len();
                 return Some((handle, below));
             }
             if folder.follows_links {
@@ -561,7 +568,36 @@ mod tests {
             program: Path::new("/bin/true"),
             children: Arc::default(),
             output: None,
+            last_match: 0,
             link_targets: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn search_begins_at_the_last_match() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().canonicalize().unwrap().join(name);
+        let mut broker = broker();
+        for name in ["a", "b", "c"] {
+            std::fs::create_dir(at(name)).unwrap();
+            broker.policy.paths.push(AllowedPath {
+                path: at(name),
+                follows_links: false,
+                link_owners: None,
+                within: at(""),
+            });
+        }
+        for (name, is_found, last_match) in [
+            ("b/f", true, 1),
+            ("b/g", true, 1),
+            ("none", false, 1),
+            ("c/f", true, 2),
+            ("a/f", true, 0),
+        ] {
+            let found = broker.allowed_folder_of(&at(name));
+            let below = found.map(|(_, below)| below);
+            let expected = is_found.then(|| PathBuf::from(&name[2..]));
+            assert_eq!((below, broker.last_match), (expected, last_match), "{name}");
         }
     }
 

@@ -15,6 +15,7 @@ use skillhost_helper::{Kind, write_message};
 
 use crate::support::folders::Folders;
 use crate::support::process::{Process, output};
+use crate::support::program::{Program, finish};
 use crate::support::watchdog::patience;
 use crate::support::{
     block_on, build, builder, builder_with_guests, call, guests, limits, model_text, repository,
@@ -450,4 +451,15 @@ fn compiling_process_gets_no_environment() {
     // The host sets this variable for a compiler on some machines.
     let problem = problem.replace(" SKILLHOST_CHECKED_CODE", "");
     assert!(problem.contains("variables: ."), "{problem}");
+}
+
+#[test]
+fn loads_components_whatever_the_environment() {
+    let program = Program::new();
+    let component = guests().join("count_lines.wasm");
+    let mut command = program.command(&["inspect".as_ref(), component.as_os_str()]);
+    // wasmtime recommends this variable to authors of components.
+    command.env("WASMTIME_BACKTRACE_DETAILS", "1");
+    let run = finish(command, "");
+    assert_eq!(run.code, 0, "{run:?}");
 }

@@ -212,6 +212,48 @@ fn replaced_tools_folder_keeps_working() {
 }
 
 #[test]
+fn knows_groups_after_account_files_were_replaced() {
+    if !is_root() {
+        return; // Only root mounts folders; CI is root.
+    }
+    let program = program();
+    let at = |path: &str| program.folder.path().join(path);
+    let replace = |file: &str, text: &str| {
+        program.write("etc/next", text);
+        fs::rename(at("etc/next"), at("etc").join(file)).unwrap();
+    };
+    replace("passwd", "root:x:0:0::/:\n");
+    replace("group", "root:x:0:\n");
+    fs::create_dir(at("tools")).unwrap();
+    // The members of its group, root alone, are trusted.
+    fs::set_permissions(at("tools"), fs::Permissions::from_mode(0o775)).unwrap();
+    let mut server = Command::new("unshare");
+    server
+        .args(["--mount", "sh", "-c"])
+        .arg("mount --bind etc /etc && exec \"$0\" \"$@\"")
+        .arg(env!("CARGO_BIN_EXE_skillhost"))
+        .args(["serve", "--skills", "skills", "--tools", "tools"])
+        .current_dir(program.folder.path())
+        .env("SKILLHOST_CACHE", crate::support::cache())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    let mut client = Client::start_command(server, NEWEST);
+    client.wait_for_components();
+    replace("passwd", "root:x:0:0::/:\nann:x:1000:1000::/:\n");
+    replace("group", "root:x:0:\nann:x:1000:\n");
+    let guest = |name: &str| crate::support::guests().join(name);
+    fs::copy(guest("count_lines.wasm"), at("tools/count_lines.wasm")).unwrap();
+    wait_until("the component is not loaded", || {
+        let listed = client.request("tools/list", json!({}));
+        listed.to_string().contains("count_lines")
+    });
+    replace("group", "root:x:0:ann\nann:x:1000:\n");
+    fs::copy(guest("unchecked.wasm"), at("tools/unchecked.wasm")).unwrap();
+    client.logged("the group root can change");
+    client.end();
+}
+
+#[test]
 fn serves_many_long_roots_and_non_utf8_paths() {
     use std::os::unix::ffi::OsStrExt as _;
     let program = program();

@@ -442,6 +442,52 @@ fn warns_of_skills_folders_that_others_can_replace() {
 }
 
 #[test]
+fn warns_of_followed_links_that_others_can_redirect() {
+    if !rustix::process::geteuid().is_root() {
+        return; // Only root gives folders away; CI is root.
+    }
+    let program = Program::new();
+    program.write("skills/own/SKILL.md", "# A\n");
+    for skill in ["one", "two"] {
+        program.write(&format!("author/{skill}/SKILL.md"), "# A\n");
+        let link = program.folder.path().join("skills").join(skill);
+        std::os::unix::fs::symlink(format!("../author/{skill}"), link).unwrap();
+    }
+    let set = |follows: bool| {
+        let text = format!("skills = [{{ path = \"skills\", follow_root_links = {follows} }}]\n");
+        program.write("c.toml", text);
+    };
+    let author = program.folder.path().canonicalize().unwrap().join("author");
+    let warned = |options: &[&str], verb| {
+        let arguments = [&["--config", "c.toml"], options, &[verb]].concat();
+        let run = program.run(&arguments);
+        let warnings = run.stderr.lines();
+        let warnings = warnings
+            .filter(|line| line.contains("lead to any other"))
+            .inspect(|line| {
+                let reason = format!("`{}` (owner 54321", author.display());
+                assert!(
+                    line.contains("the symlink `skills/") && line.contains(&reason),
+                    "{line}"
+                );
+            });
+        warnings.count()
+    };
+    for (owner, follows, warnings) in [(0, true, 0), (54_321, false, 0), (54_321, true, 1)] {
+        set(follows);
+        chown(&author, Some(owner), None).unwrap();
+        for verb in ["serve", "check"] {
+            assert_eq!(warned(&[], verb), warnings, "{verb} {owner} {follows}");
+            assert_eq!(
+                warned(&["--trust", "user:54321"], verb),
+                0,
+                "{verb} {owner} {follows}"
+            );
+        }
+    }
+}
+
+#[test]
 fn members_of_groups_are_unknown_in_user_namespaces() {
     let program = Program::new();
     program.write("skills/a/SKILL.md", "# A\n");

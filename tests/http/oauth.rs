@@ -8,6 +8,7 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
@@ -162,7 +163,7 @@ fn follows_changed_keys_of_address_and_file() {
     // Each waits for the time between two polls.
     thread::scope(|scope| {
         scope.spawn(replace_keys_at_an_address);
-        for (mode, statuses) in [(0o644, (401, 200)), (0o666, (200, 401))] {
+        for (mode, statuses) in [(0o644, (401, 200)), (0o666, (200, 503))] {
             scope.spawn(move || {
                 let log = replace_keys_in_a_file(mode, statuses);
                 let is_refused = refusal.map(|part| log.contains(part));
@@ -283,8 +284,9 @@ fn bad_issuer_costs_only_its_own_tokens() {
                 let start = Instant::now();
                 assert_eq!(read(&server, "a", super::TOKEN).text(), "# A\n");
                 assert!(start.elapsed() < Duration::from_secs(5));
+                // It may be valid.
                 let token = SigningKey::new("k").token(&issuer.url(), "skills:read");
-                assert_eq!(read(&server, "a", &token).status, 401);
+                assert_eq!(read(&server, "a", &token).status, 503);
                 // The fetcher has ended its attempt in time. Otherwise the server would kill it.
                 wait_until("the failure is not logged", || {
                     log.lock()
@@ -321,7 +323,7 @@ fn wait_for_a_silent_issuer() {
         assert_eq!(first.status, 503, "{first:?}");
         assert_eq!(first.header("retry-after"), Some("1"));
         let others = (0..16).map(|_| answers.recv_timeout(patience()).unwrap());
-        assert!(others.filter(|answer| answer.status == 401).count() >= 8);
+        assert_eq!(others.filter(|answer| answer.status == 503).count(), 16);
     });
 }
 
@@ -473,21 +475,81 @@ fn keys_in_a_file_need_no_process() {
     assert!(fetching(&server).is_empty());
 }
 
+/// Returns the processes that fetch keys at this moment.
+fn fetching_now(server: &ServerProcess) -> Vec<u32> {
+    let fetchers = fetching(server).into_iter();
+    let children = fetchers.map(|id| of_process(id, &format!("task/{id}/children")));
+    let children: Vec<_> = children.collect();
+    let ids = children.iter().flat_map(|ids| ids.split_ascii_whitespace());
+    ids.map(|id| id.parse().unwrap()).collect()
+}
+
+#[test]
+fn fetches_keys_after_resolver_files_appear() {
+    if !rustix::process::geteuid().is_root() {
+        return; // Only root mounts folders; CI is root.
+    }
+    let key = SigningKey::new("one");
+    let issuer = TestIssuer::start(Reply::Keys(keys(&[&key])));
+    let program = Program::new();
+    let url = format!("http://localhost:{}", issuer.address.port());
+    program.write("skills/a/SKILL.md", "# A\n");
+    program.write("etc/nsswitch.conf", "hosts: files\n");
+    let table = format!("[issuers.test]\nissuer = \"{url}\"\njwks_url = \"{url}/keys\"\n");
+    let text = format!("skills = [\"skills\"]\n[http]\nresource = \"{RESOURCE}\"\n{table}{CLIENT}");
+    program.write("c.toml", text);
+    let mounted = "mount --bind etc /etc && exec \"$0\" \"$@\"";
+    let mut command = Command::new("unshare");
+    command
+        .args([
+            "--mount",
+            "sh",
+            "-c",
+            mounted,
+            env!("CARGO_BIN_EXE_skillhost"),
+        ])
+        .args(["serve", "--http", "127.0.0.1:0", "--config", "c.toml"])
+        .current_dir(program.folder.path())
+        .env("SKILLHOST_CACHE", crate::support::cache())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let server = ServerProcess::started(Process::start(&mut command));
+    let token = key.token(&url, "skills:read");
+    assert_eq!(read(&server, "a", &token).status, 503);
+    // As after a boot, or when a program replaces the file.
+    for hosts in ["127.0.0.2 other", "127.0.0.1 localhost"] {
+        program.write("etc/next", hosts);
+        let at = |name: &str| program.folder.path().join("etc").join(name);
+        fs::rename(at("next"), at("hosts")).unwrap();
+    }
+    wait_until("the keys are not fetched", || {
+        thread::sleep(PAUSE);
+        read(&server, "a", &token).status == 200
+    });
+}
+
 #[test]
 fn fetching_process_is_confined_and_still_fetches() {
     let key = SigningKey::new("one");
-    let issuer = TestIssuer::start(Reply::Keys(keys(&[&key])));
+    let was_seen = Arc::new(AtomicUsize::new(0));
+    let reply = Reply::KeysAfter(Arc::clone(&was_seen), keys(&[&key]));
+    let issuer = TestIssuer::start(reply);
     let program = Program::new();
     // A host name, which the C library resolves.
     let url = format!("http://localhost:{}", issuer.address.port());
     let server = serve(&program, &url, &format!("jwks_url = \"{url}/keys\""));
     let token = key.token(&url, "skills:read");
+    wait_until("the issuer is not asked", || issuer.asked() > 0);
+    let fetching = fetching_now(&server);
+    assert_eq!(fetching.len(), 1);
+    let status = of_process(fetching[0], "status");
+    let environment = of_process(fetching[0], "environ");
+    was_seen.store(1, Ordering::SeqCst);
     wait_until("the keys are not fetched", || {
         read(&server, "a", &token).status == 200
     });
-    let fetching = fetching(&server);
-    assert_eq!(fetching.len(), 1);
-    let status = proc_file(fetching[0], "status");
+    assert_eq!(environment, "");
     for line in [
         "NoNewPrivs:\t1",
         "Seccomp:\t2",
@@ -519,7 +581,7 @@ fn confined_process_speaks_tls_to_issuers() {
     let program = Program::new();
     let mut server = serve(&program, url, &format!("jwks_url = \"{url}/keys\""));
     let token = SigningKey::new("one").token(url, "skills:read");
-    assert_eq!(read(&server, "a", &token).status, 401);
+    assert_eq!(read(&server, "a", &token).status, 503);
     server.signal();
     assert_eq!(server.wait(), Some(0));
     let mut log = String::new();

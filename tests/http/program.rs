@@ -25,7 +25,11 @@ impl ServerProcess {
         if let Some(token) = token {
             command.env("SKILLHOST_HTTP_TOKEN", token);
         }
-        let mut child = Process::start(&mut command);
+        Self::started(Process::start(&mut command))
+    }
+
+    /// Waits until a server serves.
+    pub(super) fn started(mut child: Process) -> Self {
         let line = child.first_line();
         let address = line
             .strip_prefix("http://")

@@ -122,7 +122,9 @@ fn run_as_helper(first: &OsStr) -> Option<ExitCode> {
         skillhost_confine::ignore_termination_signals();
         // The server starts this process before it closes its own inherited descriptors.
         skillhost_confine::close_inherited_descriptors();
-        skillhost_confine::confine_network().and_then(|()| skillhost_identity::fetch_keys())
+        skillhost_identity::fetch_keys()
+    } else if first == skillhost_identity::FETCH_ONCE_ARGUMENT {
+        skillhost_confine::confine_network().and_then(|()| skillhost_identity::fetch_keys_once())
     } else if first == skillhost_confine::broker::ARGUMENT {
         skillhost_confine::ignore_termination_signals();
         skillhost_confine::broker::run()

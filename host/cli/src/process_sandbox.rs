@@ -44,14 +44,17 @@ use skillhost_program::options::{self, CommonOptions};
 /// Files of the machine that are read while serving. All users may read them, and they hold no
 /// secrets.
 const PUBLIC_FILES: [&str; 4] = [
-    // To check who may change a tools folder.
-    "/etc/group",
-    "/etc/passwd",
+    ACCOUNT_FILES[0],
+    ACCOUNT_FILES[1],
     // To watch folders.
     "/proc/sys/fs/inotify/max_user_watches",
     // To generate session ids.
     "/dev/urandom",
 ];
+
+/// The files that are read to check who may change a tools folder. The broker opens them too,
+/// because a rule no longer applies to a file that was replaced.
+const ACCOUNT_FILES: [&str; 2] = ["/etc/group", "/etc/passwd"];
 
 /// Options of the process sandbox.
 #[derive(Args, Default)]
@@ -127,7 +130,7 @@ pub(crate) fn confine(
     let new_entries = own.new_entries.as_ref().map(|(path, _)| path.clone());
     let folders = readable_folders(config, &trust);
     let broker = start_broker(config, &trust, &needs, &folders)?;
-    let report = sandbox(own, folders)
+    let report = sandbox(own, &folders)
         .apply(Profile::Serving)
         .context("cannot confine this process; `--confine off` runs without the process sandbox")?;
     log_report(&report, is_required, is_root && needs.is_server)?;
@@ -206,18 +209,13 @@ fn log_report(
 }
 
 /// Returns the sandbox that allows these files and folders.
-fn sandbox(own: OwnFiles, folders: Vec<AllowedPath>) -> ProcessSandbox {
+fn sandbox(own: OwnFiles, folders: &[AllowedPath]) -> ProcessSandbox {
     let mut sandbox = ProcessSandbox::default();
     for file in PUBLIC_FILES {
         sandbox = sandbox.allow_read(file);
     }
-    for folder in folders {
-        if folder.follows_links {
-            for target in link_targets(&folder.path) {
-                sandbox = sandbox.allow_read(target);
-            }
-        }
-        sandbox = sandbox.allow_read(folder.path);
+    for folder in open_folders(folders) {
+        sandbox = sandbox.allow_read_folder(folder);
     }
     if let Some(cache) = own.cache {
         sandbox = sandbox.allow_read_folder(cache);
@@ -229,6 +227,27 @@ fn sandbox(own: OwnFiles, folders: Vec<AllowedPath>) -> ProcessSandbox {
         sandbox = sandbox.allow_write_file(log);
     }
     sandbox
+}
+
+/// Opens and checks the folders, and what symlinks in them lead to if these are followed. Leaves
+/// out a folder that leads out of the place where it must be. The rules refer to the handles,
+/// because a path may lead elsewhere a moment later.
+fn open_folders(folders: &[AllowedPath]) -> Vec<OwnedFd> {
+    let mut opened = Vec::new();
+    for folder in folders {
+        let Some((handle, real)) = folder.open() else {
+            continue;
+        };
+        opened.push(handle);
+        if folder.follows_links {
+            let targets = link_targets(&real).into_iter().map(|target| AllowedPath {
+                within: target.clone(),
+                ..allowed_path(&target, None)
+            });
+            opened.extend(targets.filter_map(|target| Some(target.open()?.0)));
+        }
+    }
+    opened
 }
 
 /// Returns the path of the audit log, or `None` if it is off or goes to stderr.
@@ -301,6 +320,8 @@ fn broker_policy(
 ) -> BrokerPolicy {
     let files = needs.files.iter();
     let files = files.map(|file| allowed_path(file, trust.users()));
+    let accounts = ACCOUNT_FILES.iter();
+    let files = files.chain(accounts.map(|file| allowed_path(file.as_ref(), None)));
     BrokerPolicy {
         paths: folders.iter().cloned().chain(files).collect(),
         output: needs.output.map(|output| EncodedPath(output.to_owned())),
@@ -364,6 +385,7 @@ impl ChildHandle for HostChild {
 #[cfg(test)]
 mod tests {
     use std::fs::{self, Permissions};
+    use std::os::fd::AsRawFd as _;
     use std::os::unix::fs::{PermissionsExt as _, lchown, symlink};
     use std::time::Duration;
 
@@ -414,6 +436,38 @@ mod tests {
     }
 
     #[test]
+    fn rules_stay_in_the_folder_where_they_must() {
+        let folder = tempfile::tempdir().unwrap();
+        let base = folder.path().canonicalize().unwrap();
+        for path in ["here/skills", "elsewhere/linked"] {
+            fs::create_dir_all(base.join(path)).unwrap();
+        }
+        symlink("../elsewhere", base.join("here/out")).unwrap();
+        symlink("skills", base.join("here/in")).unwrap();
+        symlink("../../elsewhere/linked", base.join("here/skills/link")).unwrap();
+        for (name, follows_links, expected) in [
+            ("skills", false, &["here/skills"][..]),
+            ("in", false, &["here/skills"]),
+            ("out", false, &[]),
+            ("none", false, &[]),
+            ("skills", true, &["here/skills", "elsewhere/linked"]),
+        ] {
+            let allowed = AllowedPath {
+                follows_links,
+                within: base.join("here"),
+                ..allowed_path(&base.join("here").join(name), None)
+            };
+            let opened = open_folders(&[allowed]);
+            let real = |handle: &OwnedFd| {
+                fs::read_link(format!("/proc/self/fd/{}", handle.as_raw_fd())).unwrap()
+            };
+            let opened: Vec<_> = opened.iter().map(real).collect();
+            let expected: Vec<_> = expected.iter().map(|path| base.join(path)).collect();
+            assert_eq!(opened, expected, "{name}");
+        }
+    }
+
+    #[test]
     fn broker_policy_follows_the_configuration() {
         let read = |text| Config::parse(text, "c.toml", Path::new("/f")).unwrap();
         let text = "skills = [{ path = \"linked\", follow_root_links = true, depth = 3 }, \
@@ -444,6 +498,8 @@ mod tests {
             (Path::new("/f/tools"), false, true),
             (Path::new("/f/home"), false, false),
             (Path::new("token"), false, true),
+            (Path::new("/etc/group"), false, false),
+            (Path::new("/etc/passwd"), false, false),
         ];
         assert_eq!(folders.collect::<Vec<_>>(), expected);
         assert_eq!(policy.output.unwrap().0, Path::new("out"));
@@ -454,6 +510,6 @@ mod tests {
         assert_eq!(policy.child_time, Duration::from_secs(7));
         // An audit log on stderr needs no file.
         let policy = policy_for(&read("audit_file = \"-\"\n"), &Needs::default());
-        assert!(policy.paths.is_empty() && policy.log.is_none());
+        assert!(policy.paths.len() == ACCOUNT_FILES.len() && policy.log.is_none());
     }
 }

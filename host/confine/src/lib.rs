@@ -171,28 +171,12 @@ const RESOLVER_FILES: [&str; 10] = [
     "/etc/hosts",
     "/etc/ld.so.cache",
     "/etc/nsswitch.conf",
-    RESOLVER,
+    "/etc/resolv.conf",
     "/lib",
     "/lib64",
     "/usr/lib",
     "/usr/lib64",
 ];
-
-/// The file with the addresses of name servers.
-const RESOLVER: &str = "/etc/resolv.conf";
-
-/// The folders that hold such files and no secrets.
-const RESOLVER_FOLDERS: [&str; 2] = ["/run/resolvconf", "/run/systemd/resolve"];
-
-/// Returns the folder of a file with name servers, if it is in [`RESOLVER_FOLDERS`]. Other
-/// folders, such as `/run/NetworkManager`, also hold secrets.
-fn resolver_folder(file: &Path) -> Option<&Path> {
-    let folder = file.parent()?;
-    RESOLVER_FOLDERS
-        .into_iter()
-        .any(|known| folder == Path::new(known))
-        .then_some(folder)
-}
 
 /// Confines a process that fetches from the network and answers on stdout. It can resolve host
 /// names and connect over TCP. It cannot listen, use Unix sockets, open other files or start
@@ -204,14 +188,9 @@ fn resolver_folder(file: &Path) -> Option<&Path> {
 ///
 /// Fails if a part that the kernel supports cannot be set up.
 pub fn confine_network() -> anyhow::Result<()> {
-    let mut sandbox = RESOLVER_FILES
+    let sandbox = RESOLVER_FILES
         .into_iter()
         .fold(ProcessSandbox::default(), ProcessSandbox::allow_read);
-    // If the file is a symlink, its target may be replaced.
-    let target = Path::new(RESOLVER).canonicalize();
-    if let Some(folder) = target.ok().as_deref().and_then(resolver_folder) {
-        sandbox = sandbox.allow_read(folder);
-    }
     let report = sandbox.apply(Profile::Network);
     report.map(drop).context("cannot confine this process")
 }
@@ -238,22 +217,6 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
-
-    #[test]
-    fn fetchers_read_only_folders_of_name_servers() {
-        for (file, is_read) in [
-            ("/run/systemd/resolve/stub-resolv.conf", true),
-            ("/run/resolvconf/resolv.conf", true),
-            ("/run/NetworkManager/resolv.conf", false),
-            ("/run/systemd/resolv.conf", false),
-            ("/run/resolv.conf", false),
-            ("/etc/resolv.conf", false),
-            ("/", false),
-        ] {
-            let folder = resolver_folder(Path::new(file));
-            assert_eq!(folder.is_some(), is_read, "{file}");
-        }
-    }
 
     #[test]
     fn finds_bounded_links_directly_in_folder() {

@@ -156,7 +156,7 @@ impl Clients {
     ///
     /// # Errors
     ///
-    /// If too many requests wait for the keys.
+    /// If too many requests wait for the keys, or they cannot be read.
     pub async fn refresh_keys(&self, issuer: IssuerIndex) -> Result<(), Refusal> {
         match &self.oauth {
             Some(oauth) => oauth.refresh_keys(issuer, &self.opener).await,

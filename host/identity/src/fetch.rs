@@ -1,9 +1,13 @@
 //! Key fetchers: processes that fetch the keys of issuers from their addresses, so that the server
 //! itself opens no connection.
 //!
-//! There is one process for each issuer, so that a slow issuer does not delay another. It starts
-//! before the server confines itself, confines itself too, and knows only the issuer's address. The
-//! address is its first message, because every user of the machine sees the arguments of processes.
+//! There is one process for each issuer, so that no issuer waits for another. It is started before
+//! the server confines itself, and knows only the issuer's address. The address is its first
+//! message, because every user of the machine sees the arguments of processes.
+//!
+//! For each fetch, it starts a process that confines itself, fetches, and ends. So the rules of that
+//! process are for the present files of the resolver, such as `/etc/resolv.conf`: a rule does not
+//! apply to a file that was replaced later. The first process reads nothing from the network.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::process::CommandExt as _;
@@ -14,13 +18,18 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
-use skillhost_helper::{HelperProcess, Kind, Message, answer_requests, read_message};
+use skillhost_helper::{
+    HelperProcess, Kind, Message, OWN_PROGRAM, answer_requests, read_message, write_message,
+};
 use tokio::sync::{Mutex, oneshot};
 
 use crate::keys::MAX_BYTES;
 
 /// The only argument of the process. It is not a verb for people.
 pub const FETCH_ARGUMENT: &str = "fetch-keys";
+
+/// The only argument of a process that fetches once.
+pub const FETCH_ONCE_ARGUMENT: &str = "fetch-keys-once";
 
 /// The longest time of one fetch, from name resolution to the last byte. Guards against: an
 /// issuer that answers slowly or never.
@@ -125,11 +134,62 @@ impl KeyFetcher {
 }
 
 /// Runs a key fetcher, until the server that started it ends.
+///
+/// # Errors
+///
+/// If a process that fetches ends without an answer.
 pub fn fetch_keys() -> anyhow::Result<()> {
+    start_fetches(
+        io::stdin().lock(),
+        io::stdout().lock(),
+        OWN_PROGRAM.as_ref(),
+    )
+}
+
+/// Runs a process that fetches once. The caller has confined it.
+pub fn fetch_keys_once() -> anyhow::Result<()> {
     serve(io::stdin().lock(), io::stdout().lock())
 }
 
-/// Reads the address, and answers requests until they end.
+/// Reads the address, and starts a process for each request. That process answers it.
+fn start_fetches(
+    mut requests: impl Read,
+    mut answers: impl Write,
+    program: &Path,
+) -> anyhow::Result<()> {
+    let Some(address) = read_message(&mut requests, MAX_ADDRESS_BYTES)? else {
+        return Ok(());
+    };
+    while read_message(&mut requests, 0)?.is_some() {
+        let started = skillhost_helper::command(program)
+            .arg(FETCH_ONCE_ARGUMENT)
+            .stdin(Stdio::piped())
+            .spawn();
+        let mut fetching = match started {
+            Ok(fetching) => fetching,
+            Err(error) => {
+                let problem = format!("cannot start a process that fetches keys: {error}");
+                write_message(&mut answers, Kind::Failure, problem.as_bytes())?;
+                continue;
+            }
+        };
+        if let Some(mut stdin) = fetching.stdin.take() {
+            for message in [&address.bytes[..], b""] {
+                // If the process has ended, its status says so.
+                let _ = write_message(&mut stdin, Kind::Request, message);
+            }
+        }
+        let status = fetching.wait()?;
+        // It may have sent a part of an answer, so no other answer can follow.
+        ensure!(
+            status.success(),
+            "a process that fetches keys failed: {status}"
+        );
+    }
+    Ok(())
+}
+
+/// Reads the address, and answers requests to their end.
 fn serve(mut requests: impl Read, answers: impl Write) -> anyhow::Result<()> {
     let Some(address) = read_message(&mut requests, MAX_ADDRESS_BYTES)? else {
         return Ok(());
@@ -170,7 +230,7 @@ pub(crate) mod tests {
     use std::net::TcpListener;
     use std::process::ExitStatus;
 
-    use skillhost_helper::{ChildHandle, write_message};
+    use skillhost_helper::ChildHandle;
 
     use super::*;
 
@@ -283,6 +343,36 @@ pub(crate) mod tests {
         assert!(!fetcher.has_ended());
         drop(requests);
         assert!(fetcher.has_ended());
+    }
+
+    #[test]
+    fn ends_only_after_a_process_that_may_have_answered() {
+        for (program, is_ended, answer) in [
+            ("/bin/true", false, None),
+            ("/bin/false", true, None),
+            (
+                "/none",
+                false,
+                Some("cannot start a process that fetches keys"),
+            ),
+        ] {
+            let (mut requests, mut answers) = (Vec::new(), Vec::new());
+            for message in [&b"http://localhost"[..], b"", b""] {
+                write_message(&mut requests, Kind::Request, message).unwrap();
+            }
+            let ended = start_fetches(&*requests, &mut answers, Path::new(program));
+            assert_eq!(ended.is_err(), is_ended, "{program}: {ended:?}");
+            let mut answers = &*answers;
+            for _ in 0..2 {
+                let message = read_message(&mut answers, 1_000).unwrap();
+                let text = message.map(|message| String::from_utf8(message.bytes).unwrap());
+                let is_expected = match (&text, answer) {
+                    (Some(text), Some(answer)) => text.contains(answer),
+                    (text, answer) => text.is_none() && answer.is_none(),
+                };
+                assert!(is_expected, "{program}: {text:?}");
+            }
+        }
     }
 
     #[test]

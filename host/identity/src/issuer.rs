@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -52,6 +53,8 @@ pub(crate) struct Issuer {
     /// The time of the last refresh. Locked during a refresh.
     pub(crate) last_refresh: Arc<tokio::sync::Mutex<Option<Instant>>>,
     waiting: Semaphore,
+    /// True if the last refresh failed.
+    has_failed: AtomicBool,
     /// The last problem that was logged.
     logged_problem: Mutex<String>,
 }
@@ -188,6 +191,7 @@ impl Issuer {
             keys: RwLock::new(IssuerKeys::new(keys)),
             last_refresh: Arc::default(),
             waiting: Semaphore::new(MAX_WAITING),
+            has_failed: AtomicBool::new(false),
             logged_problem: Mutex::default(),
         })
     }
@@ -206,6 +210,11 @@ impl Issuer {
     /// Returns whether the issuer's keys can never be fetched again.
     pub(crate) fn has_lost_fetcher(&self) -> bool {
         matches!(&self.source, IssuerKeySource::Address(fetcher) if fetcher.has_ended())
+    }
+
+    /// Returns whether the last refresh failed. A token with an unknown key may be valid then.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.has_failed.load(Ordering::SeqCst)
     }
 
     fn replace_keys(&self, set: KeySet) {
@@ -256,7 +265,9 @@ impl Issuer {
 
     /// Reads the keys, and logs a problem once.
     async fn read_keys(&self, opener: Opener) {
-        let problem = match self.read_source(opener).await {
+        let read = self.read_source(opener).await;
+        self.has_failed.store(read.is_err(), Ordering::SeqCst);
+        let problem = match read {
             Ok(set) => {
                 // An issuer may withdraw its only key.
                 let problem = if set.is_empty() { NO_KEY } else { "" };

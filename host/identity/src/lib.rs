@@ -43,7 +43,7 @@ pub use budget::{BudgetError, RequestLease};
 pub use client::{Client, Expiry, Identity};
 pub use clients::Clients;
 pub use connections::CertificateNames;
-pub use fetch::{FETCH_ARGUMENT, fetch_keys};
+pub use fetch::{FETCH_ARGUMENT, FETCH_ONCE_ARGUMENT, fetch_keys, fetch_keys_once};
 pub use oauth::ResourceMetadata;
 pub use refusal::{IssuerIndex, Refusal};
 pub use settings::{

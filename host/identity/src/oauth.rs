@@ -174,6 +174,7 @@ impl OAuthClients {
     ) -> Result<(), Refusal> {
         match self.issuers.get(index) {
             Some(issuer) if !issuer.refresh(opener).await => Err(Refusal::TooManyWaiting),
+            Some(issuer) if issuer.has_failed() => Err(Refusal::UnreadableKeys),
             _ => Ok(()),
         }
     }

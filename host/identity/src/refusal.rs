@@ -25,6 +25,8 @@ pub enum Refusal {
     UnknownKey(IssuerIndex),
     /// The access token names an unknown key, and too many requests wait for the issuer's keys.
     TooManyWaiting,
+    /// The access token names an unknown key, and the issuer's keys cannot be read.
+    UnreadableKeys,
     /// The access token is valid, and belongs to no client.
     NoClient,
     /// The access token is valid, and belongs to several clients equally.
@@ -58,6 +60,9 @@ impl fmt::Display for Refusal {
             }
             Self::TooManyWaiting => {
                 f.write_str("too many requests wait for the keys of its access token's issuer")
+            }
+            Self::UnreadableKeys => {
+                f.write_str("the keys of its access token's issuer cannot be read")
             }
             Self::NoClient => f.write_str("no client's `claims` match its access token"),
             Self::AmbiguousClient => {

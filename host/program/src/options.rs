@@ -1,6 +1,7 @@
 //! The options of most verbs, and the catalog or host that they configure. Only this file and
 //! `host/author/src/build/` read environment variables.
 
+use std::collections::BTreeSet;
 use std::env;
 use std::ffi::OsString;
 use std::io;
@@ -15,7 +16,7 @@ use clap::{Args, ValueEnum};
 use skillhost::config::{self, Config, ConfiguredPath, ConfiguredRoot, DEFAULT_FILE, FileSettings};
 use skillhost::{
     Catalog, Compilation, Grant, Host, HostBuilder, Line, MAX_DEPTH, Observer, Principal,
-    SkillIndex, SkillsRoot, Trust,
+    SkillIndex, SkillsRoot, Trust, TrustError,
 };
 use skillhost_audit::LogSigner;
 use skillhost_helper::OWN_PROGRAM;
@@ -26,6 +27,10 @@ use crate::terminal::{self, format_line};
 
 /// The default folder of skills. It is used if it exists and no other is given or configured.
 const DEFAULT_SKILLS: &str = "skills";
+
+/// The maximum number of entries of a folder that are searched for symlinks. Guards against: a
+/// folder of millions of files.
+const MAX_ENTRIES: usize = 100_000;
 
 /// The maximum time that a call waits for the index. Guards against: a catalog on a disk that
 /// does not respond.
@@ -319,18 +324,34 @@ impl CommonOptions {
         Ok(builder.progress(show_compilations()))
     }
 
-    /// Reports folders of skills that others can replace, by a symlink to any folder for example.
+    /// Reports folders of skills, and symlinks in them that are followed, that others can make lead
+    /// to any other folder.
     pub fn report_replaceable_folders(&self, config: &Config) {
         let trust = self.trust_settings();
+        let report = |place: &str, kind: &str, path: &Path, error: &TrustError| {
+            let path = path.display();
+            terminal::complain(format_args!(
+                "{place}: others can make the {kind} `{path}` lead to any other: {error}"
+            ));
+        };
         let roots = config.skills.iter();
-        let roots = roots.map(|skills| (&skills.place, &skills.root.path));
-        let home = config.home.iter().map(|home| (&home.place, &home.path));
-        for (place, path) in roots.chain(home) {
+        let roots =
+            roots.map(|skills| (&skills.place, &skills.root.path, skills.root.follow_links));
+        let home = config.home.iter();
+        let home = home.map(|home| (&home.place, &home.path, false));
+        for (place, path, follows_links) in roots.chain(home) {
             if let Err(error) = trust.check_place(path) {
-                let path = path.display();
-                terminal::complain(format_args!(
-                    "{place}: others can make the folder `{path}` lead to any other: {error}"
-                ));
+                report(place, "folder", path, &error);
+            } else if follows_links {
+                // Many symlinks may lead through the same folder.
+                let mut reported = BTreeSet::new();
+                for link in links_in(path) {
+                    if let Err(error) = trust.check_place(&link)
+                        && reported.insert(error.to_string())
+                    {
+                        report(place, "symlink", &link, &error);
+                    }
+                }
             }
         }
     }
@@ -353,6 +374,14 @@ impl CommonOptions {
             }
         }
     }
+}
+
+/// Returns the symlinks directly in a folder.
+fn links_in(folder: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten();
+    let entries = entries.take(MAX_ENTRIES).flatten();
+    let links = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
+    links.map(|link| link.path())
 }
 
 /// Adapts a configuration to a host that no call runs on: it reserves nothing for calls,

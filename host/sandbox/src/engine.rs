@@ -20,6 +20,7 @@ use anyhow::Context as _;
 use wasmtime::component::Component;
 use wasmtime::{
     CacheStore, Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig,
+    WasmBacktraceDetails,
 };
 
 use crate::tool::limits::{self, Load};
@@ -256,6 +257,9 @@ fn on_demand(bounds_checks: BoundsChecks, stack: usize) -> Config {
         .epoch_interruption(true)
         .max_wasm_stack(stack)
         .async_stack_size(stack + HOST_STACK)
+        // By default, an environment variable decides. It would differ between this process and
+        // the compiling one, which has no environment.
+        .wasm_backtrace_details(WasmBacktraceDetails::Disable)
         .wasm_memory64(false)
         .wasm_multi_memory(false)
         .wasm_relaxed_simd(false);

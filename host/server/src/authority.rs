@@ -1,6 +1,6 @@
 //! Checks the authorities of clients' certificates, and bounds the chain of a certificate. webpki
-//! verifies the signatures, but it takes any certificate as an authority, and ignores the key usage
-//! of intermediate certificates.
+//! verifies the signatures, but it takes any certificate as an authority, and reads no key usage
+//! and no path length of an authority.
 
 use std::sync::Arc;
 
@@ -18,7 +18,14 @@ const MAX_INTERMEDIATES: usize = 5;
 /// The last number of the identifier of the extension for key usage: 2.5.29.15.
 const KEY_USAGE: u8 = 15;
 
-/// The last number of the identifier of the extension for a certificate's purposes: 2.5.29.37.
+/// The end of the identifier of the extension with an authority's path length: 2.5.29.19.
+const BASIC_CONSTRAINTS: u8 = 19;
+
+/// The bits of a key's usage, in the first byte.
+const DIGITAL_SIGNATURE: u8 = 0x80;
+const SIGNS_CERTIFICATES: u8 = 0x04;
+
+/// The end of the identifier of the extension with a certificate's purposes: 2.5.29.37.
 const EXTENDED_KEY_USAGE: u8 = 37;
 
 /// Checks the bounds of a peer's chain before another verifier checks its signatures.
@@ -45,6 +52,7 @@ impl ClientCertVerifier for BoundedVerifier {
         now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
         check_intermediates(intermediates)?;
+        check_client_key(end_entity)?;
         self.0.verify_client_cert(end_entity, intermediates, now)
     }
 
@@ -96,6 +104,39 @@ fn check_intermediates(intermediates: &[CertificateDer<'_>]) -> Result<(), Certi
     Ok(())
 }
 
+/// Checks that the usage of a client's key, if it names one, lets it sign a handshake.
+fn check_client_key(certificate: &[u8]) -> Result<(), CertificateError> {
+    let extensions = extensions(certificate).ok_or(CertificateError::BadEncoding)?;
+    let signs = |(id, usage): &(&[u8], &[u8])| {
+        *id != [0x55, 0x1d, KEY_USAGE] || has_usage(usage, DIGITAL_SIGNATURE)
+    };
+    if !extensions.iter().all(signs) {
+        return Err(CertificateError::InvalidPurpose);
+    }
+    Ok(())
+}
+
+/// Returns whether an authority allows this number of intermediate certificates below it.
+pub(crate) fn allows_intermediates(authority: &[u8], number: usize) -> bool {
+    let Some(extensions) = extensions(authority) else {
+        return false;
+    };
+    extensions.iter().all(|(id, value)| {
+        if *id != [0x55, 0x1d, BASIC_CONSTRAINTS] {
+            return true;
+        }
+        let list = element(value).filter(|list| list.tag == 0x30);
+        list.is_some_and(|list| {
+            let longest = elements(list.contents).find(|part| part.tag == 0x02);
+            longest.is_none_or(|longest| match longest.contents {
+                [longest @ 0..=0x7f] => number <= usize::from(*longest),
+                // It is negative if it has one byte, and otherwise more than a chain may have.
+                longest => longest.len() > 1,
+            })
+        })
+    })
+}
+
 /// Checks that a certificate is valid now. Clients check the rest.
 pub(crate) fn check_time(certificate: &CertificateDer<'_>) -> anyhow::Result<()> {
     is_authority(certificate).map(drop)
@@ -134,12 +175,6 @@ fn may_sign_for_clients(certificate: &[u8]) -> bool {
     let Some(extensions) = extensions(certificate) else {
         return false;
     };
-    let signs = |usage: &[u8]| {
-        // The bit `keyCertSign` of a bit string, after the number of unused bits.
-        let bits = element(usage).filter(|bits| bits.tag == 0x03);
-        bits.and_then(|bits| bits.contents.get(1).copied())
-            .is_some_and(|bits| bits & 0x04 != 0)
-    };
     let is_for_clients = |purposes: &[u8]| {
         const CLIENT_AUTH: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3, 2];
         const ANY: &[u8] = &[0x55, 0x1d, 37, 0];
@@ -149,10 +184,18 @@ fn may_sign_for_clients(certificate: &[u8]) -> bool {
         })
     };
     extensions.iter().all(|(id, value)| match id {
-        [0x55, 0x1d, KEY_USAGE] => signs(value),
+        [0x55, 0x1d, KEY_USAGE] => has_usage(value, SIGNS_CERTIFICATES),
         [0x55, 0x1d, EXTENDED_KEY_USAGE] => is_for_clients(value),
         _ => true,
     })
+}
+
+/// Returns whether a key's usage has this bit.
+fn has_usage(usage: &[u8], bit: u8) -> bool {
+    // A bit string begins with the number of unused bits.
+    let bits = element(usage).filter(|bits| bits.tag == 0x03);
+    bits.and_then(|bits| bits.contents.get(1).copied())
+        .is_some_and(|bits| bits & bit != 0)
 }
 
 /// Returns the identifier and the value of each extension of a certificate.
@@ -273,6 +316,22 @@ pub(crate) mod tests {
             );
             let checked = check_intermediates(&[certificate.der().clone()]);
             assert_eq!(checked.is_ok(), is_accepted, "{case}");
+        }
+    }
+
+    #[test]
+    fn keys_of_clients_may_sign() {
+        use KeyUsagePurpose::{DigitalSignature, KeyAgreement, KeyCertSign, KeyEncipherment};
+        for (usages, is_accepted) in [
+            (vec![], true),
+            (vec![DigitalSignature], true),
+            (vec![KeyEncipherment, DigitalSignature], true),
+            (vec![KeyEncipherment], false),
+            (vec![KeyAgreement, KeyCertSign], false),
+        ] {
+            let (certificate, _) = authority("a", |params| params.key_usages.clone_from(&usages));
+            let checked = check_client_key(certificate.der());
+            assert_eq!(checked.is_ok(), is_accepted, "{usages:?}");
         }
     }
 

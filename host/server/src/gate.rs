@@ -110,7 +110,7 @@ impl Gate {
                 metadata.map(|it| &it.scopes),
             ),
             // A client discards a token that is called invalid, and this one may be valid.
-            Refusal::TooManyWaiting => return busy(),
+            Refusal::TooManyWaiting | Refusal::UnreadableKeys => return busy(),
             Refusal::NoClient | Refusal::AmbiguousClient => {
                 return forbidden("the token belongs to no client\n");
             }

@@ -20,9 +20,9 @@ use skillhost_identity::CertificateNames;
 use skillhost_skills::broker::Opener;
 use skillhost_skills::named_file;
 use tokio_rustls::TlsAcceptor;
-use webpki::{EndEntityCert, KeyUsage, anchor_from_trusted_cert};
+use webpki::{EndEntityCert, KeyUsage, VerifiedPath, anchor_from_trusted_cert};
 
-use crate::authority::{BoundedVerifier, check_authority, check_time};
+use crate::authority::{BoundedVerifier, allows_intermediates, check_authority, check_time};
 
 /// The maximum number of bytes of a file. Guards against: a file that holds something else.
 const MAX_FILE_BYTES: u64 = 1 << 20;
@@ -190,10 +190,34 @@ impl Loaded {
         let certificate = EndEntityCert::try_from(first).ok()?;
         let algorithms = default_provider().signature_verification_algorithms.all;
         let (now, usage) = (UnixTime::now(), KeyUsage::client_auth());
+        // webpki does not read the path length of an authority.
+        let authority_of = |path: &VerifiedPath<'_>| {
+            let used = path.intermediate_certificates();
+            let number = used.filter(|used| used.issuer() != used.subject()).count();
+            let mut authorities = valid.iter();
+            authorities.find(|(authority, anchor)| {
+                anchor == path.anchor() && allows_intermediates(authority, number)
+            })
+        };
+        let check_path = |path: &VerifiedPath<'_>| {
+            let authority = authority_of(path);
+            let authority = authority.ok_or(webpki::Error::PathLenConstraintViolated);
+            authority.map(drop)
+        };
+        let check_path: &dyn Fn(&VerifiedPath<'_>) -> Result<(), webpki::Error> = &check_path;
+        let check_path = Some(check_path);
         let path = certificate
-            .verify_for_usage(algorithms, &anchors, intermediates, now, usage, None, None)
+            .verify_for_usage(
+                algorithms,
+                &anchors,
+                intermediates,
+                now,
+                usage,
+                None,
+                check_path,
+            )
             .ok()?;
-        let (authority, _) = valid.iter().find(|(_, anchor)| anchor == path.anchor())?;
+        let (authority, _) = authority_of(&path)?;
         let intermediates = path.intermediate_certificates().map(|used| used.der());
         let mut used = vec![first.clone().into_owned()];
         used.extend(intermediates.map(CertificateDer::into_owned));
@@ -606,6 +630,27 @@ mod tests {
             let before = std::mem::replace(&mut certificate.path[index], expired.der().clone());
             assert!(!tls.still_accepts(&mut certificate), "{index}");
             certificate.path[index] = before;
+        }
+    }
+
+    #[test]
+    fn authority_bounds_the_length_of_paths() {
+        use rcgen::{BasicConstraints, IsCa};
+        let folder = tempfile::tempdir().unwrap();
+        for (longest, is_accepted) in [(None, true), (Some(1), true), (Some(0), false)] {
+            let (root, root_issuer) = authority("root", |params| {
+                if let Some(longest) = longest {
+                    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(longest));
+                }
+            });
+            let tls = accepting(folder.path(), &[&root]);
+            assert!(tls.verify(&[client_of(&root_issuer)]).is_some());
+            let params = authority_params("middle", |_| {});
+            let key = rcgen::KeyPair::generate().unwrap();
+            let middle = params.signed_by(&key, &root_issuer).unwrap().der().clone();
+            let client = client_of(&rcgen::Issuer::new(params, key));
+            let verified = tls.verify(&[client, middle]);
+            assert_eq!(verified.is_some(), is_accepted, "{longest:?}");
         }
     }
 

@@ -20,6 +20,7 @@ use rustix::path::DecInt;
 
 use crate::broker::Opener;
 use crate::entries::EntryCursor;
+use crate::named_file::UNKNOWN_KIND;
 
 /// A folder, and the rules for everything below it.
 #[derive(Debug, Clone)]
@@ -326,13 +327,20 @@ fn has_name(file: &OwnedFd) -> bool {
     path.is_ok_and(|path| !path.as_os_str().as_bytes().ends_with(b" (deleted)"))
 }
 
+/// Opens the file of an `O_PATH` handle. Its path may lead to another file by now.
+pub fn reopen(handle: BorrowedFd<'_>, access: OFlags) -> Result<OwnedFd, Errno> {
+    let descriptors = descriptors();
+    let descriptors =
+        descriptors.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::NOTSUP))?;
+    let flags = access | OFlags::CLOEXEC | UNKNOWN_KIND;
+    rustix::fs::openat(descriptors, DecInt::from_fd(handle), flags, Mode::empty())
+}
+
 impl UnopenedFile {
     /// Opens the file for reading through its descriptor. Its path may lead to another file
     /// by now.
     pub fn open(self) -> io::Result<File> {
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
-        let name = DecInt::from_fd(self.handle.as_fd());
-        let opened = rustix::fs::openat(descriptors()?, name, flags, Mode::empty());
+        let opened = reopen(self.handle.as_fd(), OFlags::RDONLY);
         let opened = self.opener.or_ask_broker(opened, || Ok(self.handle))?;
         Ok(File::from(opened))
     }

@@ -7,6 +7,7 @@
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read as _};
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
 
@@ -14,6 +15,7 @@ use anyhow::{Context as _, bail, ensure};
 use rustix::fs::{Mode, OFlags};
 
 use crate::broker::Opener;
+use crate::guard;
 use crate::own_user::is_own_user;
 use crate::trust::Trust;
 
@@ -30,18 +32,17 @@ pub fn open(path: &Path) -> anyhow::Result<File> {
     open_with(path, &Opener::DIRECT)
 }
 
-fn open_with(path: &Path, opener: &Opener) -> anyhow::Result<File> {
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | UNKNOWN_KIND;
-    let handle = || rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+/// Opens a regular file for reading, through the broker if the process sandbox refuses it.
+pub(crate) fn open_with(path: &Path, opener: &Opener) -> anyhow::Result<File> {
+    guard::check_machine()?;
+    let handle = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
     // Checks the kind before opening the file: opening a device can change its state, and the
     // process sandbox and the broker refuse other kinds without naming the reason.
-    let found = File::from(handle().map_err(io::Error::from)?);
+    let found = File::from(handle.map_err(io::Error::from)?);
     check_kind(&found.metadata()?)?;
-    let opened = rustix::fs::open(path, flags, Mode::empty());
-    let opened = opener.or_ask_broker(opened, handle);
-    let file = File::from(opened.map_err(io::Error::from)?);
-    check_kind(&file.metadata()?)?;
-    Ok(file)
+    let opened = guard::reopen(found.as_fd(), OFlags::RDONLY);
+    let opened = opener.or_ask_broker(opened, || Ok(found.into()));
+    Ok(File::from(opened.map_err(io::Error::from)?))
 }
 
 /// Opens a file that holds a secret. It must belong to the user of this process or to root,
@@ -78,7 +79,7 @@ fn open_own(
 ) -> anyhow::Result<File> {
     // Checked before the file is opened: if the check succeeds, nobody else can replace the
     // file. The errors of the file itself come first, because they are clearer.
-    let checked = trust.check(path);
+    let checked = trust.with_opener(opener).check(path);
     let file = open_with(path, opener)?;
     let metadata = file.metadata()?;
     let owner = metadata.uid();
@@ -151,9 +152,10 @@ pub fn read_text(path: &Path, max: u64) -> anyhow::Result<String> {
 mod tests {
     use std::fs::{self, Permissions};
     use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     use rustix::fs::{CWD, FileType};
-    use rustix::io::{FdFlags, fcntl_getfd};
+    use rustix::io::{Errno, FdFlags, fcntl_getfd};
 
     use super::*;
     use crate::broker::tests::FixedBroker;
@@ -173,6 +175,32 @@ mod tests {
             let flags = fcntl_getfd(opened.unwrap()).unwrap();
             assert!(flags.contains(FdFlags::CLOEXEC));
         }
+    }
+
+    #[test]
+    fn opens_the_file_whose_kind_it_checked() {
+        use rustix::fs::{RenameFlags, inotify, mknodat, renameat_with};
+        let base = tempfile::tempdir().unwrap();
+        let (path, other) = (base.path().join("file"), base.path().join("other"));
+        fs::write(&path, "text").unwrap();
+        mknodat(CWD, &other, FileType::Fifo, Mode::RUSR, 0).unwrap();
+        let events = inotify::init(inotify::CreateFlags::NONBLOCK).unwrap();
+        inotify::add_watch(&events, &other, inotify::WatchFlags::OPEN).unwrap();
+        let has_ended = AtomicBool::new(false);
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                while !has_ended.load(Ordering::Relaxed) {
+                    renameat_with(CWD, &path, CWD, &other, RenameFlags::EXCHANGE).unwrap();
+                }
+            });
+            for _ in 0..5_000 {
+                let _ = open(&path);
+            }
+            has_ended.store(true, Ordering::Relaxed);
+        });
+        // Nobody has opened the FIFO.
+        let read = rustix::io::read(&events, &mut [0; 64][..]);
+        assert_eq!(read.map(|_| ()), Err(Errno::AGAIN));
     }
 
     #[test]

@@ -20,6 +20,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::str::FromStr;
 
+use crate::broker::Opener;
 use crate::own_user::{self, is_in_initial_namespace, is_own_user, overflow_group};
 use accounts::Accounts;
 use fuse::{FuseUser, fuse_user};
@@ -37,9 +38,11 @@ pub fn look_at_machine() {
 
 /// The users and groups who may change the files that the host trusts, besides root
 /// and the user who runs it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub struct Trust {
     principals: Vec<Principal>,
+    /// The opener of `/etc/passwd` and `/etc/group`.
+    opener: Opener,
 }
 
 /// A user or a group whose files are trusted.
@@ -66,13 +69,23 @@ impl Trust {
         self
     }
 
+    /// Returns the same trust, which reads `/etc/passwd` and `/etc/group` with this opener. The
+    /// process sandbox refuses these files if they were replaced after the start.
+    #[must_use]
+    pub fn with_opener(&self, opener: &Opener) -> Self {
+        Self {
+            opener: opener.clone(),
+            ..self.clone()
+        }
+    }
+
     /// Checks a file or folder, which must exist. Returns its owner.
     ///
     /// # Errors
     ///
     /// If somebody else can change a step of its path, or a step cannot be read.
     pub fn check(&self, path: &Path) -> Result<u32, TrustError> {
-        let accounts = Accounts::read();
+        let accounts = Accounts::read(&self.opener);
         PathWalk::new(self, &accounts).to(path, false)
     }
 
@@ -103,7 +116,7 @@ impl Trust {
     /// Checks a folder in which a file or folder will be created. It may be sticky, like `/tmp`,
     /// because others cannot replace a file in a sticky folder.
     fn check_parent_of_new(&self, folder: &Path) -> Result<(), TrustError> {
-        let accounts = Accounts::read();
+        let accounts = Accounts::read(&self.opener);
         PathWalk::new(self, &accounts).to(folder, true).map(drop)
     }
 
@@ -188,7 +201,7 @@ impl FromStr for Principal {
         let (kind, name) = text
             .split_once(':')
             .ok_or("expected user:NAME or group:NAME, with a name or a number, or everyone")?;
-        let accounts = Accounts::read();
+        let accounts = Accounts::read(&Opener::DIRECT);
         let unknown = || format!("unknown {kind} `{name}`; a number is always accepted");
         match kind {
             "user" => accounts.user_id(name).map(Self::User).ok_or_else(unknown),

@@ -25,7 +25,9 @@ use rustix::io::Errno;
 use rustix::net::SendFlags;
 use skillhost_helper::{Kind, OWN_PROGRAM};
 
-use super::{BrokerPolicy, EncodedPath, MAX_POLICY, MAX_REQUEST, Request, receive, send};
+use super::{
+    AllowedPath, BrokerPolicy, EncodedPath, MAX_POLICY, MAX_REQUEST, Request, receive, send,
+};
 use crate::{ProcessSandbox, Profile, SocketFile, link_targets};
 
 /// The maximum number of child processes at a time. Guards against: a confined process that
@@ -105,6 +107,7 @@ impl ConfinedBroker {
             program: OWN_PROGRAM.as_ref(),
             children: Arc::default(),
             output: None,
+            last_match: 0,
             link_targets: Vec::new(),
         };
         Ok(Some(Self { process, socket }))
@@ -141,6 +144,20 @@ fn descriptor_path(own: &OwnedFd) -> String {
 fn real_path(open: BorrowedFd<'_>) -> io::Result<PathBuf> {
     let path = rustix::fs::readlink(format!("/proc/self/fd/{}", open.as_raw_fd()), Vec::new())?;
     Ok(OsString::from_vec(path.into_bytes()).into())
+}
+
+impl AllowedPath {
+    /// Opens the path as it is now, without access to its content (`O_PATH`). Returns the handle
+    /// and its path without symlinks, or `None` if the path may not lead there.
+    pub fn open(&self) -> Option<(OwnedFd, PathBuf)> {
+        let handle = match &self.link_owners {
+            Some(users) => open_path_of(&self.path, users),
+            None => open_path(&self.path),
+        }?;
+        let real = real_path(handle.as_fd()).ok()?;
+        let is_inside = real.starts_with(&self.within);
+        is_inside.then_some((handle, real))
+    }
 }
 
 /// Opens a path from the policy as a handle without access to its content (`O_PATH`). Follows
@@ -239,6 +256,8 @@ struct BrokerProcess {
     children: Arc<AtomicUsize>,
     /// The output folder, once it is created.
     output: Option<OwnedFd>,
+    /// The index of the allowed path that held the last requested path.
+    last_match: usize,
     /// The targets of symlinks in allowed folders, from the last search.
     link_targets: Vec<PathBuf>,
 }
@@ -357,13 +376,24 @@ impl BrokerProcess {
     /// Opens the audit log by its path. The confined process checks its owner.
     fn open_log(&self) -> io::Result<OwnedFd> {
         let EncodedPath(log) = self.policy.log.as_ref().ok_or(Errno::ACCESS)?;
-        let flags = OFlags::RDWR
-            | OFlags::APPEND
-            | OFlags::CREATE
-            | OFlags::CLOEXEC
-            | OFlags::NOFOLLOW
-            | OFlags::NONBLOCK;
-        Ok(rustix::fs::open(log, flags, Mode::RUSR | Mode::WUSR)?)
+        let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        loop {
+            let opened = match rustix::fs::open(log, STEP, Mode::empty()) {
+                // Opening a device can change its state.
+                Ok(found) if !Identity::of(found.as_fd())?.kind.is_file() => Err(Errno::ACCESS),
+                Ok(found) => rustix::fs::open(descriptor_path(&found), flags, Mode::empty()),
+                Err(Errno::NOENT) => {
+                    let flags = flags | OFlags::CREATE | OFlags::EXCL;
+                    rustix::fs::open(log, flags, Mode::RUSR | Mode::WUSR)
+                }
+                Err(error) => Err(error),
+            };
+            match opened {
+                // Another process created it meanwhile.
+                Err(Errno::EXIST) => {}
+                opened => return Ok(opened?),
+            }
+        }
     }
 
     /// Returns the allowed folder or file that holds a path without symlinks, and the rest of the
@@ -371,22 +401,16 @@ impl BrokerProcess {
     fn allowed_folder_of(&mut self, path: &Path) -> Option<(OwnedFd, PathBuf)> {
         let rest = |real: &Path| path.strip_prefix(real).ok().map(Path::to_owned);
         let mut linked = Vec::new();
+        let paths = &self.policy.paths;
+        // From the last match on: a client asks for many files of one folder, then of the next.
+        let (before, after) = paths.split_at(self.last_match.min(paths.len()));
         // One folder at a time is open, because there may be more than this process can open.
-        for folder in &self.policy.paths {
-            let handle = match &folder.link_owners {
-                Some(users) => open_path_with_owners(&folder.path, users),
-                None => open_path(&folder.path),
-            };
-            let Some(handle) = handle else {
+        for (index, folder) in after.iter().chain(before).enumerate() {
+            let Some((handle, real)) = folder.open() else {
                 continue;
             };
-            let Ok(real) = real_path(handle.as_fd()) else {
-                continue;
-            };
-            if !real.starts_with(&folder.within) {
-                continue;
-            }
             if let Some(below) = rest(&real) {
+                self.last_match = (before.len() + index) % paths.len();
                 return Some((handle, below));
             }
             if folder.follows_links {
@@ -544,7 +568,36 @@ mod tests {
             program: Path::new("/bin/true"),
             children: Arc::default(),
             output: None,
+            last_match: 0,
             link_targets: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn search_begins_at_the_last_match() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().canonicalize().unwrap().join(name);
+        let mut broker = broker();
+        for name in ["a", "b", "c"] {
+            std::fs::create_dir(at(name)).unwrap();
+            broker.policy.paths.push(AllowedPath {
+                path: at(name),
+                follows_links: false,
+                link_owners: None,
+                within: at(""),
+            });
+        }
+        for (name, is_found, last_match) in [
+            ("b/f", true, 1),
+            ("b/g", true, 1),
+            ("none", false, 1),
+            ("c/f", true, 2),
+            ("a/f", true, 0),
+        ] {
+            let found = broker.allowed_folder_of(&at(name));
+            let below = found.map(|(_, below)| below);
+            let expected = is_found.then(|| PathBuf::from(&name[2..]));
+            assert_eq!((below, broker.last_match), (expected, last_match), "{name}");
         }
     }
 

@@ -356,7 +356,8 @@ impl HostBuilder {
             .await
     }
 
-    async fn build_on(self, runtime: Runtime, stage: Stage<'_>) -> anyhow::Result<Host> {
+    async fn build_on(mut self, runtime: Runtime, stage: Stage<'_>) -> anyhow::Result<Host> {
+        self.trust = self.trust.with_opener(&self.opener);
         let roots: Vec<_> = self.skills_roots().cloned().collect();
         let home = self.config.home.as_ref().map(|home| home.path.as_path());
         let catalog = Catalog::open_with(&roots, home, &self.opener)?;

@@ -6,8 +6,20 @@
 //! group can have members outside.
 
 use std::collections::BTreeSet;
+use std::io::Read as _;
+use std::path::Path;
 
+use anyhow::Context as _;
+
+use crate::broker::Opener;
+use crate::named_file;
 use crate::own_user::{has_groups_of_initial_namespace, own_groups};
+
+/// The file of users.
+const PASSWD: &str = "/etc/passwd";
+
+/// The file of groups.
+const GROUP: &str = "/etc/group";
 
 /// Users and groups.
 #[derive(Debug, Default)]
@@ -16,6 +28,8 @@ pub(super) struct Accounts {
     groups: Vec<GroupEntry>,
     /// True if every line could be read, and no group has members outside of this namespace.
     complete: bool,
+    /// The reason why a file could not be read.
+    unreadable: Option<String>,
     /// The user and the groups of this process.
     own: Option<(u32, Vec<u32>)>,
 }
@@ -36,15 +50,21 @@ struct GroupEntry {
 
 impl Accounts {
     /// Reads both files.
-    pub(super) fn read() -> Self {
-        // A missing file counts as one unreadable line.
-        let text = |path| std::fs::read(path).unwrap_or(b"?".to_vec());
-        let [passwd, group] = ["/etc/passwd", "/etc/group"].map(text);
+    pub(super) fn read(opener: &Opener) -> Self {
+        let mut unreadable = None;
+        let [passwd, group] = [PASSWD, GROUP].map(|path| {
+            // A file that cannot be read counts as one unreadable line.
+            read_file(path, opener).unwrap_or_else(|error| {
+                unreadable.get_or_insert(format!("{error:#}"));
+                b"?".to_vec()
+            })
+        });
         let accounts = Self::parse(
             &String::from_utf8_lossy(&passwd),
             &String::from_utf8_lossy(&group),
         );
         Self {
+            unreadable,
             complete: accounts.complete && has_groups_of_initial_namespace(),
             own: Some((rustix::process::geteuid().as_raw(), own_groups().to_vec())),
             ..accounts
@@ -113,6 +133,12 @@ impl Accounts {
         Some(members)
     }
 
+    /// Returns the reason why a file could not be read, if one could not. Then the members of all
+    /// groups are unknown.
+    pub(super) fn unreadable(&self) -> Option<&str> {
+        self.unreadable.as_deref()
+    }
+
     /// Returns a user's name, or the number if it has no name.
     pub(super) fn user(&self, id: u32) -> String {
         let user = self.users.iter().find(|user| user.id == id);
@@ -140,6 +166,16 @@ impl Accounts {
         let group = self.groups.iter().find(|group| group.name == name);
         number(name).or_else(|| group.map(|group| group.id))
     }
+}
+
+/// Reads a file that lists users or groups.
+fn read_file(path: &str, opener: &Opener) -> anyhow::Result<Vec<u8>> {
+    let read = || -> anyhow::Result<_> {
+        let mut bytes = Vec::new();
+        named_file::open_with(Path::new(path), opener)?.read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    read().with_context(|| format!("cannot read `{path}`"))
 }
 
 /// Parses the number of a user or group. The highest number is not valid.
@@ -212,6 +248,31 @@ mod tests {
             accounts.own = Some((user, groups));
             let members = [0, 1000, 50].map(|id| accounts.members(id).is_some());
             assert_eq!(members, known, "{user}");
+        }
+    }
+
+    #[test]
+    fn names_the_unreadable_file_if_members_are_unknown() {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        use crate::trust::Trust;
+        use crate::trust::walk::PathWalk;
+
+        let folder = tempfile::tempdir().unwrap();
+        let mode = std::fs::Permissions::from_mode(0o775);
+        std::fs::set_permissions(folder.path(), mode).unwrap();
+        let reason = "cannot read `/etc/passwd`: Permission denied";
+        for unreadable in [None, Some(reason.to_owned())] {
+            let is_named = unreadable.is_some();
+            let accounts = Accounts {
+                unreadable,
+                ..Accounts::default()
+            };
+            let trust = Trust::new();
+            let checked = PathWalk::new(&trust, &accounts).to(folder.path(), false);
+            let error = checked.unwrap_err().to_string();
+            assert!(error.contains("the group "), "{error}");
+            assert_eq!(error.contains(reason), is_named, "{error}");
         }
     }
 

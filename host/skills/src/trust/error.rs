@@ -36,6 +36,8 @@ pub(super) enum UntrustedWriter {
     Owner,
     /// The members of this group.
     Group(String),
+    /// The members of this group, which are unknown for this reason.
+    UnknownMembers(String, String),
     /// The members of a group that the user namespace does not map.
     UnmappedGroup,
     /// The user who runs the FUSE file system, if the mount table names one.
@@ -88,6 +90,11 @@ impl fmt::Display for ChangeableStep {
                 f,
                 "the group {group} can change {step}; `chmod g-w` forbids that, `--trust \
                  group:{group}` trusts the group"
+            ),
+            UntrustedWriter::UnknownMembers(group, reason) => write!(
+                f,
+                "the group {group} can change {step}, and its members are unknown: {reason}; \
+                 `chmod g-w` forbids that, `--trust group:{group}` trusts the group"
             ),
             UntrustedWriter::UnmappedGroup => write!(
                 f,

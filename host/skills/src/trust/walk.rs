@@ -139,10 +139,13 @@ impl<'a> PathWalk<'a> {
         if self.trust.has_group(group, self.accounts) {
             return None;
         }
-        Some(if group == overflow_group() {
-            UntrustedWriter::UnmappedGroup
-        } else {
-            UntrustedWriter::Group(self.accounts.group(group))
+        if group == overflow_group() {
+            return Some(UntrustedWriter::UnmappedGroup);
+        }
+        let name = self.accounts.group(group);
+        Some(match self.accounts.unreadable() {
+            Some(reason) => UntrustedWriter::UnknownMembers(name, reason.to_owned()),
+            None => UntrustedWriter::Group(name),
         })
     }
 }

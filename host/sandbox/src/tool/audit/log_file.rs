@@ -25,8 +25,12 @@ use super::end::{self, FileEnd, LastRecord, LogEnd};
 use super::record::{EventRecord, to_json};
 use super::wait_limit::WaitLimit;
 use skillhost_skills::broker::Opener;
+use skillhost_skills::guard;
 use skillhost_skills::named_file;
 use skillhost_skills::trust::Trust;
+
+/// The access to a log. This process also reads what others appended.
+const APPENDING: OFlags = OFlags::RDWR.union(OFlags::APPEND);
 
 /// The pause between two attempts to take a lock.
 const LOCK_PAUSE: Duration = Duration::from_micros(200);
@@ -95,7 +99,7 @@ impl LogFile {
         signer: Option<Signer>,
         wait: WaitLimit,
     ) -> anyhow::Result<Self> {
-        let (folder, name) = open_folder(path, trust)?;
+        let (folder, name) = open_folder(path, &trust.with_opener(opener))?;
         let (file, identity) = open_file(&folder, name, trust, opener)?;
         let mut log = Self {
             folder,
@@ -523,22 +527,37 @@ fn open_file(
     trust: &Trust,
     opener: &Opener,
 ) -> anyhow::Result<(File, (u64, u64))> {
-    let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC;
-    let flags = flags | OFlags::NOFOLLOW | named_file::UNKNOWN_KIND;
-    let file = match openat(folder.as_fd(), name, flags, Mode::RUSR | Mode::WUSR) {
-        // The process sandbox allows only the file that had the name before.
-        Err(Errno::ACCESS) if let Some(broker) = opener.broker() => broker
-            .open_log()
-            .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::ACCESS)),
-        opened => opened,
+    let file = loop {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let opened = match openat(folder, name, flags, Mode::empty()) {
+            Ok(handle) => {
+                let found = File::from(handle);
+                let metadata = found.metadata()?;
+                if metadata.is_symlink() {
+                    bail!("it is a symlink; name the file itself");
+                }
+                // First, because opening a device can change its state.
+                named_file::check_kind(&metadata)?;
+                guard::reopen(found.as_fd(), APPENDING)
+            }
+            Err(Errno::NOENT) => {
+                let flags = APPENDING | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+                openat(folder, name, flags, Mode::RUSR | Mode::WUSR)
+            }
+            Err(error) => Err(error),
+        };
+        break match opened {
+            // Another process created it meanwhile.
+            Err(Errno::EXIST) => continue,
+            // The process sandbox allows only the file that had the name before.
+            Err(Errno::ACCESS) if let Some(broker) = opener.broker() => {
+                broker.open_log().map_err(anyhow::Error::from)?
+            }
+            opened => opened?,
+        };
     };
-    let file = file.map_err(|error| match error {
-        Errno::LOOP => anyhow::anyhow!("it is a symlink; name the file itself"),
-        error => error.into(),
-    })?;
     let file = File::from(file);
     let metadata = file.metadata()?;
-    named_file::check_kind(&metadata)?;
     if !trust.believes_owner_of(&file)? {
         bail!("it is in a FUSE file system of another user, who can make up its owner and mode");
     }
@@ -555,7 +574,7 @@ fn open_file(
 
 #[cfg(test)]
 mod tests {
-    use rustix::fs::fcntl_getfl;
+    use rustix::fs::{FileType, inotify, mknodat};
     use rustix::io::{FdFlags, fcntl_getfd};
 
     use super::*;
@@ -575,9 +594,20 @@ mod tests {
             let flags = fcntl_getfd(descriptor).unwrap();
             assert!(flags.contains(FdFlags::CLOEXEC));
         }
-        // Opening a device must not wait for it before it is refused.
-        let flags = fcntl_getfl(&log.file).unwrap();
-        assert!(flags.contains(OFlags::NONBLOCK));
+    }
+
+    #[test]
+    fn checks_the_kind_before_it_opens_a_log() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let fifo = Mode::RUSR | Mode::WUSR;
+        mknodat(rustix::fs::CWD, &path, FileType::Fifo, fifo, 0).unwrap();
+        let events = inotify::init(inotify::CreateFlags::NONBLOCK).unwrap();
+        inotify::add_watch(&events, &path, inotify::WatchFlags::OPEN).unwrap();
+        let error = open_audit_log(&path, &Trust::new()).unwrap_err();
+        assert!(format!("{error:#}").contains("but a FIFO"), "{error:#}");
+        let read = rustix::io::read(&events, &mut [0; 64][..]);
+        assert_eq!(read.map(|_| ()), Err(Errno::AGAIN));
     }
 
     #[test]

@@ -478,7 +478,7 @@ fn keys_in_a_file_need_no_process() {
 /// Returns the processes that fetch keys at this moment.
 fn fetching_now(server: &ServerProcess) -> Vec<u32> {
     let fetchers = fetching(server).into_iter();
-    let children = fetchers.map(|id| of_process(id, &format!("task/{id}/children")));
+    let children = fetchers.map(|id| proc_file(id, &format!("task/{id}/children")));
     let children: Vec<_> = children.collect();
     let ids = children.iter().flat_map(|ids| ids.split_ascii_whitespace());
     ids.map(|id| id.parse().unwrap()).collect()
@@ -543,8 +543,8 @@ fn fetching_process_is_confined_and_still_fetches() {
     wait_until("the issuer is not asked", || issuer.asked() > 0);
     let fetching = fetching_now(&server);
     assert_eq!(fetching.len(), 1);
-    let status = of_process(fetching[0], "status");
-    let environment = of_process(fetching[0], "environ");
+    let status = proc_file(fetching[0], "status");
+    let environment = proc_file(fetching[0], "environ");
     was_seen.store(1, Ordering::SeqCst);
     wait_until("the keys are not fetched", || {
         read(&server, "a", &token).status == 200

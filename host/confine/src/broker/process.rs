@@ -151,7 +151,7 @@ impl AllowedPath {
     /// and its path without symlinks, or `None` if the path may not lead there.
     pub fn open(&self) -> Option<(OwnedFd, PathBuf)> {
         let handle = match &self.link_owners {
-            Some(users) => open_path_of(&self.path, users),
+            Some(users) => open_path_with_owners(&self.path, users),
             None => open_path(&self.path),
         }?;
         let real = real_path(handle.as_fd()).ok()?;

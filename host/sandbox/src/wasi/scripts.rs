@@ -236,6 +236,7 @@ mod tests {
 
     use super::super::fixture;
     use super::*;
+    use crate::engine::HostTurn;
     use crate::tool::Stop;
     use crate::tool::grant::Grant;
     use crate::tool::limits::Limits;
@@ -401,9 +402,8 @@ mod tests {
         files
             .unlink_file_at(Resource::new_borrow(root), "run.py".to_owned())
             .unwrap();
-        files
-            .remove_directory_at(Resource::new_borrow(root), "gone".to_owned())
-            .unwrap();
+        let gone = files.remove_folder(HostTurn::begin(), Resource::new_borrow(root), "gone");
+        fixture::finish(gone).0.unwrap();
         for folder in ["made", "gone"] {
             files
                 .create_directory_at(Resource::new_borrow(root), folder.to_owned())
@@ -460,8 +460,8 @@ mod tests {
         let mut files = &mut imports;
         files.unlink_file_at(borrow(), "b.py".to_owned()).unwrap();
         for (from, to) in [("c.py", "lib/c.py"), ("old", "moved")] {
-            let (from, to) = (from.to_owned(), to.to_owned());
-            files.rename_at(borrow(), from, borrow(), to).unwrap();
+            let moved = files.rename(HostTurn::begin(), (borrow(), from), (borrow(), to));
+            fixture::finish(moved).0.unwrap();
         }
         // A file, and a loop of links, in the place of a folder.
         for (target, path) in [("part.py", "old"), ("loop", "loop")] {

@@ -17,7 +17,6 @@ use rmcp::model::{
     PaginatedRequestParams, Tool, ToolAnnotations,
 };
 use serde_json::{Map, Value};
-use tokio::time::timeout;
 
 use super::answer_lease::LeaseHandle;
 use super::calls::Guest;
@@ -91,11 +90,11 @@ pub(crate) async fn call(
             let bytes = output.size();
             let mut result = answer(output, is_structured, lease)?;
             if let Some((host, caller, skill)) = note_parts {
-                let writing = async move { host.script_note(&caller, &skill).await };
+                let time = Some(MAX_NOTE_TIME);
+                let writing = async move { host.script_note(&caller, &skill, time).await };
                 // A note may run third-party guests, which must not use the built-in tools'
                 // threads.
-                let note = timeout(MAX_NOTE_TIME, live.run(Guest::ThirdParty, writing)).await;
-                let note = note.ok().and_then(Result::ok).flatten();
+                let note = live.run(Guest::ThirdParty, writing).await.ok().flatten();
                 result.content.extend(note.map(ContentBlock::text));
             }
             lease.wait_for_turn(bytes).await;

@@ -440,6 +440,30 @@ mod tests {
     }
 
     #[test]
+    fn reads_no_file_if_asked_for_a_folder() {
+        for with_view in [false, true] {
+            let (mut imports, folder) = started(&Limits::default(), with_view);
+            fs::write(folder.path().join("part"), "data").unwrap();
+            fs::create_dir(folder.path().join("lib")).unwrap();
+            std::os::unix::fs::symlink("part", folder.path().join("link")).unwrap();
+            for (path, expected) in [
+                ("part/", ScriptRefusal::NotFound),
+                ("part.py/", ScriptRefusal::NotFound),
+                ("link/", ScriptRefusal::NotFound),
+                ("none/", ScriptRefusal::NotFound),
+                ("lib/", ScriptRefusal::NotAFile),
+            ] {
+                let loaded = imports.load_module(path);
+                assert_eq!(loaded, Err(expected), "view: {with_view}, {path}");
+            }
+            assert_eq!(imports.memory(), 0);
+            let record = imports.scripts.as_ref().unwrap().log.record(true);
+            let record = serde_json::to_value(record.unwrap()).unwrap();
+            assert_eq!(record["modules_sha256"], serde_json::Value::Null);
+        }
+    }
+
+    #[test]
     fn tells_changed_modules_from_those_that_skill_lacks() {
         let (mut imports, folder) = started(&Limits::default(), true);
         for path in ["a.py", "b.py", "c.py", "lib/d.py", "old/e.py", "old/f.py"] {

@@ -2,15 +2,19 @@
 //! unchanged.
 
 use std::fs;
+use std::future::poll_fn;
 use std::os::unix::fs::symlink;
+use std::pin::pin;
+use std::time::Duration;
 
+use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 use skillhost::{FolderAccess, Grant, Host, Limits, Load};
 
 use crate::fuzzing::bodies;
 use crate::support::folders::{CANARY, Folders};
 use crate::support::program::Program;
-use crate::support::{build, builder, call, guests, model_text};
+use crate::support::{block_on, build, builder, call, guests, model_text};
 
 /// Makes the skill `a`, which has traps in it.
 fn folders() -> Folders {
@@ -443,6 +447,32 @@ fn hostile_series_leaves_disk_as_it_is() {
             "SKILL.md:f absolute:l data.txt:f link:l out:l sub:d",
         )],
     );
+}
+
+/// A host call cannot be interrupted, so it must pause by itself.
+#[test]
+fn renaming_a_large_folder_computes_in_turns() {
+    let folders = folders();
+    for number in 0..9_000 {
+        folders.write(&format!("a/large/{number}"), "text");
+    }
+    let host = copy_on_write(&folders);
+    let script = "rename 0 large 0 moved\nstat-at 0 moved/8999 -";
+    let call = host.call("scripted_run", json!({"skill_name": "a", "script": script}));
+    let now = || Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap();
+    let (mut total, mut longest) = (Duration::ZERO, Duration::ZERO);
+    let mut call = pin!(call);
+    let output = block_on(poll_fn(|task| {
+        let before = now();
+        let polled = call.as_mut().poll(task);
+        let turn = now() - before;
+        total += turn;
+        longest = longest.max(turn);
+        polled
+    }));
+    let told = output.unwrap().into_model_text();
+    assert!(told.starts_with("ok\nf"), "{told}");
+    assert!(longest < total / 3, "{longest:?} of {total:?}");
 }
 
 #[test]

@@ -79,6 +79,8 @@ def prepare(base, component):
                 file.write(bytes(1 << 20))
     (hostile / "link").symlink_to("/etc/passwd")
     (hostile / "scripts/large.py").write_text("#" * (50 << 20))
+    # Data with the name of a module, larger than a module may be.
+    (hostile / "scripts/beside").write_text("#" * (5 << 20))
 
 
 def environment(kind):

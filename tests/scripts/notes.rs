@@ -39,7 +39,7 @@ fn host(folders: &Folders, grant: Grant, help: bool) -> Host {
 /// Returns the note beside a call's answer.
 fn note(host: &Host, tool: &str, skill: &str) -> Option<String> {
     let skill = host.noted_skill(tool, &json!({ "skill_name": skill }))?;
-    block_on(host.script_note(&Caller::default(), &skill))
+    block_on(host.script_note(&Caller::default(), &skill, None))
 }
 
 #[test]
@@ -158,6 +158,7 @@ fn an_answer_waits_only_briefly_for_a_note() {
     std::fs::write(tools.join("endless.wasm"), wat::parse_str(endless).unwrap()).unwrap();
     let builder = builder().skills(&folders.root).tools(tools);
     let builder = builder.limits(limits(UNREACHED));
+    let builder = builder.audit(log(&folders), AuditMode::Required);
     let builder = builder.grant("endless.wasm", granted());
     let server = TestServer::start(builder, HttpOptions::default());
     let start = Instant::now();
@@ -169,6 +170,10 @@ fn an_answer_waits_only_briefly_for_a_note() {
     let blocks = &answer.json()["result"]["content"];
     assert_eq!(blocks.as_array().unwrap().len(), 1, "{blocks}");
     assert_eq!(answer.text(), "# Tools\n");
+    // Nobody cancelled the call for the note: the host stopped it.
+    let record = &records(&folders)[1];
+    assert_eq!(record["tool"], "check_skill_forever");
+    assert_eq!([&record["outcome"], &record["reason"]], ["stopped", "time"]);
     // The guest is stopped, too.
     wait_until("the guest still runs", || {
         server.host.occupancy().running == 0

@@ -156,7 +156,7 @@ impl CallCommand {
         let noted_skill = host.noted_skill(&self.tool, &arguments);
         let output = host.call_from(&caller, &self.tool, arguments).await?;
         if let Some(skill) = noted_skill
-            && let Some(note) = host.script_note(&caller, &skill).await
+            && let Some(note) = host.script_note(&caller, &skill, None).await
         {
             for line in note.lines() {
                 terminal::say(&format_line!("help: {line}"));

@@ -13,8 +13,10 @@ mod script_note;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Map, Value};
+use tokio::time::timeout;
 
 use skillhost_sandbox::call::{RunOutcome, SandboxCall};
 use skillhost_sandbox::component::Tool;
@@ -207,7 +209,18 @@ impl Host {
         tool: &str,
         arguments: Value,
     ) -> Result<Output, CallError> {
-        self.run_recorded(caller, self.tool(tool), tool, Ok(arguments))
+        self.call_within(None, caller, tool, arguments).await
+    }
+
+    /// Calls a tool like [`Host::call_from`], and stops it after this time.
+    async fn call_within(
+        &self,
+        time: Option<Duration>,
+        caller: &Caller,
+        tool: &str,
+        arguments: Value,
+    ) -> Result<Output, CallError> {
+        self.run_recorded(caller, self.tool(tool), tool, Ok(arguments), time)
             .await
     }
 
@@ -220,7 +233,7 @@ impl Host {
         tool: &str,
         reason: CallError,
     ) -> Result<Output, CallError> {
-        self.run_recorded(caller, self.tool(tool), tool, Err(reason))
+        self.run_recorded(caller, self.tool(tool), tool, Err(reason), None)
             .await
     }
 
@@ -233,7 +246,7 @@ impl Host {
         arguments: &str,
     ) -> Result<Output, CallError> {
         let arguments = parse_arguments(arguments);
-        self.run_recorded(caller, self.tool(tool), tool, arguments)
+        self.run_recorded(caller, self.tool(tool), tool, arguments, None)
             .await
     }
 
@@ -245,7 +258,7 @@ impl Host {
     ) -> Result<Output, CallError> {
         let tool = self.resource_reader().map(|reader| &reader.tool);
         let tool = tool.ok_or_else(|| self.unknown(SKILL_RESOURCES));
-        self.run_recorded(caller, tool, SKILL_RESOURCES, Ok(arguments))
+        self.run_recorded(caller, tool, SKILL_RESOURCES, Ok(arguments), None)
             .await
     }
 
@@ -269,13 +282,15 @@ impl Host {
         }
     }
 
-    /// Runs a call, and reports its end to the audit log and the observer.
+    /// Runs a call, and reports its end to the audit log and the observer. `time` is the
+    /// host's own limit, besides those of the tool.
     async fn run_recorded(
         &self,
         caller: &Caller,
         found: Result<&ServedTool, CallError>,
         tool: &str,
         arguments: Result<Value, CallError>,
+        time: Option<Duration>,
     ) -> Result<Output, CallError> {
         let audit = self.0.runtime.audit.as_ref();
         let mut entry = audit.map(|audit| audit.begin(caller, tool, arguments.as_ref().ok()));
@@ -293,7 +308,13 @@ impl Host {
                     Some(meter) => meter.poll(run.as_mut(), task),
                     None => run.as_mut().poll(task),
                 });
-                poll.await
+                match time {
+                    None => poll.await,
+                    Some(time) => {
+                        let late = |_| Err(stop_error(&granted.tool, Stop::Time(time)));
+                        timeout(time, poll).await.unwrap_or_else(late)
+                    }
+                }
             }
             Err(error) => Err(error),
         };

@@ -60,6 +60,16 @@ impl<'a> ClientView<'a> {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn without_client(live: &'a LiveHost) -> Self {
+        Self {
+            live,
+            client: None,
+            answer: LeaseHandle(None),
+            turn: OnceLock::new(),
+        }
+    }
+
     /// Returns the lease of the memory for the answer.
     pub(crate) fn answer_lease(&self) -> &LeaseHandle {
         &self.answer

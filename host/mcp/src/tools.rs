@@ -17,7 +17,6 @@ use rmcp::model::{
     PaginatedRequestParams, Tool, ToolAnnotations,
 };
 use serde_json::{Map, Value};
-use tokio::time::timeout;
 
 use super::answer_lease::LeaseHandle;
 use super::calls::Guest;
@@ -81,8 +80,6 @@ pub(crate) async fn call(
     let call_lease = lease.clone();
     let call = async move {
         let result = host.call_from(&caller, &name, arguments).await;
-        // Finds the help here, on a thread where reading folders delays no message.
-        let _ = result.as_ref().map_err(CallError::model_help);
         // Reserves in the same poll in which the call ends, so that no answer is kept without
         // a lease.
         let bytes = result.as_ref().map_or_else(CallError::size, Output::size);
@@ -93,11 +90,11 @@ pub(crate) async fn call(
             let bytes = output.size();
             let mut result = answer(output, is_structured, lease)?;
             if let Some((host, caller, skill)) = note_parts {
-                let writing = async move { host.script_note(&caller, &skill).await };
+                let time = Some(MAX_NOTE_TIME);
+                let writing = async move { host.script_note(&caller, &skill, time).await };
                 // A note may run third-party guests, which must not use the built-in tools'
                 // threads.
-                let note = timeout(MAX_NOTE_TIME, live.run(Guest::ThirdParty, writing)).await;
-                let note = note.ok().and_then(Result::ok).flatten();
+                let note = live.run(Guest::ThirdParty, writing).await.ok().flatten();
                 result.content.extend(note.map(ContentBlock::text));
             }
             lease.wait_for_turn(bytes).await;
@@ -107,11 +104,18 @@ pub(crate) async fn call(
             Err(ErrorData::invalid_params(error.to_string(), None))
         }
         Err(error) => {
-            let text = error.model_text();
-            lease.reserve(text.len())?;
-            Ok(failure(text, error.model_help()))
+            lease.reserve(error.model_text().len())?;
+            Ok(failed(live, error).await)
         }
     }
+}
+
+/// Converts a failed call to a result. Its help reads folders, which would delay messages on
+/// the threads of the protocol and of built-in tools.
+async fn failed(live: &ClientView<'_>, error: CallError) -> CallToolResult {
+    let text = error.model_text();
+    let help = live.run_blocking(move || error.model_help().map(str::to_owned));
+    failure(text, help.await.unwrap_or_default())
 }
 
 /// Records a call with unreadable parameters as refused. Returns the error of the protocol: the
@@ -216,17 +220,19 @@ fn answer(
 
 /// Returns a failure in the tool's own words. The host's help is a second block, so the words
 /// stay unchanged.
-fn failure(text: String, help: Option<&str>) -> CallToolResult {
-    let blocks = std::iter::once(text).chain(help.map(str::to_owned));
+fn failure(text: String, help: Option<String>) -> CallToolResult {
+    let blocks = std::iter::once(text).chain(help);
     CallToolResult::error(blocks.map(ContentBlock::text).collect())
 }
 
 #[cfg(test)]
 mod tests {
-    use skillhost::Form;
+    use skillhost::{Failure, FailureKind, Form, HostBuilder};
+    use skillhost_sandbox::tool::Help;
 
     use super::*;
     use crate::answer_lease::AnswerLease;
+    use crate::live::LiveHost;
 
     fn output(details: &str) -> Output {
         Output::new("", Some(details.to_owned()), Form::Record)
@@ -237,6 +243,25 @@ mod tests {
         let lease = AnswerLease::new(|missing| missing < 5_000);
         let handle = LeaseHandle(Some(Arc::downgrade(&lease)));
         answer(output, is_structured, &handle).is_ok()
+    }
+
+    #[tokio::test]
+    async fn finds_help_on_a_thread_for_blocking_work() {
+        let live = LiveHost::new(HostBuilder::default());
+        let thread = std::thread::current().id();
+        let mut error = Failure::new(FailureKind::NotFound, "no such file");
+        error.help = Help::new(move || {
+            let is_same = std::thread::current().id() == thread;
+            Some(format!("on the same thread: {is_same}"))
+        });
+        let view = ClientView::without_client(&live);
+        let result = failed(&view, CallError::Failed(error)).await;
+        let texts = result
+            .content
+            .iter()
+            .map(|block| &*block.as_text().unwrap().text);
+        let texts: Vec<&str> = texts.collect();
+        assert_eq!(texts, ["no such file", "on the same thread: false"]);
     }
 
     #[test]

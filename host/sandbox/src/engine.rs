@@ -32,6 +32,7 @@ pub use machine::processors;
 pub(crate) use memory::CallMemory;
 pub use quota::CallQuota;
 use quota::{QuotaRegistry, Slots};
+pub(crate) use turns::HostTurn;
 use turns::Turns;
 
 /// The interval of epochs. At each epoch, running guests are interrupted to check their

@@ -39,7 +39,7 @@ pub(crate) use file::FileHandle;
 use file::errno;
 pub(crate) use folder::{FolderListing, FolderNode};
 pub(crate) use node::{NodeStatus, Timestamp, now};
-pub(crate) use operations::{EntryCounter, OpenMode, ViewHandle};
+pub(crate) use operations::{EntrySteps, OpenMode, ViewHandle};
 use resolve::{LastLink, PathEnd};
 
 /// The guest's path of the folder for temporary files.

@@ -204,6 +204,7 @@ pub(crate) fn link<T: HasImportState>(linker: &mut Linker<T>) -> wasmtime::Resul
     clocks::monotonic_clock::add_to_linker::<T, WasiClocks>(linker, |t| t.imports().clocks())?;
     clocks::wall_clock::add_to_linker::<T, WasiClocks>(linker, |t| t.imports().clocks())?;
     filesystem_types::add_to_linker::<T, ImportState>(linker, T::imports)?;
+    filesystem::link_entries(linker)?;
     preopens_bindings::add_to_linker::<T, ImportState>(linker, T::imports)?;
     io_bindings::error::add_to_linker::<T, TableData>(linker, |t| &mut t.imports().table)?;
     io_bindings::poll::add_to_linker::<T, TableData>(linker, |t| &mut t.imports().table)?;

@@ -48,8 +48,9 @@ def _inside(path):
 
 
 def _ask(path, name=None):
-    """Returns what the skill has at a path on the disk: the bytes of a file, `FOLDER`, or None. Raises
-    `ImportError` if the host refuses the file, for example because the call changed it."""
+    """Returns what the skill has at a path on the disk: the bytes of a file, `FOLDER`, or None. A path that ends
+    in a slash leads to no file, so the host reads none. Raises `ImportError` if the host refuses what is there, for
+    example because the call changed it."""
     inside = _inside(path)
     if inside is None:
         return None
@@ -62,6 +63,7 @@ def _ask(path, name=None):
     if refusal == host.Refusal.NOT_A_FILE:
         return FOLDER
     why = CHANGED if refusal == host.Refusal.NOT_GRANTED else UNREADABLE.get(refusal.name, "cannot be read")
+    path, inside = path.removesuffix("/"), inside.removesuffix("/")
     raise ImportError(lacks.NOTES.add(f"{inside}: not run as code: {why}"), name=name, path=path)
 
 
@@ -131,7 +133,7 @@ class Finder(importlib.machinery.FileFinder):
         if self.names is not None and name not in self.names and name + ".py" not in self.names:
             return None
         folder = f"{self.path}/{name}"
-        is_folder = _ask(folder, fullname) is FOLDER
+        is_folder = _ask(folder + "/", fullname) is FOLDER
         if is_folder:
             spec = self._spec(fullname, folder + "/__init__.py", [folder])
             if spec is not None:

@@ -4,6 +4,8 @@
 //!
 //! Not here: what a call may start (`scripts.rs`).
 
+use std::time::{Duration, Instant};
+
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -75,8 +77,15 @@ impl Host {
     /// verdict, and at most 2 KiB.
     ///
     /// Calls each runner that may start some of them, for this caller. Returns `None` if
-    /// there are no such scripts or [help](crate::HostBuilder::help) is off.
-    pub async fn script_note(&self, caller: &Caller, skill: &str) -> Option<String> {
+    /// there are no such scripts or [help](crate::HostBuilder::help) is off. `time` is the
+    /// maximum time of all these calls together.
+    pub async fn script_note(
+        &self,
+        caller: &Caller,
+        skill: &str,
+        time: Option<Duration>,
+    ) -> Option<String> {
+        let start = Instant::now();
         let mut note = String::new();
         for judge in self.judges() {
             if !self.has_scripts_for(judge, skill) {
@@ -84,7 +93,11 @@ impl Host {
             }
             let name = &judge.tool.definition.name;
             let arguments = json!({ "skill_name": skill });
-            let Ok(output) = self.call_from(caller, name, arguments).await else {
+            let left = time.map(|time| time.saturating_sub(start.elapsed()));
+            if left == Some(Duration::ZERO) {
+                break;
+            }
+            let Ok(output) = self.call_within(left, caller, name, arguments).await else {
                 continue;
             };
             let Ok(judged) = serde_json::from_str::<Judgement>(&output.record_json()) else {

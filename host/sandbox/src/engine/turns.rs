@@ -6,11 +6,12 @@
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
+use std::time::{Duration, Instant};
 
 use tokio::task::yield_now;
 
 use super::fair::{ClientName, FairSemaphore};
-use super::machine;
+use super::{TICK, machine};
 
 /// The turns, one for each processor. Guards against: many guests that compute forever. Each
 /// would take 10 ms before a small call can run.
@@ -21,6 +22,33 @@ pub(super) struct Turns(FairSemaphore);
 struct Turn<'a> {
     turns: &'a Turns,
     client: &'a ClientName,
+}
+
+/// A turn of a host call that may take long. The guest cannot be interrupted meanwhile.
+pub(crate) struct HostTurn {
+    began: Instant,
+    length: Duration,
+}
+
+impl HostTurn {
+    /// Begins a turn as long as a guest's.
+    pub(crate) fn begin() -> Self {
+        Self::of(TICK)
+    }
+
+    pub(crate) fn of(length: Duration) -> Self {
+        let began = Instant::now();
+        Self { began, length }
+    }
+
+    /// Lets others compute if the turn is over, and begins the next one. The call ends here
+    /// if it is past its deadline or its caller is gone.
+    pub(crate) async fn pause_if_over(&mut self) {
+        if self.began.elapsed() >= self.length {
+            yield_now().await;
+            self.began = Instant::now();
+        }
+    }
 }
 
 impl Default for Turns {

@@ -226,16 +226,6 @@ impl FolderNode {
         self.ancestors().count() - 1
     }
 
-    /// Returns the height: the maximum nesting of folders below this one.
-    pub(super) fn height(&self) -> usize {
-        let entries = self.entries().into_iter();
-        let heights = entries.map(|(_, node)| match node {
-            Node::Folder(folder) => 1 + folder.height(),
-            _ => 0,
-        });
-        heights.max().unwrap_or_default()
-    }
-
     pub(super) fn touch(&self) {
         lock(&self.state).times.touch();
     }

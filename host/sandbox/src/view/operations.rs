@@ -11,6 +11,7 @@ use super::folder::{FolderListing, FolderNode, Node};
 use super::link::LinkNode;
 use super::node::{NodeStatus, Timestamp};
 use super::resolve::{FoundEntry, LastLink, PathEnd, PathEntry};
+use crate::engine::HostTurn;
 use crate::open_file::OpenFile;
 use crate::tool::script::ScriptLog;
 use skillhost_skills::guard::PathTarget;
@@ -33,9 +34,33 @@ pub(crate) struct OpenMode {
     pub(crate) write: bool,
 }
 
-/// A function that counts an entry that is read from a folder. Fails once the call has read
-/// the maximum.
-pub(crate) type EntryCounter<'a> = dyn FnMut() -> Result<(), Errno> + 'a;
+/// What an operation does after each entry that it reads from a folder. Guards against: a
+/// large folder, for which one host call would compute past the call's time.
+pub(crate) struct EntrySteps<'a> {
+    /// Counts an entry. Fails once the call has read the maximum.
+    count: &'a mut (dyn FnMut() -> Result<(), Errno> + Send + 'a),
+    turn: HostTurn,
+}
+
+impl<'a> EntrySteps<'a> {
+    pub(crate) fn new(
+        turn: HostTurn,
+        count: &'a mut (dyn FnMut() -> Result<(), Errno> + Send + 'a),
+    ) -> Self {
+        Self { count, turn }
+    }
+
+    /// Counts an entry, and pauses if the turn is over.
+    pub(super) async fn count(&mut self) -> Result<(), Errno> {
+        (self.count)()?;
+        self.pause_if_over().await;
+        Ok(())
+    }
+
+    pub(super) async fn pause_if_over(&mut self) {
+        self.turn.pause_if_over().await;
+    }
+}
 
 impl ViewHandle {
     /// Returns whether both are handles of the same file or folder.
@@ -287,7 +312,9 @@ impl View {
             return Err(Errno::PERM);
         }
         let node = self.node(&parent, &name, found)?;
-        self.copy_up(&node, &mut || Ok(()))?;
+        if let Node::File(file) = &node {
+            self.copy_file_up(file)?;
+        }
         self.make(&entry.parent, &entry.name, node.clone())?;
         node.add_links(1);
         Ok(())
@@ -313,13 +340,13 @@ impl View {
         Ok(())
     }
 
-    /// Removes an empty folder. `count` counts the entries that are read to check that it
+    /// Removes an empty folder. `steps` are for the entries that are read to check that it
     /// is empty.
-    pub(crate) fn remove_folder(
+    pub(crate) async fn remove_folder(
         &self,
         base: &Arc<FolderNode>,
         path: &str,
-        count: &mut EntryCounter<'_>,
+        steps: &mut EntrySteps<'_>,
     ) -> Result<(), Errno> {
         let entry = match self.resolve(base, path, LastLink::Named)? {
             PathEnd::Folder(_) => {
@@ -334,7 +361,7 @@ impl View {
         };
         let found = entry.found.ok_or(Errno::NOENT)?;
         let folder = self.folder_node(&entry.parent, &entry.name, found)?;
-        self.check_empty(&folder, count)?;
+        self.check_empty(&folder, steps).await?;
         let status = self.status_of(&Node::Folder(Arc::clone(&folder)))?;
         let hidden = entry.parent.budget().entry(&entry.name)?;
         entry.parent.detach(&entry.name, hidden);
@@ -343,14 +370,14 @@ impl View {
     }
 
     /// Checks that a folder only has hidden entries.
-    pub(super) fn check_empty(
+    pub(super) async fn check_empty(
         &self,
         folder: &Arc<FolderNode>,
-        count: &mut EntryCounter<'_>,
+        steps: &mut EntrySteps<'_>,
     ) -> Result<(), Errno> {
         let mut listing = self.list(folder)?;
         while let Some(entry) = listing.step().transpose() {
-            count()?;
+            steps.count().await?;
             match entry {
                 Ok(None) => {}
                 Ok(Some(_)) | Err(Errno::ILSEQ) => return Err(Errno::NOTEMPTY),

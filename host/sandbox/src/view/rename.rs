@@ -7,18 +7,19 @@ use rustix::fs::FileType;
 use rustix::io::Errno;
 
 use super::View;
+use super::file::FileNode;
 use super::folder::{FolderNode, Node};
-use super::operations::EntryCounter;
+use super::operations::EntrySteps;
 use super::resolve::{FoundEntry, LastLink, PathEnd, PathEntry};
 
 impl View {
-    /// Renames a file, folder or link, and replaces the target. `count` counts the entries
+    /// Renames a file, folder or link, and replaces the target. `steps` are for the entries
     /// that are read from folders.
-    pub(crate) fn rename(
+    pub(crate) async fn rename(
         &self,
         (base, path): (&Arc<FolderNode>, &str),
         (new_base, new_path): (&Arc<FolderNode>, &str),
-        count: &mut EntryCounter<'_>,
+        steps: &mut EntrySteps<'_>,
     ) -> Result<(), Errno> {
         let old = self.resolve(base, path, LastLink::Named)?;
         let new = self.resolve(new_base, new_path, LastLink::Named)?;
@@ -56,17 +57,17 @@ impl View {
                 (false, true) => return Err(Errno::ISDIR),
                 (true, true) => {
                     let folder = self.folder_node(&new.parent, &new.name, there)?;
-                    self.check_empty(&folder, count)?;
+                    self.check_empty(&folder, steps).await?;
                     let status = self.status_of(&Node::Folder(Arc::clone(&folder)))?;
                     Some((folder, status))
                 }
                 (false, false) => None,
             },
         };
-        self.copy_up(&node, count)?;
+        let height = self.copy_up(&node, steps).await?;
         let budget = new.parent.budget();
-        if let Node::Folder(folder) = &node {
-            budget.check_depth(new.parent.depth() + 1 + folder.height())?;
+        if is_folder {
+            budget.check_depth(new.parent.depth() + 1 + height)?;
         }
         let (hidden, covered) = (budget.entry(&old.name)?, budget.entry(&new.name)?);
         let charge = budget.entry(&new.name)?;
@@ -86,35 +87,48 @@ impl View {
         Ok(())
     }
 
-    /// Copies a node from the disk into memory, with everything below it.
-    pub(super) fn copy_up(&self, node: &Node, count: &mut EntryCounter<'_>) -> Result<(), Errno> {
-        let folder = match node {
-            Node::Link(_) => return Ok(()),
-            Node::File(file) => {
-                if file.disk_path().is_none() {
-                    return Ok(());
+    /// Copies a node from the disk into memory, with everything below it. Returns the
+    /// maximum nesting of folders below it.
+    async fn copy_up(&self, node: &Node, steps: &mut EntrySteps<'_>) -> Result<usize, Errno> {
+        let mut height = 0;
+        let mut rest = vec![(node.clone(), 0)];
+        while let Some((node, depth)) = rest.pop() {
+            // Copying a file takes longer than reading its entry.
+            steps.pause_if_over().await;
+            let folder = match &node {
+                Node::Link(_) => continue,
+                Node::File(file) => {
+                    self.copy_file_up(file)?;
+                    continue;
                 }
-                return self.open_file(file)?.copy_up();
-            }
-            Node::Folder(folder) => folder,
-        };
-        if folder.disk_path().is_some() {
-            let mut listing = self.list(folder)?;
-            while let Some(entry) = listing.step().transpose() {
-                count()?;
-                if let Some((name, _)) = entry?
-                    && let Some(found) = self.find(folder, &name)?
-                {
-                    self.node(folder, &name, found)?;
+                Node::Folder(folder) => folder,
+            };
+            height = height.max(depth);
+            if folder.disk_path().is_some() {
+                let mut listing = self.list(folder)?;
+                while let Some(entry) = listing.step().transpose() {
+                    steps.count().await?;
+                    if let Some((name, _)) = entry?
+                        && let Some(found) = self.find(folder, &name)?
+                    {
+                        self.node(folder, &name, found)?;
+                    }
                 }
+                let status = self.status_of(&node)?;
+                folder.leave_disk(&status);
             }
-            let status = self.status_of(node)?;
-            folder.leave_disk(&status);
+            let entries = folder.entries().into_iter();
+            rest.extend(entries.map(|(_, node)| (node, depth + 1)));
         }
-        for (_, node) in folder.entries() {
-            self.copy_up(&node, count)?;
+        Ok(height)
+    }
+
+    /// Copies a file from the disk into memory.
+    pub(super) fn copy_file_up(&self, file: &Arc<FileNode>) -> Result<(), Errno> {
+        if file.disk_path().is_none() {
+            return Ok(());
         }
-        Ok(())
+        self.open_file(file)?.copy_up()
     }
 }
 

@@ -14,8 +14,9 @@ use cap_std::fs::Dir;
 use tempfile::TempDir;
 
 use super::*;
-use crate::engine::EpochEngine;
+use crate::engine::{EpochEngine, HostTurn};
 use crate::tool::limits::Load;
+use crate::wasi::fixture::finish;
 use skillhost_skills::broker::Opener;
 use skillhost_skills::guard::HardLinks;
 
@@ -88,8 +89,10 @@ impl Fixture {
     }
 
     fn rmdir(&self, path: &str) {
-        let root = self.view.folder();
-        self.view.remove_folder(root, path, &mut || Ok(())).unwrap();
+        let (root, mut count) = (self.view.folder(), || Ok(()));
+        let mut steps = EntrySteps::new(HostTurn::begin(), &mut count);
+        let removed = finish(self.view.remove_folder(root, path, &mut steps));
+        removed.0.unwrap();
     }
 
     fn mkdir(&self, path: &str) {
@@ -98,9 +101,17 @@ impl Fixture {
 
     fn rename(&self, from: &str, to: &str) {
         let folder = self.view.folder();
-        self.view
-            .rename((folder, from), (folder, to), &mut || Ok(()))
-            .unwrap();
+        self.move_to((folder, from), (folder, to)).unwrap();
+    }
+
+    fn move_to(
+        &self,
+        from: (&Arc<FolderNode>, &str),
+        to: (&Arc<FolderNode>, &str),
+    ) -> Result<(), Errno> {
+        let mut count = || Ok(());
+        let mut steps = EntrySteps::new(HostTurn::begin(), &mut count);
+        finish(self.view.rename(from, to, &mut steps)).0
     }
 
     /// Returns the changes in words: `path=text` for a file, `-path` for a removed one.
@@ -193,9 +204,7 @@ fn changes_are_differences_from_disk() {
                 f.rename("sub", "moved");
                 f.write("sub", "a file");
                 let (folder, temporary) = (f.view.folder(), f.view.temporary());
-                f.view
-                    .rename((folder, "moved"), (temporary, "m"), &mut || Ok(()))
-                    .unwrap();
+                f.move_to((folder, "moved"), (temporary, "m")).unwrap();
             },
             "sub=a file -sub",
         ),

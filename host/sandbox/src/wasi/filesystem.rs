@@ -1,6 +1,9 @@
 //! `wasi:filesystem/types` on the call's folder, which is read-only, or on its copy-on-write
 //! view. Functions that would change something fail with `read-only` for the disk, without
 //! asking the file system. `handles.rs` has the handles, and `view.rs` the view.
+//! `entries.rs` has the functions that may read many entries of folders.
+
+mod entries;
 
 use std::hash::{BuildHasher as _, Hash};
 use std::io;
@@ -27,11 +30,11 @@ use super::streams::{FileInput, FileOutput, WritePosition};
 use crate::open_file::OpenFile;
 use crate::tool::Stop;
 use crate::tool::limits;
-use crate::view::{
-    EntryCounter, FileHandle, FolderNode, NodeStatus, OpenMode, Timestamp, View, ViewHandle, now,
-};
+use crate::view::{FileHandle, FolderNode, NodeStatus, OpenMode, Timestamp, View, ViewHandle, now};
 use skillhost_skills::descriptors::DescriptorLease;
 use skillhost_skills::guard::{Folder, PathTarget};
+
+pub(super) use entries::link as link_entries;
 
 /// A handle with the type of the WASI bindings.
 type Handle = Resource<WasiDescriptor>;
@@ -96,17 +99,16 @@ impl ImportState {
         self.checked(status)
     }
 
-    /// Changes something at a path, and counts the folder entries that this reads.
+    /// Changes something at a path.
     fn change_at(
         &mut self,
         handle: Handle,
         path: &str,
-        change: impl FnOnce(&View, &Arc<FolderNode>, &mut EntryCounter<'_>) -> Result<(), Errno>,
+        change: impl FnOnce(&View, &Arc<FolderNode>) -> Result<(), Errno>,
     ) -> FsResult<()> {
         let (view, folder) = self.writable_folder(handle)?;
         valid_path(path)?;
-        let mut count = || self.count_entry().map_err(|_| Errno::OVERFLOW);
-        let changed = change(&view, &folder, &mut count);
+        let changed = change(&view, &folder);
         self.checked(changed)
     }
 
@@ -427,7 +429,7 @@ impl HostDescriptor for &mut ImportState {
     }
 
     fn create_directory_at(&mut self, handle: Handle, path: String) -> FsResult<()> {
-        self.change_at(handle, &path, |view, base, _| view.make_folder(base, &path))
+        self.change_at(handle, &path, |view, base| view.make_folder(base, &path))
     }
 
     fn set_times_at(
@@ -439,7 +441,7 @@ impl HostDescriptor for &mut ImportState {
         modified: NewTimestamp,
     ) -> FsResult<()> {
         let (accessed, modified) = (given(accessed)?, given(modified)?);
-        self.change_at(handle, &path, |view, base, _| {
+        self.change_at(handle, &path, |view, base| {
             view.set_times_at(base, &path, follows(flags), accessed, modified)
         })
     }
@@ -454,62 +456,38 @@ impl HostDescriptor for &mut ImportState {
     ) -> FsResult<()> {
         let (_, new_base) = self.writable_folder(new_handle)?;
         valid_path(&new_path)?;
-        self.change_at(handle, &path, |view, base, _| {
+        self.change_at(handle, &path, |view, base| {
             let old = (base, path.as_str(), follows(flags));
             view.add_name(old, (&new_base, &new_path))
         })
     }
 
-    fn remove_directory_at(&mut self, handle: Handle, path: String) -> FsResult<()> {
-        self.change_at(handle, &path, |view, base, count| {
-            view.remove_folder(base, &path, count)
-        })
+    fn remove_directory_at(&mut self, _: Handle, _: String) -> FsResult<()> {
+        entries::replaced()
     }
 
-    fn rename_at(
-        &mut self,
-        handle: Handle,
-        path: String,
-        new_handle: Handle,
-        new_path: String,
-    ) -> FsResult<()> {
-        let (_, new_base) = self.writable_folder(new_handle)?;
-        valid_path(&new_path)?;
-        self.change_at(handle, &path, |view, base, count| {
-            view.rename((base, &path), (&new_base, &new_path), count)
-        })
+    fn rename_at(&mut self, _: Handle, _: String, _: Handle, _: String) -> FsResult<()> {
+        entries::replaced()
     }
 
     fn symlink_at(&mut self, handle: Handle, target: String, path: String) -> FsResult<()> {
         valid_path(&target)?;
-        self.change_at(handle, &path, |view, base, _| {
+        self.change_at(handle, &path, |view, base| {
             view.make_link(base, &path, &target)
         })
     }
 
     fn unlink_file_at(&mut self, handle: Handle, path: String) -> FsResult<()> {
-        self.change_at(handle, &path, |view, base, _| view.remove_file(base, &path))
+        self.change_at(handle, &path, |view, base| view.remove_file(base, &path))
     }
 }
 
 impl HostDirectoryEntryStream for &mut ImportState {
     fn read_directory_entry(
         &mut self,
-        stream: Resource<DirectoryEntryStream>,
+        _: Resource<DirectoryEntryStream>,
     ) -> FsResult<Option<DirectoryEntry>> {
-        let stream = retyped::<_, GuestListing>(stream);
-        loop {
-            let Some(step) = self.table.get_mut(&stream)?.step().transpose() else {
-                return Ok(None);
-            };
-            self.count_entry()?;
-            if let Some((name, kind)) = self.checked(step)? {
-                return Ok(Some(DirectoryEntry {
-                    type_: type_of(kind),
-                    name,
-                }));
-            }
-        }
+        entries::replaced()
     }
 
     fn drop(&mut self, stream: Resource<DirectoryEntryStream>) -> wasmtime::Result<()> {

@@ -1,6 +1,8 @@
 //! Imports without a guest, for tests.
 
 use std::path::Path;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
 
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
@@ -39,6 +41,18 @@ pub(crate) fn imports(
         descriptors,
         "t".into(),
     )
+}
+
+/// Runs a host call to its end. Also returns the number of its pauses.
+pub(crate) fn finish<T>(call: impl Future<Output = T>) -> (T, usize) {
+    let mut call = pin!(call);
+    let mut pauses = 0;
+    loop {
+        match call.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(done) => return (done, pauses),
+            Poll::Pending => pauses += 1,
+        }
+    }
 }
 
 /// Adds a copy-on-write view.

@@ -238,6 +238,7 @@ mod tests {
 
     use super::super::fixture;
     use super::*;
+    use crate::engine::HostTurn;
     use crate::tool::Stop;
     use crate::tool::grant::Grant;
     use crate::tool::limits::Limits;
@@ -403,9 +404,8 @@ mod tests {
         files
             .unlink_file_at(Resource::new_borrow(root), "run.py".to_owned())
             .unwrap();
-        files
-            .remove_directory_at(Resource::new_borrow(root), "gone".to_owned())
-            .unwrap();
+        let gone = files.remove_folder(HostTurn::begin(), Resource::new_borrow(root), "gone");
+        fixture::finish(gone).0.unwrap();
         for folder in ["made", "gone"] {
             files
                 .create_directory_at(Resource::new_borrow(root), folder.to_owned())
@@ -442,6 +442,30 @@ mod tests {
     }
 
     #[test]
+    fn reads_no_file_if_asked_for_a_folder() {
+        for with_view in [false, true] {
+            let (mut imports, folder) = started(&Limits::default(), with_view);
+            fs::write(folder.path().join("part"), "data").unwrap();
+            fs::create_dir(folder.path().join("lib")).unwrap();
+            std::os::unix::fs::symlink("part", folder.path().join("link")).unwrap();
+            for (path, expected) in [
+                ("part/", ScriptRefusal::NotFound),
+                ("part.py/", ScriptRefusal::NotFound),
+                ("link/", ScriptRefusal::NotFound),
+                ("none/", ScriptRefusal::NotFound),
+                ("lib/", ScriptRefusal::NotAFile),
+            ] {
+                let loaded = imports.load_module(path);
+                assert_eq!(loaded, Err(expected), "view: {with_view}, {path}");
+            }
+            assert_eq!(imports.memory(), 0);
+            let record = imports.scripts.as_ref().unwrap().log.record(true);
+            let record = serde_json::to_value(record.unwrap()).unwrap();
+            assert_eq!(record["modules_sha256"], serde_json::Value::Null);
+        }
+    }
+
+    #[test]
     fn distinguishes_changed_from_missing_modules() {
         let (mut imports, folder) = started(&Limits::default(), true);
         for path in ["a.py", "b.py", "c.py", "lib/d.py", "old/e.py", "old/f.py"] {
@@ -462,8 +486,8 @@ mod tests {
         let mut files = &mut imports;
         files.unlink_file_at(borrow(), "b.py".to_owned()).unwrap();
         for (from, to) in [("c.py", "lib/c.py"), ("old", "moved")] {
-            let (from, to) = (from.to_owned(), to.to_owned());
-            files.rename_at(borrow(), from, borrow(), to).unwrap();
+            let moved = files.rename(HostTurn::begin(), (borrow(), from), (borrow(), to));
+            fixture::finish(moved).0.unwrap();
         }
         // A link to a file in the place of a folder, and a loop of links.
         for (target, path) in [("part.py", "old"), ("loop", "loop")] {

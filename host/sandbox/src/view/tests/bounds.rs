@@ -275,9 +275,7 @@ fn depth_limit_covers_disk_and_moved_folders() {
             folders.iter().for_each(|folder| fixture.mkdir(folder));
             fixture.mkdir("x");
             let root = fixture.view.folder();
-            let moved = fixture
-                .view
-                .rename((root, "a"), (root, "x/a"), &mut || Ok(()));
+            let moved = fixture.move_to((root, "a"), (root, "x/a"));
             let expected = if depth == lowest {
                 Ok(())
             } else {

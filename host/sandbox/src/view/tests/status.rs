@@ -94,9 +94,7 @@ fn a_removed_folder_stays_empty() {
         let made = fixture.view.make_folder(&folder, "x");
         assert_eq!(made, Err(Errno::NOENT), "{path}");
         let (root, one) = (fixture.view.folder(), "one");
-        let moved = fixture
-            .view
-            .rename((root, one), (&folder, "x"), &mut || Ok(()));
+        let moved = fixture.move_to((root, one), (&folder, "x"));
         assert_eq!(moved, Err(Errno::NOENT), "{path}");
         // It has no parent any more.
         assert_eq!(folder.depth(), 0, "{path}");

@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
+use std::time::Duration;
 
 use tempfile::TempDir;
 use wasmtime_wasi::p2::bindings::filesystem::preopens::Host as _;
@@ -50,10 +51,10 @@ fn dropped_listing_is_invalid() {
     let mut files = &mut imports;
     let listing = files.read_directory(Resource::new_borrow(root)).unwrap();
     let listing = listing.rep();
-    let first = files.read_directory_entry(Resource::new_borrow(listing));
+    let first = next_entry(files, Resource::new_borrow(listing));
     assert_eq!(first.unwrap().unwrap().name, "file");
     HostDirectoryEntryStream::drop(&mut files, Resource::new_own(listing)).unwrap();
-    let gone = files.read_directory_entry(Resource::new_borrow(listing));
+    let gone = next_entry(files, Resource::new_borrow(listing));
     assert!(gone.is_err());
 }
 
@@ -75,7 +76,7 @@ fn counts_skipped_disk_entries() {
             files.unlink_file_at(root, format!("{name}")).unwrap();
         }
         let listing = files.read_directory(Resource::new_borrow(root)).unwrap();
-        let next = files.read_directory_entry(listing);
+        let next = next_entry(files, listing);
         assert_eq!(next.is_err(), end.is_some(), "{removed}");
         assert_eq!(imports.stop, end, "{removed}");
     }
@@ -87,17 +88,10 @@ fn counts_entries_read_for_remove_and_rename() {
         directory_entries: 3,
         ..Limits::default()
     };
-    type Operation = fn(&mut &mut ImportState, u32) -> FsResult<()>;
-    let remove: Operation =
-        |files, root| files.remove_directory_at(Resource::new_borrow(root), "full".to_owned());
-    let rename: Operation = |files, root| {
-        let (old, new) = (Resource::new_borrow(root), Resource::new_borrow(root));
-        files.rename_at(old, "full".to_owned(), new, "moved".to_owned())
-    };
-    let replace: Operation = |files, root| {
-        let (old, new) = (Resource::new_borrow(root), Resource::new_borrow(root));
-        files.rename_at(old, "empty".to_owned(), new, "full".to_owned())
-    };
+    type Operation = fn(&mut ImportState, u32) -> FsResult<()>;
+    let remove: Operation = |files, root| remove_folder(files, root, "full");
+    let rename: Operation = |files, root| super::rename(files, root, "full", "moved");
+    let replace: Operation = |files, root| super::rename(files, root, "empty", "full");
     for (operation, name) in [(remove, "remove"), (rename, "rename"), (replace, "replace")] {
         for (hidden, end) in [(3, None), (4, Some(Stop::DirectoryEntries(3)))] {
             let (folder, mut imports, root) = call_within(&limits);
@@ -111,9 +105,63 @@ fn counts_entries_read_for_remove_and_rename() {
                     .unlink_file_at(Resource::new_borrow(root), path)
                     .unwrap();
             }
-            let done = operation(&mut files, root);
+            let done = operation(files, root);
             assert_eq!(done.is_ok(), end.is_none(), "{name} {hidden}");
             assert_eq!(imports.stop, end, "{name} {hidden}");
+        }
+    }
+}
+
+#[test]
+fn reading_many_entries_pauses_after_each_turn() {
+    type Operation = fn(&mut ImportState, HostTurn, u32) -> usize;
+    let remove: Operation = |files, turn, root| {
+        let (done, pauses) = fixture::finish(files.remove_folder(turn, borrowed(root), "hidden"));
+        done.unwrap();
+        pauses
+    };
+    let list: Operation = |files, turn, root| {
+        let path = "hidden".to_owned();
+        let opened = open(files, root, &path).unwrap();
+        let mut files = &mut *files;
+        let listing = files.read_directory(borrowed(opened)).unwrap();
+        let (entry, pauses) = fixture::finish(files.next_entry(turn, listing));
+        assert!(entry.unwrap().is_none());
+        pauses
+    };
+    let rename: Operation = |files, turn, root| {
+        let (old, new) = ((borrowed(root), "full"), (borrowed(root), "moved"));
+        let (done, pauses) = fixture::finish(files.rename(turn, old, new));
+        done.unwrap();
+        pauses
+    };
+    let replace: Operation = |files, turn, root| {
+        let (old, new) = ((borrowed(root), "empty"), (borrowed(root), "hidden"));
+        let (done, pauses) = fixture::finish(files.rename(turn, old, new));
+        done.unwrap();
+        pauses
+    };
+    for (operation, pauses, name) in [
+        (remove, 3, "remove"),
+        (list, 3, "list"),
+        // An entry of the folder, then the folder and its files.
+        (rename, 3 + 4, "rename"),
+        (replace, 3 + 1, "replace"),
+    ] {
+        for (turn, pauses) in [(Duration::ZERO, pauses), (Duration::MAX, 0)] {
+            let (folder, mut imports, root) = call();
+            for name in ["empty", "full", "hidden"] {
+                std::fs::create_dir(folder.path().join(name)).unwrap();
+            }
+            let mut files = &mut imports;
+            for number in 0..3 {
+                std::fs::write(folder.path().join(format!("full/{number}")), "").unwrap();
+                let path = format!("hidden/{number}");
+                std::fs::write(folder.path().join(&path), "").unwrap();
+                files.unlink_file_at(borrowed(root), path).unwrap();
+            }
+            let paused = operation(files, HostTurn::of(turn), root);
+            assert_eq!(paused, pauses, "{name} {turn:?}");
         }
     }
 }
@@ -134,10 +182,10 @@ fn counts_entries_with_invalid_utf_8_names() {
     let listing = files.read_directory(Resource::new_borrow(root)).unwrap();
     for _ in 0..3 {
         let listing = Resource::new_borrow(listing.rep());
-        assert!(files.read_directory_entry(listing).is_err());
+        assert!(next_entry(files, listing).is_err());
         assert_eq!(files.stop, None);
     }
-    assert!(files.read_directory_entry(listing).is_err());
+    assert!(next_entry(files, listing).is_err());
     assert_eq!(imports.stop, Some(Stop::DirectoryEntries(3)));
 }
 

@@ -5,6 +5,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+use skillhost_skills::blocking;
+
 use crate::allowed::AllowedSkills;
 use crate::text::{Analyzer, TokenKind, fold, normalize};
 use crate::thesaurus::{THESAURUS, Word};
@@ -186,6 +188,7 @@ fn corrections(word: &str, skills: &AllowedSkills<'_>) -> Vec<QueryTerm> {
     let mut similar: Vec<(usize, bool, u32, &str)> = skills
         .store()
         .terms()
+        .take_while(|_| !blocking::is_abandoned())
         .filter(|(term, postings)| {
             term.len() >= MIN_TYPO_BYTES
                 && mistyped.may_be_within(max_distance, term.len(), postings.letters())

@@ -14,10 +14,16 @@ mod unproven;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::io::DupFlags;
+use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
-use skillhost::{AuditMode, CallError, Caller, Host, Peer, Stop, TraceId, Transport};
+use skillhost::{
+    AuditMode, CallError, Caller, Catalog, Host, Peer, SearchOffer, SearchResult, SkillIndex, Stop,
+    TraceId, Transport,
+};
 
 use skillhost_server::HttpOptions;
 
@@ -193,6 +199,34 @@ fn records_malformed_calls_over_http() {
     for (record, (_, refusal)) in records.iter().zip(malformed_calls()) {
         assert_refused(record, "http", refusal);
     }
+}
+
+/// An index whose searches take this much processor time.
+struct CostlyIndex(Duration);
+
+impl SkillIndex for CostlyIndex {
+    fn update(&self, _: &Arc<Catalog>) {}
+
+    fn search(&self, _: &str, _: usize, _: &dyn Fn(&str) -> bool) -> SearchResult {
+        let taken = || Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap();
+        let start = taken();
+        while taken() - start < self.0 {}
+        SearchResult::default()
+    }
+}
+
+#[test]
+fn records_the_processor_time_of_searches() {
+    const TIME: Duration = Duration::from_millis(50);
+    let folders = Folders::new();
+    folders.write("a/SKILL.md", "secret text\n");
+    let builder = builder().skills(&folders.root);
+    let builder = builder.audit(log(&folders), AuditMode::Required);
+    let builder = builder.search_offer(SearchOffer::Always);
+    let host = build(builder.index(Arc::new(CostlyIndex(TIME))));
+    call(&host, "find_skills", json!({"query": "a"})).unwrap();
+    let cpu = records(&log(&folders))[0]["cpu_us"].as_u64().unwrap();
+    assert!(Duration::from_micros(cpu) >= TIME, "{cpu}");
 }
 
 #[test]

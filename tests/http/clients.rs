@@ -5,19 +5,23 @@ mod shares;
 mod tools;
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use skillhost::config;
-use skillhost::{AuditMode, HostBuilder, SearchOffer};
+use skillhost::{AuditMode, Catalog, HostBuilder, SearchOffer, SearchResult, SkillIndex};
 use skillhost_identity::{Clients, IdentitySettings, Token};
 use skillhost_index::MemoryIndex;
 use skillhost_server::HttpOptions;
+use skillhost_skills::blocking;
 
 use super::{TOKEN, options};
 use crate::support::folders::Folders;
 use crate::support::http::{Answer, Client, Request, TestServer};
-use crate::support::watchdog::wait_until;
+use crate::support::watchdog::{patience, wait_until};
 use crate::support::{UNREACHED, builder, builder_with_guests, limits};
 
 /// Returns the token of a client in these tests.
@@ -426,6 +430,60 @@ fn waiting_requests_can_be_cancelled() {
     drop(first);
     let answered = call(&server, Some("narrow"), "read_skill", read);
     assert_eq!(answered.text(), "# meadow\n");
+}
+
+/// An index whose searches last until their client has left, and the test ends them.
+struct EndlessIndex {
+    begun: Sender<()>,
+    abandoned: Sender<()>,
+    end: Mutex<Receiver<()>>,
+}
+
+impl SkillIndex for EndlessIndex {
+    fn update(&self, _: &Arc<Catalog>) {}
+
+    fn search(&self, _: &str, _: usize, _: &dyn Fn(&str) -> bool) -> SearchResult {
+        self.begun.send(()).unwrap();
+        while !blocking::is_abandoned() {
+            thread::park();
+        }
+        self.abandoned.send(()).unwrap();
+        let _ = self.end.lock().unwrap().recv();
+        SearchResult::default()
+    }
+}
+
+#[test]
+fn search_of_client_that_left_keeps_its_turn() {
+    let (begun, has_begun) = mpsc::channel();
+    let (abandoned, is_abandoned) = mpsc::channel();
+    let (end, ended) = mpsc::channel();
+    let index = EndlessIndex {
+        begun,
+        abandoned,
+        end: Mutex::new(ended),
+    };
+    let (server, _folders) = serve_teams(clients(&[("narrow", "calls = 1")]), |builder| {
+        builder.index(Arc::new(index))
+    });
+    let search = || {
+        let params = json!({"name": "find_skills", "arguments": {"query": "meadow"}});
+        let mut connection = Client::connect(server.address);
+        connection.send(&message(Some("narrow"), "tools/call", params).bytes());
+        connection
+    };
+    let first = search();
+    has_begun.recv_timeout(patience()).unwrap();
+    let second = search();
+    drop(first);
+    is_abandoned.recv_timeout(patience()).unwrap();
+    let next = has_begun.recv_timeout(Duration::from_millis(300));
+    assert_eq!(next, Err(RecvTimeoutError::Timeout));
+    end.send(()).unwrap();
+    has_begun.recv_timeout(patience()).unwrap();
+    drop(second);
+    is_abandoned.recv_timeout(patience()).unwrap();
+    drop(end);
 }
 
 #[test]

@@ -45,6 +45,37 @@ fn refuses_too_large_body_in_every_encoding() {
 }
 
 #[test]
+fn refuses_body_of_too_many_tiny_chunks() {
+    let server = serve(HttpOptions::default());
+    let body = read(1).body;
+    let chunked = |size: usize, body: &[u8]| {
+        let request = read(1).without("Content-Length");
+        let mut bytes = Request {
+            body: Vec::new(),
+            ..request.with("Transfer-Encoding", "chunked")
+        }
+        .bytes();
+        for chunk in body.chunks(size) {
+            bytes.extend(format!("{:x}\r\n", chunk.len()).bytes());
+            bytes.extend([chunk, b"\r\n"].concat());
+        }
+        bytes.extend(b"0\r\n\r\n");
+        bytes
+    };
+    let padded = |length: usize| {
+        let mut body = body.clone();
+        body.resize(length, b' ');
+        body
+    };
+    for (size, length, status) in [(1, 10_000, 200), (1, 20_000, 413), (500, 1_000_000, 200)] {
+        let mut client = Client::connect(server.address);
+        // The server may close the connection before the end.
+        let _ = client.try_send(&chunked(size, &padded(length)));
+        assert_eq!(client.answer().unwrap().status, status, "{size} {length}");
+    }
+}
+
+#[test]
 fn a_peer_that_stalls_is_disconnected() {
     let server = serve(with_limits(|limits| {
         limits.header_time = Duration::from_millis(200);

@@ -396,7 +396,9 @@ impl Host {
         // A waiting call holds no open files.
         let quota = quota.for_client(caller.sharing_name());
         let slot = sandbox.enter(&quota).await;
-        let slot = Arc::new(slot.map_err(|stop| stop_error(tool, stop))?);
+        let cpu = entry.as_ref().map(|entry| entry.cpu()).unwrap_or_default();
+        let slot = slot.map_err(|stop| stop_error(tool, stop))?;
+        let slot = Arc::new(slot.for_caller(caller, cpu));
         let folder = self.open_folder(tool, arguments, terms, &slot).await?;
         if let (Some(entry), Some(Ok(open))) = (&mut entry, &folder) {
             entry.set_skill(open.skill.as_deref());

@@ -4,6 +4,7 @@
 //! the search decides who may see which skill.
 
 use skillhost::Coverage;
+use skillhost_skills::blocking;
 
 use crate::store::{Extent, Postings, SkillNumber, Store};
 
@@ -18,8 +19,10 @@ pub(crate) struct AllowedSkills<'a> {
 
 impl<'a> AllowedSkills<'a> {
     /// Finds the skills that `allowed` accepts. Skills without a SKILL.md are left out,
-    /// because the host never answers with one.
+    /// because the host never answers with one. Ends early if the search is
+    /// [abandoned](blocking::is_abandoned).
     pub(crate) fn new(store: &'a Store, allowed: &dyn Fn(&str) -> bool) -> Self {
+        let allowed = |name: &str| !blocking::is_abandoned() && allowed(name);
         let mut coverage = Coverage::All;
         let numbers = 0..store.slot_count() as SkillNumber;
         let is_allowed = numbers.map(|number| {

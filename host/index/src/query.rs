@@ -5,7 +5,10 @@
 
 use std::collections::{HashMap, HashSet};
 
+use skillhost_skills::blocking;
+
 use crate::allowed::AllowedSkills;
+use crate::store::Postings;
 use crate::text::{Analyzer, TokenKind, fold, normalize};
 use crate::thesaurus::{THESAURUS, Word};
 use crate::typo::MistypedWord;
@@ -110,23 +113,22 @@ impl Query {
     /// Adds corrections of words that no skill contains, and replaces these words by their
     /// best correction.
     fn add_corrections(&mut self, words: &mut [QueryWord], skills: &AllowedSkills<'_>) {
-        let mut unknown_words = 0;
-        for (word, part) in words {
-            let is_unknown = word.stem.len() >= MIN_TYPO_BYTES
+        let words = words.iter_mut();
+        let words = words.filter_map(|(word, part)| Some((word, (*part)?)));
+        let unknown_words = words.filter(|(word, _)| {
+            word.stem.len() >= MIN_TYPO_BYTES
                 && word.stem.is_ascii()
                 && skills.count_with(&word.stem) == 0
-                && !THESAURUS.contains(word);
-            if let Some(part) = *part
-                && is_unknown
-                && unknown_words < MAX_UNKNOWN_WORDS
-            {
-                unknown_words += 1;
-                let corrections = corrections(&word.stem, skills);
-                self.parts[part].extend(corrections.iter().cloned());
-                if let Some(best) = corrections.into_iter().next() {
-                    word.folded.clone_from(&best.term);
-                    word.stem = best.term;
-                }
+                && !THESAURUS.contains(word)
+        });
+        let mut unknown_words: Vec<_> = unknown_words.take(MAX_UNKNOWN_WORDS).collect();
+        let stems = unknown_words.iter().map(|(word, _)| &*word.stem);
+        let corrections = corrections(stems, skills);
+        for ((word, part), corrections) in unknown_words.iter_mut().zip(corrections) {
+            self.parts[*part].extend(corrections.iter().cloned());
+            if let Some(best) = corrections.into_iter().next() {
+                word.folded.clone_from(&best.term);
+                word.stem = best.term;
             }
         }
     }
@@ -174,46 +176,95 @@ fn function_words(text: &str) -> HashSet<&'static str> {
         .unwrap_or_default()
 }
 
-/// Returns terms of these skills that a mistyped word may stand for, best first.
+/// A word that no skill contains, and the terms that it may stand for.
+struct UnknownWord<'w, 't> {
+    word: &'w str,
+    /// `None` if the word is too long to be compared.
+    mistyped: Option<MistypedWord>,
+    max_distance: usize,
+    similar: Vec<SimilarTerm<'t>>,
+}
+
+/// A term that an unknown word may stand for. The best term is the smallest.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct SimilarTerm<'t> {
+    distance: usize,
+    has_other_first_letter: bool,
+    /// The number of skills without the term.
+    rarity: u32,
+    term: &'t str,
+}
+
+/// Returns, for each of the words, terms of these skills that it may stand for, best first.
 ///
-/// All of them differ from the word in the same number of letters, the smallest found. Terms with
-/// another first letter are only returned if no such term has the word's first letter. Frequent
-/// terms come before rare ones.
-fn corrections(word: &str, skills: &AllowedSkills<'_>) -> Vec<QueryTerm> {
-    let max_distance = if word.len() <= 5 { 1 } else { 2 };
-    let Some(mistyped) = MistypedWord::new(word) else {
+/// All terms for a word differ from it in the same number of letters, the smallest that
+/// occurs. Terms with the word's first letter come before others, and frequent terms before
+/// rare ones.
+///
+/// Reads the terms once for all words, because that takes longer than to compare them.
+fn corrections<'w>(
+    words: impl Iterator<Item = &'w str>,
+    skills: &AllowedSkills<'_>,
+) -> Vec<Vec<QueryTerm>> {
+    let mut words: Vec<_> = words.map(UnknownWord::new).collect();
+    if words.is_empty() {
         return Vec::new();
-    };
-    let mut similar: Vec<(usize, bool, u32, &str)> = skills
-        .store()
-        .terms()
-        .filter(|(term, postings)| {
-            term.len() >= MIN_TYPO_BYTES
-                && mistyped.may_be_within(max_distance, term.len(), postings.letters())
-        })
-        .filter_map(|(term, postings)| {
-            let distance = mistyped
-                .distance(term)
-                .filter(|distance| *distance <= max_distance)?;
-            let count = Some(skills.count_in(postings)).filter(|count| *count > 0)?;
-            let other_first_letter = word.as_bytes().first() != term.as_bytes().first();
-            Some((distance, other_first_letter, u32::MAX - count, term))
-        })
-        .collect();
-    similar.sort_unstable();
-    let best = similar
-        .first()
-        .map(|(distance, other_first_letter, ..)| (*distance, *other_first_letter));
-    similar
-        .into_iter()
-        .take_while(|(distance, other_first_letter, ..)| {
-            Some((*distance, *other_first_letter)) == best
-        })
-        .take(MAX_CORRECTIONS)
-        .map(|(distance, _, _, term)| QueryTerm {
-            term: term.to_owned(),
-            weight: CORRECTION_WEIGHTS[distance.saturating_sub(1).min(1)],
+    }
+    let terms = skills.store().terms();
+    for (term, postings) in terms.take_while(|_| !blocking::is_abandoned()) {
+        if term.len() >= MIN_TYPO_BYTES {
+            for word in &mut words {
+                word.compare(term, postings, skills);
+            }
+        }
+    }
+    words.into_iter().map(UnknownWord::best).collect()
+}
+
+impl<'w, 't> UnknownWord<'w, 't> {
+    fn new(word: &'w str) -> Self {
+        Self {
+            word,
+            mistyped: MistypedWord::new(word),
+            max_distance: if word.len() <= 5 { 1 } else { 2 },
+            similar: Vec::new(),
+        }
+    }
+
+    /// Adds a term if the word may stand for it.
+    fn compare(&mut self, term: &'t str, postings: &Postings, skills: &AllowedSkills<'_>) {
+        let max_distance = self.max_distance;
+        let mistyped = self.mistyped.as_ref();
+        let mistyped = mistyped
+            .filter(|word| word.may_be_within(max_distance, term.len(), postings.letters()));
+        let distance = mistyped.and_then(|word| word.distance(term));
+        if let Some(distance) = distance.filter(|distance| *distance <= max_distance) {
+            let count = skills.count_in(postings);
+            if count > 0 {
+                self.similar.push(SimilarTerm {
+                    distance,
+                    has_other_first_letter: self.word.as_bytes().first() != term.as_bytes().first(),
+                    rarity: u32::MAX - count,
+                    term,
+                });
+            }
+        }
+    }
+
+    /// Returns the best terms.
+    fn best(mut self) -> Vec<QueryTerm> {
+        self.similar.sort_unstable();
+        let best = self.similar.first();
+        let best = best.map(|best| (best.distance, best.has_other_first_letter));
+        let terms = self
+            .similar
+            .iter()
+            .take_while(|term| Some((term.distance, term.has_other_first_letter)) == best);
+        let terms = terms.take(MAX_CORRECTIONS).map(|similar| QueryTerm {
+            term: similar.term.to_owned(),
+            weight: CORRECTION_WEIGHTS[similar.distance.saturating_sub(1).min(1)],
             written: String::new(),
-        })
-        .collect()
+        });
+        terms.collect()
+    }
 }

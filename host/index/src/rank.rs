@@ -6,6 +6,7 @@ use std::cmp::Ordering;
 use std::collections::{BinaryHeap, HashMap};
 
 use skillhost::SearchHit;
+use skillhost_skills::blocking;
 
 use crate::allowed::AllowedSkills;
 use crate::fields::decode_weight;
@@ -110,6 +111,9 @@ fn scores(store: &Store, query: &Query) -> Vec<f32> {
     let mut skills_of_part = Vec::new();
     for part in &query.parts {
         for term in part {
+            if blocking::is_abandoned() {
+                return scores;
+            }
             let Some(postings) = store.postings(&term.term) else {
                 continue;
             };

@@ -2,14 +2,21 @@
 
 use std::cell::{Cell, RefCell};
 use std::fs;
+use std::future::poll_fn;
 use std::path::Path;
-use std::sync::Arc;
+use std::pin::pin;
+use std::sync::{Arc, mpsc};
+use std::task::Poll;
+use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
 use skillhost::{Catalog, Coverage, SkillIndex as _, SkillsRoot};
+use skillhost_skills::blocking;
 use tempfile::TempDir;
 
+use crate::allowed::AllowedSkills;
+use crate::query::Query;
 use crate::update::{IndexLimits, update};
 use crate::{MemoryIndex, Shared};
 
@@ -66,6 +73,73 @@ fn finds_the_right_skill_for_plain_words() {
     }
     let rate = 1.0 - missed.len() as f64 / queries.len() as f64;
     assert!(rate >= MIN_HIT_RATE, "{rate:.2}:\n{}", missed.join("\n"));
+}
+
+/// Does work of which nobody waits for the end. The work is abandoned when it first calls the
+/// function that it gets.
+async fn run_abandoned<T: Send + 'static>(work: impl FnOnce(&dyn Fn()) -> T + Send + 'static) -> T {
+    let (start, started) = mpsc::channel();
+    let (end, ended) = mpsc::channel();
+    {
+        let mut running = pin!(blocking::run((), move || {
+            let wait = || {
+                start.send(()).unwrap();
+                while !blocking::is_abandoned() {
+                    thread::park();
+                }
+            };
+            end.send(work(&wait)).unwrap();
+        }));
+        assert!(poll_fn(|task| Poll::Ready(running.as_mut().poll(task).is_pending())).await);
+        started.recv_timeout(TIMEOUT).unwrap();
+    }
+    ended.recv_timeout(TIMEOUT).unwrap()
+}
+
+/// Returns an index of three skills about docker.
+fn three_skills() -> Arc<MemoryIndex> {
+    let description = "Builds docker images.";
+    let root = skills(&["a", "b", "c"].map(|name| (name, description, "")));
+    Arc::new(MemoryIndex::build_now(&open(root.path())))
+}
+
+#[tokio::test]
+async fn abandoned_search_ends_early() {
+    let index = three_skills();
+    assert_eq!(names(&index, "docker", 3).len(), 3);
+    for abandoned_at in [1, 3] {
+        let index = Arc::clone(&index);
+        let search = move |wait: &dyn Fn()| {
+            let asked = Cell::new(0);
+            let result = index.search("docker", 3, &|_| {
+                asked.set(asked.get() + 1);
+                if asked.get() == abandoned_at {
+                    wait();
+                }
+                true
+            });
+            (asked.get(), result.hits.len())
+        };
+        assert_eq!(run_abandoned(search).await, (abandoned_at, 0));
+    }
+}
+
+#[tokio::test]
+async fn abandoned_search_compares_no_words() {
+    let index = three_skills();
+    let corrects = |index: &MemoryIndex, wait: &dyn Fn()| {
+        let content = index.shared.read();
+        let skills = AllowedSkills::new(&content.store, &|_| true);
+        wait();
+        let query = Query::read("dokcer", &skills);
+        query
+            .parts
+            .iter()
+            .flatten()
+            .any(|term| term.term == "docker")
+    };
+    assert!(corrects(&index, &|| ()));
+    assert!(!run_abandoned(move |wait| corrects(&index, wait)).await);
 }
 
 #[test]

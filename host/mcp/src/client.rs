@@ -10,11 +10,12 @@ use http::request::Parts;
 use rmcp::model::{ErrorCode, ErrorData};
 use rmcp::service::{RequestContext, RoleServer};
 use serde_json::json;
-use skillhost::{Host, SKILL_RESOURCES};
+use skillhost::{Caller, Host, SKILL_RESOURCES};
 use skillhost_identity::{BudgetError, Client, RequestLease};
 use skillhost_skills::blocking;
 
 use crate::answer_lease::LeaseHandle;
+use crate::caller;
 use crate::calls::shutting_down;
 use crate::live::LiveHost;
 
@@ -47,7 +48,7 @@ pub(crate) struct ClientView<'a> {
     /// The memory for the answer.
     answer: LeaseHandle,
     /// The request's lease of its client's budget, once its turn has come.
-    turn: OnceLock<Arc<RequestLease>>,
+    turn: Arc<OnceLock<RequestLease>>,
 }
 
 impl<'a> ClientView<'a> {
@@ -56,7 +57,7 @@ impl<'a> ClientView<'a> {
             live,
             client: from_context(context),
             answer: LeaseHandle::from_context(context),
-            turn: OnceLock::new(),
+            turn: Arc::default(),
         }
     }
 
@@ -66,8 +67,14 @@ impl<'a> ClientView<'a> {
             live,
             client: None,
             answer: LeaseHandle(None),
-            turn: OnceLock::new(),
+            turn: Arc::default(),
         }
+    }
+
+    /// Returns the caller of the request. Its calls keep the turn of the request until all work
+    /// for them has ended.
+    pub(crate) fn caller(&self, context: &RequestContext<RoleServer>) -> Caller {
+        caller::from_context(context).lease(self.turn.clone())
     }
 
     /// Returns the lease of the memory for the answer.
@@ -75,12 +82,12 @@ impl<'a> ClientView<'a> {
         &self.answer
     }
 
-    /// Waits for the request's turn. The turn ends with the view and its [blocking
-    /// work](Self::run_blocking).
+    /// Waits for the request's turn. The turn ends with the view, its [blocking
+    /// work](Self::run_blocking) and the calls of its [caller](Self::caller).
     pub(crate) async fn wait_for_turn(&self) -> Result<(), ErrorData> {
         if let Some(client) = self.client {
             let turn = client.acquire().await;
-            let turn = Arc::new(turn.map_err(|error| over_budget(&error))?);
+            let turn = turn.map_err(|error| over_budget(&error))?;
             self.turn.get_or_init(|| turn);
         }
         Ok(())
@@ -93,7 +100,7 @@ impl<'a> ClientView<'a> {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, ErrorData> {
-        let done = blocking::run(self.turn.get().cloned(), work).await;
+        let done = blocking::run(self.turn.clone(), work).await;
         done.map_err(|_| shutting_down())
     }
 
@@ -160,7 +167,7 @@ mod tests {
             live,
             client: Some(client),
             answer: LeaseHandle(None),
-            turn: OnceLock::new(),
+            turn: Arc::default(),
         }
     }
 

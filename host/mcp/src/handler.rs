@@ -17,7 +17,7 @@ use rmcp::service::{NotificationContext, RequestContext, RoleServer, Subscriptio
 
 use crate::client::{self, ClientView};
 use crate::live::LiveHost;
-use crate::{caller, methods, progress, prompts, resources, skills, subscriptions, tools};
+use crate::{methods, progress, prompts, resources, skills, subscriptions, tools};
 
 /// The instructions for a model that uses the server.
 const INSTRUCTIONS: &str = "Skills are folders with instructions and files for particular kinds of \
@@ -109,7 +109,7 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let view = ClientView::new(&self.live, &context);
-        let caller = caller::from_context(&context);
+        let caller = view.caller(&context);
         let call = progress::run(&context, &view, tools::call(&view, request, caller));
         match call.await {
             // Nobody reads the error, and rmcp would log it.
@@ -143,7 +143,7 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
         let view = ClientView::new(&self.live, &context);
-        let caller = caller::from_context(&context);
+        let caller = view.caller(&context);
         progress::run(&context, &view, resources::list(&view, request, caller)).await
     }
 
@@ -165,7 +165,7 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
         let view = ClientView::new(&self.live, &context);
-        let caller = caller::from_context(&context);
+        let caller = view.caller(&context);
         let read = progress::run(&context, &view, resources::read(&view, request, caller));
         Ok(read.await?.into())
     }
@@ -176,7 +176,7 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceDirectoryResult, ErrorData> {
         let view = ClientView::new(&self.live, &context);
-        let caller = caller::from_context(&context);
+        let caller = view.caller(&context);
         progress::run(
             &context,
             &view,
@@ -191,7 +191,7 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<ListSkillsResult, ErrorData> {
         let view = ClientView::new(&self.live, &context);
-        let caller = caller::from_context(&context);
+        let caller = view.caller(&context);
         progress::run(&context, &view, skills::list(&view, request, caller)).await
     }
 
@@ -201,7 +201,7 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<GetSkillResult, ErrorData> {
         let view = ClientView::new(&self.live, &context);
-        let caller = caller::from_context(&context);
+        let caller = view.caller(&context);
         progress::run(&context, &view, skills::get(&view, request, caller)).await
     }
 
@@ -239,7 +239,7 @@ impl ServerHandler for Handler {
             return Err(error);
         }
         let view = ClientView::new(&self.live, &context);
-        let (parameters, caller) = (request.params.as_ref(), caller::from_context(&context));
+        let (parameters, caller) = (request.params.as_ref(), view.caller(&context));
         let refused = tools::refuse_unread(&view, parameters, caller, error);
         progress::run(&context, &view, async { Err(refused.await) }).await
     }

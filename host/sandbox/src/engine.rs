@@ -23,10 +23,14 @@ use wasmtime::{
     WasmBacktraceDetails,
 };
 
+use tokio::task::JoinError;
+
+use crate::tool::audit::CpuMeter;
 use crate::tool::limits::{self, Load};
 use crate::tool::observer::Occupancy;
+use crate::tool::{Caller, CallerLease};
 use skillhost_skills::descriptors::{CallDescriptors, DescriptorBudget};
-use skillhost_skills::{guard, trust};
+use skillhost_skills::{blocking, guard, trust};
 
 pub use machine::processors;
 pub(crate) use memory::CallMemory;
@@ -86,10 +90,12 @@ struct EpochClock {
     thread: Thread,
 }
 
-/// A call in flight: holds its slots and keeps the clock running.
+/// A call in flight: holds its slots and its caller's lease, and keeps the clock running.
 pub struct CallSlot {
     clock: Arc<EpochClock>,
     slots: Slots,
+    _lease: CallerLease,
+    cpu: CpuMeter,
     /// The turns of a third-party guest. Built-in tools do not need turns.
     turns: Option<Arc<Turns>>,
 }
@@ -213,11 +219,31 @@ impl EpochEngine {
             clock: Arc::clone(&self.clock),
             turns: (!is_built_in).then(|| Arc::clone(&self.turns)),
             slots,
+            _lease: CallerLease::default(),
+            cpu: CpuMeter::default(),
         }
     }
 }
 
 impl CallSlot {
+    /// Makes the slot hold the lease of the call's caller, and count processor time for the
+    /// call.
+    #[must_use]
+    pub fn for_caller(mut self, caller: &Caller, cpu: CpuMeter) -> Self {
+        (self._lease, self.cpu) = (caller.lease.clone(), cpu);
+        self
+    }
+
+    /// Runs work of the call that blocks its thread, on a thread where it delays no other
+    /// call. The work holds the slot until it ends, even if the call is dropped.
+    pub(crate) async fn run_blocking<T: Send + 'static>(
+        self: Arc<Self>,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, JoinError> {
+        let cpu = self.cpu.clone();
+        blocking::run(self, move || cpu.measure(work)).await
+    }
+
     /// Returns the quota for its memory.
     pub(crate) fn quota(&self) -> &Arc<CallQuota> {
         self.slots.quota()

@@ -138,7 +138,11 @@ impl GrantedSkills {
         let Some(inner) = self.inner.clone() else {
             return Ok(T::default());
         };
-        let result = blocking::run(self.slot.clone(), move || work(&inner)).await;
+        let work = move || work(&inner);
+        let result = match self.slot.clone() {
+            Some(slot) => slot.run_blocking(work).await,
+            None => blocking::run((), work).await,
+        };
         result.unwrap_or_else(|error| Err(Stop::Trap(format!("cannot read the skills: {error}"))))
     }
 }
@@ -193,7 +197,9 @@ impl Inner {
             let result = index.search(query, search_limit, &|name| {
                 self.allow(name) && !dropped.contains(name)
             });
-            let is_last = searches == MAX_SEARCHES || result.hits.len() < search_limit;
+            let is_last = searches == MAX_SEARCHES
+                || result.hits.len() < search_limit
+                || blocking::is_abandoned();
             let dropped_before = dropped.len();
             let mut hits = Vec::new();
             for hit in result.hits.into_iter().take(search_limit) {
@@ -432,6 +438,55 @@ mod tests {
         let found = skills.find("tea".to_owned(), 1, &limits).await;
         assert_eq!(found.unwrap().hits.len(), 0);
         assert_eq!(index.queries.lock().unwrap().len(), 8);
+    }
+
+    /// An index whose searches wait until nobody waits for them.
+    struct AbandonedIndex {
+        inner: Arc<RecordingIndex>,
+        begun: mpsc::Sender<()>,
+    }
+
+    impl SkillIndex for AbandonedIndex {
+        fn update(&self, _: &Arc<Catalog>) {}
+
+        fn search(
+            &self,
+            query: &str,
+            limit: usize,
+            allowed: &dyn Fn(&str) -> bool,
+        ) -> SearchResult {
+            self.begun.send(()).unwrap();
+            while !blocking::is_abandoned() {
+                std::thread::park();
+            }
+            self.inner.search(query, limit, allowed)
+        }
+    }
+
+    #[test]
+    fn abandoned_search_asks_the_index_no_more() {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.max_blocking_threads(1).build().unwrap();
+        runtime.block_on(async {
+            let names = (0..30).map(|number| format!("empty{number}")).collect();
+            let (skills, inner, _root) = indexed_folders(names);
+            let (begun, has_begun) = mpsc::channel();
+            let catalog = Arc::clone(&skills.inner.as_ref().unwrap().catalog);
+            let index = AbandonedIndex {
+                inner: Arc::clone(&inner),
+                begun,
+            };
+            let skills = GrantedSkills::new(catalog, Some(Arc::new(index)), Skills::all());
+            {
+                let limits = Limits::default();
+                let mut found = pin!(skills.find("tea".to_owned(), 1, &limits));
+                assert!(poll_fn(|task| Poll::Ready(found.as_mut().poll(task).is_pending())).await);
+                has_begun.recv().unwrap();
+            }
+            // The one thread takes one after another.
+            tokio::task::spawn_blocking(|| ()).await.unwrap();
+            assert_eq!(inner.queries.lock().unwrap().len(), 1);
+        });
     }
 
     #[tokio::test]

@@ -36,7 +36,7 @@ pub async fn changed_files(
         return Ok(None);
     };
     let thread_limits = limits.clone();
-    let gathered = blocking::run(slot, move || {
+    let gathered = slot.run_blocking(move || {
         let is_late = || deadline.is_some_and(|deadline| Instant::now() >= deadline);
         let is_over = || blocking::is_abandoned() || is_late();
         let changes = view.changes(thread_limits.output_files, &is_over);

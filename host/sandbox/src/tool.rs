@@ -19,6 +19,7 @@ pub(crate) mod script;
 mod stop;
 mod trace;
 
+pub(crate) use caller::CallerLease;
 pub use caller::{Caller, Peer, TraceId, Transport};
 pub(crate) use changes::ViewChanges;
 pub use definition::{Definition, FolderRule, Form};

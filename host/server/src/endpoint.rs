@@ -1,12 +1,12 @@
-//! `/mcp`: reads the body of a request within its limits, hands it to rmcp, and holds the request's
-//! resources until the last byte of the answer is written.
+//! `/mcp`: hands the body of a request to rmcp, and holds the request's resources until the last
+//! byte of the answer is written.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::{Body, Bytes, HttpBody as _, to_bytes};
+use axum::body::{Body, Bytes, HttpBody as _};
 use axum::extract::{Request, State};
-use axum::http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::header::{ALLOW, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use rmcp::ServerHandler;
@@ -29,7 +29,7 @@ use crate::headers::{self, SESSION_ID};
 use crate::reply::{and_close, busy, over_budget, refusal};
 use crate::sessions::{MessageKind, Sessions};
 use crate::slots::ConnectionSlot;
-use crate::{HttpLimits, HttpOptions, changes, client, reply, sessions};
+use crate::{HttpLimits, HttpOptions, body, changes, client, reply, sessions};
 
 /// The maximum number of bytes of a body that is read only to refuse it under its id. Guards
 /// against: a client over its budget that continues to send.
@@ -166,7 +166,7 @@ impl<S: ServerHandler> Endpoint<S> {
         if let Some(error) = parts.extensions.remove::<BudgetError>() {
             return self.refuse_message(&error, &parts.headers, body).await;
         }
-        let body = match read(body, &parts.headers, &self.limits).await {
+        let body = match body::read(body, &parts.headers, &self.limits).await {
             Ok(body) => body,
             Err(refused) => return refused,
         };
@@ -263,7 +263,7 @@ impl<S> Endpoint<S> {
     ) -> Response {
         let mut limits = self.limits.clone();
         limits.body = limits.body.min(MAX_REFUSED_BODY);
-        let Ok(body) = read(body, headers, &limits).await else {
+        let Ok(body) = body::read(body, headers, &limits).await else {
             return and_close(over_budget(error));
         };
         self.sessions.classify(headers, &body, None);
@@ -286,43 +286,6 @@ fn empty_stream() -> Response {
 fn timed_out(time: Duration) -> Response {
     let text = format!("no answer within {time:?}\n");
     (StatusCode::GATEWAY_TIMEOUT, text).into_response()
-}
-
-/// Reads the body of a request. Returns a refusal if it is too large or too slow.
-async fn read(body: Body, headers: &HeaderMap, limits: &HttpLimits) -> Result<Bytes, Response> {
-    let too_large = || {
-        let text = format!("a request may have at most {} bytes\n", limits.body);
-        and_close(refusal(StatusCode::PAYLOAD_TOO_LARGE, text))
-    };
-    let announced = headers
-        .get(CONTENT_LENGTH)
-        .and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
-    if announced.is_some_and(|length| length > limits.body as u64) {
-        return Err(too_large());
-    }
-    match tokio::time::timeout(limits.body_time, to_bytes(body, limits.body)).await {
-        Ok(Ok(bytes)) => Ok(bytes),
-        Ok(Err(error)) if is_too_large(&error) => Err(too_large()),
-        Ok(Err(_)) => {
-            let text = "the body ended early\n";
-            Err(and_close(refusal(StatusCode::BAD_REQUEST, text)))
-        }
-        Err(_) => {
-            let text = format!("the body took longer than {:?}\n", limits.body_time);
-            Err(and_close(refusal(StatusCode::REQUEST_TIMEOUT, text)))
-        }
-    }
-}
-
-fn is_too_large(error: &axum::Error) -> bool {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(error) = cause {
-        if error.is::<http_body_util::LengthLimitError>() {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

@@ -18,6 +18,7 @@ mod metadata;
 mod metrics;
 mod headers;
 mod reply;
+mod body;
 mod network;
 mod slots;
 mod answer_budget;

@@ -29,6 +29,9 @@ pub trait SkillIndex: Send + Sync {
     /// Returns at most `limit` skills, and only skills that `allowed` accepts. Other skills
     /// must not affect the answer: neither its coverage nor which words count as rare or
     /// unknown.
+    ///
+    /// Ends soon if the work of its thread is [abandoned](crate::blocking::is_abandoned). Then
+    /// the answer may be incomplete, because it is dropped.
     fn search(&self, query: &str, limit: usize, allowed: &dyn Fn(&str) -> bool) -> SearchResult;
 }
 

@@ -3,6 +3,7 @@
 //! A transport or an embedder sets the details that it knows. Nothing here authenticates or
 //! authorizes a caller.
 
+use std::any::Any;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,7 +21,12 @@ pub struct Caller {
     #[doc(hidden)]
     pub id: Option<String>,
     pub(crate) trace: Option<TraceId>,
+    pub(crate) lease: CallerLease,
 }
+
+/// What the request of a caller holds until all work for it has ended.
+#[derive(Clone, Default)]
+pub(crate) struct CallerLease(Option<Arc<dyn Any + Send + Sync>>);
 
 /// The transport of a call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -110,7 +116,32 @@ impl Caller {
         self.trace = Some(trace);
         self
     }
+
+    /// Sets what the call holds until all work for it has ended, even if its future is dropped
+    /// before. So a budget bounds the work of callers that are gone.
+    #[must_use]
+    pub fn lease(mut self, lease: Arc<dyn Any + Send + Sync>) -> Self {
+        self.lease = CallerLease(Some(lease));
+        self
+    }
 }
+
+impl fmt::Debug for CallerLease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CallerLease").finish_non_exhaustive()
+    }
+}
+
+impl PartialEq for CallerLease {
+    fn eq(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (Some(lease), Some(other)) => Arc::ptr_eq(lease, other),
+            (lease, other) => lease.is_none() && other.is_none(),
+        }
+    }
+}
+
+impl Eq for CallerLease {}
 
 impl Transport {
     /// Returns the name of the transport in the audit log.

@@ -24,12 +24,17 @@ impl CpuMeter {
         work: Pin<&mut F>,
         task: &mut Context<'_>,
     ) -> Poll<F::Output> {
+        self.measure(|| work.poll(task))
+    }
+
+    /// Does work, and counts the time of this thread meanwhile.
+    pub(crate) fn measure<T>(&self, work: impl FnOnce() -> T) -> T {
         let start = thread_time();
-        let polled = work.poll(task);
+        let done = work();
         let taken = thread_time().saturating_sub(start).as_nanos();
         let taken = u64::try_from(taken).unwrap_or(u64::MAX);
         self.0.fetch_add(taken, Ordering::Relaxed);
-        polled
+        done
     }
 
     /// Returns the counted time in microseconds.

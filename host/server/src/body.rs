@@ -1,0 +1,173 @@
+//! Reads the body of a request within its limits.
+
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::http::header::CONTENT_LENGTH;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use http_body_util::BodyExt as _;
+use tokio::time::timeout;
+
+use crate::HttpLimits;
+use crate::reply::{and_close, refusal};
+
+/// The most pieces of any body. A piece is a chunk, or what one read of the connection brings.
+/// Guards against: a peer that takes the processor with a body of tiny chunks.
+const MAX_PIECES: usize = 16 << 10;
+
+/// A body may have one piece more for each of so many bytes. Segments of TCP are larger.
+const BYTES_PER_PIECE: usize = 256;
+
+/// The reason to refuse a body.
+enum BodyError {
+    TooLarge,
+    TooManyPieces,
+    Aborted,
+}
+
+/// Reads the body of a request. Returns a refusal if it is too large or too slow, or comes in too
+/// many pieces.
+pub(crate) async fn read(
+    body: Body,
+    headers: &HeaderMap,
+    limits: &HttpLimits,
+) -> Result<Bytes, Response> {
+    let announced = headers
+        .get(CONTENT_LENGTH)
+        .and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    if announced.is_some_and(|length| length > limits.body as u64) {
+        return Err(refuse(&BodyError::TooLarge, limits));
+    }
+    match timeout(limits.body_time, collect(body, limits.body)).await {
+        Ok(bytes) => bytes.map_err(|error| refuse(&error, limits)),
+        Err(_) => Err(refuse_slow(limits.body_time)),
+    }
+}
+
+/// Copies the pieces of a body into one buffer. Each piece would keep the whole buffer that it was
+/// read into.
+async fn collect(mut body: Body, max_bytes: usize) -> Result<Bytes, BodyError> {
+    let mut bytes = Vec::new();
+    let mut pieces = 0;
+    while let Some(frame) = body.frame().await {
+        // Trailers are no part of the message.
+        let Ok(piece) = frame.map_err(|_| BodyError::Aborted)?.into_data() else {
+            continue;
+        };
+        if piece.len() > max_bytes - bytes.len() {
+            return Err(BodyError::TooLarge);
+        }
+        bytes.extend_from_slice(&piece);
+        pieces += 1;
+        if pieces > MAX_PIECES + bytes.len() / BYTES_PER_PIECE {
+            return Err(BodyError::TooManyPieces);
+        }
+    }
+    Ok(bytes.into())
+}
+
+fn refuse(error: &BodyError, limits: &HttpLimits) -> Response {
+    let (status, text) = match error {
+        BodyError::TooLarge => {
+            let text = format!("a request may have at most {} bytes\n", limits.body);
+            (StatusCode::PAYLOAD_TOO_LARGE, text)
+        }
+        BodyError::TooManyPieces => {
+            let text = "the body came in too many pieces: send larger chunks\n";
+            (StatusCode::PAYLOAD_TOO_LARGE, text.to_owned())
+        }
+        BodyError::Aborted => (StatusCode::BAD_REQUEST, "the body ended early\n".to_owned()),
+    };
+    and_close(refusal(status, text))
+}
+
+fn refuse_slow(time: Duration) -> Response {
+    let text = format!("the body took longer than {time:?}\n");
+    and_close(refusal(StatusCode::REQUEST_TIMEOUT, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::pin::Pin;
+    use std::sync::Arc;
+    use std::task::{Context, Poll};
+
+    use axum::body::HttpBody;
+    use http_body::Frame;
+
+    use super::*;
+
+    /// A body of equal pieces. Panics if a piece is still held when the next is read.
+    struct Pieces {
+        size: usize,
+        left: usize,
+        held: Arc<()>,
+    }
+
+    /// The bytes of a piece, and the buffer that they keep.
+    struct Piece {
+        bytes: Vec<u8>,
+        _held: Arc<()>,
+    }
+
+    impl AsRef<[u8]> for Piece {
+        fn as_ref(&self) -> &[u8] {
+            &self.bytes
+        }
+    }
+
+    impl HttpBody for Pieces {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            assert_eq!(Arc::strong_count(&self.held), 1, "an earlier piece is held");
+            if self.left == 0 {
+                return Poll::Ready(None);
+            }
+            self.left -= 1;
+            let piece = Piece {
+                bytes: vec![b'x'; self.size],
+                _held: Arc::clone(&self.held),
+            };
+            Poll::Ready(Some(Ok(Frame::data(Bytes::from_owner(piece)))))
+        }
+    }
+
+    /// Reads a body of pieces. Returns the number of its bytes, or the status of the refusal.
+    async fn read_pieces(count: usize, size: usize, max_bytes: usize) -> Result<usize, u16> {
+        let body = Body::new(Pieces {
+            size,
+            left: count,
+            held: Arc::default(),
+        });
+        let limits = HttpLimits {
+            body: max_bytes,
+            ..HttpLimits::default()
+        };
+        let bytes = read(body, &HeaderMap::new(), &limits).await;
+        bytes
+            .map(|bytes| bytes.len())
+            .map_err(|refusal| refusal.status().as_u16())
+    }
+
+    #[tokio::test]
+    async fn keeps_no_piece_of_a_body() {
+        assert_eq!(read_pieces(1000, 10, 10_000).await, Ok(10_000));
+        assert_eq!(read_pieces(1000, 10, 9_999).await, Err(413));
+    }
+
+    #[tokio::test]
+    async fn refuses_body_of_too_many_tiny_pieces() {
+        const MAX: usize = 64 << 20;
+        assert_eq!(read_pieces(MAX_PIECES, 1, MAX).await, Ok(MAX_PIECES));
+        assert_eq!(read_pieces(20_000, 1, MAX).await, Err(413));
+        // As small as segments of TCP may be.
+        assert_eq!(read_pieces(100_000, 536, MAX).await, Ok(53_600_000));
+    }
+}

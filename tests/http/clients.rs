@@ -448,7 +448,7 @@ impl SkillIndex for EndlessIndex {
             thread::park();
         }
         self.abandoned.send(()).unwrap();
-        let _ = self.end.lock().unwrap().recv();
+        let _ = self.end.lock().unwrap().recv_timeout(patience());
         SearchResult::default()
     }
 }

@@ -220,18 +220,35 @@ fn nested_links_to_folders_end_at_a_limit() {
 }
 
 #[test]
-fn manifest_has_no_start_without_readable_skill_md() {
-    for (name, bytes) in [
-        ("other", &b"x"[..]),
-        ("SKILL.MD", b"x"),
-        ("skill.md", b"x"),
-        ("SKILL.md", b"---\nname: a\n---\n\xff"),
+fn manifest_has_start_of_readable_skill_md() {
+    for (name, bytes, path, start) in [
+        ("other", &b"x"[..], "other", None),
+        ("SKILL.md", b"---\nname: a\n---\n\xff", "SKILL.md", None),
+        ("SKILL.md", b"x", "SKILL.md", Some("x")),
+        ("SKILL.MD", b"x", "SKILL.md", Some("x")),
+        ("skill.md", b"x", "SKILL.md", Some("x")),
     ] {
         let folders = Folders::new();
         folders.write(&format!("a/{name}"), bytes);
-        let seen = manifest(&resources(&folders));
-        assert_eq!((paths(&seen), seen.skill_md.as_deref()), (vec![name], None));
+        let resources = resources(&folders);
+        for seen in [
+            manifest(&resources),
+            block_on(resources.files("a")).unwrap(),
+        ] {
+            assert_eq!(
+                (paths(&seen), seen.skill_md.as_deref()),
+                (vec![path], start)
+            );
+        }
+        assert!(block_on(resources.read("a", path)).is_ok(), "{name}");
     }
+    // With several, only one is the skill's documentation.
+    let folders = Folders::new();
+    folders.write("a/skill.md", "lower");
+    folders.write("a/Skill.md", "mixed");
+    let seen = manifest(&resources(&folders));
+    assert_eq!(paths(&seen), ["SKILL.md", "skill.md"]);
+    assert_eq!(seen.skill_md.as_deref(), Some("mixed"));
     // The start is cut before a partial character.
     let folders = Folders::new();
     let long = "x".to_owned() + &"ä".repeat(100_000);

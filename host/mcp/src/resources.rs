@@ -6,6 +6,7 @@
 //! `super::skills`.
 
 pub(super) mod cursor;
+pub(super) mod entry_name;
 pub(super) mod uri;
 
 use base64::Engine as _;
@@ -19,12 +20,12 @@ use rmcp::model::{
 use serde_json::json;
 
 use self::cursor::BadCursor;
+use self::entry_name::{entry_name, is_name};
 use self::uri::SkillUri;
 use super::batches::{Batches, SkillReading};
 use super::calls::Guest;
 use super::client::ClientView;
 use super::page::{PageSize, json_bytes};
-use super::skills::entry::{entry_name, is_name};
 use skillhost::frontmatter;
 use skillhost::{
     Caller, Contents, EntryKind, Line, OverLimit, ResourceError, SkillFiles, SkillResources, Stop,
@@ -254,7 +255,7 @@ pub(crate) fn not_served() -> ErrorData {
 /// skill's `name` before the path. A file or folder of this name is meant instead if there is
 /// one.
 ///
-/// [entry]: super::skills::entry
+/// [entry]: entry_name
 pub(super) fn in_folder(resources: &SkillResources, uri: SkillUri) -> SkillUri {
     let Some(path) = &uri.path else {
         return uri;

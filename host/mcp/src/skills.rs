@@ -5,7 +5,7 @@
 //! wrote it; see [`entry`]. The log has one line for the operator about skills without an
 //! entry.
 
-pub(super) mod entry;
+mod entry;
 
 use rmcp::model::{
     ErrorCode, ErrorData, ExtensionCapabilities, GetSkillRequestParams, GetSkillResult,

@@ -20,7 +20,10 @@ use rustix::path::DecInt;
 
 use crate::broker::Opener;
 use crate::entries::EntryCursor;
-use crate::named_file::UNKNOWN_KIND;
+
+/// The flags for a file of unknown kind: opening a FIFO must not wait for a writer, and a
+/// terminal must not become the controlling terminal of this process.
+pub const UNKNOWN_KIND: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY);
 
 /// A folder, and the rules for everything below it.
 #[derive(Debug, Clone)]

@@ -18,6 +18,15 @@ pub mod broker;
 
 pub mod own_user;
 
+pub mod descriptors;
+
+pub mod entries;
+
+pub mod guard;
+pub mod inotify;
+
+mod regular_file;
+
 pub mod trust;
 
 pub mod named_file;
@@ -27,13 +36,6 @@ pub mod search_path;
 pub mod paragraph;
 
 pub mod frontmatter;
-
-pub mod descriptors;
-
-pub mod entries;
-
-pub mod guard;
-pub mod inotify;
 
 pub mod skill_md;
 

@@ -5,23 +5,20 @@
 //! `guard.rs` opens files of skills and component files. `tool/audit` of the crate
 //! `skillhost-sandbox` opens the audit log for appending.
 
-use std::fs::{File, Metadata};
-use std::io::{self, Read as _};
-use std::os::fd::AsFd as _;
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::fs::File;
+use std::io::Read as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use anyhow::{Context as _, bail, ensure};
-use rustix::fs::{Mode, OFlags};
+use anyhow::{Context as _, ensure};
 
 use crate::broker::Opener;
-use crate::guard;
 use crate::own_user::is_own_user;
+use crate::regular_file;
 use crate::trust::Trust;
 
-/// The flags for a file of unknown kind: opening a FIFO must not wait for a writer, and a
-/// terminal must not become the controlling terminal of this process.
-pub const UNKNOWN_KIND: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY);
+pub use crate::guard::UNKNOWN_KIND;
+pub use crate::regular_file::check_kind;
 
 /// Opens a regular file for reading.
 ///
@@ -29,20 +26,7 @@ pub const UNKNOWN_KIND: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY);
 ///
 /// If it cannot be opened or is not a regular file.
 pub fn open(path: &Path) -> anyhow::Result<File> {
-    open_with(path, &Opener::DIRECT)
-}
-
-/// Opens a regular file for reading, through the broker if the process sandbox refuses it.
-pub(crate) fn open_with(path: &Path, opener: &Opener) -> anyhow::Result<File> {
-    guard::check_machine()?;
-    let handle = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
-    // Checks the kind before opening the file: opening a device can change its state, and the
-    // process sandbox and the broker refuse other kinds without naming the reason.
-    let found = File::from(handle.map_err(io::Error::from)?);
-    check_kind(&found.metadata()?)?;
-    let opened = guard::reopen(found.as_fd(), OFlags::RDONLY);
-    let opened = opener.or_ask_broker(opened, || Ok(found.into()));
-    Ok(File::from(opened.map_err(io::Error::from)?))
+    regular_file::open(path, &Opener::DIRECT)
 }
 
 /// Opens a file that holds a secret. It must belong to the user of this process or to root,
@@ -80,7 +64,7 @@ fn open_own(
     // Checked before the file is opened: if the check succeeds, nobody else can replace the
     // file. The errors of the file itself come first, because they are clearer.
     let checked = trust.with_opener(opener).check(path);
-    let file = open_with(path, opener)?;
+    let file = regular_file::open(path, opener)?;
     let metadata = file.metadata()?;
     let owner = metadata.uid();
     ensure!(
@@ -90,23 +74,6 @@ fn open_own(
     ensure!(metadata.mode() & forbidden == 0, "{advice}");
     checked?;
     Ok(file)
-}
-
-/// Checks that a file is a regular file.
-///
-/// # Errors
-///
-/// If it is not. The error names its kind.
-pub fn check_kind(metadata: &Metadata) -> anyhow::Result<()> {
-    let kind = metadata.file_type();
-    let what = match () {
-        () if kind.is_file() => return Ok(()),
-        () if kind.is_dir() => "folder",
-        () if kind.is_fifo() => "FIFO",
-        () if kind.is_socket() => "socket",
-        () => "device",
-    };
-    bail!("it is not a regular file but a {what}")
 }
 
 /// Reads an open file to its end.
@@ -154,7 +121,7 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt as _, symlink};
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use rustix::fs::{CWD, FileType};
+    use rustix::fs::{CWD, FileType, Mode};
     use rustix::io::{Errno, FdFlags, fcntl_getfd};
 
     use super::*;

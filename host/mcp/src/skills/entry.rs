@@ -17,10 +17,8 @@ use skillhost_skills::check::MAX_DESCRIPTION_CHARS;
 use skillhost_skills::paragraph;
 
 use crate::faults::SkillFault;
+use crate::resources::entry_name::entry_name;
 use crate::resources::uri::SkillUri;
-
-/// The maximum number of characters of a name, by the specification.
-const MAX_NAME: usize = 64;
 
 /// The maximum number of characters of `compatibility`, by the specification.
 const MAX_COMPATIBILITY: usize = 500;
@@ -40,27 +38,6 @@ pub(super) enum Form {
     Listed,
     /// With the author's values.
     Verbatim,
-}
-
-/// Returns whether the extension accepts a name. Letters are ASCII letters, which every
-/// reader of the specification accepts.
-pub(crate) fn is_name(name: &str) -> bool {
-    (1..=MAX_NAME).contains(&name.len())
-        && name.split('-').all(|part| {
-            !part.is_empty()
-                && part
-                    .bytes()
-                    .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
-        })
-}
-
-/// Returns the name in the entry of a skill: its `name`, or else its folder's name.
-pub(crate) fn entry_name<'a>(skill: &'a str, front: &'a Frontmatter) -> Option<&'a str> {
-    let own = front.name.as_ref().map(|name| name.value.as_str());
-    // A skill whose folder's name is taken is named by its path, with dots.
-    let folder = skill.rsplit('.').next();
-    let names = [own, Some(skill), folder].into_iter().flatten();
-    names.into_iter().find(|name| is_name(name))
 }
 
 /// Returns the entry of a skill with these files.
@@ -265,27 +242,6 @@ fn as_text(front: &Frontmatter) -> Map<String, Value> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn accepts_names_of_specification_only() {
-        for name in ["a", "0", "pdf-processing", "a-1-b", &"a".repeat(64)] {
-            assert!(is_name(name), "{name}");
-        }
-        for name in [
-            "",
-            "-a",
-            "a-",
-            "a--b",
-            "A",
-            "a_b",
-            "ä",
-            "a.b",
-            "a b",
-            &"a".repeat(65),
-        ] {
-            assert!(!is_name(name), "{name}");
-        }
-    }
-
     /// Returns the frontmatter of the skill `a` in a form, as JSON.
     fn shown(text: &str, form: Form) -> Result<String, SkillFault> {
         let front = front("a", text, form).map_err(|(fault, _)| fault)?;
@@ -394,26 +350,6 @@ mod tests {
         ] {
             let text = format!("---\nname: a\n{yaml}\n---\n# Title\n\nFirst.\n");
             assert_eq!(shown(&text, Form::Listed).unwrap(), expected, "{yaml}");
-        }
-    }
-
-    #[test]
-    fn names_entry_by_legal_name() {
-        for (skill, front, expected) in [
-            ("a", "name: b", Some("b")),
-            ("a", "name: 12", Some("12")),
-            ("a", "name: ' b '", Some("b")),
-            ("a", "name: My Skill", Some("a")),
-            ("a", "name: [b]", Some("a")),
-            ("a", "name:", Some("a")),
-            ("zeta.refunds", "name: refunds", Some("refunds")),
-            ("zeta.refunds", "", Some("refunds")),
-            ("A_B", "name: a-b", Some("a-b")),
-            ("A_B", "name: A_B", None),
-        ] {
-            let text = format!("---\n{front}\n---\n");
-            let front = frontmatter::read(&text).frontmatter;
-            assert_eq!(entry_name(skill, &front), expected, "{skill}: {text}");
         }
     }
 

@@ -12,8 +12,8 @@ use std::path::Path;
 use anyhow::Context as _;
 
 use crate::broker::Opener;
-use crate::named_file;
 use crate::own_user::{has_groups_of_initial_namespace, own_groups};
+use crate::regular_file;
 
 /// The file of users.
 const PASSWD: &str = "/etc/passwd";
@@ -172,7 +172,7 @@ impl Accounts {
 fn read_file(path: &str, opener: &Opener) -> anyhow::Result<Vec<u8>> {
     let read = || -> anyhow::Result<_> {
         let mut bytes = Vec::new();
-        named_file::open_with(Path::new(path), opener)?.read_to_end(&mut bytes)?;
+        regular_file::open(Path::new(path), opener)?.read_to_end(&mut bytes)?;
         Ok(bytes)
     };
     read().with_context(|| format!("cannot read `{path}`"))

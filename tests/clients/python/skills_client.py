@@ -11,7 +11,6 @@ import sys
 
 from fastmcp import Client
 from fastmcp.skills import SkillsClientExtension
-from fastmcp.utilities.skills import list_skills
 
 
 def bytes_of(contents):
@@ -45,7 +44,8 @@ async def main(configuration, folder):
         text = bytes_of(await client.read_resource(weather.uri))
         assert text == (folder / "skills/weather/SKILL.md").read_bytes()
         # Resources have every skill, also those that the listing leaves out.
-        found = {skill.name for skill in await list_skills(client)}
+        resources = await client.list_skill_resources()
+        found = {str(resource.uri).split("/")[2] for resource in resources}
         assert found == folders, found ^ folders
     print("  FastMCP, %s: listed %d of %d skills, compared %d files with their digests" % (
         "HTTP" if "url" in server(configuration) else "stdio", len(listed), len(folders), checked))

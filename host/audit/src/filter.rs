@@ -1,7 +1,7 @@
 //! Finds records in a log: those of a client, a tool, a skill, an outcome or a time.
 //!
-//! Records outside of a chain are found too, and marked: a version without chains wrote them, or
-//! somebody else.
+//! Also finds records outside a chain, and marks them: an older version wrote them, or another
+//! user added them.
 
 use std::borrow::Cow;
 use std::path::PathBuf;

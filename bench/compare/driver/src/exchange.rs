@@ -12,8 +12,8 @@ const SAMPLE: Duration = Duration::from_micros(200);
 /// The number of trips between two readings of the clock, which takes a part of a trip's time.
 const TRIPS: u32 = 10;
 
-/// The side whose turn it is. It has a cache line of its own, and the line that is prefetched with
-/// it.
+/// The side that acts next. Aligned to two cache lines, because processors prefetch the second
+/// line with the first.
 #[repr(align(128))]
 struct Turn(AtomicU8);
 

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 
 /// The maximum bytes of both streams to keep from the beginning. Guards against: a script
-/// whose output fills the memory of the call, or the context of the model.
+/// that fills the call's memory or the model's context with its output.
 const FIRST: usize = 192 << 10;
 /// The maximum bytes to keep from the end.
 const LAST: usize = 64 << 10;

@@ -24,7 +24,7 @@ pub struct Caller {
     pub(crate) lease: CallerLease,
 }
 
-/// What the request of a caller holds until all work for it has ended.
+/// A lease of the caller's request, held until all work for the request has ended.
 #[derive(Clone, Default)]
 pub(crate) struct CallerLease(Option<Arc<dyn Any + Send + Sync>>);
 

@@ -34,8 +34,8 @@ pub(crate) struct OpenMode {
     pub(crate) write: bool,
 }
 
-/// What an operation does after each entry that it reads from a folder. Guards against: a
-/// large folder, for which one host call would compute past the call's time.
+/// The steps after each entry that an operation reads from a folder. Guards against: a
+/// large folder that makes one host call run past the call's time limit.
 pub(crate) struct EntrySteps<'a> {
     /// Counts an entry. Fails once the call has read the maximum.
     count: &'a mut (dyn FnMut() -> Result<(), Errno> + Send + 'a),

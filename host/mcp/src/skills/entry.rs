@@ -138,7 +138,7 @@ fn description_of(value: Option<Value>, reading: &Reading<'_>) -> Result<String,
         Some(Value::String(text)) => Some(text),
         _ => text_of(&reading.frontmatter.description),
     };
-    let text = text.filter(|text| !text.trim().is_empty());
+    let text = text.filter(|text| !is_blank(text));
     match text.or_else(|| paragraph::first(reading.split.body)) {
         Some(text) => Ok(cut(text, MAX_DESCRIPTION_CHARS)),
         None => {
@@ -171,7 +171,7 @@ fn make_acceptable(object: &mut Map<String, Value>, source: &Frontmatter) {
         }
     }
     match object.get_mut("compatibility") {
-        Some(Value::String(text)) if text.is_empty() => {
+        Some(Value::String(text)) if is_blank(text) => {
             object.shift_remove("compatibility");
         }
         Some(Value::String(text)) => *text = cut(std::mem::take(text), MAX_COMPATIBILITY),
@@ -204,9 +204,24 @@ fn text_of(field: &Option<frontmatter::Field<String>>) -> Option<String> {
     text.filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
+/// Returns whether a client may take a text for an empty one. Python counts some control
+/// characters as white space.
+fn is_blank(text: &str) -> bool {
+    text.chars().all(is_space)
+}
+
+fn is_space(c: char) -> bool {
+    c.is_whitespace() || c.is_control()
+}
+
+/// Returns a text that is not blank, with at most `max` characters of it.
 fn cut(text: String, max: usize) -> String {
     match text.char_indices().nth(max) {
-        Some((end, _)) => text[..end].to_owned(),
+        Some(_) => text
+            .trim_start_matches(is_space)
+            .chars()
+            .take(max)
+            .collect(),
         None => text,
     }
 }
@@ -337,6 +352,18 @@ mod tests {
             (
                 "description: x\n__proto__: y\nmetadata:\n  b: [{__proto__: c}]",
                 r#"{"name":"a","description":"x","metadata":{"b":[{}]}}"#.to_owned(),
+            ),
+            (
+                &format!("description: \"{}x\"", " ".repeat(2000)),
+                r#"{"name":"a","description":"x"}"#.to_owned(),
+            ),
+            (
+                r#"description: "\x1c""#,
+                r#"{"name":"a","description":"First."}"#.to_owned(),
+            ),
+            (
+                "description: x\ncompatibility: ' '",
+                r#"{"name":"a","description":"x"}"#.to_owned(),
             ),
             // Read line by line, because it is not JSON.
             (

@@ -1,5 +1,5 @@
-"""FastMCP's client of the skills extension, over both transports. It checks each value as
-strictly as any client, so one entry that it refuses would break its whole listing."""
+"""The clients of the skills extension in FastMCP and the TypeScript SDK, over both transports.
+They check each value strictly, and one entry that they refuse breaks the whole listing."""
 import json
 import subprocess
 import sys
@@ -29,6 +29,11 @@ DIFFICULT = {
     "a--b": ("name: a--b\ndescription: x", None),
 }
 
+# Skills whose entry differs from their SKILL.md, so a client that compares them refuses it.
+CHANGED = ["no-description", "empty-description", "long-description", "number-license",
+           "mixed-tools", "empty-compatibility", "nested-metadata", "text-metadata",
+           "not-a-number", "not-yaml", "title"]
+
 
 def run():
     wrong = []
@@ -42,7 +47,7 @@ def run():
                     with serving.served(where) as url:
                         one(serving.configuration("http", where, url), where)
             except (subprocess.SubprocessError, RuntimeError) as error:
-                wrong.append("FastMCP, %s: %s" % (transport, error))
+                wrong.append("skills, %s: %s" % (transport, error))
     return wrong
 
 
@@ -58,9 +63,12 @@ def fill(skills):
     listed = {name: name for name in [*good, "calculator", "weather"]}
     listed.update((name, listed_as) for name, (_, listed_as) in DIFFICULT.items() if listed_as)
     (skills.parent / "listed.json").write_text(json.dumps(listed))
+    (skills.parent / "changed.json").write_text(json.dumps(CHANGED))
 
 
 def one(configuration, where):
-    client = serving.REPOSITORY / "tests/clients/python/skills_client.py"
-    subprocess.run([sys.executable, str(client), str(configuration), str(where.folder)],
-                   env=serving.environment(), check=True, timeout=180)
+    clients = serving.REPOSITORY / "tests/clients"
+    for client in [[sys.executable, str(clients / "python/skills_client.py")],
+                   [serving.NODE, str(clients / "node/skills.mjs")]]:
+        subprocess.run([*client, str(configuration), str(where.folder)],
+                       env=serving.environment(), check=True, timeout=180)

@@ -3,15 +3,10 @@
 // of the protocol.
 import assert from "node:assert/strict";
 import fs from "node:fs";
-import { createRequire } from "node:module";
 import path from "node:path";
-import { pathToFileURL } from "node:url";
 import { setTimeout as sleep } from "node:timers/promises";
 
-const require = createRequire(path.join(process.env.NODE_MODULES, "package.json"));
-const load = (name) => import(pathToFileURL(require.resolve(name)).href);
-const sdk = await load("@modelcontextprotocol/client");
-const { StdioClientTransport } = await load("@modelcontextprotocol/client/stdio");
+import { newClient, sdk, serverOf, transport } from "./connect.mjs";
 
 const PATIENCE = 60_000;
 const GONE = 100;
@@ -20,25 +15,8 @@ const RUNNING = 250_000;
 
 const [file, folder, era] = process.argv.slice(2);
 const modern = era === "modern";
-const server = JSON.parse(fs.readFileSync(file, "utf8")).mcpServers.skillhost;
+const server = serverOf(file);
 const audit = path.join(folder, "audit.jsonl");
-
-function transport(headers = server.headers) {
-  if (server.command) {
-    return new StdioClientTransport({
-      command: server.command,
-      args: server.args,
-      cwd: folder,
-      env: { PATH: process.env.PATH, HOME: process.env.HOME },
-    });
-  }
-  return new sdk.StreamableHTTPClientTransport(new URL(server.url), { requestInit: { headers } });
-}
-
-function newClient() {
-  const mode = modern ? { pin: "2026-07-28" } : "legacy";
-  return new sdk.Client({ name: "tests", version: "1" }, { versionNegotiation: { mode } });
-}
 
 const text = (result) => {
   assert.equal(result.content.length, 1);
@@ -162,12 +140,12 @@ async function changes(client) {
 // Another token is refused.
 async function refused() {
   for (const headers of [{}, { Authorization: "Bearer another-token-than-that-one" }]) {
-    await assert.rejects(newClient().connect(transport(headers)));
+    await assert.rejects(newClient(modern).connect(transport(server, folder, headers)));
   }
 }
 
-const client = newClient();
-await client.connect(transport());
+const client = newClient(modern);
+await client.connect(transport(server, folder));
 const revision = client.getNegotiatedProtocolVersion();
 assert.equal(revision, modern ? "2026-07-28" : "2025-11-25");
 const names = (await listAll(client)).map((tool) => tool.name);

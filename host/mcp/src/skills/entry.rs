@@ -177,13 +177,30 @@ fn make_acceptable(object: &mut Map<String, Value>, source: &Frontmatter) {
         Some(Value::String(text)) => *text = cut(std::mem::take(text), MAX_COMPATIBILITY),
         _ => {}
     }
-    if object
-        .get("metadata")
-        .is_some_and(|value| !value.is_object())
-    {
-        object.shift_remove("metadata");
+    match object.get_mut("metadata") {
+        Some(Value::Object(metadata)) => make_texts(metadata, source),
+        _ => {
+            object.shift_remove("metadata");
+        }
     }
     remove_proto(object);
+}
+
+/// Replaces the values of `metadata` that are no text: a number and the like by its text in
+/// the file, a list or a map by its JSON.
+fn make_texts(metadata: &mut Map<String, Value>, source: &Frontmatter) {
+    remove_proto(metadata);
+    let pairs = source.metadata.as_ref().map(|field| &field.value);
+    for (key, value) in metadata {
+        let text = match value {
+            Value::String(_) => continue,
+            Value::Array(_) | Value::Object(_) => None,
+            _ => pairs.and_then(|pairs| pairs.iter().find(|pair| pair.key == *key)),
+        };
+        *value = text
+            .map_or_else(|| value.to_string(), |pair| pair.value.clone())
+            .into();
+    }
 }
 
 /// Removes a key that clients in JavaScript refuse, because it has another meaning there.
@@ -278,10 +295,7 @@ mod tests {
             ("allowed-tools: [Read]", r#","allowed-tools":["Read"]"#),
             ("allowed-tools:\n  - Read", r#","allowed-tools":["Read"]"#),
             ("metadata: {}", r#","metadata":{}"#),
-            (
-                "metadata:\n  a: 1.0\n  b: [c, {d: null}]",
-                r#","metadata":{"a":1.0,"b":["c",{"d":null}]}"#,
-            ),
+            ("metadata: {a: b}", r#","metadata":{"a":"b"}"#),
             (
                 "model: 1.5\nhooks:\n  - a: [b]",
                 r#","model":1.5,"hooks":[{"a":["b"]}]"#,
@@ -350,8 +364,13 @@ mod tests {
                 r#"{"name":"a","description":"x"}"#.to_owned(),
             ),
             (
-                "description: x\n__proto__: y\nmetadata:\n  b: [{__proto__: c}]",
-                r#"{"name":"a","description":"x","metadata":{"b":[{}]}}"#.to_owned(),
+                "description: x\n__proto__: y\nmetadata:\n  __proto__: z\n  b: [{__proto__: c}]",
+                r#"{"name":"a","description":"x","metadata":{"b":"[{}]"}}"#.to_owned(),
+            ),
+            (
+                "description: x\nmetadata:\n  a: 1.10\n  b: true\n  c: [d, {e: null}]\n  f: g",
+                r#"{"name":"a","description":"x","metadata":{"a":"1.10","b":"true","c":"[\"d\",{\"e\":null}]","f":"g"}}"#
+                    .to_owned(),
             ),
             (
                 &format!("description: \"{}x\"", " ".repeat(2000)),

@@ -13,7 +13,7 @@ fn assert_send<T: Send>(value: T) -> T {
 }
 
 #[test]
-fn hosts_and_calls_go_between_threads() {
+fn hosts_and_calls_are_send() {
     on_two_threads(async {
         let host = assert_send(builder().skills(repository().join("skills")).build());
         let host: Host = host.await.unwrap();
@@ -92,7 +92,7 @@ fn full_queue_refuses_calls_and_loses_none() {
     folders.write("a/SKILL.md", "# A\n");
     let mut load = Load::default();
     (load.calls, load.queue) = (8, 24);
-    // For one slot, only built-in tools wait.
+    // With one slot, only calls of built-in tools wait.
     load.calls_per_tool = Some(8);
     let mut limits = Limits::default();
     limits.time = Duration::from_millis(100);

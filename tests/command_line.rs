@@ -3,7 +3,7 @@
 mod author;
 mod call;
 mod failed_starts;
-mod first_minutes;
+mod hints;
 mod listings;
 mod offer;
 mod search;

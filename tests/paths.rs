@@ -59,7 +59,7 @@ const NAME_TOOLS: [&str; 8] = [
 ];
 
 /// Makes a skill with all kinds of files and links that could mislead a path.
-fn make(folder: &Path, outside: &Path) {
+fn make_skill(folder: &Path, outside: &Path) {
     let file = |path: &str| {
         let path = folder.join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -148,9 +148,9 @@ struct Suite {
 impl Suite {
     fn new() -> Self {
         let folders = Folders::new();
-        make(&folders.root.join("a"), &folders.outside);
+        make_skill(&folders.root.join("a"), &folders.outside);
         let home = folders.root.parent().unwrap().join("home");
-        make(&home, &folders.outside);
+        make_skill(&home, &folders.outside);
         let named = "---\nname: a\ndescription: says it is another\n---\n";
         folders.write("ab/SKILL.md", format!("{named}{ANOTHER}"));
         folders.write("ab/secret.txt", CANARY);
@@ -220,7 +220,7 @@ impl Suite {
         }
         self.assert_follows_no_link_unasked();
         if std::env::var_os("SKILLHOST_REWRITE_PATHS").is_some() {
-            fs::write(file, lines(&table)).unwrap();
+            fs::write(file, format_table(&table)).unwrap();
         } else {
             assert!(differences.is_empty(), "{}", differences.join("\n"));
         }
@@ -270,7 +270,7 @@ impl Suite {
         }
     }
 
-    /// Returns a string of the table, which may be a part with a number of repeats.
+    /// Returns a string of the table: a text, or a part to repeat and what follows it.
     fn text(&self, value: &Value) -> String {
         let text = match value {
             Value::String(text) => text.clone(),
@@ -396,7 +396,7 @@ fn outcome(tool: &str, seen: Result<Output, CallError>) -> String {
 
 /// Formats the table with one row per line, in ASCII, because some characters change how a line is
 /// displayed.
-fn lines(table: &Value) -> String {
+fn format_table(table: &Value) -> String {
     let mut text = String::from("{\n");
     for (number, (name, rows)) in table.as_object().unwrap().iter().enumerate() {
         let rows: Vec<String> = rows

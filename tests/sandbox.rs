@@ -14,7 +14,7 @@ use crate::support::{
     build, builder, builder_with_guests, call, is_own_process, model_text, run_in_own_process,
 };
 
-fn unchecked(folders: &Folders) -> Host {
+fn host_with_guests(folders: &Folders) -> Host {
     build(builder_with_guests().skills(&folders.root))
 }
 
@@ -44,7 +44,7 @@ fn hostile_folder() -> Folders {
 #[test]
 fn guest_without_checks_reads_nothing_outside_its_folder() {
     let folders = hostile_folder();
-    let host = unchecked(&folders);
+    let host = host_with_guests(&folders);
     let outside = folders.outside.join("canary.txt");
     let outside = outside.to_str().unwrap();
     let paths = [
@@ -92,12 +92,9 @@ fn guest_without_checks_reads_nothing_outside_its_folder() {
 }
 
 #[test]
-fn guard_holds_where_kernel_does_not_know_statx() {
+fn guard_works_without_statx() {
     if !is_own_process() {
-        return run_in_own_process(
-            "sandbox::guard_holds_where_kernel_does_not_know_statx",
-            "without statx",
-        );
+        return run_in_own_process("sandbox::guard_works_without_statx", "without statx");
     }
     answer_statx_with(Answer::Unknown);
     let folders = hostile_folder();
@@ -106,7 +103,7 @@ fn guard_holds_where_kernel_does_not_know_statx() {
         folders.root.join("a/linked"),
     )
     .unwrap();
-    let host = unchecked(&folders);
+    let host = host_with_guests(&folders);
     let read = |path: &str| {
         let arguments = json!({"skill_name": "a", "path": path});
         model_text(&host, "raw_read", arguments)
@@ -131,7 +128,7 @@ fn guard_holds_where_kernel_does_not_know_statx() {
 #[test]
 fn a_link_reveals_no_host_path() {
     let folders = hostile_folder();
-    let host = unchecked(&folders);
+    let host = host_with_guests(&folders);
     let read = |path| {
         model_text(
             &host,
@@ -148,7 +145,7 @@ fn a_link_reveals_no_host_path() {
 #[test]
 fn a_guest_writes_nowhere() {
     let folders = hostile_folder();
-    let host = unchecked(&folders);
+    let host = host_with_guests(&folders);
     for path in [
         "new.txt",
         "SKILL.md",
@@ -170,7 +167,7 @@ fn a_guest_writes_nowhere() {
 #[test]
 fn a_call_has_at_most_one_preopen() {
     let folders = hostile_folder();
-    let host = unchecked(&folders);
+    let host = host_with_guests(&folders);
     for (skill, mounts) in [
         ("a", "/skills/a"),
         ("none", ""),
@@ -194,7 +191,7 @@ fn a_call_has_at_most_one_preopen() {
 #[test]
 fn refuses_a_fifo_at_once() {
     let folders = hostile_folder();
-    let host = unchecked(&folders);
+    let host = host_with_guests(&folders);
     let arguments = json!({"skill_name": "a", "path": "fifo"});
     assert_eq!(model_text(&host, "raw_read", arguments), "unsupported");
     let arguments = json!({"skill_name": "a", "file_path": "fifo"});
@@ -253,8 +250,8 @@ fn an_edit_shows_at_the_next_call() {
     assert_eq!(model_text(&host, "read_file_in_skill", arguments), "after");
 }
 
-/// Writes to 1,000 places of memory, with and without data, to a table and to a global, and
-/// returns what it found there.
+/// A component that writes to 1,000 addresses of its memory, to a table and to a global, and
+/// returns the sum of the values that were there.
 const WRITES: &str = r#"(component
   (core module $m
     (memory 128)

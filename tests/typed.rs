@@ -24,11 +24,11 @@ fn typed() -> Vec<u8> {
 /// Returns a host with the guest `typed` and the sample skills.
 fn host() -> &'static Host {
     static HOST: OnceLock<(Folders, Host)> = OnceLock::new();
-    let (_, host) = HOST.get_or_init(|| with(Limits::default()));
+    let (_, host) = HOST.get_or_init(|| host_with_limits(Limits::default()));
     host
 }
 
-fn with(limits: Limits) -> (Folders, Host) {
+fn host_with_limits(limits: Limits) -> (Folders, Host) {
     let folders = Folders::new();
     fs::write(folders.outside.join("typed.wasm"), typed()).unwrap();
     let host = builder()
@@ -130,7 +130,7 @@ fn values_of_every_wit_type_come_back_unchanged() {
         for value in values {
             let given = json!({"value": value});
             let back = record(&tool, given.clone());
-            // A program reads a record as it is; anything else is a property of one.
+            // A record is the answer itself; any other value is its property `result`.
             let back = back.get("result").unwrap_or(&back);
             assert_eq!(*back, value, "{tool} {given}");
         }
@@ -255,7 +255,7 @@ fn functions_have_the_limits_of_other_tools() {
     limits.time = Duration::from_millis(500);
     limits.output = 100_000;
     limits.hostcall_fuel = 4 << 20;
-    let (_folders, host) = with(limits);
+    let (_folders, host) = host_with_limits(limits);
     let stopped = |tool: &str, arguments: Value| match call(&host, tool, arguments) {
         Err(CallError::Stopped { stop, .. }) => stop,
         other => panic!("{tool}: {other:?}"),

@@ -1,5 +1,5 @@
-//! Calls with a copy-on-write view: what a guest sees and is refused, and that the disk stays
-//! unchanged.
+//! Calls with a copy-on-write view: what a guest can read and write, what is refused, and
+//! that the disk stays unchanged.
 
 use std::fs;
 use std::future::poll_fn;
@@ -16,7 +16,7 @@ use crate::support::folders::{CANARY, Folders};
 use crate::support::program::Program;
 use crate::support::{block_on, build, builder, call, guests, model_text};
 
-/// Makes the skill `a`, which has traps in it.
+/// Makes the skill `a`, with symlinks that lead out of its folder.
 fn folders() -> Folders {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "---\nname: a\ndescription: A.\n---\n# A\n");
@@ -50,21 +50,21 @@ fn copy_on_write(folders: &Folders) -> Host {
 /// Runs a script. Returns each line's result.
 fn run(host: &Host, script: &[&str]) -> Vec<String> {
     let arguments = json!({"skill_name": "a", "script": script.join("\n")});
-    let told = model_text(host, "scripted_run", arguments);
+    let lines = model_text(host, "scripted_run", arguments);
     // The host's list of changes follows the results.
-    let told = told.lines().take(script.len());
-    told.map(str::to_owned).collect()
+    let lines = lines.lines().take(script.len());
+    lines.map(str::to_owned).collect()
 }
 
 /// Checks the result of each line of a script.
 fn check(host: &Host, cases: &[(&str, &str)]) {
     let script: Vec<&str> = cases.iter().map(|(line, _)| *line).collect();
-    let told = run(host, &script);
+    let lines = run(host, &script);
     for (index, (line, expected)) in cases.iter().enumerate() {
         assert_eq!(
-            told.get(index).map(String::as_str),
+            lines.get(index).map(String::as_str),
             Some(*expected),
-            "{line}: {told:#?}"
+            "{line}: {lines:#?}"
         );
     }
 }
@@ -261,7 +261,7 @@ fn guest_gets_error_at_each_limit_of_view() {
             ("open 2 0 a/b/file rwc", "ok"),
         ],
     );
-    // A link is no longer than a path can be.
+    // A link's target may be as long as a path.
     let link = |bytes: usize| format!("symlink 0 link{bytes} {}", "x".repeat(bytes));
     check(
         &copy_on_write(&folders),
@@ -276,7 +276,7 @@ fn guest_gets_error_at_each_limit_of_view() {
 
 /// The guest gets only an error code, so the log names the limit.
 #[test]
-fn log_has_limit_that_view_met_once() {
+fn log_names_reached_limit_once() {
     let program = Program::new();
     program.write("skills/a/SKILL.md", "# A\n");
     let tools = guests();
@@ -296,15 +296,18 @@ fn log_has_limit_that_view_met_once() {
         let call = ["call", "scripted_run", &arguments];
         let run = program.run(&[&options[..], &call].concat());
         assert_eq!(run.code, 0, "{run:?}");
-        let told: Vec<&str> = (run.stderr.lines())
+        let lines: Vec<&str> = (run.stderr.lines())
             .filter(|line| line.contains("its view reached"))
             .collect();
         match met {
-            None => assert!(told.is_empty(), "{told:?}"),
+            None => assert!(lines.is_empty(), "{lines:?}"),
             Some(key) => {
-                assert_eq!(told.len(), 1, "{told:?}");
-                assert!(told[0].contains(&format!("the limit `{key}`")), "{told:?}");
-                assert!(told[0].contains("scripted"), "{told:?}");
+                assert_eq!(lines.len(), 1, "{lines:?}");
+                assert!(
+                    lines[0].contains(&format!("the limit `{key}`")),
+                    "{lines:?}"
+                );
+                assert!(lines[0].contains("scripted"), "{lines:?}");
             }
         }
     }
@@ -342,7 +345,7 @@ fn views_share_the_memory_of_all_calls() {
 }
 
 #[test]
-fn special_files_and_hard_links_stay_closed() {
+fn refuses_special_files_and_hard_links() {
     let folders = folders();
     let skill = folders.root.join("a");
     fs::hard_link(skill.join("data.txt"), skill.join("linked")).unwrap();
@@ -373,7 +376,7 @@ fn special_files_and_hard_links_stay_closed() {
 }
 
 #[test]
-fn hostile_series_leaves_disk_as_it_is() {
+fn hostile_operations_leave_disk_unchanged() {
     let folders = folders();
     let before = bodies::view::disk::listing(&folders.root);
     let grant = || granted(FolderAccess::CopyOnWrite);
@@ -412,8 +415,8 @@ fn hostile_series_leaves_disk_as_it_is() {
         ("write_by_std", "data.txt", "done"),
     ] {
         let arguments = json!({"skill_name": "a", "path": path});
-        let told = model_text(&host, &format!("hostile_{tool}"), arguments);
-        assert!(told.contains(ending), "{tool} {path}: {told}");
+        let lines = model_text(&host, &format!("hostile_{tool}"), arguments);
+        assert!(lines.contains(ending), "{tool} {path}: {lines}");
     }
     let deep = (1..200).map(|depth| format!("mkdir 0 {}x", "x/".repeat(depth - 1)));
     let gone = [
@@ -433,12 +436,12 @@ fn hostile_series_leaves_disk_as_it_is() {
     let script = deep.chain(gone).chain(many).chain(large).chain(rest);
     let script: Vec<String> = script.collect();
     let script: Vec<&str> = script.iter().map(String::as_str).collect();
-    let told = run(&host, &script);
-    let failed = |code: &str| told.iter().filter(|line| line.contains(code)).count();
-    assert_eq!(failed("!name-too-long"), 1, "{:?}", &told[..200]);
+    let lines = run(&host, &script);
+    let failed = |code: &str| lines.iter().filter(|line| line.contains(code)).count();
+    assert_eq!(failed("!name-too-long"), 1, "{:?}", &lines[..200]);
     assert_eq!(failed("!no-entry"), 199 - 65);
     assert!(failed("!insufficient-space") > 1000);
-    assert_eq!(told.last().unwrap(), "");
+    assert_eq!(lines.last().unwrap(), "");
     assert_eq!(bodies::view::disk::listing(&folders.root), before);
     check(
         &host,
@@ -451,7 +454,7 @@ fn hostile_series_leaves_disk_as_it_is() {
 
 /// A host call cannot be interrupted, so it must pause by itself.
 #[test]
-fn renaming_a_large_folder_computes_in_turns() {
+fn renaming_large_folder_yields() {
     let folders = folders();
     for number in 0..9_000 {
         folders.write(&format!("a/large/{number}"), "text");
@@ -470,8 +473,8 @@ fn renaming_a_large_folder_computes_in_turns() {
         longest = longest.max(turn);
         polled
     }));
-    let told = output.unwrap().into_model_text();
-    assert!(told.starts_with("ok\nf"), "{told}");
+    let lines = output.unwrap().into_model_text();
+    assert!(lines.starts_with("ok\nf"), "{lines}");
     assert!(longest < total / 3, "{longest:?} of {total:?}");
 }
 

@@ -94,8 +94,8 @@ pub(crate) fn requests() -> Vec<OddRequest> {
     requests.collect()
 }
 
-/// Returns requests whose ids no `Value` can hold.
-pub(crate) fn ids() -> Vec<String> {
+/// Returns requests whose requests_with_odd_ids no `Value` can hold.
+pub(crate) fn requests_with_odd_ids() -> Vec<String> {
     let texts = without_value();
     texts
         .iter()

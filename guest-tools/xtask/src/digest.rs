@@ -7,7 +7,7 @@ use std::str::FromStr;
 use anyhow::{Context, Result, bail, ensure};
 use sha2::{Digest as _, Sha256};
 
-/// Digests by file name, in the order of the file.
+/// Digests, sorted by file name.
 pub(crate) type Sums = BTreeMap<String, Digest>;
 
 /// The SHA-256 digest of a file's content.

@@ -18,7 +18,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use serde::Deserialize;
 
 use crate::{Outcome, workspace};
-pub(crate) use builds::PATIENCE;
+pub(crate) use builds::TEST_TIMEOUT;
 use builds::{Builds, TestResult};
 pub(crate) use copy::CheckoutCopy;
 

@@ -14,7 +14,7 @@ use anyhow::{Context as _, Result, ensure};
 use serde::Deserialize;
 
 use crate::environment::cargo_program;
-use crate::faults::{CheckoutCopy, PATIENCE};
+use crate::faults::{CheckoutCopy, TEST_TIMEOUT};
 use crate::{Outcome, workspace};
 
 /// List the changes of a module's code that no test catches
@@ -171,7 +171,7 @@ fn mutants_command(
     cargo
         .current_dir(copy.path(&module.workspace))
         .env("CARGO_TARGET_DIR", &copy.target)
-        .env("SKILLHOST_TEST_PATIENCE", PATIENCE)
+        .env("SKILLHOST_TEST_PATIENCE", TEST_TIMEOUT)
         .args(["mutants", "--in-place", "--baseline=skip", "--no-shuffle"])
         .args([scope, "--iterate", "--timeout", MAX_TEST_SECONDS])
         // Passed to the build too, which would otherwise build the examples.

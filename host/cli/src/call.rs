@@ -138,7 +138,7 @@ impl CallCommand {
         printed.and(written)
     }
 
-    /// Calls the tool, and shows the transcript of the call and the note on scripts on stderr.
+    /// Calls the tool. Prints the transcript of the call, and its note about scripts, on stderr.
     async fn call(&self, host: &Host, options: &CommonOptions) -> Result<Output, CallError> {
         let mut caller = Caller::new(Transport::Cli);
         if let Some(id) = &self.tool_call_id {

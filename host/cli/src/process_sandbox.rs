@@ -11,7 +11,7 @@
 //! | start the processes that fetch issuers' keys | `serve/http.rs` |
 //! | bind the server's sockets | `serve/http.rs` |
 //! | close inherited descriptors | [`confine`] |
-//! | read the machine's memory and `/proc/self/fd` once, and open the mount table | [`look_at_machine`] |
+//! | read the machine's memory and `/proc/self/fd` once, and open the mount table | [`read_before_confinement`] |
 //! | check the cache folders and the audit log, and create them if they are missing | [`OwnFiles::open`] |
 //! | start the broker | [`start_broker`] |
 
@@ -33,7 +33,7 @@ use skillhost_confine::{
 };
 use skillhost_helper::OWN_PROGRAM;
 use skillhost_sandbox::component::compile::EXPLICIT_CHECKS;
-use skillhost_sandbox::engine::look_at_machine;
+use skillhost_sandbox::engine::read_before_confinement;
 use skillhost_sandbox::tool::audit::open_audit_log;
 use skillhost_skills::broker::{Broker, ChildHandle};
 use skillhost_skills::trust::own_folder;
@@ -119,7 +119,7 @@ pub(crate) fn confine(
         );
     }
     close_inherited_descriptors();
-    look_at_machine();
+    read_before_confinement();
     let trust = options.trust_settings();
     let own = OwnFiles::open(
         options::cache_folder(),

@@ -121,7 +121,7 @@ impl Host {
     /// Asks a tool's component for its definitions again, in a fresh sandbox.
     pub async fn redefine(&self, tool: &str) -> anyhow::Result<Vec<Definition>> {
         let ServedTool { tool, terms, .. } = self.tool(tool)?;
-        tool.component.define(&terms.limits).await
+        tool.component.read_definitions(&terms.limits).await
     }
 
     /// Returns whether a tool's failures state their kind. Failures of typed functions do

@@ -34,7 +34,7 @@ use skillhost_skills::text::media_type;
 
 /// The maximum number of resources of a page, with about 200 bytes each. Longer resources fill a
 /// page [by their bytes](super::page::PAGE_BYTES). Guards against: a listing that fills a client's
-/// buffers. A client may stop after 64 pages.
+/// buffers. Pages are not small either, because a client may stop after 64 of them.
 const PAGE_RESOURCES: usize = 1_000;
 
 /// The maximum number of skills that are read for a page, each by a call. Guards against: a listing
@@ -251,9 +251,8 @@ pub(crate) fn not_served() -> ErrorData {
     ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None)
 }
 
-/// Returns the URI by folder and path of an address that an [entry] may have, with the
-/// skill's `name` before the path. A file or folder of this name is meant instead if there is
-/// one.
+/// Removes the skill's `name` from the start of a path, where the URIs of an [entry] may have
+/// it. Returns the URI unchanged if the folder has a file or folder of that name.
 ///
 /// [entry]: entry_name
 pub(super) fn in_folder(resources: &SkillResources, uri: SkillUri) -> SkillUri {
@@ -278,8 +277,8 @@ pub(super) fn in_folder(resources: &SkillResources, uri: SkillUri) -> SkillUri {
     }
 }
 
-/// Returns the sorted names of at most `max` skills, from the first that is not before
-/// `from`.
+/// Returns the names of at most `max` skills in their order, starting with `from` or the
+/// next one after it.
 pub(super) async fn skills_from(
     live: &ClientView<'_>,
     resources: &SkillResources,
@@ -291,8 +290,8 @@ pub(super) async fn skills_from(
         .await
 }
 
-/// Adds to the description of a SKILL.md that not all files of its skill are listed, and how
-/// to find them.
+/// Adds a notice to the description of a SKILL.md: not all files of its skill are listed, and
+/// how to list them.
 fn note_missing_files(resource: &mut Resource, skill: &str, over: OverLimit) {
     let folder = SkillUri::folder(skill);
     let notice = format!(

@@ -340,13 +340,13 @@ impl CommonOptions {
         let home = config.home.iter();
         let home = home.map(|home| (&home.place, &home.path, false));
         for (place, path, follows_links) in roots.chain(home) {
-            if let Err(error) = trust.check_place(path) {
+            if let Err(error) = trust.check_ancestors(path) {
                 report(place, "folder", path, &error);
             } else if follows_links {
                 // Many symlinks may lead through the same folder.
                 let mut reported = BTreeSet::new();
                 for link in links_in(path) {
-                    if let Err(error) = trust.check_place(&link)
+                    if let Err(error) = trust.check_ancestors(&link)
                         && reported.insert(error.to_string())
                     {
                         report(place, "symlink", &link, &error);

@@ -199,7 +199,7 @@ impl Sandbox {
         call: SandboxCall<'_>,
     ) -> RunOutcome<Result<GuestAnswer, GuestFailure>> {
         if let (EntryPoint::Functions(_), Some(Err(missing))) = (&self.entry_point, &call.folder) {
-            return RunOutcome::without_run(Ok(Err(entry_point::without_folder(missing))));
+            return RunOutcome::without_run(Ok(Err(entry_point::folder_failure(missing))));
         }
         let Terms {
             limits,

@@ -108,10 +108,10 @@ pub fn calls_memory(load: &Load) -> usize {
 
 /// Reads and opens in advance what an engine needs from the machine, for a process that
 /// confines itself before it creates a host.
-pub fn look_at_machine() {
+pub fn read_before_confinement() {
     // The host will report an error.
     let _ = guard::check_machine();
-    trust::look_at_machine();
+    trust::read_before_confinement();
     let _ = (machine::memory(), machine::processors());
 }
 

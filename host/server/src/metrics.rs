@@ -118,7 +118,7 @@ impl Default for Metrics {
             ),
             evicted: table.single(
                 ("http_connections_evicted", None),
-                "Connections that were closed to make room for others",
+                "Connections that were closed to admit others",
                 Counter::default(),
             ),
             registry: table.0,
@@ -184,7 +184,7 @@ impl<const N: usize, M: Clone> Labelled<N, M> {
 impl Metrics {
     /// Sets the numbers of folders in which changes are noticed.
     pub fn set_folders(&self, counts: FolderCounts) {
-        for (method, count) in [("events", counts.watched), ("turns", counts.polled)] {
+        for (method, count) in [("events", counts.watched), ("polling", counts.polled)] {
             let count = i64::try_from(count).unwrap_or(i64::MAX);
             self.folders.get([method.into()]).set(count);
         }

@@ -27,7 +27,7 @@ static NAMESPACE: LazyLock<UserNamespace> = LazyLock::new(|| {
 });
 
 /// Reads the files that a confined process cannot read.
-pub(crate) fn look_at_machine() {
+pub(crate) fn read_before_confinement() {
     LazyLock::force(&NAMESPACE);
 }
 

@@ -31,9 +31,9 @@ pub use own_folder::is_ours_alone;
 pub use own_folder::own_folder;
 
 /// Reads and opens what a confined process needs to decide whose files are trusted.
-pub fn look_at_machine() {
-    own_user::look_at_machine();
-    fuse::look_at_machine();
+pub fn read_before_confinement() {
+    own_user::read_before_confinement();
+    fuse::read_before_confinement();
 }
 
 /// The users and groups who may change the files that the host trusts, besides root
@@ -94,7 +94,7 @@ impl Trust {
     /// # Errors
     ///
     /// If somebody else can replace the file or folder.
-    pub fn check_place(&self, path: &Path) -> Result<(), TrustError> {
+    pub fn check_ancestors(&self, path: &Path) -> Result<(), TrustError> {
         match self.check(path) {
             // The end is checked last, so an earlier step is changeable.
             Err(TrustError::Changeable(step)) if !step.is_at(path) => {
@@ -200,7 +200,7 @@ impl FromStr for Principal {
         }
         let (kind, name) = text
             .split_once(':')
-            .ok_or("expected user:NAME or group:NAME, with a name or a number, or everyone")?;
+            .ok_or("expected `user:NAME` or `group:NAME`, with a name or number, or `everyone`")?;
         let accounts = Accounts::read(&Opener::DIRECT);
         let unknown = || format!("unknown {kind} `{name}`; a number is always accepted");
         match kind {

@@ -360,7 +360,7 @@ fn refuses_odd_ids_past_the_minute() {
     let table = [("one", "calls_per_minute = 1")];
     let (server, _folders) = serve_teams(clients(&table), |builder| builder);
     ask(&server, Some("one"), "ping", json!({}));
-    for body in odd_json::ids() {
+    for body in odd_json::requests_with_odd_ids() {
         let asked = as_client(Request::post(body.clone()), "one");
         assert_eq!(Client::once(server.address, &asked).status, 429, "{body}");
     }

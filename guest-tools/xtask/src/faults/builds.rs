@@ -23,7 +23,7 @@ const MAX_TEST_TIME: Duration = Duration::from_secs(300);
 
 /// The time limit of the suite for a single wait, in milliseconds. It is shorter than the default,
 /// so that a hanging test fails before the time limit of the whole test.
-pub(crate) const PATIENCE: &str = "60000";
+pub(crate) const TEST_TIMEOUT: &str = "60000";
 
 /// The groups of tests: the first part of their names, cargo's options that select the target, and
 /// the target's name and kind.
@@ -161,7 +161,7 @@ impl Builds {
             .args(["--exact", name])
             .current_dir(folder)
             .env("CARGO_MANIFEST_DIR", folder)
-            .env("SKILLHOST_TEST_PATIENCE", PATIENCE)
+            .env("SKILLHOST_TEST_PATIENCE", TEST_TIMEOUT)
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log)

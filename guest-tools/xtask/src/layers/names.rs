@@ -3,7 +3,7 @@
 
 use super::source::{ModulePath, Modules};
 
-/// The maximum number of imports to follow for a name. Stops at an import of itself.
+/// The maximum number of imports to follow for a name. Guards against: an import of itself.
 const MAX_IMPORTS: usize = 16;
 
 /// The target of a name.

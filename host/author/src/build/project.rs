@@ -46,7 +46,7 @@ impl Project {
                 "the path of `{shown}` is not UTF-8, which the compiler for {} needs",
                 language.name()
             ))
-            .fix("rename the folder, or its parent folder that has the name"));
+            .fix("rename the folder or parent folder whose name is not UTF-8"));
         }
         Ok(Self {
             programs: SearchPath::outside(&absolute),
@@ -66,7 +66,7 @@ impl Project {
             self.folder.display(),
             self.language.name()
         ))
-        .fix("copy the file from a new project of `skillhost new`"))
+        .fix("create a project with `skillhost new`, and copy the file from it"))
     }
 
     /// Reads a file that the build needs.

@@ -78,8 +78,8 @@ impl OutputStream {
         Ok(Self(duplicate(&stream)?))
     }
 
-    /// Returns whether the stream takes this number of bytes without waiting.
-    pub(crate) fn takes_at_once(&self, bytes: usize) -> bool {
+    /// Returns whether this number of bytes can be written without waiting.
+    pub(crate) fn can_write_without_blocking(&self, bytes: usize) -> bool {
         bytes <= MAX_DIRECT_WRITE
             && is_ready(&self.0, PollFlags::OUT).unwrap_or(false)
             // The pipe may hold unread bytes, of this process or another.
@@ -211,10 +211,10 @@ mod tests {
     async fn tells_which_writes_would_wait() {
         let (_reader, writer) = io::pipe().unwrap();
         let mut output = OutputStream::new(writer).unwrap();
-        assert!(output.takes_at_once(MAX_DIRECT_WRITE));
-        assert!(!output.takes_at_once(MAX_DIRECT_WRITE + 1));
+        assert!(output.can_write_without_blocking(MAX_DIRECT_WRITE));
+        assert!(!output.can_write_without_blocking(MAX_DIRECT_WRITE + 1));
         output.write(b"unread").unwrap();
-        assert!(!output.takes_at_once(1));
+        assert!(!output.can_write_without_blocking(1));
     }
 
     #[tokio::test]

@@ -85,20 +85,20 @@ impl MessageWriter {
             }
             let WriterState { output, line } = &mut *state;
             line.set(message)?;
-            let takes_at_once = output.takes_at_once(line.bytes.len());
+            let can_write_without_blocking = output.can_write_without_blocking(line.bytes.len());
             let write = move || {
                 let WriterState { output, line } = &mut *state;
                 write_changes.fetch_add(1, Ordering::Relaxed);
                 let result = output.write(&line.bytes);
                 write_changes.fetch_add(1, Ordering::Relaxed);
                 if let Err(error) = &result {
-                    tracing::warn!("cannot write to the client, so its calls stop: {error}");
+                    tracing::warn!("cannot write to the client: {error}; its calls are stopped");
                     client_gone.cancel();
                 }
                 drop(answered);
                 result
             };
-            if takes_at_once {
+            if can_write_without_blocking {
                 write()
             } else {
                 spawn_blocking(write).await?
@@ -168,7 +168,9 @@ impl OutputLine {
         const EMPTY: &[u8] = br#""text":"""#;
         let mut members = self.bytes.windows(EMPTY.len());
         let Some(start) = members.position(|bytes| bytes == EMPTY) else {
-            return Err(ser::Error::custom("an answer has no place for its text"));
+            return Err(ser::Error::custom(
+                "the serialized answer has no empty `text`",
+            ));
         };
         let end = start + EMPTY.len();
         let rest = self.bytes.split_off(end);
@@ -178,8 +180,8 @@ impl OutputLine {
     }
 }
 
-/// Takes the first text out of the answer to a call. serde_json escapes text byte by byte,
-/// and for a text of 1 MiB that is half the time of a call over stdio.
+/// Takes the first text out of a call's answer, so that [`json_string`] can escape it.
+/// serde_json escapes byte by byte: for 1 MiB, half the time of a call over stdio.
 fn take_first_text(message: &mut ServerJsonRpcMessage) -> Option<String> {
     if let JsonRpcMessage::Response(response) = message
         && let ServerResult::CallToolResult(result) = &mut response.result
@@ -279,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_line_with_its_line_feed() {
+    fn limit_includes_line_feed() {
         let mut line = OutputLine::new(MAX_BYTES);
         line.set(message("")).unwrap();
         let left = MAX_BYTES - line.bytes.len();

@@ -32,8 +32,8 @@ pub enum GuestArguments {
 }
 
 impl EntryPoint {
-    /// Finds the entry point of a component. `version` is the version of the interface
-    /// `tools` that it exports, if it does. The error names a missing export.
+    /// Finds the entry point of a component. `version` is the exported version of the
+    /// interface `tools`, or `None`. The error names a missing export.
     pub(super) fn find(
         engine: &Engine,
         component: &Component,
@@ -118,7 +118,7 @@ impl From<FunctionDefinition> for RawDefinition {
 
 /// Returns the failure of a function whose folder cannot be opened. The function does not
 /// run, because it could not learn the reason from an empty list of preopens.
-pub(super) fn without_folder(folder: &FolderError) -> GuestFailure {
+pub(super) fn folder_failure(folder: &FolderError) -> GuestFailure {
     let (kind, message) = match folder {
         FolderError::Unreadable => (
             FailureKind::Unreadable,
@@ -159,7 +159,7 @@ mod tests {
             (FolderError::Unreadable, FailureKind::Unreadable),
             (FolderError::Unknown, FailureKind::NotFound),
         ] {
-            assert_eq!(without_folder(&folder).kind, kind);
+            assert_eq!(folder_failure(&folder).kind, kind);
         }
     }
 }

@@ -132,7 +132,10 @@ impl ToolComponent {
     }
 
     /// Asks the component for its definitions.
-    pub async fn define(self: &Arc<Self>, limits: &Limits) -> anyhow::Result<Vec<Definition>> {
+    pub async fn read_definitions(
+        self: &Arc<Self>,
+        limits: &Limits,
+    ) -> anyhow::Result<Vec<Definition>> {
         let sandbox = self.sandbox().await;
         let sandbox = sandbox.map_err(|stop| anyhow::anyhow!("{stop}"))?;
         let bytes = self.bytes()?;

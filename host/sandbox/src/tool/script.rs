@@ -15,7 +15,7 @@ const LANGUAGES: [&[&str]; 2] = [&["py"], &["js", "mjs", "cjs"]];
 /// The maximum number of modules per call, and of code files that the call wrote and read.
 /// Guards against: a skill with a million modules, whose paths would fill the host's
 /// memory.
-const MODULES: usize = 4096;
+const MAX_MODULES: usize = 4096;
 
 /// The script of a call, shared by the sandbox and the call's audit record.
 #[derive(Debug, Clone, Default)]
@@ -153,7 +153,7 @@ fn add_line(listing: &mut Vec<u8>, digest: &str, path: &[u8]) {
 
 /// Adds an entry, if the maximum is not reached. Returns whether the set has the entry.
 fn add<T: Ord>(entries: &mut BTreeSet<T>, entry: T) -> bool {
-    if entries.len() < MODULES {
+    if entries.len() < MAX_MODULES {
         entries.insert(entry);
         return true;
     }
@@ -184,10 +184,10 @@ mod tests {
     #[test]
     fn ignores_entries_past_the_limit() {
         let mut entries = BTreeSet::new();
-        for number in 0..2 * MODULES {
-            assert_eq!(add(&mut entries, number), number < MODULES);
+        for number in 0..2 * MAX_MODULES {
+            assert_eq!(add(&mut entries, number), number < MAX_MODULES);
         }
-        assert_eq!(entries.len(), MODULES);
+        assert_eq!(entries.len(), MAX_MODULES);
         assert!(add(&mut entries, 0));
     }
 

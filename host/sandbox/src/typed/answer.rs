@@ -17,8 +17,8 @@ pub(crate) struct FunctionAnswer {
     pub(crate) details: Option<String>,
 }
 
-/// Converts a result. A string becomes the text, and everything else JSON. Programs get a
-/// record unchanged, and anything else as a property of a record.
+/// Converts a result. Models read a string unchanged, and any other value as JSON. Programs
+/// get a record unchanged, and any other value as a property of a record.
 pub(super) fn success(
     shape: Option<&Shape>,
     value: Option<&Val>,

@@ -23,8 +23,8 @@ pub(crate) struct TypeComments(HashMap<Shape, FormComments>);
 
 /// The comments on types with the same structure.
 struct FormComments {
-    /// The name, if all such types have the same. An interface that uses another interface's
-    /// type also has it, with the same name and without comments.
+    /// `None` if the types have different names. An interface that uses another interface's
+    /// type repeats it under the same name, without comments.
     name: Option<String>,
     /// `None` if the types have different comments.
     docs: Option<Arc<TypeDocs>>,
@@ -95,13 +95,13 @@ impl TypeComments {
         };
         let known = known.get_mut();
         let is_same_name = known.name.as_deref() == Some(name);
-        let none = Arc::default();
+        let empty = Arc::default();
         match &mut known.docs {
             None => {}
             Some(before) if *before == docs && is_same_name => {}
             Some(before) if *before == docs => known.name = None,
-            Some(_) if is_same_name && docs == none => {}
-            Some(before) if is_same_name && *before == none => *before = docs,
+            Some(_) if is_same_name && docs == empty => {}
+            Some(before) if is_same_name && *before == empty => *before = docs,
             Some(_) => known.docs = None,
         }
     }

@@ -63,7 +63,7 @@ pub(crate) struct FolderListing {
 }
 
 impl Node {
-    /// Changes the number of names.
+    /// Changes the number of hard links.
     pub(super) fn add_links(&self, more: i64) {
         let add = |links: &mut u64, times: &mut Times| {
             *links = links.saturating_add_signed(more);
@@ -197,14 +197,14 @@ impl FolderNode {
 
     /// Marks the folder as removed. Nothing can be created in it any more.
     pub(super) fn remove(&self, status: &NodeStatus) {
-        self.leave_disk(status);
+        self.detach_from_disk(status);
         let mut state = lock(&self.state);
         state.is_removed = true;
         state.parent = Weak::new();
     }
 
     /// Detaches the folder from the disk. It then only has its own entries.
-    pub(super) fn leave_disk(&self, status: &NodeStatus) {
+    pub(super) fn detach_from_disk(&self, status: &NodeStatus) {
         let mut state = lock(&self.state);
         state.disk = None;
         state.hidden.clear();
@@ -282,7 +282,7 @@ impl FolderListing {
     /// Guards against: a million hidden entries in one host call.
     pub(crate) fn step(&mut self) -> Result<Option<Option<(String, FileType)>>, Errno> {
         if !self.is_past_own {
-            let own = self.next_of_own();
+            let own = self.next_own_entry();
             if own.is_some() {
                 return Ok(Some(own));
             }
@@ -305,7 +305,7 @@ impl FolderListing {
     }
 
     /// Returns the next entry that the disk does not list.
-    fn next_of_own(&mut self) -> Option<(String, FileType)> {
+    fn next_own_entry(&mut self) -> Option<(String, FileType)> {
         let state = lock(&self.folder.state);
         let from = match &self.last {
             Some(last) => Bound::Excluded(last.as_str()),

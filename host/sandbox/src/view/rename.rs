@@ -115,7 +115,7 @@ impl View {
                     }
                 }
                 let status = self.status_of(&node)?;
-                folder.leave_disk(&status);
+                folder.detach_from_disk(&status);
             }
             let entries = folder.entries().into_iter();
             rest.extend(entries.map(|(_, node)| (node, depth + 1)));

@@ -93,17 +93,17 @@ fn write_blocks(to: &mut [u8], text: &[u8], length: usize) -> Option<usize> {
     for start in (0..length).step_by(BLOCK) {
         let text = &text[start..];
         let block = text.first_chunk()?;
-        let mut escaped = escaped(block);
+        let mut mask = escape_mask(block);
         let mut done = 0;
         loop {
             // Copying a whole block is faster than a part of it. The excess is overwritten.
             let plain = text[done..].first_chunk::<BLOCK>()?;
             *to[at..].first_chunk_mut()? = *plain;
-            if escaped == 0 {
+            if mask == 0 {
                 break;
             }
-            let next = escaped.trailing_zeros() as usize;
-            escaped &= escaped - 1;
+            let next = mask.trailing_zeros() as usize;
+            mask &= mask - 1;
             let escape = &ESCAPES[usize::from(block[next])];
             long |= escape.long;
             at += next - done;
@@ -117,7 +117,7 @@ fn write_blocks(to: &mut [u8], text: &[u8], length: usize) -> Option<usize> {
 }
 
 /// Returns a bit mask of the bytes in a block that need an escape.
-fn escaped(block: &[u8; BLOCK]) -> u64 {
+fn escape_mask(block: &[u8; BLOCK]) -> u64 {
     let flags = block.map(|byte| u8::from((byte < 0x20) | (byte == b'"') | (byte == b'\\')));
     let (words, _) = flags.as_chunks::<8>();
     // The product has the lowest bits of the eight bytes in its highest byte.

@@ -1,4 +1,4 @@
-//! Time, stack and memory without end.
+//! Attacks that use up time, stack or memory.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -57,7 +57,7 @@ pub(crate) fn call_host_for_ever(call: &Arguments) -> Attack {
     }
 }
 
-/// Frames in memory: the stack that the guest keeps for itself ends first.
+/// Recurses with large frames, so that the guest's own stack overflows first.
 pub(crate) fn recur(_: &Arguments) -> Attack {
     fn deeper(depth: u64) -> u64 {
         if depth == u64::MAX {
@@ -69,13 +69,13 @@ pub(crate) fn recur(_: &Arguments) -> Attack {
     Ok(Output::text(deeper(0).to_string()))
 }
 
-/// No frames in memory: the host's stack for the guest ends first.
+/// Recurses without frames in memory, so that the host's stack for the guest overflows first.
 pub(crate) fn recur_in_registers(_: &Arguments) -> Attack {
     fn deeper(depth: u64) -> u64 {
         if depth == u64::MAX {
             return 1;
         }
-        // Two calls: neither can become a loop with the other in it.
+        // With two calls, the compiler cannot turn the recursion into a loop.
         deeper(depth + 1).wrapping_mul(31) ^ deeper(depth ^ 1)
     }
     Ok(Output::text(deeper(0).to_string()))

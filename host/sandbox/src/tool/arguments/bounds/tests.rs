@@ -1,4 +1,4 @@
-//! Tests with schemas and arguments that take long, or much memory, without bounds.
+//! Tests with schemas and arguments that would take long, or much memory, without the bounds.
 
 use serde_json::{Map, Value, json};
 

@@ -1,5 +1,5 @@
-//! Help for new users: tips for wrong words, and hints while the program waits for input on a
-//! terminal.
+//! Help for new users: tips for wrong words, hints while the program waits for input on a
+//! terminal, and readable addresses and sizes.
 
 use super::program;
 use crate::support::terminal::typed;

@@ -1,7 +1,7 @@
 //! Measures how many queries find their right skill among the first hits, and how long the
 //! searches take.
 //!
-//! `cargo run --release -p skillhost-index --example requests -- SKILLS QUERIES [--misses]`
+//! `cargo run --release -p skillhost-index --example queries -- SKILLS QUERIES [--misses]`
 //!
 //! `SKILLS` is a folder of skills. `QUERIES` is a file with one query per line: a label such as
 //! its language, the query, and the names of the right skills. Tabs separate these columns, and
@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let index = MemoryIndex::build_now(&catalog);
     println!("{:.1?}: {:?}", start.elapsed(), index.report());
 
-    let mut rates: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     let mut times: Vec<Duration> = Vec::new();
     let text = std::fs::read_to_string(queries)?;
     for (number, line) in text.lines().enumerate() {
@@ -47,7 +47,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let is_found = result.hits.iter().any(|hit| is_right(&hit.name));
         let half = if number % 2 == 0 { "even" } else { "odd" };
         for key in ["all", half, label] {
-            let (found, all) = rates.entry(key).or_default();
+            let (found, all) = counts.entry(key).or_default();
             *found += usize::from(is_found);
             *all += 1;
         }
@@ -58,7 +58,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             }
         }
     }
-    for (label, (found, all)) in rates {
+    for (label, (found, all)) in counts {
         let rate = found as f64 / all as f64;
         println!("{label}: {found} of {all}, {rate:.3}");
     }

@@ -335,6 +335,15 @@ fn session_belongs_to_its_client() {
     ] {
         let expected = if known { 200 } else { 404 };
         assert_eq!(status(client, id), expected, "{client:?} {id}");
+        // A handshake begins a new session, which belongs to its client.
+        let token = client.map_or(TOKEN.to_owned(), token_of);
+        let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
+        let hello = Request::post(hello.to_string()).with("Mcp-Session-Id", id);
+        let hello = hello.with("Authorization", &format!("Bearer {token}"));
+        let answer = Client::once(server.address, &hello);
+        let session = answer.header("mcp-session-id");
+        let session = session.unwrap_or_else(|| panic!("{client:?} {id}: {answer:?}"));
+        assert_eq!(status(client, session), 200, "{client:?} {id}");
     }
 }
 

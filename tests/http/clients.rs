@@ -290,6 +290,31 @@ fn client_with_scope_has_no_home_folder() {
 }
 
 #[test]
+fn note_on_large_answer_names_no_hidden_tool() {
+    let folders = teams();
+    folders.write("public-notes/large.txt", "x".repeat(100_001));
+    let tables = [
+        ("narrow", "tools = [\"read_file_in_skill\"]"),
+        ("wide", "tools = [\"read_*\"]"),
+    ];
+    let builder = builder().skills(&folders.root);
+    let server = TestServer::start(builder, clients(&tables));
+    let path = json!({"skill_name": "public-notes", "file_path": "large.txt"});
+    for (client, is_named) in [("narrow", false), ("wide", true)] {
+        let answer = call(&server, Some(client), "read_file_in_skill", path.clone());
+        let content = answer.json()["result"]["content"].take();
+        assert_eq!(content[0]["text"].as_str().unwrap().len(), 100_001);
+        let note = content[1]["text"].as_str().unwrap();
+        assert!(note.contains("100001 bytes"), "{note}");
+        assert_eq!(
+            note.contains("read_skill_file"),
+            is_named,
+            "{client}: {note}"
+        );
+    }
+}
+
+#[test]
 fn session_belongs_to_its_client() {
     let (server, _folders) = serve_teams(clients(&[("one", ""), ("other", "")]), |builder| builder);
     let params = json!({

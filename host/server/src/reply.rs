@@ -18,8 +18,8 @@ pub(crate) const BUSY: &str = "the server is busy, try again\n";
 /// The number of seconds after which a peer may try again.
 pub(crate) const RETRY_AFTER_SECONDS: &str = "1";
 
-/// The maximum number of bytes of a line of text that becomes an error. Guards against: nothing that
-/// a peer sends, as each line is the server's own or rmcp's.
+/// The maximum number of bytes of a line of text that becomes an error. Lines of rmcp may repeat a
+/// header, which has at most 32 KiB.
 const MAX_TEXT: usize = 64 << 10;
 
 /// Refuses a request with a line of text.

@@ -82,6 +82,62 @@ fn skips_file_that_is_not_tool_component() {
 }
 
 #[test]
+fn names_wasi_version_that_component_was_built_for() {
+    let reason = "it is built for WASI 0.3, and this host runs WASI 0.2: build it for \
+                  `wasm32-wasip2` or with `skillhost build`";
+    let import = |name: &str, function: &str| {
+        format!(r#"(component (import "{name}" (instance (export "f" {function}))))"#)
+    };
+    let within = r#"(component (component (core func (canon waitable-set.new))))"#;
+    for (text, is_newer) in [
+        (import("wasi:cli/environment@0.3.0", "(func)"), true),
+        (
+            import("wasi:cli/stdout@0.3.0-rc-2025-09-16", "(func)"),
+            true,
+        ),
+        // The compiler refuses these.
+        (
+            import("wasi:clocks/monotonic-clock@0.3.0", "(func async)"),
+            true,
+        ),
+        (
+            import("wasi:cli/stdin@0.3.0", "(func (result (stream u8)))"),
+            true,
+        ),
+        (
+            "(component (core func (canon task.cancel)))".to_owned(),
+            true,
+        ),
+        (within.to_owned(), true),
+        (import("other:a/b@0.3.0", "(func)"), false),
+        (import("wasi:http/types@0.2.0", "(func)"), false),
+        // The function counts more than what it needs.
+        (
+            r#"(component (type $s (stream u8)) (import "f" (func $f (param "a" $s)))
+                 (export "tool" (func $f)))"#
+                .to_owned(),
+            false,
+        ),
+    ] {
+        let bytes = wat::parse_str(&text).unwrap();
+        let (folders, host) = load(&[("newer.wasm", bytes), ("good.wasm", unchecked())]);
+        let [problem] = host.problems() else {
+            panic!("{text}: {:?}", host.problems());
+        };
+        let start = "cannot load the tool component `";
+        assert!(problem.starts_with(start), "{text}: {problem}");
+        assert_eq!(problem.ends_with(reason), is_newer, "{text}: {problem}");
+        // An inspection gives the same reason.
+        let file = folders.outside.join("newer.wasm");
+        let why = match block_on(skillhost::inspect(&file, None)) {
+            Ok(seen) => seen.tools.unwrap_err(),
+            Err(error) => format!("{error:#}"),
+        };
+        assert_eq!(why.ends_with(reason), is_newer, "{text}: {why}");
+    }
+}
+
+#[test]
 fn refuses_irregular_component_file_at_once() {
     let folders = Folders::new();
     let fifo = folders.outside.join("fifo.wasm");

@@ -6,6 +6,7 @@ mod calls;
 mod changes;
 mod cold;
 mod endings;
+mod large_answers;
 
 use std::io::Write;
 

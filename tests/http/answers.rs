@@ -43,6 +43,11 @@ fn unread(client: &mut Client, request: &Request) -> Answer {
 fn assert_busy(answer: &Answer) {
     let told = (answer.status, answer.header("retry-after"));
     assert_eq!(told, (503, Some("1")), "{answer:?}");
+    let error = &answer.json()["error"];
+    assert_eq!(
+        (&error["code"], &error["data"]["retryAfter"]),
+        (&json!(-32029), &json!(1))
+    );
 }
 
 #[test]

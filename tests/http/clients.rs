@@ -290,6 +290,31 @@ fn client_with_scope_has_no_home_folder() {
 }
 
 #[test]
+fn note_on_large_answer_names_no_hidden_tool() {
+    let folders = teams();
+    folders.write("public-notes/large.txt", "x".repeat(100_001));
+    let tables = [
+        ("narrow", "tools = [\"read_file_in_skill\"]"),
+        ("wide", "tools = [\"read_*\"]"),
+    ];
+    let builder = builder().skills(&folders.root);
+    let server = TestServer::start(builder, clients(&tables));
+    let path = json!({"skill_name": "public-notes", "file_path": "large.txt"});
+    for (client, is_named) in [("narrow", false), ("wide", true)] {
+        let answer = call(&server, Some(client), "read_file_in_skill", path.clone());
+        let content = answer.json()["result"]["content"].take();
+        assert_eq!(content[0]["text"].as_str().unwrap().len(), 100_001);
+        let note = content[1]["text"].as_str().unwrap();
+        assert!(note.contains("100001 bytes"), "{note}");
+        assert_eq!(
+            note.contains("read_skill_file"),
+            is_named,
+            "{client}: {note}"
+        );
+    }
+}
+
+#[test]
 fn session_belongs_to_its_client() {
     let (server, _folders) = serve_teams(clients(&[("one", ""), ("other", "")]), |builder| builder);
     let params = json!({
@@ -335,6 +360,15 @@ fn session_belongs_to_its_client() {
     ] {
         let expected = if known { 200 } else { 404 };
         assert_eq!(status(client, id), expected, "{client:?} {id}");
+        // A handshake begins a new session, which belongs to its client.
+        let token = client.map_or(TOKEN.to_owned(), token_of);
+        let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
+        let hello = Request::post(hello.to_string()).with("Mcp-Session-Id", id);
+        let hello = hello.with("Authorization", &format!("Bearer {token}"));
+        let answer = Client::once(server.address, &hello);
+        let session = answer.header("mcp-session-id");
+        let session = session.unwrap_or_else(|| panic!("{client:?} {id}: {answer:?}"));
+        assert_eq!(status(client, session), 200, "{client:?} {id}");
     }
 }
 

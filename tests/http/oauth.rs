@@ -109,7 +109,8 @@ fn challenge_tells_only_where_tokens_come_from() {
     }
     let poor = read(&server, "a", &key.token(issuer, "openid"));
     assert_eq!(poor.status, 403);
-    assert_eq!(poor.body, "the token has too few scopes\n");
+    let message = &poor.json()["error"]["message"];
+    assert_eq!(message, "the token has too few scopes");
     let challenge = poor.header("www-authenticate").unwrap();
     assert_eq!(
         challenge,
@@ -118,9 +119,10 @@ fn challenge_tells_only_where_tokens_come_from() {
     // Another token would not help.
     let nobody = json!({"iss": issuer, "aud": RESOURCE, "exp": now() + 600, "sub": "nobody"});
     let nobody = read(&server, "a", &key.sign(&nobody));
+    let message = &nobody.json()["error"]["message"];
     assert_eq!(
-        (nobody.status, &*nobody.body),
-        (403, "the token belongs to no client\n")
+        (nobody.status, message),
+        (403, &json!("the token belongs to no client"))
     );
     assert_eq!(nobody.header("www-authenticate"), None);
 }

@@ -1,24 +1,31 @@
 //! The protocol over HTTP: valid and invalid requests.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use skillhost_server::HttpOptions;
 
 use super::{read, serve, with_limits};
-use crate::support::http::{Client, Request, meta};
+use crate::support::folders::Folders;
+use crate::support::http::{Client, Request, TestServer, meta};
+use crate::support::{builder_with_guests, limits};
+
+/// Returns a handshake for this revision.
+fn initialize(version: &str) -> Request {
+    let params = json!({
+        "protocolVersion": version,
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    });
+    let hello = json!({"jsonrpc": "2.0", "id": "first", "method": "initialize", "params": params});
+    Request::post(hello.to_string())
+}
 
 #[test]
 fn a_client_initializes_and_calls_a_tool() {
     let server = serve(HttpOptions::default());
     let mut client = Client::connect(server.address);
-    let hello = json!({
-        "jsonrpc": "2.0", "id": "first", "method": "initialize",
-        "params": {
-            "protocolVersion": "2025-11-25",
-            "capabilities": {},
-            "clientInfo": {"name": "test", "version": "1"},
-        },
-    });
-    let answer = client.ask(&Request::post(hello.to_string()));
+    let answer = client.ask(&initialize("2025-11-25"));
     assert_eq!(answer.status, 200);
     assert_eq!(answer.header("content-type"), Some("application/json"));
     let hello = answer.json();
@@ -131,8 +138,8 @@ fn refuses_malformed_requests_and_continues() {
     let cases = [
         (read(1).with("Content-Type", "text/plain"), 415),
         (read(1).without("Content-Type"), 415),
-        (read(1).with("Accept", "application/json"), 406),
-        (read(1).without("Accept"), 406),
+        (read(1).with("Accept", "text/html"), 406),
+        (read(1).with("Accept", "*/*;q=0"), 406),
         (read(1).with("MCP-Protocol-Version", "1999-01-01"), 400),
         (read(1).with("MCP-Protocol-Version", "2026-07-28"), 400),
         (
@@ -181,6 +188,20 @@ fn refuses_malformed_requests_and_continues() {
         if status == 405 && request.line.contains("/mcp") {
             assert_eq!(answer.header("allow"), Some("GET, POST"));
         }
+        if request.line.contains("/mcp ") {
+            assert_eq!(answer.header("content-type"), Some("application/json"));
+            let json = answer.json();
+            assert_eq!(json["jsonrpc"], "2.0", "{answer:?}");
+            let message = json["error"]["message"].as_str().unwrap();
+            assert!(
+                !message.is_empty() && !message.ends_with('\n'),
+                "{message:?}"
+            );
+            assert!(
+                json["error"]["code"].as_i64().unwrap() < -32000,
+                "{answer:?}"
+            );
+        }
     }
     let mut client = Client::connect(server.address);
     client.send(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 this is no HTTP\r\n\r\n");
@@ -192,6 +213,130 @@ fn refuses_malformed_requests_and_continues() {
     assert_eq!(client.answer().map_or(431, |answer| answer.status), 431);
 
     assert_eq!(ask(&read(1)).status, 200);
+}
+
+#[test]
+fn answers_in_a_form_that_client_accepts() {
+    let server = serve(HttpOptions::default());
+    let ask = |request: &Request| Client::once(server.address, request);
+    let json_type = "application/json";
+    for (accept, content_type) in [
+        (None, json_type),
+        (Some("*/*"), json_type),
+        (Some("text/html, */*;q=0.1"), json_type),
+        (Some("application/*"), json_type),
+        (Some("application/json"), json_type),
+        (Some("text/*"), "text/event-stream"),
+        (Some("text/event-stream"), "text/event-stream"),
+        (Some("application/json;q=0, */*"), "text/event-stream"),
+    ] {
+        let request = match accept {
+            Some(accept) => read(7).with("Accept", accept),
+            None => read(7).without("Accept"),
+        };
+        let answer = ask(&request);
+        assert_eq!(answer.status, 200, "{accept:?}: {answer:?}");
+        assert_eq!(
+            answer.header("content-type"),
+            Some(content_type),
+            "{accept:?}"
+        );
+        let json = match answer.body.strip_prefix("data: ") {
+            Some(event) => event.strip_suffix("\n\n").unwrap(),
+            None => &answer.body,
+        };
+        let is_event = json != answer.body;
+        assert_eq!(is_event, content_type == "text/event-stream", "{answer:?}");
+        let json: Value = serde_json::from_str(json).unwrap();
+        assert_eq!(json["id"], 7, "{accept:?}");
+        assert!(json["result"]["content"][0]["text"].is_string(), "{json}");
+        // An error of HTTP is JSON in any case.
+        let wrong = ask(&request.with("MCP-Protocol-Version", "1999-01-01"));
+        assert_eq!((wrong.status, &wrong.json()["id"]), (400, &json!(7)));
+    }
+}
+
+#[test]
+fn client_of_json_alone_gets_no_stream() {
+    let folders = Folders::new();
+    folders.write("a/SKILL.md", "# A\n");
+    // Longer than the time until the first progress report.
+    let limits = limits(Duration::from_millis(1500));
+    let builder = builder_with_guests().skills(&folders.root).limits(limits);
+    let server = TestServer::start(builder, HttpOptions::default());
+    let arguments = json!({"skill_name": "a", "path": "p"});
+    let meta = json!({"progressToken": "p"});
+    let params = json!({"name": "raw_sleep", "arguments": arguments, "_meta": meta});
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+    for (accept, is_stream) in [("application/*", false), ("*/*", true)] {
+        let call = Request::post(call.to_string()).with("Accept", accept);
+        let answer = Client::once(server.address, &call);
+        assert_eq!(answer.status, 200, "{accept}: {answer:?}");
+        let is_event = answer.header("content-type") == Some("text/event-stream");
+        assert_eq!(is_event, is_stream, "{accept}: {answer:?}");
+        assert_eq!(answer.body.contains("notifications/progress"), is_stream);
+        assert!(answer.body.contains("\"isError\":true"), "{answer:?}");
+    }
+    let params = json!({"notifications": {}, "_meta": crate::support::http::meta()});
+    let method = "subscriptions/listen";
+    let listen = json!({"jsonrpc": "2.0", "id": 5, "method": method, "params": params});
+    let listen = Request::post(listen.to_string())
+        .with("Accept", "application/json")
+        .with("MCP-Protocol-Version", "2026-07-28")
+        .with("Mcp-Method", method);
+    let refused = Client::once(server.address, &listen);
+    assert_eq!((refused.status, &refused.json()["id"]), (406, &json!(5)));
+}
+
+#[test]
+fn negotiates_by_the_body_of_initialize() {
+    let server = serve(HttpOptions::default());
+    let ask = |request: &Request| Client::once(server.address, request);
+    for (body, header, negotiated) in [
+        ("2025-06-18", "2025-11-25", "2025-06-18"),
+        ("2025-11-25", "2025-03-26", "2025-11-25"),
+        ("2025-11-25", "2026-07-28", "2025-11-25"),
+        ("2025-11-25", "1999-01-01", "2025-11-25"),
+        ("2031-01-01", "2025-11-25", "2025-11-25"),
+    ] {
+        let hello = initialize(body).with("MCP-Protocol-Version", header);
+        for hello in [hello.clone(), hello.with("Mcp-Method", "initialize")] {
+            let answer = ask(&hello);
+            assert_eq!(answer.status, 200, "{body} {header}: {answer:?}");
+            let version = answer.json()["result"]["protocolVersion"].clone();
+            assert_eq!(version, negotiated, "{body} {header}");
+            assert!(answer.header("mcp-session-id").is_some(), "{answer:?}");
+        }
+    }
+    // A balancer may have chosen the server by this header.
+    let other = initialize("2025-11-25").with("MCP-Protocol-Version", "2026-07-28");
+    let answer = ask(&other.with("Mcp-Method", "tools/list"));
+    assert_eq!(answer.status, 400, "{answer:?}");
+}
+
+#[test]
+fn unsupported_version_names_supported_ones() {
+    let server = serve(HttpOptions::default());
+    let ask = |request: Request| {
+        let answer = Client::once(server.address, &request);
+        assert_eq!(answer.status, 400, "{answer:?}");
+        assert_eq!(answer.header("content-type"), Some("application/json"));
+        answer.json()
+    };
+    let notification = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    for (request, id) in [
+        (read(7), json!(7)),
+        (Request::post(notification.to_string()), Value::Null),
+    ] {
+        let json = ask(request.with("MCP-Protocol-Version", "1999-01-01"));
+        assert_eq!((&json["id"], &json["error"]["code"]), (&id, &json!(-32022)));
+        let data = &json["error"]["data"];
+        assert_eq!(data["requested"], "1999-01-01");
+        let supported = data["supported"].as_array().unwrap();
+        for version in ["2024-11-05", "2025-11-25", "2026-07-28"] {
+            assert!(supported.contains(&version.into()), "{json}");
+        }
+    }
 }
 
 #[test]

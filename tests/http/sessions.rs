@@ -1,6 +1,7 @@
 //! Clients of revisions with sessions: notifications and cancellation.
 
 use serde_json::{Value, json};
+use skillhost_server::HttpOptions;
 
 use super::{serve_guests, with_limits};
 use crate::support::UNREACHED;
@@ -35,6 +36,30 @@ fn notifies_sessions_of_changes() {
     server.shutdown.request();
     while listening.chunk().unwrap().is_some() {}
     assert_eq!(server.wait(), 0);
+}
+
+#[test]
+fn client_reconnects_with_its_earlier_session() {
+    let (server, _folders) = serve_guests(HttpOptions::default());
+    let params = json!({
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    });
+    let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
+    let hello = Request::post(hello.to_string());
+    let own = Client::once(server.address, &hello);
+    let own = own.header("mcp-session-id").unwrap();
+    for earlier in [own, "of-another-process", ""] {
+        let hello = hello.clone().with("Mcp-Session-Id", earlier);
+        let answer = Client::once(server.address, &hello);
+        assert_eq!(answer.status, 200, "{earlier}: {answer:?}");
+        let session = answer.header("mcp-session-id").unwrap();
+        assert_ne!(session, earlier);
+        let read = Request::call(1, "read_skill", json!({"skill_name": "a"}));
+        let read = read.with("Mcp-Session-Id", session);
+        assert_eq!(Client::once(server.address, &read).text(), "# A\n");
+    }
 }
 
 #[test]

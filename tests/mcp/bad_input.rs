@@ -124,6 +124,48 @@ fn malformed_line_does_not_affect_next_request() {
 }
 
 #[test]
+fn headers_of_other_protocols_get_one_error() {
+    let program = folder("");
+    for revision in REVISIONS {
+        let mut client = Client::start(program.folder.path(), &[], revision);
+        let framed = |id: &Value| {
+            let message = client.written(id, "tools/list", json!({}));
+            format!(
+                "Content-Length: {}\r\nContent-Type: x\r\n\r\n{message}",
+                message.len()
+            )
+        };
+        // As language servers send it: without a line feed after a message.
+        let framed: String = [json!("a"), json!("b"), json!("c")]
+            .iter()
+            .map(framed)
+            .collect();
+        client.line(framed);
+        let first = client.message();
+        assert_eq!(first["id"], Value::Null);
+        for id in ["a", "b"] {
+            let refused = client.message();
+            assert_eq!(refused["id"], id, "{refused}");
+            assert_eq!(refused["error"], first["error"]);
+        }
+        let message = first["error"]["message"].as_str().unwrap();
+        assert!(
+            message.starts_with("send one JSON message per line"),
+            "{first}"
+        );
+        assert_eq!(first["error"]["code"], -32700);
+        // The line feed of the test ends the last message, which is answered.
+        let last = client.message();
+        assert_eq!(last["id"], "c");
+        assert!(last["result"]["tools"].is_array(), "{last}");
+        client.line("Content-Length: 7");
+        let id = client.send("tools/list", json!({}));
+        assert_eq!(client.message()["id"], id);
+        assert_eq!(client.end(), (vec![], Some(0)));
+    }
+}
+
+#[test]
 fn answers_every_odd_json_text() {
     let program = folder("");
     for revision in REVISIONS {

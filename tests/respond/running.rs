@@ -108,6 +108,40 @@ fn says_that_the_answers_together_are_too_large() {
 }
 
 #[test]
+fn cut_answer_says_in_its_text_what_is_left_out() {
+    let folders = Folders::new();
+    folders.write("a/lines.txt", "0123456789abcde\n".repeat(65));
+    folders.write("a/long.txt", "漢".repeat(342));
+    folders.write("a/whole.txt", "x".repeat(1024));
+    folders.write("a/large.txt", "x".repeat(1 << 20));
+    let builder = builder_with_guests().skills(&folders.root);
+    let host = build(builder.clone().model_output(1024));
+    let file = |name: &str| json!({"skill_name": "a", "file_path": name});
+    let arguments = ["lines.txt", "long.txt", "whole.txt"].map(file);
+    let answers = run(&host, "read_file_in_skill", &arguments);
+    for (answer, kept, left) in [
+        (&answers[0], "0123456789abcde\n".repeat(64) + "\n", 16),
+        (&answers[1], "漢".repeat(341) + "\n\n", 3),
+    ] {
+        let note = answer.text.strip_prefix(&kept).unwrap();
+        assert!(note.starts_with("The answer above is cut"), "{note}");
+        assert!(
+            note.contains(&format!("{left} bytes are left out")),
+            "{note}"
+        );
+        assert!(
+            note.contains("read_skill_file reads") && !note.contains('\n'),
+            "{note}"
+        );
+        assert!(!answer.failed);
+    }
+    assert_eq!(answers[2].text, "x".repeat(1024));
+    // Without the bound, the text is all there is.
+    let answers = run(&build(builder), "read_file_in_skill", &[file("large.txt")]);
+    assert_eq!(answers[0].text, "x".repeat(1 << 20));
+}
+
+#[test]
 fn a_dropped_message_stops_its_guests() {
     let folders = Folders::new();
     let host = slow_host(&folders, UNREACHED, 1, 0);

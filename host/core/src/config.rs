@@ -5,6 +5,7 @@
 //! and `[process]` are for programs around a host: the crates that use them read them as
 //! [`FileSettings`]. [`Config`] does not read them.
 
+mod answers;
 mod audit;
 mod file;
 mod grants;
@@ -32,6 +33,7 @@ use skillhost_skills::catalog::SkillsRoot;
 use skillhost_skills::search::SearchOffer;
 use skillhost_skills::trust::Trust;
 
+pub use answers::AnswerLimits;
 pub use audit::{CheckpointCommand, CheckpointLimits, Checkpoints};
 pub use file::{parse, read, read_found};
 pub use keys::Keys;
@@ -92,6 +94,8 @@ pub struct Config {
     pub grants: BTreeMap<String, Grant>,
     /// The limits of the prompt section about skills.
     pub prompt: PromptLimits,
+    /// The limits of the answers that a model reads.
+    pub answers: AnswerLimits,
     /// When agents see `find_skills`.
     pub search_offer: SearchOffer,
 }

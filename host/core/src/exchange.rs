@@ -45,7 +45,7 @@ use serde_json::{Map, Value};
 use crate::host::Host;
 use skillhost_sandbox::tool::Definition;
 
-pub use mcp::mcp_tools;
+pub use mcp::{LARGEST_RESULT, mcp_tools};
 pub use running::{run, run_from};
 pub use strict::NotStrict;
 

@@ -6,6 +6,7 @@ mod components;
 mod definitions;
 pub(crate) mod grants;
 mod help;
+mod large_answer;
 pub(crate) mod resources;
 mod scope;
 mod script_note;
@@ -38,6 +39,7 @@ use skillhost_skills::text::suggest;
 pub use builder::HostBuilder;
 use components::LoadedComponent;
 use definitions::Description;
+pub use large_answer::AnswerBound;
 pub use script_note::{JudgedScript, JudgementReason};
 
 /// Skills and tools, ready to answer calls.
@@ -63,6 +65,8 @@ struct Inner {
     search_offer: SearchOffer,
     /// Tokens of the section of a prompt.
     prompt_budget: usize,
+    /// Bytes of an answer for a model.
+    model_output: Option<usize>,
 }
 
 /// The parts of a host that its successor takes over.

@@ -54,7 +54,7 @@
 //! | list, find and check skills | [`Catalog`], [`SkillIndex`], [`prompt`], [`check`], [`frontmatter`] |
 //! | read skills' files | [`Host::skill_resources`], [`SkillResources`] |
 //! | read a runner's verdicts on scripts | [`JudgedScript`] |
-//! | answer models' messages | [`exchange`], [`message`] |
+//! | answer models' messages | [`exchange`], [`message`], [`Host::answer_bound`] |
 //! | show text to people | [`Line`] |
 
 #[cfg(not(target_os = "linux"))]
@@ -101,7 +101,7 @@ pub use host::resources::{
     Contents, Directory, DirectoryEntry, EntryKind, LeftOut, OverLimit, ResourceError, SkillFile,
     SkillFiles, SkillResources,
 };
-pub use host::{JudgedScript, JudgementReason};
+pub use host::{AnswerBound, JudgedScript, JudgementReason};
 pub use skillhost_skills::catalog::{
     Catalog, Document, DocumentStamp, Listing, MAX_DEPTH, Skill, SkillsRoot,
 };

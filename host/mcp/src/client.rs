@@ -21,12 +21,12 @@ use crate::live::LiveHost;
 
 /// The JSON-RPC error code of a request that the client may send again later. It is in the range
 /// for servers.
-const TRY_LATER: i32 = -32029;
+pub const TRY_LATER: ErrorCode = ErrorCode(-32029);
 
 /// Returns the error for a request of a client that has used up its budget.
 pub fn over_budget(error: &BudgetError) -> ErrorData {
     let data = json!({"retryAfter": error.retry_after()});
-    ErrorData::new(ErrorCode(TRY_LATER), error.to_string(), Some(data))
+    ErrorData::new(TRY_LATER, error.to_string(), Some(data))
 }
 
 /// Returns the client of a request, if it has one.
@@ -205,7 +205,7 @@ mod tests {
         client.count_bytes(2048);
         drop(first);
         let error = turn.await.unwrap_err();
-        assert_eq!(error.code, ErrorCode(TRY_LATER));
+        assert_eq!(error.code, TRY_LATER);
         assert!(error.message.contains("its bytes"), "{error}");
         // The refused request has given its turn back.
         assert!(third.wait_for_turn().await.is_err());

@@ -36,7 +36,7 @@ mod live;
 // The client of a request, and the host as that client sees it.
 mod client;
 // The work of a request: its turn, its cancellation and its progress reports.
-mod progress;
+pub mod progress;
 // Many skills for a page, read several at a time.
 mod batches;
 // Folders that are watched for changes.
@@ -51,7 +51,7 @@ mod handler;
 // The transport on stdin and stdout. The HTTP transport is the crate `skillhost-server`.
 pub mod stdio;
 
-pub use client::over_budget;
+pub use client::{TRY_LATER, over_budget};
 pub use handler::Handler;
 pub use live::{ChangedLists, Changes, FolderCounts, LiveHost};
 pub use watch::FolderWatch;

@@ -4,10 +4,16 @@
 use std::pin::{Pin, pin};
 use std::time::{Duration, Instant};
 
+use http::request::Parts;
 use rmcp::model::{ErrorData, ProgressNotificationParam, ProgressToken};
 use rmcp::service::{RequestContext, RoleServer};
 
 use crate::client::ClientView;
+
+/// Marks a request whose client accepts only the answer itself. The HTTP transport puts it into the
+/// extensions of the request.
+#[derive(Debug, Clone, Copy)]
+pub struct WithoutReports;
 
 /// The time before the first progress report, and between reports.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -25,7 +31,8 @@ pub(crate) fn run<'a, T: Send + 'a>(
     async move {
         let work = async {
             view.wait_for_turn().await?;
-            match context.meta.get_progress_token() {
+            let token = context.meta.get_progress_token();
+            match token.filter(|_| accepts_reports(context)) {
                 Some(token) => run_with_reports(context, token, work).await,
                 None => work.await,
             }
@@ -36,6 +43,11 @@ pub(crate) fn run<'a, T: Send + 'a>(
             result = work => result,
         }
     }
+}
+
+fn accepts_reports(context: &RequestContext<RoleServer>) -> bool {
+    let parts = context.extensions.get::<Parts>();
+    parts.is_none_or(|parts| parts.extensions.get::<WithoutReports>().is_none())
 }
 
 async fn run_with_reports<T>(

@@ -132,6 +132,7 @@ async fn serve_until(
         input_closed: end.input_closed.clone(),
         is_open: false,
         is_initialized: false,
+        has_headers: false,
     });
     let service = CancellableHandler { handler, in_flight };
     // Boxed: the unboxed type is so deep that its callers do not compile.

@@ -6,14 +6,14 @@
 //! text, and a file would be sent twice. Omitting the file's text from the record does not help:
 //! clients that show structured content instead of text would not show the file.
 //!
-//! Files that a call changed follow the text as embedded resources, and a note on the
-//! scripts of a skill as a separate block.
+//! A note on a large answer is the second block. Files that a call changed follow as embedded
+//! resources, and a note on the scripts of a skill as a separate block.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::model::{
-    CallToolRequestParams, CallToolResult, ContentBlock, ErrorData, ListToolsResult,
+    CallToolRequestParams, CallToolResult, ContentBlock, ErrorData, ListToolsResult, MetaObject,
     PaginatedRequestParams, Tool, ToolAnnotations,
 };
 use serde_json::{Map, Value};
@@ -22,7 +22,8 @@ use super::answer_lease::LeaseHandle;
 use super::calls::Guest;
 use super::client::ClientView;
 use super::{outputs, page, values};
-use skillhost::{CallError, Caller, Definition, Output};
+use skillhost::exchange::LARGEST_RESULT;
+use skillhost::{AnswerBound, CallError, Caller, Definition, Output};
 
 /// The maximum number of values in a record that is sent as structured content. Guards against: a
 /// record of brackets, which takes fifty times its size once it is parsed.
@@ -74,6 +75,7 @@ pub(crate) async fn call(
     };
     let name = request.name;
     let arguments = Value::Object(request.arguments.unwrap_or_default());
+    let bound = host.answer_bound(&name, &arguments);
     let note_parts = host
         .noted_skill(&name, &arguments)
         .map(|skill| (host.clone(), caller.clone(), skill));
@@ -88,7 +90,7 @@ pub(crate) async fn call(
     match live.run(guest, call).await?? {
         Ok(output) => {
             let bytes = output.size();
-            let mut result = answer(output, is_structured, lease)?;
+            let mut result = answer(output, is_structured, &bound, lease)?;
             if let Some((host, caller, skill)) = note_parts {
                 let time = Some(MAX_NOTE_TIME);
                 let writing = async move { host.script_note(&caller, &skill, time).await };
@@ -105,17 +107,17 @@ pub(crate) async fn call(
         }
         Err(error) => {
             lease.reserve(error.model_text().len())?;
-            Ok(failed(live, error).await)
+            Ok(failed(live, error, &bound).await)
         }
     }
 }
 
 /// Converts a failed call to a result. Its help reads folders, which would delay messages on
 /// the threads of the protocol and of built-in tools.
-async fn failed(live: &ClientView<'_>, error: CallError) -> CallToolResult {
-    let text = error.model_text();
+async fn failed(live: &ClientView<'_>, error: CallError, bound: &AnswerBound) -> CallToolResult {
+    let texts = bounded(error.model_text(), bound);
     let help = live.run_blocking(move || error.model_help().map(str::to_owned));
-    failure(text, help.await.unwrap_or_default())
+    failure(texts.chain(help.await.unwrap_or_default()))
 }
 
 /// Records a call with unreadable parameters as refused. Returns the error of the protocol: the
@@ -174,6 +176,8 @@ fn tool(definition: Definition) -> Tool {
             .open_world(false),
     );
     tool.output_schema = output.map(object_schema).map(Arc::new);
+    let largest = LARGEST_RESULT.map(|(key, size)| (key.to_owned(), size.into()));
+    tool.meta = Some(MetaObject(largest.into_iter().collect()));
     tool
 }
 
@@ -188,11 +192,12 @@ fn object_schema(mut schema: Map<String, Value>) -> Map<String, Value> {
 fn answer(
     output: Output,
     is_structured: bool,
+    bound: &AnswerBound,
     lease: &LeaseHandle,
 ) -> Result<CallToolResult, ErrorData> {
     let files = output.files().map_or_else(Vec::new, outputs::blocks);
     let success = |text: String| {
-        let blocks = std::iter::once(ContentBlock::text(text)).chain(files);
+        let blocks = bounded(text, bound).map(ContentBlock::text).chain(files);
         CallToolResult::success(blocks.collect())
     };
     if !is_structured {
@@ -205,7 +210,7 @@ fn answer(
     let values = values::count(json.as_bytes());
     if values > MAX_RECORD_VALUES {
         let text = format!("ERROR: the tool's record has more than {MAX_RECORD_VALUES} values");
-        return Ok(failure(text, None));
+        return Ok(failure([text]));
     }
     lease.reserve(output.size() + json.len() + values::memory_for(values))?;
     Ok(match serde_json::from_str(&json) {
@@ -214,15 +219,22 @@ fn answer(
             result.structured_content = Some(record);
             result
         }
-        Err(_) => failure("ERROR: the tool's record cannot be parsed".to_owned(), None),
+        Err(_) => failure(["ERROR: the tool's record cannot be parsed".to_owned()]),
     })
 }
 
-/// Returns a failure in the tool's own words. The host's help is a second block, so the words
+/// Returns the text of an answer within its bound, and a note if it is large. The program's form of
+/// the answer is not cut.
+fn bounded(mut text: String, bound: &AnswerBound) -> impl Iterator<Item = String> + use<> {
+    let note = bound.cut(&mut text).or_else(|| bound.note(text.len()));
+    std::iter::once(text).chain(note)
+}
+
+/// Returns a failure in the tool's own words. The host's words are separate blocks, so the tool's
 /// stay unchanged.
-fn failure(text: String, help: Option<String>) -> CallToolResult {
-    let blocks = std::iter::once(text).chain(help);
-    CallToolResult::error(blocks.map(ContentBlock::text).collect())
+fn failure(texts: impl IntoIterator<Item = String>) -> CallToolResult {
+    let blocks = texts.into_iter().map(ContentBlock::text);
+    CallToolResult::error(blocks.collect())
 }
 
 #[cfg(test)]
@@ -242,7 +254,7 @@ mod tests {
     fn fits(output: Output, is_structured: bool) -> bool {
         let lease = AnswerLease::new(|missing| missing < 5_000);
         let handle = LeaseHandle(Some(Arc::downgrade(&lease)));
-        answer(output, is_structured, &handle).is_ok()
+        answer(output, is_structured, &AnswerBound::default(), &handle).is_ok()
     }
 
     #[tokio::test]
@@ -255,7 +267,7 @@ mod tests {
             Some(format!("on the same thread: {is_same}"))
         });
         let view = ClientView::without_client(&live);
-        let result = failed(&view, CallError::Failed(error)).await;
+        let result = failed(&view, CallError::Failed(error), &AnswerBound::default()).await;
         let texts = result
             .content
             .iter()
@@ -269,7 +281,13 @@ mod tests {
         let many = format!(r#"{{"a": [{}0]}}"#, "0,".repeat(200_000));
         let deep = format!(r#"{{"a": {}{}}}"#, "[".repeat(10_000), "]".repeat(10_000));
         for details in [many, deep] {
-            let result = answer(output(&details), true, &LeaseHandle(None)).unwrap();
+            let result = answer(
+                output(&details),
+                true,
+                &AnswerBound::default(),
+                &LeaseHandle(None),
+            )
+            .unwrap();
             assert_eq!(result.is_error, Some(true));
             assert_eq!(result.structured_content, None);
         }
@@ -292,7 +310,7 @@ mod tests {
     #[test]
     fn sends_record_as_text_and_structured_content() {
         let skills = output(r#"{"skills": [{"name": "a"}]}"#);
-        let result = answer(skills, true, &LeaseHandle(None)).unwrap();
+        let result = answer(skills, true, &AnswerBound::default(), &LeaseHandle(None)).unwrap();
         assert_eq!(result.is_error, Some(false));
         let record = result.structured_content.unwrap();
         assert_eq!(record, serde_json::json!({"skills": [{"name": "a"}]}));

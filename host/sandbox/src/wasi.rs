@@ -21,6 +21,7 @@ mod filesystem;
 pub(crate) mod fixture;
 mod handles;
 mod log;
+pub(crate) mod newer;
 mod preopens;
 mod scripts;
 mod sockets;

@@ -10,12 +10,13 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes, HttpBody};
 use axum::http::HeaderMap;
-use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse as _, Response};
 use http_body::Frame;
 use skillhost_identity::Client;
 use tokio::sync::watch::Receiver;
 
+use crate::accept::{EVENT_STREAM, names_event_stream};
 use crate::headers::{FIRST_WITH_METHOD, PROTOCOL_VERSION};
 use skillhost_mcp::Changes;
 
@@ -26,13 +27,8 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// Returns whether a GET request asks for this stream. Revisions that name methods in headers have
 /// no such stream.
 pub(crate) fn is_requested(headers: &HeaderMap) -> bool {
-    let mut accepted = headers
-        .get_all(ACCEPT)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split([',', ';']));
     let version = headers.get(PROTOCOL_VERSION);
-    accepted.any(|media_type| media_type.trim() == "text/event-stream")
+    names_event_stream(headers)
         && version.is_none_or(|version| version.as_bytes() < FIRST_WITH_METHOD.as_bytes())
 }
 
@@ -42,10 +38,7 @@ pub(crate) fn stream(mut changes: Receiver<Changes>, client: Option<Arc<Client>>
     let body = Body::new(ChangeStream {
         next: Box::pin(next(changes, sent, client)),
     });
-    let headers = [
-        (CONTENT_TYPE, "text/event-stream"),
-        (CACHE_CONTROL, "no-cache"),
-    ];
+    let headers = [(CONTENT_TYPE, EVENT_STREAM), (CACHE_CONTROL, "no-cache")];
     (headers, body).into_response()
 }
 

@@ -6,27 +6,30 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes, HttpBody as _};
 use axum::extract::{Request, State};
-use axum::http::header::{ALLOW, CONTENT_TYPE};
+use axum::http::header::{ACCEPT, ALLOW, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use rmcp::ServerHandler;
+use rmcp::model::{ErrorCode, ErrorData, ProtocolVersion};
 use rmcp::transport::streamable_http_server::StreamableHttpService;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use serde::de::IgnoredAny;
-use serde_json::{Value, json};
+use serde_json::Value;
 use skillhost_identity::{BudgetError, Client};
 use skillhost_mcp::Changes;
 use skillhost_mcp::message_limits::{self, MAX_LABEL_BYTES};
+use skillhost_mcp::progress::WithoutReports;
 use skillhost_mcp::subscriptions::{self, LISTEN};
 use skillhost_skills::text::raw_json::RawJson;
 use tokio::sync::watch::Receiver;
 use tokio_util::sync::CancellationToken;
 
+use crate::accept::{AcceptedForms, EVENT_STREAM, is_json};
 use crate::answer::{AnswerBody, AnswerEnd, RequestResources, end_of_request, end_of_stream};
 use crate::answer_budget::AnswerBudget;
 use crate::budget::{Budget, Holder};
-use crate::headers::{self, SESSION_ID};
-use crate::reply::{and_close, busy, over_budget, refusal};
+use crate::headers::{self, PROTOCOL_VERSION, SESSION_ID};
+use crate::reply::{and_close, busy, error_answer, into_error, over_budget, refusal};
 use crate::sessions::{MessageKind, Sessions};
 use crate::slots::ConnectionSlot;
 use crate::{HttpLimits, HttpOptions, body, changes, client, reply, sessions};
@@ -34,6 +37,9 @@ use crate::{HttpLimits, HttpOptions, body, changes, client, reply, sessions};
 /// The maximum number of bytes of a body that is read only to refuse it under its id. Guards
 /// against: a client over its budget that continues to send.
 const MAX_REFUSED_BODY: usize = 64 << 10;
+
+/// The header `Accept` that rmcp asks for.
+const BOTH_FORMS: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
 
 /// The state that requests to `/mcp` share.
 pub(crate) struct Endpoint<S> {
@@ -48,10 +54,21 @@ pub(crate) struct Endpoint<S> {
     abort: CancellationToken,
 }
 
+/// A request as its headers describe it.
+struct Asked {
+    slot: Option<Arc<ConnectionSlot>>,
+    client: Option<Arc<Client>>,
+    forms: AcceptedForms,
+    /// False if the session id of the request belongs to another client.
+    may_use_session: bool,
+}
+
 /// A message to rmcp, with what its answer needs.
 struct Message {
     is_json: bool,
     is_subscription: bool,
+    /// The revision that the headers name.
+    version: Option<HeaderValue>,
     body: Bytes,
     /// The end of the answer, if it is a stream.
     end_of_stream: AnswerEnd,
@@ -84,15 +101,11 @@ impl<S: ServerHandler> Endpoint<S> {
 
     /// Takes the resources that a request needs until its answer is written. Returns `None` if too
     /// few are left.
-    fn acquire(
-        &self,
-        budget: &Arc<Budget>,
-        slot: Option<&Arc<ConnectionSlot>>,
-        client: Option<&Arc<Client>>,
-    ) -> Option<RequestResources> {
+    fn acquire(&self, budget: &Arc<Budget>, asked: &Asked) -> Option<RequestResources> {
+        let client = asked.client.as_ref();
         let client = client.map(|client| Holder::Client(client::key(client)));
         // The connection of a client is protected already.
-        let slot = slot.filter(|_| client.is_none());
+        let slot = asked.slot.as_ref().filter(|_| client.is_none());
         let peer = slot.and_then(|slot| slot.peer()).map(Holder::Peer);
         let answers = client.clone().unwrap_or(Holder::Anybody);
         let lease = budget.lease(client.or(peer).unwrap_or(Holder::Anybody))?;
@@ -109,48 +122,59 @@ impl<S: ServerHandler> Endpoint<S> {
     }
 }
 
-/// Answers one request.
+/// Answers one request. Every error is one of JSON-RPC.
 pub(crate) async fn answer<S: ServerHandler>(
     State(endpoint): State<Arc<Endpoint<S>>>,
-    mut request: Request,
+    request: Request,
 ) -> Response {
-    let slot = request.extensions_mut().remove::<Arc<ConnectionSlot>>();
-    let client = client::get(request.extensions()).cloned();
-    if let Some(client) = &client
-        && !sessions::may_use(request.headers(), client)
-    {
-        return refusal(StatusCode::NOT_FOUND, "no such session\n");
-    }
-    if request.method() == Method::POST {
-        return endpoint.answer_message(request, slot, client).await;
-    }
-    let changes = endpoint.changes.as_ref();
-    let is_stream = request.method() == Method::GET && changes::is_requested(request.headers());
-    if let Some(changes) = changes.filter(|_| is_stream) {
-        let resources = endpoint.acquire(&endpoint.streams, slot.as_ref(), client.as_ref());
-        let Some(resources) = resources else {
-            return busy();
-        };
-        let end = end_of_stream(request.extensions());
-        return changes::stream(changes.clone(), client)
-            .map(|body| AnswerBody::wrap(body, end, resources));
-    }
-    let allowed = if changes.is_some() {
-        "GET, POST"
-    } else {
-        "POST"
-    };
-    let text = "send messages by POST\n";
-    (StatusCode::METHOD_NOT_ALLOWED, [(ALLOW, allowed)], text).into_response()
+    into_error(endpoint.answer(request).await, || None).await
 }
 
 impl<S: ServerHandler> Endpoint<S> {
-    async fn answer_message(
-        &self,
-        request: Request,
-        slot: Option<Arc<ConnectionSlot>>,
-        client: Option<Arc<Client>>,
-    ) -> Response {
+    async fn answer(&self, mut request: Request) -> Response {
+        let client = client::get(request.extensions()).cloned();
+        let may_use = |client: &Arc<Client>| sessions::may_use(request.headers(), client);
+        let asked = Asked {
+            may_use_session: client.as_ref().is_none_or(may_use),
+            forms: AcceptedForms::read(request.headers()),
+            slot: request.extensions_mut().remove(),
+            client,
+        };
+        if request.method() == Method::POST {
+            let forms = asked.forms;
+            return forms.apply(self.answer_message(request, asked).await);
+        }
+        if !asked.may_use_session {
+            return no_such_session();
+        }
+        let changes = self.changes.as_ref();
+        let is_stream = request.method() == Method::GET && changes::is_requested(request.headers());
+        if let Some(changes) = changes.filter(|_| is_stream) {
+            let Some(resources) = self.acquire(&self.streams, &asked) else {
+                return busy();
+            };
+            let end = end_of_stream(request.extensions());
+            return changes::stream(changes.clone(), asked.client)
+                .map(|body| AnswerBody::wrap(body, end, resources));
+        }
+        let allowed = if changes.is_some() {
+            "GET, POST"
+        } else {
+            "POST"
+        };
+        let text = "send messages by POST\n";
+        (StatusCode::METHOD_NOT_ALLOWED, [(ALLOW, allowed)], text).into_response()
+    }
+
+    async fn answer_message(&self, mut request: Request, asked: Asked) -> Response {
+        if asked.forms.is_none() {
+            let text = "accept `application/json`, `text/event-stream` or both\n";
+            return refusal(StatusCode::NOT_ACCEPTABLE, text);
+        }
+        if !asked.may_use_session {
+            // A cancellation must not find the calls of another client.
+            request.headers_mut().remove(SESSION_ID);
+        }
         let method = headers::method(request.headers());
         let is_subscription = method.is_some_and(|method| method == LISTEN);
         let budget = if is_subscription {
@@ -158,7 +182,7 @@ impl<S: ServerHandler> Endpoint<S> {
         } else {
             &self.requests
         };
-        let Some(mut resources) = self.acquire(budget, slot.as_ref(), client.as_ref()) else {
+        let Some(mut resources) = self.acquire(budget, &asked) else {
             return busy();
         };
         let end_of_stream = end_of_stream(request.extensions());
@@ -173,6 +197,7 @@ impl<S: ServerHandler> Endpoint<S> {
         let mut message = Message {
             is_json: is_json(&parts.headers),
             is_subscription,
+            version: parts.headers.get(PROTOCOL_VERSION).cloned(),
             body,
             end_of_stream,
             cancelled: CancellationToken::new(),
@@ -190,8 +215,13 @@ impl<S: ServerHandler> Endpoint<S> {
                 return busy();
             }
             let sessions = &self.sessions;
-            match sessions.classify(&parts.headers, &message.body, client.as_deref()) {
-                MessageKind::Handshake(id) => message.session_id = Some(id),
+            match sessions.classify(&parts.headers, &message.body, asked.client.as_deref()) {
+                MessageKind::Handshake(id) => {
+                    message.session_id = Some(id);
+                    // The body says which revision the client asks for. Some clients name that of
+                    // an earlier session in the header.
+                    parts.headers.remove(PROTOCOL_VERSION);
+                }
                 MessageKind::Request(request) => {
                     message.cancelled = request.cancelled.clone();
                     resources._in_flight = Some(request);
@@ -199,6 +229,18 @@ impl<S: ServerHandler> Endpoint<S> {
                 MessageKind::Other => {}
             }
         }
+        if !asked.may_use_session && message.session_id.is_none() {
+            return into_error(no_such_session(), || request_id(&message.body)).await;
+        }
+        if !asked.forms.event_stream {
+            if is_subscription {
+                let text = "accept `text/event-stream` to subscribe\n";
+                let refused = refusal(StatusCode::NOT_ACCEPTABLE, text);
+                return into_error(refused, || request_id(&message.body)).await;
+            }
+            parts.extensions.insert(WithoutReports);
+        }
+        parts.headers.insert(ACCEPT, BOTH_FORMS);
         parts
             .extensions
             .insert(Arc::downgrade(&resources.answer_lease));
@@ -217,29 +259,33 @@ impl<S: ServerHandler> Endpoint<S> {
         let answer = tokio::time::timeout(request_time, self.service.handle(request));
         // Dropping the future stops the guest.
         let answer = tokio::select! {
-            answer = answer => answer,
-            () = self.abort.cancelled() => return reply::shutting_down(),
+            answer = answer => match answer {
+                Ok(answer) => answer.map(Body::new),
+                Err(_) => timed_out(request_time),
+            },
+            () = self.abort.cancelled() => reply::shutting_down(),
             () = message.cancelled.cancelled() => return empty_stream(),
         };
         resources.answer_lease.end_turn();
-        let mut answer = match answer {
-            // rmcp refuses a body that is not a message; answer as JSON-RPC does.
-            Ok(answer)
-                if message.is_json && answer.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE =>
-            {
+        let answer = match answer.status() {
+            // rmcp refuses a body that is not a message.
+            StatusCode::UNSUPPORTED_MEDIA_TYPE if message.is_json => {
                 return malformed(&message.body, None);
             }
-            Ok(answer) => answer,
-            Err(_) => return timed_out(request_time),
+            StatusCode::BAD_REQUEST if !is_json(answer.headers()) => {
+                unsupported_version(answer, &message)
+            }
+            _ => answer,
         };
-        drop(message.body);
+        let mut answer = into_error(answer, || request_id(&message.body)).await;
         // A plain answer, or an error in place of one that did not fit.
         if let Some(length) = answer.body().size_hint().exact()
             && !resources.answer_lease.reserve_answer(length)
         {
             tracing::info!("dropped an answer: too few bytes are left in `answers`");
-            return busy();
+            return into_error(busy(), || request_id(&message.body)).await;
         }
+        drop(message.body);
         if let (StatusCode::OK, Some(id)) = (answer.status(), message.session_id) {
             answer.headers_mut().insert(SESSION_ID, id);
         }
@@ -269,8 +315,8 @@ impl<S> Endpoint<S> {
         self.sessions.classify(headers, &body, None);
         match request_id(&body) {
             Some(id) => {
-                let error = json!(skillhost_mcp::over_budget(error));
-                error_answer(StatusCode::OK, Some(id), error)
+                let error = skillhost_mcp::over_budget(error);
+                error_answer(StatusCode::OK, Some(id), &error)
             }
             None => over_budget(error),
         }
@@ -279,7 +325,7 @@ impl<S> Endpoint<S> {
 
 /// Answers a request that its client has cancelled: a stream without events.
 fn empty_stream() -> Response {
-    ([(CONTENT_TYPE, "text/event-stream")], "").into_response()
+    ([(CONTENT_TYPE, EVENT_STREAM)], "").into_response()
 }
 
 /// Answers a request whose time is up.
@@ -288,28 +334,47 @@ fn timed_out(time: Duration) -> Response {
     (StatusCode::GATEWAY_TIMEOUT, text).into_response()
 }
 
-fn is_json(headers: &HeaderMap) -> bool {
-    let media_type = headers
-        .get(CONTENT_TYPE)
-        .and_then(|value| value.to_str().ok());
-    let essence = media_type.and_then(|value| value.split(';').next());
-    essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/json"))
+/// Refuses a request with the session id of another client.
+fn no_such_session() -> Response {
+    refusal(StatusCode::NOT_FOUND, "no such session\n")
+}
+
+/// Names the supported revisions in place of rmcp's refusal, if the headers name another one.
+fn unsupported_version(refusal: Response, message: &Message) -> Response {
+    let Some(requested) = &message.version else {
+        return refusal;
+    };
+    let requested = String::from_utf8_lossy(requested.as_bytes()).into_owned();
+    let Ok(requested) = serde_json::from_value::<ProtocolVersion>(requested.into()) else {
+        return refusal;
+    };
+    let supported = ProtocolVersion::KNOWN_VERSIONS;
+    let error = ErrorData::unsupported_protocol_version(requested, supported);
+    error_answer(refusal.status(), request_id(&message.body), &error)
 }
 
 /// Answers a body that is not a message of MCP with a JSON-RPC error, under the request's id if that
 /// can be parsed.
 fn malformed(body: &[u8], problem: Option<&str>) -> Response {
     let text = str::from_utf8(body).unwrap_or_default();
-    let invalid = |problem| (-32600, format!("Invalid request: {problem}"));
+    let invalid = |problem| {
+        (
+            ErrorCode::INVALID_REQUEST,
+            format!("Invalid request: {problem}"),
+        )
+    };
     let (code, message) = match problem {
         Some(problem) => invalid(problem),
         None if serde_json::from_str::<IgnoredAny>(text).is_ok() => {
             invalid("the body is not a message of MCP")
         }
-        None => (-32700, "Parse error: the body is not JSON".to_owned()),
+        None => (
+            ErrorCode::PARSE_ERROR,
+            "Parse error: the body is not JSON".to_owned(),
+        ),
     };
-    let error = json!({"code": code, "message": message});
-    error_answer(StatusCode::BAD_REQUEST, request_id(body), error)
+    let error = ErrorData::new(code, message, None);
+    error_answer(StatusCode::BAD_REQUEST, request_id(body), &error)
 }
 
 /// Returns the id of a request, if it can be parsed.
@@ -328,10 +393,4 @@ fn request_id(body: &[u8]) -> Option<Value> {
         Value::Number(number) => number.to_string() == id,
         _ => false,
     })
-}
-
-fn error_answer(status: StatusCode, id: Option<Value>, error: Value) -> Response {
-    let answer = json!({"jsonrpc": "2.0", "id": id, "error": error});
-    let headers = [(CONTENT_TYPE, "application/json")];
-    (status, headers, answer.to_string()).into_response()
 }

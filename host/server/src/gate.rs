@@ -22,7 +22,7 @@ use crate::client;
 use crate::headers::SESSION_ID;
 use crate::host_check::{HostCheck, HostCheckError};
 use crate::metrics::Metrics;
-use crate::reply::{and_close, busy, over_budget, refusal};
+use crate::reply::{and_close, busy, into_error, over_budget, refusal};
 use crate::slots::ConnectionSlot;
 
 /// The maximum number of characters of a path in the log. Guards against: a peer that floods the
@@ -288,6 +288,11 @@ pub(crate) async fn count(metrics: Arc<Metrics>, request: Request, next: Next) -
     if let Some(slot) = slot.filter(|_| answer.extensions().get::<ForClient>().is_none()) {
         slot.forget_client();
     }
+    let answer = if endpoint == "mcp" {
+        into_error(answer, || None).await
+    } else {
+        answer
+    };
     let status = answer.status();
     metrics.count_answer(endpoint, status.as_u16());
     if status.is_client_error() || status.is_server_error() {

@@ -17,6 +17,7 @@ mod metadata;
 
 mod metrics;
 mod headers;
+mod accept;
 mod reply;
 mod body;
 mod network;

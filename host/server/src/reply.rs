@@ -1,15 +1,26 @@
-//! Answers of the server itself: a status and a line of text.
+//! Answers of the server itself: a status and a line of text. At `/mcp` the text becomes the
+//! message of a JSON-RPC error, which clients of MCP can read.
 
+use axum::body::{Body, to_bytes};
 use axum::http::StatusCode;
-use axum::http::header::{CONNECTION, HeaderValue, RETRY_AFTER};
+use axum::http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use axum::response::{IntoResponse as _, Response};
+use rmcp::model::{ErrorCode, ErrorData};
+use serde_json::{Value, json};
 use skillhost_identity::BudgetError;
+use skillhost_mcp::TRY_LATER;
+
+use crate::accept::{JSON, is_json};
 
 /// The text of an answer to a request or connection beyond a limit.
 pub(crate) const BUSY: &str = "the server is busy, try again\n";
 
 /// The number of seconds after which a peer may try again.
 pub(crate) const RETRY_AFTER_SECONDS: &str = "1";
+
+/// The maximum number of bytes of a line of text that becomes an error. Lines of rmcp may repeat a
+/// header, which has at most 32 KiB.
+const MAX_TEXT: usize = 64 << 10;
 
 /// Refuses a request with a line of text.
 pub(crate) fn refusal(status: StatusCode, text: impl Into<String>) -> Response {
@@ -26,6 +37,38 @@ pub(crate) fn busy() -> Response {
 pub(crate) fn over_budget(error: &BudgetError) -> Response {
     let headers = [(RETRY_AFTER, error.retry_after().to_string())];
     (StatusCode::TOO_MANY_REQUESTS, headers, format!("{error}\n")).into_response()
+}
+
+/// Answers with a JSON-RPC error, under the id of the request if it is known.
+pub(crate) fn error_answer(status: StatusCode, id: Option<Value>, error: &ErrorData) -> Response {
+    let answer = json!({"jsonrpc": "2.0", "id": id, "error": error});
+    (status, [(CONTENT_TYPE, JSON)], answer.to_string()).into_response()
+}
+
+/// Turns a refusal into a JSON-RPC error with the same status and headers, under the id of the
+/// request if it is known. Returns any other answer unchanged.
+pub(crate) async fn into_error(answer: Response, id: impl FnOnce() -> Option<Value>) -> Response {
+    let status = answer.status();
+    let is_refusal = status.is_client_error() || status.is_server_error();
+    if !is_refusal || is_json(answer.headers()) {
+        return answer;
+    }
+    let (mut parts, body) = answer.into_parts();
+    let text = to_bytes(body, MAX_TEXT).await.unwrap_or_default();
+    let retry_after = parts.headers.get(RETRY_AFTER);
+    let retry_after = retry_after.and_then(|seconds| seconds.to_str().ok()?.parse::<u64>().ok());
+    let code = match status {
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => TRY_LATER,
+        _ if status.is_client_error() => ErrorCode::INVALID_REQUEST,
+        _ => ErrorCode::INTERNAL_ERROR,
+    };
+    let text = String::from_utf8_lossy(text.trim_ascii_end()).into_owned();
+    let data = retry_after.map(|seconds| json!({"retryAfter": seconds}));
+    let error = error_answer(status, id(), &ErrorData::new(code, text, data));
+    let (error, body) = error.into_parts();
+    parts.headers.remove(CONTENT_LENGTH);
+    parts.headers.extend(error.headers);
+    Response::from_parts(parts, Body::new(body))
 }
 
 /// Refuses a request because the server is shutting down.

@@ -33,6 +33,9 @@ const LABEL_DIGITS: usize = 32;
 /// The number of hex digits of the owner's mark, which follows the label.
 const MARK_DIGITS: usize = 16;
 
+/// The method that begins a session.
+const HANDSHAKE: &str = "initialize";
+
 /// The sessions of a server, with their requests in flight.
 pub(crate) struct Sessions {
     secret: [u8; 32],
@@ -72,14 +75,15 @@ impl Sessions {
     }
 
     /// Classifies a message, and cancels the request that a cancellation names. A message of a
-    /// revision without sessions names its method in a header, and its body is not parsed.
+    /// revision without sessions names its method in a header, and its body is parsed only if that
+    /// is the handshake's.
     pub(crate) fn classify(
         self: &Arc<Self>,
         headers: &HeaderMap,
         body: &[u8],
         client: Option<&Client>,
     ) -> MessageKind {
-        if headers::method(headers).is_some() {
+        if headers::method(headers).is_some_and(|method| method != HANDSHAKE) {
             return MessageKind::Other;
         }
         let session = headers.get(SESSION_ID).and_then(|id| id.to_str().ok());
@@ -90,7 +94,10 @@ impl Sessions {
         let method = message.member("method");
         let method: Option<Cow<'_, str>> = method.and_then(|method| method.read().ok());
         match (session, method.as_deref()) {
-            (None, Some("initialize")) => MessageKind::Handshake(self.new_id(client)),
+            // A client that reconnects may still send the id of its earlier session.
+            (_, Some(HANDSHAKE)) if names_version(message) => {
+                MessageKind::Handshake(self.new_id(client))
+            }
             (Some(session), Some(method)) if session.len() <= MAX_SESSION_ID_BYTES => {
                 self.classify_in_session(session, method, message)
             }
@@ -151,6 +158,14 @@ impl Sessions {
         let in_flight = self.in_flight.lock();
         in_flight.unwrap_or_else(|broken| broken.into_inner())
     }
+}
+
+/// Returns whether the parameters of a message name a revision of the protocol, as those of a
+/// handshake do.
+fn names_version(message: RawJson<'_>) -> bool {
+    let params = message.member("params");
+    let version = params.and_then(|params| params.member("protocolVersion"));
+    version.is_some_and(|version| version.read::<String>().is_ok())
 }
 
 /// Returns whether the session id of a request, if it has one, can belong to this client.

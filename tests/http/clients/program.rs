@@ -82,7 +82,8 @@ fn warns_of_unused_scopes_and_expired_clients() {
     let refused = Client::once(server.address, &read);
     assert_eq!(refused.status, 401);
     // The peer does not learn the reason.
-    assert_eq!(refused.body, "the bearer token is missing or wrong\n");
+    let told = &refused.json()["error"]["message"];
+    assert_eq!(told, "the bearer token is missing or wrong");
     server.signal();
     assert_eq!(server.wait(), Some(0));
     let mut log = String::new();

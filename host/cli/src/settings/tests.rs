@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use skillhost::config::{self, CheckpointLimits, PromptLimits};
+use skillhost::config::{self, AnswerLimits, CheckpointLimits, PromptLimits};
 use skillhost::limits::{CompileLimits, LimitSet, Limits, Load};
 use skillhost_identity::ClientLimits;
 use skillhost_server::HttpLimits;
@@ -195,6 +195,7 @@ fn the_page_lists_each_limit_with_its_default_and_bounds() {
     check::<CompileLimits>();
     check::<CheckpointLimits>();
     check::<PromptLimits>();
+    check::<AnswerLimits>();
     check::<StdioLimits>();
     check::<HttpLimits>();
     check::<ClientLimits>();

@@ -14,8 +14,8 @@ use super::prompt::RawSearch;
 use super::raw::{RawConfig, RawOffer, RawRoot, RawToolSet, RawWording};
 use super::source::{Reach, beyond, lies_within, real_path, table_in};
 use super::{
-    Config, ConfiguredPath, ConfiguredRoot, FileSettings, Keys, PromptLimits, Tables, grants,
-    limits,
+    AnswerLimits, Config, ConfiguredPath, ConfiguredRoot, FileSettings, Keys, PromptLimits, Tables,
+    grants, limits,
 };
 use skillhost_sandbox::tool::limits::{CompileLimits, Limits, Load};
 use skillhost_sandbox::tool::offer::{ToolSet, Wording};
@@ -29,6 +29,7 @@ impl FileSettings for Config {
         keys.fields::<RawAuditTable>(AUDIT);
         keys.limits::<CheckpointLimits>();
         keys.limits::<PromptLimits>();
+        keys.limits::<AnswerLimits>();
         keys.fields::<RawSearch>("search");
         keys.fields::<RawGrant>("grants.*");
         keys.names("grants.*.environment");
@@ -106,6 +107,7 @@ impl Tables<'_> {
             load: self.limits()?,
             grants: grants.collect::<anyhow::Result<_>>()?,
             prompt: self.limits()?,
+            answers: self.limits()?,
             search_offer: raw.search.offer(),
             limits,
         })

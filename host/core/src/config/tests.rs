@@ -45,6 +45,9 @@ fn reads_file_with_relative_paths() {
     assert_eq!(terms.limits.memory, 32 << 20);
     assert_eq!(terms.environment[..], [("A".to_owned(), "b".to_owned())]);
     assert_eq!(parse("").unwrap().limits, Limits::default());
+    let model_output = |text: &str| parse(text).unwrap().answers.model_output;
+    assert_eq!(model_output(""), None);
+    assert_eq!(model_output("model_output = \"100KiB\""), Some(100 << 10));
 }
 
 #[test]
@@ -68,6 +71,11 @@ fn names_each_problem_with_its_line() {
             "[prompt]\nbudget = 10",
             "`skillhost.toml`, line 2: `budget` is at least 256: with less, no skill would fit \
              into it",
+        ),
+        (
+            "model_output = 1023",
+            "`skillhost.toml`, line 1: `model_output` is at least 1 KiB: with less, a model would \
+             read little but the note beside an answer",
         ),
         (
             "[prompt]\nbudget = -1",
@@ -117,7 +125,7 @@ fn names_each_problem_with_its_line() {
              disabled_tools, offer, wording, descriptions, help, hard_links, audit_file, audit, \
              pins, require_pins, require_components, limits, grants, stdio, http, clients, \
              issuers, prompt, search, process, calls, queue, calls_per_tool, calls_memory, stack, \
-             compile_time",
+             compile_time, model_output",
         ),
         (
             "\nlimits = [\"1s\", \"1MiB\"]",

@@ -7,6 +7,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{Answer, Call};
 use crate::host::Host;
+use skillhost_sandbox::tool::arguments::parse_arguments;
 use skillhost_sandbox::tool::{CallError, Caller, message};
 
 /// The maximum number of calls of a message that run at a time, unless one tool may run
@@ -46,7 +47,16 @@ pub async fn run_from(caller: &Caller, host: &Host, calls: Vec<Call>) -> Vec<Ans
                 let outcome = outcome.await;
                 let help = outcome.as_ref().err().and_then(CallError::model_help);
                 let help = help.map(str::to_owned);
-                (outcome.is_err(), help, message::model_text(outcome))
+                let has_failed = outcome.is_err();
+                let arguments = parse_arguments(&call.arguments).unwrap_or_default();
+                let bound = host.answer_bound(&call.name, &arguments);
+                let mut text = message::model_text(outcome);
+                // A message has no place beside the text.
+                if let Some(note) = bound.cut(&mut text) {
+                    text.push_str(if text.ends_with('\n') { "\n" } else { "\n\n" });
+                    text.push_str(&note);
+                }
+                (has_failed, help, text)
             });
             running.push_back((id, name, AbortOnDropHandle::new(task)));
         }

@@ -127,7 +127,7 @@ impl HostBuilder {
     }
 
     /// Sets whether failures include [help](crate::CallError::help) for the model, such as
-    /// similar names and the entries of a folder. Default: yes.
+    /// similar names and the entries of a folder, and whether answers get notes. Default: yes.
     pub fn help(mut self, wanted: bool) -> Self {
         self.config.help = Some(wanted);
         self
@@ -238,6 +238,13 @@ impl HostBuilder {
     /// of 200,000.
     pub fn prompt_budget(mut self, tokens: usize) -> Self {
         self.config.prompt.budget = tokens;
+        self
+    }
+
+    /// Cuts the text of an answer that a model reads; see
+    /// [`answer_bound`](Host::answer_bound). Default: no bound.
+    pub fn model_output(mut self, bytes: usize) -> Self {
+        self.config.answers.model_output = Some(bytes);
         self
     }
 
@@ -435,6 +442,7 @@ impl HostBuilder {
             index,
             search_offer: self.config.search_offer,
             prompt_budget: self.config.prompt.budget,
+            model_output: self.config.answers.model_output,
         });
         Ok(Host(inner, None))
     }

@@ -37,7 +37,7 @@ const LARGE: u64 = 1 << 20;
 /// The tools that find a skill, best first.
 const FINDING: [&str; 2] = ["find_skills", "list_skills"];
 /// The tool that reads a part of a file.
-const READING_LINES: &str = "read_skill_file";
+pub(super) const READING_LINES: &str = "read_skill_file";
 /// The tool that lists the files of a skill.
 const LISTING_FILES: &str = "list_files_in_skill";
 

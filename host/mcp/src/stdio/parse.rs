@@ -15,6 +15,8 @@ use crate::message_limits::{self, Excess, MAX_LABEL_BYTES};
 pub(crate) struct BadLine {
     /// True for a notification, which gets no answer.
     pub(crate) is_notification: bool,
+    /// True for a header, with which other protocols begin a message.
+    pub(crate) is_header: bool,
     /// The request's id, if it can be read.
     pub(crate) id: Option<RequestId>,
     pub(crate) code: ErrorCode,
@@ -26,6 +28,7 @@ impl BadLine {
     fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         Self {
             is_notification: false,
+            is_header: false,
             id: None,
             code,
             message: message.into(),
@@ -72,6 +75,26 @@ struct Envelope {
     method: Option<Value>,
 }
 
+impl Envelope {
+    /// Reads the members of a message. Returns `None` for JSON that is a list.
+    fn read(line: &str) -> serde_json::Result<Option<Self>> {
+        // serde would read the items of an array as the fields of the envelope.
+        if line.starts_with('[') {
+            serde_json::from_str(line).map(|IgnoredAny| None)
+        } else {
+            serde_json::from_str(line).map(Some)
+        }
+    }
+
+    fn is_notification(&self) -> bool {
+        self.id.is_none() && self.method.is_some()
+    }
+
+    fn into_id(self) -> Option<RequestId> {
+        self.id.and_then(|id| serde_json::from_value(id).ok())
+    }
+}
+
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }
@@ -85,38 +108,89 @@ fn explain(line: &[u8]) -> BadLine {
         Ok(line) => line,
         Err(error) => return invalid_json(&error),
     };
-    // serde would read the items of an array as the fields of the envelope.
-    let envelope = if line.starts_with('[') {
-        serde_json::from_str(line).map(|IgnoredAny| None)
-    } else {
-        serde_json::from_str::<Envelope>(line).map(Some)
-    };
-    match envelope {
-        Ok(Some(Envelope {
-            id,
-            jsonrpc,
-            method,
-        })) => {
-            let message = if jsonrpc.is_some_and(|version| version == "2.0") {
+    match Envelope::read(line) {
+        Ok(Some(envelope)) => {
+            let version = envelope.jsonrpc.as_ref();
+            let message = if version.is_some_and(|version| version == "2.0") {
                 "the line is JSON, but not a JSON-RPC message"
             } else {
                 "the line is not a JSON-RPC message: `jsonrpc` must be \"2.0\""
             };
             BadLine {
-                is_notification: id.is_none() && method.is_some(),
-                id: id.and_then(|id| serde_json::from_value(id).ok()),
+                is_notification: envelope.is_notification(),
+                id: envelope.into_id(),
                 ..invalid(message)
             }
         }
-        Err(error) if !error.is_data() => invalid_json(&error),
+        Err(error) if !error.is_data() => {
+            explain_framing(line).unwrap_or_else(|| invalid_json(&error))
+        }
         Ok(None) => invalid("batches are not supported: send each message on its own line"),
         Err(_) => invalid("the line is JSON, but not a JSON-RPC message"),
     }
 }
 
+/// Explains a line with a header of another protocol, such as that of language servers. Without a
+/// line feed between messages, the header of a message follows the message before it.
+fn explain_framing(line: &str) -> Option<BadLine> {
+    let lower_case = line.to_ascii_lowercase();
+    let message = if lower_case.starts_with("content-type:") {
+        ""
+    } else {
+        let (message, length) = lower_case.rsplit_once("content-length:")?;
+        length.trim().parse::<u64>().ok()?;
+        line[..message.len()].trim()
+    };
+    let envelope = Envelope::read(message).ok().flatten();
+    Some(BadLine {
+        is_header: message.is_empty(),
+        is_notification: envelope.as_ref().is_some_and(Envelope::is_notification),
+        id: envelope.and_then(Envelope::into_id),
+        ..BadLine::new(
+            ErrorCode::PARSE_ERROR,
+            "send one JSON message per line, without headers such as `Content-Length`",
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn explains_headers_of_other_protocols() {
+        for (line, is_header, id, is_notification) in [
+            ("Content-Length: 46", true, None, false),
+            ("content-length:46", true, None, false),
+            ("Content-Type: application/json", true, None, false),
+            (
+                r#"{"jsonrpc":"2.0","id":7,"method":"ping"}Content-Length: 46"#,
+                false,
+                Some(7),
+                false,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","method":"a"}Content-Length: 46"#,
+                false,
+                None,
+                true,
+            ),
+            ("{Content-Length: 46", false, None, false),
+            ("[1]Content-Length: 46", false, None, false),
+        ] {
+            let bad = parse(line.as_bytes()).unwrap_err();
+            assert!(bad.message.starts_with("send one JSON message per line"));
+            assert_eq!(bad.code, ErrorCode::PARSE_ERROR, "{line}");
+            assert_eq!(bad.is_header, is_header, "{line}");
+            assert_eq!(bad.id, id.map(RequestId::Number), "{line}");
+            assert_eq!(bad.is_notification, is_notification, "{line}");
+        }
+        for line in ["Content-Length: many", "content-length", "Content: 4"] {
+            let bad = parse(line.as_bytes()).unwrap_err();
+            assert!(bad.message.starts_with("invalid JSON"), "{line}");
+            assert!(!bad.is_header, "{line}");
+        }
+    }
 
     #[test]
     fn explains_bad_lines() {

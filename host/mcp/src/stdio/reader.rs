@@ -27,6 +27,8 @@ pub(crate) struct MessageReader {
     pub(crate) is_open: bool,
     /// True once the client has sent `notifications/initialized`.
     pub(crate) is_initialized: bool,
+    /// True once the client has sent a header of another protocol.
+    pub(crate) has_headers: bool,
 }
 
 impl MessageReader {
@@ -49,6 +51,8 @@ impl MessageReader {
                         return Some(message);
                     }
                 }
+                // One error is enough for all headers.
+                Err(bad) if bad.is_header && mem::replace(&mut self.has_headers, true) => {}
                 Err(bad) => self.refuse_line(bad).await,
             }
         }

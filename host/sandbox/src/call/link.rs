@@ -28,6 +28,9 @@ pub(super) fn linker(
     let imports = component.component_type();
     for (name, import) in imports.imports(engine) {
         if !is_granted(engine, name, &import.ty) {
+            if wasi::newer::is_import(name) {
+                wasmtime::bail!("it imports `{name}`: {}", wasi::newer::REASON);
+            }
             wasmtime::bail!(versions::refusal(name));
         }
     }

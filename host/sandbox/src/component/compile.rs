@@ -15,6 +15,7 @@ use crate::component::file::MAX_COMPONENT;
 use crate::component::functions::{self, FunctionStore};
 use crate::engine::{self, BoundsChecks, EpochEngine};
 use crate::typed;
+use crate::wasi::newer;
 
 /// The argument that starts the program as a compiler process.
 pub const COMPILE_ARGUMENT: &str = "--compile-component";
@@ -132,11 +133,15 @@ pub fn compile_component_confined(
     answer_stdin(MAX_COMPONENT as usize, compile)
 }
 
-/// Returns the reason why a component does not compile: an unsupported function, or the
-/// compiler's error.
+/// Returns the reason why a component does not compile: a newer WASI, an unsupported function, or
+/// the compiler's error.
 fn explain(error: wasmtime::Error, component: &[u8]) -> anyhow::Error {
+    if newer::has_import(component) {
+        return anyhow::anyhow!(newer::REASON);
+    }
     match typed::find_unsupported(component) {
         Some(reason) => anyhow::anyhow!(reason),
+        None if newer::is_async(component) => anyhow::anyhow!(newer::REASON),
         None => error.into(),
     }
 }

@@ -1,0 +1,176 @@
+//! Large answers for a model. A note beside such an answer tells its size, because many clients cut
+//! it without a word. An operator can have the host cut it instead, which tells the model what is
+//! missing.
+
+use serde_json::Value;
+
+use super::help::READING_LINES;
+use super::{Host, string};
+
+/// The size in bytes above which an answer gets a note. Popular clients cut at 25,000 tokens, which
+/// are about this many bytes of English text.
+const LARGE: usize = 100_000;
+
+/// The built-in tools whose answer is the text of one file.
+const SHOWING_FILES: [&str; 4] = [
+    "read_file_in_skill",
+    READING_LINES,
+    "read_skill",
+    "get_skill",
+];
+
+/// The bound of one call's answer for a model, and the words about a larger answer.
+///
+/// The default cuts nothing and adds no note.
+#[derive(Debug, Clone, Default)]
+pub struct AnswerBound {
+    max: Option<usize>,
+    has_notes: bool,
+    /// True if the caller can read the rest of the answer with [`READING_LINES`].
+    is_in_parts: bool,
+}
+
+impl Host {
+    /// Returns the bound of the answer to a call.
+    pub fn answer_bound(&self, tool: &str, arguments: &Value) -> AnswerBound {
+        let served = self.tool(tool).ok();
+        AnswerBound {
+            max: self.0.model_output,
+            has_notes: served.is_some_and(|served| served.gives_help),
+            is_in_parts: self.reads_in_parts(tool, arguments),
+        }
+    }
+
+    /// Returns whether the answer to a call is the text of a file that the caller can also read in
+    /// parts.
+    fn reads_in_parts(&self, tool: &str, arguments: &Value) -> bool {
+        if !SHOWING_FILES.contains(&tool) || !self.is_built_in(tool) {
+            return false;
+        }
+        let rule = self.definition(tool).and_then(|it| it.folder.as_ref());
+        let skill = rule.zip(arguments.as_object());
+        let skill = skill.and_then(|(rule, given)| string(given, &rule.skill_property));
+        self.tool(READING_LINES).is_ok_and(|reader| {
+            // A call without a skill is one of this tool.
+            let may_read = skill.is_none_or(|skill| self.may_read(&reader.terms, skill));
+            reader.quota.is_built_in && may_read
+        })
+    }
+}
+
+impl AnswerBound {
+    /// Cuts a text that is too long, and returns the note about what is left out.
+    pub fn cut(&self, text: &mut String) -> Option<String> {
+        let whole = text.len();
+        let max = self.max.filter(|max| *max < whole)?;
+        text.truncate(end_within(text, max));
+        // The capacity is that of the whole text.
+        text.shrink_to_fit();
+        let lines = text.bytes().filter(|byte| *byte == b'\n').count();
+        let kept = text.len();
+        let advice = if self.is_in_parts {
+            format!("{READING_LINES} reads the rest with `offset` and `limit`, which count lines")
+        } else {
+            "ask for less at a time".to_owned()
+        };
+        Some(format!(
+            "The answer above is cut: it is the first {kept} of {whole} bytes, with {lines} line \
+             ends. {} bytes are left out; {advice}.",
+            whole - kept
+        ))
+    }
+
+    /// Returns the note about a large answer that is not cut.
+    pub fn note(&self, bytes: usize) -> Option<String> {
+        if bytes <= LARGE || !self.has_notes {
+            return None;
+        }
+        let advice = if self.is_in_parts {
+            format!(
+                "If it was cut, {READING_LINES} reads the file in parts with `offset` and \
+                 `limit`, which count lines."
+            )
+        } else {
+            "If it was cut, ask for less at a time.".to_owned()
+        };
+        Some(format!("The answer above has {bytes} bytes. {advice}"))
+    }
+}
+
+/// Returns the length of the longest beginning of a text that ends with a line and has at most
+/// `max` bytes. If its first line is longer, returns the length of whole characters.
+fn end_within(text: &str, max: usize) -> usize {
+    let end = text.floor_char_boundary(max);
+    match text[..end].rfind('\n') {
+        Some(line_feed) => line_feed + 1,
+        None => end,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bound(max: Option<usize>) -> AnswerBound {
+        AnswerBound {
+            max,
+            has_notes: true,
+            is_in_parts: true,
+        }
+    }
+
+    #[test]
+    fn cuts_at_line_end_or_whole_character() {
+        for (text, max, kept) in [
+            ("one\ntwo\n", 8, "one\ntwo\n"),
+            ("one\ntwo\n", 9, "one\ntwo\n"),
+            ("one\ntwo\n", 7, "one\n"),
+            ("one\ntwo\n", 4, "one\n"),
+            ("one\ntwo\n", 3, "one"),
+            ("one\r\ntwo\r\n", 9, "one\r\n"),
+            ("one long line", 5, "one l"),
+            // Two, three and four bytes each.
+            ("ääää", 3, "ä"),
+            ("漢漢", 5, "漢"),
+            ("🦀🦀", 7, "🦀"),
+            ("🦀", 3, ""),
+            ("a\n漢", 4, "a\n"),
+            ("\n\n\n", 2, "\n\n"),
+        ] {
+            let mut cut = text.to_owned();
+            let note = bound(Some(max)).cut(&mut cut);
+            assert_eq!(cut, kept, "{text:?} {max}");
+            assert_eq!(note.is_some(), cut != text, "{text:?} {max}");
+            if let Some(note) = note {
+                let sizes = format!("the first {} of {} bytes", kept.len(), text.len());
+                assert!(note.contains(&sizes), "{note}");
+                let left = format!("{} bytes are left out", text.len() - kept.len());
+                assert!(note.contains(&left), "{note}");
+            }
+        }
+        let mut whole = "x".repeat(1 << 20);
+        assert_eq!(bound(None).cut(&mut whole), None);
+        assert_eq!(whole.len(), 1 << 20);
+    }
+
+    #[test]
+    fn notes_size_of_large_answer() {
+        assert_eq!(bound(None).note(LARGE), None);
+        let note = bound(None).note(LARGE + 1).unwrap();
+        assert!(note.contains("100001 bytes") && note.contains(READING_LINES));
+        let silent = AnswerBound {
+            has_notes: false,
+            ..bound(Some(1))
+        };
+        assert_eq!(silent.note(usize::MAX), None);
+        // A cut is never silent.
+        assert!(silent.cut(&mut "two".to_owned()).is_some());
+        let other = AnswerBound {
+            is_in_parts: false,
+            ..bound(Some(1))
+        };
+        for note in [other.note(LARGE + 1), other.cut(&mut "two".to_owned())] {
+            assert!(!note.unwrap().contains(READING_LINES));
+        }
+    }
+}

@@ -6,6 +6,7 @@ mod components;
 mod definitions;
 pub(crate) mod grants;
 mod help;
+mod placeholder_note;
 pub(crate) mod resources;
 mod scope;
 mod script_note;

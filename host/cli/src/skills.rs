@@ -72,13 +72,16 @@ fn json(listing: &Listing) -> Value {
         .skills
         .iter()
         .map(|skill| {
-            json!({
+            let mut record = json!({
                 "name": skill.name,
                 "description": skill.description,
                 "location": skill.file.as_ref().map(|file| format!("{}/{file}", skill.name)),
                 "problems": skill.problems,
-                "unlisted": skill.unlisted.map(|why| why.to_string()),
-            })
+            });
+            if let Some(why) = skill.unlisted {
+                record["unlisted"] = why.to_string().into();
+            }
+            record
         })
         .collect();
     json!({ "skills": skills, "problems": listing.problems })

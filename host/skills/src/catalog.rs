@@ -266,9 +266,9 @@ impl Catalog {
     /// Returns the most similar names of skills, best first, without unlisted skills.
     pub fn nearest(&self, name: &str) -> Vec<String> {
         let names = self.shared_names(Freshness::Recent);
-        let mut nearest = suggest::nearest(name, names.iter().map(String::as_str));
-        nearest.retain(|name| self.read_listed(name).is_some());
-        nearest
+        let names = names.iter().map(String::as_str);
+        let is_listed = |name: &str| self.read_listed(name).is_some();
+        suggest::nearest_checked(name, names, is_listed)
     }
 
     /// Checks a skill against the Agent Skills specification. Returns `None` if it does not

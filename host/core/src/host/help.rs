@@ -123,8 +123,8 @@ impl FailedCall<'_> {
         let starts = |other: &&str| other.chars().next().map(|c| c.to_ascii_lowercase()) == first;
         let compared = known().map(String::as_str);
         let compared = compared.filter(|other| all || starts(other));
-        let mut nearest = suggest::nearest(name, compared.take(MAX_COMPARED));
-        nearest.retain(|name| self.is_listed(name));
+        let compared = compared.take(MAX_COMPARED);
+        let nearest = suggest::nearest_checked(name, compared, |name| self.is_listed(name));
         if nearest.is_empty() {
             self.skills_advice()
         } else {

@@ -412,3 +412,23 @@ fn catalog_reads_unlisted_skill_by_name() {
     }
     assert!(catalog.read_listed(SHOWN).is_some());
 }
+
+#[test]
+fn help_on_a_link_names_no_unlisted_skill() {
+    let folders = folders(true);
+    folders.write("tea-text/notes.md", "Notes.");
+    for (link, skill) in [("hidden.md", "tea-wish"), ("shown.md", "tea-text")] {
+        let target = folders.root.join(skill).join("notes.md");
+        let link = folders.root.join(SHOWN).join(link);
+        std::os::unix::fs::symlink(target, link).unwrap();
+    }
+    let host = host(&folders);
+    for (path, skill, is_named) in [
+        ("hidden.md", "tea-wish", false),
+        ("shown.md", "tea-text", true),
+    ] {
+        let arguments = json!({"skill_name": SHOWN, "file_path": path});
+        let text = failure(&host, "read_file_in_skill", arguments);
+        assert_eq!(text.contains(skill), is_named, "{text}");
+    }
+}

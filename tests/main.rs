@@ -60,6 +60,8 @@ mod catalog;
 mod budgets;
 // Catalogs that change between requests, and unreadable descriptions.
 mod bad_catalogs;
+// Skills that lists for models leave out.
+mod unlisted;
 // Roots with `depth`, and skills of one name.
 mod deep_catalogs;
 // Roots named by mistake, and the arguments of `check`.

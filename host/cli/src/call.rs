@@ -138,7 +138,7 @@ impl CallCommand {
         printed.and(written)
     }
 
-    /// Calls the tool. Prints the transcript of the call, and its note about scripts, on stderr.
+    /// Calls the tool. Prints the transcript of the call, and its notes, on stderr.
     async fn call(&self, host: &Host, options: &CommonOptions) -> Result<Output, CallError> {
         let mut caller = Caller::new(Transport::Cli);
         if let Some(id) = &self.tool_call_id {
@@ -155,12 +155,12 @@ impl CallCommand {
         options.prepare_search(host, &self.tool, &text).await;
         let noted_skill = host.noted_skill(&self.tool, &arguments);
         let output = host.call_from(&caller, &self.tool, arguments).await?;
-        if let Some(skill) = noted_skill
-            && let Some(note) = host.script_note(&caller, &skill, None).await
-        {
-            for line in note.lines() {
-                terminal::say(&format_line!("help: {line}"));
-            }
+        let mut notes = Vec::from_iter(host.placeholder_note(&self.tool, &output));
+        if let Some(skill) = noted_skill {
+            notes.extend(host.script_note(&caller, &skill, None).await);
+        }
+        for line in notes.iter().flat_map(|note| note.lines()) {
+            terminal::say(&format_line!("help: {line}"));
         }
         Ok(output)
     }

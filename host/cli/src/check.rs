@@ -1,6 +1,7 @@
 //! `skillhost check`: checks skills against the Agent Skills specification. `check/` asks a
 //! script runner about their scripts.
 
+mod ignored_keys;
 mod scripts;
 
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use serde_json::{Value, json};
-use skillhost::check::{Finding, Severity, check_folder};
+use skillhost::check::{Finding, Severity, check_folder, ignored_key};
 use skillhost::{Catalog, Line, SkillsRoot};
 use skillhost_skills::skill_md::is_skill_md;
 
@@ -208,7 +209,8 @@ fn print_text(checked: &[CheckedSkill]) -> anyhow::Result<()> {
     let mut lines: Vec<Line> = Vec::new();
     for checked in checked {
         let skill = terminal::name(&checked.skill);
-        for finding in &checked.findings {
+        let findings = checked.findings.iter();
+        for finding in findings.filter(|finding| ignored_key(finding).is_none()) {
             let line = finding
                 .line
                 .map(|line| format!(":{line}"))
@@ -223,6 +225,7 @@ fn print_text(checked: &[CheckedSkill]) -> anyhow::Result<()> {
         let scripts = checked.scripts.iter().flat_map(ScriptReport::lines);
         lines.extend(scripts.map(|line| format_line!("{skill}: {line}")));
     }
+    lines.extend(ignored_keys::line(checked));
     terminal::print(&lines)?;
     let (errors, warnings) = (
         count(checked, Severity::Error),
@@ -266,8 +269,9 @@ fn to_json(checked: &[CheckedSkill]) -> Value {
 fn count(checked: &[CheckedSkill], severity: Severity) -> usize {
     let findings = checked.iter().flat_map(|checked| &checked.findings);
     findings
-        .filter(|finding| finding.severity == severity)
+        .filter(|finding| finding.severity == severity && ignored_key(finding).is_none())
         .count()
+        + ignored_keys::count(checked, severity)
 }
 
 fn severity_name(severity: Severity) -> &'static str {

@@ -13,7 +13,10 @@ use skillhost_program::terminal;
 /// below the list. `check` shows all problems.
 const MAX_PROBLEMS: usize = 20;
 
-/// List the skills and the problems found in them
+/// The mark of a skill that lists for models leave out.
+const UNLISTED_MARK: &str = "(not shown to models)";
+
+/// List the skills and the problems found in them, also skills that models are not shown
 #[derive(Args)]
 pub(crate) struct SkillsCommand {
     /// Form of the list
@@ -69,18 +72,23 @@ fn json(listing: &Listing) -> Value {
         .skills
         .iter()
         .map(|skill| {
-            json!({
+            let mut record = json!({
                 "name": skill.name,
                 "description": skill.description,
                 "location": skill.file.as_ref().map(|file| format!("{}/{file}", skill.name)),
                 "problems": skill.problems,
-            })
+            });
+            if let Some(why) = skill.unlisted {
+                record["unlisted"] = why.to_string().into();
+            }
+            record
         })
         .collect();
     json!({ "skills": skills, "problems": listing.problems })
 }
 
-/// Returns a row for each skill: its name, and as much of its description as fits the width.
+/// Returns a row for each skill: its name, and as much of its description as fits the width. A
+/// mark comes before the description of an unlisted skill.
 fn table(skills: &[Skill], width: usize) -> Vec<Line> {
     use unicode_width::UnicodeWidthStr as _;
 
@@ -98,7 +106,9 @@ fn table(skills: &[Skill], width: usize) -> Vec<Line> {
     let row = |(skill, name): (&Skill, &Line)| {
         let name = fit(name.as_str(), name_width);
         let padding = " ".repeat(name_width.saturating_sub(name.width()));
-        let words: Vec<&str> = skill.description.split_whitespace().collect();
+        let mark = skill.unlisted.map(|_| UNLISTED_MARK);
+        let words = mark.into_iter().chain(skill.description.split_whitespace());
+        let words: Vec<&str> = words.collect();
         // Escape before cutting: escapes take columns too.
         let description = Line::new(words.join(" "));
         let description = fit(description.as_str(), width.saturating_sub(name_width + 2));

@@ -7,6 +7,7 @@ mod definitions;
 pub(crate) mod grants;
 mod help;
 mod large_answer;
+mod placeholder_note;
 pub(crate) mod resources;
 mod scope;
 mod script_note;

@@ -103,8 +103,9 @@ pub use host::resources::{
 };
 pub use host::{AnswerBound, JudgedScript, JudgementReason};
 pub use skillhost_skills::catalog::{
-    Catalog, Document, DocumentStamp, Listing, MAX_DEPTH, Skill, SkillsRoot,
+    Catalog, Document, DocumentStamp, Listing, MAX_DEPTH, Skill, SkillsRoot, Unlisted,
 };
+pub use skillhost_skills::encoding::EncodingFault;
 pub use skillhost_skills::search::{
     Coverage, IndexStorage, SearchHit, SearchOffer, SearchResult, SkillIndex,
 };

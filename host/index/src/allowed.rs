@@ -18,8 +18,8 @@ pub(crate) struct AllowedSkills<'a> {
 }
 
 impl<'a> AllowedSkills<'a> {
-    /// Finds the skills that `allowed` accepts. Skills without a SKILL.md are left out,
-    /// because the host never answers with one. Ends early if the search is
+    /// Finds the skills that `allowed` accepts. Skills without a SKILL.md and unlisted skills are
+    /// left out, because the host never answers with one. Ends early if the search is
     /// [abandoned](blocking::is_abandoned).
     pub(crate) fn new(store: &'a Store, allowed: &dyn Fn(&str) -> bool) -> Self {
         let allowed = |name: &str| !blocking::is_abandoned() && allowed(name);
@@ -27,6 +27,7 @@ impl<'a> AllowedSkills<'a> {
         let numbers = 0..store.slot_count() as SkillNumber;
         let is_allowed = numbers.map(|number| {
             let skill = store.skill(number).filter(|skill| skill.stamp.is_some());
+            let skill = skill.filter(|skill| skill.extent != Extent::Unlisted);
             let Some(skill) = skill.filter(|skill| allowed(&skill.name)) else {
                 return false;
             };

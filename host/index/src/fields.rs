@@ -14,7 +14,7 @@ use std::collections::HashSet;
 use std::hash::BuildHasher as _;
 
 use foldhash::fast::RandomState;
-use skillhost::frontmatter;
+use skillhost::{Unlisted, frontmatter};
 
 use crate::text::{Analyzer, TermNumber, TokenKind, normalize};
 
@@ -97,6 +97,18 @@ pub(crate) struct SkillFields<'a> {
     pub(crate) display_text: String,
     /// True if the skill has more terms than [`MAX_TERMS`].
     pub(crate) is_cut: bool,
+    /// True if the skill is [unlisted](Unlisted). It then has no terms and no text.
+    pub(crate) is_unlisted: bool,
+}
+
+impl SkillFields<'_> {
+    /// Returns the fields of an unlisted skill.
+    pub(crate) fn unlisted() -> Self {
+        Self {
+            is_unlisted: true,
+            ..Self::default()
+        }
+    }
 }
 
 /// Decodes a weight.
@@ -163,6 +175,9 @@ impl FieldReader {
         self.positions.start_skill();
         let document = frontmatter::read(text);
         let frontmatter = document.frontmatter;
+        if Unlisted::in_frontmatter(&frontmatter).is_some() {
+            return SkillFields::unlisted();
+        }
         let description = frontmatter.description.map(|field| field.value);
         let description = description.unwrap_or_default();
         let start: String = description.chars().take(MAX_DESCRIPTION_CHARS).collect();
@@ -185,6 +200,7 @@ impl FieldReader {
         let terms = weights.map(|(number, weight)| (self.analyzer.term(number), weight));
         SkillFields {
             is_cut: occurrences.is_cut,
+            is_unlisted: false,
             display_text,
             terms: terms.collect(),
         }

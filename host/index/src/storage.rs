@@ -14,7 +14,7 @@ use crate::fields::{DocumentPart, FieldReader};
 use crate::store::{IndexedSkill, Store};
 
 /// The version of the format.
-const FORMAT_VERSION: u32 = 1;
+const FORMAT_VERSION: u32 = 2;
 
 /// The maximum number of skills that the next process may have to read again. The index is
 /// saved after more changes.

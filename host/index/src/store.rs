@@ -64,6 +64,8 @@ pub(crate) enum Extent {
     Unreadable,
     /// The name and the description, until the update reads the body.
     Pending,
+    /// No text, because lists for models leave the skill out. No search finds it.
+    Unlisted,
 }
 
 impl IndexedSkill {

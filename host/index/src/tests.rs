@@ -524,13 +524,42 @@ fn finds_odd_files_by_their_readable_text() {
         ("badger", &["control"][..]),
         ("empty folder", &[]),
         ("linked heron", &[]),
-        ("binary", &["binary"]),
+        // It is not UTF-8.
+        ("binary", &[]),
         ("long", &["long"]),
     ] {
         assert_eq!(names(&index, query, 1), expected, "{query}");
     }
     let report = index.report();
     assert_eq!((report.skills, report.unreadable.count), (5, 1));
+}
+
+#[test]
+fn keeps_no_text_of_unlisted_skills() {
+    let root = skills(&[("tea", "Brews.", "# Otter\n"), ("plain", "Ties knots.", "")]);
+    let file = root.path().join("tea/SKILL.md");
+    let listed = fs::read_to_string(&file).unwrap();
+    let hidden = listed.replacen("---\n", "---\ndisable-model-invocation: true\n", 1);
+    let (catalog, shared) = (open(root.path()), Shared::default());
+    for (bytes, is_found) in [
+        (listed.clone().into_bytes(), true),
+        (hidden.into_bytes(), false),
+        (listed.clone().into_bytes(), true),
+        (
+            listed.encode_utf16().flat_map(u16::to_le_bytes).collect(),
+            false,
+        ),
+    ] {
+        fs::write(&file, bytes).unwrap();
+        assert!(update(&shared, &catalog, &|| false));
+        let content = shared.read();
+        let skills = AllowedSkills::new(&content.store, &|_| true);
+        assert_eq!(skills.len(), if is_found { 2 } else { 1 });
+        assert_eq!(skills.count_with("otter"), u32::from(is_found));
+        let skill = content.store.get("tea").unwrap();
+        assert_eq!(!skill.display_text.is_empty(), is_found);
+        assert_eq!(content.report.unreadable.count, 0);
+    }
 }
 
 #[test]

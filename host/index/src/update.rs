@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use skillhost::frontmatter::MAX_FRONTMATTER_BYTES;
 use skillhost::{Catalog, DocumentStamp};
 
-use crate::fields::{DocumentPart, FieldReader};
+use crate::fields::{DocumentPart, FieldReader, SkillFields};
 use crate::report::IndexReport;
 use crate::store::{Extent, IndexedSkill};
 use crate::{Content, Shared};
@@ -115,7 +115,7 @@ fn must_read(shared: &Shared, change: &Change<'_>) -> bool {
         Some(indexed) if indexed.stamp == change.stamp => match indexed.extent {
             Extent::Pending => true,
             Extent::Description => content.store.bytes() < shared.limits.bodies,
-            Extent::All | Extent::Start | Extent::Unreadable => false,
+            Extent::All | Extent::Start | Extent::Unreadable | Extent::Unlisted => false,
         },
         _ => true,
     }
@@ -157,9 +157,13 @@ fn read_skill(
     };
     let result = catalog.document(name, max_bytes);
     let document = result.as_ref().ok().and_then(Option::as_ref);
-    let text = document.map_or("", |document| &document.text);
-    let fields = reader.read(name, text, part);
+    let text = document.map_or(Ok(""), |document| document.text.as_deref());
+    let fields = match text {
+        Ok(text) => reader.read(name, text, part),
+        Err(_) => SkillFields::unlisted(),
+    };
     let extent = match (&result, part) {
+        _ if fields.is_unlisted => Extent::Unlisted,
         (Err(_), _) => Extent::Unreadable,
         (Ok(Some(_)), DocumentPart::Description) if pass == Pass::Descriptions => Extent::Pending,
         (Ok(Some(_)), DocumentPart::Description) => Extent::Description,
@@ -195,7 +199,7 @@ fn finish(shared: &Shared, names: &[String]) {
         let content = shared.read();
         for name in names {
             match content.store.get(name).map(|skill| skill.extent) {
-                Some(Extent::All) => {}
+                Some(Extent::All | Extent::Unlisted) => {}
                 Some(Extent::Start) => report.truncated.add(name),
                 Some(Extent::Description | Extent::Pending) => report.without_body.add(name),
                 Some(Extent::Unreadable) => report.unreadable.add(name),

@@ -530,7 +530,7 @@ async fn offer(host: &Host) -> Option<Offer> {
     offer.await.ok()
 }
 
-/// Returns whether a host offers the prompt, which must have a skill.
+/// Returns whether a host offers the prompt, which must list a skill.
 pub(crate) fn has_prompt(host: &Host) -> bool {
     let mut skills = host.skills();
     skills.any(|skill| prompt::has_any(&[skill]))

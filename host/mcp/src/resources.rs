@@ -29,6 +29,7 @@ use super::page::{PageSize, json_bytes};
 use skillhost::frontmatter;
 use skillhost::{
     Caller, Contents, EntryKind, Line, OverLimit, ResourceError, SkillFiles, SkillResources, Stop,
+    Unlisted,
 };
 use skillhost_skills::text::media_type;
 
@@ -49,7 +50,7 @@ const MAX_ABOUT_CHARACTERS: usize = 1024;
 /// The maximum number of characters of a URI, and of the reason, that an error repeats.
 const MAX_SHOWN_CHARACTERS: usize = 512;
 
-/// Returns a page of all files of all skills, sorted by the bytes of skill and path.
+/// Returns a page of all files of all listed skills, sorted by the bytes of skill and path.
 pub(crate) async fn list(
     live: &ClientView<'_>,
     request: Option<PaginatedRequestParams>,
@@ -89,6 +90,9 @@ pub(crate) async fn list(
             }
         };
         let after = if skill == from { &*after } else { "" };
+        if is_unlisted(&files) {
+            continue;
+        }
         for file in files.files.into_iter().filter(|file| *file.path > *after) {
             let uri = SkillUri::file(&skill, &file.path);
             let mut resource = resource(&uri, file.size, about.as_ref());
@@ -107,6 +111,15 @@ pub(crate) async fn list(
     result.next_cursor = next.map(|(skill, path)| cursor::encode(LISTING, [&skill, &path]));
     live.answer_lease().hold(size.bytes()).await?;
     Ok(result)
+}
+
+/// Returns whether a listing leaves a skill out.
+fn is_unlisted(files: &SkillFiles) -> bool {
+    match &files.skill_md {
+        Some(start) => Unlisted::in_start(start).is_some(),
+        // It is not UTF-8.
+        None => files.files.iter().any(|file| file.path == SKILL_MD),
+    }
 }
 
 /// The files of a skill, and its name and description.

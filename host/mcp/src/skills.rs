@@ -2,8 +2,8 @@
 //!
 //! An entry is a skill's frontmatter, and all of its files with their current digests and
 //! sizes. The listing has it as every client accepts it, and `skills/get` as the author
-//! wrote it; see [`entry`]. The log has one line for the operator about skills without an
-//! entry.
+//! wrote it; see [`entry`]. The listing leaves out unlisted skills, and `skills/get` returns
+//! them. The log has one line for the operator about skills without an entry.
 
 mod entry;
 
@@ -22,7 +22,7 @@ use super::page::{PageSize, json_bytes};
 use super::resources::{
     check_host, cursor, cursor_error, in_folder, not_found, parse, read_error, reader, skills_from,
 };
-use skillhost::{Caller, ResourceError, SkillFiles, SkillResources};
+use skillhost::{Caller, ResourceError, SkillFiles, SkillResources, Unlisted};
 
 /// The maximum number of entries of a page. Long entries fill a page [by their
 /// bytes](super::page::PAGE_BYTES). Guards against: a listing that fills a client's buffers. A
@@ -106,6 +106,7 @@ pub(crate) async fn list(
                 check_host(&error)?;
                 faults.set(&name, SkillFault::Unreadable, &error.to_string());
             }
+            Err(NotListed::Wish) => faults.clear(&name),
             Err(NotListed::Fault((fault, why))) => faults.set(&name, fault, &why),
         }
     }
@@ -130,7 +131,9 @@ async fn read_files(
     name: &str,
     form: Form,
 ) -> Result<SkillFiles, ResourceError> {
-    let may_have_entry = |start: &str| entry::may_have_entry(name, start, form);
+    let is_left_out = |start: &str| form == Form::Listed && Unlisted::in_start(start).is_some();
+    let may_have_entry =
+        |start: &str| !is_left_out(start) && entry::may_have_entry(name, start, form);
     let start = reader.peek_skill_md(name);
     if !start.as_deref().is_some_and(may_have_entry) {
         let files = reader.files(name).await?;
@@ -163,6 +166,8 @@ struct ListedSkill {
 /// The reason why a listing leaves a skill out.
 enum NotListed {
     Read(ResourceError),
+    /// Its author hides it from models.
+    Wish,
     Fault(Fault),
 }
 
@@ -174,6 +179,13 @@ fn read_for_listing(
     let count = files.as_ref().map_or(0, |files| files.files.len());
     let bytes = files.as_ref().map_or(0, digested_bytes);
     let listed = files.map_err(NotListed::Read).and_then(|files| {
+        match files.skill_md.as_deref().and_then(Unlisted::in_start) {
+            Some(Unlisted::Author) => return Err(NotListed::Wish),
+            Some(why) => {
+                return Err(NotListed::Fault((SkillFault::NoSkillMd, why.to_string())));
+            }
+            None => {}
+        }
         let skill = entry::from_files(name, &files, Form::Listed).map_err(NotListed::Fault)?;
         Ok(ListedSkill {
             json_bytes: json_bytes(&skill),

@@ -7,7 +7,8 @@
 //! clients that show structured content instead of text would not show the file.
 //!
 //! A note on a large answer is the second block. Files that a call changed follow as embedded
-//! resources, and a note on the scripts of a skill as a separate block.
+//! resources, and notes on a skill's scripts and on text that other hosts replace as separate
+//! blocks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -82,15 +83,21 @@ pub(crate) async fn call(
     let call_lease = lease.clone();
     let call = async move {
         let result = host.call_from(&caller, &name, arguments).await;
+        let note = result.as_ref().ok();
+        let note = note.and_then(|output| host.placeholder_note(&name, output));
         // Reserves in the same poll in which the call ends, so that no answer is kept without
         // a lease.
         let bytes = result.as_ref().map_or_else(CallError::size, Output::size);
-        call_lease.reserve(bytes).map(|()| result)
+        call_lease.reserve(bytes).map(|()| (result, note))
     };
-    match live.run(guest, call).await?? {
+    let (result, placeholder_note) = live.run(guest, call).await??;
+    match result {
         Ok(output) => {
             let bytes = output.size();
             let mut result = answer(output, is_structured, &bound, lease)?;
+            result
+                .content
+                .extend(placeholder_note.map(ContentBlock::text));
             if let Some((host, caller, skill)) = note_parts {
                 let time = Some(MAX_NOTE_TIME);
                 let writing = async move { host.script_note(&caller, &skill, time).await };

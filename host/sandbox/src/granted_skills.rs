@@ -1,4 +1,5 @@
-//! The skills that a guest may list and find, according to its grant.
+//! The skills that a guest may list and find, according to its grant. Unlisted skills are not
+//! among them.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -42,7 +43,8 @@ struct Inner {
 #[derive(Default)]
 pub(crate) struct SkillPage {
     pub(crate) skills: Vec<Skill>,
-    /// The number of skills on all pages.
+    /// The number of skills on all pages. May count unlisted skills of the other pages, which
+    /// are not read.
     pub(crate) total: usize,
     /// The first name of the next page, if there is one.
     pub(crate) next: Option<String>,
@@ -160,7 +162,7 @@ impl Inner {
         };
         let names = self.catalog.shared_names(freshness);
         let is_granted = |name: &&String| self.allow(name);
-        let total = names.iter().filter(is_granted).count();
+        let mut total = names.iter().filter(is_granted).count();
         if total > limits.directory_entries {
             return Err(Stop::DirectoryEntries(limits.directory_entries));
         }
@@ -170,17 +172,29 @@ impl Inner {
         while skills.len() < limit
             && let Some(name) = names.next()
         {
-            // A skill that was removed meanwhile does not count.
-            let Some(skill) = self.catalog.read(name) else {
-                continue;
-            };
-            listed.add(&skill, limits)?;
-            skills.push(skill);
+            match self.catalog.read(name) {
+                Some(skill) if skill.unlisted.is_some() => total -= 1,
+                Some(skill) => {
+                    listed.add(&skill, limits)?;
+                    skills.push(skill);
+                }
+                // It was removed meanwhile.
+                None => {}
+            }
         }
+        // A page that is full may be the last: the rest may be unlisted.
+        let next = names.find(|name| match self.catalog.read(name) {
+            Some(skill) if skill.unlisted.is_some() => {
+                total -= 1;
+                false
+            }
+            Some(_) => true,
+            None => false,
+        });
         Ok(SkillPage {
             skills,
+            next: next.cloned(),
             total,
-            next: names.next().cloned(),
         })
     }
 
@@ -227,11 +241,14 @@ impl Inner {
     }
 
     /// Reads a skill that the index has found. Returns `None` if the skill has no readable
-    /// SKILL.md or is not granted.
+    /// SKILL.md, is unlisted or is not granted.
     ///
     /// The index may be behind the disk, and it does not enforce grants.
     fn read_hit(&self, name: &str) -> Option<Skill> {
-        let skill = self.catalog.read(name).filter(|_| self.allow(name))?;
+        let skill = self
+            .catalog
+            .read_listed(name)
+            .filter(|_| self.allow(name))?;
         skill.file.is_some().then_some(skill)
     }
 }
@@ -428,6 +445,20 @@ mod tests {
             let hits: Vec<&str> = hits.iter().map(|(skill, _)| &*skill.name).collect();
             assert_eq!(hits, ["s0", "s1", "s2", "s3", "s4", "s5", "s6"][..expected]);
         }
+    }
+
+    #[tokio::test]
+    async fn hit_that_is_unlisted_now_is_dropped() {
+        let names = (0..3).map(|number| format!("s{number}")).collect();
+        let (skills, _index, root) = indexed_folders(names);
+        let text = "---\ndisable-model-invocation: true\n---\nText.";
+        std::fs::write(root.path().join("s1/SKILL.md"), text).unwrap();
+        let limits = Limits::default();
+        let found = skills.find("tea".to_owned(), 2, &limits).await.unwrap();
+        let hits: Vec<&str> = found.hits.iter().map(|(skill, _)| &*skill.name).collect();
+        assert_eq!(hits, ["s0", "s2"]);
+        let listed = skills.list(&limits).await.unwrap();
+        assert_eq!(self::names(&listed), ["s0", "s2"]);
     }
 
     #[tokio::test]

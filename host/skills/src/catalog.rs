@@ -11,6 +11,7 @@ mod root;
 mod root_folder;
 mod scan;
 mod tree;
+mod unlisted;
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -34,6 +35,7 @@ pub use freshness::Freshness;
 use names::CatalogNames;
 use root::{Root, SkillLocation, SkillPath, cannot_open, without_dots};
 pub use root_folder::MAX_DEPTH;
+pub use unlisted::Unlisted;
 
 /// The skills of several roots. If several roots have a skill of the same name, the first
 /// root wins.
@@ -80,6 +82,9 @@ pub struct Skill {
     pub file: Option<String>,
     /// The skill's faults, for the operator. The skill can still be read.
     pub problems: Vec<String>,
+    /// The reason why lists for models leave the skill out. `None` if they show it. A call by
+    /// its exact name works in either case.
+    pub unlisted: Option<Unlisted>,
 }
 
 impl Skill {
@@ -206,6 +211,12 @@ impl Catalog {
         Some(describe(name.to_owned(), folder_name, self.folder(handle)))
     }
 
+    /// Reads a skill for a list for models. Returns `None` for an [unlisted](Unlisted) skill, and
+    /// where [`Catalog::read`] returns `None`.
+    pub fn read_listed(&self, name: &str) -> Option<Skill> {
+        self.read(name).filter(|skill| skill.unlisted.is_none())
+    }
+
     /// Returns a skill's folder as listings may read it.
     fn folder(&self, handle: OwnedFd) -> Result<Folder, Errno> {
         Folder::new(handle, self.hard_links, self.opener.clone())
@@ -252,12 +263,12 @@ impl Catalog {
         refreshed.await.unwrap_or(false)
     }
 
-    /// Returns the most similar names of skills, best first.
+    /// Returns the most similar names of skills, best first, without unlisted skills.
     pub fn nearest(&self, name: &str) -> Vec<String> {
         let names = self.shared_names(Freshness::Recent);
-        let mut nearest = suggest::nearest(name, names.iter().map(String::as_str));
-        nearest.retain(|name| self.has(name));
-        nearest
+        let names = names.iter().map(String::as_str);
+        let is_listed = |name: &str| self.read_listed(name).is_some();
+        suggest::nearest_checked(name, names, is_listed)
     }
 
     /// Checks a skill against the Agent Skills specification. Returns `None` if it does not

@@ -2,7 +2,9 @@
 //!
 //! This file has the rules for SKILL.md, and the findings. `check/name.rs` has the rules
 //! for names, `check/disputes.rs` those on which the specification and its reference
-//! validator disagree, `check/hidden.rs` those for hidden text. `check/links.rs` and
+//! validator disagree, `check/hidden.rs` those for hidden text. `check/before.rs` names text
+//! before the frontmatter, `check/extensions.rs` keys of other hosts, and
+//! `check/placeholders.rs` text that other hosts replace. `check/links.rs` and
 //! `check/code_paths.rs` find references to files, and `check/folder.rs` looks the files
 //! up. `frontmatter` parses the frontmatter.
 //!
@@ -10,19 +12,24 @@
 //! error. Violated recommendations and misleading text are warnings. Where the specification
 //! and the validator disagree, the message says which one decides.
 
+mod before;
 mod code_paths;
 mod disputes;
+mod extensions;
 mod folder;
 mod hidden;
 mod links;
 mod name;
+mod placeholders;
 
 use crate::frontmatter::{self, Field, Frontmatter, Problem, ProblemKind, Reading, Split, quoted};
 
 use disputes::{BY_SPECIFICATION, BY_VALIDATOR};
+pub use extensions::ignored_key;
 pub use folder::check_folder;
 pub(crate) use folder::check_open;
 pub use links::{Reference, references};
+pub use placeholders::{Placeholder, PlaceholderKind, placeholders};
 
 /// The maximum characters of a `description`, from the specification.
 pub const MAX_DESCRIPTION_CHARS: usize = 1024;
@@ -97,6 +104,7 @@ pub fn check(folder_name: &str, file_name: &str, text: &str) -> Vec<Finding> {
     findings.extend(lines_finding(text));
     findings.extend(body_finding(&reading.split));
     findings.extend(links::findings(&reading.split));
+    findings.extend(placeholders::findings(&reading.split));
     findings.sort_by_key(|finding| finding.line);
     findings
 }
@@ -107,7 +115,8 @@ pub fn check_frontmatter(folder_name: &str, reading: &Reading<'_>) -> Vec<Findin
     let mut findings: Vec<_> = reading.problems.iter().map(from_problem).collect();
     if reading.split.yaml.is_none() {
         // The problems already include unclosed frontmatter.
-        findings.extend((!reading.split.unclosed).then(no_frontmatter));
+        let body = reading.split.body;
+        findings.extend((!reading.split.unclosed).then(|| before::finding(body)));
         return findings;
     }
     let unread = |problem: &Problem| problem.kind == ProblemKind::TooLarge;
@@ -155,12 +164,6 @@ fn from_problem(problem: &Problem) -> Finding {
             .trim_end()
             .to_owned(),
     }
-}
-
-fn no_frontmatter() -> Finding {
-    let message = "there is no frontmatter: the first line must be `---`, \
-                   with `name` and `description` below it";
-    Finding::error("frontmatter-required", Some(1), message.to_owned())
 }
 
 fn file_name_finding(file_name: &str) -> Option<Finding> {
@@ -242,6 +245,9 @@ fn tools_finding(field: Option<&Field<String>>) -> Option<Finding> {
 
 fn unknown_findings(frontmatter: &Frontmatter) -> impl Iterator<Item = Finding> {
     frontmatter.unknown.iter().map(|pair| {
+        if let Some(finding) = extensions::finding(pair) {
+            return finding;
+        }
         let allowed = frontmatter::KEYS.map(|key| format!("`{key}`")).join(", ");
         let message = format!(
             "{} is not a key of the format, which has {allowed}: put it under `metadata` \

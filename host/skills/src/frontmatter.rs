@@ -43,6 +43,9 @@ pub const KEYS: [&str; 6] = [
     "allowed-tools",
 ];
 
+/// The key of several hosts by which an author hides a skill from models.
+pub const DISABLE_MODEL_INVOCATION: &str = "disable-model-invocation";
+
 /// A value and the line of its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field<T> {
@@ -59,6 +62,8 @@ pub struct Pair {
     pub key: String,
     /// The value. For a list or a map, its source text.
     pub value: String,
+    /// True if the value is one scalar without quotes. YAML may take it for a boolean or a number.
+    pub is_bare: bool,
     /// The line of the key.
     pub line: u32,
 }
@@ -81,6 +86,16 @@ pub struct Frontmatter {
     pub metadata: Option<Field<Vec<Pair>>>,
     /// Keys that the format does not define, in the order of the file.
     pub unknown: Vec<Pair>,
+}
+
+impl Frontmatter {
+    /// Returns whether the author hides the skill from models: by a YAML true, as in version
+    /// 1.2. The text `"true"` is not one.
+    pub fn disables_model_invocation(&self) -> bool {
+        let mut pairs = self.unknown.iter();
+        let pair = pairs.find(|pair| pair.key == DISABLE_MODEL_INVOCATION);
+        pair.is_some_and(|pair| pair.is_bare && matches!(&*pair.value, "true" | "True" | "TRUE"))
+    }
 }
 
 /// The kind of a problem.

@@ -37,6 +37,8 @@ pub mod paragraph;
 
 pub mod frontmatter;
 
+pub mod encoding;
+
 pub mod skill_md;
 
 pub mod neighbours;

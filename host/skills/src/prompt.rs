@@ -110,7 +110,8 @@ pub fn section_of(
     let mut least = cost(style.frame().0) + cost(style.frame().1);
     let mut next = None;
     for name in names.by_ref() {
-        let skill = catalog.read(&name).filter(|skill| skill.file.is_some());
+        let skill = catalog.read_listed(&name);
+        let skill = skill.filter(|skill| skill.file.is_some());
         let Some(skill) = skill else { continue };
         least += cost(&style.line(&skill, Some(MIN_DESCRIPTION)));
         if least > units(budget) {
@@ -168,7 +169,7 @@ pub fn fits(catalog: &Catalog, names: &[String], budget: usize) -> bool {
     if left.is_none_or(|left| bare.sum::<usize>() > left) {
         return false;
     }
-    for skill in names.iter().filter_map(|name| catalog.read(name)) {
+    for skill in names.iter().filter_map(|name| catalog.read_listed(name)) {
         if skill.file.is_some() {
             let line = cost(&style.line(&skill, None));
             left = left.and_then(|left| left.checked_sub(line));
@@ -338,9 +339,10 @@ pub fn has_any(skills: &[Skill]) -> bool {
     loadable(skills).next().is_some()
 }
 
-/// Returns the skills with a SKILL.md. The others have nothing to load.
+/// Returns the listed skills with a SKILL.md. Skills without one have nothing to load.
 fn loadable(skills: &[Skill]) -> impl Iterator<Item = &Skill> {
-    skills.iter().filter(|skill| skill.file.is_some())
+    let is_loadable = |skill: &&Skill| skill.file.is_some() && skill.unlisted.is_none();
+    skills.iter().filter(is_loadable)
 }
 
 /// Returns untrusted text as one line of bounded length, without line breaks and control

@@ -1,7 +1,8 @@
 //! What agents see at this moment: the definitions of tools, and the prompt section about
 //! skills. Both are bounded for any catalog.
 
-use std::cell::LazyCell;
+use std::cell::{LazyCell, RefCell};
+use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
@@ -30,9 +31,10 @@ impl Host {
     ///
     /// Omits tools whose schema lists the skills while there are no skills, and
     /// `find_skills` as its [offer](crate::HostBuilder::search_offer) says. A schema lists
-    /// at most 200 skills.
+    /// at most 200 skills, and no [unlisted](crate::Unlisted) ones, which calls still accept.
     pub fn definitions(&self) -> Vec<Definition> {
         let names = LazyCell::new(|| self.names(Freshness::Now));
+        let listed = ListedNames::new(self);
         self.served_tools()
             .filter_map(|served| {
                 let ServedTool { tool, terms, .. } = served;
@@ -46,12 +48,15 @@ impl Host {
                 if let Some(rule) = definition.folder.as_ref().filter(|rule| rule.enumerate) {
                     // One more than the maximum shows that there are too many.
                     let allowed = names.iter().filter(|name| terms.skills.allow(name));
-                    let names: Vec<String> = allowed.take(MAX_ENUM_NAMES + 1).cloned().collect();
+                    let mut names: Vec<String> =
+                        allowed.take(MAX_ENUM_NAMES + 1).cloned().collect();
                     if names.is_empty() {
                         return None;
                     }
+                    // Counted before the skills are read, so that a large catalog is not read.
                     if is_enumerable(&names) {
-                        add_enum(&mut definition.input_schema, &rule.skill_property, &names);
+                        names.retain(|name| listed.contain(name));
+                        add_enum(&mut definition.input_schema, &rule.skill_property, names);
                     }
                 }
                 Some(definition)
@@ -92,6 +97,30 @@ impl ServedTool {
     }
 }
 
+/// The names of listed skills. Reads each skill once for all definitions.
+struct ListedNames<'a> {
+    host: &'a Host,
+    read: RefCell<HashMap<String, bool>>,
+}
+
+impl<'a> ListedNames<'a> {
+    fn new(host: &'a Host) -> Self {
+        let read = RefCell::default();
+        Self { host, read }
+    }
+
+    /// Returns whether lists for models show the skill of this name.
+    fn contain(&self, name: &str) -> bool {
+        let mut read = self.read.borrow_mut();
+        if let Some(is_listed) = read.get(name) {
+            return *is_listed;
+        }
+        let is_listed = self.host.0.catalog.read_listed(name).is_some();
+        read.insert(name.to_owned(), is_listed);
+        is_listed
+    }
+}
+
 /// Returns whether these names fit into a schema.
 fn is_enumerable(names: &[String]) -> bool {
     // Each name but the first has a comma before it.
@@ -99,7 +128,12 @@ fn is_enumerable(names: &[String]) -> bool {
     names.len() <= MAX_ENUM_NAMES && names.iter().map(bytes).sum::<usize>() <= MAX_ENUM_BYTES
 }
 
-fn add_enum(schema: &mut Map<String, Value>, property: &str, names: &[String]) {
+/// Adds the names of the skills to a schema. Adds nothing if there are none: a model could then
+/// write no name, not even one that a person gave it.
+fn add_enum(schema: &mut Map<String, Value>, property: &str, names: Vec<String>) {
+    if names.is_empty() {
+        return;
+    }
     if let Some(Value::Object(property)) = schema
         .get_mut("properties")
         .and_then(|properties| properties.get_mut(property))

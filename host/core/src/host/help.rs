@@ -123,8 +123,8 @@ impl FailedCall<'_> {
         let starts = |other: &&str| other.chars().next().map(|c| c.to_ascii_lowercase()) == first;
         let compared = known().map(String::as_str);
         let compared = compared.filter(|other| all || starts(other));
-        let mut nearest = suggest::nearest(name, compared.take(MAX_COMPARED));
-        nearest.retain(|name| self.catalog().has(name));
+        let compared = compared.take(MAX_COMPARED);
+        let nearest = suggest::nearest_checked(name, compared, |name| self.is_listed(name));
         if nearest.is_empty() {
             self.skills_advice()
         } else {
@@ -230,6 +230,10 @@ impl FailedCall<'_> {
         };
         let (skill, rest) = found?;
         let inside = Some(&skill) == open.skill.as_ref();
+        // The name may come from the target of a symlink.
+        if !inside && !self.is_listed(&skill) {
+            return None;
+        }
         let there = self.open(&skill)?;
         if !self.readable(&there, &rest) {
             let nearest = match rest.as_str() {
@@ -298,7 +302,7 @@ impl FailedCall<'_> {
         let known = names.iter().filter(|name| self.may_read(name));
         let mut names: Vec<String> = known.take(FEW_SKILLS + 1).cloned().collect();
         if names.len() <= FEW_SKILLS {
-            names.retain(|name| self.catalog().has(name));
+            names.retain(|name| self.is_listed(name));
             return Some(vec![format!("The skills are {}", list(&names, 0)?)]);
         }
         let served = |tool: &&str| self.host.tool(tool).is_ok();
@@ -338,6 +342,11 @@ impl FailedCall<'_> {
     /// Returns whether the tool's grant and the caller's scope allow a skill.
     fn may_read(&self, skill: &str) -> bool {
         self.host.may_read(&self.served.terms, skill)
+    }
+
+    /// Returns whether help may name a skill that the call did not name.
+    fn is_listed(&self, skill: &str) -> bool {
+        self.catalog().read_listed(skill).is_some()
     }
 
     /// Returns whether a skill exists and the grant allows it.

@@ -24,7 +24,8 @@ impl Host {
     }
 
     /// Returns the present skills in the caller's scope, in the order of their names. Reads
-    /// each lazily, and no skill outside of the scope.
+    /// each lazily, and no skill outside of the scope. A list for models leaves out those that
+    /// are [unlisted](crate::Unlisted).
     pub fn skills(&self) -> impl Iterator<Item = Skill> {
         let names = self.names(Freshness::Now);
         (0..names.len()).filter_map(move |index| self.0.catalog.read(&names[index]))

@@ -4,8 +4,9 @@ use std::io::{self, Read as _};
 
 use rustix::io::Errno;
 
-use super::Skill;
+use super::{Skill, Unlisted};
 use crate::check::{MAX_DESCRIPTION_CHARS, Severity, check_frontmatter};
+use crate::encoding::{self, EncodingFault};
 use crate::frontmatter;
 use crate::guard::Folder;
 use crate::paragraph;
@@ -22,6 +23,7 @@ pub(super) fn describe(name: String, folder_name: &str, folder: Result<Folder, E
         description: String::new(),
         file: None,
         problems: Vec::new(),
+        unlisted: None,
     };
     let folder = match folder {
         Ok(folder) => folder,
@@ -31,9 +33,15 @@ pub(super) fn describe(name: String, folder_name: &str, folder: Result<Folder, E
         }
     };
     match read_start(&folder) {
-        Ok(Some((file, text))) => {
+        Ok(Some((file, Err(fault)))) => {
+            skill.file = Some(file);
+            skill.problems.push(fault.to_string());
+            skill.unlisted = Some(Unlisted::Encoding(fault));
+        }
+        Ok(Some((file, Ok(text)))) => {
             let reading = frontmatter::read(&text);
             skill.file = Some(file);
+            skill.unlisted = Unlisted::in_frontmatter(&reading.frontmatter);
             skill.problems = check_frontmatter(folder_name, &reading)
                 .into_iter()
                 .filter(|finding| finding.severity == Severity::Error)
@@ -61,14 +69,18 @@ pub(super) fn describe(name: String, folder_name: &str, folder: Result<Folder, E
     skill
 }
 
+/// The name of a SKILL.md, and its start as text.
+type Start = (String, Result<String, EncodingFault>);
+
 /// Reads the start of a folder's SKILL.md.
-fn read_start(folder: &Folder) -> io::Result<Option<(String, String)>> {
+fn read_start(folder: &Folder) -> io::Result<Option<Start>> {
     let Some((name, file)) = skill_md::open(folder)? else {
         return Ok(None);
     };
     let mut bytes = Vec::new();
     file.take(FRONTMATTER_BYTES).read_to_end(&mut bytes)?;
-    Ok(Some((name, String::from_utf8_lossy(&bytes).into_owned())))
+    let is_cut = bytes.len() as u64 == FRONTMATTER_BYTES;
+    Ok(Some((name, encoding::decode(bytes, is_cut))))
 }
 
 fn unreadable(error: &io::Error) -> String {

@@ -9,14 +9,15 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 
 use super::Catalog;
+use crate::encoding::{self, EncodingFault};
 use crate::guard::FileStatus;
 use crate::skill_md;
 
 /// The start of a skill's SKILL.md.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Document {
-    /// The text. Bytes that are not UTF-8 are replaced.
-    pub text: String,
+    /// The text, or why the bytes are not text.
+    pub text: Result<String, EncodingFault>,
     /// The size of the whole file in bytes.
     pub size: u64,
     /// The stamp of the file at the time of reading.
@@ -83,8 +84,9 @@ impl Catalog {
         let stamp = DocumentStamp::of(&file)?;
         let mut bytes = Vec::new();
         file.take(max).read_to_end(&mut bytes)?;
+        let is_cut = bytes.len() as u64 == max;
         Ok(Some(Document {
-            text: String::from_utf8_lossy(&bytes).into_owned(),
+            text: encoding::decode(bytes, is_cut),
             size: stamp.size,
             stamp,
         }))
@@ -122,7 +124,7 @@ mod tests {
         fs::write(skill.join("SKILL.md"), "Brew it").unwrap();
         for (max, text) in [(4, "Brew"), (7, "Brew it"), (1000, "Brew it")] {
             let document = catalog.document("tea", max).unwrap().unwrap();
-            assert_eq!((document.text.as_str(), document.size), (text, 7));
+            assert_eq!((document.text.as_deref(), document.size), (Ok(text), 7));
         }
     }
 
@@ -162,7 +164,8 @@ mod tests {
         assert!(catalog.document("tea", 4).is_err());
         assert!(catalog.document_stamp("tea").is_err());
         let catalog = catalog.hard_links(true);
-        assert_eq!(catalog.document("tea", 4).unwrap().unwrap().text, "Brew");
+        let document = catalog.document("tea", 4).unwrap().unwrap();
+        assert_eq!(document.text.as_deref(), Ok("Brew"));
         assert!(catalog.document_stamp("tea").unwrap().is_some());
     }
 }

@@ -12,6 +12,7 @@ use cap_std::fs::Dir;
 use super::code_paths::code_paths;
 use super::{Finding, check, missing_reference, references};
 use crate::broker::Opener;
+use crate::encoding;
 use crate::frontmatter;
 use crate::guard::{Folder, HardLinks};
 use crate::skill_md;
@@ -49,14 +50,11 @@ pub(crate) fn check_open(name: &str, folder: &Folder) -> io::Result<Vec<Finding>
         let message = format!("`{file_name}` is larger than {MAX_BYTES} bytes");
         return Ok(vec![Finding::error("file-size", None, message)]);
     }
-    let text = match String::from_utf8(bytes) {
+    let text = match encoding::decode(bytes, false) {
         Ok(text) => text,
-        Err(error) => {
-            let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-            let line = valid.iter().filter(|byte| **byte == b'\n').count() + 1;
-            let message = format!("`{file_name}` is not valid UTF-8");
-            let line = u32::try_from(line).ok();
-            return Ok(vec![Finding::error("file-encoding", line, message)]);
+        Err(fault) => {
+            let message = fault.to_string();
+            return Ok(vec![Finding::error("file-encoding", fault.line(), message)]);
         }
     };
     let mut findings = check(name, &file_name, &text);

@@ -99,9 +99,15 @@ fn pairs(entries: Vec<YamlEntry<'_>>, problems: &mut Vec<Problem>) -> Vec<Pair> 
             problems.push(duplicate(&path, line, first.line));
             continue;
         }
+        let is_bare = matches!(value, YamlValue::Plain(_));
         let value = text_of(value, &path, line, problems);
         let key = key.into_owned();
-        pairs.push(Pair { key, value, line });
+        pairs.push(Pair {
+            key,
+            value,
+            is_bare,
+            line,
+        });
     }
     pairs
 }
@@ -112,6 +118,7 @@ fn unknown(pairs: &mut Vec<Pair>, entry: YamlEntry<'_>, problems: &mut Vec<Probl
         problems.push(duplicate(&entry.key, entry.line, first.line));
         return;
     }
+    let is_bare = matches!(entry.value, YamlValue::Plain(_));
     let value = match entry.value {
         YamlValue::Text(text) | YamlValue::Plain(text) => text.trim().to_owned(),
         YamlValue::List { written, .. } | YamlValue::Map { written, .. } => written.to_owned(),
@@ -119,6 +126,7 @@ fn unknown(pairs: &mut Vec<Pair>, entry: YamlEntry<'_>, problems: &mut Vec<Probl
     pairs.push(Pair {
         key: entry.key.into_owned(),
         value,
+        is_bare,
         line: entry.line,
     });
 }

@@ -11,6 +11,7 @@ fn skill(name: &str, description: &str) -> Skill {
         description: description.to_owned(),
         file: Some("SKILL.md".to_owned()),
         problems: Vec::new(),
+        unlisted: None,
     }
 }
 

@@ -9,9 +9,22 @@ const MIN_SIMILARITY: f64 = 0.7;
 /// The maximum bytes of a compared name. Guards against: comparing a long name from
 /// outside, which takes quadratic time.
 const MAX_BYTES: usize = 128;
+/// The maximum number of names that a caller checks. Guards against: reading a thousand skills for
+/// one suggestion.
+const MAX_CHECKED: usize = 32;
 
 /// Returns the names that are most similar to `wanted`, best first.
 pub fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Vec<String> {
+    nearest_checked(wanted, names, |_| true)
+}
+
+/// Returns the names that are most similar to `wanted` and pass a check, best first. Other names
+/// take no place from them.
+pub fn nearest_checked<'a>(
+    wanted: &str,
+    names: impl Iterator<Item = &'a str>,
+    check: impl Fn(&str) -> bool,
+) -> Vec<String> {
     if wanted.len() > MAX_BYTES {
         return Vec::new();
     }
@@ -22,9 +35,9 @@ pub fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Vec<St
         .filter(|(similarity, _)| *similarity >= MIN_SIMILARITY)
         .collect();
     similar.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
-    similar.truncate(MAX_NAMES);
-    let names = similar.into_iter();
-    names.map(|(_, name)| name.to_owned()).collect()
+    let names = similar.into_iter().map(|(_, name)| name);
+    let names = names.take(MAX_CHECKED).filter(|name| check(name));
+    names.take(MAX_NAMES).map(str::to_owned).collect()
 }
 
 /// Returns `; did you mean 'a' or 'b'?` for names, in these quotation marks. Returns an empty
@@ -41,6 +54,18 @@ pub fn did_you_mean(names: impl IntoIterator<Item = impl Display>, quote: char) 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn unchecked_names_displace_no_others() {
+        let mut names: Vec<String> = (0..40).map(|number| format!("tea{number:02}")).collect();
+        names.push("teapot".to_owned());
+        for (most, expected) in [(5, &["teapot"][..]), (40, &[])] {
+            let names = names.iter().map(String::as_str);
+            let names = names.filter(|name| *name == "teapot" || *name < &*format!("tea{most:02}"));
+            let found = nearest_checked("tea", names, |name| name == "teapot");
+            assert_eq!(found, expected, "{most}");
+        }
+    }
 
     #[test]
     fn a_typo_finds_the_intended_name_first() {

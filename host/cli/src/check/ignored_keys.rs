@@ -1,0 +1,35 @@
+//! Keys of other hosts, in one line for all checked skills: a collection that was written for
+//! another host has them in every skill.
+
+use std::collections::BTreeSet;
+
+use skillhost::Line;
+use skillhost::check::{Severity, ignored_key};
+
+use super::CheckedSkill;
+use skillhost_program::terminal::format_line;
+
+/// Returns the line about the keys, if some skill has one.
+pub(super) fn line(checked: &[CheckedSkill]) -> Option<Line> {
+    let keys_of = |checked: &CheckedSkill| -> BTreeSet<&str> {
+        checked.findings.iter().filter_map(ignored_key).collect()
+    };
+    let skills = checked.iter().map(keys_of).filter(|keys| !keys.is_empty());
+    let skills: Vec<BTreeSet<&str>> = skills.collect();
+    let keys: BTreeSet<&str> = skills.iter().flatten().copied().collect();
+    let keys: Vec<String> = keys.iter().map(|key| format!("`{key}`")).collect();
+    let have = match skills.len() {
+        0 => return None,
+        1 => "1 skill has".to_owned(),
+        count => format!("{count} skills have"),
+    };
+    Some(format_line!(
+        "{have} keys of other hosts, which skillhost ignores: {} [key-ignored]",
+        keys.join(", ")
+    ))
+}
+
+/// Returns the number of lines of this severity about the keys.
+pub(super) fn count(checked: &[CheckedSkill], severity: Severity) -> usize {
+    usize::from(severity == Severity::Warning && line(checked).is_some())
+}

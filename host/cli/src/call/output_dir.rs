@@ -11,6 +11,7 @@ use cap_std::fs::Dir;
 use rustix::fs::OFlags;
 use skillhost::{OutputFiles, Trust};
 use skillhost_confine::broker::BrokerClient;
+use skillhost_skills::text::count::count;
 
 use skillhost_program::terminal::{self, format_line};
 
@@ -75,7 +76,9 @@ pub(super) fn write(
     if unlisted > 0 {
         complete = false;
         terminal::complain(format_args!(
-            "{unlisted} more files are not written: raise `output_files` in the tool's limits"
+            "{} {} not written: raise `output_files` in the tool's limits",
+            count(unlisted, "more file"),
+            if unlisted == 1 { "is" } else { "are" }
         ));
     }
     if files.total == 0 {

@@ -8,7 +8,8 @@ use skillhost::{Inspection, Inspector, Line};
 use skillhost_helper::OWN_PROGRAM;
 
 use crate::exit::Exit;
-use crate::options::{ReportFormat, cache_folder, show_compilations};
+use crate::options::{ReportFormat, cache_folder};
+use crate::progress::show_compilations;
 use crate::terminal::{self, format_line};
 
 /// Show what a component defines and imports, and whether a host would load it

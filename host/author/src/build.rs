@@ -59,6 +59,9 @@ pub(crate) struct BuildCommand {
     lang: Option<Language>,
 }
 
+    /// List all imports, also those of WASI that every component is granted
+    #[arg(long)]
+    all: bool,
 /// The purpose of a build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
@@ -81,7 +84,7 @@ impl BuildCommand {
         match build(&self.folder, self.lang, Purpose::Release).await {
             Ok(built) => {
                 terminal::say(&format_line!("built `{}`", built.file.display()));
-                terminal::print(&inspect::lines(&built.inspection))?;
+                terminal::print(&inspect::lines(&built.inspection, self.all))?;
                 Ok(Exit::Ok)
             }
             Err(error) => Ok(error.report()),

@@ -7,6 +7,7 @@ mod first_minutes;
 mod listings;
 mod offer;
 mod search;
+mod skills;
 mod warm;
 
 use std::fs;

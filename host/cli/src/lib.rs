@@ -24,6 +24,8 @@ mod respond;
 mod serve;
 mod skills;
 mod tools;
+// Prints the rows of `skills`.
+mod find;
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -63,6 +65,7 @@ enum Verb {
     Grants(grants::GrantsCommand),
     Inspect(inspect::InspectCommand),
     /// Create a tool project with a working tool, a skill and cases
+    Find(find::FindCommand),
     New(author::AuthorCommand),
     /// Build a tool project, and show its component as an operator sees it
     Build(author::AuthorCommand),
@@ -220,3 +223,4 @@ impl Verb {
         }
     }
 }
+            Self::Find(find) => find.execute(options).await,

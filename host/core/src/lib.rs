@@ -103,7 +103,7 @@ pub use host::resources::{
 };
 pub use host::{JudgedScript, JudgementReason};
 pub use skillhost_skills::catalog::{
-    Catalog, Document, DocumentStamp, Listing, MAX_DEPTH, Skill, SkillsRoot,
+    Catalog, Document, DocumentStamp, Listing, MAX_DEPTH, Skill, SkillSummary, SkillsRoot,
 };
 pub use skillhost_skills::search::{
     Coverage, IndexStorage, SearchHit, SearchOffer, SearchResult, SkillIndex,

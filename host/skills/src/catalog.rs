@@ -10,6 +10,7 @@ mod names;
 mod root;
 mod root_folder;
 mod scan;
+mod summary;
 mod tree;
 
 use std::io;
@@ -34,6 +35,7 @@ pub use freshness::Freshness;
 use names::CatalogNames;
 use root::{Root, SkillLocation, SkillPath, cannot_open, without_dots};
 pub use root_folder::MAX_DEPTH;
+pub use summary::SkillSummary;
 
 /// The skills of several roots. If several roots have a skill of the same name, the first
 /// root wins.

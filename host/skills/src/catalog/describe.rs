@@ -62,7 +62,7 @@ pub(super) fn describe(name: String, folder_name: &str, folder: Result<Folder, E
 }
 
 /// Reads the start of a folder's SKILL.md.
-fn read_start(folder: &Folder) -> io::Result<Option<(String, String)>> {
+pub(super) fn read_start(folder: &Folder) -> io::Result<Option<(String, String)>> {
     let Some((name, file)) = skill_md::open(folder)? else {
         return Ok(None);
     };

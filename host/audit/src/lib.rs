@@ -27,4 +27,4 @@ pub use key::{PrivateKey, PublicKey};
 pub use report::{LogProblem, VerifyReport};
 pub use signer::LogSigner;
 pub use verifier::Verifier;
-pub use verify::verify;
+pub use verify::{verify, verify_chain};

@@ -157,7 +157,13 @@ fn run_task(task: Task) -> anyhow::Result<Exit> {
     // occupy a thread for many milliseconds, and small requests need the others. Without a number,
     // tokio reads one from the environment.
     runtime.worker_threads(processors() + 2);
-    if matches!(task, Task::Serve(_)) {
+    // `audit show --follow` waits for signals.
+    let needs_io = match &task {
+        Task::Serve(_) => true,
+        Task::Other(command_line) => matches!(command_line.verb, Verb::Audit(_)),
+        Task::Call(_) | Task::Warm(_) => false,
+    };
+    if needs_io {
         runtime.enable_io();
     }
     let runtime = runtime
@@ -213,7 +219,7 @@ impl Verb {
             Self::Check(check) => check.execute(options).await,
             Self::Grants(grants) => grants.execute(options).await,
             Self::Inspect(inspect) => inspect.execute().await,
-            Self::Audit(audit) => audit.execute(&options.trust_settings()),
+            Self::Audit(audit) => audit.execute(&options.trust_settings()).await,
             Self::Call(_) | Self::Serve(_) | Self::Warm(_) => {
                 unreachable!("`prepare` handles this verb")
             }

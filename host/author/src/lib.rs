@@ -25,7 +25,12 @@ use skillhost_program::{panic, process, terminal};
 
 /// Make, build and test tools for skillhost.
 #[derive(Parser)]
-#[command(version, max_term_width = 100, arg_required_else_help = true)]
+#[command(
+    name = "skillhost-author",
+    version,
+    max_term_width = 100,
+    arg_required_else_help = true
+)]
 struct CommandLine {
     #[command(flatten)]
     options: CommonOptions,

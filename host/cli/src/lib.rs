@@ -46,7 +46,12 @@ pub use settings::{Confinement, ProcessSettings, Settings};
 
 /// Run agent skill tools as sandboxed WebAssembly components.
 #[derive(Parser)]
-#[command(version, max_term_width = 100, arg_required_else_help = true)]
+#[command(
+    name = "skillhost",
+    version,
+    max_term_width = 100,
+    arg_required_else_help = true
+)]
 struct CommandLine {
     #[command(flatten)]
     options: CommonOptions,

@@ -37,6 +37,7 @@ REFUSED = {
         ("yaml", 1, ["from versions: none", "the registry has no library of this name", "`import yaml` needs `pyyaml`"]),
         # It has no wheel.
         ("docopt==0.6.2", 1, ["`pip install --dry-run` failed", "only libraries with wheels"]),
+        ("numpy", 1, ["`numpy` has native code", "nothing was pinned", "use `statistics`", "numpy --native`"]),
         ("--index-url=https://example.org", 2, []),
         ("../own", 2, ["is not the name of a library"]),
     ],
@@ -111,3 +112,7 @@ def run(folder, language):
         (folder / path).write_bytes(b"//" + b"x" * (length - 2) if path.endswith(".js") else b"#\n")
         program.run(folder, "build").exits_with(1).prints(*messages)
         (folder / path).unlink()
+    for name in names:
+        name = name.split("==")[0]
+        program.run(folder, "remove-library", name).exits_with(0).prints("removed `%s`" % name)
+        program.run(folder, "remove-library", name).exits_with(2).prints("has no library `%s`" % name)

@@ -15,6 +15,7 @@ mod metadata;
 mod npm_lock;
 mod project;
 mod python;
+mod remove_library;
 mod requirements;
 mod rust;
 mod search;
@@ -36,6 +37,7 @@ pub(crate) use add_library::AddLibraryCommand;
 pub(crate) use error::BuildError;
 use project::Project;
 pub(crate) use project::newer_source;
+pub(crate) use remove_library::RemoveLibraryCommand;
 use skillhost_program::exit::Exit;
 use skillhost_program::inspect;
 use skillhost_program::terminal::{self, format_line};
@@ -57,11 +59,11 @@ pub(crate) struct BuildCommand {
     /// Language of the project, needed if the folder holds several
     #[arg(long, value_enum)]
     lang: Option<Language>,
-}
-
     /// List all imports, also those of WASI that every component is granted
     #[arg(long)]
     all: bool,
+}
+
 /// The purpose of a build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {

@@ -44,6 +44,7 @@ enum Verb {
     Build(build::BuildCommand),
     Dev(dev::DevCommand),
     AddLibrary(build::AddLibraryCommand),
+    RemoveLibrary(build::RemoveLibraryCommand),
     Test(test::TestCommand),
 }
 
@@ -88,6 +89,7 @@ impl Verb {
             Self::Build(build) => build.execute().await,
             Self::Dev(dev) => dev.execute().await,
             Self::AddLibrary(library) => Ok(library.execute()),
+            Self::RemoveLibrary(library) => Ok(library.execute()),
             Self::Test(test) => test.execute(options).await,
         }
     }

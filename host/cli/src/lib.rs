@@ -65,12 +65,12 @@ enum Verb {
     Tools(tools::ToolsCommand),
     Respond(respond::RespondCommand),
     Skills(skills::SkillsCommand),
+    Find(find::FindCommand),
     Prompt(prompt::PromptCommand),
     Check(check::CheckCommand),
     Grants(grants::GrantsCommand),
     Inspect(inspect::InspectCommand),
     /// Create a tool project with a working tool, a skill and cases
-    Find(find::FindCommand),
     New(author::AuthorCommand),
     /// Build a tool project, and show its component as an operator sees it
     Build(author::AuthorCommand),
@@ -78,6 +78,8 @@ enum Verb {
     Dev(author::AuthorCommand),
     /// Pin a Python or npm library and its dependencies in a project's lock file
     AddLibrary(author::AuthorCommand),
+    /// Take a Python or npm library out of a project's lock file
+    RemoveLibrary(author::AuthorCommand),
     /// Check what every tool component must do, and run its author's cases
     Test(author::AuthorCommand),
     Serve(serve::ServeCommand),
@@ -211,7 +213,12 @@ impl Verb {
     fn is_for_authors(&self) -> bool {
         matches!(
             self,
-            Self::New(_) | Self::Build(_) | Self::Dev(_) | Self::AddLibrary(_) | Self::Test(_)
+            Self::New(_)
+                | Self::Build(_)
+                | Self::Dev(_)
+                | Self::AddLibrary(_)
+                | Self::RemoveLibrary(_)
+                | Self::Test(_)
         )
     }
 
@@ -220,6 +227,7 @@ impl Verb {
             Self::Tools(tools) => tools.execute(options).await,
             Self::Respond(respond) => respond.execute(options).await,
             Self::Skills(skills) => skills.execute(options),
+            Self::Find(find) => find.execute(options).await,
             Self::Prompt(prompt) => prompt.execute(options),
             Self::Check(check) => check.execute(options).await,
             Self::Grants(grants) => grants.execute(options).await,
@@ -228,10 +236,14 @@ impl Verb {
             Self::Call(_) | Self::Serve(_) | Self::Warm(_) => {
                 unreachable!("`prepare` handles this verb")
             }
-            Self::New(_) | Self::Build(_) | Self::Dev(_) | Self::AddLibrary(_) | Self::Test(_) => {
+            Self::New(_)
+            | Self::Build(_)
+            | Self::Dev(_)
+            | Self::AddLibrary(_)
+            | Self::RemoveLibrary(_)
+            | Self::Test(_) => {
                 unreachable!("`run` starts `skillhost-author` for this verb")
             }
         }
     }
 }
-            Self::Find(find) => find.execute(options).await,

@@ -273,8 +273,8 @@ mod tests {
         };
         assert_eq!(table(60)[1], format!("b{}  Adds numbers.", " ".repeat(29)));
         assert_eq!(table(60)[0], format!("{long}  Adds numbers."));
-        assert_eq!(table(47)[0], format!("{long}  Adds…"));
-        for width in [0, 1, 20, 40] {
+        assert_eq!(table(46)[0], format!("{long}  Adds numb…"));
+        for width in [0, 1, 20, 45] {
             assert_eq!(table(width)[0], long, "{width}");
         }
     }

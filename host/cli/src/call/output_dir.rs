@@ -53,13 +53,18 @@ pub(super) fn write(
             .as_ref()
             .map(|bytes| output_dir.write_file(&file.path, bytes));
         match written {
-            Some(Ok(())) => terminal::say(&format_line!("wrote {shown} ({} bytes)", file.size)),
+            Some(Ok(())) => {
+                terminal::say(&format_line!(
+                    "wrote {shown} ({})",
+                    count(file.size, "byte")
+                ));
+            }
             None => {
                 complete = false;
                 terminal::complain(format_args!(
-                    "{shown} ({} bytes) is not written: the answer is too small for it; raise \
+                    "{shown} ({}) is not written: the answer is too small for it; raise \
                      `output_file_bytes` in the tool's limits",
-                    file.size
+                    count(file.size, "byte")
                 ));
             }
             Some(Err(error)) => {

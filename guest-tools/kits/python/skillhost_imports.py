@@ -9,8 +9,8 @@ import sys
 
 # Late imports that failed, and why.
 FAILED = {}
-# What Python imports at a call although no source names it: libraries encode names of hosts.
-ALWAYS = ("encodings.idna",)
+# What a call needs although no source names it: libraries encode names of hosts.
+ALWAYS = ("encodings.idna", "encodings.punycode")
 
 
 def bake():

@@ -7,6 +7,7 @@ mod chain;
 mod checkpoints;
 mod external_checkpoints;
 mod program;
+mod show;
 mod signed_log;
 mod stderr;
 mod unproven;

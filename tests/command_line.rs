@@ -7,6 +7,7 @@ mod hints;
 mod listings;
 mod offer;
 mod search;
+mod skills;
 mod warm;
 
 use std::fs;
@@ -14,7 +15,7 @@ use std::io::Read as _;
 use std::process::{Command, Stdio};
 
 use crate::support::process::{Process, output};
-use crate::support::program::{Program, finish};
+use crate::support::program::{Program, author as author_program, command, finish};
 
 const SKILL: &str = "---\nname: calculator\ndescription: Adds numbers.\n---\n# Calculator\n";
 
@@ -132,6 +133,17 @@ fn bad_usage_and_help_set_exit_codes() {
         let run = program().run(words);
         assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{words:?}");
     }
+}
+
+#[test]
+fn version_names_the_program() {
+    let version = env!("CARGO_PKG_VERSION");
+    let run = program().run(&["--version"]);
+    assert_eq!(run.stdout, format!("skillhost {version}\n"));
+    let mut author = command(&author_program());
+    author.arg("--version");
+    let run = finish(author, "");
+    assert_eq!(run.stdout, format!("skillhost-author {version}\n"));
 }
 
 #[test]

@@ -46,6 +46,7 @@ const OPTIONS: &[(Named, &[&str])] = &[
     (Other, &["build", PATH]),
     (Other, &["dev", PATH]),
     (Other, &["add-library", "name", "--dir", PATH]),
+    (Other, &["remove-library", "name", "--dir", PATH]),
     (Other, &["call", "none", "--output-dir", PATH]),
     (Other, &["serve", "--http", "unix:PATH"]),
     (

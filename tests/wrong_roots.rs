@@ -45,7 +45,7 @@ fn says_which_folder_was_meant() {
             "repo",
             1,
             "there are no skills in `ROOT/repo`, but 3 folders below hold a SKILL.md: did you \
-             mean `ROOT/repo/skills`, or `depth = 2`?",
+             mean `ROOT/repo/skills`, or `--depth 2` (in a configuration `depth = 2`)?",
         ),
         (
             "links",
@@ -57,7 +57,7 @@ fn says_which_folder_was_meant() {
             "plugins",
             2,
             "there are no skills in `ROOT/plugins`, but 1 folder below holds a SKILL.md: did \
-             you mean `ROOT/plugins/p/skills`, or `depth = 3`?",
+             you mean `ROOT/plugins/p/skills`, or `--depth 3` (in a configuration `depth = 3`)?",
         ),
         (
             "dots",
@@ -75,7 +75,7 @@ fn says_which_folder_was_meant() {
             "far",
             1,
             "there are no skills in `ROOT/far`, but 1 folder below holds a SKILL.md: did you mean \
-             `ROOT/far/1/2/3/4`, or `depth = 5`?",
+             `ROOT/far/1/2/3/4`, or `--depth 5` (in a configuration `depth = 5`)?",
         ),
         (
             "odd/g",
@@ -101,7 +101,7 @@ fn every_verb_says_that_there_are_no_skills() {
         "repo/skills/a/SKILL.md",
         "---\nname: a\ndescription: A.\n---\nText\n",
     );
-    let meant = "1 folder below holds a SKILL.md: did you mean `repo/skills`, or `depth = 2`?";
+    let meant = "1 folder below holds a SKILL.md: did you mean `repo/skills`, or `--depth 2` (in a configuration `depth = 2`)?";
     let call = ["call", "read_skill", "{\"skill_name\":\"a\"}"];
     for words in [
         &["skills"][..],
@@ -116,7 +116,7 @@ fn every_verb_says_that_there_are_no_skills() {
         assert!(run.stderr.contains(meant), "{words:?}: {}", run.stderr);
         assert_eq!(
             run.code != 0,
-            words[0] == "check" || words[0] == "call",
+            ["check", "call", "skills"].contains(&words[0]),
             "{words:?}"
         );
         let run = of(&["--depth", "2"]);
@@ -182,7 +182,7 @@ fn check_takes_file_skill_and_folder_of_skills() {
             1,
             &[
                 "repo: error: there are no skills in `repo`, but 2 folders below hold a SKILL.md: \
-               did you mean `repo/skills`, or `depth = 2`? [no-skill]",
+               did you mean `repo/skills`, or `--depth 2` (in a configuration `depth = 2`)? [no-skill]",
             ],
             1,
         ),

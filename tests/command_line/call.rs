@@ -377,6 +377,65 @@ fn stopped_tool_exits_with_3_and_names_limit() {
 }
 
 #[test]
+fn tool_of_refused_component_exits_with_4() {
+    let program = program();
+    let component = std::fs::read(guests().join("count_lines.wasm")).unwrap();
+    program.write("tools/count_lines.wasm", &component);
+    let arguments = [
+        "--config",
+        "c.toml",
+        "call",
+        "count_lines",
+        "skill_name=calculator",
+    ];
+    let zeros = "0".repeat(64);
+    for (config, twin, reason) in [
+        (
+            format!("[pins]\n\"count_lines.wasm\" = \"{zeros}\"\n"),
+            &b""[..],
+            "the pin `count_lines.wasm` is 0",
+        ),
+        (String::new(), &component[..], "`count_lines`"),
+    ] {
+        program.write(
+            "c.toml",
+            format!("skills = [\"skills\"]\ntools = [\"tools\"]\n{config}"),
+        );
+        if !twin.is_empty() {
+            program.write("tools/twin.wasm", twin);
+        }
+        let run = program.run(&arguments);
+        assert_eq!(run.code, 4, "{run:?}");
+        assert!(run.stderr.contains(reason), "{run:?}");
+        assert!(
+            run.stderr.ends_with(
+                "the tool `count_lines` is not served: its component is not loaded, as said above\n"
+            ) && !run.stderr.contains("unknown tool"),
+            "{run:?}"
+        );
+        // A tool that is left out on purpose is not a refused one.
+        program.write(
+            "c.toml",
+            format!("skills = [\"skills\"]\ntools = [\"tools\"]\ndisabled_tools = [\"get_skill\"]\n{config}"),
+        );
+        let run = program.run(&[
+            "--config",
+            "c.toml",
+            "call",
+            "get_skill",
+            "skill_name=calculator",
+        ]);
+        assert_eq!(run.code, 2, "{run:?}");
+    }
+    std::fs::remove_dir_all(program.folder.path().join("tools")).unwrap();
+    std::fs::create_dir(program.folder.path().join("tools")).unwrap();
+    program.write("c.toml", "skills = [\"skills\"]\ntools = [\"tools\"]\n");
+    let run = program.run(&arguments);
+    assert_eq!(run.code, 2, "{run:?}");
+    assert!(run.stderr.contains("unknown tool"), "{run:?}");
+}
+
+#[test]
 fn refused_call_has_a_tool_message() {
     let run = program().run(&[
         "call",

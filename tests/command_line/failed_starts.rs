@@ -99,8 +99,11 @@ fn failed_start_prints_one_error_and_no_address() {
         };
         let config = format!("{skills}{config}\n").replace("HASH", &"0".repeat(64));
         program.write("c.toml", &config);
-        let output = start(&program, arguments);
-        assert_failed_with(&output, message, &format!("{arguments:?}: {config}"));
+        let case = format!("{arguments:?}: {config}");
+        assert_failed_with(&start(&program, arguments), message, &case);
+        // A client that has left already, or `/dev/null`.
+        let closed = output(program.command(arguments).stdin(Stdio::null()));
+        assert_failed_with(&closed, message, &format!("closed: {case}"));
     }
     program.write("c.toml", "skills = [\"skills\"]\n");
     let taken = TcpListener::bind(("127.0.0.1", 0)).unwrap();
@@ -111,10 +114,11 @@ fn failed_start_prints_one_error_and_no_address() {
         (unix.as_str(), "noise"),
         ("unix:/none/socket", "/none"),
     ] {
-        let output = start(
-            &program,
-            &["--config", "c.toml", "serve", "--http", address],
-        );
-        assert_failed_with(&output, message, address);
+        let arguments = ["--config", "c.toml", "serve", "--http", address];
+        assert_failed_with(&start(&program, &arguments), message, address);
     }
+    let served = output(program.command(&stdio).stdin(Stdio::null()));
+    let stderr = String::from_utf8_lossy(&served.stderr);
+    assert_eq!(served.status.code(), Some(0), "{stderr}");
+    assert!(!stderr.contains("skillhost: "), "{stderr}");
 }

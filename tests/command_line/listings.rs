@@ -265,15 +265,20 @@ fn inspect_exits_with_1_for_refused_components() {
     let good = guests().join("count_lines.wasm");
     let run = program.run(&["inspect", good.to_str().unwrap()]);
     assert_eq!(run.code, 0);
+    let tools = "tools:\n  count_lines: reads the skill named by `skill_name`\n";
+    assert!(run.stdout.starts_with(tools), "{}", run.stdout);
     for line in [
         "sha256: ",
         "size: ",
         "called by: skillhost:tool/tools@0.1.1\n",
-        "  granted  wasi:filesystem/types@",
-        "  count_lines: reads the skill named by `skill_name`",
+        " interfaces of WASI, as every component (`--all` lists them)\n",
     ] {
         assert!(run.stdout.contains(line), "{line}: {}", run.stdout);
     }
+    assert!(!run.stdout.contains("wasi:"), "{}", run.stdout);
+    let run = program.run(&["inspect", "--all", good.to_str().unwrap()]);
+    let import = "  granted  wasi:filesystem/types@";
+    assert!(run.stdout.contains(import), "{}", run.stdout);
     program.write(
         "bad.wasm",
         wat::parse_str("(component (import \"wasi:http/types@0.2.0\" (instance)))").unwrap(),

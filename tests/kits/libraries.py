@@ -15,8 +15,10 @@ TOOLS = {
             schema = {"properties": {"metres": {"type": "number", "multipleOf": 0.1}}}
             fastjsonschema.validate(schema, entry)
             mast = "m\\\\u00e2t".encode().decode("unicode_escape")
-            return yaml.safe_dump(entry, allow_unicode=True) + str(Decimal(3) / 10) + mast""")],
-        "metres: 0.3\nrope: true\nterm: halyard\n0.3m\u00e2t"),
+            # No source names this codec, but libraries use it for names of hosts.
+            host = mast.encode("id" + "na").decode()
+            return yaml.safe_dump(entry, allow_unicode=True) + str(Decimal(3) / 10) + mast + host""")],
+        "metres: 0.3\nrope: true\nterm: halyard\n0.3m\u00e2txn--mt-pia"),
     "javascript": (
         # The second has a browser variant that needs a page.
         ["marked==18.2.1", "decode-named-character-reference==1.3.0", "buffer==6.0.3"],
@@ -37,6 +39,7 @@ REFUSED = {
         ("yaml", 1, ["from versions: none", "the registry has no library of this name", "`import yaml` needs `pyyaml`"]),
         # It has no wheel.
         ("docopt==0.6.2", 1, ["`pip install --dry-run` failed", "only libraries with wheels"]),
+        ("numpy", 1, ["`numpy` has native code", "nothing was pinned", "use `statistics`", "numpy --native`"]),
         ("--index-url=https://example.org", 2, []),
         ("../own", 2, ["is not the name of a library"]),
     ],
@@ -111,3 +114,7 @@ def run(folder, language):
         (folder / path).write_bytes(b"//" + b"x" * (length - 2) if path.endswith(".js") else b"#\n")
         program.run(folder, "build").exits_with(1).prints(*messages)
         (folder / path).unlink()
+    for name in names:
+        name = name.split("==")[0]
+        program.run(folder, "remove-library", name).exits_with(0).prints("removed `%s`" % name)
+        program.run(folder, "remove-library", name).exits_with(2).prints("has no library `%s`" % name)

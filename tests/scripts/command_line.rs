@@ -97,7 +97,7 @@ fn command_line_overwrites_no_file_and_says_so() {
     );
     assert_eq!(run.code, 4, "{run:?}");
     assert!(run.stdout.starts_with("done\ndone\ndone"), "{run:?}");
-    assert!(run.stderr.contains("wrote a (1 bytes)"), "{run:?}");
+    assert!(run.stderr.contains("wrote a (1 byte)"), "{run:?}");
     assert!(
         run.stderr.contains("cannot write all of full into `full`"),
         "{run:?}"
@@ -126,10 +126,7 @@ fn command_line_overwrites_no_file_and_says_so() {
         run.stderr.contains("b (11 bytes) is not written"),
         "{run:?}"
     );
-    assert!(
-        run.stderr.contains("1 more files are not written"),
-        "{run:?}"
-    );
+    assert!(run.stderr.contains("1 more file is not written"), "{run:?}");
     assert!(at("part/a").exists() && !at("part/b").exists());
 
     // A call without a copy-on-write view.
@@ -164,7 +161,7 @@ fn escapes_file_names_that_scripts_choose() {
         "write a\u{1b}[2J\u{202e}.md x",
         &["--output-dir", "made"],
     ));
-    assert_eq!(run.stderr, "wrote \"a\\u{1b}[2J\\u{202e}.md\" (1 bytes)\n");
+    assert_eq!(run.stderr, "wrote \"a\\u{1b}[2J\\u{202e}.md\" (1 byte)\n");
     assert_eq!(
         fs::read_to_string(log(&folders)).unwrap().lines().count(),
         1

@@ -31,7 +31,7 @@ fn json(text: &str) -> Value {
 #[test]
 fn inspect_shows_functions_as_tools() {
     let program = program();
-    let run = program.run(&["inspect", "tools/typed.wasm"]);
+    let run = program.run(&["inspect", "--all", "tools/typed.wasm"]);
     assert_eq!(run.code, 0, "{}", run.stderr);
     for line in [
         "  echo_u8: reads no skill",

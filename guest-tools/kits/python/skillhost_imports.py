@@ -9,11 +9,15 @@ import sys
 
 # Late imports that failed, and why.
 FAILED = {}
+# What a call needs although no source names it: libraries encode names of hosts.
+ALWAYS = ("encodings.idna", "encodings.punycode")
 
 
 def bake():
     """Imports what the functions of the loaded modules import."""
     by_module, places, failed = {}, {}, []
+    for module in ALWAYS:
+        __import__(module)
     for source in ("skillhost_late", "skillhost_late_libraries"):
         try:
             late = __import__(source)

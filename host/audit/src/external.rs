@@ -11,6 +11,7 @@ use skillhost_sandbox::tool::audit::chain::{
     Link, NAME_BYTES, RECORD_START, SignedLine, is_torn_record, matches_pattern,
 };
 use skillhost_skills::named_file;
+use skillhost_skills::text::count::count;
 use skillhost_skills::text::digest::hex;
 
 use crate::key::PublicKey;
@@ -143,12 +144,14 @@ impl ExternalCheckpoints {
     /// in words.
     ///
     /// Checkpoints that are older than the first record of their chain may be missing.
-    /// `is_empty` means that the log has no records, and `is_other_proven` that any of its
-    /// chains is proven.
+    /// `is_empty` means that the log has no records, `is_other_proven` that any of its chains
+    /// is proven, and `is_explained` that a reported gap is the reason why checkpoints between
+    /// two records are missing.
     pub(crate) fn report_missing(
         self,
         is_empty: bool,
         is_other_proven: bool,
+        is_explained: bool,
         mut report: impl FnMut(u64, String),
     ) {
         for (name, chain) in self.chains {
@@ -163,8 +166,18 @@ impl ExternalCheckpoints {
                 report(newest, problem);
                 continue;
             };
-            for (sequence, _) in chain.missing.range(first..=last) {
-                let problem = format!("the external checkpoint {sequence} is not in the log");
+            let missing: Vec<u64> = chain
+                .missing
+                .range(first..=last)
+                .map(|(it, _)| *it)
+                .collect();
+            if let (Some(sequence), false) = (missing.first(), is_explained) {
+                let others = match missing.len() {
+                    1 => String::new(),
+                    more => format!(", and {} later", count(more - 1, "checkpoint")),
+                };
+                let problem =
+                    format!("the external checkpoint {sequence} is not in the log{others}");
                 report(*sequence, problem);
             }
             if newest > last {

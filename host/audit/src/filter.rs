@@ -146,41 +146,74 @@ pub fn find_records(
     filter: &Filter,
     mut each: impl FnMut(&CallRecord<'_>, &str) -> anyhow::Result<bool>,
 ) -> anyhow::Result<SearchSummary> {
-    let mut other_lines = 0;
-    let mut verifier = Verifier::without_keys(ExternalCheckpoints::default());
+    let mut search = RecordSearch::new(filter);
     for file in files::open_in_order(files)? {
-        verifier.start_file(&file.name);
-        let is_complete = file.read(|piece| {
-            let line = match piece {
-                Piece::Line(line) => line,
-                Piece::Part { bytes, ends_line } => {
-                    verifier.check_part(bytes, ends_line);
-                    other_lines += 1;
-                    return Ok(true);
-                }
-            };
-            let is_chained = verifier.check_line(line);
-            let Some((record, line)) = parse_record(line, is_chained) else {
-                other_lines += 1;
-                return Ok(true);
-            };
-            if filter.matches(&record) {
-                each(&record, line)
-            } else {
-                Ok(true)
-            }
-        })?;
-        if !is_complete {
-            return Ok(SearchSummary {
-                other_lines,
-                report: None,
-            });
+        search.verifier.start_file(&file.name);
+        if !file.read(|piece| search.check(piece, &mut each))? {
+            return Ok(search.abort());
         }
     }
-    Ok(SearchSummary {
-        other_lines,
-        report: Some(verifier.finish()),
-    })
+    Ok(search.finish())
+}
+
+/// A search of a log, piece by piece.
+pub(crate) struct RecordSearch<'a> {
+    filter: &'a Filter,
+    pub(crate) verifier: Verifier,
+    other_lines: u64,
+}
+
+impl<'a> RecordSearch<'a> {
+    pub(crate) fn new(filter: &'a Filter) -> Self {
+        Self {
+            filter,
+            verifier: Verifier::without_keys(ExternalCheckpoints::default()),
+            other_lines: 0,
+        }
+    }
+
+    /// Checks a piece, and calls a function if it is a record that matches the filter. Returns
+    /// whether to go on.
+    pub(crate) fn check(
+        &mut self,
+        piece: Piece<'_>,
+        each: &mut impl FnMut(&CallRecord<'_>, &str) -> anyhow::Result<bool>,
+    ) -> anyhow::Result<bool> {
+        let line = match piece {
+            Piece::Line(line) => line,
+            Piece::Part { bytes, ends_line } => {
+                self.verifier.check_part(bytes, ends_line);
+                self.other_lines += 1;
+                return Ok(true);
+            }
+        };
+        let is_chained = self.verifier.check_line(line);
+        let Some((record, line)) = parse_record(line, is_chained) else {
+            self.other_lines += 1;
+            return Ok(true);
+        };
+        if self.filter.matches(&record) {
+            each(&record, line)
+        } else {
+            Ok(true)
+        }
+    }
+
+    /// Ends a search that has read everything.
+    pub(crate) fn finish(self) -> SearchSummary {
+        SearchSummary {
+            other_lines: self.other_lines,
+            report: Some(self.verifier.finish()),
+        }
+    }
+
+    /// Ends a search early.
+    pub(crate) fn abort(self) -> SearchSummary {
+        SearchSummary {
+            other_lines: self.other_lines,
+            report: None,
+        }
+    }
 }
 
 /// Reads a record and its line as text. Returns `None` if it is not a record.

@@ -20,11 +20,13 @@ mod verifier;
 mod verify;
 // Finding records in logs.
 mod filter;
+mod follow;
 
 pub use external::ExternalCheckpoints;
 pub use filter::{CallRecord, Filter, OUTCOMES, RecordTime, SearchSummary, find_records};
+pub use follow::{FollowStep, follow_records};
 pub use key::{PrivateKey, PublicKey};
 pub use report::{LogProblem, VerifyReport};
 pub use signer::LogSigner;
 pub use verifier::Verifier;
-pub use verify::verify;
+pub use verify::{verify, verify_chain};

@@ -26,6 +26,8 @@ pub struct VerifyReport {
     pub before_checkpoint: u64,
     /// The number of checkpoints with a valid signature.
     pub checkpoints: u64,
+    /// The number of checkpoints whose signature was not checked, because no key was given.
+    pub unchecked_checkpoints: u64,
     /// The number of the last checkpoint. Records up to it are proven, if there is no problem.
     pub proven: Option<u64>,
     /// The number of records after the last checkpoint of their chain.
@@ -70,5 +72,11 @@ impl VerifyReport {
     /// written.
     pub fn is_proven(&self) -> bool {
         self.problems.is_empty() && self.proven.is_some()
+    }
+
+    /// Returns whether there is a record, and each record follows the one before it. Whoever can
+    /// write the log could have written all of it.
+    pub fn is_whole(&self) -> bool {
+        self.problems.is_empty() && self.records > 0
     }
 }

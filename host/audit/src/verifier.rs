@@ -6,6 +6,8 @@
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -56,6 +58,10 @@ pub struct Verifier {
     unproven_before: u64,
     /// The number of calls of this chain before its first checkpoint. `None` after it.
     before_checkpoint: Option<u64>,
+    /// True if the last record has a problem, which the digest in the next one shows again.
+    is_last_reported: bool,
+    /// The ids of unknown keys that were reported.
+    other_keys: BTreeSet<String>,
 }
 
 /// The bytes after the last record of the chain in a file.
@@ -67,6 +73,10 @@ struct Gap {
     content: GapContent,
     /// The first line with this content. It is a problem, unless a record vouches for it.
     problem: Option<LogProblem>,
+    /// The number of lines.
+    lines: u64,
+    /// The last of them.
+    last_line: u64,
     /// The number of lines that are not torn records.
     unchained: u64,
     /// The last of these lines.
@@ -108,6 +118,27 @@ struct Event<'a> {
     key: Option<&'a str>,
 }
 
+/// A problem with the signature of a checkpoint.
+#[derive(Debug)]
+enum SignatureProblem {
+    Missing,
+    /// The id of a key that is not given.
+    OtherKey(String),
+    Wrong,
+}
+
+impl fmt::Display for SignatureProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing => f.write_str("the checkpoint has no signature"),
+            Self::OtherKey(key) => {
+                write!(f, "the checkpoint is signed with another key, `{key}`")
+            }
+            Self::Wrong => f.write_str("the signature is wrong"),
+        }
+    }
+}
+
 impl Event<'_> {
     /// Reads the event in a line. Returns `None` for the record of a call.
     fn parse(line: &[u8]) -> Option<Event<'_>> {
@@ -146,6 +177,8 @@ impl Verifier {
             report: VerifyReport::default(),
             unproven_before: 0,
             before_checkpoint: None,
+            is_last_reported: false,
+            other_keys: BTreeSet::new(),
         }
     }
 
@@ -177,24 +210,71 @@ impl Verifier {
             return false;
         };
         let event = Event::parse(line);
+        let reported_before = self.reported();
+        let (link, is_renumbered) = self.with_right_number(link);
         let next = link.next_after(line);
-        let (position, problem) = self.classify(link, &next.chain, event.as_ref());
+        let (position, problem) = if is_renumbered {
+            let problem = "its number was changed: it follows the record before it".to_owned();
+            (Position::Broken, Some(problem))
+        } else {
+            self.classify(link, &next.chain, event.as_ref())
+        };
         if position == Position::Misplaced {
             let problem = problem.unwrap_or_default();
             let (content, sequence) = (GapContent::Misplaced, Some(link.sequence));
             self.add_to_gap(&[line, b"\n"], content, sequence, &problem);
             return false;
         }
-        if let Some(problem) = problem {
+        let gap_lines = self.gap.lines;
+        let has_bad_gap = self.close_gap(link, event.as_ref());
+        let explained = if has_bad_gap { gap_lines } else { 0 };
+        if let Some(problem) = problem
+            && !self.is_known(link, position, explained)
+        {
             self.add_problem(Some(link.sequence), problem);
         }
         self.is_broken |= position == Position::Broken;
-        self.close_gap(link, event.as_ref());
         self.count_record(link, event.as_ref());
         self.next = Some(next);
-        self.check_checkpoint(link, &next, event, line);
-        self.compare_with_external(link, &next);
+        let is_reported = self.reported() > reported_before;
+        self.check_checkpoint(link, &next, event, line, is_reported);
+        let is_reported = self.reported() > reported_before;
+        self.compare_with_external(link, &next, is_reported);
+        self.is_last_reported = self.reported() > reported_before;
         !self.is_broken
+    }
+
+    /// Returns the link with the number of the next record, if everything else in it is right.
+    /// Otherwise all later records would be out of order.
+    fn with_right_number(&self, link: Link) -> (Link, bool) {
+        let next = self.next.unwrap_or(Link::FIRST);
+        let renumbered = Link {
+            sequence: next.sequence,
+            ..link
+        };
+        if link.sequence != next.sequence && renumbered == next {
+            (renumbered, true)
+        } else {
+            (link, false)
+        }
+    }
+
+    /// Returns whether a reported problem already explains that a record does not follow: the
+    /// record before it was changed, or the missing records are `gap_lines` lines of a reported
+    /// gap.
+    fn is_known(&self, link: Link, position: Position, gap_lines: u64) -> bool {
+        let is_same_chain = self.next.is_none_or(|next| next.chain == link.chain);
+        let expected = self.next.map_or(0, |next| next.sequence);
+        match link.sequence.checked_sub(expected) {
+            Some(0) => position == Position::Broken && self.is_last_reported,
+            Some(missing) => is_same_chain && missing <= gap_lines,
+            None => false,
+        }
+    }
+
+    /// Returns the number of problems.
+    fn reported(&self) -> u64 {
+        self.report.problems.len() as u64 + self.report.problems_left_out
     }
 
     /// Checks a part of a line that is too long to be a record, or the end of a file without
@@ -228,7 +308,8 @@ impl Verifier {
         let external = std::mem::take(&mut self.external);
         self.report.torn_checkpoint_bytes = external.torn_bytes();
         let (is_empty, is_proven) = (self.next.is_none(), self.report.proven.is_some());
-        external.report_missing(is_empty, is_proven, |sequence, problem| {
+        let is_explained = self.reported() > 0;
+        external.report_missing(is_empty, is_proven, is_explained, |sequence, problem| {
             self.add_problem(Some(sequence), problem);
         });
         self.report
@@ -329,14 +410,15 @@ impl Verifier {
         }
     }
 
-    /// Compares the bytes before a record with what the record says about them.
-    fn close_gap(&mut self, link: Link, event: Option<&Event<'_>>) {
+    /// Compares the bytes before a record with what the record says about them. Returns whether
+    /// they are a problem.
+    fn close_gap(&mut self, link: Link, event: Option<&Event<'_>>) -> bool {
         let (bytes, digest) = match event {
             Some(event) => (event.gap_bytes, event.gap_sha256),
             None => (0, None),
         };
         if bytes == 0 && self.gap.bytes == 0 {
-            return;
+            return false;
         }
         let gap = std::mem::take(&mut self.gap);
         let actual: [u8; 32] = gap.digest.finalize().into();
@@ -349,7 +431,7 @@ impl Verifier {
         if is_allowed && bytes == gap.bytes && reported == Some(actual) {
             self.report.vouched_bytes += bytes;
             self.report.unchained += gap.unchained;
-            return;
+            return false;
         }
         match gap.problem {
             Some(problem) => self.push(problem),
@@ -358,10 +440,19 @@ impl Verifier {
                 format!("this record reports {bytes} torn bytes before it, but they are missing"),
             ),
         }
+        true
     }
 
     /// Checks the signature of a record that has one, or should have one.
-    fn check_checkpoint(&mut self, link: Link, next: &Link, event: Option<Event<'_>>, line: &[u8]) {
+    /// Reports no second problem of a record.
+    fn check_checkpoint(
+        &mut self,
+        link: Link,
+        next: &Link,
+        event: Option<Event<'_>>,
+        line: &[u8],
+        is_reported: bool,
+    ) {
         let checkpoint = event.filter(|event| event.outcome == CHECKPOINT);
         let signed = SignedLine::parse(line);
         if checkpoint.is_none() && signed.is_none() {
@@ -376,32 +467,45 @@ impl Verifier {
                 self.report.before_checkpoint += self.before_checkpoint.take().unwrap_or_default();
                 self.external.note_proof(&next.chain);
             }
-            Ok(false) => {}
-            Err(problem) => self.add_problem(Some(link.sequence), problem),
+            Ok(false) => self.report.unchecked_checkpoints += 1,
+            // A key that is not given signs many checkpoints.
+            Err(SignatureProblem::OtherKey(key)) if self.other_keys.contains(&key) => {}
+            Err(_) if is_reported => {}
+            Err(problem) => {
+                self.add_problem(Some(link.sequence), problem.to_string());
+                if let SignatureProblem::OtherKey(key) = problem
+                    && self.other_keys.len() < MAX_PROBLEMS
+                {
+                    self.other_keys.insert(key);
+                }
+            }
         }
     }
 
     /// Returns whether a signature proves records. Returns `false` if there are no keys, and an
     /// error if the signature is invalid.
-    fn check_signature(&self, key: &str, signed: Option<SignedLine<'_>>) -> Result<bool, String> {
-        let signed = signed.ok_or("the checkpoint has no signature")?;
+    fn check_signature(
+        &self,
+        key: &str,
+        signed: Option<SignedLine<'_>>,
+    ) -> Result<bool, SignatureProblem> {
+        let signed = signed.ok_or(SignatureProblem::Missing)?;
         let Some(keys) = &self.keys else {
             return Ok(false);
         };
         let known = keys.iter().find(|known| known.id() == key).ok_or_else(|| {
-            let key: String = key.chars().take(MAX_KEY_ID_CHARACTERS).collect();
-            format!("the checkpoint is signed with another key, `{key}`")
+            SignatureProblem::OtherKey(key.chars().take(MAX_KEY_ID_CHARACTERS).collect())
         })?;
         if !known.verifies(signed.message, &signed.signature) {
-            return Err("the signature is wrong".to_owned());
+            return Err(SignatureProblem::Wrong);
         }
         Ok(true)
     }
 
-    fn compare_with_external(&mut self, link: Link, next: &Link) {
+    fn compare_with_external(&mut self, link: Link, next: &Link, is_reported: bool) {
         if let Some(checkpoints) = self.external.note_record(link.sequence, next) {
             self.report.external_checkpoints += u64::from(checkpoints.is_found);
-            if checkpoints.has_others {
+            if checkpoints.has_others && !is_reported {
                 let problem = "it is not the external checkpoint with this number";
                 self.add_problem(Some(link.sequence), problem.to_owned());
             }
@@ -422,6 +526,10 @@ impl Verifier {
             gap.bytes += part.len() as u64;
         }
         // Parts of a line count once.
+        if gap.last_line != problem.line {
+            gap.lines += 1;
+            gap.last_line = problem.line;
+        }
         if content > GapContent::Torn && gap.last_unchained != problem.line {
             gap.unchained += 1;
             gap.last_unchained = problem.line;

@@ -15,6 +15,7 @@ mod metadata;
 mod npm_lock;
 mod project;
 mod python;
+mod remove_library;
 mod requirements;
 mod rust;
 mod search;
@@ -36,6 +37,7 @@ pub(crate) use add_library::AddLibraryCommand;
 pub(crate) use error::BuildError;
 use project::Project;
 pub(crate) use project::newer_source;
+pub(crate) use remove_library::RemoveLibraryCommand;
 use skillhost_program::exit::Exit;
 use skillhost_program::inspect;
 use skillhost_program::terminal::{self, format_line};
@@ -57,6 +59,9 @@ pub(crate) struct BuildCommand {
     /// Language of the project, needed if the folder holds several
     #[arg(long, value_enum)]
     lang: Option<Language>,
+    /// List all imports, also those of WASI that every component is granted
+    #[arg(long)]
+    all: bool,
 }
 
 /// The purpose of a build.
@@ -81,7 +86,7 @@ impl BuildCommand {
         match build(&self.folder, self.lang, Purpose::Release).await {
             Ok(built) => {
                 terminal::say(&format_line!("built `{}`", built.file.display()));
-                terminal::print(&inspect::lines(&built.inspection))?;
+                terminal::print(&inspect::lines(&built.inspection, self.all))?;
                 Ok(Exit::Ok)
             }
             Err(error) => Ok(error.report()),

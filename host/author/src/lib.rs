@@ -25,7 +25,12 @@ use skillhost_program::{panic, process, terminal};
 
 /// Make, build and test tools for skillhost.
 #[derive(Parser)]
-#[command(version, max_term_width = 100, arg_required_else_help = true)]
+#[command(
+    name = "skillhost-author",
+    version,
+    max_term_width = 100,
+    arg_required_else_help = true
+)]
 struct CommandLine {
     #[command(flatten)]
     options: CommonOptions,
@@ -39,6 +44,7 @@ enum Verb {
     Build(build::BuildCommand),
     Dev(dev::DevCommand),
     AddLibrary(build::AddLibraryCommand),
+    RemoveLibrary(build::RemoveLibraryCommand),
     Test(test::TestCommand),
 }
 
@@ -83,6 +89,7 @@ impl Verb {
             Self::Build(build) => build.execute().await,
             Self::Dev(dev) => dev.execute().await,
             Self::AddLibrary(library) => Ok(library.execute()),
+            Self::RemoveLibrary(library) => Ok(library.execute()),
             Self::Test(test) => test.execute(options).await,
         }
     }

@@ -44,7 +44,7 @@ enum AuditVerb {
 }
 
 impl AuditCommand {
-    pub(crate) fn execute(self, trust: &Trust) -> anyhow::Result<Exit> {
+    pub(crate) async fn execute(self, trust: &Trust) -> anyhow::Result<Exit> {
         match self.verb {
             AuditVerb::NewKey { file } => {
                 let key = PrivateKey::generate()?;
@@ -61,7 +61,7 @@ impl AuditCommand {
                 terminal::print(&[format_line!("{digest}")])?;
             }
             AuditVerb::Verify(verify) => return verify.execute(trust),
-            AuditVerb::Show(show) => return show.execute(),
+            AuditVerb::Show(show) => return show.execute().await,
         }
         Ok(Exit::Ok)
     }

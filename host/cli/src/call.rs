@@ -15,6 +15,7 @@ use skillhost::{
     CallError, Caller, Host, HostBuilder, Output, OutputFiles, Stop, Transport, message,
 };
 use skillhost_confine::broker::BrokerClient;
+use skillhost_skills::text::count::count;
 
 use crate::process_sandbox::{self, Needs, SandboxArguments};
 use crate::settings::Settings;
@@ -111,11 +112,16 @@ impl CallCommand {
             Ok(_) => Exit::Ok,
             Err(error @ (CallError::UnknownTool { .. } | CallError::Arguments(_))) => {
                 self.explain_refusal(&host, &config, error);
+                let exit = if self.may_be_refused(&host, error) {
+                    Exit::Setup
+                } else {
+                    Exit::Usage
+                };
                 // The model's call still needs an answer.
                 if matches!(self.output, AnswerFormat::Message) {
                     self.print_message(&message::model_text(outcome))?;
                 }
-                return Ok(Exit::Usage);
+                return Ok(exit);
             }
             Err(error) => {
                 explain(&host, error);
@@ -193,9 +199,10 @@ impl CallCommand {
     ) -> anyhow::Result<Exit> {
         match (&self.output_dir, files) {
             (None, Some(files)) if files.total > 0 => terminal::complain(format_args!(
-                "the call made or changed {} files, which are gone now; `--output-dir DIR` writes \
-                 them into a new folder",
-                files.total
+                "the call made or changed {}, which {} gone now; `--output-dir DIR` writes them \
+                 into a new folder",
+                count(files.total, "file"),
+                if files.total == 1 { "is" } else { "are" }
             )),
             (None, _) => {}
             (Some(_), None) => terminal::complain(
@@ -222,6 +229,13 @@ impl CallCommand {
         CallArguments::parse(&self.arguments)?.read(schema)
     }
 
+    /// Returns whether the tool is unknown and a component was refused, which may have it.
+    fn may_be_refused(&self, host: &Host, error: &CallError) -> bool {
+        matches!(error, CallError::UnknownTool { .. })
+            && !host.leaves_out(&self.tool)
+            && host.occupancy().refused_components > 0
+    }
+
     /// Prints why the call was refused, and how to correct it.
     fn explain_refusal(&self, host: &Host, config: &Config, error: &CallError) {
         match error {
@@ -229,6 +243,13 @@ impl CallCommand {
                 let file = config.file.as_deref().unwrap_or_default();
                 terminal::complain(format_args!(
                     "{error}; `offer` or `disabled_tools` in `{file}` leaves it out"
+                ));
+            }
+            // The reason is printed above, with the other problems of the host.
+            CallError::UnknownTool { .. } if self.may_be_refused(host, error) => {
+                let tool = &self.tool;
+                terminal::complain(format_args!(
+                    "the tool `{tool}` is not served: its component is not loaded, as said above"
                 ));
             }
             CallError::UnknownTool { .. } => {

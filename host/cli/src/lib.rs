@@ -24,6 +24,8 @@ mod respond;
 mod serve;
 mod skills;
 mod tools;
+// Prints the rows of `skills`.
+mod find;
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -44,7 +46,12 @@ pub use settings::{Confinement, ProcessSettings, Settings};
 
 /// Run agent skill tools as sandboxed WebAssembly components.
 #[derive(Parser)]
-#[command(version, max_term_width = 100, arg_required_else_help = true)]
+#[command(
+    name = "skillhost",
+    version,
+    max_term_width = 100,
+    arg_required_else_help = true
+)]
 struct CommandLine {
     #[command(flatten)]
     options: CommonOptions,
@@ -58,6 +65,7 @@ enum Verb {
     Tools(tools::ToolsCommand),
     Respond(respond::RespondCommand),
     Skills(skills::SkillsCommand),
+    Find(find::FindCommand),
     Prompt(prompt::PromptCommand),
     Check(check::CheckCommand),
     Grants(grants::GrantsCommand),
@@ -70,6 +78,8 @@ enum Verb {
     Dev(author::AuthorCommand),
     /// Pin a Python or npm library and its dependencies in a project's lock file
     AddLibrary(author::AuthorCommand),
+    /// Take a Python or npm library out of a project's lock file
+    RemoveLibrary(author::AuthorCommand),
     /// Check what every tool component must do, and run its author's cases
     Test(author::AuthorCommand),
     Serve(serve::ServeCommand),
@@ -154,7 +164,13 @@ fn run_task(task: Task) -> anyhow::Result<Exit> {
     // occupy a thread for many milliseconds, and small requests need the others. Without a number,
     // tokio reads one from the environment.
     runtime.worker_threads(processors() + 2);
-    if matches!(task, Task::Serve(_)) {
+    // `audit show --follow` waits for signals.
+    let needs_io = match &task {
+        Task::Serve(_) => true,
+        Task::Other(command_line) => matches!(command_line.verb, Verb::Audit(_)),
+        Task::Call(_) | Task::Warm(_) => false,
+    };
+    if needs_io {
         runtime.enable_io();
     }
     let runtime = runtime
@@ -197,7 +213,12 @@ impl Verb {
     fn is_for_authors(&self) -> bool {
         matches!(
             self,
-            Self::New(_) | Self::Build(_) | Self::Dev(_) | Self::AddLibrary(_) | Self::Test(_)
+            Self::New(_)
+                | Self::Build(_)
+                | Self::Dev(_)
+                | Self::AddLibrary(_)
+                | Self::RemoveLibrary(_)
+                | Self::Test(_)
         )
     }
 
@@ -206,15 +227,21 @@ impl Verb {
             Self::Tools(tools) => tools.execute(options).await,
             Self::Respond(respond) => respond.execute(options).await,
             Self::Skills(skills) => skills.execute(options),
+            Self::Find(find) => find.execute(options).await,
             Self::Prompt(prompt) => prompt.execute(options),
             Self::Check(check) => check.execute(options).await,
             Self::Grants(grants) => grants.execute(options).await,
             Self::Inspect(inspect) => inspect.execute().await,
-            Self::Audit(audit) => audit.execute(&options.trust_settings()),
+            Self::Audit(audit) => audit.execute(&options.trust_settings()).await,
             Self::Call(_) | Self::Serve(_) | Self::Warm(_) => {
                 unreachable!("`prepare` handles this verb")
             }
-            Self::New(_) | Self::Build(_) | Self::Dev(_) | Self::AddLibrary(_) | Self::Test(_) => {
+            Self::New(_)
+            | Self::Build(_)
+            | Self::Dev(_)
+            | Self::AddLibrary(_)
+            | Self::RemoveLibrary(_)
+            | Self::Test(_) => {
                 unreachable!("`run` starts `skillhost-author` for this verb")
             }
         }

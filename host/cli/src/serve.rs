@@ -4,12 +4,14 @@ mod http;
 mod memory;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Args;
 use skillhost::HostBuilder;
 use skillhost_mcp::stdio::{self, StdioLimits};
 use skillhost_mcp::{Handler, LiveHost};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::process_sandbox::{self, Needs, SandboxArguments};
@@ -18,6 +20,10 @@ use crate::warm::{Successor, WarmCommand};
 use skillhost_program::exit::Exit;
 use skillhost_program::options::{CommonOptions, Starter, report_problems};
 use skillhost_program::terminal;
+
+/// The maximum time that the start of a host has after its client has left. Guards against: a
+/// server that outlives its client while components compile.
+const MAX_START_TIME: Duration = Duration::from_secs(5);
 
 /// Serve agents over the Model Context Protocol, on stdin and stdout or over
 /// HTTP
@@ -100,6 +106,7 @@ impl ReadyServer {
             return http.execute(self.builder).await;
         }
         let end = cancel_on_signals()?;
+        let interrupted = end.clone();
         let live = Arc::new(LiveHost::new(self.builder));
         terminal::explain_wait(
             "an MCP client's messages on stdin (`--http localhost:8080` serves clients over HTTP)",
@@ -110,14 +117,27 @@ impl ReadyServer {
             .inspect_err(|error| tracing::warn!("{error:#}"));
         let served = stdio::serve_process(Handler::new(Arc::clone(&live)), self.stdio, end);
         tokio::pin!(served);
+        let load = live.load();
+        tokio::pin!(load);
         // The server answers while components compile. Only calls of their tools wait.
         let served = tokio::select! {
             served = &mut served => {
+                // A start that fails is an error, even if the client did not wait for it.
+                let started = async {
+                    tokio::select! {
+                        host = &mut load => host.map(drop),
+                        _ = live.host() => Ok(()),
+                    }
+                };
+                let started = tokio::select! {
+                    started = timeout(MAX_START_TIME, started) => started.unwrap_or(Ok(())),
+                    () = interrupted.cancelled() => Ok(()),
+                };
                 // The session may end before the other branch reports problems.
                 live.loaded().iter().for_each(report_problems);
-                served
+                started.and(served)
             }
-            host = live.load() => {
+            host = &mut load => {
                 if let Some(successor) = self.successor {
                     successor.dismiss();
                 }

@@ -4,11 +4,15 @@
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// Verbs of other programs, each with a tip that names the equivalent here.
-const MEANINGS: [(&[&str], &str); 17] = [
+const MEANINGS: [(&[&str], &str); 18] = [
     (&["version"], "`skillhost --version` prints the version"),
     (
-        &["list", "ls", "show", "catalog", "search", "find"],
+        &["list", "ls", "show", "catalog"],
         "`skillhost skills` lists the skills, and `skillhost tools` the tools",
+    ),
+    (
+        &["search", "query", "lookup", "which"],
+        "`skillhost find QUERY` finds the skills for a task",
     ),
     (
         &["run", "exec", "execute", "invoke", "use"],

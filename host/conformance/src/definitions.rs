@@ -3,6 +3,7 @@
 use super::component::TestedComponent;
 use super::report::{Outcome, Recorder, Rule};
 use skillhost::Definition;
+use skillhost_skills::text::count::count;
 
 pub(super) const RULES: &[Rule] = &[LOADS, HAS_TOOLS, STABLE, DESCRIBED];
 
@@ -92,7 +93,8 @@ fn difference(before: &[&Definition], again: &[Definition]) -> Option<String> {
     if before.len() != again.len() {
         let (before, again) = (before.len(), again.len());
         return Some(format!(
-            "the component defined {before} tools the first time, and {again} later"
+            "the component defined {} the first time, and {again} later",
+            count(before, "tool")
         ));
     }
     let mut pairs = before.iter().zip(again);

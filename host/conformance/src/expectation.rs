@@ -7,6 +7,7 @@ use super::case::Expectation;
 use super::wording::{CallResult, quoted, shortened};
 use skillhost::message::model_text;
 use skillhost::{CallOutcome, Line};
+use skillhost_skills::text::count::count;
 
 /// The maximum number of characters of two texts that a message shows in full.
 const MAX_SHOWN: usize = 200;
@@ -158,9 +159,9 @@ fn check_part(part: &Value, whole: &Value, path: String) -> Result<(), String> {
             })
         }
         (Value::Array(part), Value::Array(whole)) => Err(format!(
-            "`{}` has {} values, but {} were expected",
+            "`{}` has {}, but {} were expected",
             Line::new(path),
-            whole.len(),
+            count(whole.len(), "value"),
             part.len()
         )),
         (Value::Number(part), Value::Number(whole))

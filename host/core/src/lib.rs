@@ -103,7 +103,7 @@ pub use host::resources::{
 };
 pub use host::{AnswerBound, JudgedScript, JudgementReason};
 pub use skillhost_skills::catalog::{
-    Catalog, Document, DocumentStamp, Listing, MAX_DEPTH, Skill, SkillsRoot, Unlisted,
+    Catalog, Document, DocumentStamp, Listing, MAX_DEPTH, Skill, SkillSummary, SkillsRoot, Unlisted,
 };
 pub use skillhost_skills::encoding::EncodingFault;
 pub use skillhost_skills::search::{

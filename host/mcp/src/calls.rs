@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use rmcp::model::ErrorData;
 use skillhost_sandbox::engine::processors;
+use skillhost_skills::text::count::count;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -70,8 +71,8 @@ impl Calls {
         self.running.close();
         if timeout(MAX_STOP_TIME, self.running.wait()).await.is_err() {
             tracing::warn!(
-                "{} calls did not stop within {MAX_STOP_TIME:?}",
-                self.running.len()
+                "{} did not stop within {MAX_STOP_TIME:?}",
+                count(self.running.len(), "call")
             );
         }
     }

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use std::sync::{Mutex, MutexGuard};
 
 use skillhost::Line;
+use skillhost_skills::text::count::count;
 
 /// The maximum number of skills whose faults are remembered. Guards against: a root that gets new
 /// names again and again.
@@ -124,8 +125,9 @@ fn summary(faults: &BTreeMap<String, SkillFault>, skills: usize) -> String {
     }
     let listed = by_fault.get(&SkillFault::Incomplete).map_or(0, Vec::len);
     let mut line = format!(
-        "`skills/list` leaves out {} of {skills} skills; `--log info` says why for each",
-        faults.len() - listed
+        "`skills/list` leaves out {} of {}; `--log info` says why for each",
+        faults.len() - listed,
+        count(skills, "skill")
     );
     let mut separator = ':';
     for (fault, names) in by_fault {

@@ -4,12 +4,17 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::{Map, Value, json};
-use skillhost::{Inspection, Inspector, Line};
+use skillhost::{Definition, Import, Inspection, Inspector, Line};
 use skillhost_helper::OWN_PROGRAM;
+use skillhost_skills::text::count::count;
 
 use crate::exit::Exit;
-use crate::options::{ReportFormat, cache_folder, show_compilations};
+use crate::options::{ReportFormat, cache_folder};
+use crate::progress::show_compilations;
 use crate::terminal::{self, format_line};
+
+/// The beginning of the names of WASI's imports.
+const WASI: &str = "wasi:";
 
 /// Show what a component defines and imports, and whether a host would load it
 #[derive(Args)]
@@ -17,6 +22,9 @@ pub struct InspectCommand {
     /// Component file
     #[arg(value_name = "FILE.wasm")]
     file: PathBuf,
+    /// List all imports, also those of WASI that every component is granted
+    #[arg(long)]
+    all: bool,
     /// Form of the description
     #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
     output: ReportFormat,
@@ -27,7 +35,7 @@ impl InspectCommand {
     pub async fn execute(self) -> anyhow::Result<Exit> {
         let inspection = inspector(&self.file).run().await?;
         match self.output {
-            ReportFormat::Text => terminal::print(&lines(&inspection))?,
+            ReportFormat::Text => terminal::print(&lines(&inspection, self.all))?,
             ReportFormat::Json => terminal::print_json(&to_json(&inspection))?,
         }
         Ok(if inspection.tools.is_ok() {
@@ -47,12 +55,15 @@ pub fn inspector(file: &Path) -> Inspector {
     inspector.compiler(OWN_PROGRAM)
 }
 
-/// Returns an inspection as lines for people.
-pub fn lines(inspection: &Inspection) -> Vec<Line> {
-    let mut lines = vec![
-        format_line!("sha256: {}", inspection.digest),
-        format_line!("size: {} bytes", inspection.size),
-    ];
+/// Returns an inspection as lines for people. `all` lists also the imports that every component is
+/// granted.
+pub fn lines(inspection: &Inspection, all: bool) -> Vec<Line> {
+    let mut lines = match &inspection.tools {
+        Ok(tools) => tool_lines(tools),
+        Err(reason) => vec![format_line!("would be refused: {reason}")],
+    };
+    lines.push(format_line!("sha256: {}", inspection.digest));
+    lines.push(format_line!("size: {} bytes", inspection.size));
     let metadata: Vec<Line> = metadata(inspection)
         .filter_map(|(key, text)| Some(format_line!("  {key}: {}", text.as_deref()?)))
         .collect();
@@ -62,10 +73,10 @@ pub fn lines(inspection: &Inspection) -> Vec<Line> {
     }
     if let Some(start) = &inspection.start {
         lines.push(format_line!(
-            "starts with: {} memories, the largest of {} bytes; {} tables, the largest of {} elements",
-            start.memories,
+            "starts with: {}, the largest of {} bytes; {}, the largest of {} elements",
+            count(start.memories, "memory"),
             start.largest_memory.unwrap_or(0),
-            start.tables,
+            count(start.tables, "table"),
             start.largest_table.unwrap_or(0),
         ));
     }
@@ -76,25 +87,39 @@ pub fn lines(inspection: &Inspection) -> Vec<Line> {
             "called by: functions with their own WIT types"
         ));
     }
-    lines.push(format_line!("imports:"));
-    for import in &inspection.imports {
+    lines.extend(import_lines(&inspection.imports, all));
+    lines
+}
+
+/// Returns the tools of a component.
+fn tool_lines(tools: &[Definition]) -> Vec<Line> {
+    let mut lines = vec![format_line!("tools:")];
+    for tool in tools {
+        let reads = match &tool.folder {
+            None => "reads no skill".to_owned(),
+            Some(rule) => format!("reads the skill named by `{}`", rule.skill_property),
+        };
+        lines.push(format_line!("  {}: {reads}", tool.name));
+        let description: Vec<&str> = tool.description.lines().collect();
+        lines.push(format_line!("    {}", description.join(" ")));
+    }
+    lines
+}
+
+/// Returns the imports of a component. Unless `all` is set, those that every component is granted
+/// are one line.
+fn import_lines(imports: &[Import], all: bool) -> Vec<Line> {
+    let is_ordinary = |import: &&Import| !all && import.granted && import.name.starts_with(WASI);
+    let mut lines = vec![format_line!("imports:")];
+    for import in imports.iter().filter(|import| !is_ordinary(import)) {
         let granted = if import.granted { "granted" } else { "REFUSED" };
         lines.push(format_line!("  {granted}  {}", import.name));
     }
-    match &inspection.tools {
-        Ok(tools) => {
-            lines.push(format_line!("tools:"));
-            for tool in tools {
-                let reads = match &tool.folder {
-                    None => "reads no skill".to_owned(),
-                    Some(rule) => format!("reads the skill named by `{}`", rule.skill_property),
-                };
-                lines.push(format_line!("  {}: {reads}", tool.name));
-                let description: Vec<&str> = tool.description.lines().collect();
-                lines.push(format_line!("    {}", description.join(" ")));
-            }
-        }
-        Err(reason) => lines.push(format_line!("would be refused: {reason}")),
+    if let ordinary @ 1.. = imports.iter().filter(is_ordinary).count() {
+        lines.push(format_line!(
+            "  granted  {} of WASI, as every component (`--all` lists them)",
+            count(ordinary, "interface")
+        ));
     }
     lines
 }

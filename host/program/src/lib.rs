@@ -11,6 +11,8 @@ pub mod log;
 
 pub mod panic;
 
+pub mod progress;
+
 pub mod options;
 
 pub mod inspect;

@@ -6,24 +6,23 @@ use std::env;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use skillhost::config::{self, Config, ConfiguredPath, ConfiguredRoot, DEFAULT_FILE, FileSettings};
 use skillhost::{
-    Catalog, Compilation, Grant, Host, HostBuilder, Line, MAX_DEPTH, Observer, Principal,
-    SkillIndex, SkillsRoot, Trust, TrustError,
+    Catalog, Grant, Host, HostBuilder, MAX_DEPTH, Observer, Principal, SearchHit, SkillIndex,
+    SkillsRoot, Trust, TrustError,
 };
 use skillhost_audit::LogSigner;
 use skillhost_helper::OWN_PROGRAM;
 use skillhost_index::MemoryIndex;
 use tracing::level_filters::LevelFilter;
 
-use crate::terminal::{self, format_line};
+use crate::progress::show_compilations;
+use crate::terminal;
 
 /// The default folder of skills. It is used if it exists and no other is given or configured.
 const DEFAULT_SKILLS: &str = "skills";
@@ -365,13 +364,23 @@ impl CommonOptions {
             _ => false,
         };
         if searches {
-            host.update_index();
-            let index = Arc::clone(&self.index);
-            let wait = move || index.wait_until_ready(INDEX_TIMEOUT);
-            let is_ready = tokio::task::spawn_blocking(wait).await;
-            if !is_ready.unwrap_or(true) {
-                tracing::warn!("the index is incomplete: the search leaves out some skills");
-            }
+            self.wait_for_index(host).await;
+        }
+    }
+
+    /// Returns the skills that fit a query, best first. Waits until the index is complete.
+    pub async fn search(&self, host: &Host, query: &str, limit: usize) -> Vec<SearchHit> {
+        self.wait_for_index(host).await;
+        self.index.search(query, limit, &|_| true).hits
+    }
+
+    async fn wait_for_index(&self, host: &Host) {
+        host.update_index();
+        let index = Arc::clone(&self.index);
+        let wait = move || index.wait_until_ready(INDEX_TIMEOUT);
+        let is_ready = tokio::task::spawn_blocking(wait).await;
+        if !is_ready.unwrap_or(true) {
+            tracing::warn!("the index is incomplete: the search leaves out some skills");
         }
     }
 }
@@ -405,11 +414,11 @@ pub fn report_problems(host: &Host) {
     report_advice(host.catalog());
 }
 
-/// Prints advice on a catalog without skills.
-pub fn report_advice(catalog: &Catalog) {
-    for advice in catalog.advice() {
-        terminal::complain(advice);
-    }
+/// Prints advice on roots without skills. Returns whether there is any.
+pub fn report_advice(catalog: &Catalog) -> bool {
+    let advice = catalog.advice();
+    advice.iter().for_each(terminal::complain);
+    !advice.is_empty()
 }
 
 /// Returns a root of skills with default settings.
@@ -440,95 +449,5 @@ pub fn cache_folder() -> Option<PathBuf> {
                 })?;
             Some(base.join("skillhost"))
         }
-    }
-}
-
-/// Returns a callback that shows which components compile: on a terminal at once, elsewhere only
-/// if compiling takes long.
-pub fn show_compilations() -> impl Fn(&str, Compilation) + Send + Sync + 'static {
-    let is_interactive = terminal::is_interactive();
-    let progress = CompilationProgress::default();
-    let slow = Arc::<SlowCompilations>::default();
-    move |component, event| {
-        if is_interactive {
-            progress.show(component, event);
-        } else {
-            slow.show(component, event);
-        }
-    }
-}
-
-/// Shows on a terminal which components compile.
-#[derive(Default)]
-struct CompilationProgress(Mutex<Vec<String>>);
-
-impl CompilationProgress {
-    fn show(&self, component: &str, event: Compilation) {
-        let mut components = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        update(&mut components, component, event);
-        terminal::show_progress(&progress_line(&components));
-    }
-}
-
-/// Reports on stderr which components take long to compile, if no terminal shows progress.
-#[derive(Default)]
-struct SlowCompilations(Mutex<RunningCompilations>);
-
-#[derive(Default)]
-struct RunningCompilations {
-    components: Vec<String>,
-    /// A sender that is dropped when the last component is compiled.
-    running: Option<mpsc::Sender<()>>,
-}
-
-impl SlowCompilations {
-    /// The time after which compilations are reported.
-    const THRESHOLD: Duration = Duration::from_secs(2);
-
-    fn show(self: &Arc<Self>, component: &str, event: Compilation) {
-        let mut state = self.lock();
-        update(&mut state.components, component, event);
-        if state.components.is_empty() {
-            state.running = None;
-        } else if state.running.is_none() {
-            let (running, ended) = mpsc::channel();
-            state.running = Some(running);
-            let this = Arc::clone(self);
-            // If no thread can start, nothing is reported.
-            let _ = thread::Builder::new().spawn(move || this.report(&ended));
-        }
-    }
-
-    /// Reports the components that still compile after a while.
-    fn report(&self, ended: &mpsc::Receiver<()>) {
-        let start = Instant::now();
-        if ended.recv_timeout(Self::THRESHOLD) != Err(RecvTimeoutError::Timeout) {
-            return;
-        }
-        let compiling = progress_line(&self.lock().components);
-        terminal::complain(format_args!("{compiling}; the cache did not have it"));
-        let _ = ended.recv();
-        terminal::complain(format_args!("compiled in {} s", start.elapsed().as_secs()));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, RunningCompilations> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Updates the list of compiling components.
-fn update(components: &mut Vec<String>, component: &str, event: Compilation) {
-    match event {
-        Compilation::Started => components.push(component.to_owned()),
-        Compilation::Ended => components.retain(|other| other != component),
-    }
-}
-
-/// Returns the line that names the compiling components.
-fn progress_line(components: &[String]) -> Line {
-    match components {
-        [] => Line::default(),
-        [one] => format_line!("compiling {one}"),
-        [one, others @ ..] => format_line!("compiling {one} and {} more", others.len()),
     }
 }

@@ -6,6 +6,7 @@
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal as _, Write as _};
+use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
 use skillhost::Line;
@@ -19,6 +20,9 @@ const DEFAULT_WIDTH: usize = 100;
 /// The maximum number of bytes of a message in the log or from a panic. Guards against: a library
 /// that puts a peer's bytes into its own message.
 const MAX_MESSAGE: usize = 4096;
+
+/// Moves to the start of the line and erases it.
+const ERASE_LINE: &str = "\r\x1b[K";
 
 /// Creates a [`Line`] as `format!` creates a string.
 #[macro_export]
@@ -42,14 +46,25 @@ pub fn complain(message: impl Display) {
     say(&format_line!("skillhost: {message}"));
 }
 
-/// Prints a line on stderr.
+/// The progress line that the terminal shows. Empty if there is none.
+static PROGRESS: Mutex<String> = Mutex::new(String::new());
+
+/// Prints a line on stderr, above the progress line if there is one.
 pub fn say(line: &Line) {
-    let _ = write_stderr_line(format!("{line}\n").as_bytes());
+    let progress = PROGRESS.lock().unwrap_or_else(PoisonError::into_inner);
+    if progress.is_empty() {
+        let _ = write_stderr_line(format!("{line}\n").as_bytes());
+        return;
+    }
+    let _ = write_stderr_line(format!("{ERASE_LINE}{line}\n").as_bytes());
+    let _ = write!(io::stderr(), "{progress}");
 }
 
 /// Replaces the progress line on stderr, which must be a [terminal](is_interactive).
 pub fn show_progress(line: &Line) {
-    let _ = write!(io::stderr(), "\r\x1b[K{line}");
+    let mut progress = PROGRESS.lock().unwrap_or_else(PoisonError::into_inner);
+    *progress = line.to_string();
+    let _ = write!(io::stderr(), "{ERASE_LINE}{progress}");
 }
 
 /// Returns the stream of the log. `log.rs` formats its lines.

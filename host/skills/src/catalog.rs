@@ -10,6 +10,7 @@ mod names;
 mod root;
 mod root_folder;
 mod scan;
+mod summary;
 mod tree;
 mod unlisted;
 
@@ -36,6 +37,7 @@ use names::CatalogNames;
 use root::{Root, SkillLocation, SkillPath, cannot_open, without_dots};
 pub use root_folder::MAX_DEPTH;
 pub use unlisted::Unlisted;
+pub use summary::SkillSummary;
 
 /// The skills of several roots. If several roots have a skill of the same name, the first
 /// root wins.

@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use crate::catalog::{Catalog, Skill};
+use crate::text::count::count;
 
 /// The maximum characters of a description in a prompt, as in the Agent Skills
 /// specification. Guards against: a skill that fills the model's context.
@@ -76,13 +77,15 @@ impl Section {
     pub fn warning(&self) -> Option<String> {
         let cut_at = self.cut_at?;
         let all = self.listed + self.left_out;
+        let verb = if all == 1 { "does" } else { "do" };
         let left_out = match self.left_out {
             0 => String::new(),
             some => format!(" and leaves {some} out"),
         };
         Some(format!(
-            "the {all} skills do not fit the {} tokens of a prompt: the prompt cuts descriptions \
-             to {cut_at} characters{left_out}; `budget` in `[prompt]` changes that",
+            "the {} {verb} not fit the {} tokens of a prompt: the prompt cuts descriptions to \
+             {cut_at} characters{left_out}; `budget` in `[prompt]` changes that",
+            count(all, "skill"),
             self.budget
         ))
     }
@@ -296,8 +299,8 @@ impl Style {
             SkillFinder::List => ": call list_skills() to list all".to_owned(),
             SkillFinder::Nothing => String::new(),
         };
-        let plural = if left_out == 1 { "" } else { "s" };
-        let note = format!("{left_out} more skill{plural}, last by name, did not fit{how}.");
+        let left_out = count(left_out, "more skill");
+        let note = format!("{left_out}, last by name, did not fit{how}.");
         match self {
             Self::List => format!("{note}\n"),
             Self::Xml => format!("  <note>{}</note>\n", escape(&note)),

@@ -1,6 +1,7 @@
-//! Text that people or programs read: similar names, JSON strings, TOML keys, digests,
-//! media types, and lines without hidden characters.
+//! Text that people or programs read: numbers with nouns, similar names, JSON strings, TOML
+//! keys, digests, media types, and lines without hidden characters.
 
+pub mod count;
 pub mod digest;
 pub mod hidden;
 pub mod json_string;

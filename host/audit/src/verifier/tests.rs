@@ -396,7 +396,7 @@ fn names_the_line_and_the_problem() {
         verifier.check_line(line);
     });
     let report = verifier.finish();
-    assert_eq!((report.problems.len(), report.proven), (10, None));
+    assert_eq!((report.problems.len(), report.proven), (1, None));
     assert!(report.problems[0].problem.contains("another key"));
     assert!(!report.is_proven());
 }
@@ -469,4 +469,54 @@ fn reports_the_first_hundred_problems() {
     }
     let report = &verifier.report;
     assert_eq!((report.problems.len(), report.problems_left_out), (100, 50));
+}
+
+#[test]
+fn one_change_is_one_problem() {
+    let log = Log::new();
+    let problems = |at: usize, bytes: &[u8], then: usize| {
+        let mut verifier = log.before[at].clone();
+        for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+            verifier.check_line(line.strip_suffix(b"\n").unwrap());
+        }
+        for line in &log.lines[then..] {
+            verifier.check_line(line);
+        }
+        verifier.finish().problems
+    };
+    for (at, step) in [(0, 5), (1, 5), (50, 1), (99, 1), (100, 5)] {
+        let line = with_line_feed(&log.lines[at]);
+        for place in (0..line.len() - 1).step_by(step) {
+            for other in [b'0', b'7', b'x'] {
+                let mut bytes = line.clone();
+                bytes[place] = other;
+                let found = problems(at, &bytes, at + 1);
+                assert_eq!(
+                    found.len(),
+                    usize::from(bytes != line),
+                    "line {at}, byte {place}: {found:?}"
+                );
+            }
+        }
+        // A removed record, and an added one.
+        for (bytes, then) in [
+            (Vec::new(), at + 1),
+            ([&line[..], b"noise\n"].concat(), at + 1),
+            ([&line[..], &line].concat(), at + 1),
+        ] {
+            let found = problems(at, &bytes, then);
+            assert_eq!(found.len(), 1, "line {at}: {found:?}");
+        }
+    }
+    // Nine external checkpoints are missing with the records.
+    let found = problems(50, b"", 950);
+    assert_eq!(found.len(), 1, "{found:?}");
+    // Two changes are two problems.
+    let changed = |at: usize| {
+        let line = String::from_utf8(with_line_feed(&log.lines[at])).unwrap();
+        line.replace("read_skill", "read_skull")
+    };
+    let between = String::from_utf8(with_line_feed(&log.lines[11])).unwrap();
+    let found = problems(10, (changed(10) + &between + &changed(12)).as_bytes(), 13);
+    assert_eq!(found.len(), 2, "{found:?}");
 }

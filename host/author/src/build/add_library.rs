@@ -33,7 +33,45 @@ pub(crate) struct AddLibraryCommand {
     /// Language of the project, needed if the folder holds several
     #[arg(long, value_enum)]
     lang: Option<Language>,
+    /// Pin also packages with native code, which a tool cannot run: only their parts
+    /// in Python work
+    #[arg(long)]
+    native: bool,
 }
+
+/// Packages with native code that work without it.
+const WORKING_WITHOUT_NATIVE_CODE: [&str; 12] = [
+    "charset-normalizer",
+    "coverage",
+    "frozenlist",
+    "markupsafe",
+    "msgpack",
+    "multidict",
+    "mypy-extensions",
+    "propcache",
+    "pyyaml",
+    "simplejson",
+    "sqlalchemy",
+    "wrapt",
+];
+
+/// What to use instead of packages that need native code.
+const ALTERNATIVES: [(&str, &str); 14] = [
+    ("bcrypt", "`hashlib.scrypt`"),
+    ("cryptography", "`hashlib` and `hmac`"),
+    ("lxml", "`xml.etree.ElementTree`, or `html5lib`"),
+    ("matplotlib", "a chart as SVG text"),
+    ("numpy", "`statistics`, `math`, `array` and lists"),
+    ("orjson", "`json`"),
+    ("pandas", "`csv`, `json` and `statistics`"),
+    ("pillow", "`pypng` for PNG files"),
+    ("pydantic", "`dataclasses`, or `fastjsonschema`"),
+    ("rapidfuzz", "`difflib`"),
+    ("regex", "`re`"),
+    ("scipy", "`statistics` and `math`, or `mpmath`"),
+    ("ujson", "`json`"),
+    ("xxhash", "`hashlib.blake2b` or `zlib.crc32`"),
+];
 
 /// A package that was pinned.
 struct PinnedPackage {
@@ -72,7 +110,7 @@ impl AddLibraryCommand {
         let project = Project::open(&self.dir, self.lang)?;
         let _lock = project.lock()?;
         match project.language {
-            Language::Python => Ok((LOCK, add_python(&project, name, version)?)),
+            Language::Python => Ok((LOCK, add_python(&project, name, version, self.native)?)),
             Language::JavaScript => Ok(("package-lock.json", add_npm(&project, name, version)?)),
             Language::Rust => Err(BuildError::usage(
                 "`add-library` does not manage the crates of a Rust project",
@@ -120,23 +158,23 @@ fn parse_library(library: &str) -> Result<(&str, Option<&str>), BuildError> {
     )))
 }
 
-fn temporary_folder() -> Result<TempDir, BuildError> {
+pub(super) fn temporary_folder() -> Result<TempDir, BuildError> {
     tempfile::tempdir()
         .map_err(|error| BuildError::setup(format!("cannot create a temporary folder: {error}")))
 }
 
-fn read(file: &Path) -> Result<String, BuildError> {
+pub(super) fn read(file: &Path) -> Result<String, BuildError> {
     named_file::read_text(file, MAX_TEXT_BYTES)
         .map_err(|error| BuildError::setup(format!("cannot read `{}`: {error:#}", file.display())))
 }
 
-fn write(file: &Path, text: &str) -> Result<(), BuildError> {
+pub(super) fn write(file: &Path, text: &str) -> Result<(), BuildError> {
     fs::write(file, text)
         .map_err(|error| BuildError::setup(format!("cannot write `{}`: {error}", file.display())))
 }
 
 /// Replaces a file of the project atomically. Replaces a symlink itself, and not its target.
-fn replace(file: &Path, text: &str) -> Result<(), BuildError> {
+pub(super) fn replace(file: &Path, text: &str) -> Result<(), BuildError> {
     let replaced = || -> std::io::Result<()> {
         let mut new = NamedTempFile::new_in(file.parent().unwrap_or(Path::new("")))?;
         new.write_all(text.as_bytes())?;
@@ -152,6 +190,7 @@ fn add_python(
     project: &Project,
     name: &str,
     version: Option<&str>,
+    allows_native: bool,
 ) -> Result<Vec<PinnedPackage>, BuildError> {
     let lock = project.text(LOCK)?;
     let requirements = venv::parse_lock(&lock)?;
@@ -195,9 +234,50 @@ fn add_python(
     })?;
     let report: Value =
         serde_json::from_str(&read(&folder.path().join("report.json"))?).unwrap_or_default();
+    if !allows_native {
+        refuse_native_code(&name, &report)?;
+    }
     let (text, pinned) = pin(lock.clone(), &requirements, &report)?;
     replace(&project.folder.join(LOCK), &text)?;
     Ok(pinned)
+}
+
+/// Returns an error if a package of a pip report has a wheel with native code and is not known to
+/// work without it. `library` is the one that the author named.
+fn refuse_native_code(library: &str, report: &Value) -> Result<(), BuildError> {
+    for package in report["install"].as_array().into_iter().flatten() {
+        let part = |pointer| package.pointer(pointer).and_then(Value::as_str);
+        let (Some(name), Some(url)) = (part("/metadata/name"), part("/download_info/url")) else {
+            continue;
+        };
+        let name = requirements::normalize_name(name);
+        if !is_native(url) || WORKING_WITHOUT_NATIVE_CODE.contains(&&*name) {
+            continue;
+        }
+        let whose = if name == library {
+            format!("`{name}` has")
+        } else {
+            format!("`{library}` needs `{name}`, which has")
+        };
+        let error = BuildError::project(format!(
+            "{whose} native code, which a tool cannot run; nothing was pinned"
+        ));
+        let instead = ALTERNATIVES.iter().find(|(package, _)| *package == name);
+        let error = match instead {
+            Some((_, instead)) => error.fix(format!("use {instead} instead")),
+            None => error.fix("choose a library of pure Python: its wheel ends in `-none-any.whl`"),
+        };
+        return Err(error.fix(format!(
+            "if `{name}` also works without its native code, pin it with `skillhost add-library \
+             {library} --native`"
+        )));
+    }
+    Ok(())
+}
+
+/// Checks whether a wheel has code for one kind of machine.
+fn is_native(url: &str) -> bool {
+    !url.ends_with("-none-any.whl")
 }
 
 /// Adds the packages of a pip report to the text of a requirements file.
@@ -242,7 +322,7 @@ fn pin(
         pinned.push(PinnedPackage {
             name,
             version: version.to_owned(),
-            warning: (!url.ends_with("-none-any.whl")).then_some(
+            warning: is_native(url).then_some(
                 "its wheel has native code for this kind of machine, which a tool does not run; on \
                  another kind of machine, run this command again",
             ),
@@ -408,6 +488,33 @@ mod tests {
             assert!(requirements::parse(&text).is_ok());
         }
         assert!(pin(String::new(), &[], &json!({"install": [{}]})).is_err());
+    }
+
+    #[test]
+    fn refuses_native_code_and_says_what_works() {
+        let advice = |library: &str, packages: &[(&str, &str, &str)]| {
+            let refused = refuse_native_code(library, &report(packages));
+            refused.err().map(|error| format!("{error:?}"))
+        };
+        let any = "py3-none-any";
+        assert_eq!(advice("one", &[("one", "1.0", any)]), None);
+        // It works without its native code.
+        assert_eq!(advice("pyyaml", &[("PyYAML", "6.0", "linux")]), None);
+        let refused = advice("numpy", &[("numpy", "2.0", "linux")]).unwrap();
+        for words in [
+            "`numpy` has native code",
+            "nothing was pinned",
+            "use `statistics`",
+            "`skillhost add-library numpy --native`",
+        ] {
+            assert!(refused.contains(words), "{words}: {refused}");
+        }
+        let refused = advice("two", &[("two", "1.0", any), ("one", "1.0", "linux")]).unwrap();
+        assert!(
+            refused.contains("`two` needs `one`, which has native code")
+                && refused.contains("pure Python"),
+            "{refused}"
+        );
     }
 
     #[test]

@@ -31,16 +31,34 @@ KIT = {
 }
 # The folders of a project without modules.
 EXCLUDED_FOLDERS = {"build", "cases", "dist", "skills", "wit", "__pycache__"}
-# Large modules that are useless in a sandbox without network, processes and terminals. A call that
-# needs one fails in any case.
+NO_NETWORK = "a tool has no network: take the data as an argument, or read it from the skill's folder"
+NO_PROCESS = "a tool starts no processes: do the work in Python"
+NO_TERMINAL = "a tool has neither a terminal nor a screen"
+# Large modules that are useless in a sandbox without network, processes and terminals, and what to
+# do instead. A call that needs one fails in any case.
 USELESS = {
-    "asyncio", "ctypes", "ftplib", "http.client", "http.server", "multiprocessing", "pdb", "smtplib",
-    "socket", "ssl", "subprocess", "tkinter", "unittest", "urllib.request", "webbrowser",
+    "asyncio": "a tool has no event loop: call functions directly",
+    "ctypes": "a tool loads no native code: choose a library of pure Python",
+    "ftplib": NO_NETWORK,
+    "http.client": NO_NETWORK,
+    "http.server": NO_NETWORK,
+    "multiprocessing": NO_PROCESS,
+    "pdb": NO_TERMINAL,
+    "smtplib": NO_NETWORK,
+    "socket": NO_NETWORK,
+    "ssl": NO_NETWORK,
+    "subprocess": NO_PROCESS,
+    "tkinter": NO_TERMINAL,
+    "unittest": "`skillhost test` runs the cases in `cases`",
+    "urllib.request": NO_NETWORK,
+    "webbrowser": NO_TERMINAL,
 }
 # Modules of the compiler's Python that the machine's Python may not have.
 NEWER = {"annotationlib", "compression", "tomllib"}
 # The maximum number of files to read. Guards against: a library that keeps a build busy.
 MAX_FILES = 5000
+# The maximum number of warnings.
+MAX_WARNINGS = 20
 
 
 class LateImports(ast.NodeVisitor):
@@ -85,6 +103,9 @@ class LateImports(ast.NodeVisitor):
         names = tuple(sorted(alias.name for alias in node.names if alias.name != "*"))
         self.imports.add((base, names))
         self._note_line(base, node)
+        for name in names:
+            if f"{base}.{name}" in USELESS:
+                self._note_line(f"{base}.{name}", node)
 
     def visit_Attribute(self, node):
         # The interpreter imports `_strptime` at the first call.
@@ -189,6 +210,17 @@ def missing_message(module, known):
             f"`skillhost add-library NAME` pins a library; pinned are {', '.join(pinned) or 'none'}")
 
 
+def useless_imports(visitor, path):
+    """Yields a message for each import in a function of a module that is left out.
+
+    An import in a `try` is left to the author.
+    """
+    for module, line in sorted(visitor.lines.items(), key=lambda it: it[1]):
+        advice = USELESS.get(module) or USELESS.get(module.split(".")[0])
+        if advice:
+            yield f"{path}:{line}: warning: a call cannot import `{module}`: {advice}"
+
+
 def hidden_modules(libraries):
     """Yields a message for each library module that another module of the same name hides."""
     own = top_level(root)
@@ -201,7 +233,7 @@ def hidden_modules(libraries):
                    "too, which this one hides; rename this one")
 
 
-late, locations, trees = {}, {}, {}
+late, locations, trees, warnings = {}, {}, {}, []
 for name, package, path in modules(root):
     visitor = LateImports(package)
     try:
@@ -211,12 +243,18 @@ for name, package, path in modules(root):
         # Python reports the error when the module is imported.
         continue
     trees[name] = (path.relative_to(root), tree)
+    # The libraries are not the author's to change. This script reads them without `library_folders`
+    # and without a module `tool`.
+    if (pathlib.Path(root) / "tool.py").is_file():
+        warnings += useless_imports(visitor, path.relative_to(root))
     imports = [(module, names) for module, names in visitor.imports if module not in USELESS]
     if imports:
         late[name] = sorted(imports)
         file = path.relative_to(root)
         locations |= {(name, module): f"{file}:{line}" for module, line in visitor.lines.items()}
 pathlib.Path(out).write_text(f"BY_MODULE = {late!r}\nPLACES = {locations!r}\n")
+for warning in warnings[:MAX_WARNINGS]:
+    print(warning, file=sys.stderr)
 errors = [message for libraries in library_folders for message in hidden_modules(libraries)]
 errors += missing_modules(trees)
 if errors:

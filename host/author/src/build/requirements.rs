@@ -20,7 +20,8 @@ pub(super) struct Requirement<'a> {
 }
 
 impl Requirement<'_> {
-    fn is_compiler(&self) -> bool {
+    /// Returns whether this is the package of a compiler.
+    pub(super) fn is_compiler(&self) -> bool {
         COMPILERS.contains(&self.name.as_str())
     }
 }

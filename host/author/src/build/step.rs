@@ -8,8 +8,10 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use skillhost::Line;
+use skillhost_skills::text::count::count;
 
 use super::{BuildError, times};
+use skillhost_program::progress;
 use skillhost_program::terminal::{self, format_line};
 
 /// The maximum number of lines that are shown while the command runs. Guards against: a thousand
@@ -56,6 +58,7 @@ impl<'a> Step<'a> {
     /// Runs the command to its end. Returns its stdout if that is captured, else nothing.
     pub(super) fn run(mut self) -> Result<Vec<u8>, BuildError> {
         let start = Instant::now();
+        let shown = progress::show(work_of(self.name));
         let cannot_start =
             |error| BuildError::setup(format!("cannot start {}: {error}", self.name));
         let mut child = self
@@ -91,6 +94,7 @@ impl<'a> Step<'a> {
         let status = child.wait().map_err(|error| {
             BuildError::setup(format!("cannot wait for {}: {error}", self.name))
         })?;
+        drop(shown);
         times::record(self.name, start);
         if status.success() {
             return Ok(captured);
@@ -99,6 +103,15 @@ impl<'a> Step<'a> {
             "{} failed: {status}",
             self.name
         )))
+    }
+}
+
+/// Returns what a step does, for its progress line.
+fn work_of(name: &str) -> String {
+    if name.starts_with('`') {
+        format!("running {name}")
+    } else {
+        name.to_owned()
     }
 }
 
@@ -135,7 +148,8 @@ impl OutputExcerpt {
     /// Shows the last lines.
     fn finish(self) {
         if self.left_out > 0 {
-            terminal::say(&format_line!("… {} lines left out …", self.left_out));
+            let left_out = count(self.left_out, "line");
+            terminal::say(&format_line!("… {left_out} left out …"));
         }
         for line in self.last_lines {
             terminal::say(&Line::new(line));
@@ -204,6 +218,12 @@ mod tests {
         ] {
             assert_eq!(without_escapes(line), plain);
         }
+    }
+
+    #[test]
+    fn progress_names_commands_and_work() {
+        assert_eq!(work_of("`pip install`"), "running `pip install`");
+        assert_eq!(work_of("reading the imports"), "reading the imports");
     }
 
     #[test]

@@ -243,6 +243,35 @@ mod tests {
     use super::*;
 
     #[test]
+    fn warns_of_imports_that_no_call_can_make() {
+        let folder = tempfile::tempdir().unwrap();
+        let source = "import json\ndef run():\n    import socket, csv\n    from urllib import request\n    \
+                      import subprocess\n    try:\n        import ssl\n    except ImportError:\n        pass\n";
+        let read = |file: &str| {
+            fs::write(folder.path().join(file), source).unwrap();
+            let mut command = Command::new("python3");
+            command.args(["-I", "-c", LATE_IMPORTS]);
+            command.arg(folder.path().join("out")).arg(folder.path());
+            let output = command.output().unwrap();
+            assert!(output.status.success(), "{output:?}");
+            String::from_utf8(output.stderr).unwrap()
+        };
+        // A library has no `tool.py`.
+        assert_eq!(read("library.py"), "");
+        fs::remove_file(folder.path().join("library.py")).unwrap();
+        let warnings = read("tool.py");
+        let lines: Vec<&str> = warnings.lines().collect();
+        assert_eq!(lines.len(), 3, "{warnings}");
+        for (line, words) in lines.iter().zip([
+            "tool.py:3: warning: a call cannot import `socket`: a tool has no network",
+            "tool.py:4: warning: a call cannot import `urllib.request`: a tool has no network",
+            "tool.py:5: warning: a call cannot import `subprocess`: a tool starts no processes",
+        ]) {
+            assert!(line.starts_with(words), "{warnings}");
+        }
+    }
+
+    #[test]
     fn shows_only_the_last_retry() {
         let line =
             |retries| format!("WARNING: Retrying (Retry(total={retries}, connect=None)) after");

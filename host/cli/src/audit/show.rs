@@ -1,15 +1,31 @@
-//! `skillhost audit show`: prints records for people, or as JSON lines for programs.
+//! `skillhost audit show`: prints records for people, or as JSON lines for programs. `groups.rs`
+//! counts them by skill or tool.
 
+mod groups;
+
+use std::collections::VecDeque;
+use std::io::{PipeReader, pipe};
+use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 
+use anyhow::Context as _;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use skillhost::Line;
-use skillhost_audit::{CallRecord, Filter, OUTCOMES, RecordTime, find_records};
+use skillhost_audit::{
+    CallRecord, Filter, FollowStep, OUTCOMES, RecordTime, SearchSummary, find_records,
+    follow_records,
+};
+use skillhost_skills::text::count::count;
+use tokio::signal::unix::{SignalKind, signal};
 
+use groups::{GroupBy, Groups};
 use skillhost_program::exit::Exit;
 use skillhost_program::options::ReportFormat;
 use skillhost_program::terminal::{self, format_line};
+
+/// The first line of the records for people.
+const HEADER: &str = "TIME CLIENT TOOL SKILL PATH OUTCOME DURATION";
 
 /// Print records of an audit log
 ///
@@ -41,50 +57,222 @@ pub(crate) struct ShowCommand {
     /// Only records up to this time
     #[arg(long, value_name = "TIME")]
     until: Option<RecordTime>,
+    /// Only the newest N of these records
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    limit: Option<u32>,
+    /// Go on with records that are appended, also after a rotation; Ctrl-C ends it
+    #[arg(long)]
+    follow: bool,
+    /// Count the calls and errors of each skill or tool, and the time of its calls, instead of
+    /// printing records
+    #[arg(long, value_enum, conflicts_with_all = ["limit", "follow"])]
+    by: Option<GroupBy>,
     /// Form of the records; `json` is a line of JSON for each
     #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
     output: ReportFormat,
 }
 
 impl ShowCommand {
-    pub(super) fn execute(self) -> anyhow::Result<Exit> {
+    pub(super) async fn execute(mut self) -> anyhow::Result<Exit> {
+        if self.follow && self.files.len() > 1 {
+            terminal::complain(
+                "`--follow` follows one file, and finds the next one after a rotation by its name",
+            );
+            return Ok(Exit::Usage);
+        }
         let mut filter = Filter::default();
-        filter.client = self.client;
-        filter.tool = self.tool;
-        filter.skill = self.skill;
-        filter.outcome = self.outcome;
-        filter.since = self.since;
-        filter.until = self.until;
-        let mut unchained = 0;
-        let summary = find_records(&self.files, &filter, |record, line| {
-            unchained += u64::from(!record.is_chained);
+        filter.client = self.client.take();
+        filter.tool = self.tool.take();
+        filter.skill = self.skill.take();
+        filter.outcome = self.outcome.take();
+        filter.since = self.since.take();
+        filter.until = self.until.take();
+        if self.follow {
+            return self.follow(filter).await;
+        }
+        if let Some(by) = self.by {
+            let mut groups = Groups::new(by);
+            let summary = find_records(&self.files, &filter, |record, _| {
+                groups.add(record);
+                Ok(true)
+            })?;
             match self.output {
-                ReportFormat::Text => terminal::print_or_end(&[record_line(record)]),
-                ReportFormat::Json if record.is_chained => terminal::print_json_answer(line),
-                ReportFormat::Json => terminal::print_json_answer(&mark_unchained(line)),
+                ReportFormat::Text => terminal::print(&groups.table())?,
+                ReportFormat::Json => {
+                    for line in groups.json_lines() {
+                        if !terminal::print_json_answer(&line)? {
+                            break;
+                        }
+                    }
+                }
             }
+            report_problems(&summary, groups.unchained);
+            return Ok(Exit::Ok);
+        }
+        let mut printer = Printer::new(self.output, self.limit);
+        let summary = find_records(&self.files, &filter, |record, line| {
+            printer.take(record, line)
         })?;
-        if summary.other_lines > 0 {
-            terminal::complain(format_args!(
-                "{} lines are not records",
-                summary.other_lines
-            ));
-        }
-        if unchained > 0 {
-            terminal::complain(format_args!(
-                "{unchained} records do not follow the one before them and are marked \
-                 `unchained`: anybody may have written them; see `skillhost audit verify`"
-            ));
-        }
-        let problem = summary
-            .report
-            .as_ref()
-            .and_then(|report| report.problems.first());
-        if let Some(problem) = problem {
-            let problem = super::verify::problem_line(problem);
-            terminal::complain(format_args!("{problem}; see `skillhost audit verify`"));
-        }
+        printer.print_newest()?;
+        report_problems(&summary, printer.unchained);
         Ok(Exit::Ok)
+    }
+
+    /// Prints the records, then those that are appended, until a signal or a closed output.
+    async fn follow(self, filter: Filter) -> anyhow::Result<Exit> {
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut terminate = signal(SignalKind::terminate())?;
+        let (stop, running) = pipe().context("cannot make a pipe")?;
+        let thread = tokio::task::spawn_blocking(move || self.follow_until(&filter, &stop));
+        tokio::pin!(thread);
+        let followed = tokio::select! {
+            followed = &mut thread => followed,
+            _ = interrupt.recv() => {
+                drop(running);
+                thread.await
+            }
+            _ = terminate.recv() => {
+                drop(running);
+                thread.await
+            }
+        };
+        followed.context("following the log has failed")??;
+        Ok(Exit::Ok)
+    }
+
+    /// Prints records until the other end of the pipe is closed.
+    fn follow_until(self, filter: &Filter, stop: &PipeReader) -> anyhow::Result<()> {
+        let mut printer = Printer::new(self.output, self.limit);
+        let [file] = &self.files[..] else {
+            unreachable!("`execute` allows one file");
+        };
+        let summary = follow_records(file, filter, stop.as_fd(), |step| match step {
+            FollowStep::Record(record, line) => printer.take(record, line),
+            FollowStep::CaughtUp => printer.print_newest(),
+        })?;
+        report_problems(&summary, printer.unchained);
+        Ok(())
+    }
+}
+
+/// Prints records. With a limit, keeps the newest until all were read.
+struct Printer {
+    output: ReportFormat,
+    /// The number of records to keep. `None` once they were printed.
+    limit: Option<usize>,
+    newest: VecDeque<Line>,
+    newest_json: VecDeque<String>,
+    has_header: bool,
+    /// The number of records that do not follow the one before them.
+    unchained: u64,
+}
+
+impl Printer {
+    fn new(output: ReportFormat, limit: Option<u32>) -> Self {
+        Self {
+            output,
+            limit: limit.map(|limit| limit as usize),
+            newest: VecDeque::new(),
+            newest_json: VecDeque::new(),
+            has_header: false,
+            unchained: 0,
+        }
+    }
+
+    /// Prints or keeps a record. Returns `false` if the reader has closed the output.
+    fn take(&mut self, record: &CallRecord<'_>, line: &str) -> anyhow::Result<bool> {
+        self.unchained += u64::from(!record.is_chained);
+        match self.output {
+            ReportFormat::Text => {
+                let line = record_line(record);
+                match self.limit {
+                    Some(limit) => keep(&mut self.newest, line, limit),
+                    None => return self.print_text(&[line]),
+                }
+            }
+            ReportFormat::Json => {
+                let json = if record.is_chained {
+                    line.to_owned()
+                } else {
+                    mark_unchained(line)
+                };
+                match self.limit {
+                    Some(limit) => keep(&mut self.newest_json, json, limit),
+                    None => return terminal::print_json_answer(&json),
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Prints the kept records, and keeps no more. Returns `false` if the reader has closed the
+    /// output.
+    fn print_newest(&mut self) -> anyhow::Result<bool> {
+        self.limit = None;
+        let newest: Vec<Line> = self.newest.drain(..).collect();
+        if !newest.is_empty() && !self.print_text(&newest)? {
+            return Ok(false);
+        }
+        for json in self.newest_json.drain(..) {
+            if !terminal::print_json_answer(&json)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn print_text(&mut self, lines: &[Line]) -> anyhow::Result<bool> {
+        if !self.has_header {
+            self.has_header = true;
+            if !terminal::print_or_end(&[format_line!("{HEADER}")])? {
+                return Ok(false);
+            }
+        }
+        terminal::print_or_end(lines)
+    }
+}
+
+/// Adds an item, and drops the oldest beyond the limit.
+fn keep<T>(newest: &mut VecDeque<T>, item: T, limit: usize) {
+    if newest.len() == limit {
+        newest.pop_front();
+    }
+    newest.push_back(item);
+}
+
+/// Prints what is wrong with the log.
+fn report_problems(summary: &SearchSummary, unchained: u64) {
+    if summary.other_lines > 0 {
+        let verb = if summary.other_lines == 1 {
+            "is not a record"
+        } else {
+            "are not records"
+        };
+        let lines = count(summary.other_lines, "line");
+        terminal::complain(format_args!("{lines} {verb}"));
+    }
+    let problem = summary
+        .report
+        .as_ref()
+        .and_then(|report| report.problems.first())
+        .map(super::verify::problem_line);
+    let marked = match unchained {
+        0 => None,
+        1 => Some("1 record is marked `unchained`: anybody may have written it".to_owned()),
+        more => Some(format!(
+            "{more} records from there on are marked `unchained`: anybody may have written them"
+        )),
+    };
+    let parts: Vec<String> = problem
+        .map(|problem| problem.to_string())
+        .into_iter()
+        .chain(marked)
+        .collect();
+    if !parts.is_empty() {
+        terminal::complain(format_args!(
+            "{}; see `skillhost audit verify`",
+            parts.join("; ")
+        ));
     }
 }
 

@@ -5,7 +5,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 use skillhost::{Line, Trust};
-use skillhost_audit::{ExternalCheckpoints, LogProblem, PublicKey, VerifyReport, verify};
+use skillhost_audit::{
+    ExternalCheckpoints, LogProblem, PublicKey, VerifyReport, verify, verify_chain,
+};
+use skillhost_skills::text::count::count;
 
 use skillhost_program::exit::Exit;
 use skillhost_program::options::ReportFormat;
@@ -14,18 +17,20 @@ use skillhost_program::terminal::{self, format_line};
 /// Check that no record of an audit log was changed, moved or removed
 ///
 /// Exits with 0 if all records up to the last checkpoint are as they were written, and with 1
-/// if they are not or if there is no checkpoint.
+/// if they are not or if there is no checkpoint. Without `--key` it checks only that each
+/// record follows the one before it, and exits with 0 if so: that proves nothing, because
+/// whoever can write the log could have written all of it.
 #[derive(Args)]
 pub(crate) struct VerifyCommand {
     /// Files of the log, in any order
     #[arg(required = true)]
     files: Vec<PathBuf>,
     /// Public key of the checkpoints; repeatable, if the key was changed
-    #[arg(long, value_name = "FILE", required = true)]
+    #[arg(long, value_name = "FILE")]
     key: Vec<PathBuf>,
     /// External checkpoints: the log must have each of them, except those older than its
     /// first record
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", requires = "key")]
     checkpoints: Option<PathBuf>,
     /// Form of the result
     #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
@@ -43,34 +48,52 @@ impl VerifyCommand {
             Some(file) => ExternalCheckpoints::read(file, &keys)?,
             None => ExternalCheckpoints::default(),
         };
-        let report = verify(&self.files, &keys, external)?;
+        let has_keys = !keys.is_empty();
+        let report = if has_keys {
+            verify(&self.files, &keys, external)?
+        } else {
+            verify_chain(&self.files)?
+        };
         match self.output {
-            ReportFormat::Text => terminal::print(&report_lines(&report))?,
+            ReportFormat::Text => {
+                let mut lines = report_lines(&report);
+                lines.extend(if has_keys {
+                    proof_lines(&report)
+                } else {
+                    chain_lines(&report)
+                });
+                lines.extend(torn_line(&report));
+                terminal::print(&lines)?;
+            }
             ReportFormat::Json => terminal::print_json(&serde_json::to_value(&report)?)?,
         }
-        Ok(if report.is_proven() {
-            Exit::Ok
+        let is_good = if has_keys {
+            report.is_proven()
         } else {
-            Exit::Failure
-        })
+            report.is_whole()
+        };
+        Ok(if is_good { Exit::Ok } else { Exit::Failure })
     }
 }
 
-/// Returns a report for people.
+/// Returns the part of a report for people that needs no keys.
 fn report_lines(report: &VerifyReport) -> Vec<Line> {
     let mut lines: Vec<Line> = report.problems.iter().map(problem_line).collect();
     if report.problems_left_out > 0 {
         lines.push(format_line!("and {} more", report.problems_left_out));
     }
     let range = match (report.chains, report.first, report.last) {
-        (2.., ..) => format!(" in {} chains", report.chains),
+        (2.., ..) => format!(" in {}", count(report.chains, "chain")),
         (_, Some(first), Some(last)) => format!(", {first} to {last}"),
         _ => String::new(),
     };
     lines.push(format_line!(
         "{}{range}, with {}",
         count(report.records, "record"),
-        count(report.checkpoints, "checkpoint")
+        count(
+            report.checkpoints + report.unchecked_checkpoints,
+            "checkpoint"
+        )
     ));
     if report.missing_before > 0 {
         let missing = count(report.missing_before, "record");
@@ -111,8 +134,35 @@ fn report_lines(report: &VerifyReport) -> Vec<Line> {
             "{unchained} in no chain: nothing proves who wrote them"
         ));
     }
-    lines.extend(proof_lines(report));
     lines
+}
+
+/// Returns what the chain alone shows, for people.
+fn chain_lines(report: &VerifyReport) -> Vec<Line> {
+    if !report.problems.is_empty() {
+        return vec![format_line!("the log is NOT as it was written")];
+    }
+    if report.records == 0 {
+        return vec![format_line!("there is no record of a chain")];
+    }
+    let reason = if report.unchecked_checkpoints > 0 {
+        "there is no `--key` to check the checkpoints with"
+    } else {
+        "the log has no checkpoint"
+    };
+    vec![
+        format_line!("each record follows the one before it"),
+        format_line!(
+            "nothing is proven: {reason}; whoever can write the log can write all of \
+             it anew, or cut its end"
+        ),
+    ]
+}
+
+/// Returns a line about a torn record at the end.
+fn torn_line(report: &VerifyReport) -> Option<Line> {
+    let torn = report.torn_bytes;
+    (torn > 0).then(|| format_line!("{torn} bytes at the end are a torn record"))
 }
 
 /// Returns how far the log is proven, for people.
@@ -140,10 +190,6 @@ fn proof_lines(report: &VerifyReport) -> Vec<Line> {
             }
         ));
     }
-    if report.torn_bytes > 0 {
-        let torn = report.torn_bytes;
-        lines.push(format_line!("{torn} bytes at the end are a torn record"));
-    }
     lines
 }
 
@@ -156,12 +202,4 @@ pub(super) fn problem_line(problem: &LogProblem) -> Line {
         ..
     } = problem;
     format_line!("{}:{line}: {problem}", terminal::name(file))
-}
-
-/// Returns a number and a noun, which gets an `s` unless the number is one.
-fn count(number: u64, noun: &str) -> String {
-    match number {
-        1 => format!("1 {noun}"),
-        number => format!("{number} {noun}s"),
-    }
 }

@@ -11,6 +11,7 @@ use cap_std::fs::Dir;
 use rustix::fs::OFlags;
 use skillhost::{OutputFiles, Trust};
 use skillhost_confine::broker::BrokerClient;
+use skillhost_skills::text::count::count;
 
 use skillhost_program::terminal::{self, format_line};
 
@@ -52,13 +53,18 @@ pub(super) fn write(
             .as_ref()
             .map(|bytes| output_dir.write_file(&file.path, bytes));
         match written {
-            Some(Ok(())) => terminal::say(&format_line!("wrote {shown} ({} bytes)", file.size)),
+            Some(Ok(())) => {
+                terminal::say(&format_line!(
+                    "wrote {shown} ({})",
+                    count(file.size, "byte")
+                ));
+            }
             None => {
                 complete = false;
                 terminal::complain(format_args!(
-                    "{shown} ({} bytes) is not written: the answer is too small for it; raise \
+                    "{shown} ({}) is not written: the answer is too small for it; raise \
                      `output_file_bytes` in the tool's limits",
-                    file.size
+                    count(file.size, "byte")
                 ));
             }
             Some(Err(error)) => {
@@ -75,7 +81,9 @@ pub(super) fn write(
     if unlisted > 0 {
         complete = false;
         terminal::complain(format_args!(
-            "{unlisted} more files are not written: raise `output_files` in the tool's limits"
+            "{} {} not written: raise `output_files` in the tool's limits",
+            count(unlisted, "more file"),
+            if unlisted == 1 { "is" } else { "are" }
         ));
     }
     if files.total == 0 {

@@ -17,6 +17,7 @@ use skillhost_mcp::{Handler, LiveHost};
 use skillhost_server::{
     HttpOptions, HttpSettings, Metrics, Server, Shutdown, SocketMode, Sockets, Tls, TlsFiles,
 };
+use skillhost_skills::text::count::count;
 
 use super::memory;
 use crate::settings::Settings;
@@ -322,7 +323,8 @@ impl ReadyHttp {
         drop(unix);
         live.stop().await;
         if aborted > 0 {
-            tracing::warn!("aborted {aborted} connections with requests in flight");
+            let aborted = count(aborted, "connection");
+            tracing::warn!("aborted {aborted} with requests in flight");
         }
         Ok(Exit::Ok)
     }

@@ -16,6 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use skillhost::Line;
 use skillhost_skills::inotify::{FolderEvent, ReadFlags};
+use skillhost_skills::text::count::count;
 
 use super::configured::{ConfiguredFolders, RootKind};
 use super::pending::PendingChanges;
@@ -434,12 +435,13 @@ impl Watcher {
         let FolderCounts { watched, polled } = self.publish();
         match round_time {
             None if polled == 0 => {
-                tracing::info!("{watched} folders are watched for changes");
+                tracing::info!("watching {} for changes", count(watched, "folder"));
             }
             None if self.last_warning == Warning::Nothing => {
                 self.last_warning = Warning::Polling;
                 tracing::warn!(
-                    "{watched} folders are watched for changes, and {polled} more are polled: {}",
+                    "watching {} for changes, and polling {polled} more: {}",
+                    count(watched, "folder"),
                     self.watches.limit().reason(),
                 );
             }
@@ -447,8 +449,9 @@ impl Watcher {
             Some(round_time) if self.last_warning == Warning::Polling => {
                 self.last_warning = Warning::RoundTime;
                 tracing::warn!(
-                    "polling {polled} folders takes {:.1} seconds: changes there are noticed within \
+                    "polling {} takes {:.1} seconds: changes there are noticed within \
                      that time",
+                    count(polled, "folder"),
                     (round_time + CHECK_INTERVAL).as_secs_f64(),
                 );
             }

@@ -33,6 +33,7 @@ use queue::RecordQueue;
 use record::{Record, to_json};
 use signed_log::{LogSource, SignedLog};
 use skillhost_skills::broker::Opener;
+use skillhost_skills::text::count::count;
 use skillhost_skills::text::digest::hex;
 use skillhost_skills::trust::Trust;
 
@@ -147,8 +148,8 @@ impl Audit {
                 let lost = self.lost.swap(0, Ordering::Relaxed);
                 if lost > 0 {
                     tracing::warn!(
-                        "writing to the audit log works again; {lost} calls are not in \
-                                    it"
+                        "writing to the audit log works again; it misses {}",
+                        count(lost, "call")
                     );
                 }
             }

@@ -9,6 +9,7 @@ use super::root::Root;
 use super::root_folder::MAX_DEPTH;
 use super::tree::{Search, SearchBounds};
 use crate::skill_md;
+use crate::text::count::count;
 
 /// The extra depth of the search for the intended folder. Enough for
 /// `plugins/NAME/skills/SKILL`.
@@ -85,10 +86,8 @@ impl Root {
                 None => format!("there are no skills in `{root}`: no folder in it has a SKILL.md"),
             });
         };
-        let count = match found.len() {
-            1 => "1 folder below holds".to_owned(),
-            many => format!("{many} folders below hold"),
-        };
+        let holding = count(found.len(), "folder");
+        let verb = if found.len() == 1 { "holds" } else { "hold" };
         let above = |path: &str| {
             path.rsplit_once('/')
                 .map_or("", |(above, _)| above)
@@ -104,9 +103,11 @@ impl Root {
             .iter()
             .filter(|path| !path.split('/').any(|step| step.starts_with('.')));
         let depth = visible.map(|path| path.split('/').count()).max();
-        let or_depth = depth.map_or_else(String::new, |depth| format!(", or `depth = {depth}`"));
+        let or_depth = depth.map_or_else(String::new, |depth| {
+            format!(", or `--depth {depth}` (in a configuration `depth = {depth}`)")
+        });
         Some(format!(
-            "there are no skills in `{root}`, but {count} a SKILL.md: did you mean \
+            "there are no skills in `{root}`, but {holding} below {verb} a SKILL.md: did you mean \
              `{}`{or_depth}?",
             self.base.path.join(best).display()
         ))

@@ -73,7 +73,7 @@ pub(super) fn describe(name: String, folder_name: &str, folder: Result<Folder, E
 type Start = (String, Result<String, EncodingFault>);
 
 /// Reads the start of a folder's SKILL.md.
-fn read_start(folder: &Folder) -> io::Result<Option<Start>> {
+pub(super) fn read_start(folder: &Folder) -> io::Result<Option<Start>> {
     let Some((name, file)) = skill_md::open(folder)? else {
         return Ok(None);
     };

@@ -15,6 +15,7 @@ use super::Skill;
 use super::freshness::{Freshness, SearchPause, is_recent};
 use super::root_folder::RootFolder;
 use crate::blocking;
+use crate::text::count::count;
 pub(super) use search::{Search, SearchBounds};
 
 /// The maximum number of reported collisions. Guards against: 10,000 lines for the
@@ -237,8 +238,9 @@ impl TreeNames {
         }
         if let Some(more @ 1..) = collisions.checked_sub(MAX_COLLISIONS) {
             problems.push(format!(
-                "`{}` has {more} more skills whose names are taken",
-                root.path.display()
+                "`{}` has {} with a name that is taken",
+                root.path.display(),
+                count(more, "more skill")
             ));
         }
         names.problems = problems;

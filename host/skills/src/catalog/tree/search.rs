@@ -12,6 +12,7 @@ use super::TreeNames;
 use crate::catalog::root_folder::RootFolder;
 use crate::entries::EntryCursor;
 use crate::skill_md;
+use crate::text::count::count;
 
 /// The maximum number of searched folders. Guards against: a tree of a million folders,
 /// such as a home folder that was named by mistake.
@@ -121,8 +122,8 @@ impl<'a> Search<'a> {
     pub(super) fn into_names(mut self) -> TreeNames {
         if self.more_problems > 0 {
             let more = format!(
-                "skipped {} more folders in `{}`",
-                self.more_problems,
+                "skipped {} in `{}`",
+                count(self.more_problems, "more folder"),
                 self.root.path.display()
             );
             self.problems.push(more);

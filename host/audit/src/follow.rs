@@ -1,0 +1,234 @@
+//! Follows a log: finds its records, then waits for more. The kernel reports changes in the log's
+//! folder. After a rotation, continues with the new file.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::retry_on_intr;
+use skillhost_skills::broker::Opener;
+use skillhost_skills::inotify::Inotify;
+use skillhost_skills::named_file;
+
+use crate::filter::{CallRecord, Filter, RecordSearch, SearchSummary};
+use crate::lines::{MAX_LINE_BYTES, Piece};
+
+/// The time after which the file is read again without an event, because some mounts report none.
+const SCAN_INTERVAL: Duration = Duration::from_secs(2);
+
+/// The number of bytes that are read at a time.
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// A step of following a log.
+pub enum FollowStep<'a> {
+    /// A record that matches the filter, and its line.
+    Record(&'a CallRecord<'a>, &'a str),
+    /// All records that the log had at the start were passed.
+    CaughtUp,
+}
+
+/// Calls a function with each record of a log that matches a filter, and goes on with records that
+/// are appended. Ends when the function returns false, or when `stop` can be read or is closed.
+///
+/// If the file is renamed, continues with the new file of its name. If it is emptied, continues at
+/// its beginning.
+pub fn follow_records(
+    path: &Path,
+    filter: &Filter,
+    stop: BorrowedFd<'_>,
+    mut each: impl FnMut(FollowStep<'_>) -> anyhow::Result<bool>,
+) -> anyhow::Result<SearchSummary> {
+    let context = || format!("cannot read the log `{}`", path.display());
+    let inotify = watch_folders(path);
+    let mut search = RecordSearch::new(filter);
+    search.verifier.start_file(&path.display().to_string());
+    let mut file = FollowedFile::open(path).with_context(context)?;
+    let mut has_caught_up = false;
+    loop {
+        let mut record = |record: &CallRecord<'_>, line: &str| {
+            // The record lives only in this call.
+            each(FollowStep::Record(record, line))
+        };
+        // Looks for a new file first: what was written before the rename is read then.
+        let successor = file.successor(path);
+        if !file
+            .read_lines(|piece| search.check(piece, &mut record))
+            .with_context(context)?
+        {
+            return Ok(search.abort());
+        }
+        if let Some(successor) = successor {
+            file.end(|piece| search.check(piece, &mut record))?;
+            search.verifier.start_file(&path.display().to_string());
+            file = successor;
+            continue;
+        }
+        if !has_caught_up {
+            has_caught_up = true;
+            if !each(FollowStep::CaughtUp)? {
+                return Ok(search.abort());
+            }
+        }
+        if !wait(inotify.as_ref(), stop) {
+            return Ok(search.finish());
+        }
+    }
+}
+
+/// Watches the folder of a log and, if the log is a symlink, that of its target. Returns `None` if
+/// the system has too many watchers: then the file is read in intervals.
+fn watch_folders(path: &Path) -> Option<Inotify> {
+    let inotify = Inotify::new(Opener::DIRECT).ok()?;
+    let absolute = std::path::absolute(path).ok();
+    for file in absolute.into_iter().chain(path.canonicalize()) {
+        if let Some(folder) = file.parent().and_then(|folder| File::open(folder).ok()) {
+            inotify.add(folder.as_fd()).ok()?;
+        }
+    }
+    Some(inotify)
+}
+
+/// Waits for a change. Returns `false` if the caller stops the search.
+fn wait(inotify: Option<&Inotify>, stop: BorrowedFd<'_>) -> bool {
+    let timeout = Timespec::try_from(SCAN_INTERVAL).ok();
+    let mut events = vec![PollFd::from_borrowed_fd(stop, PollFlags::IN)];
+    events.extend(inotify.map(|inotify| PollFd::new(inotify, PollFlags::IN)));
+    let _ = retry_on_intr(|| poll(&mut events, timeout.as_ref()));
+    if !events[0].revents().is_empty() {
+        return false;
+    }
+    if let Some(inotify) = inotify {
+        // Every event only starts a read, so its content does not matter.
+        inotify.read(drop);
+    }
+    true
+}
+
+/// An open file of a log.
+struct FollowedFile {
+    file: File,
+    /// Its device and inode numbers.
+    numbers: (u64, u64),
+    /// The number of bytes that were read.
+    position: u64,
+    /// The beginning of a line whose end was not read yet.
+    line: Vec<u8>,
+    /// True in the middle of a line that is too long.
+    is_in_long_line: bool,
+}
+
+impl FollowedFile {
+    fn open(path: &Path) -> anyhow::Result<Self> {
+        let file = named_file::open(path)?;
+        let metadata = file.metadata()?;
+        Ok(Self {
+            numbers: (metadata.dev(), metadata.ino()),
+            file,
+            position: 0,
+            line: Vec::new(),
+            is_in_long_line: false,
+        })
+    }
+
+    /// Returns the file that has taken this one's place, or this file again if it was emptied.
+    /// Returns `None` if there is none, or if it cannot be opened yet.
+    fn successor(&self, path: &Path) -> Option<Self> {
+        let metadata = fs::metadata(path).ok()?;
+        let is_same = (metadata.dev(), metadata.ino()) == self.numbers;
+        let is_emptied = is_same && metadata.len() < self.position;
+        if is_same && !is_emptied {
+            return None;
+        }
+        Self::open(path).ok()
+    }
+
+    /// Calls `each` with each whole line up to the present end, until it returns false.
+    fn read_lines(
+        &mut self,
+        mut each: impl FnMut(Piece<'_>) -> anyhow::Result<bool>,
+    ) -> anyhow::Result<bool> {
+        let mut buffer = vec![0; BUFFER_BYTES];
+        loop {
+            let read = match self.file.read(&mut buffer) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                read => read?,
+            };
+            if read == 0 {
+                return Ok(true);
+            }
+            self.position += read as u64;
+            for part in buffer[..read].split_inclusive(|byte| *byte == b'\n') {
+                self.line.extend_from_slice(part);
+                let ends_line = part.ends_with(b"\n");
+                if !ends_line && self.line.len() < MAX_LINE_BYTES {
+                    continue;
+                }
+                let piece = match self.line.strip_suffix(b"\n") {
+                    Some(line) if !self.is_in_long_line => Piece::Line(line),
+                    _ => Piece::Part {
+                        bytes: &self.line,
+                        ends_line,
+                    },
+                };
+                let goes_on = each(piece)?;
+                self.is_in_long_line = !ends_line;
+                self.line.clear();
+                if !goes_on {
+                    return Ok(false);
+                }
+            }
+        }
+    }
+
+    /// Calls `each` with the end of a file that has no line feed.
+    fn end(
+        &mut self,
+        mut each: impl FnMut(Piece<'_>) -> anyhow::Result<bool>,
+    ) -> anyhow::Result<()> {
+        if !self.line.is_empty() {
+            each(Piece::Part {
+                bytes: &self.line,
+                ends_line: false,
+            })?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn a_line_counts_once_it_ends() {
+        let mut written = tempfile::NamedTempFile::new().unwrap();
+        let mut followed = FollowedFile::open(written.path()).unwrap();
+        let mut read = |text: &[u8]| {
+            written.write_all(text).unwrap();
+            let mut lines = Vec::new();
+            let goes_on = followed.read_lines(|piece| {
+                lines.push(match piece {
+                    Piece::Line(line) => String::from_utf8(line.to_vec()).unwrap(),
+                    Piece::Part { bytes, ends_line } => format!("{} {ends_line}", bytes.len()),
+                });
+                Ok(true)
+            });
+            assert!(goes_on.unwrap());
+            lines
+        };
+        assert_eq!(read(b"a"), [""; 0]);
+        assert_eq!(read(b"b\nc\nd"), ["ab", "c"]);
+        assert_eq!(read(b"\n\n"), ["d", ""]);
+        // A line that is too long is passed in parts.
+        let long = vec![b'x'; MAX_LINE_BYTES];
+        assert_eq!(read(&long), [format!("{MAX_LINE_BYTES} false")]);
+        assert_eq!(read(b"y\nz\n"), ["2 true", "z"]);
+    }
+}

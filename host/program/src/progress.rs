@@ -1,0 +1,151 @@
+//! Shows what the program waits for: on a terminal at once, elsewhere if it takes long.
+
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use skillhost::{Compilation, Line};
+
+use crate::terminal::{self, format_line};
+
+/// The time after which work is reported, if no terminal shows progress.
+const THRESHOLD: Duration = Duration::from_secs(2);
+
+/// Returns a callback that shows which components compile.
+pub fn show_compilations() -> impl Fn(&str, Compilation) + Send + Sync + 'static {
+    let progress = Progress::new("; the cache did not have it", "compiled in");
+    move |component, event| {
+        let work = format!("compiling {component}");
+        match event {
+            Compilation::Started => progress.start(work),
+            Compilation::Ended => progress.end(&work),
+        }
+    }
+}
+
+/// Shows a piece of work until the returned guard is dropped.
+pub fn show(work: impl Into<String>) -> ShownWork {
+    let (progress, work) = (Progress::new("", "this took"), work.into());
+    progress.start(work.clone());
+    ShownWork { progress, work }
+}
+
+/// Work that is shown until this is dropped.
+pub struct ShownWork {
+    progress: Progress,
+    work: String,
+}
+
+impl Drop for ShownWork {
+    fn drop(&mut self) {
+        self.progress.end(&self.work);
+    }
+}
+
+/// The work that the program waits for.
+#[derive(Clone)]
+struct Progress {
+    is_interactive: bool,
+    /// What a report adds to the name of the work.
+    remark: &'static str,
+    /// The words before the duration.
+    took: &'static str,
+    running: Arc<Mutex<RunningWork>>,
+}
+
+#[derive(Default)]
+struct RunningWork {
+    work: Vec<String>,
+    /// A sender that is dropped when the last work has ended.
+    reporter: Option<mpsc::Sender<()>>,
+}
+
+impl Progress {
+    fn new(remark: &'static str, took: &'static str) -> Self {
+        Self {
+            is_interactive: terminal::is_interactive(),
+            remark,
+            took,
+            running: Arc::default(),
+        }
+    }
+
+    fn start(&self, work: String) {
+        let mut running = self.lock();
+        running.work.push(work);
+        if self.is_interactive {
+            terminal::show_progress(&progress_line(&running.work));
+        } else if running.reporter.is_none() {
+            let (reporter, ended) = mpsc::channel();
+            running.reporter = Some(reporter);
+            let this = self.clone();
+            // If no thread can start, nothing is reported.
+            let _ = thread::Builder::new().spawn(move || this.report(&ended));
+        }
+    }
+
+    fn end(&self, work: &str) {
+        let mut running = self.lock();
+        if let Some(index) = running.work.iter().position(|other| other == work) {
+            running.work.remove(index);
+        }
+        if self.is_interactive {
+            terminal::show_progress(&progress_line(&running.work));
+        } else if running.work.is_empty() {
+            running.reporter = None;
+        }
+    }
+
+    /// Reports the work that still runs after a while.
+    fn report(&self, ended: &mpsc::Receiver<()>) {
+        let start = Instant::now();
+        if ended.recv_timeout(THRESHOLD) != Err(RecvTimeoutError::Timeout) {
+            return;
+        }
+        let line = progress_line(&self.lock().work);
+        terminal::complain(format_args!("{line}{}", self.remark));
+        let _ = ended.recv();
+        let seconds = start.elapsed().as_secs();
+        terminal::complain(format_args!("{} {seconds} s", self.took));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, RunningWork> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns the line that names the running work.
+fn progress_line(work: &[String]) -> Line {
+    match work {
+        [] => Line::default(),
+        [one] => format_line!("{one}"),
+        [one, others @ ..] => format_line!("{one} and {} more", others.len()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_the_oldest_work_and_counts_the_rest() {
+        let progress = Progress {
+            is_interactive: false,
+            ..Progress::new("", "")
+        };
+        let line = || progress_line(&progress.lock().work).to_string();
+        progress.start("one".to_owned());
+        progress.start("two".to_owned());
+        progress.start("two".to_owned());
+        assert_eq!(line(), "one and 2 more");
+        progress.end("two");
+        progress.end("one");
+        assert_eq!(line(), "two");
+        assert!(progress.lock().reporter.is_some());
+        progress.end("two");
+        assert_eq!(line(), "");
+        // The reporter ends without a report.
+        assert!(progress.lock().reporter.is_none());
+    }
+}

@@ -36,7 +36,8 @@ impl SkillsCommand {
         let options = outer.merge(std::mem::take(&mut self.options));
         let catalog = open_catalog(&options.load::<Settings>()?.host)?;
         options::report_advice(&catalog);
-        let listing = catalog.list();
+        let mut listing = catalog.list();
+        listing.problems.extend(catalog.nested_skills());
         match self.output {
             ListFormat::Json => terminal::print_json(&json(&listing))?,
             ListFormat::Table => {

@@ -31,6 +31,7 @@ use skillhost_sandbox::tool::offer::{ToolSet, Wording};
 use skillhost_skills::catalog::SkillsRoot;
 use skillhost_skills::search::SearchOffer;
 use skillhost_skills::trust::Trust;
+use skillhost_skills::unlisted::UnlistedNames;
 
 pub use audit::{CheckpointCommand, CheckpointLimits, Checkpoints};
 pub use file::{parse, read, read_found};
@@ -67,6 +68,8 @@ pub struct Config {
     pub help: Option<bool>,
     /// True if files with several hard links may be read.
     pub hard_links: bool,
+    /// The names that lists of a skill's files leave out.
+    pub unlisted_names: UnlistedNames,
     /// The limits of a call.
     pub limits: Limits,
     /// The audit log.

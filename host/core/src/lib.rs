@@ -103,11 +103,12 @@ pub use host::resources::{
 };
 pub use host::{JudgedScript, JudgementReason};
 pub use skillhost_skills::catalog::{
-    Catalog, Document, DocumentStamp, Listing, MAX_DEPTH, Skill, SkillsRoot,
+    Catalog, Document, DocumentStamp, HiddenFolders, Listing, MAX_DEPTH, Skill, SkillsRoot,
 };
 pub use skillhost_skills::search::{
     Coverage, IndexStorage, SearchHit, SearchOffer, SearchResult, SkillIndex,
 };
+pub use skillhost_skills::unlisted::UnlistedNames;
 pub use skillhost_skills::{check, frontmatter, prompt};
 
 // Text for people.

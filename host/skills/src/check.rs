@@ -4,13 +4,14 @@
 //! for names, `check/disputes.rs` those on which the specification and its reference
 //! validator disagree, `check/hidden.rs` those for hidden text. `check/links.rs` and
 //! `check/code_paths.rs` find references to files, and `check/folder.rs` looks the files
-//! up. `frontmatter` parses the frontmatter.
+//! up. `check/contents.rs` checks the other files. `frontmatter` parses the frontmatter.
 //!
 //! A violation of the specification or of its reference validator (`skills-ref`) is an
 //! error. Violated recommendations and misleading text are warnings. Where the specification
 //! and the validator disagree, the message says which one decides.
 
 mod code_paths;
+pub(crate) mod contents;
 mod disputes;
 mod folder;
 mod hidden;

@@ -20,6 +20,8 @@ pub mod own_user;
 
 pub mod descriptors;
 
+pub mod unlisted;
+
 pub mod entries;
 
 pub mod guard;

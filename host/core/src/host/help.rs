@@ -328,7 +328,7 @@ impl FailedCall<'_> {
         let terms = &self.served.terms;
         let allowed = self.may_read(skill);
         let opened = allowed.then(|| self.catalog().skill(skill, terms.hard_links));
-        opened?.ok()
+        Some(self.catalog().for_lists(opened?.ok()?))
     }
 
     fn readable(&self, open: &CallFolder, path: &str) -> bool {

@@ -58,6 +58,8 @@ mod scripts;
 mod observer;
 // Folders of skills: several roots, names, problems.
 mod catalog;
+// Roots of links, hidden folders, Kubernetes volumes, and the usual places by name.
+mod layouts;
 // The parts of a large catalog that a model reads.
 mod budgets;
 // Catalogs that change between requests, and unreadable descriptions.

@@ -165,3 +165,21 @@ fn check_says_how_much_is_left_out() {
         "{one}"
     );
 }
+
+#[test]
+fn check_counts_a_bounded_number_of_files() {
+    let folders = Folders::new();
+    folders.write("a/SKILL.md", "x");
+    folders.write("a/.venv/lib/0", "");
+    for number in 1..20_100 {
+        fs::write(folders.root.join(format!("a/.venv/lib/{number}")), "").unwrap();
+    }
+    let findings = check::check_folder(&folders.root.join("a")).unwrap();
+    let mut found = findings.iter();
+    let found = found.find(|finding| finding.rule == "unlisted-files");
+    let message = &found.unwrap().message;
+    assert!(
+        message.contains("leave out `.venv`: at least 19999 files"),
+        "{message}"
+    );
+}

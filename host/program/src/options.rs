@@ -226,10 +226,11 @@ impl CommonOptions {
                 self.local_root(here, &hint, "`--skills`")
             };
             if in_home.is_none() && in_current.is_none() {
-                let home = home.as_deref().unwrap_or(Path::new("~")).display();
+                let home = home.unwrap_or_else(|| Path::new("~").join(place));
                 bail!(
-                    "`--skills {name}`: there is no folder `{home}`, and no usable `{place}` in \
-                     the current folder; create one, or name another folder of skills"
+                    "`--skills {name}`: there is no folder `{}`, and no usable `{place}` in \
+                     the current folder; create one, or name another folder of skills",
+                    home.display()
                 );
             }
             named.extend(in_home.map(|home| self.configured_root(home, "`--skills`")));

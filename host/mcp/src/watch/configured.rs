@@ -117,3 +117,32 @@ fn is_component(path: &Path, folder: &Path) -> bool {
             .extension()
             .is_some_and(|extension| extension == "wasm")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn watches_hidden_folders_that_may_have_skills() {
+        for (hidden, name, is_watched) in [
+            (false, "a", true),
+            (false, ".curated", false),
+            (true, ".curated", true),
+            (true, ".git", false),
+            (true, "..data", false),
+        ] {
+            let kind = RootKind::Skills {
+                depth: 2,
+                follow_links: false,
+                hidden,
+            };
+            assert_eq!(
+                kind.watches_folder(OsStr::new(name), 1),
+                is_watched,
+                "{name}"
+            );
+            // A skill may have files in a hidden folder.
+            assert!(kind.watches_folder(OsStr::new(name), 3), "{name}");
+        }
+    }
+}

@@ -11,7 +11,7 @@ mod help;
 // The tool that lists a skill's files.
 mod list_files_in_skill;
 // Files that lists leave out.
-mod unlisted;
+mod omitted;
 // The sandbox, through a guest that checks nothing.
 mod sandbox;
 // Calls that write in memory, in copy-on-write views.

@@ -29,9 +29,9 @@ use skillhost_sandbox::tool::grant::Grant;
 use skillhost_sandbox::tool::limits::{CompileLimits, Limits, Load};
 use skillhost_sandbox::tool::offer::{ToolSet, Wording};
 use skillhost_skills::catalog::SkillsRoot;
+use skillhost_skills::omitted::OmittedNames;
 use skillhost_skills::search::SearchOffer;
 use skillhost_skills::trust::Trust;
-use skillhost_skills::unlisted::UnlistedNames;
 
 pub use audit::{CheckpointCommand, CheckpointLimits, Checkpoints};
 pub use file::{parse, read, read_found};
@@ -69,7 +69,7 @@ pub struct Config {
     /// True if files with several hard links may be read.
     pub hard_links: bool,
     /// The names that lists of a skill's files leave out.
-    pub unlisted_names: UnlistedNames,
+    pub omitted_names: OmittedNames,
     /// The limits of a call.
     pub limits: Limits,
     /// The audit log.

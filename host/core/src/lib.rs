@@ -105,10 +105,10 @@ pub use host::{JudgedScript, JudgementReason};
 pub use skillhost_skills::catalog::{
     Catalog, Document, DocumentStamp, HiddenFolders, Listing, MAX_DEPTH, Skill, SkillsRoot,
 };
+pub use skillhost_skills::omitted::OmittedNames;
 pub use skillhost_skills::search::{
     Coverage, IndexStorage, SearchHit, SearchOffer, SearchResult, SkillIndex,
 };
-pub use skillhost_skills::unlisted::UnlistedNames;
 pub use skillhost_skills::{check, frontmatter, prompt};
 
 // Text for people.

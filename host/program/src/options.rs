@@ -465,7 +465,7 @@ pub fn forbid_calls(config: &mut Config) {
 pub fn open_catalog(config: &Config) -> anyhow::Result<Catalog> {
     let catalog = Catalog::open(&config.skills_roots()?, None)?;
     let catalog = catalog.hard_links(config.hard_links);
-    Ok(catalog.unlisted_names(config.unlisted_names.clone()))
+    Ok(catalog.omitted_names(config.omitted_names.clone()))
 }
 
 /// Prints what a host could not load, and advice on a catalog without skills.

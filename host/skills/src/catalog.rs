@@ -27,8 +27,8 @@ use crate::check::contents::{self, SkillContents, nested_problem};
 use crate::check::{Finding, check_open};
 use crate::descriptors;
 use crate::guard::{Folder, HardLinks};
+use crate::omitted::OmittedNames;
 use crate::text::suggest;
-use crate::unlisted::UnlistedNames;
 
 use describe::describe;
 pub use document::{Document, DocumentStamp};
@@ -53,7 +53,7 @@ pub struct Catalog {
     roots: Vec<Root>,
     home: Option<Root>,
     hard_links: HardLinks,
-    unlisted: UnlistedNames,
+    omitted: OmittedNames,
     opener: Opener,
     cache: FolderCache,
     names: CatalogNames,
@@ -175,7 +175,7 @@ impl Catalog {
             roots: roots.iter().map(open).collect::<anyhow::Result<_>>()?,
             home: home.transpose()?,
             hard_links: HardLinks::Refused,
-            unlisted: UnlistedNames::default(),
+            omitted: OmittedNames::default(),
             opener: opener.clone(),
             cache: FolderCache::new(descriptors::process_limit()),
             names: CatalogNames::default(),
@@ -189,15 +189,15 @@ impl Catalog {
     }
 
     /// Sets the names that lists of a skill's files leave out.
-    pub fn unlisted_names(mut self, names: UnlistedNames) -> Self {
-        self.unlisted = names;
+    pub fn omitted_names(mut self, names: OmittedNames) -> Self {
+        self.omitted = names;
         self
     }
 
-    /// Returns the same folder of a call, whose lists leave out the unlisted names.
+    /// Returns the same folder of a call, whose lists leave out the omitted names.
     pub fn for_lists(&self, open: CallFolder) -> CallFolder {
         CallFolder {
-            folder: open.folder.without(&self.unlisted),
+            folder: open.folder.without(&self.omitted),
             ..open
         }
     }
@@ -296,7 +296,7 @@ impl Catalog {
         let folder_name = path.rsplit('/').next().unwrap_or_default();
         let folder = folder.with(self.hard_links);
         let is_skill = |inner: &str| self.lists_folder(&folder, inner);
-        Some(check_open(folder_name, &folder, &self.unlisted, is_skill))
+        Some(check_open(folder_name, &folder, &self.omitted, is_skill))
     }
 
     /// Returns whether a root lists a folder inside of a skill as a skill.
@@ -328,7 +328,7 @@ impl Catalog {
             };
             let mut left_here = left.min(contents::MAX_ENTRIES);
             left -= left_here;
-            let mut found = SkillContents::read(&folder, &self.unlisted, &mut left_here);
+            let mut found = SkillContents::read(&folder, &self.omitted, &mut left_here);
             left += left_here;
             found
                 .skills

@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 
 use crate::broker::Opener;
-use crate::unlisted::{self, UnlistedNames};
+use crate::omitted::{self, OmittedNames};
 
 /// A listing in progress.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub struct EntryCursor {
 /// The entries that a listing leaves out.
 #[derive(Debug)]
 struct LeftOut {
-    names: UnlistedNames,
+    names: OmittedNames,
     is_volume: bool,
 }
 
@@ -50,8 +50,8 @@ impl EntryCursor {
     }
 
     /// Leaves out these names, and the generations of a Kubernetes volume.
-    pub(crate) fn without(mut self, names: UnlistedNames) -> Self {
-        let is_volume = self.folder.fd().is_ok_and(unlisted::is_volume);
+    pub(crate) fn without(mut self, names: OmittedNames) -> Self {
+        let is_volume = self.folder.fd().is_ok_and(omitted::is_volume);
         self.left_out = Some(LeftOut { names, is_volume });
         self
     }
@@ -65,7 +65,7 @@ impl EntryCursor {
         };
         let is_left_out = match (&self.left_out, self.folder.fd()) {
             (Some(left_out), Ok(folder)) => {
-                left_out.is_volume && unlisted::is_generation(&entry.name)
+                left_out.is_volume && omitted::is_generation(&entry.name)
                     || left_out.names.has(folder, &entry.name)
             }
             _ => false,

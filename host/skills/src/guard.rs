@@ -20,7 +20,7 @@ use rustix::path::DecInt;
 
 use crate::broker::Opener;
 use crate::entries::EntryCursor;
-use crate::unlisted::{UnlistedNames, in_current_generation};
+use crate::omitted::{OmittedNames, in_current_generation};
 
 /// The flags for a file of unknown kind: opening a FIFO must not wait for a writer, and a
 /// terminal must not become the controlling terminal of this process.
@@ -33,7 +33,7 @@ pub struct Folder {
     identity: FileIdentity,
     hard_links: HardLinks,
     /// The names that lists leave out. `None` for a list of all entries.
-    unlisted: Option<UnlistedNames>,
+    omitted: Option<OmittedNames>,
     opener: Opener,
 }
 
@@ -110,7 +110,7 @@ impl Folder {
             folder: Arc::new(Dir::from_std_file(handle.into())),
             identity,
             hard_links,
-            unlisted: None,
+            omitted: None,
             opener,
         })
     }
@@ -125,16 +125,16 @@ impl Folder {
 
     /// Returns the same folder, whose lists leave out some names at any depth. Paths with such
     /// names can still be opened.
-    pub fn without(&self, names: &UnlistedNames) -> Self {
+    pub fn without(&self, names: &OmittedNames) -> Self {
         Self {
-            unlisted: Some(names.clone()),
+            omitted: Some(names.clone()),
             ..self.clone()
         }
     }
 
     /// Returns whether lists leave out the entry of a name.
     pub(crate) fn leaves_out(&self, name: &OsStr) -> bool {
-        let names = self.unlisted.as_ref();
+        let names = self.omitted.as_ref();
         names.is_some_and(|names| names.has(self.folder.as_fd(), name))
     }
 
@@ -168,7 +168,7 @@ impl Folder {
     /// Starts listing the folder.
     pub fn entries(&self) -> io::Result<EntryCursor> {
         let entries = self.all_entries()?;
-        Ok(match &self.unlisted {
+        Ok(match &self.omitted {
             Some(names) => entries.without(names.clone()),
             None => entries,
         })
@@ -229,7 +229,7 @@ impl Folder {
                 folder: Arc::new(Dir::from_std_file(handle.into())),
                 identity: status.identity,
                 hard_links: self.hard_links,
-                unlisted: self.unlisted.clone(),
+                omitted: self.omitted.clone(),
                 opener: self.opener.clone(),
             })),
             FileType::RegularFile if status.links > 1 && self.hard_links == HardLinks::Refused => {

@@ -20,7 +20,7 @@ pub mod own_user;
 
 pub mod descriptors;
 
-pub mod unlisted;
+pub mod omitted;
 
 pub mod entries;
 

@@ -20,7 +20,7 @@ use super::{
 use skillhost_sandbox::tool::limits::{CompileLimits, Limits, Load};
 use skillhost_sandbox::tool::offer::{ToolSet, Wording};
 use skillhost_skills::catalog::{HiddenFolders, MAX_DEPTH, SkillsRoot};
-use skillhost_skills::unlisted::UnlistedNames;
+use skillhost_skills::omitted::OmittedNames;
 
 impl FileSettings for Config {
     fn declare_keys(keys: &mut Keys) {
@@ -96,9 +96,9 @@ impl Tables<'_> {
             descriptions: raw.descriptions,
             help: raw.help,
             hard_links: raw.hard_links,
-            unlisted_names: match raw.unlisted_names {
-                Some(names) => self.unlisted_names(names)?,
-                None => UnlistedNames::default(),
+            omitted_names: match raw.omitted_names {
+                Some(names) => self.omitted_names(names)?,
+                None => OmittedNames::default(),
             },
             audit_file: raw.audit_file.map(|file| self.audit_file(file)),
             audit: audit.mode(),
@@ -134,11 +134,11 @@ impl Tables<'_> {
         path
     }
 
-    fn unlisted_names(&self, names: Spanned<Vec<String>>) -> anyhow::Result<UnlistedNames> {
+    fn omitted_names(&self, names: Spanned<Vec<String>>) -> anyhow::Result<OmittedNames> {
         let place = self.place(names.span().start);
-        UnlistedNames::new(names.into_inner()).map_err(|name| {
+        OmittedNames::new(names.into_inner()).map_err(|name| {
             let name = name.escape_debug();
-            anyhow!("{place}: `unlisted_names` has `{name}`, which no file or folder can be named")
+            anyhow!("{place}: `omitted_names` has `{name}`, which no file or folder can be named")
         })
     }
 

@@ -25,7 +25,7 @@ pub(super) struct RawConfig {
     pub(super) descriptions: BTreeMap<String, String>,
     pub(super) help: Option<bool>,
     pub(super) hard_links: bool,
-    pub(super) unlisted_names: Option<Spanned<Vec<String>>>,
+    pub(super) omitted_names: Option<Spanned<Vec<String>>>,
     pub(super) audit_file: Option<Spanned<PathBuf>>,
     pub(super) audit: Option<Spanned<RawAudit>>,
     pub(super) pins: BTreeMap<String, Spanned<String>>,

@@ -31,9 +31,9 @@ use skillhost_skills::broker::{Broker, Opener};
 use skillhost_skills::catalog::{Catalog, SkillsRoot};
 use skillhost_skills::entries::EntryCursor;
 use skillhost_skills::guard;
+use skillhost_skills::omitted::OmittedNames;
 use skillhost_skills::search::{SearchOffer, SkillIndex};
 use skillhost_skills::trust::Trust;
-use skillhost_skills::unlisted::UnlistedNames;
 
 /// The bytes of an answer besides the file's contents: the name of the encoding, with a
 /// margin.
@@ -185,8 +185,8 @@ impl HostBuilder {
     }
 
     /// Sets the names that built-in tools and resources leave out of lists of a skill's files.
-    pub fn unlisted_names(mut self, names: UnlistedNames) -> Self {
-        self.config.unlisted_names = names;
+    pub fn omitted_names(mut self, names: OmittedNames) -> Self {
+        self.config.omitted_names = names;
         self
     }
 
@@ -369,7 +369,7 @@ impl HostBuilder {
         let home = self.config.home.as_ref().map(|home| home.path.as_path());
         let catalog = Catalog::open_with(&roots, home, &self.opener)?;
         let catalog = catalog.hard_links(self.config.hard_links);
-        let catalog = Arc::new(catalog.unlisted_names(self.config.unlisted_names.clone()));
+        let catalog = Arc::new(catalog.omitted_names(self.config.omitted_names.clone()));
         let mut problems = Vec::new();
         let cache = self.open_cache(&mut problems);
         let index = self.index.clone();

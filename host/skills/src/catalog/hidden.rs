@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::unlisted;
+use crate::omitted;
 
 /// The hidden folders that the search of a root enters. Folders of version control and caches,
 /// such as `.git`, are never entered.
@@ -35,7 +35,7 @@ impl HiddenFolders {
             && name != "."
             && !name.contains(|c: char| c == '/' || c == '\\' || c.is_control());
         is_hidden
-            && !unlisted::DEFAULT_NAMES.contains(&name)
+            && !omitted::DEFAULT_NAMES.contains(&name)
             && match self {
                 Self::Skipped => false,
                 Self::Searched => true,

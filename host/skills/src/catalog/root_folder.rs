@@ -16,7 +16,7 @@ use super::{HiddenFolders, Skill, SkillsRoot};
 use crate::broker::Opener;
 use crate::entries::ListedEntry;
 use crate::guard::{Folder, HardLinks, host_path};
-use crate::unlisted::{generation, in_current_generation, is_volume_link};
+use crate::omitted::{generation, in_current_generation, is_volume_link};
 
 /// The maximum depth of skills below a root. Guards against: a search of all folders of a
 /// machine.

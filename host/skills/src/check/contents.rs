@@ -10,8 +10,8 @@ use super::Finding;
 use crate::entries::ListedEntry;
 use crate::frontmatter::quoted;
 use crate::guard::{Folder, PathTarget};
+use crate::omitted::{OmittedNames, is_generation, is_volume, is_volume_link};
 use crate::skill_md::is_skill_md;
-use crate::unlisted::{UnlistedNames, is_generation, is_volume, is_volume_link};
 
 /// The maximum number of entries of a skill that a walk reads. Guards against: a skill with a
 /// million files.
@@ -26,7 +26,7 @@ pub(crate) struct SkillContents {
     /// The folders of further skills, each without those in it.
     pub(crate) skills: Vec<String>,
     /// The entries that lists leave out, each without those in it.
-    unlisted: Vec<String>,
+    omitted: Vec<String>,
 }
 
 /// The size of some files and folders.
@@ -42,7 +42,7 @@ struct TotalSize {
 /// this one is a skill of its own.
 pub(crate) fn findings(
     folder: &Folder,
-    names: &UnlistedNames,
+    names: &OmittedNames,
     is_skill: impl Fn(&str) -> bool,
 ) -> Vec<Finding> {
     let mut left = MAX_ENTRIES;
@@ -50,9 +50,9 @@ pub(crate) fn findings(
     contents.skills.retain(|inner| !is_skill(inner));
     let nested = nested_problem(&contents.skills);
     let nested = nested.map(|message| Finding::warning("nested-skill", None, message));
-    let unlisted = unlisted_problem(folder, &contents.unlisted);
-    let unlisted = unlisted.map(|message| Finding::warning("unlisted-files", None, message));
-    nested.into_iter().chain(unlisted).collect()
+    let omitted = omitted_problem(folder, &contents.omitted);
+    let omitted = omitted.map(|message| Finding::warning("omitted-files", None, message));
+    nested.into_iter().chain(omitted).collect()
 }
 
 /// Returns the problem of a skill that has others in it.
@@ -71,9 +71,9 @@ pub(crate) fn nested_problem(skills: &[String]) -> Option<String> {
     })
 }
 
-fn unlisted_problem(folder: &Folder, unlisted: &[String]) -> Option<String> {
-    let first = quoted(unlisted.first()?);
-    let more = match unlisted.len() {
+fn omitted_problem(folder: &Folder, omitted: &[String]) -> Option<String> {
+    let first = quoted(omitted.first()?);
+    let more = match omitted.len() {
         1 => String::new(),
         many => format!(" and {} more", many - 1),
     };
@@ -81,7 +81,7 @@ fn unlisted_problem(folder: &Folder, unlisted: &[String]) -> Option<String> {
         files,
         bytes,
         is_cut,
-    } = TotalSize::of(folder, unlisted);
+    } = TotalSize::of(folder, omitted);
     let least = if is_cut { "at least " } else { "" };
     let files = match files {
         1 => "1 file".to_owned(),
@@ -89,14 +89,14 @@ fn unlisted_problem(folder: &Folder, unlisted: &[String]) -> Option<String> {
     };
     Some(format!(
         "lists of the skill's files leave out {first}{more}: {least}{files} of {bytes} bytes \
-         together; `unlisted_names` changes that"
+         together; `omitted_names` changes that"
     ))
 }
 
 impl SkillContents {
     /// Walks through a skill's folder, but not through entries that lists leave out. `left` is the
     /// maximum number of entries, and then the number that is left.
-    pub(crate) fn read(folder: &Folder, names: &UnlistedNames, left: &mut usize) -> Self {
+    pub(crate) fn read(folder: &Folder, names: &OmittedNames, left: &mut usize) -> Self {
         let folder = folder.without(names);
         let is_volume = is_volume(folder.handle().as_fd());
         let mut contents = Self::default();
@@ -122,7 +122,7 @@ impl SkillContents {
                 let is_folder = entry.kind.is_dir()
                     || is_in_volume && is_volume_link(opened.handle().as_fd(), &entry.name);
                 if opened.leaves_out(&entry.name) {
-                    contents.unlisted.push(inner);
+                    contents.omitted.push(inner);
                 } else if is_folder && depth < MAX_DEPTH {
                     folders.push_back((inner, depth + 1, is_inside));
                 }

@@ -14,8 +14,8 @@ use super::{Finding, check, contents, missing_reference, references};
 use crate::broker::Opener;
 use crate::frontmatter;
 use crate::guard::{Folder, HardLinks};
+use crate::omitted::OmittedNames;
 use crate::skill_md;
-use crate::unlisted::UnlistedNames;
 
 /// The maximum bytes of a SKILL.md to check. The tools' own limit is lower.
 const MAX_BYTES: u64 = 16 << 20;
@@ -28,7 +28,7 @@ pub fn check_folder(path: &Path) -> io::Result<Vec<Finding>> {
     // A path such as `.` does not have the folder's name.
     let real = std::fs::canonicalize(path)?;
     let name = real.file_name().unwrap_or_default().to_string_lossy();
-    check_open(&name, &folder, &UnlistedNames::default(), |_| false)
+    check_open(&name, &folder, &OmittedNames::default(), |_| false)
 }
 
 /// Checks the skill in an open folder. `is_skill` returns whether a folder in it is a skill of its
@@ -36,7 +36,7 @@ pub fn check_folder(path: &Path) -> io::Result<Vec<Finding>> {
 pub(crate) fn check_open(
     name: &str,
     folder: &Folder,
-    names: &UnlistedNames,
+    names: &OmittedNames,
     is_skill: impl Fn(&str) -> bool,
 ) -> io::Result<Vec<Finding>> {
     let mut findings = check_skill_md(name, folder)?;

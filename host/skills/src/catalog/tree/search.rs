@@ -13,8 +13,8 @@ use super::TreeNames;
 use crate::catalog::HiddenFolders;
 use crate::catalog::root_folder::{RootFolder, SkippedEntry};
 use crate::entries::EntryCursor;
+use crate::omitted::is_volume_link;
 use crate::skill_md;
-use crate::unlisted::is_volume_link;
 
 /// The maximum number of searched folders. Guards against: a tree of a million folders,
 /// such as a home folder that was named by mistake.

@@ -55,15 +55,15 @@ const MAX_RETRIES: usize = 100;
 
 /// The names that lists of a skill's files leave out. Clones are cheap.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UnlistedNames(Arc<BTreeSet<String>>);
+pub struct OmittedNames(Arc<BTreeSet<String>>);
 
-impl Default for UnlistedNames {
+impl Default for OmittedNames {
     fn default() -> Self {
         Self(Arc::new(DEFAULT_NAMES.map(str::to_owned).into()))
     }
 }
 
-impl UnlistedNames {
+impl OmittedNames {
     /// Creates a set of names in place of the default one. Returns the first name that no entry
     /// of a folder can have.
     pub fn new(names: impl IntoIterator<Item = String>) -> Result<Self, String> {

@@ -3,7 +3,7 @@
 use std::fs;
 
 use serde_json::json;
-use skillhost::{Config, Contents, Host, HostBuilder, Limits, SkillFiles, UnlistedNames, check};
+use skillhost::{Config, Contents, Host, HostBuilder, Limits, OmittedNames, SkillFiles, check};
 
 use crate::support::folders::Folders;
 use crate::support::{block_on, build, builder, builder_with_guests, call, model_text};
@@ -71,7 +71,7 @@ fn lists_leave_out_checkouts_and_caches() {
 }
 
 #[test]
-fn unlisted_files_are_read_by_exact_path() {
+fn omitted_files_are_read_by_exact_path() {
     let folders = skill_in_a_checkout();
     let host = build(builder().skills(&folders.root));
     let resources = host.skill_resources().unwrap();
@@ -89,45 +89,45 @@ fn unlisted_files_are_read_by_exact_path() {
 }
 
 #[test]
-fn lists_do_not_enter_unlisted_folders() {
+fn lists_do_not_enter_omitted_folders() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "x");
     for number in 0..500 {
         folders.write(&format!("a/.venv/lib/{number}"), "x");
     }
-    let host = |names: UnlistedNames| {
+    let host = |names: OmittedNames| {
         let mut limits = Limits::default();
         limits.directory_entries = 100;
         build(
             builder()
                 .skills(&folders.root)
                 .limits(limits)
-                .unlisted_names(names),
+                .omitted_names(names),
         )
     };
-    let some = manifest(&host(UnlistedNames::default()));
+    let some = manifest(&host(OmittedNames::default()));
     assert_eq!((paths(&some), some.left_out_count), (vec!["SKILL.md"], 0));
     // The limit is reached where the walk enters the folder.
-    let all = manifest(&host(UnlistedNames::new([]).unwrap()));
+    let all = manifest(&host(OmittedNames::new([]).unwrap()));
     assert_eq!(all.left_out_count, 1, "{all:?}");
 }
 
 #[test]
-fn configuration_replaces_unlisted_names() {
+fn configuration_replaces_omitted_names() {
     let folders = skill_in_a_checkout();
     folders.write("a/drafts/x.md", "x");
     let config = |text: &str| Config::parse(text, "skillhost.toml", &folders.root);
     let host = |text: &str| build(HostBuilder::from_config(&config(text).unwrap()).unwrap());
-    let some = host("skills = [\".\"]\nunlisted_names = [\"drafts\", \".git\"]\n");
+    let some = host("skills = [\".\"]\nomitted_names = [\"drafts\", \".git\"]\n");
     let listed = manifest(&some);
     assert!(!paths(&listed).contains(&"drafts/x.md"));
     assert!(paths(&listed).contains(&"venv/lib/x.py"));
-    let all = manifest(&host("skills = [\".\"]\nunlisted_names = []\n"));
+    let all = manifest(&host("skills = [\".\"]\nomitted_names = []\n"));
     assert!(all.over.is_some(), "{all:?}");
     for name in ["", ".", "..", "a/b", "a\\u0000"] {
-        let text = format!("\nunlisted_names = [\".git\", \"{name}\"]\n");
+        let text = format!("\nomitted_names = [\".git\", \"{name}\"]\n");
         let error = config(&text).unwrap_err().to_string();
-        let place = "`skillhost.toml`, line 2: `unlisted_names` has `";
+        let place = "`skillhost.toml`, line 2: `omitted_names` has `";
         assert!(error.starts_with(place), "{name}: {error}");
     }
 }
@@ -148,13 +148,13 @@ fn check_says_how_much_is_left_out() {
     let finding = |path: &str| {
         let findings = check::check_folder(&folders.root.join(path)).unwrap();
         let mut found = findings.into_iter();
-        let found = found.find(|finding| finding.rule == "unlisted-files");
+        let found = found.find(|finding| finding.rule == "omitted-files");
         found.map(|finding| finding.message)
     };
     assert_eq!(
         finding("a").unwrap(),
         "lists of the skill's files leave out `.DS_Store` and 6 more: 607 files of 607 bytes \
-         together; `unlisted_names` changes that"
+         together; `omitted_names` changes that"
     );
     folders.write("b/SKILL.md", "x");
     assert_eq!(finding("b"), None);
@@ -176,7 +176,7 @@ fn check_counts_a_bounded_number_of_files() {
     }
     let findings = check::check_folder(&folders.root.join("a")).unwrap();
     let mut found = findings.iter();
-    let found = found.find(|finding| finding.rule == "unlisted-files");
+    let found = found.find(|finding| finding.rule == "omitted-files");
     let message = &found.unwrap().message;
     assert!(
         message.contains("leave out `.venv`: at least 19999 files"),

@@ -63,7 +63,8 @@ fn lists_leave_out_checkouts_and_caches() {
     }
     // Help for a wrong path lists a folder too.
     let arguments = json!({"skill_name": "a", "file_path": "scripts"});
-    let help = call(&host, READ, arguments).unwrap_err().help().unwrap();
+    let error = call(&host, READ, arguments).unwrap_err();
+    let help = error.help().unwrap();
     assert!(
         help.contains("run.py") && !help.contains("node_modules"),
         "{help}"

@@ -100,7 +100,7 @@ impl FailedCall<'_> {
         let ServedTool { tool, terms, .. } = self.served;
         let folder = self.host.folder(tool, self.rule, self.arguments, terms);
         match (folder, skill) {
-            (Ok(Ok(open)), _) => self.wrong_path(&open),
+            (Ok(Ok(open)), _) => self.wrong_path(&self.catalog().for_lists(open)),
             (Ok(Err(FolderError::Unreadable)), _) => None,
             (Ok(Err(_)) | Err(_), Some(skill)) => self.wrong_skill(skill),
             (Ok(Err(_)) | Err(_), None) => self.no_skill(),

@@ -76,17 +76,17 @@ fn pages_of_a_large_folder_are_complete() {
 fn opens_levels_that_fit_except_hidden_folders() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
-    folders.write("a/.git/HEAD", "x");
+    folders.write("a/.hidden/HEAD", "x");
     folders.write("a/docs/deep/er/x.md", "# X\n");
     fs::create_dir(folders.root.join("a/empty")).unwrap();
     let host = build(builder().skills(&folders.root));
-    let all = ".git/  1 entry\nSKILL.md  4 B  A\ndocs/deep/er/x.md  4 B  X\nempty/  empty";
+    let all = ".hidden/  1 entry\nSKILL.md  4 B  A\ndocs/deep/er/x.md  4 B  X\nempty/  empty";
     let (text, record) = list(&host, json!({"skill_name": "a"}));
     assert_eq!(text, all);
     assert_eq!(
         paths(&record),
         [
-            ".git",
+            ".hidden",
             "SKILL.md",
             "docs",
             "docs/deep",
@@ -100,7 +100,7 @@ fn opens_levels_that_fit_except_hidden_folders() {
         assert!(text.contains(line), "{text}");
     }
     for (path, expected) in [
-        (".git", ".git/HEAD  1 B"),
+        (".hidden", ".hidden/HEAD  1 B"),
         ("docs/deep/er/x.md", "docs/deep/er/x.md  4 B  X"),
     ] {
         let (text, _) = list(&host, json!({"skill_name": "a", "path": path}));

@@ -10,6 +10,8 @@ mod contracts;
 mod help;
 // The tool that lists a skill's files.
 mod list_files_in_skill;
+// Files that lists leave out.
+mod omitted;
 // The sandbox, through a guest that checks nothing.
 mod sandbox;
 // Calls that write in memory, in copy-on-write views.
@@ -56,6 +58,8 @@ mod scripts;
 mod observer;
 // Folders of skills: several roots, names, problems.
 mod catalog;
+// Roots of links, hidden folders, Kubernetes volumes, and the usual places by name.
+mod layouts;
 // The parts of a large catalog that a model reads.
 mod budgets;
 // Catalogs that change between requests, and unreadable descriptions.

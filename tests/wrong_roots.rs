@@ -51,7 +51,8 @@ fn says_which_folder_was_meant() {
             "links",
             1,
             "no skills were found in `ROOT/links`: skipped `ROOT/links/a`: it is a symlink; \
-             `follow_root_links = true` on its folder follows it",
+             `--follow-root-links`, or `follow_root_links = true` on its folder in a \
+             configuration, follows it",
         ),
         (
             "plugins",

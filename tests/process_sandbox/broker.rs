@@ -22,6 +22,10 @@ fn broker(folder: &Path, policy: BrokerPolicy) -> BrokerClient {
         within: folder.canonicalize().unwrap(),
         ..allow("default", false)
     };
+    let followed_root = AllowedPath {
+        within: folder.canonicalize().unwrap().join("here"),
+        ..allow("here/links", true)
+    };
     let tools = AllowedPath {
         link_owners: Some(vec![rustix::process::geteuid().as_raw()]),
         ..allow("sticky/tools", false)
@@ -31,6 +35,7 @@ fn broker(folder: &Path, policy: BrokerPolicy) -> BrokerClient {
             allow("root", false),
             allow("linked", true),
             default_root,
+            followed_root,
             tools,
         ],
         child_task: skillhost::COMPILE_ARGUMENT.to_owned(),
@@ -78,6 +83,17 @@ impl Setup {
         let denied = Errno::ACCESS.raw_os_error();
         assert_eq!(error.raw_os_error(), Some(denied), "{path}");
     }
+}
+
+#[test]
+fn followed_links_stay_in_the_required_folder() {
+    let setup = Setup::new(&["here/target/a", "elsewhere/b", "here/links/c"]);
+    symlink("../target", setup.at("here/links/in")).unwrap();
+    symlink("../../elsewhere", setup.at("here/links/out")).unwrap();
+    for path in ["here/links/c", "here/target/a"] {
+        assert!(setup.open(path).is_ok(), "{path}");
+    }
+    setup.assert_denied("elsewhere/b");
 }
 
 #[test]

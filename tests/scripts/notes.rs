@@ -63,6 +63,19 @@ fn tells_model_which_scripts_of_skill_can_run() {
 }
 
 #[test]
+fn no_note_on_scripts_that_lists_leave_out() {
+    let folders = Folders::new();
+    folders.write("a/SKILL.md", "A.\n");
+    folders.write("a/verdicts.txt", "run.py|will run||\n");
+    folders.write("a/node_modules/x/run.py", "");
+    let grant = Grant::new().skills(["*"]).unwrap();
+    let host = host(&folders, grant.scripts(["**/*.py"]).unwrap(), true);
+    assert_eq!(note(&host, "read_skill", "a"), None);
+    folders.write("a/run.py", "");
+    assert!(note(&host, "read_skill", "a").is_some());
+}
+
+#[test]
 fn no_note_without_grant_scripts_or_help() {
     let folders = folders_with_verdicts(VERDICTS);
     folders.write("other/SKILL.md", "Other.\n");

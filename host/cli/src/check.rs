@@ -74,7 +74,7 @@ impl CheckCommand {
             }
         }
         for target in &self.targets {
-            check_target(target, options.depth(), &mut checked);
+            check_target(options.root(target), &mut checked);
         }
         match self.output {
             ReportFormat::Text => print_text(&checked)?,
@@ -115,7 +115,8 @@ fn check_catalog(catalog: &Catalog, folder: Option<&Path>, into: &mut Vec<Checke
 }
 
 /// Checks a SKILL.md, a skill's folder or a folder of skills.
-fn check_target(target: &Path, depth: usize, into: &mut Vec<CheckedSkill>) {
+fn check_target(root: SkillsRoot, into: &mut Vec<CheckedSkill>) {
+    let target = &*root.path.clone();
     let mut add = |findings| {
         let skill = target.display().to_string();
         into.push(CheckedSkill::new(skill, findings));
@@ -134,10 +135,6 @@ fn check_target(target: &Path, depth: usize, into: &mut Vec<CheckedSkill>) {
             "it is neither a SKILL.md nor a folder".to_owned(),
         )]);
     }
-    let root = SkillsRoot {
-        depth,
-        ..SkillsRoot::new(target)
-    };
     match Catalog::open(&[root], None).map(|catalog| catalog.hard_links(true)) {
         Ok(catalog) if !catalog.is_skill() && catalog.has_skills() => {
             check_catalog(&catalog, Some(target), into);

@@ -240,7 +240,9 @@ fn open_folders(folders: &[AllowedPath]) -> Vec<OwnedFd> {
         };
         opened.push(handle);
         if folder.follows_links {
-            let targets = link_targets(&real).into_iter().map(|target| AllowedPath {
+            let targets = link_targets(&real).into_iter();
+            let targets = targets.filter(|target| target.starts_with(&folder.within));
+            let targets = targets.map(|target| AllowedPath {
                 within: target.clone(),
                 ..allowed_path(&target, None)
             });
@@ -439,18 +441,19 @@ mod tests {
     fn rules_stay_in_the_folder_where_they_must() {
         let folder = tempfile::tempdir().unwrap();
         let base = folder.path().canonicalize().unwrap();
-        for path in ["here/skills", "elsewhere/linked"] {
+        for path in ["here/skills", "here/linked", "elsewhere/linked"] {
             fs::create_dir_all(base.join(path)).unwrap();
         }
         symlink("../elsewhere", base.join("here/out")).unwrap();
         symlink("skills", base.join("here/in")).unwrap();
-        symlink("../../elsewhere/linked", base.join("here/skills/link")).unwrap();
+        symlink("../../elsewhere/linked", base.join("here/skills/out")).unwrap();
+        symlink("../linked", base.join("here/skills/link")).unwrap();
         for (name, follows_links, expected) in [
             ("skills", false, &["here/skills"][..]),
             ("in", false, &["here/skills"]),
             ("out", false, &[]),
             ("none", false, &[]),
-            ("skills", true, &["here/skills", "elsewhere/linked"]),
+            ("skills", true, &["here/skills", "here/linked"]),
         ] {
             let allowed = AllowedPath {
                 follows_links,

@@ -54,7 +54,8 @@ impl SkillsCommand {
         if let Some(name) = &self.name {
             return self.show(&catalog, name);
         }
-        let listing = catalog.list();
+        let mut listing = catalog.list();
+        listing.problems.extend(catalog.nested_skills());
         match self.output {
             ListFormat::Json => terminal::print_json(&json(&listing))?,
             ListFormat::Table => {

@@ -30,6 +30,7 @@ use skillhost_sandbox::tool::grant::Grant;
 use skillhost_sandbox::tool::limits::{CompileLimits, Limits, Load};
 use skillhost_sandbox::tool::offer::{ToolSet, Wording};
 use skillhost_skills::catalog::SkillsRoot;
+use skillhost_skills::omitted::OmittedNames;
 use skillhost_skills::search::SearchOffer;
 use skillhost_skills::trust::Trust;
 
@@ -69,6 +70,8 @@ pub struct Config {
     pub help: Option<bool>,
     /// True if files with several hard links may be read.
     pub hard_links: bool,
+    /// The names that lists of a skill's files leave out.
+    pub omitted_names: OmittedNames,
     /// The limits of a call.
     pub limits: Limits,
     /// The audit log.

@@ -398,13 +398,20 @@ impl Host {
         let sandbox = tool.component.sandbox().await;
         let sandbox = sandbox.map_err(|stop| stop_error(tool, stop))?;
         let given = sandbox.arguments(&tool.name, arguments)?;
+        // A script or another component sees each folder as it is.
+        let leaves_names_out =
+            quota.is_built_in || tool.definition.name.starts_with(script_note::JUDGING);
         // A waiting call holds no open files.
         let quota = quota.for_client(caller.sharing_name());
         let slot = sandbox.enter(&quota).await;
         let cpu = entry.as_ref().map(|entry| entry.cpu()).unwrap_or_default();
         let slot = slot.map_err(|stop| stop_error(tool, stop))?;
         let slot = Arc::new(slot.for_caller(caller, cpu));
-        let folder = self.open_folder(tool, arguments, terms, &slot).await?;
+        let mut folder = self.open_folder(tool, arguments, terms, &slot).await?;
+        if leaves_names_out {
+            let for_lists = |open| self.0.catalog.for_lists(open);
+            folder = folder.map(|opened| opened.map(for_lists));
+        }
         if let (Some(entry), Some(Ok(open))) = (&mut entry, &folder) {
             entry.set_skill(open.skill.as_deref());
         }

@@ -103,9 +103,11 @@ pub use host::resources::{
 };
 pub use host::{AnswerBound, JudgedScript, JudgementReason};
 pub use skillhost_skills::catalog::{
-    Catalog, Document, DocumentStamp, Listing, MAX_DEPTH, Skill, SkillSummary, SkillsRoot, Unlisted,
+    Catalog, Document, DocumentStamp, HiddenFolders, Listing, MAX_DEPTH, Skill, SkillSummary,
+    SkillsRoot, Unlisted,
 };
 pub use skillhost_skills::encoding::EncodingFault;
+pub use skillhost_skills::omitted::OmittedNames;
 pub use skillhost_skills::search::{
     Coverage, IndexStorage, SearchHit, SearchOffer, SearchResult, SkillIndex,
 };

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
 use skillhost::config::{self, Config, ConfiguredPath, ConfiguredRoot, DEFAULT_FILE, FileSettings};
 use skillhost::{
@@ -26,6 +26,11 @@ use crate::terminal;
 
 /// The default folder of skills. It is used if it exists and no other is given or configured.
 const DEFAULT_SKILLS: &str = "skills";
+
+/// The usual places of skills: the name for `--skills`, and the folder in the home folder and in
+/// the current one.
+const USUAL_PLACES: [(&str, &str); 2] =
+    [("claude", ".claude/skills"), ("agents", ".agents/skills")];
 
 /// The maximum number of entries of a folder that are searched for symlinks. Guards against: a
 /// folder of millions of files.
@@ -51,10 +56,16 @@ pub struct CommonOptions {
     /// `respond`]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Find skills in this folder, before the configured ones; repeatable
+    /// Find skills in this folder, before the configured ones; `claude` and
+    /// `agents` stand for ~/.claude/skills or ~/.agents/skills, and then, after
+    /// all others, the same in the current folder; repeatable
     /// [default: ./skills, if none is configured]
     #[arg(long, value_name = "DIR")]
     skills: Vec<PathBuf>,
+    /// Follow symlinks directly in each folder that `--skills` or `check` names;
+    /// in places of the current folder that nobody named, only to targets in it
+    #[arg(long)]
+    follow_root_links: bool,
     /// Find skills down to this number of folders below each folder that `--skills`
     /// or `check` names, such as 2 for AUTHOR/SKILL [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=MAX_DEPTH as i64))]
@@ -140,6 +151,7 @@ impl CommonOptions {
         self.audit = after.audit.or(self.audit);
         self.log = after.log.or(self.log);
         self.depth = after.depth.or(self.depth);
+        self.follow_root_links |= after.follow_root_links;
         self.skills.extend(after.skills);
         self.tools.extend(after.tools);
         self.grant.extend(after.grant);
@@ -172,20 +184,77 @@ impl CommonOptions {
         Ok(settings)
     }
 
-    /// Returns the search depth of the folders that `--skills` names.
-    pub fn depth(&self) -> usize {
-        self.depth.unwrap_or(1).into()
+    /// Returns a root of skills with the options for folders that the command line names.
+    pub fn root(&self, path: &Path) -> SkillsRoot {
+        SkillsRoot {
+            depth: self.depth.unwrap_or(1).into(),
+            follow_links: self.follow_root_links,
+            ..SkillsRoot::new(path)
+        }
+    }
+
+    /// Adds the roots of `--skills` to a configuration.
+    ///
+    /// The usual places in the current folder come last, so that a skill there takes the name,
+    /// and so the grants, of no other.
+    fn add_roots(&self, config: &mut Config) -> anyhow::Result<()> {
+        let mut named = Vec::new();
+        let mut local = Vec::new();
+        for path in &self.skills {
+            let usual = USUAL_PLACES
+                .iter()
+                .find(|(name, _)| path == Path::new(name));
+            let Some((name, place)) = usual else {
+                named.push(self.configured_root(path, "`--skills`"));
+                continue;
+            };
+            if path.is_dir() {
+                terminal::complain(format_args!(
+                    "`--skills {name}` names the usual places, not the folder `{name}` here; \
+                     `--skills ./{name}` names it"
+                ));
+            }
+            let home = home_folder().map(|home| home.join(place));
+            let in_home = home.as_ref().filter(|home| home.is_dir());
+            let here = Path::new(place);
+            let is_same = in_home.is_some_and(|home| is_same_folder(home, here));
+            let hint = format!("`--skills ./{place}`");
+            let in_current = if is_same {
+                None
+            } else {
+                self.local_root(here, &hint, "`--skills`")
+            };
+            if in_home.is_none() && in_current.is_none() {
+                let home = home.unwrap_or_else(|| Path::new("~").join(place));
+                bail!(
+                    "`--skills {name}`: there is no folder `{}`, and no usable `{place}` in \
+                     the current folder; create one, or name another folder of skills",
+                    home.display()
+                );
+            }
+            named.extend(in_home.map(|home| self.configured_root(home, "`--skills`")));
+            local.extend(in_current);
+        }
+        config.skills.splice(0..0, named);
+        config.skills.extend(local);
+        Ok(())
+    }
+
+    fn configured_root(&self, path: &Path, place: &str) -> ConfiguredRoot {
+        ConfiguredRoot {
+            root: self.root(path),
+            place: place.to_owned(),
+        }
     }
 
     /// Applies the options to a configuration.
     fn override_config(&self, config: &mut Config) -> anyhow::Result<()> {
-        let roots = self
-            .skills
-            .iter()
-            .map(|path| plain_root(path, self.depth(), "`--skills`"));
-        config.skills.splice(0..0, roots);
+        self.add_roots(config)?;
         if config.skills.is_empty() {
-            config.skills.extend(self.default_root());
+            let folder = Path::new(DEFAULT_SKILLS);
+            let hint = "`--skills skills`";
+            let default = self.local_root(folder, hint, "the current folder");
+            config.skills.extend(default);
         }
         let tools = self.tools.iter().map(|path| ConfiguredPath {
             path: path.clone(),
@@ -243,9 +312,9 @@ impl CommonOptions {
         self.trust.iter().copied().fold(Trust::new(), Trust::and)
     }
 
-    /// Returns the default folder of skills, if it exists and stays in the current folder.
-    fn default_root(&self) -> Option<ConfiguredRoot> {
-        let folder = Path::new(DEFAULT_SKILLS);
+    /// Returns a folder of skills that nobody named, if it exists and stays in the current folder.
+    /// `hint` is the option that names it.
+    fn local_root(&self, folder: &Path, hint: &str, place: &str) -> Option<ConfiguredRoot> {
         if !folder.is_dir() {
             return None;
         }
@@ -256,9 +325,10 @@ impl CommonOptions {
             .filter(|current| target.is_ok_and(|target| target.starts_with(current)));
         let Some(current_folder) = current_folder else {
             // Otherwise the author of the current folder would choose what is read.
-            terminal::complain(
-                "`./skills` leads out of this folder and is not used; `--skills skills` uses it",
-            );
+            terminal::complain(format_args!(
+                "`./{}` leads out of this folder and is not used; {hint} uses it",
+                folder.display()
+            ));
             return None;
         };
         if self.starter == Starter::Client {
@@ -268,7 +338,7 @@ impl CommonOptions {
                 absolute.as_deref().unwrap_or(folder).display()
             ));
         }
-        let mut root = plain_root(folder, self.depth(), "the current folder");
+        let mut root = self.configured_root(folder, place);
         // The same must hold later, when a server reopens a folder that was replaced.
         root.root.within = Some(current_folder);
         Some(root)
@@ -403,7 +473,8 @@ pub fn forbid_calls(config: &mut Config) {
 /// Opens the catalog of a configuration, without loading any tool.
 pub fn open_catalog(config: &Config) -> anyhow::Result<Catalog> {
     let catalog = Catalog::open(&config.skills_roots()?, None)?;
-    Ok(catalog.hard_links(config.hard_links))
+    let catalog = catalog.hard_links(config.hard_links);
+    Ok(catalog.omitted_names(config.omitted_names.clone()))
 }
 
 /// Prints what a host could not load, and advice on a catalog without skills.
@@ -421,15 +492,15 @@ pub fn report_advice(catalog: &Catalog) -> bool {
     !advice.is_empty()
 }
 
-/// Returns a root of skills with default settings.
-fn plain_root(path: &Path, depth: usize, place: &str) -> ConfiguredRoot {
-    ConfiguredRoot {
-        root: SkillsRoot {
-            depth,
-            ..SkillsRoot::new(path)
-        },
-        place: place.to_owned(),
-    }
+/// Returns the user's home folder. A relative one would be the choice of the current folder.
+fn home_folder() -> Option<PathBuf> {
+    let home = PathBuf::from(env::var_os("HOME")?);
+    home.is_absolute().then_some(home)
+}
+
+fn is_same_folder(one: &Path, other: &Path) -> bool {
+    let real = |path: &Path| path.canonicalize().ok();
+    real(one).is_some_and(|one| real(other) == Some(one))
 }
 
 /// Returns the folder for compiled components: `SKILLHOST_CACHE`, or else a folder in the user's
@@ -443,10 +514,7 @@ pub fn cache_folder() -> Option<PathBuf> {
                 .map(PathBuf::from)
                 .filter(|base| base.is_absolute())
                 // With a relative path, the author of the current folder could supply code.
-                .or_else(|| {
-                    let home = PathBuf::from(env::var_os("HOME")?);
-                    home.is_absolute().then(|| home.join(".cache"))
-                })?;
+                .or_else(|| Some(home_folder()?.join(".cache")))?;
             Some(base.join("skillhost"))
         }
     }

@@ -6,6 +6,7 @@ mod describe;
 mod document;
 mod folder_cache;
 mod freshness;
+mod hidden;
 mod names;
 mod root;
 mod root_folder;
@@ -24,20 +25,30 @@ use rustix::io::Errno;
 
 use crate::blocking;
 use crate::broker::Opener;
+use crate::check::contents::{self, SkillContents, nested_problem};
 use crate::check::{Finding, check_open};
 use crate::descriptors;
 use crate::guard::{Folder, HardLinks};
+use crate::omitted::OmittedNames;
 use crate::text::suggest;
 
 use describe::describe;
 pub use document::{Document, DocumentStamp};
 use folder_cache::FolderCache;
 pub use freshness::Freshness;
+pub use hidden::HiddenFolders;
 use names::CatalogNames;
 use root::{Root, SkillLocation, SkillPath, cannot_open, without_dots};
 pub use root_folder::MAX_DEPTH;
-pub use unlisted::Unlisted;
 pub use summary::SkillSummary;
+pub use unlisted::Unlisted;
+
+/// The maximum number of entries of all skills that are searched for further skills. Guards
+/// against: a slow list of thousands of large skills.
+const MAX_WALKED: usize = 1_000_000;
+
+/// The maximum number of skills that are reported to have others in them.
+const MAX_NESTED: usize = 20;
 
 /// The skills of several roots. If several roots have a skill of the same name, the first
 /// root wins.
@@ -46,6 +57,7 @@ pub struct Catalog {
     roots: Vec<Root>,
     home: Option<Root>,
     hard_links: HardLinks,
+    omitted: OmittedNames,
     opener: Opener,
     cache: FolderCache,
     names: CatalogNames,
@@ -66,8 +78,10 @@ pub struct SkillsRoot {
     /// others. If names collide, the skill nearest to the root keeps the name; among equals,
     /// the first by path. The others are named by their path with dots, such as `author.name`.
     pub depth: usize,
-    /// The canonical path of a folder that must contain `path` whenever it is opened.
-    /// `None` if the operator named the path.
+    /// The hidden folders that are searched, at a depth of 2 or more.
+    pub hidden: HiddenFolders,
+    /// The canonical path of a folder that must contain `path` whenever it is opened, and the
+    /// targets of followed symlinks. `None` if the operator named the path.
     pub within: Option<PathBuf>,
 }
 
@@ -168,6 +182,7 @@ impl Catalog {
             roots: roots.iter().map(open).collect::<anyhow::Result<_>>()?,
             home: home.transpose()?,
             hard_links: HardLinks::Refused,
+            omitted: OmittedNames::default(),
             opener: opener.clone(),
             cache: FolderCache::new(descriptors::process_limit()),
             names: CatalogNames::default(),
@@ -178,6 +193,20 @@ impl Catalog {
     pub fn hard_links(mut self, allowed: bool) -> Self {
         self.hard_links = HardLinks::from(allowed);
         self
+    }
+
+    /// Sets the names that lists of a skill's files leave out.
+    pub fn omitted_names(mut self, names: OmittedNames) -> Self {
+        self.omitted = names;
+        self
+    }
+
+    /// Returns the same folder of a call, whose lists leave out the omitted names.
+    pub fn for_lists(&self, open: CallFolder) -> CallFolder {
+        CallFolder {
+            folder: open.folder.without(&self.omitted),
+            ..open
+        }
     }
 
     /// Returns the present skills.
@@ -278,7 +307,57 @@ impl Catalog {
     pub fn check(&self, name: &str) -> Option<io::Result<Vec<Finding>>> {
         let (folder, path) = self.open_skill(name).ok()?;
         let folder_name = path.rsplit('/').next().unwrap_or_default();
-        Some(check_open(folder_name, &folder.with(self.hard_links)))
+        let folder = folder.with(self.hard_links);
+        let is_skill = |inner: &str| self.lists_folder(&folder, inner);
+        Some(check_open(folder_name, &folder, &self.omitted, is_skill))
+    }
+
+    /// Returns whether a root lists a folder inside of a skill as a skill.
+    fn lists_folder(&self, skill: &Folder, inner: &str) -> bool {
+        let Ok(skill) = skill.real_path() else {
+            return false;
+        };
+        let path = skill.join(inner);
+        path.to_str().is_some_and(|path| {
+            self.roots.iter().any(|root| {
+                let found = root.skill_at(path, |_| true);
+                found.is_some_and(|skill| skill.rest == "." && root.has(&skill.name))
+            })
+        })
+    }
+
+    /// Returns a problem for each skill with a further SKILL.md in it that no root lists as a
+    /// skill. Reads a bounded number of entries of all skills together.
+    pub fn nested_skills(&self) -> Vec<String> {
+        let mut left = MAX_WALKED;
+        let mut problems = Vec::new();
+        let mut more = 0;
+        for name in self.names() {
+            let Some((handle, _)) = self.open_uncached(&name) else {
+                continue;
+            };
+            let Ok(folder) = self.folder(handle) else {
+                continue;
+            };
+            let mut left_here = left.min(contents::MAX_ENTRIES);
+            left -= left_here;
+            let mut found = SkillContents::read(&folder, &self.omitted, &mut left_here);
+            left += left_here;
+            found
+                .skills
+                .retain(|inner| !self.lists_folder(&folder, inner));
+            match nested_problem(&found.skills) {
+                Some(problem) if problems.len() < MAX_NESTED => {
+                    problems.push(format!("`{name}`: {problem}"));
+                }
+                Some(_) => more += 1,
+                None => {}
+            }
+        }
+        if more > 0 {
+            problems.push(format!("{more} more skills have skills in them"));
+        }
+        problems
     }
 
     /// Returns the path of a skill in its root. Returns `None` if it does not exist.

@@ -6,7 +6,7 @@
 //! before the frontmatter, `check/extensions.rs` keys of other hosts, and
 //! `check/placeholders.rs` text that other hosts replace. `check/links.rs` and
 //! `check/code_paths.rs` find references to files, and `check/folder.rs` looks the files
-//! up. `frontmatter` parses the frontmatter.
+//! up. `check/contents.rs` checks the other files. `frontmatter` parses the frontmatter.
 //!
 //! A violation of the specification or of its reference validator (`skills-ref`) is an
 //! error. Violated recommendations and misleading text are warnings. Where the specification
@@ -14,6 +14,7 @@
 
 mod before;
 mod code_paths;
+pub(crate) mod contents;
 mod disputes;
 mod extensions;
 mod folder;

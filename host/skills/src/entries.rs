@@ -9,10 +9,21 @@ use std::os::unix::ffi::OsStrExt as _;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 
 use crate::broker::Opener;
+use crate::omitted::{self, OmittedNames};
 
 /// A listing in progress.
 #[derive(Debug)]
-pub struct EntryCursor(Dir);
+pub struct EntryCursor {
+    folder: Dir,
+    left_out: Option<LeftOut>,
+}
+
+/// The entries that a listing leaves out.
+#[derive(Debug)]
+struct LeftOut {
+    names: OmittedNames,
+    is_volume: bool,
+}
 
 /// An entry of a folder.
 #[derive(Debug)]
@@ -32,16 +43,39 @@ impl EntryCursor {
             rustix::fs::openat(parent, name, flags, Mode::empty())
         };
         let folder = opener.or_ask_broker(open(OFlags::RDONLY), || open(OFlags::PATH))?;
-        Ok(Self(Dir::new(folder)?))
+        Ok(Self {
+            folder: Dir::new(folder)?,
+            left_out: None,
+        })
     }
-}
 
-impl Iterator for EntryCursor {
-    type Item = io::Result<ListedEntry>;
+    /// Leaves out these names, and the generations of a Kubernetes volume.
+    pub(crate) fn without(mut self, names: OmittedNames) -> Self {
+        let is_volume = self.folder.fd().is_ok_and(omitted::is_volume);
+        self.left_out = Some(LeftOut { names, is_volume });
+        self
+    }
 
-    fn next(&mut self) -> Option<Self::Item> {
+    /// Reads one entry. Returns `Some(Ok(None))` for an entry that is left out. Guards against: a
+    /// million such entries, which [`next`](Self::next) passes over.
+    pub fn step(&mut self) -> Option<io::Result<Option<ListedEntry>>> {
+        let entry = match self.read()? {
+            Ok(entry) => entry,
+            Err(error) => return Some(Err(error)),
+        };
+        let is_left_out = match (&self.left_out, self.folder.fd()) {
+            (Some(left_out), Ok(folder)) => {
+                left_out.is_volume && omitted::is_generation(&entry.name)
+                    || left_out.names.has(folder, &entry.name)
+            }
+            _ => false,
+        };
+        Some(Ok((!is_left_out).then_some(entry)))
+    }
+
+    fn read(&mut self) -> Option<io::Result<ListedEntry>> {
         loop {
-            let entry = match self.0.read()? {
+            let entry = match self.folder.read()? {
                 Ok(entry) => entry,
                 Err(error) => return Some(Err(error.into())),
             };
@@ -52,13 +86,27 @@ impl Iterator for EntryCursor {
             let mut kind = entry.file_type();
             // Some file systems do not report types.
             if kind == FileType::Unknown
-                && let Ok(folder) = self.0.fd()
+                && let Ok(folder) = self.folder.fd()
                 && let Ok(found) = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)
             {
                 kind = FileType::from_raw_mode(found.st_mode);
             }
             let name = OsStr::from_bytes(name.to_bytes()).to_owned();
             return Some(Ok(ListedEntry { name, kind }));
+        }
+    }
+}
+
+impl Iterator for EntryCursor {
+    type Item = io::Result<ListedEntry>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            match self.step()? {
+                Ok(Some(entry)) => return Some(Ok(entry)),
+                Ok(None) => {}
+                Err(error) => return Some(Err(error)),
+            }
         }
     }
 }

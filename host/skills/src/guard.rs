@@ -20,6 +20,7 @@ use rustix::path::DecInt;
 
 use crate::broker::Opener;
 use crate::entries::EntryCursor;
+use crate::omitted::{OmittedNames, in_current_generation};
 
 /// The flags for a file of unknown kind: opening a FIFO must not wait for a writer, and a
 /// terminal must not become the controlling terminal of this process.
@@ -31,6 +32,8 @@ pub struct Folder {
     folder: Arc<Dir>,
     identity: FileIdentity,
     hard_links: HardLinks,
+    /// The names that lists leave out. `None` for a list of all entries.
+    omitted: Option<OmittedNames>,
     opener: Opener,
 }
 
@@ -107,6 +110,7 @@ impl Folder {
             folder: Arc::new(Dir::from_std_file(handle.into())),
             identity,
             hard_links,
+            omitted: None,
             opener,
         })
     }
@@ -117,6 +121,21 @@ impl Folder {
             hard_links,
             ..self.clone()
         }
+    }
+
+    /// Returns the same folder, whose lists leave out some names at any depth. Paths with such
+    /// names can still be opened.
+    pub fn without(&self, names: &OmittedNames) -> Self {
+        Self {
+            omitted: Some(names.clone()),
+            ..self.clone()
+        }
+    }
+
+    /// Returns whether lists leave out the entry of a name.
+    pub(crate) fn leaves_out(&self, name: &OsStr) -> bool {
+        let names = self.omitted.as_ref();
+        names.is_some_and(|names| names.has(self.folder.as_fd(), name))
     }
 
     /// Returns whether a name in the parent folder still leads to this folder, and the
@@ -148,6 +167,15 @@ impl Folder {
 
     /// Starts listing the folder.
     pub fn entries(&self) -> io::Result<EntryCursor> {
+        let entries = self.all_entries()?;
+        Ok(match &self.omitted {
+            Some(names) => entries.without(names.clone()),
+            None => entries,
+        })
+    }
+
+    /// Starts listing the folder, with the entries that lists leave out.
+    pub(crate) fn all_entries(&self) -> io::Result<EntryCursor> {
         EntryCursor::open(self.folder.as_fd(), ".", &self.opener)
     }
 
@@ -188,8 +216,10 @@ impl Folder {
     /// anything but a file or folder, `ELOOP` for a symlink that is not followed, and
     /// `EMLINK` for a file with several hard links.
     pub fn lookup(&self, path: &Path, follow: bool) -> io::Result<PathTarget> {
-        let (handle, status) = self.handle_at(path, follow)?;
-        self.admit(handle, status)
+        in_current_generation(self.folder.as_fd(), || {
+            let (handle, status) = self.handle_at(path, follow)?;
+            self.admit(handle, status)
+        })
     }
 
     /// Checks the file or folder that was found at a path.
@@ -199,6 +229,7 @@ impl Folder {
                 folder: Arc::new(Dir::from_std_file(handle.into())),
                 identity: status.identity,
                 hard_links: self.hard_links,
+                omitted: self.omitted.clone(),
                 opener: self.opener.clone(),
             })),
             FileType::RegularFile if status.links > 1 && self.hard_links == HardLinks::Refused => {
@@ -223,7 +254,8 @@ impl Folder {
 
     /// Returns the status of a path's target of any type.
     pub fn status_at(&self, path: &Path, follow: bool) -> io::Result<FileStatus> {
-        Ok(self.handle_at(path, follow)?.1)
+        let found = in_current_generation(self.folder.as_fd(), || self.handle_at(path, follow));
+        Ok(found?.1)
     }
 
     /// Returns the present status of this folder.
@@ -313,7 +345,7 @@ fn descriptors() -> io::Result<BorrowedFd<'static>> {
 }
 
 /// Returns the path of an open file on the host.
-fn host_path(file: BorrowedFd<'_>) -> io::Result<PathBuf> {
+pub(crate) fn host_path(file: BorrowedFd<'_>) -> io::Result<PathBuf> {
     let path = rustix::fs::readlinkat(descriptors()?, DecInt::from_fd(file), Vec::new())?;
     Ok(PathBuf::from(OsString::from_vec(path.into_bytes())))
 }

@@ -20,6 +20,8 @@ pub mod own_user;
 
 pub mod descriptors;
 
+pub mod omitted;
+
 pub mod entries;
 
 pub mod guard;

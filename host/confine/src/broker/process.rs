@@ -414,7 +414,7 @@ impl BrokerProcess {
                 return Some((handle, below));
             }
             if folder.follows_links {
-                linked.push(real);
+                linked.push((real, &folder.within));
             }
         }
         let has_path = |target: &PathBuf| path.starts_with(target);
@@ -424,7 +424,10 @@ impl BrokerProcess {
         if !self.link_targets.iter().any(has_path) {
             self.link_targets = linked
                 .iter()
-                .flat_map(|folder| link_targets(folder))
+                .flat_map(|(folder, within)| {
+                    let targets = link_targets(folder).into_iter();
+                    targets.filter(move |target| target.starts_with(within))
+                })
                 .collect();
         }
         let target = self.link_targets.iter().find(|target| has_path(target))?;

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use toml::Spanned;
 use toml::de::DeTable;
 
@@ -11,7 +11,7 @@ use super::audit::{CheckpointLimits, RawAuditTable};
 use super::grants::RawGrant;
 use super::keys::AUDIT;
 use super::prompt::RawSearch;
-use super::raw::{RawConfig, RawOffer, RawRoot, RawToolSet, RawWording};
+use super::raw::{RawConfig, RawHidden, RawOffer, RawRoot, RawRootTable, RawToolSet, RawWording};
 use super::source::{Reach, beyond, lies_within, real_path, table_in};
 use super::{
     AnswerLimits, Config, ConfiguredPath, ConfiguredRoot, FileSettings, Keys, PromptLimits, Tables,
@@ -19,7 +19,8 @@ use super::{
 };
 use skillhost_sandbox::tool::limits::{CompileLimits, Limits, Load};
 use skillhost_sandbox::tool::offer::{ToolSet, Wording};
-use skillhost_skills::catalog::{MAX_DEPTH, SkillsRoot};
+use skillhost_skills::catalog::{HiddenFolders, MAX_DEPTH, SkillsRoot};
+use skillhost_skills::omitted::OmittedNames;
 
 impl FileSettings for Config {
     fn declare_keys(keys: &mut Keys) {
@@ -96,6 +97,10 @@ impl Tables<'_> {
             descriptions: raw.descriptions,
             help: raw.help,
             hard_links: raw.hard_links,
+            omitted_names: match raw.omitted_names {
+                Some(names) => self.omitted_names(names)?,
+                None => OmittedNames::default(),
+            },
             audit_file: raw.audit_file.map(|file| self.audit_file(file)),
             audit: audit.mode(),
             audit_place,
@@ -131,17 +136,41 @@ impl Tables<'_> {
         path
     }
 
+    fn omitted_names(&self, names: Spanned<Vec<String>>) -> anyhow::Result<OmittedNames> {
+        let place = self.place(names.span().start);
+        OmittedNames::new(names.into_inner()).map_err(|name| {
+            let name = name.escape_debug();
+            anyhow!("{place}: `omitted_names` has `{name}`, which no file or folder can be named")
+        })
+    }
+
     fn root(&self, root: Spanned<RawRoot>) -> anyhow::Result<ConfiguredRoot> {
         let place = self.place(root.span().start);
-        let (path, follow_links, depth) = match root.into_inner() {
-            RawRoot::Path(path) => (path, false, 1),
-            RawRoot::Table(table) => (table.path, table.follow_root_links, table.depth),
+        let RawRootTable {
+            path,
+            follow_root_links: follow_links,
+            depth,
+            hidden,
+        } = match root.into_inner() {
+            RawRoot::Path(path) => RawRootTable::new(path),
+            RawRoot::Table(table) => table,
         };
         if !(1..=MAX_DEPTH).contains(&depth) {
             bail!("{place}: `depth` is {depth}, but must be from 1 to {MAX_DEPTH}");
         }
         if follow_links && self.source.reach == Reach::OwnFolder {
             bail!("{place}: {}", beyond("`follow_root_links`"));
+        }
+        let hidden = match hidden {
+            RawHidden::All(false) => HiddenFolders::Skipped,
+            RawHidden::All(true) => HiddenFolders::Searched,
+            RawHidden::Named(names) => HiddenFolders::named(names).map_err(|name| {
+                let name = name.escape_debug();
+                anyhow!("{place}: `hidden` has `{name}`, which is no hidden folder for skills")
+            })?,
+        };
+        if hidden != HiddenFolders::Skipped && depth == 1 {
+            bail!("{place}: `hidden` needs a `depth` of 2 or more");
         }
         let path = self.source.folder.join(path);
         let ConfiguredPath { path, place } = self.within_reach(ConfiguredPath { path, place })?;
@@ -154,6 +183,7 @@ impl Tables<'_> {
             path,
             follow_links,
             depth,
+            hidden,
             within,
         };
         Ok(ConfiguredRoot { root, place })

@@ -25,6 +25,7 @@ pub(super) struct RawConfig {
     pub(super) descriptions: BTreeMap<String, String>,
     pub(super) help: Option<bool>,
     pub(super) hard_links: bool,
+    pub(super) omitted_names: Option<Spanned<Vec<String>>>,
     pub(super) audit_file: Option<Spanned<PathBuf>>,
     pub(super) audit: Option<Spanned<RawAudit>>,
     pub(super) pins: BTreeMap<String, Spanned<String>>,
@@ -97,6 +98,35 @@ pub(super) struct RawRootTable {
     pub(super) follow_root_links: bool,
     #[serde(default = "one")]
     pub(super) depth: usize,
+    #[serde(default)]
+    pub(super) hidden: RawHidden,
+}
+
+impl RawRootTable {
+    pub(super) fn new(path: PathBuf) -> Self {
+        Self {
+            path,
+            follow_root_links: false,
+            depth: one(),
+            hidden: RawHidden::default(),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(
+    untagged,
+    expecting = "expected true, false or a list of hidden folders such as [\".curated\"]"
+)]
+pub(super) enum RawHidden {
+    All(bool),
+    Named(Vec<String>),
+}
+
+impl Default for RawHidden {
+    fn default() -> Self {
+        Self::All(false)
+    }
 }
 
 fn one() -> usize {

@@ -31,6 +31,7 @@ use skillhost_skills::broker::{Broker, Opener};
 use skillhost_skills::catalog::{Catalog, SkillsRoot};
 use skillhost_skills::entries::EntryCursor;
 use skillhost_skills::guard;
+use skillhost_skills::omitted::OmittedNames;
 use skillhost_skills::search::{SearchOffer, SkillIndex};
 use skillhost_skills::trust::Trust;
 
@@ -180,6 +181,12 @@ impl HostBuilder {
     /// it. One of the links may lie outside the skill. Default: no.
     pub fn hard_links(mut self, allowed: bool) -> Self {
         self.config.hard_links = allowed;
+        self
+    }
+
+    /// Sets the names that built-in tools and resources leave out of lists of a skill's files.
+    pub fn omitted_names(mut self, names: OmittedNames) -> Self {
+        self.config.omitted_names = names;
         self
     }
 
@@ -368,7 +375,8 @@ impl HostBuilder {
         let roots: Vec<_> = self.skills_roots().cloned().collect();
         let home = self.config.home.as_ref().map(|home| home.path.as_path());
         let catalog = Catalog::open_with(&roots, home, &self.opener)?;
-        let catalog = Arc::new(catalog.hard_links(self.config.hard_links));
+        let catalog = catalog.hard_links(self.config.hard_links);
+        let catalog = Arc::new(catalog.omitted_names(self.config.omitted_names.clone()));
         let mut problems = Vec::new();
         let cache = self.open_cache(&mut problems);
         let index = self.index.clone();

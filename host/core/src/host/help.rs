@@ -100,7 +100,7 @@ impl FailedCall<'_> {
         let ServedTool { tool, terms, .. } = self.served;
         let folder = self.host.folder(tool, self.rule, self.arguments, terms);
         match (folder, skill) {
-            (Ok(Ok(open)), _) => self.wrong_path(&open),
+            (Ok(Ok(open)), _) => self.wrong_path(&self.catalog().for_lists(open)),
             (Ok(Err(FolderError::Unreadable)), _) => None,
             (Ok(Err(_)) | Err(_), Some(skill)) => self.wrong_skill(skill),
             (Ok(Err(_)) | Err(_), None) => self.no_skill(),
@@ -332,7 +332,7 @@ impl FailedCall<'_> {
         let terms = &self.served.terms;
         let allowed = self.may_read(skill);
         let opened = allowed.then(|| self.catalog().skill(skill, terms.hard_links));
-        opened?.ok()
+        Some(self.catalog().for_lists(opened?.ok()?))
     }
 
     fn readable(&self, open: &CallFolder, path: &str) -> bool {

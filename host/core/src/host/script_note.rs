@@ -17,7 +17,7 @@ use skillhost_skills::text::line::{Line, escape_json};
 /// The tools whose answers get a note.
 const NOTED: [&str; 2] = ["read_skill", "list_files_in_skill"];
 /// The prefix of the names of tools that judge scripts.
-const JUDGING: &str = "check_skill_";
+pub(super) const JUDGING: &str = "check_skill_";
 /// The maximum number of bytes of a note. Guards against: a skill with many scripts that fills a
 /// model's context.
 const MAX_BYTES: usize = 2048;
@@ -137,7 +137,7 @@ impl Host {
         let Ok(open) = self.0.catalog.skill(skill, terms.hard_links) else {
             return false;
         };
-        let paths = neighbours::paths(&open.folder);
+        let paths = neighbours::paths(&self.0.catalog.for_lists(open).folder);
         paths.iter().any(|path| terms.scripts.allow(path))
     }
 }

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use skillhost::{HostBuilder, Skill, SkillsRoot};
+use skillhost::{HiddenFolders, HostBuilder, Skill, SkillsRoot};
 use skillhost_skills::broker::Opener;
 
 /// The configured folders, skills roots first.
@@ -27,7 +27,12 @@ pub(super) struct WatchRoot {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RootKind {
     /// A root with skills, up to this depth.
-    Skills { depth: usize, follow_links: bool },
+    Skills {
+        depth: usize,
+        follow_links: bool,
+        /// True if some hidden folders may have skills in them.
+        hidden: bool,
+    },
     /// A folder with component files.
     Tools,
 }
@@ -51,6 +56,7 @@ impl ConfiguredFolders {
             let kind = RootKind::Skills {
                 depth: root.depth,
                 follow_links: root.follow_links,
+                hidden: root.hidden != HiddenFolders::Skipped,
             };
             watch_root(&root.path, kind)
         };
@@ -82,8 +88,15 @@ impl RootKind {
     pub(super) fn watches_folder(self, name: &OsStr, depth: usize) -> bool {
         match self {
             // No skill has a hidden name, and a repository's `.git` changes all the time.
-            Self::Skills { depth: skills, .. } => {
-                depth > skills || name.to_str().is_some_and(Skill::is_name)
+            Self::Skills {
+                depth: skills,
+                hidden,
+                ..
+            } => {
+                let is_searched = |name: &str| {
+                    Skill::is_name(name) || hidden && HiddenFolders::Searched.has(name)
+                };
+                depth > skills || name.to_str().is_some_and(is_searched)
             }
             Self::Tools => false,
         }
@@ -103,4 +116,33 @@ fn is_component(path: &Path, folder: &Path) -> bool {
         && path
             .extension()
             .is_some_and(|extension| extension == "wasm")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn watches_hidden_folders_that_may_have_skills() {
+        for (hidden, name, is_watched) in [
+            (false, "a", true),
+            (false, ".curated", false),
+            (true, ".curated", true),
+            (true, ".git", false),
+            (true, "..data", false),
+        ] {
+            let kind = RootKind::Skills {
+                depth: 2,
+                follow_links: false,
+                hidden,
+            };
+            assert_eq!(
+                kind.watches_folder(OsStr::new(name), 1),
+                is_watched,
+                "{name}"
+            );
+            // A skill may have files in a hidden folder.
+            assert!(kind.watches_folder(OsStr::new(name), 3), "{name}");
+        }
+    }
 }

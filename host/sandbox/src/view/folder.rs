@@ -278,7 +278,7 @@ impl FolderListing {
         }
     }
 
-    /// Reads one entry. Returns `Some(None)` for an entry of the disk that the view hides.
+    /// Reads one entry. Returns `Some(None)` for an entry of the disk that is left out or hidden.
     /// Guards against: a million hidden entries in one host call.
     pub(crate) fn step(&mut self) -> Result<Option<Option<(String, FileType)>>, Errno> {
         if !self.is_past_own {
@@ -291,10 +291,12 @@ impl FolderListing {
         let Some((disk, _)) = &mut self.disk else {
             return Ok(None);
         };
-        let Some(entry) = disk.next() else {
+        let Some(step) = disk.step() else {
             return Ok(None);
         };
-        let entry = entry.map_err(|error| errno(&error))?;
+        let Some(entry) = step.map_err(|error| errno(&error))? else {
+            return Ok(Some(None));
+        };
         let name = entry.name.into_string().map_err(|_| Errno::ILSEQ)?;
         let state = lock(&self.folder.state);
         let is_listed = match state.entries.get(&name) {

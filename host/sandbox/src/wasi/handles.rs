@@ -138,12 +138,16 @@ impl GuestFolder<'_> {
 }
 
 impl GuestListing {
-    /// Reads one entry. Returns `Some(None)` for an entry of the disk that the view hides.
+    /// Reads one entry. Returns `Some(None)` for an entry of the disk that is left out, or that
+    /// the view hides.
     pub(super) fn step(&mut self) -> io::Result<Option<Option<(String, FileType)>>> {
         match self {
             Self::Disk { entries, .. } => {
-                let Some(entry) = entries.next().transpose()? else {
+                let Some(step) = entries.step().transpose()? else {
                     return Ok(None);
+                };
+                let Some(entry) = step else {
+                    return Ok(Some(None));
                 };
                 let name = entry.name.into_string().map_err(|_| Errno::ILSEQ)?;
                 Ok(Some(Some((name, entry.kind))))

@@ -60,6 +60,32 @@ impl Root {
                 .is_ok_and(|listed| skill_md::is_listed(listed, &mut 0, MAX_FOLDERS))
     }
 
+    /// Returns advice about symlinks to skills that are not followed.
+    fn link_advice(&self) -> Option<String> {
+        let folder = self.base.folder.handle();
+        let entries = self.base.folder.entries().into_iter().flatten().flatten();
+        let mut links: Vec<String> = entries
+            .take(MAX_FOLDERS)
+            .filter(|entry| entry.kind.is_symlink())
+            .filter(|entry| self.base.name_of(entry, folder, "").is_err())
+            .filter_map(|entry| entry.name.into_string().ok())
+            .filter(|name| skill_md::exists_in(folder.as_fd(), name))
+            .collect();
+        links.sort_unstable();
+        let first = links.first()?;
+        let root = self.base.path.display();
+        let subject = match links.len() {
+            1 => format!("the symlink `{first}` leads to a skill, but is not followed"),
+            many => {
+                format!("{many} symlinks such as `{first}` lead to skills, but are not followed")
+            }
+        };
+        Some(format!(
+            "there are no skills in `{root}`: {subject}; `--follow-root-links` follows those in \
+             folders of `--skills`, and `follow_root_links = true` those in a configured folder"
+        ))
+    }
+
     fn advice(&self) -> Option<String> {
         if self.has_skills() {
             return None;
@@ -71,6 +97,9 @@ impl Root {
             return Some(format!(
                 "`{root}` is a skill itself, not a folder of skills; did you mean `{above}`?"
             ));
+        }
+        if let Some(advice) = self.link_advice() {
+            return Some(advice);
         }
         let bounds = SearchBounds {
             depth: (self.base.depth + EXTRA_DEPTH).min(MAX_DEPTH),

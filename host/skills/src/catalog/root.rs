@@ -14,7 +14,7 @@ use super::freshness::Freshness;
 use super::names::{FolderNames, RootNames};
 use super::root_folder::{RootFolder, skill_name_of};
 use super::tree::SkillTree;
-use super::{FolderError, Skill, SkillsRoot};
+use super::{FolderError, HiddenFolders, Skill, SkillsRoot};
 use crate::blocking;
 use crate::broker::Opener;
 
@@ -25,6 +25,7 @@ impl SkillsRoot {
             path: path.into(),
             follow_links: false,
             depth: 1,
+            hidden: HiddenFolders::Skipped,
             within: None,
         }
     }

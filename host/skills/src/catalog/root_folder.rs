@@ -2,6 +2,7 @@
 //! by its path, step by step. Names are in `root.rs` and `tree.rs`.
 
 use std::ffi::OsStr;
+use std::fmt;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
@@ -11,22 +12,43 @@ use cap_std::fs::Dir;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 
-use super::{Skill, SkillsRoot};
+use super::{HiddenFolders, Skill, SkillsRoot};
 use crate::broker::Opener;
 use crate::entries::ListedEntry;
-use crate::guard::{Folder, HardLinks};
+use crate::guard::{Folder, HardLinks, host_path};
+use crate::omitted::{generation, in_current_generation, is_volume_link};
 
 /// The maximum depth of skills below a root. Guards against: a search of all folders of a
 /// machine.
 pub const MAX_DEPTH: usize = 8;
+
+/// The reason for skipping a symlink directly in a root.
+const NOT_FOLLOWED: &str = "it is a symlink; `--follow-root-links`, or `follow_root_links = true` \
+                            on its folder in a configuration, follows it";
 
 #[derive(Debug)]
 pub(super) struct RootFolder {
     pub(super) folder: Folder,
     pub(super) follow_links: bool,
     pub(super) depth: usize,
+    pub(super) hidden: HiddenFolders,
+    /// The canonical path of the folder that must contain the targets of followed symlinks.
+    within: Option<PathBuf>,
     /// The configured path, for the operator.
     pub(super) path: PathBuf,
+}
+
+/// An entry that looks like a skill and cannot be one.
+#[derive(Debug)]
+pub(super) struct SkippedEntry {
+    pub(super) path: PathBuf,
+    pub(super) why: &'static str,
+}
+
+impl fmt::Display for SkippedEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "skipped `{}`: {}", self.path.display(), self.why)
+    }
 }
 
 impl RootFolder {
@@ -47,16 +69,32 @@ impl RootFolder {
             folder,
             follow_links: root.follow_links,
             depth: root.depth.clamp(1, MAX_DEPTH),
+            hidden: root.hidden.clone(),
+            within: root.within.clone(),
             path: root.path.clone(),
         })
     }
 
     /// Opens a skill's folder by its path in the root. Follows a symlink only directly in the
-    /// root, and only if the root's configuration allows it.
+    /// root, and only if the root's configuration allows it, or within a Kubernetes volume.
     pub(super) fn open_path(&self, path: &str) -> Result<OwnedFd, Errno> {
-        self.at_parent(path, |parent, name| {
-            open_folder(parent, name, self.follows_link_at(path))
-        })
+        let is_in_root = !path.contains('/');
+        let opened = self.at_parent(path, |parent, name| {
+            match open_folder(parent, name, self.follows_link_at(path)) {
+                Err(error @ (Errno::NOTDIR | Errno::NOENT)) if is_in_root => {
+                    open_in_volume(parent, name).map_err(|_| error)
+                }
+                opened => opened,
+            }
+        })?;
+        if is_in_root
+            && self.follow_links
+            && let Some(within) = &self.within
+            && !host_path(opened.as_fd()).is_ok_and(|path| path.starts_with(within))
+        {
+            return Err(Errno::NOTDIR);
+        }
+        Ok(opened)
     }
 
     /// Returns whether to follow a symlink at a path in the root. Deeper symlinks are never
@@ -87,7 +125,11 @@ impl RootFolder {
         let mut parent: Option<OwnedFd> = None;
         for step in above.split('/') {
             let from = parent.as_ref().map_or(root, |parent| parent.as_fd());
-            parent = Some(open_folder(from, step, false)?);
+            let opened = open_folder(from, step, false);
+            parent = Some(match opened {
+                Err(Errno::NOTDIR) if parent.is_none() => open_in_volume(root, step)?,
+                opened => opened?,
+            });
         }
         look_up(parent.as_ref().map_or(root, |parent| parent.as_fd()), name)
     }
@@ -99,31 +141,49 @@ impl RootFolder {
         entry: &ListedEntry,
         folder: &Dir,
         above: &str,
-    ) -> Result<Option<String>, String> {
-        if entry.kind.is_file() {
+    ) -> Result<Option<String>, SkippedEntry> {
+        let name = skill_name_of(&entry.name);
+        if entry.kind.is_file() || matches!(name, Ok(None)) {
             return Ok(None);
         }
-        let skipped = |why: &str| {
-            let path = self.path.join(above).join(&entry.name);
-            format!("skipped `{}`: {why}", path.display())
+        let skipped = |why: &'static str| SkippedEntry {
+            path: self.path.join(above).join(&entry.name),
+            why,
         };
         let is_in_root = above.is_empty();
-        if entry.kind.is_symlink() && !(is_in_root && self.follow_links) {
+        let is_followed =
+            is_in_root && (self.follow_links || is_volume_link(folder.as_fd(), &entry.name));
+        if entry.kind.is_symlink() && !is_followed {
             if leads_to_a_file(folder, &entry.name) {
                 return Ok(None);
             }
             return Err(skipped(if is_in_root {
-                "it is a symlink; `follow_root_links = true` on its folder follows it"
+                NOT_FOLLOWED
             } else {
                 "it is a symlink; only those directly in a folder of skills are followed"
             }));
         }
-        skill_name_of(&entry.name).map_err(skipped)
+        name.map_err(skipped)
     }
 
     pub(super) fn cannot_list(&self, above: &str, error: &io::Error) -> String {
         format!("cannot list `{}`: {error}", self.path.join(above).display())
     }
+}
+
+/// Opens the folder to which a symlink of a Kubernetes volume leads: `NAME` in the current
+/// generation. Follows no other symlink, so the folder is in the volume.
+fn open_in_volume(volume: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {
+    if !is_volume_link(volume, OsStr::new(name)) {
+        return Err(Errno::NOENT);
+    }
+    let opened = in_current_generation(volume, || {
+        let current = generation(volume).ok_or(Errno::NOENT)?;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let current = rustix::fs::openat(volume, current, flags, Mode::empty())?;
+        Ok(open_folder(current.as_fd(), name, false)?)
+    });
+    opened.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::NOENT))
 }
 
 /// Returns whether a symlink leads to something that is not a folder.
@@ -218,7 +278,8 @@ mod tests {
         problems.sort();
         let skipped = ["to-folder", "to-nothing"].map(|name| {
             format!(
-                "skipped `{}`: it is a symlink; `follow_root_links = true` on its folder follows it",
+                "skipped `{}`: it is a symlink; `--follow-root-links`, or `follow_root_links = \
+                 true` on its folder in a configuration, follows it",
                 path(name).display()
             )
         });

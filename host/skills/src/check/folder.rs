@@ -10,11 +10,12 @@ use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 
 use super::code_paths::code_paths;
-use super::{Finding, check, missing_reference, references};
+use super::{Finding, check, contents, missing_reference, references};
 use crate::broker::Opener;
 use crate::encoding;
 use crate::frontmatter;
 use crate::guard::{Folder, HardLinks};
+use crate::omitted::OmittedNames;
 use crate::skill_md;
 
 /// The maximum bytes of a SKILL.md to check. The tools' own limit is lower.
@@ -28,11 +29,24 @@ pub fn check_folder(path: &Path) -> io::Result<Vec<Finding>> {
     // A path such as `.` does not have the folder's name.
     let real = std::fs::canonicalize(path)?;
     let name = real.file_name().unwrap_or_default().to_string_lossy();
-    check_open(&name, &folder)
+    check_open(&name, &folder, &OmittedNames::default(), |_| false)
 }
 
-/// Checks the skill in an open folder.
-pub(crate) fn check_open(name: &str, folder: &Folder) -> io::Result<Vec<Finding>> {
+/// Checks the skill in an open folder. `is_skill` returns whether a folder in it is a skill of its
+/// own.
+pub(crate) fn check_open(
+    name: &str,
+    folder: &Folder,
+    names: &OmittedNames,
+    is_skill: impl Fn(&str) -> bool,
+) -> io::Result<Vec<Finding>> {
+    let mut findings = check_skill_md(name, folder)?;
+    findings.extend(contents::findings(folder, names, is_skill));
+    findings.sort_by_key(|finding| finding.line);
+    Ok(findings)
+}
+
+fn check_skill_md(name: &str, folder: &Folder) -> io::Result<Vec<Finding>> {
     let (file_name, file) = match skill_md::open(folder) {
         Ok(Some(found)) => found,
         found => {
@@ -75,6 +89,5 @@ pub(crate) fn check_open(name: &str, folder: &Folder) -> io::Result<Vec<Finding>
             .iter()
             .map(|(path, line)| missing_reference(*line, path)),
     );
-    findings.sort_by_key(|finding| finding.line);
     Ok(findings)
 }

@@ -2,6 +2,7 @@
 //! caller can yield. It is bounded, and reports where it stopped.
 
 use std::collections::VecDeque;
+use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::vec;
@@ -9,8 +10,10 @@ use std::vec;
 use cap_std::fs::Dir;
 
 use super::TreeNames;
-use crate::catalog::root_folder::RootFolder;
+use crate::catalog::HiddenFolders;
+use crate::catalog::root_folder::{RootFolder, SkippedEntry};
 use crate::entries::EntryCursor;
+use crate::omitted::is_volume_link;
 use crate::skill_md;
 use crate::text::count::count;
 
@@ -152,18 +155,14 @@ impl<'a> Search<'a> {
                     if self.entries > self.bounds.entries {
                         return self.stop(&folder.path, self.bounds.entries, "files and folders");
                     }
-                    if self.bounds.hidden {
-                        // A search for advice includes hidden folders, but skips `.git`.
-                        let name = entry.name.to_str().unwrap_or_default();
-                        let is_folder = entry.kind.is_dir();
-                        if is_folder && name.starts_with('.') && name != ".git" {
-                            folder.names.push(name.to_owned());
-                        }
+                    let name = entry.name.to_str().unwrap_or_default();
+                    if entry.kind.is_dir() && self.enters_hidden(name) {
+                        folder.names.push(name.to_owned());
                     }
                     match self.root.name_of(&entry, &folder.handle, &folder.path) {
                         Ok(Some(name)) => folder.names.push(name),
                         Ok(None) => {}
-                        Err(problem) => self.add_problem(problem),
+                        Err(skipped) => self.add_problem(skipped.to_string()),
                     }
                     self.state = SearchState::Listing(folder, entries);
                 }
@@ -215,6 +214,17 @@ impl<'a> Search<'a> {
         Ok((folder, entries))
     }
 
+    /// Returns whether to search a hidden folder of this name.
+    fn enters_hidden(&self, name: &str) -> bool {
+        let all = HiddenFolders::Searched;
+        let hidden = if self.bounds.hidden {
+            &all
+        } else {
+            &self.root.hidden
+        };
+        hidden.has(name)
+    }
+
     fn list(&self, parent: BorrowedFd<'_>, name: &str) -> io::Result<EntryCursor> {
         EntryCursor::open(parent, name, self.root.folder.opener())
     }
@@ -228,17 +238,35 @@ impl<'a> Search<'a> {
         };
         let parent = folder.handle.as_fd();
         if skill_md::exists_in(parent, name) {
-            self.skills.push(path);
+            self.add_skill(path, name);
             return;
         }
-        // Listing refuses symlinks, so only a symlink to a skill is followed.
-        let Ok(listed) = self.list(parent, name) else {
+        // Listing refuses symlinks, so only a symlink to a skill, or in a volume, is followed.
+        let listed = match self.list(parent, name) {
+            Err(_) if is_volume_link(parent, OsStr::new(name)) => {
+                let opened = self.root.open_path(&path).map_err(io::Error::from);
+                opened.and_then(|opened| self.list(opened.as_fd(), "."))
+            }
+            listed => listed,
+        };
+        let Ok(listed) = listed else {
             return;
         };
         if skill_md::is_listed(listed, &mut self.entries, self.bounds.entries) {
-            self.skills.push(path);
+            self.add_skill(path, name);
         } else if folder.depth + 1 < self.bounds.depth {
             self.folders.push_back((path, folder.depth + 1));
+        }
+    }
+
+    /// Adds a skill. A hidden folder is none, except in a search for advice.
+    fn add_skill(&mut self, path: String, name: &str) {
+        if name.starts_with('.') && !self.bounds.hidden {
+            let path = self.root.path.join(path);
+            let why = "it has a SKILL.md, but a skill's name must not start with a dot";
+            self.add_problem(SkippedEntry { path, why }.to_string());
+        } else {
+            self.skills.push(path);
         }
     }
 

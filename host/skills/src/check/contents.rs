@@ -1,0 +1,187 @@
+//! Checks of the files around a SKILL.md: those that lists leave out, and each further SKILL.md.
+//!
+//! The walk through the folder is bounded. It reads names and sizes, and opens no file.
+
+use std::collections::VecDeque;
+use std::os::fd::AsFd as _;
+use std::path::Path;
+
+use super::Finding;
+use crate::entries::ListedEntry;
+use crate::frontmatter::quoted;
+use crate::guard::{Folder, PathTarget};
+use crate::omitted::{OmittedNames, is_generation, is_volume, is_volume_link};
+use crate::skill_md::is_skill_md;
+
+/// The maximum number of entries of a skill that a walk reads. Guards against: a skill with a
+/// million files.
+pub(crate) const MAX_ENTRIES: usize = 20_000;
+
+/// The maximum depth of a walk. Guards against: folders without end.
+const MAX_DEPTH: usize = 32;
+
+/// The contents of a skill's folder.
+#[derive(Debug, Default)]
+pub(crate) struct SkillContents {
+    /// The folders of further skills, each without those in it.
+    pub(crate) skills: Vec<String>,
+    /// The entries that lists leave out, each without those in it.
+    omitted: Vec<String>,
+}
+
+/// The size of some files and folders.
+#[derive(Debug, Default)]
+struct TotalSize {
+    files: u64,
+    bytes: u64,
+    /// True if the walk stopped at a limit.
+    is_cut: bool,
+}
+
+/// Returns the findings about the files around a SKILL.md. `is_skill` returns whether a folder in
+/// this one is a skill of its own.
+pub(crate) fn findings(
+    folder: &Folder,
+    names: &OmittedNames,
+    is_skill: impl Fn(&str) -> bool,
+) -> Vec<Finding> {
+    let mut left = MAX_ENTRIES;
+    let mut contents = SkillContents::read(folder, names, &mut left);
+    contents.skills.retain(|inner| !is_skill(inner));
+    let nested = nested_problem(&contents.skills);
+    let nested = nested.map(|message| Finding::warning("nested-skill", None, message));
+    let omitted = omitted_problem(folder, &contents.omitted);
+    let omitted = omitted.map(|message| Finding::warning("omitted-files", None, message));
+    nested.into_iter().chain(omitted).collect()
+}
+
+/// Returns the problem of a skill that has others in it.
+pub(crate) fn nested_problem(skills: &[String]) -> Option<String> {
+    let first = quoted(&format!("{}/SKILL.md", skills.first()?));
+    Some(match skills.len() {
+        1 => format!(
+            "{first} counts as a file of this skill: no folder of skills lists it as a skill; \
+             move its folder out of this one, or name the folder above it"
+        ),
+        many => format!(
+            "{first} and {} more count as files of this skill: no folder of skills lists them as \
+             skills; move their folders out of this one, or name the folders above them",
+            many - 1
+        ),
+    })
+}
+
+fn omitted_problem(folder: &Folder, omitted: &[String]) -> Option<String> {
+    let first = quoted(omitted.first()?);
+    let more = match omitted.len() {
+        1 => String::new(),
+        many => format!(" and {} more", many - 1),
+    };
+    let TotalSize {
+        files,
+        bytes,
+        is_cut,
+    } = TotalSize::of(folder, omitted);
+    let least = if is_cut { "at least " } else { "" };
+    let files = match files {
+        1 => "1 file".to_owned(),
+        files => format!("{files} files"),
+    };
+    Some(format!(
+        "lists of the skill's files leave out {first}{more}: {least}{files} of {bytes} bytes \
+         together; `omitted_names` changes that"
+    ))
+}
+
+impl SkillContents {
+    /// Walks through a skill's folder, but not through entries that lists leave out. `left` is the
+    /// maximum number of entries, and then the number that is left.
+    pub(crate) fn read(folder: &Folder, names: &OmittedNames, left: &mut usize) -> Self {
+        let folder = folder.without(names);
+        let is_volume = is_volume(folder.handle().as_fd());
+        let mut contents = Self::default();
+        let mut folders = VecDeque::from([(String::new(), 0, false)]);
+        while let Some((path, depth, mut is_inside)) = folders.pop_front() {
+            let Some((opened, entries)) = list(&folder, &path, left) else {
+                continue;
+            };
+            let is_skill = |entry: &ListedEntry| is_skill_md(&entry.name) && !entry.kind.is_dir();
+            if depth > 0 && !is_inside && entries.iter().any(is_skill) {
+                contents.skills.push(path.clone());
+                is_inside = true;
+            }
+            for entry in entries {
+                let Some(name) = entry.name.to_str() else {
+                    continue;
+                };
+                let is_in_volume = is_volume && depth == 0;
+                if is_in_volume && is_generation(&entry.name) {
+                    continue;
+                }
+                let inner = join(&path, name);
+                let is_folder = entry.kind.is_dir()
+                    || is_in_volume && is_volume_link(opened.handle().as_fd(), &entry.name);
+                if opened.leaves_out(&entry.name) {
+                    contents.omitted.push(inner);
+                } else if is_folder && depth < MAX_DEPTH {
+                    folders.push_back((inner, depth + 1, is_inside));
+                }
+            }
+        }
+        contents
+    }
+}
+
+impl TotalSize {
+    /// Counts files, and those in folders. Follows no symlinks.
+    fn of(folder: &Folder, paths: &[String]) -> Self {
+        let mut total = Self::default();
+        let mut left = MAX_ENTRIES;
+        let paths = paths.iter().map(|path| (path.clone(), 0));
+        let mut paths: VecDeque<(String, usize)> = paths.collect();
+        while let Some((path, depth)) = paths.pop_front() {
+            let Ok(status) = folder.status_at(Path::new(&path), false) else {
+                continue;
+            };
+            if !status.kind.is_dir() {
+                total.files += 1;
+                total.bytes = total.bytes.saturating_add(status.size);
+                continue;
+            }
+            if left == 0 || depth == MAX_DEPTH {
+                total.is_cut = true;
+                continue;
+            }
+            let entries = list(folder, &path, &mut left).map(|(_, entries)| entries);
+            for entry in entries.into_iter().flatten() {
+                if let Some(name) = entry.name.to_str() {
+                    paths.push_back((join(&path, name), depth + 1));
+                }
+            }
+            total.is_cut |= left == 0;
+        }
+        total
+    }
+}
+
+/// Lists a folder with the entries that lists leave out. Returns the first `left` entries.
+fn list(root: &Folder, path: &str, left: &mut usize) -> Option<(Folder, Vec<ListedEntry>)> {
+    let folder = match path {
+        "" => root.clone(),
+        path => match root.lookup(Path::new(path), true).ok()? {
+            PathTarget::Folder(folder) => folder,
+            PathTarget::File(_) => return None,
+        },
+    };
+    let entries = folder.all_entries().ok()?;
+    let entries: Vec<ListedEntry> = entries.flatten().take(*left).collect();
+    *left -= entries.len();
+    Some((folder, entries))
+}
+
+fn join(path: &str, name: &str) -> String {
+    match path {
+        "" => name.to_owned(),
+        path => format!("{path}/{name}"),
+    }
+}

@@ -156,12 +156,7 @@ fn check_file(file: &Path, folder: &Path) -> std::io::Result<Vec<Finding>> {
 }
 
 fn target_error(message: String) -> Finding {
-    Finding {
-        severity: Severity::Error,
-        line: None,
-        rule: "no-skill",
-        message,
-    }
+    Finding::error("no-skill", None, message)
 }
 
 /// A progress line on a terminal.
@@ -196,12 +191,8 @@ impl Drop for Progress {
 }
 
 fn unreadable(error: std::io::Error) -> Vec<Finding> {
-    vec![Finding {
-        severity: Severity::Error,
-        line: None,
-        rule: "unreadable",
-        message: format!("cannot read the skill: {error}"),
-    }]
+    let message = format!("cannot read the skill: {error}");
+    vec![Finding::error("unreadable", None, message)]
 }
 
 fn print_text(checked: &[CheckedSkill]) -> anyhow::Result<()> {

@@ -10,7 +10,7 @@ use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 
 use super::code_paths::code_paths;
-use super::{Finding, check, missing_reference, references};
+use super::{Finding, Rule, check, missing_reference, references};
 use crate::broker::Opener;
 use crate::frontmatter;
 use crate::guard::{Folder, HardLinks};
@@ -18,6 +18,40 @@ use crate::skill_md;
 
 /// The maximum bytes of a SKILL.md to check. The tools' own limit is lower.
 const MAX_BYTES: u64 = 16 << 20;
+
+/// The rules for the folder and the file itself.
+pub(super) const RULES: &[Rule] = &[
+    Rule::error(
+        "no-skill",
+        "The path is neither a skill nor a folder of skills.",
+        "Name a SKILL.md, a skill's folder or a folder of skills; `--depth` searches deeper.",
+    ),
+    Rule::error(
+        "unreadable",
+        "The skill cannot be read.",
+        "Check that the folder exists and that its permissions allow reading.",
+    ),
+    Rule::error(
+        "file-missing",
+        "The folder has no SKILL.md.",
+        "Write one, with `name` and `description` in its frontmatter.",
+    ),
+    Rule::error(
+        "file-link",
+        "SKILL.md is a symlink that leads to nothing or out of the skill's folder.",
+        "Put the file itself into the folder. No tool follows such a link.",
+    ),
+    Rule::error(
+        "file-size",
+        "SKILL.md is too large to be read.",
+        "Move text to other files.",
+    ),
+    Rule::error(
+        "file-encoding",
+        "SKILL.md is not valid UTF-8.",
+        "Save the file as UTF-8.",
+    ),
+];
 
 /// Checks the skill in a folder. Returns an error if the folder is unreadable.
 pub fn check_folder(path: &Path) -> io::Result<Vec<Finding>> {

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
-use super::Finding;
+use super::{Finding, Rule};
 use crate::frontmatter::{Field, Reading, quoted};
 use crate::paragraph;
 use crate::text::line::is_hidden;
@@ -15,6 +15,20 @@ const MAX_REPEATS: usize = 15;
 
 /// The number of repeats from which a word must be less than a third of a description.
 const FEW_REPEATS: usize = 6;
+
+/// The rules for misleading text.
+pub(super) const RULES: &[Rule] = &[
+    Rule::warning(
+        "text-hidden",
+        "A name or description has hidden characters.",
+        "Remove them. A person does not see what a model reads.",
+    ),
+    Rule::warning(
+        "description-repeats",
+        "`description` repeats a word many times.",
+        "Say it once. Repeating a word to be found first misleads a model.",
+    ),
+];
 
 /// Adds the findings for a name and a description.
 pub(super) fn findings(reading: &Reading<'_>, into: &mut Vec<Finding>) {

@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use super::Finding;
+use super::{Finding, Rule};
 use crate::frontmatter::{Split, quoted};
 
 /// The maximum bytes of a searched line. Guards against: a line of megabytes, because
@@ -16,6 +16,21 @@ pub(super) const MAX_LINE_BYTES: usize = 16 * 1024;
 /// The maximum number of references of a body. Guards against: thousands of links, each
 /// with a look-up and a finding.
 pub(super) const MAX_REFERENCES: usize = 1000;
+
+/// The rules for references that do not need the file system.
+pub(super) const RULES: &[Rule] = &[
+    Rule::warning(
+        "reference-outside",
+        "The body refers to a file outside the skill's folder.",
+        "Put the file into the folder. Tools read nothing outside it, and the skill may be \
+         installed alone.",
+    ),
+    Rule::warning(
+        "reference-depth",
+        "The body refers to a file more than one folder deep.",
+        "Move the file up. The specification recommends at most one folder.",
+    ),
+];
 
 /// A reference to a file of the skill.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,7 +2,8 @@
 //!
 //! This file has the rules for SKILL.md, and the findings. `check/name.rs` has the rules
 //! for names, `check/disputes.rs` those on which the specification and its reference
-//! validator disagree, `check/hidden.rs` those for hidden text. `check/links.rs` and
+//! validator disagree, `check/hidden.rs` those for hidden text. `check/linked.rs` reads the linked
+//! files. `check/links.rs` and
 //! `check/code_paths.rs` find references to files, and `check/folder.rs` looks the files
 //! up. `check/rules.rs` has the table of rules. `frontmatter` parses the frontmatter.
 //!
@@ -14,6 +15,7 @@ mod code_paths;
 mod disputes;
 mod folder;
 mod hidden;
+mod linked;
 mod links;
 mod name;
 mod rules;
@@ -203,6 +205,12 @@ pub fn check(folder_name: &str, file_name: &str, text: &str) -> Vec<Finding> {
     findings.extend(file_name_finding(file_name));
     findings.extend(check_frontmatter(folder_name, &reading));
     hidden::findings(&reading, &mut findings);
+    let is_reported = findings.iter().any(|found| found.rule == "text-hidden");
+    findings.extend(hidden::document::skill_findings(
+        text,
+        &reading.split,
+        is_reported,
+    ));
     findings.extend(disputes::findings(text, &reading));
     findings.extend(lines_finding(text));
     findings.extend(body_finding(&reading.split));
@@ -573,7 +581,7 @@ mod tests {
     fn hostile_bodies_take_little_time() {
         let runs: String = (1..150).map(|length| "`".repeat(length) + " ").collect();
         let worst = "](¦](a ¦](<¦](<a>¦(¦)¦`¦` ¦\\¦[a]: ¦[a]:\n¦```\n¦~~~~¦%¦](%¦](a/¦](../¦\n¦a¦\
-        [a](b)\n¦[¦]:";
+        [a](b)\n¦[¦]:¦<!--¦a <!--¦\n<!--¦a <!--\n¦<!-- -->¦\u{200b}¦\u{1f3f4}\u{e0061}";
         for piece in worst.split('¦').chain([&*runs]) {
             for line in [16 * 1024 - 1, 1 << 20] {
                 let line = piece.repeat(line / piece.len()) + "\n";

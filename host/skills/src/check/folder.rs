@@ -10,7 +10,7 @@ use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 
 use super::code_paths::code_paths;
-use super::{Finding, Rule, check, missing_reference, references};
+use super::{Finding, Reference, Rule, check, linked, missing_reference, references};
 use crate::broker::Opener;
 use crate::frontmatter;
 use crate::guard::{Folder, HardLinks};
@@ -97,13 +97,12 @@ pub(crate) fn check_open(name: &str, folder: &Folder) -> io::Result<Vec<Finding>
     let split = frontmatter::split(&text);
     let references = references(split.body, split.body_line);
     let references = references.chain(code_paths(split.body, split.body_line));
-    let mut missing: BTreeMap<String, u32> = BTreeMap::new();
-    for reference in references {
+    let references: Vec<Reference<'_>> = references.collect();
+    let mut missing: BTreeMap<&str, u32> = BTreeMap::new();
+    for reference in &references {
         if folder.lookup(Path::new(&*reference.path), true).is_err() {
-            let first = missing.entry(reference.path.into_owned());
-            first
-                .and_modify(|line| *line = reference.line.min(*line))
-                .or_insert(reference.line);
+            let first = missing.entry(&reference.path).or_insert(reference.line);
+            *first = reference.line.min(*first);
         }
     }
     findings.extend(
@@ -111,6 +110,7 @@ pub(crate) fn check_open(name: &str, folder: &Folder) -> io::Result<Vec<Finding>
             .iter()
             .map(|(path, line)| missing_reference(*line, path)),
     );
-    findings.sort_by_key(|finding| finding.line);
+    findings.extend(linked::findings(folder, references.iter()));
+    findings.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
     Ok(findings)
 }

@@ -11,7 +11,9 @@ const RULE_SETS: &[&[Rule]] = &[
     super::name::RULES,
     super::disputes::RULES,
     super::hidden::RULES,
+    super::hidden::document::RULES,
     super::links::RULES,
+    super::linked::RULES,
 ];
 
 /// A rule of `check`.

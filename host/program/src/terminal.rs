@@ -6,6 +6,7 @@
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal as _, Write as _};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use skillhost::Line;
@@ -19,6 +20,13 @@ const DEFAULT_WIDTH: usize = 100;
 /// The maximum number of bytes of a message in the log or from a panic. Guards against: a library
 /// that puts a peer's bytes into its own message.
 const MAX_MESSAGE: usize = 4096;
+
+/// The maximum number of characters of the progress line, so that it fits on one line of any
+/// terminal.
+const MAX_PROGRESS_CHARS: usize = 70;
+
+/// The minimum time between two updates of [`Progress`].
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Creates a [`Line`] as `format!` creates a string.
 #[macro_export]
@@ -47,9 +55,44 @@ pub fn say(line: &Line) {
     let _ = write_stderr_line(format!("{line}\n").as_bytes());
 }
 
-/// Replaces the progress line on stderr, which must be a [terminal](is_interactive).
+/// Replaces the progress line on stderr, which must be a [terminal](is_interactive). An empty
+/// line clears it.
 pub fn show_progress(line: &Line) {
+    let line: String = line.as_str().chars().take(MAX_PROGRESS_CHARS).collect();
     let _ = write!(io::stderr(), "\r\x1b[K{line}");
+}
+
+/// The progress of long work over many things, shown if stderr is a terminal. It disappears when
+/// this is dropped.
+pub struct Progress {
+    /// The time of the last update, or `None` if stderr is not a terminal.
+    last_update: Option<Instant>,
+}
+
+impl Progress {
+    /// Creates progress that is not shown yet: short work shows none.
+    #[expect(clippy::new_without_default, reason = "it depends on stderr")]
+    pub fn new() -> Self {
+        let last_update = is_interactive().then(Instant::now);
+        Self { last_update }
+    }
+
+    /// Shows a line, unless the last update was a moment ago.
+    pub fn show(&mut self, line: impl FnOnce() -> Line) {
+        let is_due = |last: Instant| last.elapsed() >= PROGRESS_INTERVAL;
+        if self.last_update.is_some_and(is_due) {
+            show_progress(&line());
+            self.last_update = Some(Instant::now());
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.last_update.is_some() {
+            show_progress(&Line::default());
+        }
+    }
 }
 
 /// Returns the stream of the log. `log.rs` formats its lines.

@@ -530,11 +530,10 @@ mod tests {
                  divided by 4): keep it below 5000\n",
             ),
             (
-                "references deep and outside",
+                "references in folders and outside",
                 "SKILL.md",
                 good.to_owned() + "[a](b/c/d.md)\n[e](../f.md)\n",
-                "6 warning reference-depth: the body refers to `b/c/d.md`: files at most one folder deep are recommended\n\
-                 7 warning reference-outside: the body refers to `../f.md`, which is outside the skill's folder\n",
+                "7 warning reference-outside: the body refers to `../f.md`, which is outside the skill's folder\n",
             ),
         ];
         for (name, file_name, text, want) in cases {

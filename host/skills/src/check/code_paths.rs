@@ -5,7 +5,9 @@
 
 use std::borrow::Cow;
 
-use super::links::{Fence, MAX_LINE_BYTES, MAX_REFERENCES, Reference, after_code, update_fence};
+use super::links::{
+    Fence, MAX_LINE_BYTES, MAX_REFERENCES, Reference, after_code, update_nested_fence,
+};
 
 /// The usual folders of skills: those of the specification, and further ones in public
 /// skills.
@@ -24,8 +26,9 @@ pub(super) fn code_paths(body: &str, body_line: u32) -> impl Iterator<Item = Ref
     let mut fence: Option<Fence> = None;
     let lines = body.lines().zip(body_line..);
     let found = lines.flat_map(move |(text, line)| {
-        let skipped =
-            update_fence(&mut fence, text) || text.len() > MAX_LINE_BYTES || gives_an_example(text);
+        let skipped = update_nested_fence(&mut fence, text)
+            || text.len() > MAX_LINE_BYTES
+            || gives_an_example(text);
         let paths = if skipped { Vec::new() } else { paths(text) };
         let reference = move |path| Reference {
             line,
@@ -39,7 +42,7 @@ pub(super) fn code_paths(body: &str, body_line: u32) -> impl Iterator<Item = Ref
 /// Returns whether a line is an example, which refers to files of other skills.
 fn gives_an_example(line: &str) -> bool {
     let line = line.replace('*', "").to_lowercase();
-    ["example:", "examples:", "for example", "e.g."]
+    ["example:", "examples:", "for example", "e.g.", "would be"]
         .iter()
         .any(|words| line.contains(words))
 }
@@ -95,6 +98,7 @@ mod tests {
             ("(`\"templates/a/b.tsx\",`)", &["templates/a/b.tsx"]),
             ("`src/main.rs` `package.json` `x.py`", &[]),
             ("**Example**: `scripts/x.py`, e.g. `scripts/y.py`", &[]),
+            ("A `scripts/x.py` would be helpful.", &[]),
             ("`examples/x.py`", &["examples/x.py"]),
             ("`scripts/*.py` `scripts/<name>.py` `scripts/{a,b}.sh`", &[]),
             ("`scripts/` `scripts/run` `scripts/.env`", &[]),

@@ -110,7 +110,7 @@ pub(crate) fn check_open(name: &str, folder: &Folder) -> io::Result<Vec<Finding>
             .iter()
             .map(|(path, line)| missing_reference(*line, path)),
     );
-    findings.extend(linked::findings(folder, references.iter()));
+    findings.extend(linked::findings(folder, split.body, references.iter()));
     findings.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
     Ok(findings)
 }

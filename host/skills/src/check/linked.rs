@@ -1,12 +1,14 @@
 //! The Markdown files that a SKILL.md refers to, which a model reads like it. Searches them for
-//! hidden text, within bounds.
+//! hidden text and further references, within bounds.
 
 use std::collections::BTreeSet;
 use std::io::Read as _;
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 
 use super::hidden::document;
+use super::links::relative_links;
 use super::{Finding, Reference, Rule};
+use crate::frontmatter::quoted;
 use crate::guard::Folder;
 
 /// The maximum number of files to read. The maximum in six public collections is 43.
@@ -15,24 +17,51 @@ const MAX_FILES: usize = 200;
 /// The maximum bytes of a file to search.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
+/// The maximum number of further files that a message counts besides the one that it names.
+/// Guards against: a file with a thousand links, each compared with all.
+const MAX_OTHERS: usize = 20;
+
+/// The maximum number of further files that are looked for in a linked file.
+const MAX_FURTHER: usize = MAX_OTHERS + 1;
+
 /// The rules for linked files.
-pub(super) const RULES: &[Rule] = &[Rule::warning(
-    "linked-unchecked",
-    "Not all Markdown files that SKILL.md refers to were searched for hidden text.",
-    "Link at most 200 files of at most 1 MiB each, or look at the others yourself.",
-)];
+pub(super) const RULES: &[Rule] = &[
+    Rule::warning(
+        "linked-unchecked",
+        "Not all Markdown files that SKILL.md refers to were searched for hidden text.",
+        "Refer to at most 200 files of at most 1 MiB each, or look at the others yourself.",
+    ),
+    Rule::warning(
+        "reference-depth",
+        "A file that SKILL.md refers to names further files that SKILL.md does not.",
+        "Refer to them in SKILL.md. The specification recommends references one level deep: a \
+         model that follows a chain of files may read only a part of them.",
+    ),
+];
 
 /// Returns the findings for the Markdown files that a body refers to.
 pub(super) fn findings<'a>(
     folder: &Folder,
-    references: impl Iterator<Item = &'a Reference<'a>>,
+    body: &str,
+    references: impl Iterator<Item = &'a Reference<'a>> + Clone,
 ) -> Vec<Finding> {
+    let direct: BTreeSet<PathBuf> = references
+        .clone()
+        .filter_map(|reference| normal(Path::new(""), &reference.path))
+        .collect();
+    // Many bodies name a file without its folder, outside of a link or code.
+    let words = body.split(|c: char| !(c.is_alphanumeric() || "._-".contains(c)));
+    let words: BTreeSet<&str> = words.map(|word| word.trim_end_matches('.')).collect();
+    let is_direct = |path: &Path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        path.ancestors().any(|path| direct.contains(path)) || words.contains(&*name)
+    };
     let mut findings = Vec::new();
     let mut seen = BTreeSet::new();
     let mut unchecked: Option<(u32, usize)> = None;
     for reference in references {
         let path = Path::new(&*reference.path);
-        if !is_markdown(path) || !seen.insert(normal(path)) {
+        if !is_markdown(path) || !seen.insert(normal(Path::new(""), &reference.path)) {
             continue;
         }
         // The list of missing files has those that cannot be opened.
@@ -47,12 +76,13 @@ pub(super) fn findings<'a>(
                 .is_ok()
             && bytes.len() as u64 <= MAX_FILE_BYTES;
         if is_read {
-            let in_file = |finding| Finding {
+            let text = String::from_utf8_lossy(&bytes);
+            let mut of_file = document::file_findings(&text);
+            of_file.extend(chain_finding(folder, path, &text, is_direct));
+            findings.extend(of_file.into_iter().map(|finding| Finding {
                 file: Some(reference.path.to_string()),
                 ..finding
-            };
-            let text = String::from_utf8_lossy(&bytes);
-            findings.extend(document::file_findings(&text).into_iter().map(in_file));
+            }));
         } else {
             unchecked.get_or_insert((reference.line, 0)).1 += 1;
         }
@@ -67,6 +97,47 @@ pub(super) fn findings<'a>(
     findings
 }
 
+/// Returns a finding if a linked file refers to Markdown files that SKILL.md does not name.
+fn chain_finding(
+    folder: &Folder,
+    file: &Path,
+    text: &str,
+    is_direct: impl Fn(&Path) -> bool,
+) -> Option<Finding> {
+    let parent = file.parent().unwrap_or(Path::new(""));
+    let mut further: Vec<(PathBuf, u32)> = Vec::new();
+    for reference in relative_links(text, 1) {
+        let Some(path) = normal(parent, &reference.path).filter(|path| is_markdown(path)) else {
+            continue;
+        };
+        let is_known = |(known, _): &(PathBuf, u32)| *known == path;
+        let is_skill_md = path.as_os_str().eq_ignore_ascii_case("SKILL.md");
+        if !is_skill_md
+            && !is_direct(&path)
+            && !further.iter().any(is_known)
+            && folder.lookup(&path, true).is_ok()
+        {
+            further.push((path, reference.line));
+        }
+        if further.len() == MAX_FURTHER {
+            break;
+        }
+    }
+    let (first, line) = further.first()?;
+    let others = match further.len() - 1 {
+        0 => String::new(),
+        MAX_OTHERS => format!(" and at least {MAX_OTHERS} other files"),
+        1 => " and 1 other file".to_owned(),
+        number => format!(" and {number} other files"),
+    };
+    let message = format!(
+        "the file refers to {}{others}, but SKILL.md does not: references one level deep from \
+         SKILL.md are recommended",
+        quoted(&first.to_string_lossy())
+    );
+    Some(Finding::warning("reference-depth", Some(*line), message))
+}
+
 fn is_markdown(path: &Path) -> bool {
     let extension = path.extension().unwrap_or_default();
     ["md", "markdown", "mdx"]
@@ -74,17 +145,19 @@ fn is_markdown(path: &Path) -> bool {
         .any(|known| extension.eq_ignore_ascii_case(known))
 }
 
-/// Returns a path without `.` and `a/..`, so that each file is read once.
-fn normal(path: &Path) -> Vec<Component<'_>> {
-    let mut normal = Vec::new();
-    for part in path.components() {
+/// Returns the path in the skill's folder of a path in one of its folders, so that each file has
+/// one path. Returns `None` if it leads out.
+fn normal(folder: &Path, path: &str) -> Option<PathBuf> {
+    let mut normal = PathBuf::new();
+    for part in folder.join(path).components() {
         match part {
+            Component::Normal(part) => normal.push(part),
             Component::CurDir => {}
-            Component::ParentDir => drop(normal.pop()),
-            part => normal.push(part),
+            Component::ParentDir if normal.pop() => {}
+            _ => return None,
         }
     }
-    normal
+    Some(normal)
 }
 
 #[cfg(test)]
@@ -136,6 +209,32 @@ mod tests {
         );
         let message = "the file has 2 tag characters: a person does not see what a model reads";
         assert_eq!(found[0].3, message);
+    }
+
+    #[test]
+    fn reports_files_that_only_another_file_names() {
+        let text = |text: &str| text.to_owned();
+        let found = found(&[
+            skill("[b](r/b.md) [d](d/) `r/e.md` and f.md"),
+            (
+                "r/b.md",
+                text(
+                    "[self](b.md) [skill](../SKILL.md) [d](../d/x.md) [e](e.md) [f](f.md)\n\
+                     [out](../../g.md) [none](h.md) [t](t.txt)\n\
+                     [c](c.md) [again](./c.md#x) [deep](s/deep.md)\n",
+                ),
+            ),
+            ("r/c.md", text("[deep](s/deep.md)")),
+            ("r/e.md", text("x")),
+            ("r/f.md", text("x")),
+            ("r/t.txt", text("x")),
+            ("r/s/deep.md", text("x")),
+            ("d/x.md", text("x")),
+        ]);
+        let message = "the file refers to `r/c.md` and 1 other file, but SKILL.md does not: \
+                       references one level deep from SKILL.md are recommended";
+        let file = Some("r/b.md".to_owned());
+        assert_eq!(found, [("reference-depth", file, 3, message.to_owned())]);
     }
 
     #[test]

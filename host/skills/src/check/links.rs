@@ -17,20 +17,13 @@ pub(super) const MAX_LINE_BYTES: usize = 16 * 1024;
 /// with a look-up and a finding.
 pub(super) const MAX_REFERENCES: usize = 1000;
 
-/// The rules for references that do not need the file system.
-pub(super) const RULES: &[Rule] = &[
-    Rule::warning(
-        "reference-outside",
-        "The body refers to a file outside the skill's folder.",
-        "Put the file into the folder. Tools read nothing outside it, and the skill may be \
-         installed alone.",
-    ),
-    Rule::warning(
-        "reference-depth",
-        "The body refers to a file more than one folder deep.",
-        "Move the file up. The specification recommends at most one folder.",
-    ),
-];
+/// The rule for references that do not need the file system.
+pub(super) const RULES: &[Rule] = &[Rule::warning(
+    "reference-outside",
+    "The body refers to a file outside the skill's folder.",
+    "Put the file into the folder. Tools read nothing outside it, and the skill may be installed \
+     alone.",
+)];
 
 /// A reference to a file of the skill.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,57 +41,43 @@ pub struct Reference<'a> {
 /// Omits URLs, anchors, absolute paths, code, and paths that lead out of the folder, which
 /// [`super::check`] reports.
 pub fn references(body: &str, body_line: u32) -> impl Iterator<Item = Reference<'_>> {
-    relative_links(body, body_line).filter(|reference| depth(&reference.path).is_some())
+    relative_links(body, body_line).filter(|reference| !leads_out(&reference.path))
 }
 
 /// Returns the findings for references that do not need the file system.
 pub(super) fn findings(split: &Split<'_>) -> impl Iterator<Item = Finding> {
-    relative_links(split.body, split.body_line).filter_map(|Reference { line, path }| {
-        let shown = quoted(&path);
-        let (rule, message) = match depth(&path) {
-            None => (
-                "reference-outside",
-                format!("the body refers to {shown}, which is outside the skill's folder"),
-            ),
-            Some(0..=1) => return None,
-            Some(_) => (
-                "reference-depth",
-                format!(
-                    "the body refers to {shown}: files at most one folder deep are recommended"
-                ),
-            ),
-        };
-        Some(Finding::warning(rule, Some(line), message))
-    })
+    relative_links(split.body, split.body_line)
+        .filter(|reference| leads_out(&reference.path))
+        .map(|Reference { line, path }| {
+            let shown = quoted(&path);
+            let message =
+                format!("the body refers to {shown}, which is outside the skill's folder");
+            Finding::warning("reference-outside", Some(line), message)
+        })
 }
 
-/// Returns the depth of a path. Returns `None` if it leads out of the folder on the way.
-fn depth(path: &str) -> Option<usize> {
-    let (folders, _) = path
-        .trim_end_matches('/')
-        .rsplit_once('/')
-        .unwrap_or_default();
+/// Returns whether a path leads out of its folder, even if it leads back.
+fn leads_out(path: &str) -> bool {
     let mut depth: usize = 0;
-    for part in folders.split('/') {
+    for part in path.split('/') {
         match part {
             "" | "." => {}
-            ".." => depth = depth.checked_sub(1)?,
+            ".." => match depth.checked_sub(1) {
+                Some(less) => depth = less,
+                None => return true,
+            },
             _ => depth += 1,
         }
     }
-    let last_is_up = path.trim_end_matches('/').rsplit('/').next() == Some("..");
-    if last_is_up && depth == 0 {
-        None
-    } else {
-        Some(depth)
-    }
+    false
 }
 
-fn relative_links(body: &str, body_line: u32) -> impl Iterator<Item = Reference<'_>> {
+/// Finds the relative links of a text, including those that lead out of its folder.
+pub(super) fn relative_links(body: &str, body_line: u32) -> impl Iterator<Item = Reference<'_>> {
     let mut fence = None;
     let lines = body.lines().zip(body_line..);
     let found = lines.flat_map(move |(text, line)| {
-        let in_code = update_fence(&mut fence, text) || text.len() > MAX_LINE_BYTES;
+        let in_code = update_nested_fence(&mut fence, text) || text.len() > MAX_LINE_BYTES;
         let destinations = if in_code {
             Vec::new()
         } else {
@@ -115,31 +94,75 @@ fn relative_links(body: &str, body_line: u32) -> impl Iterator<Item = Reference<
 pub(super) struct Fence {
     mark: u8,
     length: usize,
+    /// Whether the code is Markdown.
+    is_markdown: bool,
+    /// The number of open code blocks in it, if it is Markdown.
+    inner: usize,
 }
 
 /// Updates the open fence after a line. Returns whether the line is a fence or inside a code
 /// block.
 pub(super) fn update_fence(open: &mut Option<Fence>, line: &str) -> bool {
-    let text = line.trim_start();
-    let mark = text.bytes().next().unwrap_or(b' ');
-    let info = text.trim_start_matches(char::from(mark));
-    let length = text.len() - info.len();
-    let is_fence = matches!(mark, b'`' | b'~') && length >= 3;
+    let fence = fence(line);
     match *open {
-        Some(fence) => {
-            let closes = is_fence && mark == fence.mark && length >= fence.length;
-            if closes && info.trim().is_empty() {
+        Some(outer) => {
+            if fence.is_some_and(|(fence, info)| fence.closes(&outer, info)) {
                 *open = None;
             }
             true
         }
         // A further backtick makes it inline code.
-        None if is_fence && !(mark == b'`' && info.contains('`')) => {
-            *open = Some(Fence { mark, length });
-            true
-        }
-        None => false,
+        None => match fence.filter(|(fence, info)| fence.mark != b'`' || !info.contains('`')) {
+            Some((fence, _)) => {
+                *open = Some(fence);
+                true
+            }
+            None => false,
+        },
     }
+}
+
+/// Updates the open fence after a line as [`update_fence`], but lets a code block of Markdown
+/// contain others with the same fence. Many skills have such templates, although a renderer ends
+/// the outer block at the first closing fence.
+pub(super) fn update_nested_fence(open: &mut Option<Fence>, line: &str) -> bool {
+    if let (Some(outer), Some((fence, info))) = (open.as_mut(), fence(line))
+        && outer.is_markdown
+    {
+        let closes = fence.closes(outer, info);
+        if fence.mark == outer.mark && !info.is_empty() {
+            outer.inner += 1;
+            return true;
+        }
+        if closes && outer.inner > 0 {
+            outer.inner -= 1;
+            return true;
+        }
+    }
+    update_fence(open, line)
+}
+
+impl Fence {
+    /// Returns whether this fence, with the text after it, closes the block of another one.
+    fn closes(&self, outer: &Self, info: &str) -> bool {
+        self.mark == outer.mark && self.length >= outer.length && info.is_empty()
+    }
+}
+
+/// Returns the fence that a line starts with, and the text after it.
+fn fence(line: &str) -> Option<(Fence, &str)> {
+    let text = line.trim_start();
+    let mark = text.bytes().next().filter(|mark| b"`~".contains(mark))?;
+    let info = text.trim_start_matches(char::from(mark));
+    let length = text.len() - info.len();
+    let info = info.trim();
+    let fence = Fence {
+        mark,
+        length,
+        is_markdown: ["markdown", "md"].contains(&info),
+        inner: 0,
+    };
+    (length >= 3).then_some((fence, info))
 }
 
 /// Returns the verbatim destinations of a line's links.
@@ -338,6 +361,16 @@ mod tests {
             ),
             ("tildes", "~~~\n```\n[x](a.md)\n~~~\n[y](b.md)", &["b.md"]),
             ("block that is not closed", "```\n[x](a.md)", &[]),
+            (
+                "blocks in a block of Markdown",
+                "```markdown\n```js\n```\n[x](a.md)\n```sh\n```\n```\n[y](b.md)",
+                &["b.md"],
+            ),
+            (
+                "block in a block of code",
+                "```text\n```js\n```\n[x](a.md)",
+                &["a.md"],
+            ),
             ("fence on one line", "``` x ``` [y](b.md)", &["b.md"]),
             ("crlf", "[x](a.md)\r\n[y]: b.md\r\n", &["a.md", "b.md"]),
         ];
@@ -359,21 +392,20 @@ mod tests {
     }
 
     #[test]
-    fn depth_counts_folders_and_refuses_paths_that_lead_out() {
+    fn finds_paths_that_lead_out() {
         for (path, want) in [
-            ("a", Some(0)),
-            ("a/", Some(0)),
-            ("a/b", Some(1)),
-            ("a//b", Some(1)),
-            ("a/b/c", Some(2)),
-            ("a/../b", Some(0)),
-            ("a/..", Some(1)),
-            ("..", None),
-            ("../", None),
-            ("../a", None),
-            ("a/../../b/c", None),
+            ("a", false),
+            ("a/", false),
+            ("a//b", false),
+            ("a/../b", false),
+            ("a/..", false),
+            ("a/b/../../c", false),
+            ("..", true),
+            ("../", true),
+            ("../a", true),
+            ("a/../../b/c", true),
         ] {
-            assert_eq!(depth(path), want, "{path}");
+            assert_eq!(leads_out(path), want, "{path}");
         }
     }
 

@@ -75,8 +75,9 @@ impl Places {
             String::new()
         } else {
             let others: Vec<String> = others.iter().map(u32::to_string).collect();
+            let noun = if others.len() == 1 { "line" } else { "lines" };
             let more = if self.has_more_lines { " and more" } else { "" };
-            format!(", also on lines {}{more}", others.join(", "))
+            format!(", also on {noun} {}{more}", others.join(", "))
         };
         let message = format!("the file has {count}{lines}: {why}");
         Some(Finding::warning(rule, Some(*first), message))

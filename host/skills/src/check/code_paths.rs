@@ -5,9 +5,7 @@
 
 use std::borrow::Cow;
 
-use super::links::{
-    Fence, MAX_LINE_BYTES, MAX_REFERENCES, Reference, after_code, update_nested_fence,
-};
+use super::links::{Fence, MAX_LINE_BYTES, MAX_REFERENCES, Reference, after_code, update_fence};
 
 /// The usual folders of skills: those of the specification, and further ones in public
 /// skills.
@@ -26,9 +24,8 @@ pub(super) fn code_paths(body: &str, body_line: u32) -> impl Iterator<Item = Ref
     let mut fence: Option<Fence> = None;
     let lines = body.lines().zip(body_line..);
     let found = lines.flat_map(move |(text, line)| {
-        let skipped = update_nested_fence(&mut fence, text)
-            || text.len() > MAX_LINE_BYTES
-            || gives_an_example(text);
+        let skipped =
+            update_fence(&mut fence, text) || text.len() > MAX_LINE_BYTES || gives_an_example(text);
         let paths = if skipped { Vec::new() } else { paths(text) };
         let reference = move |path| Reference {
             line,

@@ -77,7 +77,7 @@ pub(super) fn relative_links(body: &str, body_line: u32) -> impl Iterator<Item =
     let mut fence = None;
     let lines = body.lines().zip(body_line..);
     let found = lines.flat_map(move |(text, line)| {
-        let in_code = update_nested_fence(&mut fence, text) || text.len() > MAX_LINE_BYTES;
+        let in_code = update_fence(&mut fence, text) || text.len() > MAX_LINE_BYTES;
         let destinations = if in_code {
             Vec::new()
         } else {
@@ -94,75 +94,31 @@ pub(super) fn relative_links(body: &str, body_line: u32) -> impl Iterator<Item =
 pub(super) struct Fence {
     mark: u8,
     length: usize,
-    /// Whether the code is Markdown.
-    is_markdown: bool,
-    /// The number of open code blocks in it, if it is Markdown.
-    inner: usize,
 }
 
 /// Updates the open fence after a line. Returns whether the line is a fence or inside a code
 /// block.
 pub(super) fn update_fence(open: &mut Option<Fence>, line: &str) -> bool {
-    let fence = fence(line);
+    let text = line.trim_start();
+    let mark = text.bytes().next().unwrap_or(b' ');
+    let info = text.trim_start_matches(char::from(mark));
+    let length = text.len() - info.len();
+    let is_fence = matches!(mark, b'`' | b'~') && length >= 3;
     match *open {
-        Some(outer) => {
-            if fence.is_some_and(|(fence, info)| fence.closes(&outer, info)) {
+        Some(fence) => {
+            let closes = is_fence && mark == fence.mark && length >= fence.length;
+            if closes && info.trim().is_empty() {
                 *open = None;
             }
             true
         }
         // A further backtick makes it inline code.
-        None => match fence.filter(|(fence, info)| fence.mark != b'`' || !info.contains('`')) {
-            Some((fence, _)) => {
-                *open = Some(fence);
-                true
-            }
-            None => false,
-        },
-    }
-}
-
-/// Updates the open fence after a line as [`update_fence`], but lets a code block of Markdown
-/// contain others with the same fence. Many skills have such templates, although a renderer ends
-/// the outer block at the first closing fence.
-pub(super) fn update_nested_fence(open: &mut Option<Fence>, line: &str) -> bool {
-    if let (Some(outer), Some((fence, info))) = (open.as_mut(), fence(line))
-        && outer.is_markdown
-    {
-        let closes = fence.closes(outer, info);
-        if fence.mark == outer.mark && !info.is_empty() {
-            outer.inner += 1;
-            return true;
+        None if is_fence && !(mark == b'`' && info.contains('`')) => {
+            *open = Some(Fence { mark, length });
+            true
         }
-        if closes && outer.inner > 0 {
-            outer.inner -= 1;
-            return true;
-        }
+        None => false,
     }
-    update_fence(open, line)
-}
-
-impl Fence {
-    /// Returns whether this fence, with the text after it, closes the block of another one.
-    fn closes(&self, outer: &Self, info: &str) -> bool {
-        self.mark == outer.mark && self.length >= outer.length && info.is_empty()
-    }
-}
-
-/// Returns the fence that a line starts with, and the text after it.
-fn fence(line: &str) -> Option<(Fence, &str)> {
-    let text = line.trim_start();
-    let mark = text.bytes().next().filter(|mark| b"`~".contains(mark))?;
-    let info = text.trim_start_matches(char::from(mark));
-    let length = text.len() - info.len();
-    let info = info.trim();
-    let fence = Fence {
-        mark,
-        length,
-        is_markdown: ["markdown", "md"].contains(&info),
-        inner: 0,
-    };
-    (length >= 3).then_some((fence, info))
 }
 
 /// Returns the verbatim destinations of a line's links.
@@ -361,16 +317,6 @@ mod tests {
             ),
             ("tildes", "~~~\n```\n[x](a.md)\n~~~\n[y](b.md)", &["b.md"]),
             ("block that is not closed", "```\n[x](a.md)", &[]),
-            (
-                "blocks in a block of Markdown",
-                "```markdown\n```js\n```\n[x](a.md)\n```sh\n```\n```\n[y](b.md)",
-                &["b.md"],
-            ),
-            (
-                "block in a block of code",
-                "```text\n```js\n```\n[x](a.md)",
-                &["a.md"],
-            ),
             ("fence on one line", "``` x ``` [y](b.md)", &["b.md"]),
             ("crlf", "[x](a.md)\r\n[y]: b.md\r\n", &["a.md", "b.md"]),
         ];

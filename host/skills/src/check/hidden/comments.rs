@@ -71,7 +71,7 @@ impl Text {
     }
 }
 
-/// Returns the long comments of a Markdown text outside of code. Takes linear time.
+/// Returns the long comments of a Markdown text outside of code.
 pub(super) fn long_comments(text: &str, first_line: u32) -> Vec<Comment> {
     let mut found = Vec::new();
     let mut fence: Option<Fence> = None;
@@ -127,11 +127,12 @@ fn starts_fence(line: &str) -> bool {
 
 /// Returns where the first comment outside of inline code starts, at or after `at`.
 fn comment_start(line: &str, mut at: usize) -> Option<usize> {
-    let bytes = line.as_bytes();
+    let first = at + line[at..].find("<!--")?;
     // Matching backticks takes more than linear time.
     if line.len() > MAX_LINE_BYTES {
-        return line[at..].find("<!--").map(|start| at + start);
+        return Some(first);
     }
+    let bytes = line.as_bytes();
     while at < bytes.len() {
         match bytes[at] {
             b'\\' => at += 2,

@@ -52,7 +52,7 @@ impl SkillsCommand {
                     .for_each(terminal::complain);
                 if let more @ 1.. = problems.count() {
                     terminal::complain(format_args!(
-                        "{more} more problems of skills; `skillhost check` lists them all"
+                        "{more} more problems of skills; `skillhost check --all` lists them all"
                     ));
                 }
                 for problem in &listing.problems {

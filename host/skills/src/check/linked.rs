@@ -17,6 +17,10 @@ const MAX_FILES: usize = 200;
 /// The maximum bytes of a file to search.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
+/// The maximum bytes to search in all files of a skill. Guards against: minutes of work for one
+/// skill.
+const MAX_ALL_BYTES: u64 = 16 << 20;
+
 /// The maximum number of further files that a message counts besides the one that it names.
 /// Guards against: a file with a thousand links, each compared with all.
 const MAX_OTHERS: usize = 20;
@@ -29,7 +33,8 @@ pub(super) const RULES: &[Rule] = &[
     Rule::warning(
         "linked-unchecked",
         "Not all Markdown files that SKILL.md refers to were searched for hidden text.",
-        "Refer to at most 200 files of at most 1 MiB each, or look at the others yourself.",
+        "Refer to at most 200 files of at most 1 MiB each and 16 MiB in all, or look at the others \
+         yourself.",
     ),
     Rule::warning(
         "reference-depth",
@@ -59,6 +64,7 @@ pub(super) fn findings<'a>(
     let mut findings = Vec::new();
     let mut seen = BTreeSet::new();
     let mut unchecked: Option<(u32, usize)> = None;
+    let mut bytes_left = MAX_ALL_BYTES;
     for reference in references {
         let path = Path::new(&*reference.path);
         if !is_markdown(path) || !seen.insert(normal(Path::new(""), &reference.path)) {
@@ -69,13 +75,12 @@ pub(super) fn findings<'a>(
             continue;
         };
         let mut bytes = Vec::new();
+        let max = MAX_FILE_BYTES.min(bytes_left);
         let is_read = seen.len() <= MAX_FILES
-            && file
-                .take(MAX_FILE_BYTES + 1)
-                .read_to_end(&mut bytes)
-                .is_ok()
-            && bytes.len() as u64 <= MAX_FILE_BYTES;
+            && file.take(max + 1).read_to_end(&mut bytes).is_ok()
+            && bytes.len() as u64 <= max;
         if is_read {
+            bytes_left -= bytes.len() as u64;
             let text = String::from_utf8_lossy(&bytes);
             let mut of_file = document::file_findings(&text);
             of_file.extend(chain_finding(folder, path, &text, is_direct));
@@ -90,7 +95,8 @@ pub(super) fn findings<'a>(
     findings.extend(unchecked.map(|(line, count)| {
         let message = format!(
             "{count} of the Markdown files that the body refers to were not searched for hidden \
-             text: at most {MAX_FILES} files of at most {MAX_FILE_BYTES} bytes are"
+             text: at most {MAX_FILES} files of at most {MAX_FILE_BYTES} bytes, and \
+             {MAX_ALL_BYTES} bytes in all, are"
         );
         Finding::warning("linked-unchecked", Some(line), message)
     }));
@@ -261,7 +267,22 @@ mod tests {
         files[2].1 = "x".repeat(large);
         let found = found(&files);
         let message = "2 of the Markdown files that the body refers to were not searched for \
-                       hidden text: at most 200 files of at most 1048576 bytes are";
+                       hidden text: at most 200 files of at most 1048576 bytes, and 16777216 bytes \
+                       in all, are";
         assert_eq!(found, [("linked-unchecked", None, 5, message.to_owned())]);
+    }
+
+    #[test]
+    fn searches_a_bounded_number_of_bytes() {
+        let names: Vec<String> = (0..18).map(|n| format!("{n}.md")).collect();
+        let links: Vec<String> = names.iter().map(|name| format!("[x]({name})")).collect();
+        let mut files = vec![skill(&links.join(" "))];
+        let text = "x".repeat(usize::try_from(MAX_FILE_BYTES).unwrap());
+        files.extend(names.iter().map(|name| (&**name, text.clone())));
+        let found = found(&files);
+        let [("linked-unchecked", None, 5, message)] = &found[..] else {
+            panic!("{found:?}");
+        };
+        assert!(message.starts_with("2 of the Markdown files"), "{message}");
     }
 }

@@ -185,6 +185,7 @@ fn skill_forges_nothing_in_lists_checks_and_problems() {
         ("check", vec!["check"], ""),
         ("check of a folder", vec!["check", &folder], ""),
         ("check as JSON", vec!["check", "--output", "json"], ""),
+        ("check as SARIF", vec!["check", "--output", "sarif"], ""),
         ("grants", vec!["grants"], ""),
         ("grants as JSON", vec!["grants", "--output", "json"], ""),
     ] {

@@ -193,6 +193,27 @@ fn the_page_lists_each_verb_and_option() {
     assert_eq!(missing.collect::<Vec<_>>(), [""; 0]);
 }
 
+#[test]
+fn the_page_lists_each_rule_of_check() {
+    let page = fs::read_to_string(repository().join("docs/reference/check.md")).unwrap();
+    let rows = page.lines().filter(|line| line.starts_with("| `"));
+    let missing = skillhost::check::rules().filter(|rule| {
+        let severity = match rule.severity {
+            skillhost::check::Severity::Error => "error",
+            skillhost::check::Severity::Warning => "warning",
+        };
+        let description = rule.description.trim_end_matches('.');
+        let row = format!(
+            "| `{}` | {severity} | {description} | {} |",
+            rule.id, rule.help
+        );
+        !page.contains(&row)
+    });
+    let missing: Vec<&str> = missing.map(|rule| rule.id).collect();
+    assert_eq!(missing, [""; 0]);
+    assert_eq!(rows.count(), skillhost::check::rules().count());
+}
+
 /// Adds the pages of a folder, and of those below it if it is deep.
 fn add_pages(folder: &Path, is_deep: bool, pages: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {

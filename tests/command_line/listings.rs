@@ -25,7 +25,7 @@ fn skills_shows_at_most_twenty_problems() {
     assert!(lines[19].starts_with("skillhost: `bad-19`: there is no frontmatter"));
     assert_eq!(
         lines[20],
-        "skillhost: 5 more problems of skills; `skillhost check` lists them all"
+        "skillhost: 5 more problems of skills; `skillhost check --all` lists them all"
     );
 }
 
@@ -205,6 +205,72 @@ fn check_prints_errors_and_exits_with_1() {
         json!({"skill": "skills/calculator", "findings": []})
     );
     assert_eq!(checked[1]["findings"][0]["rule"], "unreadable");
+}
+
+#[test]
+fn check_folds_and_selects_findings() {
+    let program = program();
+    let links: String = (0..60).map(|n| format!("[x]({n}.md)\n")).collect();
+    program.write(
+        "skills/Bad_Name/SKILL.md",
+        format!("---\nname: Bad_Name\ndescription: x\n---\n[y](b.md)\n{links}"),
+    );
+    program.write("skills/Bad_Name/b.md", "a\n\u{e0041}\n");
+    let run = program.run(&["check"]);
+    assert_eq!((run.code, run.stdout.lines().count()), (1, 6), "{run:?}");
+    for line in [
+        "Bad_Name: and 57 more [reference-missing]",
+        "Bad_Name/b.md:2: warning: the file has 1 tag character: ",
+    ] {
+        assert!(run.stdout.contains(line), "{}", run.stdout);
+    }
+    assert_eq!(
+        run.stderr,
+        "rule               severity  findings  skills\n\
+         name-characters    error            1       1\n\
+         reference-missing  warning         60       1\n\
+         hidden-tags        warning          1       1\n\
+         skillhost: checked 2 skills: 1 error, 61 warnings; `--all` prints 57 more findings\n"
+    );
+    let run = program.run(&["check", "--all"]);
+    assert_eq!(run.stdout.lines().count(), 62);
+    let run = program.run(&["check", "--errors"]);
+    assert_eq!((run.code, run.stdout.lines().count()), (1, 1), "{run:?}");
+    let ignored = [
+        "check",
+        "--ignore",
+        "name-characters",
+        "--ignore",
+        "hidden-tags",
+    ];
+    let run = program.run(&ignored);
+    assert_eq!((run.code, run.stdout.lines().count()), (0, 4), "{run:?}");
+    let run = program.run(&["check", "--ignore", "name-character"]);
+    assert_eq!((run.code, &*run.stdout), (2, ""));
+    assert!(run.stderr.contains("name-characters"), "{}", run.stderr);
+    let run = program.run(&["check", "--output", "json"]);
+    let checked: Value = serde_json::from_str(&run.stdout).unwrap();
+    let findings = checked[0]["findings"].as_array().unwrap();
+    assert_eq!(findings.len(), 62);
+    assert_eq!(findings[61]["file"], "b.md");
+    let run = program.run(&["check", "--output", "sarif"]);
+    assert_eq!(run.code, 1);
+    let log: Value = serde_json::from_str(&run.stdout).unwrap();
+    let results = log["runs"][0]["results"].as_array().unwrap();
+    assert_eq!(results.len(), 62);
+    let place = |result: &Value| {
+        let place = &result["locations"][0]["physicalLocation"];
+        let line = &place["region"]["startLine"];
+        (place["artifactLocation"]["uri"].clone(), line.clone())
+    };
+    assert_eq!(
+        place(&results[0]),
+        (json!("skills/Bad_Name/SKILL.md"), json!(2))
+    );
+    assert_eq!(
+        place(&results[61]),
+        (json!("skills/Bad_Name/b.md"), json!(2))
+    );
 }
 
 #[test]

@@ -39,10 +39,6 @@ pub(crate) struct TestCommand {
     options: CommonOptions,
 }
 
-/// The maximum number of characters of the progress line, so that it fits on one line of any
-/// terminal.
-const MAX_PROGRESS_CHARS: usize = 70;
-
 #[derive(Clone, Copy, ValueEnum)]
 enum TestFormat {
     /// One line per check, with the reason of a failure
@@ -158,8 +154,7 @@ fn show_progress(id: &str, subject: Option<&str>) {
         Some(subject) => format_line!("{subject}: {id}"),
         None => Line::new(id),
     };
-    let line: String = line.as_str().chars().take(MAX_PROGRESS_CHARS).collect();
-    terminal::show_progress(&Line::new(line));
+    terminal::show_progress(&line);
 }
 
 /// Returns the duration of all checks together.

@@ -1,26 +1,27 @@
-//! `skillhost check`: checks skills against the Agent Skills specification. `check/` asks a
-//! script runner about their scripts.
+//! `skillhost check`: checks skills against the Agent Skills specification. `check/scripts.rs`
+//! asks a script runner about their scripts, `check/text.rs` and `check/sarif.rs` write the
+//! findings.
 
 mod ignored_keys;
+mod sarif;
 mod scripts;
+mod text;
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
-use clap::Args;
+use clap::builder::PossibleValuesParser;
+use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
-use skillhost::check::{Finding, Severity, check_folder, ignored_key};
-use skillhost::{Catalog, Line, SkillsRoot};
+use skillhost::check::{Finding, Severity, check_folder, rules};
+use skillhost::{Catalog, SkillsRoot};
 use skillhost_skills::skill_md::is_skill_md;
 
 use crate::settings::Settings;
 use scripts::{ScriptChecker, ScriptReport};
 use skillhost_program::exit::Exit;
-use skillhost_program::options::{self, CommonOptions, ReportFormat};
+use skillhost_program::options::{self, CommonOptions};
+use skillhost_program::progress::ItemProgress;
 use skillhost_program::terminal::{self, format_line};
-
-/// The minimum time between two updates of the progress line.
-const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Check skills against the Agent Skills specification
 #[derive(Args)]
@@ -30,23 +31,51 @@ pub(crate) struct CheckCommand {
     #[arg(value_name = "PATH")]
     targets: Vec<PathBuf>,
     /// Form of the findings
-    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
-    output: ReportFormat,
+    #[arg(long, value_enum, default_value_t = CheckFormat::Text)]
+    output: CheckFormat,
+    /// Report errors only
+    #[arg(long)]
+    errors: bool,
+    /// Leave out the findings of this rule; repeatable
+    #[arg(
+        long,
+        value_name = "RULE",
+        value_parser = PossibleValuesParser::new(rules().map(|rule| rule.id)),
+        hide_possible_values = true
+    )]
+    ignore: Vec<String>,
+    /// Print each finding, even if a rule has many
+    #[arg(long)]
+    all: bool,
     #[command(flatten)]
     options: CommonOptions,
 }
 
+#[derive(Clone, Copy, ValueEnum)]
+enum CheckFormat {
+    /// Lines for people, and a summary by rule
+    Text,
+    /// JSON for programs
+    Json,
+    /// SARIF 2.1.0, for code hosts and editors
+    Sarif,
+}
+
 /// A skill with its findings.
 struct CheckedSkill {
+    /// The name of the skill, or the path of the target.
     skill: String,
+    /// The skill's folder, or the target that is no skill.
+    folder: PathBuf,
     findings: Vec<Finding>,
     scripts: Option<ScriptReport>,
 }
 
 impl CheckedSkill {
-    fn new(skill: String, findings: Vec<Finding>) -> Self {
+    fn new(skill: String, folder: PathBuf, findings: Vec<Finding>) -> Self {
         Self {
             skill,
+            folder,
             findings,
             scripts: None,
         }
@@ -66,9 +95,10 @@ impl CheckCommand {
             if !checked.is_empty()
                 && let Some(checker) = ScriptChecker::load(&options, config).await
             {
-                let mut progress = Progress::new(checked.len());
+                let mut progress = ItemProgress::new();
+                let total = checked.len();
                 for (number, checked) in checked.iter_mut().enumerate() {
-                    progress.show(number, &checked.skill);
+                    show_progress(&mut progress, number, total, &checked.skill);
                     checked.scripts = checker.report(&checked.skill).await;
                 }
             }
@@ -76,9 +106,13 @@ impl CheckCommand {
         for target in &self.targets {
             check_target(options.root(target), &mut checked);
         }
+        for checked in &mut checked {
+            checked.findings.retain(|finding| self.reports(finding));
+        }
         match self.output {
-            ReportFormat::Text => print_text(&checked)?,
-            ReportFormat::Json => terminal::print_json(&to_json(&checked))?,
+            CheckFormat::Text => text::print(&checked, self.all)?,
+            CheckFormat::Json => terminal::print_json(&to_json(&checked))?,
+            CheckFormat::Sarif => terminal::print_json(&sarif::log(&checked)?)?,
         }
         Ok(
             if checked.is_empty() || count(&checked, Severity::Error) > 0 {
@@ -88,6 +122,16 @@ impl CheckCommand {
             },
         )
     }
+
+    /// Returns whether the options let a finding be reported.
+    fn reports(&self, finding: &Finding) -> bool {
+        let is_ignored = self.ignore.iter().any(|rule| rule == finding.rule);
+        !is_ignored && (!self.errors || finding.severity == Severity::Error)
+    }
+}
+
+fn show_progress(progress: &mut ItemProgress, number: usize, total: usize, skill: &str) {
+    progress.show(|| format_line!("checking {number} of {total}: {}", terminal::name(skill)));
 }
 
 /// Checks all skills of a catalog. `folder` is shown before their names.
@@ -96,11 +140,13 @@ fn check_catalog(catalog: &Catalog, folder: Option<&Path>, into: &mut Vec<Checke
         terminal::complain(problem);
     }
     let names = catalog.names();
-    let mut progress = Progress::new(names.len());
+    let mut progress = ItemProgress::new();
+    let total = names.len();
     for (number, name) in names.into_iter().enumerate() {
-        progress.show(number, &name);
+        show_progress(&mut progress, number, total, &name);
         // The skill may have been removed since it was listed.
         if let Some(findings) = catalog.check(&name) {
+            let path = catalog.folder_path(&name).unwrap_or_default();
             let skill = match folder {
                 Some(folder) => {
                     let path = catalog.path_in_root(&name);
@@ -109,7 +155,7 @@ fn check_catalog(catalog: &Catalog, folder: Option<&Path>, into: &mut Vec<Checke
                 None => name,
             };
             let findings = findings.unwrap_or_else(unreadable);
-            into.push(CheckedSkill::new(skill, findings));
+            into.push(CheckedSkill::new(skill, path, findings));
         }
     }
 }
@@ -117,9 +163,9 @@ fn check_catalog(catalog: &Catalog, folder: Option<&Path>, into: &mut Vec<Checke
 /// Checks a SKILL.md, a skill's folder or a folder of skills.
 fn check_target(root: SkillsRoot, into: &mut Vec<CheckedSkill>) {
     let target = &*root.path.clone();
-    let mut add = |findings| {
+    let mut add = |folder: &Path, findings| {
         let skill = target.display().to_string();
-        into.push(CheckedSkill::new(skill, findings));
+        into.push(CheckedSkill::new(skill, folder.to_owned(), findings));
     };
     let names_skill_md = target.file_name().is_some_and(is_skill_md);
     // A dangling symlink counts as a SKILL.md too.
@@ -128,21 +174,22 @@ fn check_target(root: SkillsRoot, into: &mut Vec<CheckedSkill>) {
             Some(folder) if folder != Path::new("") => folder,
             _ => Path::new("."),
         };
-        return add(check_file(target, folder).unwrap_or_else(unreadable));
+        let findings = check_file(target, folder).unwrap_or_else(unreadable);
+        return add(folder, findings);
     }
     if std::fs::metadata(target).is_ok_and(|metadata| !metadata.is_dir()) {
-        return add(vec![target_error(
-            "it is neither a SKILL.md nor a folder".to_owned(),
-        )]);
+        let error = target_error("it is neither a SKILL.md nor a folder".to_owned());
+        return add(target, vec![error]);
     }
     match Catalog::open(&[root], None).map(|catalog| catalog.hard_links(true)) {
         Ok(catalog) if !catalog.is_skill() && catalog.has_skills() => {
             check_catalog(&catalog, Some(target), into);
         }
         Ok(catalog) if !catalog.is_skill() => {
-            add(catalog.advice().into_iter().map(target_error).collect());
+            let errors = catalog.advice().into_iter().map(target_error);
+            add(target, errors.collect());
         }
-        _ => add(check_folder(target).unwrap_or_else(unreadable)),
+        _ => add(target, check_folder(target).unwrap_or_else(unreadable)),
     }
 }
 
@@ -154,101 +201,26 @@ fn check_file(file: &Path, folder: &Path) -> std::io::Result<Vec<Finding>> {
 }
 
 fn target_error(message: String) -> Finding {
-    Finding {
-        severity: Severity::Error,
-        line: None,
-        rule: "no-skill",
-        message,
-    }
-}
-
-/// A progress line on a terminal.
-struct Progress {
-    total: usize,
-    /// The time of the last update, or `None` if stderr is not a terminal.
-    last_update: Option<Instant>,
-}
-
-impl Progress {
-    fn new(total: usize) -> Self {
-        let last_update = terminal::is_interactive().then(Instant::now);
-        Self { total, last_update }
-    }
-
-    fn show(&mut self, number: usize, name: &str) {
-        let is_due = |last: Instant| last.elapsed() >= PROGRESS_INTERVAL;
-        if self.last_update.is_some_and(is_due) {
-            let name = terminal::name(name);
-            terminal::show_progress(&format_line!("checking {number} of {}: {name}", self.total));
-            self.last_update = Some(Instant::now());
-        }
-    }
-}
-
-impl Drop for Progress {
-    fn drop(&mut self) {
-        if self.last_update.is_some() {
-            terminal::show_progress(&Line::default());
-        }
-    }
+    Finding::error("no-skill", None, message)
 }
 
 fn unreadable(error: std::io::Error) -> Vec<Finding> {
-    vec![Finding {
-        severity: Severity::Error,
-        line: None,
-        rule: "unreadable",
-        message: format!("cannot read the skill: {error}"),
-    }]
-}
-
-fn print_text(checked: &[CheckedSkill]) -> anyhow::Result<()> {
-    let mut lines: Vec<Line> = Vec::new();
-    for checked in checked {
-        let skill = terminal::name(&checked.skill);
-        let findings = checked.findings.iter();
-        for finding in findings.filter(|finding| ignored_key(finding).is_none()) {
-            let line = finding
-                .line
-                .map(|line| format!(":{line}"))
-                .unwrap_or_default();
-            lines.push(format_line!(
-                "{skill}{line}: {}: {} [{}]",
-                severity_name(finding.severity),
-                finding.message,
-                finding.rule
-            ));
-        }
-        let scripts = checked.scripts.iter().flat_map(ScriptReport::lines);
-        lines.extend(scripts.map(|line| format_line!("{skill}: {line}")));
-    }
-    lines.extend(ignored_keys::line(checked));
-    terminal::print(&lines)?;
-    let (errors, warnings) = (
-        count(checked, Severity::Error),
-        count(checked, Severity::Warning),
-    );
-    let counted = |number: usize, noun| match number {
-        1 => format!("1 {noun}"),
-        number => format!("{number} {noun}s"),
-    };
-    terminal::complain(format_args!(
-        "checked {}: {}, {}",
-        counted(checked.len(), "skill"),
-        counted(errors, "error"),
-        counted(warnings, "warning")
-    ));
-    Ok(())
+    let message = format!("cannot read the skill: {error}");
+    vec![Finding::error("unreadable", None, message)]
 }
 
 fn to_json(checked: &[CheckedSkill]) -> Value {
     let finding = |finding: &Finding| {
-        json!({
+        let mut record = json!({
             "severity": severity_name(finding.severity),
             "line": finding.line,
             "rule": finding.rule,
             "message": finding.message,
-        })
+        });
+        if let Some(file) = &finding.file {
+            record["file"] = json!(file);
+        }
+        record
     };
     checked
         .iter()
@@ -266,11 +238,11 @@ fn to_json(checked: &[CheckedSkill]) -> Value {
 fn count(checked: &[CheckedSkill], severity: Severity) -> usize {
     let findings = checked.iter().flat_map(|checked| &checked.findings);
     findings
-        .filter(|finding| finding.severity == severity && ignored_key(finding).is_none())
+        .filter(|finding| finding.severity == severity)
         .count()
-        + ignored_keys::count(checked, severity)
 }
 
+/// Returns the name of a severity, which is also its level in SARIF.
 fn severity_name(severity: Severity) -> &'static str {
     match severity {
         Severity::Error => "error",

@@ -108,7 +108,7 @@ fn report_problems(skills: &[Skill]) {
         .for_each(terminal::complain);
     if let more @ 1.. = problems.count() {
         terminal::complain(format_args!(
-            "{} of skills; `skillhost check` lists them all",
+            "{} of skills; `skillhost check --all` lists them all",
             count(more, "more problem")
         ));
     }

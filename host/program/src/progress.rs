@@ -12,6 +12,9 @@ use crate::terminal::{self, format_line};
 /// The time after which work is reported, if no terminal shows progress.
 const THRESHOLD: Duration = Duration::from_secs(2);
 
+/// The minimum time between two updates of [`ItemProgress`].
+const UPDATE_INTERVAL: Duration = Duration::from_millis(100);
+
 /// Returns a callback that shows which components compile.
 pub fn show_compilations() -> impl Fn(&str, Compilation) + Send + Sync + 'static {
     let progress = Progress::new("; the cache did not have it", "compiled in");
@@ -40,6 +43,38 @@ pub struct ShownWork {
 impl Drop for ShownWork {
     fn drop(&mut self) {
         self.progress.end(&self.work);
+    }
+}
+
+/// The progress through many items, shown if stderr is a terminal, until this is dropped.
+pub struct ItemProgress {
+    /// The time of the last update, or `None` if stderr is not a terminal.
+    last_update: Option<Instant>,
+}
+
+impl ItemProgress {
+    /// Creates progress that is not shown yet: short work shows none.
+    #[expect(clippy::new_without_default, reason = "it depends on stderr")]
+    pub fn new() -> Self {
+        let last_update = terminal::is_interactive().then(Instant::now);
+        Self { last_update }
+    }
+
+    /// Shows a line, unless the last update was a moment ago.
+    pub fn show(&mut self, line: impl FnOnce() -> Line) {
+        let is_due = |last: Instant| last.elapsed() >= UPDATE_INTERVAL;
+        if self.last_update.is_some_and(is_due) {
+            terminal::show_progress(&line());
+            self.last_update = Some(Instant::now());
+        }
+    }
+}
+
+impl Drop for ItemProgress {
+    fn drop(&mut self) {
+        if self.last_update.is_some() {
+            terminal::show_progress(&Line::default());
+        }
     }
 }
 

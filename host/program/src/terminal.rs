@@ -24,6 +24,10 @@ const MAX_MESSAGE: usize = 4096;
 /// Moves to the start of the line and erases it.
 const ERASE_LINE: &str = "\r\x1b[K";
 
+/// The maximum number of characters of the progress line, so that it fits on one line of any
+/// terminal.
+const MAX_PROGRESS_CHARS: usize = 70;
+
 /// Creates a [`Line`] as `format!` creates a string.
 #[macro_export]
 macro_rules! format_line {
@@ -60,10 +64,11 @@ pub fn say(line: &Line) {
     let _ = write!(io::stderr(), "{progress}");
 }
 
-/// Replaces the progress line on stderr, which must be a [terminal](is_interactive).
+/// Replaces the progress line on stderr, which must be a [terminal](is_interactive). An empty
+/// line clears it.
 pub fn show_progress(line: &Line) {
     let mut progress = PROGRESS.lock().unwrap_or_else(PoisonError::into_inner);
-    *progress = line.to_string();
+    *progress = line.as_str().chars().take(MAX_PROGRESS_CHARS).collect();
     let _ = write!(io::stderr(), "{ERASE_LINE}{progress}");
 }
 

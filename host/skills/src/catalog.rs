@@ -375,6 +375,12 @@ impl Catalog {
         })
     }
 
+    /// Returns the canonical path of a skill's folder, for the operator. Returns `None` if the
+    /// skill does not exist.
+    pub fn folder_path(&self, name: &str) -> Option<PathBuf> {
+        self.open_skill(name).ok()?.0.real_path().ok()
+    }
+
     /// Opens the folder of a skill. Also returns the folder's path in its root.
     fn open_skill(&self, name: &str) -> Result<(Folder, String), FolderError> {
         if !Skill::is_name(name) {

@@ -5,8 +5,9 @@
 //! validator disagree, `check/hidden.rs` those for hidden text. `check/before.rs` names text
 //! before the frontmatter, `check/extensions.rs` keys of other hosts, and
 //! `check/placeholders.rs` text that other hosts replace. `check/links.rs` and
-//! `check/code_paths.rs` find references to files, and `check/folder.rs` looks the files
-//! up. `check/contents.rs` checks the other files. `frontmatter` parses the frontmatter.
+//! `check/code_paths.rs` find references to files, `check/folder.rs` looks the files up, and
+//! `check/linked.rs` reads the linked ones. `check/contents.rs` checks the other files.
+//! `check/rules.rs` has the table of rules. `frontmatter` parses the frontmatter.
 //!
 //! A violation of the specification or of its reference validator (`skills-ref`) is an
 //! error. Violated recommendations and misleading text are warnings. Where the specification
@@ -19,9 +20,11 @@ mod disputes;
 mod extensions;
 mod folder;
 mod hidden;
+mod linked;
 mod links;
 mod name;
 mod placeholders;
+mod rules;
 
 use crate::frontmatter::{self, Field, Frontmatter, Problem, ProblemKind, Reading, Split, quoted};
 
@@ -31,6 +34,7 @@ pub use folder::check_folder;
 pub(crate) use folder::check_open;
 pub use links::{Reference, references};
 pub use placeholders::{Placeholder, PlaceholderKind, placeholders};
+pub use rules::{Rule, rules};
 
 /// The maximum characters of a `description`, from the specification.
 pub const MAX_DESCRIPTION_CHARS: usize = 1024;
@@ -49,6 +53,108 @@ pub const RECOMMENDED_TOKENS: usize = 5000;
 /// code and most other scripts.
 const CHARS_PER_TOKEN: usize = 4;
 
+/// The rules of this file.
+const RULES: &[Rule] = &[
+    Rule::error(
+        "frontmatter-required",
+        "SKILL.md has no frontmatter.",
+        "The first line must be `---`, followed by `name`, `description` and a second line `---`.",
+    ),
+    Rule::error(
+        "frontmatter-unclosed",
+        "The frontmatter has no end.",
+        "Write a line `---` after its last key.",
+    ),
+    Rule::error(
+        "frontmatter-too-large",
+        "The frontmatter is too large to be read.",
+        "Move text to the body. A host shows only `name` and `description` before it reads the \
+         body.",
+    ),
+    Rule::error(
+        "yaml-invalid",
+        "The frontmatter is not valid YAML.",
+        "Fix the line. A value with a colon and a blank, or that starts with a special character, \
+         needs quotes.",
+    ),
+    Rule::error(
+        "key-duplicate",
+        "A key occurs twice.",
+        "Remove one of them. Programs disagree about which one counts.",
+    ),
+    Rule::error(
+        "key-unknown",
+        "A key is not part of the format.",
+        "Put it under `metadata`, as text. Some hosts refuse a skill with an unknown key.",
+    ),
+    Rule::error(
+        "value-type",
+        "A value has the wrong type.",
+        "Write text, and for `metadata` a map of texts.",
+    ),
+    Rule::warning(
+        "value-not-text",
+        "A value is a number or a truth value instead of text.",
+        "Put it in quotes. Programs write such values differently: `1.10` may become `1.1`.",
+    ),
+    Rule::warning(
+        "yaml-braces",
+        "The frontmatter or a value in it is in braces.",
+        "Put each key on its own line. The reference validator refuses braces.",
+    ),
+    Rule::warning(
+        "allowed-tools-list",
+        "`allowed-tools` is a list.",
+        "Write one text, with blanks between the tools.",
+    ),
+    Rule::warning(
+        "allowed-tools-commas",
+        "`allowed-tools` has commas between the tools.",
+        "Use blanks. A program that splits at blanks reads the comma as part of a tool's name.",
+    ),
+    Rule::error(
+        "description-required",
+        "`description` is missing or empty.",
+        "Say what the skill does and when to use it. Agents choose a skill by its description.",
+    ),
+    Rule::error(
+        "description-length",
+        "`description` is too long.",
+        "Write at most 1024 characters, and move details to the body.",
+    ),
+    Rule::error(
+        "compatibility-length",
+        "`compatibility` is empty or too long.",
+        "Name what the skill needs in at most 500 characters, or leave the key out.",
+    ),
+    Rule::error(
+        "file-name",
+        "The documentation file has another name than `SKILL.md`.",
+        "Rename it. Most programs open exactly `SKILL.md`.",
+    ),
+    Rule::warning(
+        "file-lines",
+        "SKILL.md has many lines.",
+        "Keep it below 500 lines, and move details to other files. An agent loads the whole file.",
+    ),
+    Rule::warning(
+        "body-empty",
+        "The body is empty.",
+        "Write the instructions after the frontmatter.",
+    ),
+    Rule::warning(
+        "body-tokens",
+        "The body is long.",
+        "Keep it below 5000 tokens, and move details to other files. An agent loads the whole \
+         body.",
+    ),
+    Rule::warning(
+        "reference-missing",
+        "The body refers to a file that the skill does not have.",
+        "Add the file or fix the path. An agent that tries to read it wastes a call.",
+    ),
+];
+
 /// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
@@ -63,7 +169,9 @@ pub enum Severity {
 pub struct Finding {
     /// The severity.
     pub severity: Severity,
-    /// The line of SKILL.md from 1, if the fault has one.
+    /// The path of the file in the skill's folder, or `None` if it is SKILL.md.
+    pub file: Option<String>,
+    /// The line of the file from 1, if the fault has one.
     pub line: Option<u32>,
     /// The rule's id, which is stable across releases.
     pub rule: &'static str,
@@ -72,20 +180,24 @@ pub struct Finding {
 }
 
 impl Finding {
-    fn error(rule: &'static str, line: Option<u32>, message: String) -> Self {
-        let severity = Severity::Error;
-        Self {
-            severity,
-            line,
-            rule,
-            message,
-        }
+    /// Creates an error in SKILL.md. `rule` is the id of one of the [`rules`].
+    pub fn error(rule: &'static str, line: Option<u32>, message: String) -> Self {
+        Self::new(Severity::Error, rule, line, message)
     }
 
-    fn warning(rule: &'static str, line: Option<u32>, message: String) -> Self {
-        let severity = Severity::Warning;
+    /// Creates a warning of SKILL.md. `rule` is the id of one of the [`rules`].
+    pub fn warning(rule: &'static str, line: Option<u32>, message: String) -> Self {
+        Self::new(Severity::Warning, rule, line, message)
+    }
+
+    fn new(severity: Severity, rule: &'static str, line: Option<u32>, message: String) -> Self {
+        debug_assert!(
+            rules().any(|known| known.id == rule),
+            "the rule `{rule}` is not in the table"
+        );
         Self {
             severity,
+            file: None,
             line,
             rule,
             message,
@@ -101,6 +213,12 @@ pub fn check(folder_name: &str, file_name: &str, text: &str) -> Vec<Finding> {
     findings.extend(file_name_finding(file_name));
     findings.extend(check_frontmatter(folder_name, &reading));
     hidden::findings(&reading, &mut findings);
+    let is_reported = findings.iter().any(|found| found.rule == "text-hidden");
+    findings.extend(hidden::document::skill_findings(
+        text,
+        &reading.split,
+        is_reported,
+    ));
     findings.extend(disputes::findings(text, &reading));
     findings.extend(lines_finding(text));
     findings.extend(body_finding(&reading.split));
@@ -157,14 +275,13 @@ fn from_problem(problem: &Problem) -> Finding {
         ProblemKind::Braces => (Severity::Warning, "yaml-braces"),
     };
     let decides = disputes::deciding_rule(problem);
-    Finding {
+    let message = format!("{} {decides}", problem.message);
+    Finding::new(
         severity,
-        line: Some(problem.line),
         rule,
-        message: format!("{} {decides}", problem.message)
-            .trim_end()
-            .to_owned(),
-    }
+        Some(problem.line),
+        message.trim_end().to_owned(),
+    )
 }
 
 fn file_name_finding(file_name: &str) -> Option<Finding> {
@@ -420,11 +537,10 @@ mod tests {
                  divided by 4): keep it below 5000\n",
             ),
             (
-                "references deep and outside",
+                "references in folders and outside",
                 "SKILL.md",
                 good.to_owned() + "[a](b/c/d.md)\n[e](../f.md)\n",
-                "6 warning reference-depth: the body refers to `b/c/d.md`: files at most one folder deep are recommended\n\
-                 7 warning reference-outside: the body refers to `../f.md`, which is outside the skill's folder\n",
+                "7 warning reference-outside: the body refers to `../f.md`, which is outside the skill's folder\n",
             ),
         ];
         for (name, file_name, text, want) in cases {
@@ -471,7 +587,7 @@ mod tests {
     fn hostile_bodies_take_little_time() {
         let runs: String = (1..150).map(|length| "`".repeat(length) + " ").collect();
         let worst = "](¦](a ¦](<¦](<a>¦(¦)¦`¦` ¦\\¦[a]: ¦[a]:\n¦```\n¦~~~~¦%¦](%¦](a/¦](../¦\n¦a¦\
-        [a](b)\n¦[¦]:";
+        [a](b)\n¦[¦]:¦<!--¦a <!--¦\n<!--¦a <!--\n¦<!-- -->¦\u{200b}¦\u{1f3f4}\u{e0061}";
         for piece in worst.split('¦').chain([&*runs]) {
             for line in [16 * 1024 - 1, 1 << 20] {
                 let line = piece.repeat(line / piece.len()) + "\n";

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use skillhost::Line;
-use skillhost::check::{Severity, ignored_key};
+use skillhost::check::ignored_key;
 
 use super::CheckedSkill;
 use skillhost_program::terminal::format_line;
@@ -27,9 +27,4 @@ pub(super) fn line(checked: &[CheckedSkill]) -> Option<Line> {
         "{have} keys of other hosts, which skillhost ignores: {} [key-ignored]",
         keys.join(", ")
     ))
-}
-
-/// Returns the number of lines of this severity about the keys.
-pub(super) fn count(checked: &[CheckedSkill], severity: Severity) -> usize {
-    usize::from(severity == Severity::Warning && line(checked).is_some())
 }

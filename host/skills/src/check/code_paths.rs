@@ -39,7 +39,7 @@ pub(super) fn code_paths(body: &str, body_line: u32) -> impl Iterator<Item = Ref
 /// Returns whether a line is an example, which refers to files of other skills.
 fn gives_an_example(line: &str) -> bool {
     let line = line.replace('*', "").to_lowercase();
-    ["example:", "examples:", "for example", "e.g."]
+    ["example:", "examples:", "for example", "e.g.", "would be"]
         .iter()
         .any(|words| line.contains(words))
 }
@@ -95,6 +95,7 @@ mod tests {
             ("(`\"templates/a/b.tsx\",`)", &["templates/a/b.tsx"]),
             ("`src/main.rs` `package.json` `x.py`", &[]),
             ("**Example**: `scripts/x.py`, e.g. `scripts/y.py`", &[]),
+            ("A `scripts/x.py` would be helpful.", &[]),
             ("`examples/x.py`", &["examples/x.py"]),
             ("`scripts/*.py` `scripts/<name>.py` `scripts/{a,b}.sh`", &[]),
             ("`scripts/` `scripts/run` `scripts/.env`", &[]),

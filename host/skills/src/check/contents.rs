@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::os::fd::AsFd as _;
 use std::path::Path;
 
-use super::Finding;
+use super::{Finding, Rule};
 use crate::entries::ListedEntry;
 use crate::frontmatter::quoted;
 use crate::guard::{Folder, PathTarget};
@@ -19,6 +19,20 @@ pub(crate) const MAX_ENTRIES: usize = 20_000;
 
 /// The maximum depth of a walk. Guards against: folders without end.
 const MAX_DEPTH: usize = 32;
+
+/// The rules for the other files.
+pub(super) const RULES: &[Rule] = &[
+    Rule::warning(
+        "nested-skill",
+        "The folder has another SKILL.md deeper in it, which no folder of skills lists.",
+        "Move the inner skill's folder out of this one, or name the folder above it.",
+    ),
+    Rule::warning(
+        "omitted-files",
+        "Lists of the skill's files leave out checkouts, packages or caches in its folder.",
+        "Remove them, or change `omitted_names`. They can still be read by exact path.",
+    ),
+];
 
 /// The contents of a skill's folder.
 #[derive(Debug, Default)]

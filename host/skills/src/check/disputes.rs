@@ -1,7 +1,7 @@
 //! Rules on which the specification and its reference validator (`skills-ref`) disagree,
 //! and which of them decides.
 
-use super::{Finding, MAX_COMPATIBILITY_CHARS, MAX_DESCRIPTION_CHARS};
+use super::{Finding, MAX_COMPATIBILITY_CHARS, MAX_DESCRIPTION_CHARS, Rule};
 use crate::frontmatter::{Frontmatter, KEYS, Problem, ProblemKind, Reading, Split};
 
 /// The note on a rule of the specification that its reference validator does not check.
@@ -11,6 +11,45 @@ pub(super) const BY_SPECIFICATION: &str =
 /// The note on a rule of the reference validator that the specification does not have.
 pub(super) const BY_VALIDATOR: &str =
     "(by the reference validator; the specification does not say)";
+
+/// The rules for text that only the reference validator refuses or reads differently.
+pub(super) const RULES: &[Rule] = &[
+    Rule::warning(
+        "byte-order-mark",
+        "SKILL.md starts with a byte order mark.",
+        "Save the file as UTF-8 without it. The reference validator then finds no frontmatter.",
+    ),
+    Rule::warning(
+        "line-ends",
+        "The lines end in CR alone.",
+        "Write LF. Most programs read the file as one line.",
+    ),
+    Rule::warning(
+        "frontmatter-dashes",
+        "`---` is in the frontmatter, or its last line has more than `---`.",
+        "Leave other `---` out. The reference validator ends the frontmatter at the first one.",
+    ),
+    Rule::warning(
+        "frontmatter-dots",
+        "The frontmatter is closed by `...`.",
+        "Write `---`.",
+    ),
+    Rule::warning(
+        "yaml-tab",
+        "A tab is before the text of a line or after a key.",
+        "Write a blank. The reference validator refuses tabs there.",
+    ),
+    Rule::warning(
+        "yaml-merge",
+        "The frontmatter has the merge key `<<`.",
+        "Write the keys themselves. Programs disagree about its meaning.",
+    ),
+    Rule::warning(
+        "yaml-escape",
+        "Half of a surrogate pair is escaped.",
+        "Write the character itself.",
+    ),
+];
 
 /// Returns the note on a problem, or an empty text if both the specification and the
 /// validator have the rule.

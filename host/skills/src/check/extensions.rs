@@ -1,6 +1,6 @@
 //! Keys that other hosts add to the format. skillhost honours one of them, and ignores the rest.
 
-use super::Finding;
+use super::{Finding, Rule};
 use crate::frontmatter::{DISABLE_MODEL_INVOCATION, Frontmatter, Pair, quoted};
 
 /// The rule of a key that other hosts use and skillhost ignores.
@@ -19,6 +19,25 @@ const IGNORED: [&str; 7] = [
 
 /// The note on a key that only the reference validator refuses.
 const REFUSED: &str = "only the reference validator refuses the key";
+
+/// The rules for keys of other hosts.
+pub(super) const RULES: &[Rule] = &[
+    Rule::warning(
+        IGNORED_KEY,
+        "A key of other hosts is ignored.",
+        "Keep it for those hosts. The reference validator refuses it.",
+    ),
+    Rule::warning(
+        "key-extension",
+        "`disable-model-invocation` is an extension of the format.",
+        "Keep it to leave the skill out of lists for models. The reference validator refuses it.",
+    ),
+    Rule::warning(
+        "extension-value",
+        "`disable-model-invocation` is not a plain `true`.",
+        "Write `true` without quotes, or remove the key.",
+    ),
+];
 
 /// Returns the key that a finding calls ignored, if it does. A report on many skills has one line
 /// for all such findings.

@@ -10,7 +10,7 @@ use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 
 use super::code_paths::code_paths;
-use super::{Finding, check, contents, missing_reference, references};
+use super::{Finding, Reference, Rule, check, contents, linked, missing_reference, references};
 use crate::broker::Opener;
 use crate::encoding;
 use crate::frontmatter;
@@ -20,6 +20,40 @@ use crate::skill_md;
 
 /// The maximum bytes of a SKILL.md to check. The tools' own limit is lower.
 const MAX_BYTES: u64 = 16 << 20;
+
+/// The rules for the folder and the file itself.
+pub(super) const RULES: &[Rule] = &[
+    Rule::error(
+        "no-skill",
+        "The path is neither a skill nor a folder of skills.",
+        "Name a SKILL.md, a skill's folder or a folder of skills; `--depth` searches deeper.",
+    ),
+    Rule::error(
+        "unreadable",
+        "The skill cannot be read.",
+        "Check that the folder exists and that its permissions allow reading.",
+    ),
+    Rule::error(
+        "file-missing",
+        "The folder has no SKILL.md.",
+        "Write one, with `name` and `description` in its frontmatter.",
+    ),
+    Rule::error(
+        "file-link",
+        "SKILL.md is a symlink that leads to nothing or out of the skill's folder.",
+        "Put the file itself into the folder. No tool follows such a link.",
+    ),
+    Rule::error(
+        "file-size",
+        "SKILL.md is too large to be read.",
+        "Move text to other files.",
+    ),
+    Rule::error(
+        "file-encoding",
+        "SKILL.md is not valid UTF-8.",
+        "Save the file as UTF-8.",
+    ),
+];
 
 /// Checks the skill in a folder. Returns an error if the folder is unreadable.
 pub fn check_folder(path: &Path) -> io::Result<Vec<Finding>> {
@@ -42,7 +76,7 @@ pub(crate) fn check_open(
 ) -> io::Result<Vec<Finding>> {
     let mut findings = check_skill_md(name, folder)?;
     findings.extend(contents::findings(folder, names, is_skill));
-    findings.sort_by_key(|finding| finding.line);
+    findings.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
     Ok(findings)
 }
 
@@ -75,13 +109,12 @@ fn check_skill_md(name: &str, folder: &Folder) -> io::Result<Vec<Finding>> {
     let split = frontmatter::split(&text);
     let references = references(split.body, split.body_line);
     let references = references.chain(code_paths(split.body, split.body_line));
-    let mut missing: BTreeMap<String, u32> = BTreeMap::new();
-    for reference in references {
+    let references: Vec<Reference<'_>> = references.collect();
+    let mut missing: BTreeMap<&str, u32> = BTreeMap::new();
+    for reference in &references {
         if folder.lookup(Path::new(&*reference.path), true).is_err() {
-            let first = missing.entry(reference.path.into_owned());
-            first
-                .and_modify(|line| *line = reference.line.min(*line))
-                .or_insert(reference.line);
+            let first = missing.entry(&reference.path).or_insert(reference.line);
+            *first = reference.line.min(*first);
         }
     }
     findings.extend(
@@ -89,5 +122,6 @@ fn check_skill_md(name: &str, folder: &Folder) -> io::Result<Vec<Finding>> {
             .iter()
             .map(|(path, line)| missing_reference(*line, path)),
     );
+    findings.extend(linked::findings(folder, split.body, references.iter()));
     Ok(findings)
 }

@@ -1,13 +1,17 @@
-//! Text that people and programs read differently: hidden characters, and descriptions that
-//! repeat a word.
+//! Text that people and programs read differently: hidden characters in names and descriptions,
+//! and descriptions that repeat a word. `hidden/document.rs` searches whole files.
+
+mod characters;
+mod comments;
+pub(super) mod document;
 
 use std::collections::HashMap;
-use std::ops::RangeInclusive;
 
-use super::Finding;
+use super::{Finding, Rule};
 use crate::frontmatter::{Field, Reading, quoted};
 use crate::paragraph;
-use crate::text::line::is_hidden;
+
+use characters::hidden;
 
 /// The maximum number of times that a description may repeat a word. The maximum in 1,353
 /// public skills is 12.
@@ -15,6 +19,20 @@ const MAX_REPEATS: usize = 15;
 
 /// The number of repeats from which a word must be less than a third of a description.
 const FEW_REPEATS: usize = 6;
+
+/// The rules for misleading text.
+pub(super) const RULES: &[Rule] = &[
+    Rule::warning(
+        "text-hidden",
+        "A name or description has hidden characters.",
+        "Remove them. A person does not see what a model reads.",
+    ),
+    Rule::warning(
+        "description-repeats",
+        "`description` repeats a word many times.",
+        "Say it once. Repeating a word to be found first misleads a model.",
+    ),
+];
 
 /// Adds the findings for a name and a description.
 pub(super) fn findings(reading: &Reading<'_>, into: &mut Vec<Finding>) {
@@ -41,7 +59,7 @@ pub(super) fn findings(reading: &Reading<'_>, into: &mut Vec<Finding>) {
 
 fn hidden_finding(what: &str, field: &Field<String>) -> Option<Finding> {
     let hidden = hidden(&field.value);
-    let first = hidden.first()?;
+    let (_, first) = hidden.first()?;
     let count = match hidden.len() {
         1 => "a hidden character".to_owned(),
         many => format!("{many} hidden characters"),
@@ -51,60 +69,6 @@ fn hidden_finding(what: &str, field: &Field<String>) -> Option<Finding> {
         u32::from(*first)
     );
     Some(Finding::warning("text-hidden", Some(field.line), message))
-}
-
-/// Letters of the scripts that use joiners: Arabic to N'Ko, Devanagari to Sinhala, Myanmar,
-/// Khmer, Mongolian, and the Arabic presentation forms.
-const JOINING: [RangeInclusive<char>; 7] = [
-    '\u{600}'..='\u{8ff}',
-    '\u{900}'..='\u{dff}',
-    '\u{1000}'..='\u{109f}',
-    '\u{1780}'..='\u{17ff}',
-    '\u{1800}'..='\u{18af}',
-    '\u{fb50}'..='\u{fdff}',
-    '\u{fe70}'..='\u{fefc}',
-];
-
-/// Symbols that may be emoji, and the modifiers of skin colour.
-const SYMBOLS: [RangeInclusive<char>; 5] = [
-    '\u{a9}'..='\u{ae}',
-    '\u{203c}'..='\u{2049}',
-    '\u{2100}'..='\u{2bff}',
-    '\u{3030}'..='\u{303d}',
-    '\u{1f000}'..='\u{1faff}',
-];
-
-/// Returns the hidden characters of a text, except legitimate ones: line breaks, the
-/// selector after an emoji, and a joiner between two emoji or two letters of a script that
-/// uses joiners.
-fn hidden(text: &str) -> Vec<char> {
-    let is_in = |ranges: &[RangeInclusive<char>], c: Option<char>| {
-        c.is_some_and(|c| !is_hidden(c) && ranges.iter().any(|range| range.contains(&c)))
-    };
-    let mut found = Vec::new();
-    let mut before = None;
-    let mut chars = text.chars().peekable();
-    while let Some(c) = chars.next() {
-        let after = chars.peek().copied();
-        let is_needed = match c {
-            '\n' | '\r' | '\t' => true,
-            '\u{fe0e}' | '\u{fe0f}' => {
-                is_in(&SYMBOLS, before)
-                    || before.is_some_and(|c| c.is_ascii_digit() || "#*".contains(c))
-            }
-            '\u{200c}' | '\u{200d}' if is_in(&JOINING, before) => is_in(&JOINING, after),
-            // A selector may stand between an emoji and its joiner.
-            '\u{200d}' => {
-                (is_in(&SYMBOLS, before) || before == Some('\u{fe0f}')) && is_in(&SYMBOLS, after)
-            }
-            _ => false,
-        };
-        if is_hidden(c) && !is_needed {
-            found.push(c);
-        }
-        before = Some(c);
-    }
-    found
 }
 
 fn repeats_finding(what: &str, field: &Field<String>) -> Option<Finding> {
@@ -158,6 +122,16 @@ mod tests {
         for (description, expected) in [
             ("Reads PDF\nfiles.\t数据 café", &[][..]),
             ("Warns ⚠️ 👩\u{200d}💻 1️⃣ 🏳️\u{200d}🌈", &[]),
+            (
+                "🏴\u{e0067}\u{e0062}\u{e0065}\u{e006e}\u{e0067}\u{e007f} a",
+                &[],
+            ),
+            ("🏴\u{e007f}", &hidden),
+            ("🏴\u{e0067}\u{e0062}", &hidden),
+            (
+                "🏴\u{e0061}\u{e0061}\u{e0061}\u{e0061}\u{e0061}\u{e0061}\u{e007f}",
+                &hidden,
+            ),
             ("می\u{200c}خواهم क\u{94d}\u{200d}ष", &[]),
             ("a\u{200b}b", &hidden),
             ("a\u{200d}b", &hidden),

@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use super::Finding;
+use super::{Finding, Rule};
 use crate::frontmatter::{Split, quoted};
 
 /// The maximum bytes of a searched line. Guards against: a line of megabytes, because
@@ -16,6 +16,14 @@ pub(super) const MAX_LINE_BYTES: usize = 16 * 1024;
 /// The maximum number of references of a body. Guards against: thousands of links, each
 /// with a look-up and a finding.
 pub(super) const MAX_REFERENCES: usize = 1000;
+
+/// The rule for references that do not need the file system.
+pub(super) const RULES: &[Rule] = &[Rule::warning(
+    "reference-outside",
+    "The body refers to a file outside the skill's folder.",
+    "Put the file into the folder. Tools read nothing outside it, and the skill may be installed \
+     alone.",
+)];
 
 /// A reference to a file of the skill.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,53 +41,39 @@ pub struct Reference<'a> {
 /// Omits URLs, anchors, absolute paths, code, and paths that lead out of the folder, which
 /// [`super::check`] reports.
 pub fn references(body: &str, body_line: u32) -> impl Iterator<Item = Reference<'_>> {
-    relative_links(body, body_line).filter(|reference| depth(&reference.path).is_some())
+    relative_links(body, body_line).filter(|reference| !leads_out(&reference.path))
 }
 
 /// Returns the findings for references that do not need the file system.
 pub(super) fn findings(split: &Split<'_>) -> impl Iterator<Item = Finding> {
-    relative_links(split.body, split.body_line).filter_map(|Reference { line, path }| {
-        let shown = quoted(&path);
-        let (rule, message) = match depth(&path) {
-            None => (
-                "reference-outside",
-                format!("the body refers to {shown}, which is outside the skill's folder"),
-            ),
-            Some(0..=1) => return None,
-            Some(_) => (
-                "reference-depth",
-                format!(
-                    "the body refers to {shown}: files at most one folder deep are recommended"
-                ),
-            ),
-        };
-        Some(Finding::warning(rule, Some(line), message))
-    })
+    relative_links(split.body, split.body_line)
+        .filter(|reference| leads_out(&reference.path))
+        .map(|Reference { line, path }| {
+            let shown = quoted(&path);
+            let message =
+                format!("the body refers to {shown}, which is outside the skill's folder");
+            Finding::warning("reference-outside", Some(line), message)
+        })
 }
 
-/// Returns the depth of a path. Returns `None` if it leads out of the folder on the way.
-fn depth(path: &str) -> Option<usize> {
-    let (folders, _) = path
-        .trim_end_matches('/')
-        .rsplit_once('/')
-        .unwrap_or_default();
+/// Returns whether a path leads out of its folder, even if it leads back.
+fn leads_out(path: &str) -> bool {
     let mut depth: usize = 0;
-    for part in folders.split('/') {
+    for part in path.split('/') {
         match part {
             "" | "." => {}
-            ".." => depth = depth.checked_sub(1)?,
+            ".." => match depth.checked_sub(1) {
+                Some(less) => depth = less,
+                None => return true,
+            },
             _ => depth += 1,
         }
     }
-    let last_is_up = path.trim_end_matches('/').rsplit('/').next() == Some("..");
-    if last_is_up && depth == 0 {
-        None
-    } else {
-        Some(depth)
-    }
+    false
 }
 
-fn relative_links(body: &str, body_line: u32) -> impl Iterator<Item = Reference<'_>> {
+/// Finds the relative links of a text, including those that lead out of its folder.
+pub(super) fn relative_links(body: &str, body_line: u32) -> impl Iterator<Item = Reference<'_>> {
     let mut fence = None;
     let lines = body.lines().zip(body_line..);
     let found = lines.flat_map(move |(text, line)| {
@@ -344,21 +338,20 @@ mod tests {
     }
 
     #[test]
-    fn depth_counts_folders_and_refuses_paths_that_lead_out() {
+    fn finds_paths_that_lead_out() {
         for (path, want) in [
-            ("a", Some(0)),
-            ("a/", Some(0)),
-            ("a/b", Some(1)),
-            ("a//b", Some(1)),
-            ("a/b/c", Some(2)),
-            ("a/../b", Some(0)),
-            ("a/..", Some(1)),
-            ("..", None),
-            ("../", None),
-            ("../a", None),
-            ("a/../../b/c", None),
+            ("a", false),
+            ("a/", false),
+            ("a//b", false),
+            ("a/../b", false),
+            ("a/..", false),
+            ("a/b/../../c", false),
+            ("..", true),
+            ("../", true),
+            ("../a", true),
+            ("a/../../b/c", true),
         ] {
-            assert_eq!(depth(path), want, "{path}");
+            assert_eq!(leads_out(path), want, "{path}");
         }
     }
 

@@ -2,12 +2,46 @@
 //!
 //! The host does not enforce these rules: it finds a skill by its folder's name.
 
-use super::Finding;
 use super::disputes::BY_SPECIFICATION;
+use super::{Finding, Rule};
 use crate::frontmatter::{Field, quoted};
 
 /// The maximum characters of a name, from the specification.
 const MAX_NAME_CHARS: usize = 64;
+
+/// The rules for a name.
+pub(super) const RULES: &[Rule] = &[
+    Rule::error(
+        "name-required",
+        "`name` is missing or empty.",
+        "Write the name of the skill's folder.",
+    ),
+    Rule::error(
+        "name-length",
+        "`name` is too long.",
+        "Write at most 64 characters.",
+    ),
+    Rule::error(
+        "name-characters",
+        "`name` has a character that is not allowed.",
+        "Use only lowercase letters, digits and hyphens.",
+    ),
+    Rule::warning(
+        "name-ascii",
+        "`name` has letters other than `a` to `z`.",
+        "Use `a` to `z`. Not every host accepts other letters.",
+    ),
+    Rule::error(
+        "name-hyphens",
+        "`name` has a hyphen at its start or end, or two in a row.",
+        "Write a hyphen only between two letters or digits.",
+    ),
+    Rule::error(
+        "name-folder",
+        "`name` differs from the name of the skill's folder.",
+        "Rename one of them. Some programs find a skill by its name, others by its folder.",
+    ),
+];
 
 /// Adds a finding for each violated rule, so that one edit can fix them all.
 pub(super) fn findings(folder_name: &str, field: Option<&Field<String>>, into: &mut Vec<Finding>) {

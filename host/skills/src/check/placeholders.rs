@@ -1,9 +1,16 @@
 //! Text in a body that some hosts replace or run before a model reads it. skillhost replaces and
 //! runs nothing: the model reads the text as it is.
 
-use super::Finding;
 use super::links::{MAX_LINE_BYTES, update_fence};
+use super::{Finding, Rule};
 use crate::frontmatter::Split;
+
+/// The rule for placeholders.
+pub(super) const RULES: &[Rule] = &[Rule::warning(
+    "body-placeholder",
+    "The body has text that other hosts replace or run, such as `$ARGUMENTS`.",
+    "Say in words what it means. skillhost neither replaces nor runs it.",
+)];
 
 /// Text that some hosts replace or run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,0 +1,288 @@
+//! The Markdown files that a SKILL.md refers to, which a model reads like it. Searches them for
+//! hidden text and further references, within bounds.
+
+use std::collections::BTreeSet;
+use std::io::Read as _;
+use std::path::{Component, Path, PathBuf};
+
+use super::hidden::document;
+use super::links::relative_links;
+use super::{Finding, Reference, Rule};
+use crate::frontmatter::quoted;
+use crate::guard::Folder;
+
+/// The maximum number of files to read. The maximum in six public collections is 43.
+const MAX_FILES: usize = 200;
+
+/// The maximum bytes of a file to search.
+const MAX_FILE_BYTES: u64 = 1 << 20;
+
+/// The maximum bytes to search in all files of a skill. Guards against: minutes of work for one
+/// skill.
+const MAX_ALL_BYTES: u64 = 16 << 20;
+
+/// The maximum number of further files that a message counts besides the one that it names.
+/// Guards against: a file with a thousand links, each compared with all.
+const MAX_OTHERS: usize = 20;
+
+/// The maximum number of further files that are looked for in a linked file.
+const MAX_FURTHER: usize = MAX_OTHERS + 1;
+
+/// The rules for linked files.
+pub(super) const RULES: &[Rule] = &[
+    Rule::warning(
+        "linked-unchecked",
+        "Not all Markdown files that SKILL.md refers to were searched for hidden text.",
+        "Refer to at most 200 files of at most 1 MiB each and 16 MiB in all, or look at the others \
+         yourself.",
+    ),
+    Rule::warning(
+        "reference-depth",
+        "A file that SKILL.md refers to names further files that SKILL.md does not.",
+        "Refer to them in SKILL.md. The specification recommends references one level deep: a \
+         model that follows a chain of files may read only a part of them.",
+    ),
+];
+
+/// Returns the findings for the Markdown files that a body refers to.
+pub(super) fn findings<'a>(
+    folder: &Folder,
+    body: &str,
+    references: impl Iterator<Item = &'a Reference<'a>> + Clone,
+) -> Vec<Finding> {
+    let direct: BTreeSet<PathBuf> = references
+        .clone()
+        .filter_map(|reference| normal(Path::new(""), &reference.path))
+        .collect();
+    // Many bodies name a file without its folder, outside of a link or code.
+    let words = body.split(|c: char| !(c.is_alphanumeric() || "._-".contains(c)));
+    let words: BTreeSet<&str> = words.map(|word| word.trim_end_matches('.')).collect();
+    let is_direct = |path: &Path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        path.ancestors().any(|path| direct.contains(path)) || words.contains(&*name)
+    };
+    let mut findings = Vec::new();
+    let mut seen = BTreeSet::new();
+    let mut unchecked: Option<(u32, usize)> = None;
+    let mut bytes_left = MAX_ALL_BYTES;
+    for reference in references {
+        let path = Path::new(&*reference.path);
+        if !is_markdown(path) || !seen.insert(normal(Path::new(""), &reference.path)) {
+            continue;
+        }
+        // The list of missing files has those that cannot be opened.
+        let Ok(file) = folder.open_file(path) else {
+            continue;
+        };
+        let mut bytes = Vec::new();
+        let max = MAX_FILE_BYTES.min(bytes_left);
+        let is_read = seen.len() <= MAX_FILES
+            && file.take(max + 1).read_to_end(&mut bytes).is_ok()
+            && bytes.len() as u64 <= max;
+        if is_read {
+            bytes_left -= bytes.len() as u64;
+            let text = String::from_utf8_lossy(&bytes);
+            let mut of_file = document::file_findings(&text);
+            of_file.extend(chain_finding(folder, path, &text, is_direct));
+            findings.extend(of_file.into_iter().map(|finding| Finding {
+                file: Some(reference.path.to_string()),
+                ..finding
+            }));
+        } else {
+            unchecked.get_or_insert((reference.line, 0)).1 += 1;
+        }
+    }
+    findings.extend(unchecked.map(|(line, count)| {
+        let message = format!(
+            "{count} of the Markdown files that the body refers to were not searched for hidden \
+             text: at most {MAX_FILES} files of at most {MAX_FILE_BYTES} bytes, and \
+             {MAX_ALL_BYTES} bytes in all, are"
+        );
+        Finding::warning("linked-unchecked", Some(line), message)
+    }));
+    findings
+}
+
+/// Returns a finding if a linked file refers to Markdown files that SKILL.md does not name.
+fn chain_finding(
+    folder: &Folder,
+    file: &Path,
+    text: &str,
+    is_direct: impl Fn(&Path) -> bool,
+) -> Option<Finding> {
+    let parent = file.parent().unwrap_or(Path::new(""));
+    let mut further: Vec<(PathBuf, u32)> = Vec::new();
+    for reference in relative_links(text, 1) {
+        let Some(path) = normal(parent, &reference.path).filter(|path| is_markdown(path)) else {
+            continue;
+        };
+        let is_known = |(known, _): &(PathBuf, u32)| *known == path;
+        let is_skill_md = path.as_os_str().eq_ignore_ascii_case("SKILL.md");
+        if !is_skill_md
+            && !is_direct(&path)
+            && !further.iter().any(is_known)
+            && folder.lookup(&path, true).is_ok()
+        {
+            further.push((path, reference.line));
+        }
+        if further.len() == MAX_FURTHER {
+            break;
+        }
+    }
+    let (first, line) = further.first()?;
+    let others = match further.len() - 1 {
+        0 => String::new(),
+        MAX_OTHERS => format!(" and at least {MAX_OTHERS} other files"),
+        1 => " and 1 other file".to_owned(),
+        number => format!(" and {number} other files"),
+    };
+    let message = format!(
+        "the file refers to {}{others}, but SKILL.md does not: references one level deep from \
+         SKILL.md are recommended",
+        quoted(&first.to_string_lossy())
+    );
+    Some(Finding::warning("reference-depth", Some(*line), message))
+}
+
+fn is_markdown(path: &Path) -> bool {
+    let extension = path.extension().unwrap_or_default();
+    ["md", "markdown", "mdx"]
+        .iter()
+        .any(|known| extension.eq_ignore_ascii_case(known))
+}
+
+/// Returns the path in the skill's folder of a path in one of its folders, so that each file has
+/// one path. Returns `None` if it leads out.
+fn normal(folder: &Path, path: &str) -> Option<PathBuf> {
+    let mut normal = PathBuf::new();
+    for part in folder.join(path).components() {
+        match part {
+            Component::Normal(part) => normal.push(part),
+            Component::CurDir => {}
+            Component::ParentDir if normal.pop() => {}
+            _ => return None,
+        }
+    }
+    Some(normal)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::super::check_folder;
+    use super::*;
+
+    /// Returns the rule, file, line and message of each finding of a skill with these files.
+    fn found(files: &[(&str, String)]) -> Vec<(&'static str, Option<String>, u32, String)> {
+        let folder = tempfile::tempdir().unwrap();
+        let skill = folder.path().join("a");
+        for (path, text) in files {
+            let path = skill.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let found = check_folder(&skill).unwrap().into_iter();
+        let parts = |found: Finding| (found.rule, found.file, found.line.unwrap(), found.message);
+        found.map(parts).collect()
+    }
+
+    fn skill(body: &str) -> (&'static str, String) {
+        let text = format!("---\nname: a\ndescription: Adds.\n---\n{body}\n");
+        ("SKILL.md", text)
+    }
+
+    #[test]
+    fn searches_linked_files_for_hidden_text() {
+        let hidden = || "a\nb\u{e0041}\u{e0042}\n".to_owned();
+        let found = found(&[
+            skill("[b](b.md) [again](./x/../b.md#top) `references/c.MD` [d](d.txt) [x](x/)"),
+            ("b.md", hidden()),
+            ("references/c.MD", hidden()),
+            ("d.txt", hidden()),
+            ("x/not-linked.md", hidden()),
+        ]);
+        let places: Vec<_> = found
+            .iter()
+            .map(|(rule, file, line, _)| (*rule, file.as_deref(), *line))
+            .collect();
+        assert_eq!(
+            places,
+            [
+                ("hidden-tags", Some("b.md"), 2),
+                ("hidden-tags", Some("references/c.MD"), 2)
+            ]
+        );
+        let message = "the file has 2 tag characters: a person does not see what a model reads";
+        assert_eq!(found[0].3, message);
+    }
+
+    #[test]
+    fn reports_files_that_only_another_file_names() {
+        let text = |text: &str| text.to_owned();
+        let found = found(&[
+            skill("[b](r/b.md) [d](d/) `r/e.md` and f.md"),
+            (
+                "r/b.md",
+                text(
+                    "[self](b.md) [skill](../SKILL.md) [d](../d/x.md) [e](e.md) [f](f.md)\n\
+                     [out](../../g.md) [none](h.md) [t](t.txt)\n\
+                     [c](c.md) [again](./c.md#x) [deep](s/deep.md)\n",
+                ),
+            ),
+            ("r/c.md", text("[deep](s/deep.md)")),
+            ("r/e.md", text("x")),
+            ("r/f.md", text("x")),
+            ("r/t.txt", text("x")),
+            ("r/s/deep.md", text("x")),
+            ("d/x.md", text("x")),
+        ]);
+        let message = "the file refers to `r/c.md` and 1 other file, but SKILL.md does not: \
+                       references one level deep from SKILL.md are recommended";
+        let file = Some("r/b.md".to_owned());
+        assert_eq!(found, [("reference-depth", file, 3, message.to_owned())]);
+    }
+
+    #[test]
+    fn reads_no_linked_file_outside_the_skill() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("b.md"), "\u{e0041}").unwrap();
+        let a = folder.path().join("a");
+        fs::create_dir(&a).unwrap();
+        fs::write(a.join("SKILL.md"), skill("[b](../b.md) [c](c.md)").1).unwrap();
+        std::os::unix::fs::symlink("../b.md", a.join("c.md")).unwrap();
+        let found = check_folder(&a).unwrap().into_iter();
+        let rules: Vec<_> = found.map(|found| found.rule).collect();
+        assert_eq!(rules, ["reference-outside", "reference-missing"]);
+    }
+
+    #[test]
+    fn tells_which_files_it_did_not_search() {
+        let names: Vec<String> = (0..MAX_FILES + 1).map(|n| format!("{n}.md")).collect();
+        let links: Vec<String> = names.iter().map(|name| format!("[x]({name})")).collect();
+        let mut files = vec![skill(&links.join(" "))];
+        files.extend(names.iter().map(|name| (&**name, "x".to_owned())));
+        let large = usize::try_from(MAX_FILE_BYTES).unwrap() + 1;
+        files[1].1 = "x".repeat(large - 1);
+        files[2].1 = "x".repeat(large);
+        let found = found(&files);
+        let message = "2 of the Markdown files that the body refers to were not searched for \
+                       hidden text: at most 200 files of at most 1048576 bytes, and 16777216 bytes \
+                       in all, are";
+        assert_eq!(found, [("linked-unchecked", None, 5, message.to_owned())]);
+    }
+
+    #[test]
+    fn searches_a_bounded_number_of_bytes() {
+        let names: Vec<String> = (0..18).map(|n| format!("{n}.md")).collect();
+        let links: Vec<String> = names.iter().map(|name| format!("[x]({name})")).collect();
+        let mut files = vec![skill(&links.join(" "))];
+        let text = "x".repeat(usize::try_from(MAX_FILE_BYTES).unwrap());
+        files.extend(names.iter().map(|name| (&**name, text.clone())));
+        let found = found(&files);
+        let [("linked-unchecked", None, 5, message)] = &found[..] else {
+            panic!("{found:?}");
+        };
+        assert!(message.starts_with("2 of the Markdown files"), "{message}");
+    }
+}

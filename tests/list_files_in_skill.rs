@@ -217,7 +217,7 @@ fn shown_names_are_valid_arguments() {
         let (text, record) = list(&host, json!({"skill_name": skill}));
         let Some(shown) = shown else {
             assert_eq!(record["left_out"], 1, "{name:?}");
-            let note = "[1 more with names that no call can give]";
+            let note = "[1 left out: no call can name them]";
             assert!(text.ends_with(note), "{text}");
             continue;
         };

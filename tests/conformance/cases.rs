@@ -78,7 +78,7 @@ fn case_passes_or_reports_the_difference() {
             (
                 "b#5",
                 "expected an answer, but the call ended with `not-found`: \"There is no skill \
-                 of that name. list_skills tells which there are.\""
+                 of that name. list_skills lists all skills.\""
             ),
         ]
     );

@@ -116,11 +116,11 @@ def arguments(session):
         ({"script": "/etc/x.js"}, "Path traversal detected"),
         ({"script": "scripts/none.js"}, "scripts/none.js: not found. The skill has: "),
         ({"script": "SKILL.md"}, "not a JavaScript file"),
-        ({"script": "node_modules/tiny-words/lib/shout.cjs"}, "no script of this path"),
+        ({"script": "node_modules/tiny-words/lib/shout.cjs"}, "does not allow this script"),
         ({"files": [{"path": "../x", "text": ""}]}, "Path traversal detected"),
         ({"files": [{"path": "x"}]}, "give either text or base64"),
-        ({"files": [{"path": "x", "base64": "?"}]}, "no text in base64"),
-        ({"files": [{"path": "SKILL.md/x", "text": ""}]}, "cannot be written"),
+        ({"files": [{"path": "x", "base64": "?"}]}, "not valid base64"),
+        ({"files": [{"path": "SKILL.md/x", "text": ""}]}, "cannot write `SKILL.md/x`"),
     ]:
         text, failed = session.call(TOOL, {"skill_name": SKILL, "script": script, **more})
         assert failed and message in text, text

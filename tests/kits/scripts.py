@@ -215,12 +215,12 @@ def refusals(session):
         ({"script": "scripts/none.py"}, "scripts/none.py: not found. The skill has: scripts/"),
         ({"script": "SKILL.md"}, "not a Python script"),
         ({"script": "scripts/large.py", "skill_name": "hostile-scripts"}, "larger than the 4 MiB"),
-        ({"script": "scripts"}, "no script of this path"),
+        ({"script": "scripts"}, "does not allow this script"),
         ({"files": [{"path": "../x", "text": ""}]}, "Path traversal detected"),
         ({"files": [{"path": "/tmp/x", "text": ""}]}, "Path traversal detected"),
         ({"files": [{"path": "x"}]}, "give either text or base64"),
         ({"files": [{"path": "x", "base64": "?"}]}, "x: "),
-        ({"files": [{"path": "SKILL.md/x", "text": ""}]}, "cannot be written"),
+        ({"files": [{"path": "SKILL.md/x", "text": ""}]}, "cannot write `SKILL.md/x`"),
     ]:
         arguments = {"skill_name": "sixty-scripts", "script": "scripts/logs.py", **arguments}
         answer = call(session, **arguments)

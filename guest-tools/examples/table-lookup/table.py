@@ -1,91 +1,93 @@
-"""A CSV file, read a row at a time: its columns, its rows, and the line that each starts at."""
+"""Reads a CSV file row by row: its columns, its rows, and the line at which each row starts."""
 
 import csv
 import io
 
 from skillhost_kit import Failure
 
-# Characters and lines of a file that are read. Meets: a call that takes longer than it may.
-MOST = 8 << 20
-MOST_LINES = 200_000
-# Characters of one line. Meets: a file without lines, which would fill the memory.
-LONGEST_LINE = 1 << 20
-# Columns, and characters of a column's name. Meets: answers made of names.
-MOST_COLUMNS = 1000
-LONGEST_NAME = 100
-# Columns that are named where one is not found.
-LISTED = 50
+# The maximum numbers of characters and of lines to read. Guards against: a call that exceeds its time
+# limit.
+MAX_CHARS = 8 << 20
+MAX_LINES = 200_000
+# The maximum number of characters in a line. Guards against: a file without line breaks, which would
+# fill the memory.
+MAX_LINE_CHARS = 1 << 20
+# The maximum number of columns, and of characters in a column's name. Guards against: an answer that
+# has mostly names.
+MAX_COLUMNS = 1000
+MAX_NAME_CHARS = 100
+# The maximum number of columns to list when a column is not found.
+MAX_LISTED_COLUMNS = 50
 
-# What may stand between cells. Where the header has as many of two, it is the first of them
-# here: names hold commas rather than tabs.
+# The delimiters between cells. If the header has the same number of two delimiters, the first of them
+# in this list is used, because names contain commas more often than tabs.
 DELIMITERS = {"tab": "\t", "semicolon": ";", "pipe": "|", "comma": ","}
 
 
 class Table:
-    """The rows of a file, in its order. Can be gone through once."""
+    """The rows of a file, in order. They can be read once."""
 
     def __init__(self, file, path, delimiter=None):
         self.path = path
-        # The file is longer than what is read of it.
-        self.cut = False
-        # The line that the next row starts at, as line feeds count.
+        # True if a limit was reached before the end of the file.
+        self.is_truncated = False
+        # The line at which the next row starts. Only line feeds end a line.
         self._line = 1
         self._characters = self._lines_read = 0
         self._text = io.TextIOWrapper(file, encoding="utf-8", newline="")
         first = self._skip_empty_lines()
         if delimiter is None:
-            delimiter = _likely(first)
-        # A quote that is not closed, or goes on behind its end, is an error, and not a cell of
-        # half the file.
+            delimiter = _likely_delimiter(first)
+        # Strict: an unclosed quote is an error, instead of a cell with the rest of the file.
         self._reader = csv.reader(
             self._lines(first), delimiter=DELIMITERS[delimiter], strict=True
         )
         header = self._next()
         if header is None:
             raise Failure.unreadable(f"{path}: has no header; the first line must name the columns")
-        if len(header[1]) > MOST_COLUMNS:
-            raise Failure.unreadable(f"{path}: has more than {MOST_COLUMNS} columns")
+        if len(header[1]) > MAX_COLUMNS:
+            raise Failure.unreadable(f"{path}: has more than {MAX_COLUMNS} columns")
         self.columns = _names(header[1])
 
     def rows(self):
-        """Each row's line and cells."""
+        """Yields the line and the cells of each row."""
         while (row := self._next()) is not None:
             yield row
 
     def find(self, name):
-        """The place of a column. Case counts where two differ by nothing else."""
+        """Returns the number of a column. Prefers an exact match to one that ignores case."""
         for key in (str.strip, lambda text: text.strip().casefold()):
-            for at, column in enumerate(self.columns):
+            for number, column in enumerate(self.columns):
                 if key(column) == key(name):
-                    return at
-        listed = ", ".join(self.columns[:LISTED])
-        if len(self.columns) > LISTED:
-            listed += f" and {len(self.columns) - LISTED} more"
+                    return number
+        listed = ", ".join(self.columns[:MAX_LISTED_COLUMNS])
+        if len(self.columns) > MAX_LISTED_COLUMNS:
+            listed += f" and {len(self.columns) - MAX_LISTED_COLUMNS} more"
         raise Failure.not_found(f"{self.path} has no column '{name}'. It has: {listed}.")
 
     def _next(self):
-        """The next row that is no empty line."""
+        """Returns the line and the cells of the next row, or None. Skips empty lines."""
         while True:
             line = self._line
             try:
                 cells = next(self._reader, None)
             except csv.Error as error:
-                if self.cut:
-                    # The row goes on behind what is read.
+                if self.is_truncated:
+                    # The row continues after the limit.
                     return None
-                raise self._broken(line, WHY.get(str(error), str(error))) from None
+                raise self._invalid_row(line, REASONS.get(str(error), str(error))) from None
             except MemoryError:
-                raise self._broken(line, "it is too large") from None
+                raise self._invalid_row(line, "it is too large") from None
             if cells is None:
                 return None
             if cells:
                 return line, cells
 
-    def _broken(self, line, why):
-        return Failure.unreadable(f"{self.path}: the row that starts at line {line}: {why}")
+    def _invalid_row(self, line, reason):
+        return Failure.unreadable(f"{self.path}: the row that starts at line {line}: {reason}")
 
     def _skip_empty_lines(self):
-        """The first line that is not empty, without a byte order mark."""
+        """Returns the first line that is not empty, without a byte order mark."""
         line = self._read().removeprefix("\ufeff")
         while line and not line.strip("\r\n"):
             self._count(line)
@@ -93,58 +95,58 @@ class Table:
         return line
 
     def _lines(self, line):
-        """The lines from this one on."""
+        """Yields this line and all lines after it."""
         while line:
             self._count(line)
             yield line
             line = self._read()
 
     def _count(self, line):
-        # Where lines end in a carriage return alone, other tools see one line.
+        # Do not count a carriage return alone: for other tools, it does not end a line.
         self._line += line.endswith("\n")
 
     def _read(self):
-        """The next line; nothing at the end, or where enough was read."""
+        """Returns the next line, or an empty text at the end of the file or at a limit."""
         try:
-            line = self._text.readline(LONGEST_LINE + 1)
+            line = self._text.readline(MAX_LINE_CHARS + 1)
         except UnicodeDecodeError:
             raise Failure.unreadable(
                 f"{self.path}: not valid UTF-8 text; save the table as UTF-8"
             ) from None
-        if len(line) > LONGEST_LINE:
+        if len(line) > MAX_LINE_CHARS:
             raise Failure.unreadable(
-                f"{self.path}: line {self._line} is longer than {LONGEST_LINE} characters"
+                f"{self.path}: line {self._line} is longer than {MAX_LINE_CHARS} characters"
             )
         self._characters += len(line)
         self._lines_read += 1
-        if line and (self._characters > MOST or self._lines_read > MOST_LINES):
-            self.cut = True
+        if line and (self._characters > MAX_CHARS or self._lines_read > MAX_LINES):
+            self.is_truncated = True
             return ""
         return line
 
 
-# What the reader says, in words for who has the file before them.
-WHY = {
+# The reasons for the errors of `csv`, for the author of the file.
+REASONS = {
     "unexpected end of data": "a cell's quote is opened and never closed",
-    """',' expected after '"'""": "text stands behind a cell's closing quote; a quote in a cell is written twice",
+    """',' expected after '"'""": "there is text after a cell's closing quote; write a quote in a cell twice",
     "field larger than field limit (131072)": "a cell is longer than 131072 characters; is a quote never closed?",
 }
 
 
-def _likely(line):
-    """The delimiter that stands most often in the header, outside quotes."""
-    outside = "".join(line.split('"')[::2])
-    often = {name: outside.count(sign) for name, sign in DELIMITERS.items()}
-    return max(often, key=often.get) if any(often.values()) else "comma"
+def _likely_delimiter(line):
+    """Returns the most frequent delimiter of the header, outside quotes."""
+    unquoted = "".join(line.split('"')[::2])
+    counts = {name: unquoted.count(delimiter) for name, delimiter in DELIMITERS.items()}
+    return max(counts, key=counts.get) if any(counts.values()) else "comma"
 
 
 def _names(header):
-    """Names for the columns of a header, each one once."""
-    names, times = {}, {}
+    """Returns unique names for the columns of a header."""
+    names, counts = {}, {}
     for number, cell in enumerate(header, start=1):
-        name = plain = cell.strip()[:LONGEST_NAME] or f"column {number}"
+        name = base = cell.strip()[:MAX_NAME_CHARS] or f"column {number}"
         while name in names:
-            times[plain] = times.get(plain, 1) + 1
-            name = f"{plain} ({times[plain]})"
+            counts[base] = counts.get(base, 1) + 1
+            name = f"{base} ({counts[base]})"
         names[name] = None
     return list(names)

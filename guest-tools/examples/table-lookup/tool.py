@@ -1,4 +1,4 @@
-"""The tool table_lookup: rows of a CSV file by the value of a key column."""
+"""The tool table_lookup: finds rows of a CSV file by the value of a key column."""
 
 from typing import Annotated, Literal
 
@@ -9,7 +9,7 @@ from table import Table
 
 
 @tool(
-    title="Look rows of a table up",
+    title="Look up rows of a table",
     skill="skill_name",
     path="file_path",
     output_schema=Answer.SCHEMA,
@@ -20,7 +20,7 @@ def table_lookup(
     file_path: Annotated[str, "Path of a CSV file in the skill's folder"],
     values: Annotated[
         list[Annotated[str, {"maxLength": 200}]],
-        "Values of the key column to look up. Upper and lower case count only where a row has the value exactly",
+        "Values of the key column to look up. Case is ignored, unless a row has the value exactly",
         {"minItems": 1, "maxItems": 20},
     ],
     column: Annotated[
@@ -28,32 +28,32 @@ def table_lookup(
     ] = None,
     columns: Annotated[
         list[Annotated[str, {"maxLength": 200}]] | None,
-        "Names of the columns to give; all, if left out",
+        "Names of the columns to return; all, if left out",
         {"minItems": 1, "maxItems": 100},
     ] = None,
-    limit: Annotated[int, "Most rows to give", {"minimum": 1, "maximum": 100}] = 20,
+    limit: Annotated[int, "Maximum number of rows to return", {"minimum": 1, "maximum": 100}] = 20,
     delimiter: Annotated[
         Literal["comma", "semicolon", "tab", "pipe"] | None,
-        "What stands between cells; seen in the header, if left out",
+        "The delimiter between cells; detected in the header, if left out",
     ] = None,
 ) -> Output:
-    """Find rows of a table (a CSV file) in a skill by the value of a key column. Gives the cells of
-    each row under the names of their columns, and its line number."""
+    """Find rows of a table (a CSV file) in a skill by the value of a key column. Returns the cells of
+    each row with the names of their columns, and its line number."""
     if not all(value.strip() for value in values):
         raise Failure.invalid_arguments("A value is empty.")
     with folder.open(file_path) as file:
         table = Table(file, file_path, delimiter)
         key = 0 if column is None else table.find(column)
         if columns is None:
-            given = range(len(table.columns))
+            numbers = range(len(table.columns))
         else:
-            given = [table.find(name) for name in columns]
+            numbers = [table.find(name) for name in columns]
         lookup = Lookup(values, limit)
         for line, cells in table.rows():
             # A row may be shorter than the header.
-            lookup.see(line, cells, cells[key] if key < len(cells) else "")
-    return Answer(table, table.columns[key], lookup).output(given, whole=columns is None)
+            lookup.check(line, cells, cells[key] if key < len(cells) else "")
+    return Answer(table, table.columns[key], lookup).output(numbers, is_whole_row=columns is None)
 
 
-# The class that the component exports has this name.
+# The component exports the class of this name.
 Tools = export(table_lookup)

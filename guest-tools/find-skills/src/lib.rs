@@ -1,5 +1,5 @@
-//! `find_skills`: the skills that fit a request in plain words. The host searches;
-//! this tool words the answer in few tokens.
+//! `find_skills`: finds the skills that match a request in plain words. The host searches;
+//! this tool writes a short answer.
 #![cfg_attr(target_family = "wasm", no_std)]
 
 extern crate alloc;
@@ -14,14 +14,14 @@ skillhost_guest::arguments! {
     struct Arguments {
         /// What the task needs, in plain words
         query: String,
-        /// Most skills in the answer. Default: 5, at most 20
+        /// Maximum number of skills in the answer. Default: 5, at most 20
         #[schemars(range(min = 1))]
         limit: Option<u64>,
     }
 }
 
 skillhost_guest::record! {
-    struct Found {
+    struct FindResult {
         skills: Vec<Hit>,
         /// The text that was searched.
         searched: &'static str,
@@ -53,16 +53,16 @@ skillhost_guest::export_tools!(
 const DEFAULT_LIMIT: u64 = 5;
 const MAX_LIMIT: u64 = 20;
 
-/// The most characters of a description: enough to choose by.
-const DESCRIPTION_CHARS: usize = 200;
+/// The maximum number of characters in a description: enough to choose a skill.
+const MAX_DESCRIPTION_CHARS: usize = 200;
 
-/// The most reasons of a hit, and the most characters of one.
-const REASONS: usize = 4;
-const REASON_CHARS: usize = 60;
+/// The maximum number of matches in a hit, and of characters in a match.
+const MAX_MATCHES: usize = 4;
+const MAX_MATCH_CHARS: usize = 60;
 
-/// The most bytes of the lines of an answer. Guards against: names and descriptions
-/// in characters of four bytes, which fill a model's context.
-const ANSWER_BYTES: usize = 7 * 1024;
+/// The maximum number of bytes in the lines of an answer. Guards against: names and
+/// descriptions of four-byte characters, which fill a model's context.
+const MAX_ANSWER_BYTES: usize = 7 * 1024;
 
 const ONLY_DESCRIPTIONS: &str = "Only names and descriptions were searched so far; call again in \
     some seconds to search all text.\n";
@@ -81,7 +81,7 @@ fn find_skills(arguments: Arguments, _: Access) -> Result<Output, Failure> {
     for hit in hits {
         let hit = Hit::from(hit);
         let line = hit.line();
-        if text.len() + line.len() > ANSWER_BYTES {
+        if text.len() + line.len() > MAX_ANSWER_BYTES {
             break;
         }
         text.push_str(&line);
@@ -96,16 +96,16 @@ fn find_skills(arguments: Arguments, _: Access) -> Result<Output, Failure> {
         text.push_str(NOTHING_FITS);
     }
     text.push_str(note);
-    Ok(Output::text(text).with(&Found { skills, searched }))
+    Ok(Output::text(text).with(&FindResult { skills, searched }))
 }
 
 impl From<SearchHit> for Hit {
     fn from(hit: SearchHit) -> Self {
-        let matches = hit.matches.iter().take(REASONS);
+        let matches = hit.matches.iter().take(MAX_MATCHES);
         Self {
-            description: one_line(&hit.skill.description, DESCRIPTION_CHARS),
+            description: one_line(&hit.skill.description, MAX_DESCRIPTION_CHARS),
             matches: matches
-                .map(|reason| one_line(reason, REASON_CHARS))
+                .map(|matched| one_line(matched, MAX_MATCH_CHARS))
                 .collect(),
             name: hit.skill.name,
         }
@@ -113,7 +113,7 @@ impl From<SearchHit> for Hit {
 }
 
 impl Hit {
-    /// Returns the line that the model reads.
+    /// Returns the line for the model.
     fn line(&self) -> String {
         let mut line = self.name.clone();
         if !self.description.is_empty() {
@@ -130,9 +130,9 @@ impl Hit {
     }
 }
 
-/// Returns a stranger's text without line breaks and control characters, cut to
-/// this many characters.
-fn one_line(text: &str, most: usize) -> String {
+/// Returns third-party text as one line without control characters, cut to `max_chars`
+/// characters.
+fn one_line(text: &str, max_chars: usize) -> String {
     let mut line = String::new();
     let words = text.split(|c: char| c.is_whitespace() || c.is_control());
     for word in words.filter(|word| !word.is_empty()) {
@@ -141,7 +141,7 @@ fn one_line(text: &str, most: usize) -> String {
         }
         line.push_str(word);
     }
-    if let Some((end, _)) = line.char_indices().nth(most) {
+    if let Some((end, _)) = line.char_indices().nth(max_chars) {
         line.truncate(end);
         line.push('…');
     }

@@ -1,4 +1,4 @@
-//! `get_skill`: a skill's documentation file, as JSON.
+//! `get_skill`: returns a skill's documentation file as JSON.
 #![cfg_attr(target_family = "wasm", no_std)]
 
 extern crate alloc;
@@ -45,7 +45,7 @@ skillhost_guest::export_tools!(
     .output_schema(include_str!("output.schema.json"))
 );
 
-/// The contract's size limit: 1 MB.
+/// The maximum size of a SKILL.md, from the contract: 1 MB.
 const MAX_BYTES: u64 = 1 << 20;
 
 fn get_skill(arguments: Arguments, access: Access) -> Result<Output, Failure> {
@@ -79,10 +79,10 @@ fn read(skill: &str, access: Access) -> Result<Output, Failure> {
         Access::Unreadable => return Err(permission_denied()),
         access => access.folder()?,
     };
-    let answered = match folder.answer_skill_md(MAX_BYTES) {
+    let answer = match folder.answer_skill_md(MAX_BYTES) {
         Ok((output, _)) => Ok(output),
-        // Larger than the contract lets it be, or than the host: only the
-        // first is this tool's to answer.
+        // The file exceeds the contract's limit or the host's limit on answers. Read it to
+        // find out which: the host fails the call if the answer is too large.
         Err(ReadError::TooLarge(_)) => folder
             .open_skill_md()
             .and_then(|file| file.read_all(MAX_BYTES))
@@ -90,7 +90,7 @@ fn read(skill: &str, access: Access) -> Result<Output, Failure> {
             .map(Output::text),
         Err(error) => Err(error),
     };
-    answered.map_err(|error| match error {
+    answer.map_err(|error| match error {
         ReadError::NotFound | ReadError::IsDirectory => {
             Failure::not_found(format!("SKILL.MD not found for skill '{skill}'"))
         }

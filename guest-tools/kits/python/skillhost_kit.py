@@ -1,13 +1,13 @@
-"""Between a tool's function and the interface skillhost:tool.
+"""Connects a tool's function with the interface skillhost:tool.
 
-A tool is a function with the decorator `tool`. The JSON Schema of its arguments is made
-from its type hints, the description from its docstring. What it returns is the text that
-the model reads, or an `Output` with a record for programs; it fails by raising `Failure`.
+A tool is a function with the decorator `tool`. Its type hints give the JSON Schema of its
+arguments, and its docstring gives the description. The function returns a text for the model,
+or an `Output` with a record for programs. It raises `Failure` if it has no answer.
 
-What is imported is imported when the component is built: a call finds no other modules.
-`skillhost_imports` imports then what functions import.
+All modules are imported when the component is built: a call has no other modules. Then
+`skillhost_imports` also imports the modules that functions import when they run.
 
-The modules `wit_world` and `componentize_py_types` are there when the component is built.
+The modules `wit_world` and `componentize_py_types` exist only when the component is built.
 """
 
 import errno
@@ -27,23 +27,23 @@ from wit_world import exports
 from wit_world.imports import answer
 from wit_world.exports import tools as wit
 
-# Largest file that is read, unless a call says otherwise.
+# The default maximum size of a file to read, in bytes.
 LARGEST = 1 << 20
-# Largest file that is an answer, unless a call says otherwise.
+# The default maximum size of a file to answer with, in bytes.
 LARGEST_ANSWER = 1 << 24
-# Most names and files that are listed, unless a call says otherwise.
-MOST = 10_000
-# Bytes of one read of a file: a read makes room for all that it asks for.
-PART = 1 << 16
-# Bytes at the end of the memory that are free when a call starts.
-ROOM = 1 << 20
-# What lies in the holes of the memory.
+# The default maximum number of names or files to list.
+MAX_LISTED = 10_000
+# The maximum number of bytes in one read. A read allocates all bytes that it requests.
+MAX_CHUNK_BYTES = 1 << 16
+# The number of free bytes at the end of the memory when a call starts.
+FREE_BYTES = 1 << 20
+# The objects that fill the holes of the memory.
 FILLERS = []
-OUTSIDE = "Path traversal detected: cannot access files outside skill folder"
+OUTSIDE_MESSAGE = "Path traversal detected: cannot access files outside skill folder"
 
 
 class Failure(Exception):
-    """Why a call has no output: whose problem it is, and words for the model."""
+    """The failure of a call: its kind, and a message for the model."""
 
     def __init__(self, kind, message, details=None):
         super().__init__(message)
@@ -53,27 +53,27 @@ class Failure(Exception):
 
     @classmethod
     def invalid_arguments(cls, message, details=None):
-        """The arguments make no sense together; the caller can correct them."""
+        """Returns a failure for invalid arguments, which the caller can correct."""
         return cls(wit.FailureKind.INVALID_ARGUMENTS, message, details)
 
     @classmethod
     def not_found(cls, message, details=None):
-        """What was named is not there."""
+        """Returns a failure for something that the call names and that does not exist."""
         return cls(wit.FailureKind.NOT_FOUND, message, details)
 
     @classmethod
     def refused(cls, message, details=None):
-        """What was asked for is allowed to nobody."""
+        """Returns a failure for a request that is not allowed."""
         return cls(wit.FailureKind.REFUSED, message, details)
 
     @classmethod
     def unreadable(cls, message, details=None):
-        """It is there, and cannot be given."""
+        """Returns a failure for something that exists but cannot be read."""
         return cls(wit.FailureKind.UNREADABLE, message, details)
 
     @classmethod
     def failed(cls, message, details=None):
-        """The tool could not do its work."""
+        """Returns a failure for a tool that could not do its work."""
         return cls(wit.FailureKind.FAILED, message, details)
 
 
@@ -86,17 +86,17 @@ class Output:
 
 
 class Folder:
-    """The one folder that a call may read: that of the skill that it names."""
+    """The one folder that a call may read: the folder of the skill that it names."""
 
     def __init__(self, mount, skill=None, path=None):
         self._mount = mount
         # The skill's name; None for the host's home folder.
         self.skill = skill
-        # For a call that names no skill: the path that it gave, inside this folder.
+        # The call's path relative to this folder, if the call names no skill.
         self.path = path
 
     def open(self, path):
-        """A file, open for its bytes: for one that need not be held as a whole."""
+        """Opens a file for reading bytes, so that a large file need not be in memory as a whole."""
         check_path(path)
         try:
             return open(f"{self._mount}/{path}", "rb")
@@ -104,28 +104,30 @@ class Folder:
             raise _unreadable(path, error) from None
 
     def read_bytes(self, path, limit=LARGEST):
-        """A file's bytes, of which there are at most `limit`."""
-        found = bytearray()
+        """Returns the bytes of a file of at most `limit` bytes."""
+        content = bytearray()
         with self.open(path) as file:
             try:
-                while len(found) <= limit and (part := file.read(min(PART, limit + 1 - len(found)))):
-                    found += part
+                while len(content) <= limit and (
+                    chunk := file.read(min(MAX_CHUNK_BYTES, limit + 1 - len(content)))
+                ):
+                    content += chunk
             except OSError as error:
                 raise _unreadable(path, error) from None
-        if len(found) > limit:
+        if len(content) > limit:
             raise Failure.unreadable(f"{path}: larger than {limit} bytes")
-        return bytes(found)
+        return bytes(content)
 
     def read_text(self, path, limit=LARGEST):
-        """A file's text, without a byte order mark."""
+        """Returns the text of a file of at most `limit` bytes, without its byte order mark."""
         try:
             return self.read_bytes(path, limit).decode("utf-8").removeprefix("\ufeff")
         except UnicodeDecodeError:
             raise Failure.unreadable(f"{path}: not valid UTF-8 text") from None
 
     def answer_file(self, path, limit=LARGEST_ANSWER):
-        """An answer whose text is a file of at most `limit` bytes. The host reads it: a large
-        file costs a fraction."""
+        """Returns an answer whose text is a file of at most `limit` bytes. The host reads the
+        file, which is much faster for large files."""
         check_path(path)
         try:
             answer.text_from_file(path, limit)
@@ -133,38 +135,39 @@ class Folder:
             raise _unusable(path, error.value, limit) from None
         return Output("")
 
-    def list(self, path=".", most=MOST):
-        """The names in a folder, sorted. That of a folder ends with a slash."""
+    def list(self, path=".", most=MAX_LISTED):
+        """Returns the names in a folder, sorted. The names of folders end with a slash. Fails if
+        there are more than `most`."""
         check_path(path)
         names = [f"{it.name}/" if _is_folder(it) else it.name for it in self._entries(path)]
         if len(names) > most:
             raise Failure.unreadable(f"{path}: more than {most} names")
         return sorted(names)
 
-    def files(self, path=".", most=MOST):
-        """The paths of the files in a folder and below it, sorted. Symlinks to folders are
-        not followed."""
+    def files(self, path=".", most=MAX_LISTED):
+        """Returns the paths of the files in a folder and in its subfolders, sorted. Does not
+        follow symlinks to folders. Fails if there are more than `most`."""
         check_path(path)
-        found, folders = [], [os.path.normpath(path)]
+        files, folders = [], [os.path.normpath(path)]
         while folders:
             folder = folders.pop()
             for entry in self._entries(folder):
-                inside = os.path.normpath(f"{folder}/{entry.name}")
+                entry_path = os.path.normpath(f"{folder}/{entry.name}")
                 if not _is_folder(entry):
-                    found.append(inside)
+                    files.append(entry_path)
                 elif not entry.is_symlink():
-                    folders.append(inside)
-            if len(found) > most:
+                    folders.append(entry_path)
+            if len(files) > most:
                 raise Failure.unreadable(f"{path}: more than {most} files")
-        return sorted(found)
+        return sorted(files)
 
     def _entries(self, path):
-        inside = f"{self._mount}/{path}"
+        full_path = f"{self._mount}/{path}"
         try:
-            with os.scandir(inside) as entries:
+            with os.scandir(full_path) as entries:
                 return list(entries)
         except NotADirectoryError as error:
-            if os.path.exists(inside):
+            if os.path.exists(full_path):
                 raise Failure.unreadable(f"{path}: is not a directory") from None
             raise _unreadable(path, error) from None
         except OSError as error:
@@ -175,7 +178,7 @@ def _is_folder(entry):
     try:
         return entry.is_dir()
     except OSError:
-        # A symlink that leads out of the folder, or to itself.
+        # The entry is a symlink that leads out of the folder, or to itself.
         return False
 
 
@@ -185,25 +188,25 @@ def log(text):
 
 
 def variable(name):
-    """The value of a variable that the operator set for this tool, or None."""
-    # Those of the build are in `os.environ` until they are read anew.
+    """Returns the value of an environment variable, or None if the operator did not set it."""
+    # `os.environ` still has the variables of the build.
     os.reload_environ()
     return os.environ.get(name)
 
 
 def check_path(path):
-    """Refuses a path that leaves the folder at some step, on any system. The sandbox
-    holds without this check; it holds without the sandbox."""
+    """Refuses a path that leaves the folder at any step on any system. This check and the sandbox
+    do not rely on each other."""
     if not path:
         raise Failure.invalid_arguments("path is empty")
     if any(ord(c) < 0x20 or 0x7F <= ord(c) < 0xA0 for c in path):
         raise Failure.invalid_arguments("path contains control characters")
-    rooted = path[0] in "/\\" or (path[1:2] == ":" and path[0].isascii() and path[0].isalpha())
-    if rooted or _climbs_out(path) or _climbs_out(path.replace("\\", "/")):
-        raise Failure.refused(f"{path}: {OUTSIDE}")
+    is_absolute = path[0] in "/\\" or (path[1:2] == ":" and path[0].isascii() and path[0].isalpha())
+    if is_absolute or _leaves_folder(path) or _leaves_folder(path.replace("\\", "/")):
+        raise Failure.refused(f"{path}: {OUTSIDE_MESSAGE}")
 
 
-def _climbs_out(path):
+def _leaves_folder(path):
     depth = 0
     for part in path.split("/"):
         if part == "..":
@@ -219,9 +222,9 @@ def _unreadable(path, error):
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
         return Failure.not_found(f"{path}: not found")
     if error.errno == errno.EPERM:
-        # A symlink on the way leads out of the folder.
-        return Failure.refused(f"{path}: {OUTSIDE}")
-    why = {
+        # A symlink in the path leads out of the folder.
+        return Failure.refused(f"{path}: {OUTSIDE_MESSAGE}")
+    reason = {
         errno.EISDIR: "is a directory",
         errno.EACCES: "permission denied",
         errno.ENOTSUP: "is not a regular file",
@@ -231,17 +234,17 @@ def _unreadable(path, error):
         errno.ENAMETOOLONG: "name too long",
         errno.EILSEQ: "holds a name that is not UTF-8",
     }.get(error.errno, "cannot be read")
-    return Failure.unreadable(f"{path}: {why}")
+    return Failure.unreadable(f"{path}: {reason}")
 
 
-def _unusable(path, why, limit):
-    """The failure where a file cannot be an answer."""
-    match why:
+def _unusable(path, code, limit):
+    """Returns the failure for a file that cannot be an answer."""
+    match code:
         case answer.Unusable.NOT_FOUND:
             return Failure.not_found(f"{path}: not found")
         case answer.Unusable.OUTSIDE:
-            return Failure.refused(f"{path}: {OUTSIDE}")
-    words = {
+            return Failure.refused(f"{path}: {OUTSIDE_MESSAGE}")
+    reason = {
         answer.Unusable.IS_DIRECTORY: "is a directory",
         answer.Unusable.NOT_REGULAR: "is not a regular file",
         answer.Unusable.HARD_LINKED: "has several hard links",
@@ -251,16 +254,16 @@ def _unusable(path, why, limit):
         answer.Unusable.NAME_TOO_LONG: "name too long",
         answer.Unusable.TOO_LARGE: f"larger than {limit} bytes",
         answer.Unusable.NOT_UTF8: "not valid UTF-8 text",
-    }.get(why, "cannot be read")
-    return Failure.unreadable(f"{path}: {words}")
+    }.get(code, "cannot be read")
+    return Failure.unreadable(f"{path}: {reason}")
 
 
 def tool(*, title="", skill=None, path=None, list_skills=False, output_schema=None):
     """Makes a function a tool.
 
-    `skill` names the parameter that holds a skill's name: a call may read that skill's
-    folder, which the function gets as its parameter `folder`. `path` names the one that
-    holds a path in it. `list_skills` puts the skills' names into the schema.
+    `skill` is the name of the parameter that holds a skill's name: a call may read that skill's
+    folder, which the function gets as its parameter `folder`. `path` is the name of the parameter
+    that holds a path in the folder. `list_skills` lists the skills' names in the schema.
     """
 
     def mark(function):
@@ -293,9 +296,11 @@ def tool(*, title="", skill=None, path=None, list_skills=False, output_schema=No
                     )
                 schema["default"] = parameter.default
             properties[name] = schema
-        for word, named in (("skill", skill), ("path", path)):
-            if named is not None and named not in properties:
-                raise TypeError(f"{function.__name__}: `{word}` names `{named}`, which is not a parameter")
+        for option, parameter_name in (("skill", skill), ("path", path)):
+            if parameter_name is not None and parameter_name not in properties:
+                raise TypeError(
+                    f"{function.__name__}: `{option}` names `{parameter_name}`, which is not a parameter"
+                )
         if not function.__doc__:
             raise TypeError(f"{function.__name__}: it has no docstring, which the model reads")
         folder = None
@@ -321,7 +326,7 @@ def tool(*, title="", skill=None, path=None, list_skills=False, output_schema=No
 
 
 def _schema(hint):
-    """The JSON Schema of a type hint, and whether the value may be left out."""
+    """Returns the JSON Schema of a type hint, and whether the value is optional."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is typing.Annotated:
         schema, may_be_none = _schema(arguments[0])
@@ -345,7 +350,7 @@ def _schema(hint):
 
 
 def export(*functions):
-    """The class of a component with these tools; its name must be `Tools`."""
+    """Returns the class of a component with these tools. Its name must be `Tools`."""
     for function in functions:
         if not hasattr(function, "definition"):
             name = getattr(function, "__name__", function)
@@ -363,9 +368,9 @@ def export(*functions):
                 details = None if failure.details is None else json.dumps(failure.details)
                 raise Err(wit.Failure(failure.kind, failure.message, details)) from None
             except Exception as error:
-                # The operator's log has the whole story: `skillhost --log info call …`.
+                # The operator's log gets the traceback: `skillhost --log info call …`.
                 traceback.print_exc(file=sys.stderr)
-                message = f"{name} broke off: {type(error).__name__}: {error}"
+                message = f"{name} failed: {type(error).__name__}: {error}"
                 message += skillhost_imports.hint(error)
                 raise Err(wit.Failure(wit.FailureKind.FAILED, message, None)) from None
 
@@ -375,12 +380,14 @@ def export(*functions):
 
 
 def _fill_holes():
-    """Fills the holes that imports left between objects. Each call starts from the memory of
-    the build, and the host sets back every page that it wrote: new objects in a thousand
-    holes are a thousand pages, and at the end of the memory a few."""
+    """Fills the holes that imports left between objects.
+
+    Each call starts with the memory of the build, and after it the host restores each page that it
+    wrote. Without this, a call's new objects would be spread over a thousand pages; at the end of
+    the memory they need only a few."""
     gc.collect()
-    end = id(bytes(ROOM))
-    size = ROOM
+    end = id(bytes(FREE_BYTES))
+    size = FREE_BYTES
     while size > 2:
         size = size * 3 // 4
         while id(filler := bytes(size)) < end:
@@ -410,12 +417,12 @@ def _folder(folder):
             return Folder(opened.mount, opened.skill, opened.path)
         case wit.Folder_UnknownSkill():
             raise Failure.not_found(
-                "There is no skill of that name. list_skills tells which there are."
+                "There is no skill of that name. list_skills lists all skills."
             )
         case wit.Folder_Unreadable():
             raise Failure.unreadable("The skill's folder cannot be read.")
         case wit.Folder_NoHome():
             raise Failure.invalid_arguments("Name a skill: no home folder is configured.")
         case wit.Folder_Outside():
-            raise Failure.refused(OUTSIDE)
+            raise Failure.refused(OUTSIDE_MESSAGE)
     raise Failure.failed("This tool was not given a folder to read.")

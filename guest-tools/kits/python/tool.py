@@ -1,10 +1,10 @@
-"""The tool look_up_term: what a word means, from a skill's glossary."""
+"""The tool look_up_term: looks up the meaning of a word in a skill's glossary."""
 
 from typing import Annotated
 
 from skillhost_kit import Failure, Folder, export, tool
 
-# The most terms that are listed if one is not found.
+# The maximum number of terms to list when a term is not found.
 LISTED = 50
 
 
@@ -31,5 +31,5 @@ def look_up_term(
     raise Failure.not_found(f"{file_path} has no term '{term}'. It has: {listed}.")
 
 
-# The class that the component exports has this name.
+# The component exports the class of this name.
 Tools = export(look_up_term)

@@ -1,6 +1,6 @@
-//! What a file is about, by its start: the title of a Markdown file, the first
-//! line of a Python script's docstring, the leading comment of another script.
-//! All of it is a stranger's text: one line, cut, without hidden characters.
+//! Describes a file by its start: the title of a Markdown file, the first line of a Python
+//! script's docstring, or the leading comment of another script. A description is third-party
+//! text, so it is made one short line without hidden characters.
 
 use alloc::borrow::ToOwned as _;
 use alloc::string::String;
@@ -9,18 +9,19 @@ use skillhost_guest::{File, without_frontmatter};
 
 use crate::hidden::is_hidden;
 
-/// Bytes of a file that are read. Guards against: the time and memory that the
-/// files of an answer take together, which are a hundred.
-const START_BYTES: u64 = 4 << 10;
-/// Characters of a description. Guards against: an answer that costs many tokens.
-const MOST_CHARS: usize = 80;
+/// The maximum number of bytes to read of a file. Guards against: the time and memory for the
+/// hundred files of an answer.
+const MAX_START_BYTES: u64 = 4 << 10;
+/// The maximum number of characters in a description. Guards against: an answer that costs
+/// many tokens.
+const MAX_CHARS: usize = 80;
 
-/// The languages that have a place for a description.
+/// A language whose files can have a description.
 #[derive(Clone, Copy)]
 enum Language {
     Markdown,
     Python,
-    /// Comments start with `#`.
+    /// A language whose comments start with `#`.
     Shell,
     JavaScript,
 }
@@ -29,28 +30,28 @@ enum Language {
 pub(crate) fn of(path: &str, file: &File) -> Option<String> {
     let name = path.rsplit('/').next()?;
     let extension = name.rsplit_once('.').map(|(_, extension)| extension);
-    let by_name = extension.and_then(language);
-    // A script may go by its first line alone.
-    if by_name.is_none() && extension.is_some() {
+    let by_extension = extension.and_then(language);
+    // A file without an extension may be a script with a `#!` line.
+    if by_extension.is_none() && extension.is_some() {
         return None;
     }
-    let (bytes, _) = file.read_at(0, START_BYTES).ok()?;
+    let (bytes, _) = file.read_at(0, MAX_START_BYTES).ok()?;
     let text = match core::str::from_utf8(&bytes) {
         Ok(text) => text,
-        // Half a character where it was cut.
+        // The last character is incomplete: drop it.
         Err(error) if error.error_len().is_none() => {
             core::str::from_utf8(&bytes[..error.valid_up_to()]).ok()?
         }
         Err(_) => return None,
     };
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let words = match by_name.or_else(|| of_first_line(text))? {
+    let description = match by_extension.or_else(|| language_of_first_line(text))? {
         Language::Markdown => title(text),
         Language::Python => docstring(text).or_else(|| comment(text, "#")),
         Language::Shell => comment(text, "#"),
         Language::JavaScript => block_comment(text).or_else(|| comment(text, "//")),
     };
-    words.and_then(one_line)
+    description.and_then(one_line)
 }
 
 fn language(extension: &str) -> Option<Language> {
@@ -72,7 +73,7 @@ fn language(extension: &str) -> Option<Language> {
     }
 }
 
-fn of_first_line(text: &str) -> Option<Language> {
+fn language_of_first_line(text: &str) -> Option<Language> {
     let program = text.strip_prefix("#!")?.lines().next()?;
     if program.contains("python") {
         Some(Language::Python)
@@ -83,19 +84,19 @@ fn of_first_line(text: &str) -> Option<Language> {
     }
 }
 
-/// The `title` of the frontmatter, else the first heading outside of code.
+/// Returns the `title` of the frontmatter, or the first heading outside code blocks.
 fn title(text: &str) -> Option<&str> {
     let body = without_frontmatter(text);
     let frontmatter = &text[..text.len() - body.len()];
-    let titled = frontmatter
+    let title = frontmatter
         .lines()
         .find_map(|line| line.strip_prefix("title:"));
-    if let Some(title) = titled.map(|title| title.trim().trim_matches(['"', '\''])) {
+    if let Some(title) = title.map(|title| title.trim().trim_matches(['"', '\''])) {
         if !title.is_empty() {
             return Some(title);
         }
     }
-    let (mut in_code, mut before) = (false, "");
+    let (mut in_code, mut previous) = (false, "");
     for line in body.lines() {
         let line = line.trim();
         if line.starts_with("```") || line.starts_with("~~~") {
@@ -107,16 +108,16 @@ fn title(text: &str) -> Option<&str> {
                 return Some(heading.trim().trim_end_matches('#'));
             }
             let underlined = line.len() > 2 && line.bytes().all(|byte| byte == b'=');
-            if underlined && !before.is_empty() {
-                return Some(before);
+            if underlined && !previous.is_empty() {
+                return Some(previous);
             }
         }
-        before = line;
+        previous = line;
     }
     None
 }
 
-/// The first line of a module's docstring, which only comments may precede.
+/// Returns the first line of a module's docstring. Only comments may precede it.
 fn docstring(text: &str) -> Option<&str> {
     let mut rest = text;
     loop {
@@ -134,8 +135,8 @@ fn docstring(text: &str) -> Option<&str> {
     })
 }
 
-/// The first line of a leading comment that says something.
-fn comment<'t>(text: &'t str, mark: &str) -> Option<&'t str> {
+/// Returns the first descriptive line of a leading comment.
+fn comment<'t>(text: &'t str, prefix: &str) -> Option<&'t str> {
     let lines = text.lines().skip_while(|line| line.starts_with("#!"));
     let lines = lines.map(str::trim).skip_while(|line| {
         line.is_empty()
@@ -146,28 +147,29 @@ fn comment<'t>(text: &'t str, mark: &str) -> Option<&'t str> {
     });
     let comment = lines.map_while(|line| match line {
         "" => Some(""),
-        line => line.strip_prefix(mark),
+        line => line.strip_prefix(prefix),
     });
-    words_of(comment)
+    first_descriptive_line(comment)
 }
 
-/// The same of a comment between `/*` and `*/`.
+/// Returns the first descriptive line of a leading comment between `/*` and `*/`.
 fn block_comment(text: &str) -> Option<&str> {
-    let text = match text.starts_with("#!") {
-        true => &text[text.find('\n')?..],
-        false => text,
+    let text = if text.starts_with("#!") {
+        &text[text.find('\n')?..]
+    } else {
+        text
     };
     let block = text.trim_start().strip_prefix("/*")?;
     let block = block.split("*/").next()?;
-    words_of(
+    first_descriptive_line(
         block
             .lines()
             .map(|line| line.trim().trim_start_matches('*')),
     )
 }
 
-/// The first line with words for a reader: not a licence, not a word to a tool.
-fn words_of<'t>(lines: impl Iterator<Item = &'t str>) -> Option<&'t str> {
+/// Returns the first line that is no licence notice and no directive for a tool.
+fn first_descriptive_line<'t>(lines: impl Iterator<Item = &'t str>) -> Option<&'t str> {
     let mut in_notice = false;
     for line in lines {
         let line = line.trim();
@@ -181,14 +183,14 @@ fn words_of<'t>(lines: impl Iterator<Item = &'t str>) -> Option<&'t str> {
             if !is_notice(line) {
                 return Some(line);
             }
-            // So are its next lines.
+            // Skip the rest of the paragraph, too.
             in_notice = true;
         }
     }
     None
 }
 
-/// Returns whether a comment is a licence, or is meant for a tool.
+/// Returns whether a line of a comment is a licence notice or a directive for a tool.
 fn is_notice(line: &str) -> bool {
     const STARTS: [&str; 21] = [
         "///",
@@ -219,19 +221,24 @@ fn is_notice(line: &str) -> bool {
     })
 }
 
-/// One line of visible characters, cut. None: nothing of it can be seen.
-fn one_line(words: &str) -> Option<String> {
+/// Returns the visible characters of a text as one line, cut to `MAX_CHARS`. Returns `None`
+/// if none is visible.
+fn one_line(text: &str) -> Option<String> {
     let mut line = String::new();
-    let visible = |c: &char| c.is_whitespace() || !is_hidden(*c);
-    let shown: String = words.chars().filter(visible).take(4 * MOST_CHARS).collect();
-    for word in shown.split_whitespace() {
+    let is_visible = |c: &char| c.is_whitespace() || !is_hidden(*c);
+    let visible: String = text
+        .chars()
+        .filter(is_visible)
+        .take(4 * MAX_CHARS)
+        .collect();
+    for word in visible.split_whitespace() {
         if !line.is_empty() {
             line.push(' ');
         }
         line.push_str(word);
     }
-    if let Some((at, _)) = line.char_indices().nth(MOST_CHARS) {
-        line.truncate(at);
+    if let Some((end, _)) = line.char_indices().nth(MAX_CHARS) {
+        line.truncate(end);
         line = line.trim_end().to_owned();
         line.push('…');
     }

@@ -1,8 +1,8 @@
 //! `list_files_in_skill`: lists the files of a skill, or of a folder in it.
 //!
-//! The tool, its arguments and the two forms of its answer. `listing` walks the
-//! folder, `description` finds a file's title, and `shown` writes names and sizes
-//! for the model.
+//! This module has the tool, its arguments, and the record for programs. `listing` walks
+//! through the folder, `description` finds a file's title, and `format` writes the text for
+//! the model.
 #![cfg_attr(target_family = "wasm", no_std)]
 
 extern crate alloc;
@@ -13,17 +13,17 @@ use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 
 mod description;
+mod format;
 #[path = "../../../host/skills/src/text/hidden.rs"]
 #[allow(unreachable_pub, reason = "public in the host, which exports it")]
 mod hidden;
 mod listing;
-mod shown;
 
 use skillhost_guest::{
     Access, Failure, Folder, Output, PathError, ReadError, SkillPath, Tool, check_skill_name,
 };
 
-use listing::{Found, Kind, Listing, Start};
+use listing::{EntryKind, ListedEntry, Listing, Request};
 
 skillhost_guest::arguments! {
     struct Arguments {
@@ -31,9 +31,9 @@ skillhost_guest::arguments! {
         skill_name: String,
         /// Folder in the skill. Default: the whole skill
         path: Option<String>,
-        /// Most levels of folders to open. Default: as many as fit into an answer
+        /// Maximum depth of folders to open. Default: as deep as fits into an answer
         depth: Option<u32>,
-        /// To go on with a long list: the `after` that its last line gives
+        /// Where to continue a long list: the `after` in its last line
         after: Option<String>,
     }
 }
@@ -45,7 +45,7 @@ skillhost_guest::record! {
         entries: Vec<Entry>,
         /// The `after` of the call that continues the list. `None` at its end.
         after: Option<String>,
-        /// The number of names that no call can give.
+        /// The number of entries left out because no call can name them.
         left_out: u64,
     }
 }
@@ -56,7 +56,7 @@ skillhost_guest::record! {
     struct Entry {
         path: String,
         kind: &'static str,
-        /// The bytes of a file.
+        /// The size of a file in bytes.
         #[serde(skip_serializing_if = "Option::is_none")]
         size: Option<u64>,
         /// The number of names in a folder, if they were counted.
@@ -92,17 +92,17 @@ skillhost_guest::export_tools!(
     .output_schema(include_str!("output.schema.json"))
 );
 
-/// The skill's own folder, as a path in it.
+/// The path of the skill's own folder.
 const WHOLE_SKILL: &str = ".";
 
 fn list_files_in_skill(arguments: Arguments, access: Access) -> Result<Output, Failure> {
     match list(&arguments, access) {
         Ok((path, listing)) => {
-            let text = shown::text(&path, &listing);
+            let text = format::listing_text(&path, &listing);
             let record = Success {
                 skill_name: arguments.skill_name,
                 path,
-                entries: listing.found.into_iter().map(Entry::from).collect(),
+                entries: listing.entries.into_iter().map(Entry::from).collect(),
                 after: listing.after,
                 left_out: listing.left_out,
             };
@@ -116,7 +116,7 @@ fn list_files_in_skill(arguments: Arguments, access: Access) -> Result<Output, F
     }
 }
 
-/// Lists the folder that a call names. Returns its path too.
+/// Lists the folder that a call names. Returns its normalized path and the listing.
 fn list(call: &Arguments, access: Access) -> Result<(String, Listing), Failure> {
     let skill = &call.skill_name;
     if !check_skill_name(skill) {
@@ -124,9 +124,9 @@ fn list(call: &Arguments, access: Access) -> Result<(String, Listing), Failure> 
             "Invalid skill name: must not contain special characters",
         ));
     }
-    let asked = call.path.as_deref().filter(|path| !path.is_empty());
-    let asked = asked.unwrap_or(WHOLE_SKILL);
-    let path = checked(asked)?.normalized();
+    let call_path = call.path.as_deref().filter(|path| !path.is_empty());
+    let call_path = call_path.unwrap_or(WHOLE_SKILL);
+    let path = parse_path(call_path)?.normalized();
     let folder: Folder = match access {
         Access::UnknownSkill => {
             return Err(Failure::not_found(format!(
@@ -135,53 +135,53 @@ fn list(call: &Arguments, access: Access) -> Result<(String, Listing), Failure> 
         }
         access => access.folder()?,
     };
-    let start = Start {
+    let request = Request {
         path: &path,
         depth: call.depth.map_or(usize::MAX, |depth| depth.max(1) as usize),
         after: call.after.as_deref().filter(|after| !after.is_empty()),
     };
-    let listing = listing::of(&folder, &start).map_err(|unlisted| match unlisted {
-        listing::Unlisted::Error(ReadError::NotFound) => {
-            Failure::not_found(format!("Folder '{asked}' not found in skill '{skill}'"))
+    let listing = listing::list(&folder, &request).map_err(|error| match error {
+        listing::Error::Read(ReadError::NotFound) => {
+            Failure::not_found(format!("Folder '{call_path}' not found in skill '{skill}'"))
         }
-        listing::Unlisted::Error(ReadError::Outside) => ReadError::Outside.into(),
-        listing::Unlisted::Error(error) => {
-            Failure::unreadable(format!("Cannot list '{asked}': {error}"))
+        listing::Error::Read(ReadError::Outside) => ReadError::Outside.into(),
+        listing::Error::Read(error) => {
+            Failure::unreadable(format!("Cannot list '{call_path}': {error}"))
         }
-        listing::Unlisted::TooMany(most) => Failure::unreadable(format!(
-            "Cannot list '{asked}': it has more than {most} entries"
+        listing::Error::TooMany(max) => Failure::unreadable(format!(
+            "Cannot list '{call_path}': it has more than {max} entries"
         )),
     })?;
     Ok((path, listing))
 }
 
-fn checked(path: &str) -> Result<SkillPath<'_>, Failure> {
+fn parse_path(path: &str) -> Result<SkillPath<'_>, Failure> {
     SkillPath::new(path).map_err(|error| match error {
         PathError::Outside => error.into(),
         _ => Failure::invalid_arguments(format!("Cannot list '{path}': {error}")),
     })
 }
 
-impl From<Found> for Entry {
-    fn from(found: Found) -> Self {
+impl From<ListedEntry> for Entry {
+    fn from(listed: ListedEntry) -> Self {
         let mut entry = Self {
-            path: found.path,
+            path: listed.path,
             kind: "folder",
             size: None,
             entries: None,
             description: None,
             reason: None,
         };
-        match found.kind {
-            Kind::File { size, description } => {
+        match listed.kind {
+            EntryKind::File { size, description } => {
                 entry.kind = "file";
                 entry.size = Some(size);
                 entry.description = description;
             }
-            Kind::Folder { entries, .. } => entry.entries = entries,
-            Kind::Unreadable(error) => {
+            EntryKind::Folder { entries, .. } => entry.entries = entries,
+            EntryKind::Unreadable(error) => {
                 entry.kind = "unreadable";
-                entry.reason = Some(shown::reason(error).map_or(error.to_string(), str::to_owned));
+                entry.reason = Some(format::reason(error).map_or(error.to_string(), str::to_owned));
             }
         }
         entry

@@ -1,6 +1,6 @@
-//! What lies in a folder, level by level: as many levels as fit into one answer.
-//! A folder that alone has more than that is listed in parts. What a name leads
-//! to is found out by opening it, as a call that reads it would.
+//! Lists a folder level by level: as many levels as fit into one answer. A folder whose first
+//! level does not fit is listed in parts. Opens each entry to find its kind, as a call that
+//! reads it would.
 
 use alloc::string::String;
 use alloc::vec;
@@ -10,88 +10,89 @@ use skillhost_guest::{Entry, File, Folder, Identity, ListError, ReadError, Skill
 
 use crate::{WHOLE_SKILL, description};
 
-/// Entries of an answer. Guards against: an answer that fills a model's memory,
-/// and the time to open as many files.
-const MOST_SHOWN: usize = 100;
-/// Bytes of the paths in an answer. Guards against: names of 255 bytes in folders
-/// of such names.
-const MOST_PATH_BYTES: usize = 8 << 10;
-/// Names that are looked through, of all folders together. Guards against: a
-/// folder whose every listing takes seconds.
-const MOST_NAMES: usize = 10_000;
-/// Levels of folders. Guards against: a chain of folders with short names.
-const MOST_DEPTH: usize = 32;
+/// The maximum number of entries in an answer. Guards against: an answer that fills a model's
+/// context, and the time to open as many files.
+const MAX_LISTED: usize = 100;
+/// The maximum number of bytes in the paths of an answer. Guards against: folders and files
+/// with names of 255 bytes.
+const MAX_PATH_BYTES: usize = 8 << 10;
+/// The maximum number of names to read, in all folders together. Guards against: a folder
+/// that takes seconds to list.
+const MAX_NAMES: usize = 10_000;
+/// The maximum depth of folders. Guards against: a chain of folders with short names.
+const MAX_DEPTH: usize = 32;
 
-/// Where a listing starts and how far it may go.
-pub(crate) struct Start<'a> {
-    /// A path that was checked, normalized.
+/// The folder to list, and the limits of the listing.
+pub(crate) struct Request<'a> {
+    /// The folder's checked and normalized path.
     pub(crate) path: &'a str,
     pub(crate) depth: usize,
-    /// The path after which it goes on.
+    /// The path after which to continue.
     pub(crate) after: Option<&'a str>,
 }
 
-/// A part of a folder, or all of it.
+/// The listing of a folder, or a part of it.
 #[derive(Default)]
 pub(crate) struct Listing {
-    /// Sorted by path, folder by folder.
-    pub(crate) found: Vec<Found>,
+    /// The entries, sorted by path, folder by folder.
+    pub(crate) entries: Vec<ListedEntry>,
     /// The path after which the next part starts.
     pub(crate) after: Option<String>,
-    /// How many entries come after it.
+    /// The number of entries after this part.
     pub(crate) more: usize,
-    /// Names that nobody can ask for.
+    /// The number of entries left out because no call can name them.
     pub(crate) left_out: u64,
 }
 
-/// Something in the folder.
-pub(crate) struct Found {
+/// An entry of a listing.
+pub(crate) struct ListedEntry {
     pub(crate) path: String,
-    pub(crate) kind: Kind,
+    pub(crate) kind: EntryKind,
 }
 
-/// What it leads to.
-pub(crate) enum Kind {
+/// The kind of an entry. Symlinks are followed.
+pub(crate) enum EntryKind {
     File {
         size: u64,
         description: Option<String>,
     },
     Folder {
-        /// The names in it, if they were counted.
+        /// The number of names in it, if they were counted.
         entries: Option<u64>,
-        /// Whether what is in it is listed as well.
-        opened: bool,
+        /// True if its entries are listed, too.
+        is_opened: bool,
     },
     Unreadable(ReadError),
 }
 
-/// Why there is no listing.
-pub(crate) enum Unlisted {
+/// The reason why a listing failed.
+pub(crate) enum Error {
+    /// The folder has more names than this limit.
     TooMany(usize),
-    Error(ReadError),
+    Read(ReadError),
 }
 
-/// Lists the folder where this starts. A file is listed by itself.
-pub(crate) fn of(folder: &Folder, start: &Start<'_>) -> Result<Listing, Unlisted> {
-    let path = SkillPath::new(start.path).map_err(|_| Unlisted::Error(ReadError::Outside))?;
-    let opened = match folder.entry(&path).map_err(Unlisted::Error)? {
+/// Lists a folder. The listing of a file is the file itself.
+pub(crate) fn list(folder: &Folder, request: &Request<'_>) -> Result<Listing, Error> {
+    let path = SkillPath::new(request.path).map_err(|_| Error::Read(ReadError::Outside))?;
+    let opened = match folder.entry(&path).map_err(Error::Read)? {
         Entry::Folder(opened) => opened,
         Entry::File(file, size) => {
             return Ok(Listing {
-                found: vec![Found::file(start.path.into(), &file, size)],
+                entries: vec![ListedEntry::file(request.path.into(), &file, size)],
                 ..Listing::default()
             });
         }
     };
     let listed = opened
-        .sorted_names(MOST_NAMES)
+        .sorted_names(MAX_NAMES)
         .map_err(|error| match error {
-            ListError::TooMany => Unlisted::TooMany(MOST_NAMES),
-            ListError::Read(error) => Unlisted::Error(error),
+            ListError::TooMany => Error::TooMany(MAX_NAMES),
+            ListError::Read(error) => Error::Read(error),
         })?;
     let mut walk = Walk {
         folder,
-        names_left: MOST_NAMES - listed.names.len(),
+        names_left: MAX_NAMES - listed.names.len(),
         visited: opened.identity().into_iter().collect(),
         path_bytes: 0,
         listing: Listing {
@@ -100,110 +101,112 @@ pub(crate) fn of(folder: &Folder, start: &Start<'_>) -> Result<Listing, Unlisted
         },
     };
     drop(opened);
-    let above = match start.path {
+    let parent = match request.path {
         WHOLE_SKILL => "",
         path => path,
     };
-    let is_part = walk.first_level(above, listed.names, start.after);
-    walk.deeper_levels(if is_part {
+    let is_part = walk.list_first_level(parent, listed.names, request.after);
+    walk.list_deeper_levels(if is_part {
         1
     } else {
-        start.depth.min(MOST_DEPTH)
+        request.depth.min(MAX_DEPTH)
     });
     let mut listing = walk.listing;
     listing
-        .found
+        .entries
         .sort_by(|one, other| one.path.split('/').cmp(other.path.split('/')));
     Ok(listing)
 }
 
 struct Walk<'a> {
     folder: &'a Folder,
+    /// The number of names that may still be read.
     names_left: usize,
-    /// Folders that are listed: a link to one is not followed again.
+    /// The opened folders. A symlink to one is not opened again.
     visited: Vec<Identity>,
     path_bytes: usize,
     listing: Listing,
 }
 
 impl Walk<'_> {
-    /// Lists the first level, or a part of it. Says whether it is a part.
-    fn first_level(&mut self, above: &str, names: Vec<String>, after: Option<&str>) -> bool {
-        let mut paths = self.paths(above, names);
-        // The last path of the part before, or its name alone.
-        let full = |after: &str| match above {
-            "" => false,
-            above => after
-                .strip_prefix(above)
-                .is_some_and(|name| name.starts_with('/')),
-        };
+    /// Lists the first level, or a part of it. Returns whether it is a part.
+    fn list_first_level(&mut self, parent: &str, names: Vec<String>, after: Option<&str>) -> bool {
+        let mut paths = self.child_paths(parent, names);
         if let Some(after) = after {
-            let after = match full(after) || above.is_empty() {
-                true => after.into(),
-                false => child_path(above, after).unwrap_or_default(),
+            // `after` is the last path of the previous part, or only its name.
+            let is_whole_path = parent.is_empty()
+                || after
+                    .strip_prefix(parent)
+                    .is_some_and(|name| name.starts_with('/'));
+            let after = if is_whole_path {
+                after.into()
+            } else {
+                child_path(parent, after).unwrap_or_default()
             };
             paths.retain(|path| *path > after);
         }
-        let mut shown = 0;
+        let mut count = 0;
         for path in &paths {
             let bytes = self.path_bytes + path.len();
-            if shown == MOST_SHOWN || (shown > 0 && bytes > MOST_PATH_BYTES) {
+            if count == MAX_LISTED || (count > 0 && bytes > MAX_PATH_BYTES) {
                 break;
             }
             self.path_bytes = bytes;
-            shown += 1;
+            count += 1;
         }
-        self.listing.more = paths.len() - shown;
-        paths.truncate(shown);
+        self.listing.more = paths.len() - count;
+        paths.truncate(count);
         if self.listing.more > 0 {
             self.listing.after = paths.last().cloned();
         }
-        paths.into_iter().for_each(|path| self.look(path));
+        paths.into_iter().for_each(|path| self.add_entry(path));
         after.is_some() || self.listing.more > 0
     }
 
-    /// Opens one level after the other, each as a whole, while the answer has
-    /// room for it. Folders that stay closed are counted.
-    fn deeper_levels(&mut self, depth: usize) {
-        let mut level = 0..self.listing.found.len();
-        for below in 1.. {
-            let mut inner: Vec<(usize, Vec<String>)> = Vec::new();
-            let (mut shown, mut bytes) = (self.listing.found.len(), self.path_bytes);
-            for at in level {
-                if let Some(names) = self.names_in(at) {
-                    let paths = self.paths(&self.listing.found[at].path.clone(), names);
-                    shown += paths.len();
+    /// Opens the next levels, each one completely, as long as they fit into the answer. Counts
+    /// the names in folders that stay closed.
+    fn list_deeper_levels(&mut self, max_depth: usize) {
+        let mut level = 0..self.listing.entries.len();
+        for depth in 1.. {
+            let mut opened: Vec<(usize, Vec<String>)> = Vec::new();
+            let (mut count, mut bytes) = (self.listing.entries.len(), self.path_bytes);
+            for index in level {
+                if let Some(names) = self.names_in(index) {
+                    let folder = self.listing.entries[index].path.clone();
+                    let paths = self.child_paths(&folder, names);
+                    count += paths.len();
                     bytes += paths.iter().map(String::len).sum::<usize>();
-                    inner.push((at, paths));
+                    opened.push((index, paths));
                 }
             }
-            if below >= depth || inner.is_empty() || shown > MOST_SHOWN || bytes > MOST_PATH_BYTES {
+            let is_too_large = count > MAX_LISTED || bytes > MAX_PATH_BYTES;
+            if depth >= max_depth || opened.is_empty() || is_too_large {
                 return;
             }
             self.path_bytes = bytes;
-            level = self.listing.found.len()..shown;
-            for (at, paths) in inner {
-                if let Kind::Folder { opened, .. } = &mut self.listing.found[at].kind {
-                    *opened = true;
+            level = self.listing.entries.len()..count;
+            for (index, paths) in opened {
+                if let EntryKind::Folder { is_opened, .. } = &mut self.listing.entries[index].kind {
+                    *is_opened = true;
                 }
-                paths.into_iter().for_each(|path| self.look(path));
+                paths.into_iter().for_each(|path| self.add_entry(path));
             }
         }
     }
 
-    /// Counts the names in a folder, and gives them if it may be opened: not if
-    /// it is hidden, or listed already.
-    fn names_in(&mut self, at: usize) -> Option<Vec<String>> {
-        let found = &mut self.listing.found[at];
-        let Kind::Folder { entries, .. } = &mut found.kind else {
+    /// Counts the names in the folder at an index of the listing. Returns them if the folder may
+    /// be opened: it is not hidden and not already opened.
+    fn names_in(&mut self, index: usize) -> Option<Vec<String>> {
+        let entry = &mut self.listing.entries[index];
+        let EntryKind::Folder { entries, .. } = &mut entry.kind else {
             return None;
         };
         if self.names_left == 0 {
             return None;
         }
-        let opened = match self.folder.entry(&SkillPath::new(&found.path).ok()?) {
+        let opened = match self.folder.entry(&SkillPath::new(&entry.path).ok()?) {
             Ok(Entry::Folder(opened)) => opened,
-            // It has changed since.
+            // The entry has changed since it was listed.
             _ => return None,
         };
         let listed = match opened.sorted_names(self.names_left) {
@@ -213,14 +216,14 @@ impl Walk<'_> {
                 return None;
             }
             Err(ListError::Read(error)) => {
-                found.kind = Kind::Unreadable(error);
+                entry.kind = EntryKind::Unreadable(error);
                 return None;
             }
         };
         self.names_left -= listed.names.len();
         *entries = Some(listed.names.len() as u64 + listed.not_utf8);
         let identity = opened.identity().ok()?;
-        if is_hidden(&found.path) || self.visited.contains(&identity) {
+        if is_hidden(&entry.path) || self.visited.contains(&identity) {
             return None;
         }
         self.visited.push(identity);
@@ -228,50 +231,51 @@ impl Walk<'_> {
         Some(listed.names)
     }
 
-    /// The paths of names in a folder. Counts the names that have none.
-    fn paths(&mut self, above: &str, names: Vec<String>) -> Vec<String> {
-        let all = names.len();
+    /// Returns the paths of the names in a folder. Counts the names that no call can use.
+    fn child_paths(&mut self, folder: &str, names: Vec<String>) -> Vec<String> {
+        let name_count = names.len();
         let paths: Vec<String> = names
             .into_iter()
-            .filter_map(|name| child_path(above, &name).ok())
+            .filter_map(|name| child_path(folder, &name).ok())
             .collect();
-        self.listing.left_out += (all - paths.len()) as u64;
+        self.listing.left_out += (name_count - paths.len()) as u64;
         paths
     }
 
-    fn look(&mut self, path: String) {
+    /// Opens the entry at a path and adds it to the listing.
+    fn add_entry(&mut self, path: String) {
         let opened = SkillPath::new(&path)
             .map_err(|_| ReadError::Outside)
             .and_then(|path| self.folder.entry(&path));
-        self.listing.found.push(match opened {
-            Ok(Entry::File(file, size)) => Found::file(path, &file, size),
-            Ok(Entry::Folder(_)) => Found {
+        self.listing.entries.push(match opened {
+            Ok(Entry::File(file, size)) => ListedEntry::file(path, &file, size),
+            Ok(Entry::Folder(_)) => ListedEntry {
                 path,
-                kind: Kind::Folder {
+                kind: EntryKind::Folder {
                     entries: None,
-                    opened: false,
+                    is_opened: false,
                 },
             },
-            Err(error) => Found {
+            Err(error) => ListedEntry {
                 path,
-                kind: Kind::Unreadable(error),
+                kind: EntryKind::Unreadable(error),
             },
         });
     }
 }
 
-impl Found {
+impl ListedEntry {
     fn file(path: String, file: &File, size: u64) -> Self {
         let description = description::of(&path, file);
         Self {
             path,
-            kind: Kind::File { size, description },
+            kind: EntryKind::File { size, description },
         }
     }
 }
 
-/// Whether the last name of a path starts with a dot: a folder of a version
-/// control system is shown, and opened when somebody asks for it.
+/// Returns whether the last name of a path starts with a dot. Such a folder, for example
+/// `.git`, is opened only if a call names it.
 pub(crate) fn is_hidden(path: &str) -> bool {
     path.rsplit('/')
         .next()

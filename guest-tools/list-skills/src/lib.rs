@@ -1,5 +1,5 @@
-//! `list_skills`: which skills there are, and what each is for. A small catalog
-//! is one answer, a larger one comes in pages.
+//! `list_skills`: lists the skills with their descriptions. A small catalog fits into one
+//! answer; a larger one has pages.
 #![cfg_attr(target_family = "wasm", no_std)]
 
 extern crate alloc;
@@ -12,12 +12,12 @@ use skillhost_guest::{Access, Failure, Output, Tool, check_skill_name, skills};
 
 skillhost_guest::arguments! {
     struct Arguments {
-        /// Words to look for; without, all skills
+        /// Words to search for. Default: list all skills
         query: Option<String>,
-        /// Most skills in the answer. Default: 100, which is the most
+        /// Maximum number of skills in the answer. Default and limit: 100
         #[schemars(range(min = 1))]
         limit: Option<u64>,
-        /// `next_cursor` of the answer before
+        /// `next_cursor` of the previous answer
         cursor: Option<String>,
     }
 }
@@ -25,12 +25,12 @@ skillhost_guest::arguments! {
 skillhost_guest::record! {
     struct Listing {
         skills: Vec<Entry>,
-        /// The number of all skills. Absent if they are all here.
+        /// The number of all skills. Absent if this answer has all of them.
         #[serde(skip_serializing_if = "Option::is_none")]
         total: Option<u32>,
         #[serde(skip_serializing_if = "Option::is_none")]
         next_cursor: Option<String>,
-        /// The text that was searched, if not all.
+        /// The text that was searched. Absent if it was all text.
         #[serde(skip_serializing_if = "Option::is_none")]
         searched: Option<&'static str>,
     }
@@ -57,14 +57,14 @@ skillhost_guest::export_tools!(
     .output_schema(include_str!("output.schema.json"))
 );
 
-/// The most skills of an answer.
-const PAGE_SKILLS: u64 = 100;
+/// The maximum number of skills in an answer.
+const MAX_PAGE_SKILLS: u64 = 100;
 
-/// The most bytes of an answer, as JSON. Guards against: a hundred descriptions of
-/// 1,024 characters, which fill a model's context.
-const PAGE_BYTES: usize = 32 * 1024;
+/// The maximum number of bytes in an answer, as JSON. Guards against: a hundred descriptions
+/// of 1,024 characters, which fill a model's context.
+const MAX_PAGE_BYTES: usize = 32 * 1024;
 
-/// The bytes of JSON around a name and a description.
+/// The number of bytes of JSON around a name and a description.
 const ENTRY_BYTES: usize = r#"{"name":"","description":""},"#.len();
 
 fn list_skills(arguments: Arguments, _: Access) -> Result<Output, Failure> {
@@ -73,7 +73,7 @@ fn list_skills(arguments: Arguments, _: Access) -> Result<Output, Failure> {
         limit,
         cursor,
     } = arguments;
-    let limit = limit.unwrap_or(PAGE_SKILLS).min(PAGE_SKILLS);
+    let limit = limit.unwrap_or(MAX_PAGE_SKILLS).min(MAX_PAGE_SKILLS);
     let limit = u32::try_from(limit).unwrap_or(u32::MAX);
     let listing = match query {
         Some(query) => search(&query, limit, cursor.as_deref()),
@@ -136,14 +136,14 @@ fn search(query: &str, limit: u32, cursor: Option<&str>) -> Result<Listing, Fail
     })
 }
 
-/// Returns the skills that fit into an answer, at least one, and the name of the
-/// first that does not.
+/// Returns the skills that fit into an answer, at least one, and the name of the first skill
+/// that does not fit.
 fn entries(skills: impl Iterator<Item = Skill>) -> (Vec<Entry>, Option<String>) {
     let mut entries = Vec::new();
     let mut bytes = 0;
     for Skill { name, description } in skills {
         bytes += ENTRY_BYTES + json_length(&name) + json_length(&description);
-        if bytes > PAGE_BYTES && !entries.is_empty() {
+        if bytes > MAX_PAGE_BYTES && !entries.is_empty() {
             return (entries, Some(name));
         }
         entries.push(Entry { name, description });
@@ -151,7 +151,7 @@ fn entries(skills: impl Iterator<Item = Skill>) -> (Vec<Entry>, Option<String>) 
     (entries, None)
 }
 
-/// Returns the bytes that a text takes in a JSON string.
+/// Returns the number of bytes that a text has in a JSON string.
 fn json_length(text: &str) -> usize {
     let length = |c: char| match c {
         '"' | '\\' => 2,

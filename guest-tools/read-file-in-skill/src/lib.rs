@@ -1,4 +1,4 @@
-//! `read_file_in_skill`: any text file of a skill's folder.
+//! `read_file_in_skill`: reads any text file in a skill's folder.
 #![cfg_attr(target_family = "wasm", no_std)]
 
 extern crate alloc;
@@ -55,7 +55,7 @@ skillhost_guest::export_tools!(
     .output_schema(include_str!("output.schema.json"))
 );
 
-/// No limit of its own: the host's limit on answers comes first.
+/// The maximum size of a file. The host's limit on answers is always lower.
 const MAX_BYTES: u64 = u32::MAX as u64;
 
 fn read_file_in_skill(arguments: Arguments, access: Access) -> Result<Output, Failure> {
@@ -113,7 +113,7 @@ fn read(call: &Arguments, access: Access) -> Result<(Output, u64, &'static str),
     };
     match folder.find(&path, |path| folder.answer(path, MAX_BYTES)) {
         Ok((output, size)) => return Ok((output, size, "utf-8")),
-        // What other encoding it is, or what else, the bytes tell.
+        // Read the bytes to detect another encoding, or to report the right error.
         Err(ReadError::NotUtf8 | ReadError::TooLarge(_)) => {}
         Err(error) => return Err(failure(error)),
     }

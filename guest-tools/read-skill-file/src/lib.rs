@@ -1,5 +1,4 @@
-//! `read_skill_file`: any file of a skill's folder or of the home folder, as
-//! a whole or by lines.
+//! `read_skill_file`: reads a file of a skill or of the home folder, or some of its lines.
 #![cfg_attr(target_family = "wasm", no_std)]
 
 extern crate alloc;
@@ -48,18 +47,19 @@ skillhost_guest::export_tools!(
     .output_schema(include_str!("output.schema.json"))
 );
 
-/// A larger file is only read in parts (the contract's 10 MB).
-const MAX_WHOLE_FILE: u64 = 10 * 1024 * 1024;
+/// The maximum size of a file to read as a whole, from the contract: 10 MB. Calls can read a
+/// larger file by lines.
+const MAX_WHOLE_FILE_BYTES: u64 = 10 * 1024 * 1024;
 
 /// The parts of an answer, for success and failure.
 struct Answer {
-    said: Result<String, Failure>,
+    result: Result<String, Failure>,
     meta: Meta,
 }
 
 fn read_skill_file(call: Arguments, access: Access) -> Result<Output, Failure> {
-    let Answer { said, meta } = answer(&call, access);
-    match said {
+    let Answer { result, meta } = answer(&call, access);
+    match result {
         Ok(text) => Ok(Output::text(text).with(&Success {
             ok: true,
             stdout: (),
@@ -80,16 +80,16 @@ fn answer(call: &Arguments, access: Access) -> Answer {
         Some(skill) if !check_skill_name(skill) => Access::UnknownSkill,
         _ => access,
     };
-    let unknown = matches!(access, Access::UnknownSkill);
+    let is_unknown_skill = matches!(access, Access::UnknownSkill);
     let folder = match folder(call, access) {
         Ok(folder) => folder,
-        // A path that lies in a skill, and there is no such skill.
-        Err(_) if call.skill().is_none() && unknown => {
+        // The path is in the folder of a skill that does not exist.
+        Err(_) if call.skill().is_none() && is_unknown_skill => {
             return not_found(call, call.path.clone());
         }
         Err(failure) => {
             return Answer {
-                said: Err(failure),
+                result: Err(failure),
                 meta: Meta::Unresolved {
                     path: call.path.clone(),
                     skill_name: call.skill().map(str::to_owned),
@@ -97,27 +97,27 @@ fn answer(call: &Arguments, access: Access) -> Answer {
             };
         }
     };
-    // A path that the host found in a folder is relative to that folder.
-    let asked = folder.path().unwrap_or(&call.path);
-    let path = match SkillPath::new(asked) {
+    // If the call names no skill, the host gives the path relative to the folder.
+    let relative_path = folder.path().unwrap_or(&call.path);
+    let path = match SkillPath::new(relative_path) {
         Ok(path) => path,
-        Err(PathError::Empty) => return not_a_file(shown(&folder, None)),
-        Err(error) => return unreadable(shown(&folder, None), error.into()),
+        Err(PathError::Empty) => return not_a_file(display_path(&folder, None)),
+        Err(error) => return unreadable(display_path(&folder, None), error.into()),
     };
-    let shown = shown(&folder, Some(&path));
-    let found = folder
+    let display_path = display_path(&folder, Some(&path));
+    let opened = folder
         .find(&path, |path| folder.open(path))
         .and_then(|file| file.size().map(|size| (file, size)));
-    match found {
-        Ok((file, size)) => read(call, &file, size, shown),
-        Err(ReadError::IsDirectory | ReadError::NotRegular) => not_a_file(shown),
-        Err(ReadError::NotFound) => not_found(call, shown),
-        Err(error) => unreadable(shown, error.into()),
+    match opened {
+        Ok((file, size)) => read(call, &file, size, display_path),
+        Err(ReadError::IsDirectory | ReadError::NotRegular) => not_a_file(display_path),
+        Err(ReadError::NotFound) => not_found(call, display_path),
+        Err(error) => unreadable(display_path, error.into()),
     }
 }
 
 impl Arguments {
-    /// The skill that the call names. An empty name counts as none.
+    /// Returns the skill that the call names, or `None` if the name is missing or empty.
     fn skill(&self) -> Option<&str> {
         self.skill_name.as_deref().filter(|name| !name.is_empty())
     }
@@ -139,7 +139,7 @@ fn folder(call: &Arguments, access: Access) -> Result<Folder, Failure> {
 
 /// Returns a path for display: the skill's name and the path inside it, or `~` and the path in the
 /// home folder. Reveals no path of the host.
-fn shown(folder: &Folder, path: Option<&SkillPath<'_>>) -> String {
+fn display_path(folder: &Folder, path: Option<&SkillPath<'_>>) -> String {
     let root = folder.skill().unwrap_or("~");
     match path.map(SkillPath::normalized) {
         Some(path) if path != "." => format!("{root}/{path}"),
@@ -149,7 +149,7 @@ fn shown(folder: &Folder, path: Option<&SkillPath<'_>>) -> String {
 
 fn not_found(call: &Arguments, path: String) -> Answer {
     Answer {
-        said: Err(Failure::not_found(format!(
+        result: Err(Failure::not_found(format!(
             "File not found: {path}. (Resolved from: {}, skill: {})",
             call.path,
             call.skill().unwrap_or("none"),
@@ -164,7 +164,7 @@ fn not_found(call: &Arguments, path: String) -> Answer {
 
 fn not_a_file(path: String) -> Answer {
     Answer {
-        said: Err(Failure::unreadable(format!("Path is not a file: {path}"))),
+        result: Err(Failure::unreadable(format!("Path is not a file: {path}"))),
         meta: Meta::Path { path },
     }
 }
@@ -176,16 +176,16 @@ fn unreadable(path: String, failure: Failure) -> Answer {
         _ => Failure::unreadable(format!("Error reading file: {error}")),
     };
     Answer {
-        said: Err(failure),
+        result: Err(failure),
         meta: Meta::Error { path, error },
     }
 }
 
 fn read(call: &Arguments, file: &File, size: u64, path: String) -> Answer {
     let range = Range::of(call.offset, call.limit);
-    if size > MAX_WHOLE_FILE && range.is_none() {
+    if size > MAX_WHOLE_FILE_BYTES && range.is_none() {
         return Answer {
-            said: Ok(format!(
+            result: Ok(format!(
                 "[File: {path}]\nSize: {size} bytes\n\nFile is too large to display (>10MB). Use \
                  offset and limit to read specific lines."
             )),
@@ -196,9 +196,9 @@ fn read(call: &Arguments, file: &File, size: u64, path: String) -> Answer {
         };
     }
     let selected = match range {
-        // A file that is not text has no lines, whichever are asked for.
-        Some(range) if size <= MAX_WHOLE_FILE => {
-            file.read_all(MAX_WHOLE_FILE)
+        // Check the whole file: a binary file has no lines to select.
+        Some(range) if size <= MAX_WHOLE_FILE_BYTES => {
+            file.read_all(MAX_WHOLE_FILE_BYTES)
                 .map(|bytes| match core::str::from_utf8(&bytes.0) {
                     Ok(_) => lines::select(&bytes.0, range),
                     Err(_) => Selected::Lines(bytes.0),
@@ -213,7 +213,7 @@ fn read(call: &Arguments, file: &File, size: u64, path: String) -> Answer {
         Ok(Selected::Lines(bytes)) => text::utf8(bytes),
         Ok(Selected::PastEnd { total_lines }) => {
             return Answer {
-                said: Ok(String::new()),
+                result: Ok(String::new()),
                 meta: Meta::PastEnd {
                     path,
                     start_line: call.offset,
@@ -226,7 +226,7 @@ fn read(call: &Arguments, file: &File, size: u64, path: String) -> Answer {
     };
     match text {
         Ok(text) => Answer {
-            said: Ok(text),
+            result: Ok(text),
             meta: Meta::Read {
                 path,
                 file_size: size,
@@ -235,7 +235,7 @@ fn read(call: &Arguments, file: &File, size: u64, path: String) -> Answer {
             },
         },
         Err(_) => Answer {
-            said: Ok(format!(
+            result: Ok(format!(
                 "[File: {path}]\nType: binary\nSize: {size} bytes\n\nThis file is binary and \
                  cannot be displayed as text."
             )),

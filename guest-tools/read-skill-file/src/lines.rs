@@ -1,10 +1,10 @@
-//! Lines of a file: which ones a call asks for, and reading those only.
+//! Reads a range of lines of a file.
 
 use alloc::vec::Vec;
 
 use skillhost_guest::{File, ReadError};
 
-/// Lines to read: `start` and `end` count from 0, `end` is not included.
+/// The lines to read. `start` and `end` count from 0; `end` is exclusive.
 pub(crate) struct Range {
     start: u64,
     end: u64,
@@ -12,20 +12,19 @@ pub(crate) struct Range {
 
 /// The selection of a range.
 pub(crate) enum Selected {
-    /// The lines' bytes, without the line feed after the last.
+    /// The bytes of the lines, without the line feed after the last line.
     Lines(Vec<u8>),
     /// The range starts after the last line.
     PastEnd { total_lines: u64 },
 }
 
-/// The bytes that are read at a time. The whole file is never in memory, so a
-/// part of a file can be read even if the file exceeds the memory limit.
-const CHUNK: u64 = 1 << 20;
+/// The maximum number of bytes in one read. The whole file is never in memory, so a call can
+/// read a part of a file that exceeds the memory limit.
+const MAX_CHUNK_BYTES: u64 = 1 << 20;
 
 impl Range {
-    /// The range of a 1-indexed line and a number of lines, if any is given.
-    /// A start before the first line takes from the lines asked for, as the
-    /// contract's arithmetic does.
+    /// Returns the range of a 1-indexed line and a number of lines, or `None` if both are
+    /// missing. As in the contract, a start before the first line makes the range shorter.
     pub(crate) fn of(offset: Option<i64>, limit: Option<i64>) -> Option<Self> {
         if offset.is_none() && limit.is_none() {
             return None;
@@ -39,7 +38,7 @@ impl Range {
     }
 }
 
-/// The last line that was asked for, where the contract says that it is known.
+/// Returns the last line of a call's range, or `None` where the contract reports none.
 pub(crate) fn last_line(offset: Option<i64>, limit: Option<i64>) -> Option<i64> {
     match (offset, limit) {
         (Some(offset), Some(limit)) if offset != 0 && limit != 0 => {
@@ -49,59 +48,59 @@ pub(crate) fn last_line(offset: Option<i64>, limit: Option<i64>) -> Option<i64> 
     }
 }
 
-/// Reads the lines of a range, holding no more than those.
+/// Reads the lines of a range from a file. Keeps only these lines in memory.
 pub(crate) fn read(file: &File, range: Range) -> Result<Selected, ReadError> {
-    let mut cut = Cut::new(range);
-    let mut at = 0_u64;
+    let mut selector = Selector::new(range);
+    let mut offset = 0_u64;
     loop {
-        let (chunk, end_of_file) = file.read_at(at, CHUNK)?;
-        at += chunk.len() as u64;
-        if cut.feed(&chunk) || end_of_file {
-            return Ok(cut.finish());
+        let (chunk, is_last) = file.read_at(offset, MAX_CHUNK_BYTES)?;
+        offset += chunk.len() as u64;
+        if selector.feed(&chunk) || is_last {
+            return Ok(selector.finish());
         }
     }
 }
 
-/// The lines of a range, of a file that is here as a whole.
+/// Selects the lines of a range from the bytes of a whole file.
 pub(crate) fn select(bytes: &[u8], range: Range) -> Selected {
-    let mut cut = Cut::new(range);
-    cut.feed(bytes);
-    cut.finish()
+    let mut selector = Selector::new(range);
+    selector.feed(bytes);
+    selector.finish()
 }
 
-/// Cuts lines out of bytes as they come. Lines end at a line feed; after a last
-/// one comes one more, empty line.
-struct Cut {
+/// Selects lines from the chunks of a file. A line ends at a line feed, so a file that ends
+/// with one has an empty last line.
+struct Selector {
     range: Range,
-    taken: Vec<u8>,
-    /// The line that the next byte is in.
+    selected: Vec<u8>,
+    /// The number of the line that has the next byte.
     line: u64,
 }
 
-impl Cut {
+impl Selector {
     fn new(range: Range) -> Self {
         Self {
             range,
-            taken: Vec::new(),
+            selected: Vec::new(),
             line: 0,
         }
     }
 
-    /// Takes more bytes, and says whether the range is complete.
+    /// Reads more bytes. Returns whether the range is complete.
     fn feed(&mut self, mut rest: &[u8]) -> bool {
         while !rest.is_empty() {
             let length = memchr::memchr(b'\n', rest).map_or(rest.len(), |end| end + 1);
-            let (piece, after) = rest.split_at(length);
+            let (line, next) = rest.split_at(length);
             if (self.range.start..self.range.end).contains(&self.line) {
-                self.taken.extend_from_slice(piece);
+                self.selected.extend_from_slice(line);
             }
-            if piece.ends_with(b"\n") {
+            if line.ends_with(b"\n") {
                 self.line += 1;
                 if self.line >= self.range.end && self.line > self.range.start {
                     return true;
                 }
             }
-            rest = after;
+            rest = next;
         }
         false
     }
@@ -111,17 +110,17 @@ impl Cut {
         if self.range.start >= total_lines {
             return Selected::PastEnd { total_lines };
         }
-        // The last line has no line feed of its own to leave out, unless the
-        // range ended before it.
+        // The file's last line has no line feed. Drop the last one only if the range ends
+        // before that line.
         Selected::Lines(if self.range.end < total_lines {
-            without_last_feed(self.taken)
+            without_last_line_feed(self.selected)
         } else {
-            self.taken
+            self.selected
         })
     }
 }
 
-fn without_last_feed(mut lines: Vec<u8>) -> Vec<u8> {
+fn without_last_line_feed(mut lines: Vec<u8>) -> Vec<u8> {
     if lines.last() == Some(&b'\n') {
         lines.pop();
     }

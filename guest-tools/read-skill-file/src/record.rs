@@ -1,4 +1,4 @@
-//! The records that programs read, as the contract has them.
+//! The records for programs, as the contract defines them.
 
 use alloc::string::String;
 
@@ -22,7 +22,7 @@ skillhost_guest::record! {
 }
 
 skillhost_guest::record! {
-    /// More facts about the answer. Each case has the contract's keys.
+    /// Metadata of the answer. Each variant has the contract's keys.
     #[serde(untagged)]
     pub(crate) enum Meta {
         Read {

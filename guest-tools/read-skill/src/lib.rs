@@ -1,4 +1,4 @@
-//! `read_skill`: a skill's instructions, without frontmatter.
+//! `read_skill`: returns a skill's instructions without the frontmatter.
 #![cfg_attr(target_family = "wasm", no_std)]
 
 extern crate alloc;
@@ -47,11 +47,11 @@ skillhost_guest::export_tools!(
     .output_schema(include_str!("output.schema.json"))
 );
 
-/// No limit of its own: the host's limit on answers comes first.
+/// The maximum size of a SKILL.md. The host's limit on answers is always lower.
 const MAX_BYTES: u64 = u32::MAX as u64;
 
-/// An operator who sets this variable to `on` gets a line with the skill's
-/// name above its instructions.
+/// The environment variable with which an operator adds a line with the skill's name above
+/// its instructions. The value is `on`.
 const HEADER_VARIABLE: &str = "SKILL_HEADER";
 
 fn read_skill(arguments: Arguments, access: Access) -> Result<Output, Failure> {

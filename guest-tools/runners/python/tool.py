@@ -1,5 +1,5 @@
-"""The tools run_skill_script and check_skill_scripts: scripts of a skill, run in the sandbox, and
-told beforehand whether they will."""
+"""The tools `run_skill_script`, which runs a skill's Python scripts in the sandbox, and
+`check_skill_scripts`, which says which scripts will run."""
 
 import base64
 import binascii
@@ -14,18 +14,18 @@ from wit_world import exports
 from wit_world.exports import tools as wit
 from wit_world.imports import scripts as host
 
-from skill_runner import execute, heap, lacks, loop, modules, streams  # noqa: F401: the loop is put in its place
+from skill_runner import execute, heap, unsupported, loop, modules, streams  # noqa: F401: importing `loop` installs it
 from skill_runner.baked import Baked
 from skill_runner.judge import Judge
 
-# Scripts of a skill that are judged. Guards against: a folder of a million.
-MOST_SCRIPTS = 200
-# Scripts that are named where one is not found.
-LISTED = 30
-OUTSIDE = "Path traversal detected: cannot access files outside skill folder"
+# The maximum number of scripts to check in a skill. Guards against: a skill with a million scripts.
+MAX_CHECKED_SCRIPTS = 200
+# The maximum number of scripts to list when a script is not found.
+MAX_LISTED_SCRIPTS = 30
+OUTSIDE_MESSAGE = "Path traversal detected: cannot access files outside skill folder"
 
-SKILL = {"type": "string", "description": "Name of the skill"}
-REASONS = {
+SKILL_SCHEMA = {"type": "string", "description": "Name of the skill"}
+REASONS_SCHEMA = {
     "type": "array",
     "items": {
         "type": "object",
@@ -33,7 +33,7 @@ REASONS = {
             "path": {"type": "string", "description": "The file, in the skill"},
             "line": {"type": ["integer", "null"]},
             "needs": {"type": "string", "description": "The import or the call"},
-            "instead": {"type": "string", "description": "Why it fails here, and what would do"},
+            "instead": {"type": "string", "description": "Why it fails in the sandbox, and what to use instead"},
         },
         "required": ["path", "line", "needs", "instead"],
     },
@@ -62,7 +62,7 @@ DEFINITIONS = [
         "skill's folder, which is its current folder, and has the standard library. It has no "
         "network, no processes and no threads.",
         {
-            "skill_name": SKILL,
+            "skill_name": SKILL_SCHEMA,
             "script": {
                 "type": "string",
                 "description": "Path of the script in the skill's folder, such as scripts/report.py",
@@ -85,7 +85,7 @@ DEFINITIONS = [
                             "description": "Path in the skill's folder",
                         },
                         "text": {"type": "string", "description": "The file's text"},
-                        "base64": {"type": "string", "description": "Or its bytes"},
+                        "base64": {"type": "string", "description": "The file's bytes in base64, instead of `text`"},
                     },
                     "required": ["path"],
                     "additionalProperties": False,
@@ -100,11 +100,11 @@ DEFINITIONS = [
                 "exit_code": {"type": "integer"},
                 "stdout": {"type": "string"},
                 "stderr": {"type": "string"},
-                "left_out": {"type": "integer", "description": "Bytes of both that are left out"},
+                "left_out": {"type": "integer", "description": "Bytes of stdout and stderr that are left out"},
                 "notes": {
                     "type": "array",
                     "items": {"type": "string"},
-                    "description": "What the script asked for and the sandbox does not have",
+                    "description": "Unsupported features that the script used",
                 },
             },
             "required": ["exit_code", "stdout", "stderr", "left_out", "notes"],
@@ -116,7 +116,7 @@ DEFINITIONS = [
         "Tell which Python scripts of a skill will run in run_skill_script, what each is for, and "
         "why one will not. Nothing is run.",
         {
-            "skill_name": SKILL,
+            "skill_name": SKILL_SCHEMA,
             "script": {
                 "type": "string",
                 "description": "Path of one script; all scripts, if left out",
@@ -137,7 +137,7 @@ DEFINITIONS = [
                                 "description": "The first line of its docstring",
                             },
                             "verdict": {"enum": ["will run", "will not", "cannot be told"]},
-                            "reasons": REASONS,
+                            "reasons": REASONS_SCHEMA,
                         },
                         "required": ["script", "description", "verdict", "reasons"],
                     },
@@ -159,48 +159,48 @@ def mount_of(folder):
         case wit.Folder_Open(value=opened):
             return opened.mount
         case wit.Folder_UnknownSkill():
-            raise failure("NOT_FOUND", "There is no skill of that name. list_skills tells which there are.")
+            raise failure("NOT_FOUND", "There is no skill of that name. list_skills lists all skills.")
         case wit.Folder_Unreadable():
             raise failure("UNREADABLE", "The skill's folder cannot be read.")
     raise failure("REFUSED", "This tool was not given a folder to read.")
 
 
-def inside(path):
-    """A path in the skill, without steps that lead nowhere."""
+def normalized(path):
+    """Checks the path of a file in the skill, and normalizes it."""
     if not path or "\0" in path:
         raise failure("INVALID_ARGUMENTS", "path is empty, or has a zero byte")
     parts = []
-    rooted = path[0] in "/\\" or path[1:2] == ":"
+    is_outside = path[0] in "/\\" or path[1:2] == ":"
     for part in path.replace("\\", "/").split("/"):
         if part == "..":
             if not parts:
-                rooted = True
+                is_outside = True
                 break
             parts.pop()
         elif part not in ("", "."):
             parts.append(part)
-    if rooted:
-        raise failure("REFUSED", f"{path}: {OUTSIDE}")
+    if is_outside:
+        raise failure("REFUSED", f"{path}: {OUTSIDE_MESSAGE}")
     return "/".join(parts)
 
 
-# Why the host starts no script, by its word for it.
+# The kind and the message of a failure, by the host's refusal to start a script.
 REFUSALS = {
-    "NOT_GRANTED": ("REFUSED", "the operator's grant of this tool allows no script of this path"),
-    "OUTSIDE": ("REFUSED", OUTSIDE),
-    **{refusal: ("UNREADABLE", why) for refusal, why in modules.UNREADABLE.items()},
+    "NOT_GRANTED": ("REFUSED", "the operator's grant for this tool does not allow this script"),
+    "OUTSIDE": ("REFUSED", OUTSIDE_MESSAGE),
+    **{refusal: ("UNREADABLE", reason) for refusal, reason in modules.UNREADABLE.items()},
 }
 
 
 def not_found(mount, script):
-    """Names the scripts that there are."""
-    listed, _ = Judge(BAKED, mount).scripts(LISTED)
-    there = f" The skill has: {', '.join(map(shown, listed))}." if listed else " The skill has no Python scripts."
-    return failure("NOT_FOUND", f"{script}: not found.{there}")
+    """Returns a not-found failure that lists the skill's scripts."""
+    listed, _ = Judge(BAKED, mount).scripts(MAX_LISTED_SCRIPTS)
+    hint = f" The skill has: {', '.join(map(quoted, listed))}." if listed else " The skill has no Python scripts."
+    return failure("NOT_FOUND", f"{script}: not found.{hint}")
 
 
-def start(mount, script):
-    """The bytes of a script that may be run."""
+def start_script(mount, script):
+    """Reports the start of a script to the host, and returns its bytes. Fails if the call may not run it."""
     if os.path.splitext(script)[1] not in (".py", ""):
         raise failure("INVALID_ARGUMENTS", f"{script}: not a Python script; this tool runs `.py` files")
     try:
@@ -209,16 +209,16 @@ def start(mount, script):
         name = getattr(refused.value, "name", "")
     if name == "NOT_FOUND":
         raise not_found(mount, script)
-    kind, why = REFUSALS.get(name, ("UNREADABLE", "cannot be read"))
-    raise failure(kind, f"{script}: {why}")
+    kind, reason = REFUSALS.get(name, ("UNREADABLE", "cannot be read"))
+    raise failure(kind, f"{script}: {reason}")
 
 
-def put(mount, files):
-    """Writes the files of a call into the skill's folder, as the call sees it."""
-    # Paths from there: the folders above are none of the call's.
+def write_inputs(mount, files):
+    """Writes the files from the arguments into the call's view of the skill's folder."""
+    # Use relative paths: `makedirs` would look at the parents of the mount, which the call cannot read.
     os.chdir(mount)
     for file in files:
-        path = inside(file["path"])
+        path = normalized(file["path"])
         if ("text" in file) == ("base64" in file):
             raise failure("INVALID_ARGUMENTS", f"{path}: give either text or base64")
         try:
@@ -230,37 +230,37 @@ def put(mount, files):
             with open(path, "wb") as target:
                 target.write(data)
         except OSError as error:
-            why = lacks.READ_ONLY if error.errno in (errno.EROFS, errno.EPERM) else os.strerror(error.errno)
-            raise failure("REFUSED", f"{path}: cannot be written: {why}") from None
+            cause = unsupported.READ_ONLY if error.errno in (errno.EROFS, errno.EPERM) else os.strerror(error.errno)
+            raise failure("REFUSED", f"cannot write `{path}`: {cause}") from None
 
 
 def run_skill_script(mount, script, args=(), stdin="", files=(), **_):
-    script = inside(script)
-    source = start(mount, script)
-    put(mount, files)
-    done = execute.run(BAKED, mount, script, source, args, stdin.encode())
-    host.finished(done.exit_code)
+    script = normalized(script)
+    source = start_script(mount, script)
+    write_inputs(mount, files)
+    result = execute.run(BAKED, mount, script, source, args, stdin.encode())
+    host.finished(result.exit_code)
     details = {
-        "exit_code": done.exit_code,
-        "stdout": done.output.text(execute.STDOUT),
-        "stderr": done.output.text(execute.STDERR),
-        "left_out": done.output.left_out,
-        "notes": done.notes.lines,
+        "exit_code": result.exit_code,
+        "stdout": result.output.text(execute.STDOUT),
+        "stderr": result.output.text(execute.STDERR),
+        "left_out": result.output.left_out,
+        "notes": result.notes.lines,
     }
-    return wit.Output(done.text(), dumps(details))
+    return wit.Output(result.text(), dumps(details))
 
 
-def in_line(text):
-    """Return text as a part of one line, with line breaks and hidden characters as escapes."""
+def escaped(text):
+    """Returns text as a part of one line, with line breaks and hidden characters as escapes."""
     def is_plain(char):
-        # A space that breaks no line is plain.
+        # Spaces are plain, unless they break a line.
         return char.isprintable() or (char.isspace() and char.splitlines() == [char])
 
     return "".join(char if is_plain(char) else char.encode("unicode_escape").decode() for char in text)
 
 
-def shown(path):
-    """Return a path that begins no line and passes for no verdict."""
+def quoted(path):
+    """Returns a path, quoted if it could be read as another line or as a verdict."""
     is_plain = all(char.isalnum() or char in "-_./" for char in path)
     return path if is_plain else dumps(path)
 
@@ -268,25 +268,25 @@ def shown(path):
 def check_skill_scripts(mount, script=None, **_):
     judge = Judge(BAKED, mount)
     if script is None:
-        scripts, more = judge.scripts(MOST_SCRIPTS)
+        scripts, has_more = judge.scripts(MAX_CHECKED_SCRIPTS)
     else:
-        scripts, more = [inside(script)], False
+        scripts, has_more = [normalized(script)], False
         if not os.path.isfile(f"{mount}/{scripts[0]}"):
             raise not_found(mount, scripts[0])
     records = [judge.judge(path) for path in scripts]
     lines = []
     for record in records:
-        what = f" - {in_line(record['description'])}" if record["description"] else ""
-        lines.append(f"{shown(record['script'])}: {record['verdict']}{what}")
+        description = f" - {escaped(record['description'])}" if record["description"] else ""
+        lines.append(f"{quoted(record['script'])}: {record['verdict']}{description}")
         for reason in record["reasons"]:
-            where = "" if reason["path"] == record["script"] else f"{shown(reason['path'])}, "
+            file = "" if reason["path"] == record["script"] else f"{quoted(reason['path'])}, "
             line = f"line {reason['line']}: " if reason["line"] else ""
-            instead = f": {in_line(reason['instead'])}" if reason["instead"] else ""
-            lines.append(f"  {where}{line}{in_line(reason['needs'])}{instead}")
-    if more:
-        lines.append(f"[only the first {MOST_SCRIPTS} scripts]")
+            instead = f": {escaped(reason['instead'])}" if reason["instead"] else ""
+            lines.append(f"  {file}{line}{escaped(reason['needs'])}{instead}")
+    if has_more:
+        lines.append(f"[only the first {MAX_CHECKED_SCRIPTS} scripts]")
     text = "\n".join(lines) or "This skill has no Python scripts."
-    return wit.Output(text, dumps({"scripts": records, "more": more}))
+    return wit.Output(text, dumps({"scripts": records, "more": has_more}))
 
 
 TOOLS = {"run_skill_script": run_skill_script, "check_skill_scripts": check_skill_scripts}
@@ -304,12 +304,12 @@ class Tools(exports.Tools):
             raise
         except Exception as error:
             traceback.print_exc(file=sys.__stderr__)
-            raise failure("FAILED", f"{name} broke off: {type(error).__name__}: {error}") from None
+            raise failure("FAILED", f"{name} failed: {type(error).__name__}: {error}") from None
 
 
 BAKED = Baked()
 BAKED.load()
-lacks.replace()
+unsupported.replace()
 streams.replace()
 modules.replace()
 execute.hide_frames()

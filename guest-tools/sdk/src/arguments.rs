@@ -39,17 +39,18 @@ macro_rules! record {
     };
 }
 
-/// Reads arguments. The host has checked them against the schema, so what
-/// fails here is what a schema cannot say, such as a number out of range.
+/// Reads arguments. The host has checked them against the schema, so this fails
+/// only for rules that a schema cannot express, such as the range of an integer type.
 pub(crate) fn parse<A: DeserializeOwned>(json: &str) -> Result<A, Failure> {
     serde_json::from_str(json)
         .map_err(|error| Failure::invalid_arguments(format!("Invalid arguments: {error}")))
 }
 
-/// The JSON Schema of `A`, in the plain form that model APIs take: no schema
-/// URL, no Rust names, no integer formats, and `null` nowhere (the host drops
-/// a null that stands for an absent property). Properties stand in the order of
-/// the struct's fields.
+/// Returns the JSON Schema of `A` in the form that model APIs accept: without a schema
+/// URL, Rust names, integer formats and `null`. The properties have the order of the
+/// struct's fields.
+///
+/// `null` is not needed, because the host drops a property whose value is null.
 pub(crate) fn schema<A: JsonSchema + DeserializeOwned>() -> String {
     let mut settings = SchemaSettings::draft2020_12();
     settings.inline_subschemas = true;
@@ -62,7 +63,7 @@ pub(crate) fn schema<A: JsonSchema + DeserializeOwned>() -> String {
     schema.remove("title");
     schema.remove("description");
     simplify_properties(&mut schema);
-    to_json(&InOrder {
+    to_json(&OrderedSchema {
         schema: &schema,
         fields: fields::of::<A>(),
     })
@@ -82,31 +83,31 @@ fn simplify_properties(object: &mut Map<String, Value>) {
         }
         if let Some(Value::Array(types)) = property.get_mut("type") {
             types.retain(|kind| kind != "null");
-            if let [only] = types.as_slice() {
-                let only = only.clone();
-                property.insert("type".to_owned(), only);
+            if let [kind] = types.as_slice() {
+                let kind = kind.clone();
+                property.insert("type".to_owned(), kind);
             }
         }
     }
 }
 
-/// A schema as it is written: `type` and `properties` first.
-struct InOrder<'a> {
+/// Serializes a schema with `type` and `properties` first.
+struct OrderedSchema<'a> {
     schema: &'a Map<String, Value>,
     fields: &'static [&'static str],
 }
 
-/// Its properties, those that are fields in the fields' order.
-struct Properties<'a>(&'a InOrder<'a>);
+/// Serializes a schema's properties: fields in their order, then the others.
+struct OrderedProperties<'a>(&'a OrderedSchema<'a>);
 
-impl Serialize for InOrder<'_> {
+impl Serialize for OrderedSchema<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         if let Some(kind) = self.schema.get("type") {
             map.serialize_entry("type", kind)?;
         }
-        // Model APIs want the key, and Rust a struct without fields has none.
-        map.serialize_entry("properties", &Properties(self))?;
+        // Model APIs require the key. schemars leaves it out for a struct without fields.
+        map.serialize_entry("properties", &OrderedProperties(self))?;
         for (key, value) in self.schema {
             if !matches!(key.as_str(), "type" | "properties") {
                 map.serialize_entry(key, value)?;
@@ -116,13 +117,13 @@ impl Serialize for InOrder<'_> {
     }
 }
 
-impl Serialize for Properties<'_> {
+impl Serialize for OrderedProperties<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let InOrder { schema, fields } = self.0;
+        let OrderedSchema { schema, fields } = self.0;
         let mut map = serializer.serialize_map(None)?;
-        let none = Map::new();
+        let empty = Map::new();
         let properties = schema.get("properties").and_then(Value::as_object);
-        let properties = properties.unwrap_or(&none);
+        let properties = properties.unwrap_or(&empty);
         let named = fields.iter().filter_map(|field| {
             let (name, property) = properties.get_key_value(*field)?;
             Some((name, property))

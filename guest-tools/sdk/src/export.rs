@@ -1,4 +1,4 @@
-//! From a list of [`Tool`]s to the two functions that a component exports.
+//! Exports a list of [`Tool`]s as the two functions of the `tools` interface.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use crate::Tool;
 use crate::bindings::tools::{self, Definition};
 
-/// Exports tools from a component: one expression of type [`Tool`] each.
+/// Exports tools from a component. Each argument is an expression of type [`Tool`].
 #[macro_export]
 macro_rules! export_tools {
     ($($tool:expr),+ $(,)?) => {
@@ -39,12 +39,12 @@ macro_rules! export_tools {
     };
 }
 
-/// The definitions of `tools`.
+/// Returns the definitions of `tools`.
 pub fn definitions(tools: &[Tool]) -> Vec<Definition> {
     tools.iter().map(Tool::definition).collect()
 }
 
-/// Runs the tool of that name.
+/// Runs the tool that is called `name`.
 pub fn call(
     tools: &[Tool],
     name: &str,

@@ -1,7 +1,9 @@
-//! Reading and listing by a caller's path, with a failure in words that fit any
-//! tool: the path, and why. The kits of other languages have the same functions by
-//! the same names. What takes a checked [`SkillPath`] and gives an error of its own is
-//! in `folder` and `listing`.
+//! Reads files and lists folders by a caller's path. A failure names the path and the
+//! cause, so a tool can return it as it is. The kits of the other languages have the
+//! same functions with the same names.
+//!
+//! The functions that take a [`SkillPath`] and return errors of their own types are in
+//! `folder` and `listing`.
 
 use alloc::borrow::ToOwned as _;
 use alloc::format;
@@ -19,112 +21,115 @@ use crate::{Failure, Folder, Output, PathError, ReadError, SkillPath};
 /// An entry of a folder.
 struct ListedEntry {
     name: String,
-    /// True for a folder, and for a symlink that leads to one.
+    /// True for a folder, and for a symlink to a folder.
     is_folder: bool,
     is_symlink: bool,
 }
 
 impl Folder {
-    /// The bytes of a file of at most `limit` bytes.
+    /// Returns the bytes of a file of at most `limit` bytes.
     pub fn read_bytes(&self, path: &str, limit: u64) -> Result<Vec<u8>, Failure> {
-        let bytes = self.read(&checked(path)?, limit);
+        let bytes = self.read(&parse_path(path)?, limit);
         bytes
             .map(|bytes| bytes.0)
-            .map_err(|error| about(path, error))
+            .map_err(|error| failure_at(path, error))
     }
 
-    /// The text of a file of at most `limit` bytes, without a byte order mark.
+    /// Returns the text of a file of at most `limit` bytes, without a byte order mark.
     pub fn read_text(&self, path: &str, limit: u64) -> Result<String, Failure> {
         crate::text::utf8(self.read_bytes(path, limit)?)
             .map_err(|error| Failure::unreadable(format!("{path}: {error}")))
     }
 
-    /// An answer whose text is a file of at most `limit` bytes. The host reads it:
-    /// a large file costs a fraction.
+    /// Returns an answer whose text is a file of at most `limit` bytes. The host reads
+    /// the file, which is much faster for large files.
     pub fn answer_file(&self, path: &str, limit: u64) -> Result<Output, Failure> {
-        let answer = self.answer(&checked(path)?, limit);
+        let answer = self.answer(&parse_path(path)?, limit);
         answer
             .map(|(output, _)| output)
-            .map_err(|error| about(path, error))
+            .map_err(|error| failure_at(path, error))
     }
 
-    /// The names in a folder, at most so many, sorted. That of a folder ends with a
-    /// slash. The path of the skill's own folder is `.`.
-    pub fn list(&self, path: &str, most: usize) -> Result<Vec<String>, Failure> {
-        checked(path)?;
-        let entries = self.listed(path)?.into_iter();
-        let names = entries.map(|entry| match entry.is_folder {
-            true => entry.name + "/",
-            false => entry.name,
+    /// Returns the names in a folder, sorted. The names of folders end with a slash. Fails
+    /// if there are more than `max`. The path of the skill's own folder is `.`.
+    pub fn list(&self, path: &str, max: usize) -> Result<Vec<String>, Failure> {
+        parse_path(path)?;
+        let entries = self.entries(path)?.into_iter();
+        let names = entries.map(|entry| {
+            if entry.is_folder {
+                entry.name + "/"
+            } else {
+                entry.name
+            }
         });
         let mut names: Vec<String> = names.collect();
-        if names.len() > most {
+        if names.len() > max {
             return Err(Failure::unreadable(format!(
-                "{path}: more than {most} names"
+                "{path}: more than {max} names"
             )));
         }
         names.sort_unstable();
         Ok(names)
     }
 
-    /// The paths of the files in a folder and below it, at most so many, sorted.
-    /// Symlinks to folders are not followed.
-    pub fn files(&self, path: &str, most: usize) -> Result<Vec<String>, Failure> {
-        let mut found = Vec::new();
-        let mut folders = vec![checked(path)?.normalized()];
+    /// Returns the paths of the files in a folder and in its subfolders, sorted. Fails if
+    /// there are more than `max`. Does not follow symlinks to folders.
+    pub fn files(&self, path: &str, max: usize) -> Result<Vec<String>, Failure> {
+        let mut files = Vec::new();
+        let mut folders = vec![parse_path(path)?.normalized()];
         while let Some(folder) = folders.pop() {
-            for entry in self.listed(&folder)? {
-                let inside = match &*folder {
+            for entry in self.entries(&folder)? {
+                let entry_path = match &*folder {
                     "." => entry.name,
                     folder => format!("{folder}/{}", entry.name),
                 };
                 match entry {
                     ListedEntry {
                         is_folder: false, ..
-                    } => found.push(inside),
+                    } => files.push(entry_path),
                     ListedEntry {
                         is_symlink: false, ..
-                    } => folders.push(inside),
+                    } => folders.push(entry_path),
                     _ => {}
                 }
             }
-            if found.len() > most {
+            if files.len() > max {
                 return Err(Failure::unreadable(format!(
-                    "{path}: more than {most} files"
+                    "{path}: more than {max} files"
                 )));
             }
         }
-        found.sort_unstable();
-        Ok(found)
+        files.sort_unstable();
+        Ok(files)
     }
 
-    fn listed(&self, path: &str) -> Result<Vec<ListedEntry>, Failure> {
-        let fail = |code: ErrorCode| about(path, code.into());
-        let root = self.root().map_err(|error| about(path, error))?;
-        let folder = opened(root, path, OpenFlags::empty()).map_err(fail)?;
-        let entries = folder.read_directory().map_err(|code| match code {
+    fn entries(&self, path: &str) -> Result<Vec<ListedEntry>, Failure> {
+        let fail = |code: ErrorCode| failure_at(path, code.into());
+        let root = self.root().map_err(|error| failure_at(path, error))?;
+        let folder = open(root, path, OpenFlags::empty()).map_err(fail)?;
+        let stream = folder.read_directory().map_err(|code| match code {
             ErrorCode::NotDirectory => Failure::unreadable(format!("{path}: is not a directory")),
             code => fail(code),
         })?;
-        let mut found = Vec::new();
-        while let Some(entry) = entries.read_directory_entry().map_err(fail)? {
+        let mut entries = Vec::new();
+        while let Some(entry) = stream.read_directory_entry().map_err(fail)? {
             let is_symlink = entry.type_ == DescriptorType::SymbolicLink;
             let leads_to_folder = || {
-                let inside = format!("{path}/{}", entry.name);
-                opened(root, &inside, OpenFlags::DIRECTORY).is_ok()
+                let entry_path = format!("{path}/{}", entry.name);
+                open(root, &entry_path, OpenFlags::DIRECTORY).is_ok()
             };
-            found.push(ListedEntry {
+            entries.push(ListedEntry {
                 is_folder: entry.type_ == DescriptorType::Directory
                     || is_symlink && leads_to_folder(),
                 is_symlink,
                 name: entry.name,
             });
         }
-        Ok(found)
+        Ok(entries)
     }
 }
 
-fn opened(root: &Descriptor, path: &str, flags: OpenFlags) -> Result<Descriptor, ErrorCode> {
+fn open(root: &Descriptor, path: &str, flags: OpenFlags) -> Result<Descriptor, ErrorCode> {
     root.open_at(
         PathFlags::SYMLINK_FOLLOW,
         path,
@@ -133,15 +138,16 @@ fn opened(root: &Descriptor, path: &str, flags: OpenFlags) -> Result<Descriptor,
     )
 }
 
-fn checked(path: &str) -> Result<SkillPath<'_>, Failure> {
+fn parse_path(path: &str) -> Result<SkillPath<'_>, Failure> {
     SkillPath::new(path).map_err(|error| match error {
         PathError::Outside => Failure::refused(format!("{path}: {error}")),
         error => Failure::from(error),
     })
 }
 
-fn about(path: &str, error: ReadError) -> Failure {
-    let why = match error {
+/// Returns a failure whose message begins with the path.
+fn failure_at(path: &str, error: ReadError) -> Failure {
+    let cause = match error {
         ReadError::Other(ErrorCode::IllegalByteSequence) => {
             "holds a name that is not UTF-8".to_owned()
         }
@@ -149,5 +155,5 @@ fn about(path: &str, error: ReadError) -> Failure {
         error => format!("{error}"),
     };
     let kind: FailureKind = error.kind();
-    Failure::new(kind, format!("{path}: {why}"))
+    Failure::new(kind, format!("{path}: {cause}"))
 }

@@ -22,7 +22,7 @@ use crate::{Failure, Output, SkillPath};
 pub enum Access {
     /// The tool's definition asks for no folder.
     None,
-    /// The folder.
+    /// The folder is open.
     Open(Folder),
     /// No skill has the name in the call.
     UnknownSkill,
@@ -30,7 +30,7 @@ pub enum Access {
     Unreadable,
     /// The call names no skill, and the host has no home folder.
     NoHome,
-    /// The call names no skill, and its path is in no folder that it may read.
+    /// The call names no skill, and its path is outside the folders that it may read.
     Outside,
 }
 
@@ -56,7 +56,7 @@ impl Access {
         match self {
             Self::Open(folder) => Ok(folder),
             Self::UnknownSkill => Err(Failure::not_found(
-                "There is no skill of that name. list_skills tells which there are.",
+                "There is no skill of that name. list_skills lists all skills.",
             )),
             Self::Unreadable => Err(Failure::unreadable("The skill's folder cannot be read.")),
             Self::NoHome => Err(Failure::invalid_arguments(
@@ -94,13 +94,12 @@ impl Folder {
         self.skill.as_deref()
     }
 
-    /// Returns the path of a call that names no skill, as a path in this
-    /// folder.
+    /// Returns the call's path relative to this folder, if the call names no skill.
     pub fn path(&self) -> Option<&str> {
         self.path.as_deref()
     }
 
-    /// Opens a file or folder for reading. Follows symlinks that stay inside.
+    /// Opens a file or folder for reading. Follows symlinks to targets in this folder.
     /// Fails with [`ReadError::Outside`] for other symlinks.
     pub fn open(&self, path: &SkillPath<'_>) -> Result<File, ReadError> {
         let descriptor = self.root()?.open_at(
@@ -135,16 +134,16 @@ impl Folder {
     pub(crate) fn root(&self) -> Result<&Descriptor, ReadError> {
         if self.root.get().is_none() {
             let preopens = preopens::get_directories();
-            let ours = preopens.into_iter().find(|(_, mount)| *mount == self.mount);
-            let (root, _) = ours.ok_or(ReadError::PermissionDenied)?;
+            let preopen = preopens.into_iter().find(|(_, mount)| *mount == self.mount);
+            let (root, _) = preopen.ok_or(ReadError::PermissionDenied)?;
             // Cannot fail: a component has one thread.
             let _ = self.root.set(root);
         }
         self.root.get().ok_or(ReadError::PermissionDenied)
     }
 
-    /// Returns the names in this folder, unordered. Leaves out names that are
-    /// not UTF-8, which no call can give.
+    /// Returns the names in this folder, unsorted. Leaves out names that are not
+    /// UTF-8: no call can name them.
     pub fn names(&self) -> Result<impl Iterator<Item = String>, ReadError> {
         let entries = self.root()?.read_directory()?;
         Ok(core::iter::from_fn(move || {
@@ -174,12 +173,12 @@ impl File {
     /// Reads the whole file, of at most `limit` bytes. Most files take one
     /// call to the host, which makes its buffer as large as the file.
     pub fn read_all(&self, limit: u64) -> Result<Bytes, ReadError> {
-        let (mut bytes, mut end) = self.read_at(0, limit.saturating_add(1))?;
-        while !end && bytes.len() as u64 <= limit {
-            let at = bytes.len() as u64;
-            let (more, last) = self.read_at(at, limit + 1 - at)?;
-            bytes.extend_from_slice(&more);
-            end = last;
+        let (mut bytes, mut is_at_end) = self.read_at(0, limit.saturating_add(1))?;
+        while !is_at_end && bytes.len() as u64 <= limit {
+            let offset = bytes.len() as u64;
+            let (chunk, is_last) = self.read_at(offset, limit + 1 - offset)?;
+            bytes.extend_from_slice(&chunk);
+            is_at_end = is_last;
         }
         if bytes.len() as u64 > limit {
             return Err(ReadError::TooLarge(limit));
@@ -204,29 +203,29 @@ impl Bytes {
 /// The reason why something in the folder could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadError {
-    /// Nothing has that name.
+    /// No file or folder has this path.
     NotFound,
-    /// A symlink on the way leads out of the folder.
+    /// A symlink in the path leads out of the folder.
     Outside,
-    /// It is a folder, not a file.
+    /// A folder instead of a file.
     IsDirectory,
-    /// It is neither a file nor a folder.
+    /// Neither a file nor a folder.
     NotRegular,
-    /// It has several hard links, and one may lie outside.
+    /// A file with several hard links, of which one may be outside the folder.
     HardLinked,
-    /// Something else is mounted there.
+    /// A file or folder on another mount.
     OtherMount,
-    /// The host's user may not read it.
+    /// A file or folder that the host's user may not read.
     PermissionDenied,
     /// A symlink leads to itself, or through too many others.
     SymlinkLoop,
-    /// A name on the way is longer than the file system allows.
+    /// A name in the path is longer than the file system allows.
     NameTooLong,
     /// The file is larger than this many bytes.
     TooLarge(u64),
-    /// It is not UTF-8 text.
+    /// A file that is not UTF-8 text.
     NotUtf8,
-    /// Another error, as WASI names it.
+    /// Another error, with its WASI code.
     Other(ErrorCode),
 }
 
@@ -244,7 +243,7 @@ impl ReadError {
 impl From<ErrorCode> for ReadError {
     fn from(code: ErrorCode) -> Self {
         match code {
-            // A path through a file (`a.txt/b`, `a.txt/`) names nothing.
+            // A path through a file (`a.txt/b`, `a.txt/`) does not exist.
             ErrorCode::NoEntry | ErrorCode::NotDirectory => Self::NotFound,
             ErrorCode::NotPermitted => Self::Outside,
             ErrorCode::IsDirectory => Self::IsDirectory,

@@ -1,6 +1,5 @@
-//! What lies in a folder: names, what they lead to, and telling folders apart.
-//! What a name leads to is found out by opening it, which is also how a reader
-//! would find out.
+//! Lists folders, opens their entries and identifies them. Opens an entry to find its
+//! kind, as a call that reads the entry would.
 
 use alloc::borrow::ToOwned as _;
 use alloc::format;
@@ -11,7 +10,7 @@ use wasip2::filesystem::types::{DirectoryEntryStream, ErrorCode};
 
 use crate::{File, Folder, ReadError, SkillPath};
 
-/// Something that can be read. A symlink counts as what it leads to.
+/// A file or folder that can be read. Symlinks are followed.
 #[derive(Debug)]
 pub enum Entry {
     /// A regular file, and its size in bytes.
@@ -25,30 +24,29 @@ pub enum Entry {
 pub struct SortedNames {
     /// The names that are UTF-8.
     pub names: Vec<String>,
-    /// How many are not: nobody can ask for them.
+    /// The number of names that are not UTF-8. No call can name them.
     pub not_utf8: u64,
 }
 
-/// Why a folder is not listed to its end.
+/// The reason why a folder could not be listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ListError {
-    /// It has more names than were asked for.
+    /// A folder with more names than the maximum.
     TooMany,
-    /// It cannot be read.
+    /// A folder that cannot be read.
     Read(ReadError),
 }
 
-/// Why nobody can ask for a name.
+/// The reason why a call cannot name an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NameError {
-    /// It holds a backslash, which is a separator elsewhere.
+    /// A backslash, which is a separator on other systems.
     Backslash,
-    /// It holds a control character.
+    /// A control character.
     ControlCharacter,
 }
 
-/// The path of a name in the folder of this path, which is empty for the
-/// skill's own.
+/// Joins a folder's path and a name. The path of the skill's own folder is empty.
 pub fn child_path(folder: &str, name: &str) -> Result<String, NameError> {
     if name.contains('\\') {
         Err(NameError::Backslash)
@@ -62,7 +60,7 @@ pub fn child_path(folder: &str, name: &str) -> Result<String, NameError> {
 }
 
 impl Folder {
-    /// Opens whatever a path leads to, as a call that reads it would.
+    /// Opens the file or folder at a path. Follows symlinks.
     pub fn entry(&self, path: &SkillPath<'_>) -> Result<Entry, ReadError> {
         let opened = self.open(path)?;
         match opened.size() {
@@ -73,33 +71,32 @@ impl Folder {
     }
 }
 
-/// The names in a folder, in no order. See [`File::names`].
+/// An iterator over the names in a folder, unsorted. See [`File::names`].
 #[derive(Debug)]
 pub struct Names {
     entries: DirectoryEntryStream,
-    ended: bool,
+    is_at_end: bool,
 }
 
-/// Which folder or file it is: equal for two ways to the same one.
+/// The identity of a file or folder. Two paths to the same file have the same identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity(u64, u64);
 
 impl File {
-    /// The names in a folder, in no order; an error if it is none. A name that
-    /// is not UTF-8 cannot be asked for: in its place is `None`. After an error
-    /// there is nothing more.
+    /// Returns the names in a folder, unsorted. Yields `None` for a name that is not
+    /// UTF-8. Ends after an error. Fails if this is not a folder.
     pub fn names(&self) -> Result<Names, ReadError> {
         Ok(Names {
             entries: self.descriptor.read_directory()?,
-            ended: false,
+            is_at_end: false,
         })
     }
 
-    /// The names in a folder of at most so many, sorted.
-    pub fn sorted_names(&self, most: usize) -> Result<SortedNames, ListError> {
+    /// Returns the names in a folder, sorted. Fails if there are more than `max`.
+    pub fn sorted_names(&self, max: usize) -> Result<SortedNames, ListError> {
         let mut sorted = SortedNames::default();
-        for (seen, name) in self.names().map_err(ListError::Read)?.enumerate() {
-            if seen == most {
+        for (count, name) in self.names().map_err(ListError::Read)?.enumerate() {
+            if count == max {
                 return Err(ListError::TooMany);
             }
             match name.map_err(ListError::Read)? {
@@ -111,7 +108,7 @@ impl File {
         Ok(sorted)
     }
 
-    /// Which folder or file this is.
+    /// Returns the identity of this file or folder.
     pub fn identity(&self) -> Result<Identity, ReadError> {
         let hash = self.descriptor.metadata_hash()?;
         Ok(Identity(hash.lower, hash.upper))
@@ -122,18 +119,18 @@ impl Iterator for Names {
     type Item = Result<Option<String>, ReadError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.ended {
+        if self.is_at_end {
             return None;
         }
         match self.entries.read_directory_entry() {
             Ok(Some(entry)) => Some(Ok(Some(entry.name))),
             Err(ErrorCode::IllegalByteSequence) => Some(Ok(None)),
             Ok(None) => {
-                self.ended = true;
+                self.is_at_end = true;
                 None
             }
             Err(error) => {
-                self.ended = true;
+                self.is_at_end = true;
                 Some(Err(error.into()))
             }
         }

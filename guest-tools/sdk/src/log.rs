@@ -4,14 +4,14 @@ use alloc::format;
 
 use wasip2::cli::stderr;
 
-/// The most bytes that a stream takes at once.
-const PIECE: usize = 4096;
+/// The maximum number of bytes that a stream takes in one write.
+const MAX_WRITE_BYTES: usize = 4096;
 
 /// Writes a line to the operator's log, which `skillhost --log info` shows.
 pub fn log(text: &str) {
     let stream = stderr::get_stderr();
-    for piece in format!("{text}\n").as_bytes().chunks(PIECE) {
+    for chunk in format!("{text}\n").as_bytes().chunks(MAX_WRITE_BYTES) {
         // A call continues if its log cannot be written.
-        let _ = stream.blocking_write_and_flush(piece);
+        let _ = stream.blocking_write_and_flush(chunk);
     }
 }

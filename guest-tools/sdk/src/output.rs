@@ -15,7 +15,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// An answer that is this text.
+    /// Returns an answer with this text.
     pub fn text(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
@@ -23,13 +23,13 @@ impl Output {
         }
     }
 
-    /// An answer that is this record, with no text in it.
+    /// Returns an answer with this record and an empty text.
     pub fn record(details: &impl Serialize) -> Self {
         Self::text("").with(details)
     }
 
-    /// Adds the record that programs read. It leaves the text out, or holds
-    /// null where the text belongs: the host puts it there.
+    /// Adds the record that programs read. The record leaves the text property out, or
+    /// sets it to null: the host fills it in.
     pub fn with(mut self, details: &impl Serialize) -> Self {
         self.details = Some(to_json(details));
         self
@@ -45,8 +45,8 @@ impl From<Output> for tools::Output {
     }
 }
 
-/// The JSON of a record. Serialising a plain struct cannot fail; one with a
-/// failing `Serialize` of its own becomes null.
+/// Returns the JSON of a record. A record whose own `Serialize` fails becomes null; a
+/// derived one cannot fail.
 pub(crate) fn to_json(record: &impl Serialize) -> String {
     serde_json::to_string(record).unwrap_or_else(|_| "null".to_owned())
 }

@@ -1,6 +1,5 @@
-//! The string checks: what a path and a skill's name may look like, decided
-//! without looking at any folder. The sandbox holds without them; they hold
-//! without the sandbox.
+//! Checks the strings of paths and skill names, without opening a folder. The sandbox
+//! does not rely on these checks, and they do not rely on the sandbox.
 
 use alloc::borrow::ToOwned as _;
 use alloc::string::String;
@@ -9,28 +8,27 @@ use core::fmt;
 
 use crate::bindings::tools::FailureKind;
 
-/// A path inside a skill's folder, as a string that was checked: not empty, no
-/// control characters, not absolute, and at no step outside the folder.
+/// A checked path inside a skill's folder: not empty, without control characters, not
+/// absolute, and at no step outside the folder.
 ///
-/// The only way to have one is [`SkillPath::new`].
+/// [`SkillPath::new`] makes the checks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SkillPath<'a>(&'a str);
 
 /// The reason why a path is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PathError {
-    /// It has no character.
+    /// An empty path.
     Empty,
-    /// It holds a control character, such as NUL or a line feed.
+    /// A control character, such as NUL or a line feed.
     ControlCharacter,
-    /// It is absolute, names a drive, or leaves the folder at some step.
+    /// An absolute path, a path with a drive, or a path that leaves the folder at any step.
     Outside,
 }
 
 impl<'a> SkillPath<'a> {
-    /// Checks a path. It is followed twice: where backslash is a separator, and
-    /// where it is an ordinary character of a file's name, as on most systems.
-    /// A path that leaves the folder on any system is refused on all.
+    /// Checks a path, once with backslash as a separator and once as an ordinary
+    /// character. A path that leaves the folder on any system is refused on all.
     pub fn new(path: &'a str) -> Result<Self, PathError> {
         if path.is_empty() {
             return Err(PathError::Empty);
@@ -38,25 +36,25 @@ impl<'a> SkillPath<'a> {
         if path.chars().any(char::is_control) {
             return Err(PathError::ControlCharacter);
         }
-        if is_rooted(path) || climbs_out(path, &['/']) || climbs_out(path, &['/', '\\']) {
+        if is_rooted(path) || leaves_folder(path, &['/']) || leaves_folder(path, &['/', '\\']) {
             return Err(PathError::Outside);
         }
         Ok(Self(path))
     }
 
-    /// A name that this crate knows to be a plain file name.
+    /// Wraps a plain file name without a check.
     pub(crate) fn known(name: &'a str) -> Self {
         debug_assert!(Self::new(name).is_ok());
         Self(name)
     }
 
-    /// The path as it was given.
+    /// Returns the path unchanged.
     pub fn as_str(&self) -> &'a str {
         self.0
     }
 
-    /// The path without `.`, `..` and doubled separators, for showing. It
-    /// names the same file unless a folder on the way is a symlink.
+    /// Returns the path without `.`, `..` and doubled separators, for messages. It names
+    /// the same file, unless the path follows a symlink.
     pub fn normalized(&self) -> String {
         let mut parts = Vec::new();
         for part in self.0.split('/') {
@@ -84,13 +82,13 @@ fn is_rooted(path: &str) -> bool {
 
 /// Returns whether a path leaves the folder at any step, on a system with these
 /// separators.
-fn climbs_out(path: &str, separators: &[char]) -> bool {
+fn leaves_folder(path: &str, separators: &[char]) -> bool {
     let mut depth = 0_usize;
     for part in path.split(separators) {
         match part {
             "" | "." => {}
             ".." => match depth.checked_sub(1) {
-                Some(up) => depth = up,
+                Some(parent_depth) => depth = parent_depth,
                 None => return true,
             },
             _ => depth += 1,
@@ -109,7 +107,7 @@ pub fn check_skill_name(name: &str) -> bool {
 }
 
 impl PathError {
-    /// The kind of failure that this is.
+    /// Returns the kind of failure.
     pub fn kind(self) -> FailureKind {
         match self {
             Self::Empty | Self::ControlCharacter => FailureKind::InvalidArguments,

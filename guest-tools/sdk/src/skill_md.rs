@@ -1,12 +1,12 @@
-//! Finds SKILL.md in a folder, and its body after the frontmatter.
+//! Finds SKILL.md in a folder, and the body after its frontmatter.
 
 use alloc::string::String;
 
 use crate::{File, Folder, Output, ReadError, SkillPath};
 
 impl Folder {
-    /// Opens the skill's documentation: `SKILL.md`, else `SKILL.MD`, else the
-    /// first other spelling by case.
+    /// Opens the skill's documentation: `SKILL.md`, or `SKILL.MD`, or the first other
+    /// spelling in upper and lower case that exists, in byte order.
     pub fn open_skill_md(&self) -> Result<File, ReadError> {
         self.with_skill_md(|path| self.open(path))
     }
@@ -16,7 +16,7 @@ impl Folder {
         self.with_skill_md(|path| self.answer(path, limit))
     }
 
-    /// Reads the file at a path. If it does not exist, and the path is some spelling of
+    /// Reads the file at a path. If no file has this path, and the path is any spelling of
     /// `SKILL.md`, reads the skill's documentation.
     pub fn find<T>(
         &self,
@@ -29,10 +29,11 @@ impl Folder {
             {
                 self.with_skill_md(read)
             }
-            found => found,
+            result => result,
         }
     }
 
+    /// Calls `open` with each spelling of `SKILL.md` until a file exists.
     fn with_skill_md<T>(
         &self,
         open: impl Fn(&SkillPath<'_>) -> Result<T, ReadError>,
@@ -40,40 +41,44 @@ impl Folder {
         for name in spellings() {
             match open(&SkillPath::known(&name)) {
                 Err(ReadError::NotFound) => {}
-                found => return found,
+                result => return result,
             }
         }
         Err(ReadError::NotFound)
     }
 }
 
-/// Returns all spellings of SKILL.md by case: `SKILL.md`, `SKILL.MD`, then the others in byte
-/// order. Trying them all is cheaper than an import that lists the folder: each import
+/// Returns all spellings of SKILL.md in upper and lower case: `SKILL.md`, `SKILL.MD`, then
+/// the others in byte order.
+///
+/// Trying them all is cheaper than an import that lists the folder, because each import
 /// makes every call of a component slower.
 fn spellings() -> impl Iterator<Item = String> {
-    const LETTERS: u32 = 7;
-    const FIRST: u32 = 0b11;
-    let spelling = |lower: u32| {
-        let mut left = LETTERS;
-        let mut spelled = |c: char| match c {
-            '.' => c,
-            c => {
-                left -= 1;
-                match lower >> left & 1 {
-                    0 => c,
-                    _ => c.to_ascii_lowercase(),
-                }
+    const LETTER_COUNT: u32 = 7;
+    /// The letters of `SKILL.md` that are in lower case: the last two.
+    const USUAL_MASK: u32 = 0b11;
+    let spell = |lowercase_mask: u32| {
+        let mut remaining = LETTER_COUNT;
+        let spell_char = |c: char| {
+            if c == '.' {
+                return c;
+            }
+            remaining -= 1;
+            if lowercase_mask >> remaining & 1 == 0 {
+                c
+            } else {
+                c.to_ascii_lowercase()
             }
         };
-        "SKILL.MD".chars().map(&mut spelled).collect()
+        "SKILL.MD".chars().map(spell_char).collect()
     };
-    let others = (0..1 << LETTERS).filter(|lower| *lower != FIRST);
-    core::iter::once(FIRST).chain(others).map(spelling)
+    let other_masks = (0..1 << LETTER_COUNT).filter(|mask| *mask != USUAL_MASK);
+    core::iter::once(USUAL_MASK).chain(other_masks).map(spell)
 }
 
 /// Returns the body of a SKILL.md: the text after its YAML frontmatter, without leading
-/// blank lines. Returns the whole text if there is no frontmatter, or if it is never
-/// closed. Line ends may be LF or CRLF.
+/// blank lines. Returns the whole text if there is no frontmatter, or if no line closes
+/// it. Accepts LF and CRLF line ends.
 pub fn without_frontmatter(text: &str) -> &str {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut lines = text.split_inclusive('\n');

@@ -1,4 +1,4 @@
-//! The skills that this call may know of.
+//! Lists and searches the skills that the call may see.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -7,35 +7,35 @@ use crate::Failure;
 
 pub use crate::bindings::skills::{Coverage, SearchHit, SearchResult, Skill, SkillPage};
 
-/// The skills, sorted by name, as they are at this moment.
+/// Returns the current skills, sorted by name.
 pub fn list() -> Vec<Skill> {
     crate::bindings::skills::list()
 }
 
-/// At most `limit` skills in the order of their names, from the first whose name
-/// is not before `from`. Needs a host that knows version 0.1.1 of the package.
+/// Returns at most `limit` skills, sorted by name, starting with the first name that is not
+/// before `from`. Needs a host with version 0.1.1 of the package `skillhost:tool`.
 pub fn page(from: Option<&str>, limit: u32) -> SkillPage {
     crate::bindings::skills::page(from, limit)
 }
 
-/// The skills that fit a request in plain words, best first. Needs a host that
-/// knows version 0.1.1 of the package.
+/// Returns at most `limit` skills that match a request in plain words, best first. Needs a
+/// host with version 0.1.1 of the package `skillhost:tool`.
 pub fn find(query: &str, limit: u32) -> SearchResult {
     crate::bindings::skills::find(query, limit)
 }
 
-/// The most bytes of a request. Guards against: a model that asks with a whole
-/// document, in which every skill has some word.
-const MAX_QUERY: usize = 2000;
+/// The maximum number of bytes in a request. Guards against: a model that passes a whole
+/// document, which shares a word with every skill.
+const MAX_QUERY_BYTES: usize = 2000;
 
-/// Returns a request without the space around it. The error says what is wrong
-/// with one that nothing can be found by.
+/// Returns a request without the white space around it. Fails if it is too long or has no
+/// word.
 pub fn check_query(query: &str) -> Result<&str, Failure> {
     let query = query.trim();
-    if query.len() > MAX_QUERY {
+    if query.len() > MAX_QUERY_BYTES {
         return Err(Failure::invalid_arguments(format!(
-            "The query has {} bytes, and {MAX_QUERY} are allowed: say in a sentence what the task \
-             needs.",
+            "The query has {} bytes, and {MAX_QUERY_BYTES} are allowed: say in a sentence what the \
+             task needs.",
             query.len()
         )));
     }

@@ -1,4 +1,4 @@
-//! From bytes to text, and which encoding it was.
+//! Decodes bytes to text and detects their encoding.
 
 use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
@@ -6,22 +6,22 @@ use core::fmt;
 
 use crate::Failure;
 
-/// Bytes that are no text, and why.
+/// The reason why bytes are not text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotText {
     /// Not valid UTF-8.
     InvalidUtf8,
-    /// Not valid UTF-16, although a byte order mark says so.
+    /// Not valid UTF-16, although they start with its byte order mark.
     InvalidUtf16,
-    /// Bytes that occur in no text.
+    /// Control characters that text does not have.
     Binary,
-    /// In no encoding that could be detected.
+    /// No encoding could be detected.
     UnknownEncoding,
 }
 
 const UTF8_BOM: &[u8] = b"\xEF\xBB\xBF";
 
-/// UTF-8 text, without its byte order mark. Does not copy.
+/// Returns UTF-8 text without its byte order mark. Reuses the allocation of `bytes`.
 pub fn utf8(mut bytes: Vec<u8>) -> Result<String, NotText> {
     if bytes.starts_with(UTF8_BOM) {
         bytes.drain(..UTF8_BOM.len());
@@ -29,9 +29,9 @@ pub fn utf8(mut bytes: Vec<u8>) -> Result<String, NotText> {
     String::from_utf8(bytes).map_err(|_| NotText::InvalidUtf8)
 }
 
-/// Text in UTF-8, in UTF-16 with a byte order mark or, with the feature
-/// `legacy-encodings`, in an older encoding that is detected; with the
-/// encoding's WHATWG label.
+/// Decodes UTF-8, UTF-16 with a byte order mark and, with the feature
+/// `legacy-encodings`, older encodings. Returns the text and the WHATWG label of its
+/// encoding.
 pub fn decode(bytes: Vec<u8>) -> Result<(String, &'static str), NotText> {
     match bytes.as_slice() {
         [0xFF, 0xFE, rest @ ..] => utf16(rest, u16::from_le_bytes).map(|text| (text, "utf-16le")),
@@ -41,12 +41,12 @@ pub fn decode(bytes: Vec<u8>) -> Result<(String, &'static str), NotText> {
     }
 }
 
-fn utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Result<String, NotText> {
+fn utf16(bytes: &[u8], to_unit: fn([u8; 2]) -> u16) -> Result<String, NotText> {
     let units = bytes.chunks_exact(2);
     if !units.remainder().is_empty() {
         return Err(NotText::InvalidUtf16);
     }
-    char::decode_utf16(units.map(|pair| unit([pair[0], pair[1]])))
+    char::decode_utf16(units.map(|pair| to_unit([pair[0], pair[1]])))
         .collect::<Result<String, _>>()
         .map_err(|_| NotText::InvalidUtf16)
 }
@@ -58,16 +58,16 @@ fn legacy(_: &[u8]) -> Result<(String, &'static str), NotText> {
 
 #[cfg(feature = "legacy-encodings")]
 fn legacy(bytes: &[u8]) -> Result<(String, &'static str), NotText> {
-    /// The detector looks at this much; enough for any guess, and it bounds
-    /// the time that a large file takes.
-    const LOOK_AT: usize = 64 * 1024;
+    /// The maximum number of bytes from which to detect the encoding. Guards against: a
+    /// large file that takes long.
+    const MAX_DETECTION_BYTES: usize = 64 * 1024;
 
-    // Every byte is something in windows-1252, so what gives a binary file
-    // away is control characters that no text holds.
+    // Every byte is valid in windows-1252, so only control characters show that a file
+    // is binary.
     if bytes.iter().any(|byte| is_binary(*byte)) {
         return Err(NotText::Binary);
     }
-    let head = &bytes[..bytes.len().min(LOOK_AT)];
+    let head = &bytes[..bytes.len().min(MAX_DETECTION_BYTES)];
     let mut detector = chardetng::EncodingDetector::new(chardetng::Iso2022JpDetection::Deny);
     detector.feed(head, head.len() == bytes.len());
     let encoding = detector.guess(None, chardetng::Utf8Detection::Deny);
@@ -83,7 +83,7 @@ fn is_binary(byte: u8) -> bool {
     byte < 0x20 && !matches!(byte, b'\t' | b'\n' | b'\r' | 0x0B | 0x0C | 0x1B)
 }
 
-/// The WHATWG label of an encoding: its name in lower case.
+/// Returns the WHATWG label of an encoding: its name in lower case.
 #[cfg(feature = "legacy-encodings")]
 fn label(encoding: &'static encoding_rs::Encoding) -> &'static str {
     match encoding.name() {

@@ -1,4 +1,4 @@
-//! A tool: its definition and the function that runs it.
+//! Tools: their definitions, and the functions that run them.
 
 use alloc::borrow::ToOwned as _;
 use alloc::boxed::Box;
@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use crate::bindings::tools::{self, Definition, FolderRule, Form};
 use crate::{Access, Failure, Output, arguments};
 
-/// A tool: what an agent sees of it, and the function that answers its calls.
+/// The definition of a tool, and the function that runs it.
 pub struct Tool {
     name: &'static str,
     title: &'static str,
@@ -23,11 +23,11 @@ pub struct Tool {
     run: Box<Run>,
 }
 
-/// From arguments as JSON to an answer.
+/// A function that answers a call with arguments as JSON.
 type Run = dyn Fn(&str, Access) -> Result<Output, Failure>;
 
 impl Tool {
-    /// A tool of this name, whose arguments are the struct `A`.
+    /// Creates a tool. `A` is the struct of its arguments.
     pub fn new<A: DeserializeOwned + JsonSchema + 'static>(
         name: &'static str,
         description: &'static str,
@@ -46,13 +46,13 @@ impl Tool {
         }
     }
 
-    /// The title that a person reads.
+    /// Sets the title for people.
     pub fn title(mut self, title: &'static str) -> Self {
         self.title = title;
         self
     }
 
-    /// A call may read the folder of the skill that this property names.
+    /// Lets a call read the folder of the skill that `property` names.
     pub fn in_skill(mut self, property: &str) -> Self {
         self.folder = Some(FolderRule {
             skill_property: property.to_owned(),
@@ -63,46 +63,47 @@ impl Tool {
         self
     }
 
-    /// Like [`Tool::in_skill`]; the schema then lists the skills' names.
+    /// Does what [`Tool::in_skill`] does, and lists the skills' names in the schema.
     pub fn in_listed_skill(self, property: &str) -> Self {
-        self.rule(property, |rule| rule.enumerate = true)
+        self.with_rule(property, |rule| rule.enumerate = true)
     }
 
-    /// Like [`Tool::in_skill`]; `path_property` holds a path in the skill.
+    /// Does what [`Tool::in_skill`] does, and declares that `path_property` holds a path
+    /// in the skill.
     pub fn in_skill_at(self, property: &str, path_property: &str) -> Self {
         let path_property = path_property.to_owned();
-        self.rule(property, |rule| rule.path_property = Some(path_property))
+        self.with_rule(property, |rule| rule.path_property = Some(path_property))
     }
 
-    /// Like [`Tool::in_skill_at`]; a call that names no skill may read the
-    /// host's home folder, or the skill that its path lies in.
+    /// Does what [`Tool::in_skill_at`] does, and lets a call without a skill read the
+    /// host's home folder, or the skill that contains its path.
     pub fn in_skill_or_home(self, property: &str, path_property: &str) -> Self {
         let path_property = path_property.to_owned();
-        self.rule(property, |rule| {
+        self.with_rule(property, |rule| {
             rule.path_property = Some(path_property);
             rule.skill_optional = true;
         })
     }
 
-    /// The text is this property of the record that programs read.
+    /// Makes the host put the text into this property of the record for programs.
     pub fn text_property(mut self, property: &'static str) -> Self {
         self.text_property = Some(property);
         self
     }
 
-    /// The model reads the whole record, as JSON, and not only the text.
+    /// Gives models the whole record as JSON, not only the text.
     pub fn model_reads_record(mut self) -> Self {
         self.model_reads = Form::Details;
         self
     }
 
-    /// The JSON Schema of the record that programs read.
+    /// Sets the JSON Schema of the record for programs.
     pub fn output_schema(mut self, schema: &'static str) -> Self {
         self.output_schema = Some(schema);
         self
     }
 
-    fn rule(self, property: &str, change: impl FnOnce(&mut FolderRule)) -> Self {
+    fn with_rule(self, property: &str, change: impl FnOnce(&mut FolderRule)) -> Self {
         let mut tool = self.in_skill(property);
         if let Some(rule) = &mut tool.folder {
             change(rule);

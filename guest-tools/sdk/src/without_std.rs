@@ -1,13 +1,13 @@
-//! What a component without Rust's standard library has in its place.
+//! The allocator and the panic handler of components without Rust's standard library.
 //!
-//! The standard library brings imports with it that most tools have no use for
-//! (standard streams, clocks, random numbers), and each costs every call: they
-//! are looked up anew in each sandbox. A component without it imports what it
-//! calls, and `inspect` shows no more than that.
+//! The standard library adds imports that most tools do not use, such as standard streams,
+//! clocks and random numbers. Each import makes every call slower, because each sandbox
+//! links it again. Without the standard library, a component imports only what it calls,
+//! and `inspect` shows only that.
 
-/// Stands in a component's crate in place of the standard library: an
-/// allocator, and an end for a panic, whose message is lost. The crate begins
-/// with `#![cfg_attr(target_family = "wasm", no_std)]`.
+/// Replaces the standard library in a component's crate: defines an allocator and a panic
+/// handler. The message of a panic is lost. The crate begins with
+/// `#![cfg_attr(target_family = "wasm", no_std)]`.
 #[macro_export]
 macro_rules! without_std {
     () => {
@@ -16,8 +16,8 @@ macro_rules! without_std {
             #[global_allocator]
             static ALLOCATOR: $crate::LibcAllocator = $crate::LibcAllocator;
 
-            /// By which the host makes room for what it hands over. The standard
-            /// library of this target brings one.
+            /// Allocates the memory into which the host writes arguments and results. The
+            /// standard library of this target has this function, too.
             #[unsafe(export_name = "cabi_realloc")]
             unsafe extern "C" fn realloc(
                 old: *mut u8,
@@ -25,8 +25,7 @@ macro_rules! without_std {
                 align: usize,
                 length: usize,
             ) -> *mut u8 {
-                // Safety: the caller keeps to the canonical ABI, whose function
-                // this is.
+                // Safety: the host calls this function as the canonical ABI requires.
                 unsafe { $crate::reallocate(old, old_length, align, length) }
             }
 
@@ -38,9 +37,8 @@ macro_rules! without_std {
     };
 }
 
-/// The allocator of the C library that comes with the target. It begins with what
-/// is left of the memory that a component starts with, so that most calls need
-/// not grow it: growing costs the host a change of its mappings.
+/// The allocator of the target's C library. It first uses the rest of the initial memory,
+/// so most calls do not grow the memory. Growing is slow: the host changes its mappings.
 #[cfg(target_family = "wasm")]
 #[doc(hidden)]
 pub struct LibcAllocator;
@@ -49,7 +47,7 @@ pub struct LibcAllocator;
 mod libc {
     use core::ffi::c_void;
 
-    // Copying and comparing memory is in it, too.
+    // The library also has `memcpy` and `memcmp`, which the compiler calls.
     #[link(name = "c")]
     unsafe extern "C" {
         pub(super) fn malloc(length: usize) -> *mut c_void;
@@ -63,13 +61,13 @@ mod libc {
 #[cfg(target_family = "wasm")]
 const MALLOC_ALIGN: usize = 16;
 
-// Safety: memory of `malloc` and `aligned_alloc` is as large and as aligned as was
-// asked for, nobody else's, and goes back to the same library.
+// Safety: `malloc` and `aligned_alloc` return unshared memory of the requested size and
+// alignment, and `free` and `realloc` of the same library take it back.
 #[cfg(target_family = "wasm")]
 unsafe impl core::alloc::GlobalAlloc for LibcAllocator {
     unsafe fn alloc(&self, layout: core::alloc::Layout) -> *mut u8 {
-        // Safety: these take any length; an alignment is a power of two, and the
-        // length is rounded up to it.
+        // Safety: both functions accept any length. The alignment is a power of two, and
+        // `pad_to_align` makes the length a multiple of it.
         let new = unsafe {
             match layout.align() {
                 ..=MALLOC_ALIGN => libc::malloc(layout.size()),
@@ -80,16 +78,16 @@ unsafe impl core::alloc::GlobalAlloc for LibcAllocator {
     }
 
     unsafe fn dealloc(&self, old: *mut u8, _: core::alloc::Layout) {
-        // Safety: the caller has it from here.
+        // Safety: the caller got `old` from `alloc` or `realloc`.
         unsafe { libc::free(old.cast()) }
     }
 
     unsafe fn realloc(&self, old: *mut u8, layout: core::alloc::Layout, length: usize) -> *mut u8 {
         if layout.align() <= MALLOC_ALIGN {
-            // Safety: the caller has it from `malloc`.
+            // Safety: the caller got `old` from `malloc`, because its alignment is small.
             return unsafe { libc::realloc(old.cast(), length).cast() };
         }
-        // Safety: the caller's, who has checked the length.
+        // Safety: the caller promises a valid length, and that `old` has `layout`.
         unsafe {
             let new = self.alloc(core::alloc::Layout::from_size_align_unchecked(
                 length,
@@ -104,12 +102,12 @@ unsafe impl core::alloc::GlobalAlloc for LibcAllocator {
     }
 }
 
-/// `cabi_realloc`, as the canonical ABI has it.
+/// Implements `cabi_realloc` of the canonical ABI.
 ///
 /// # Safety
 ///
-/// `old` is null, or was given out here for `old_length` bytes of this alignment,
-/// which is a power of two.
+/// `align` is a power of two. `old` is null and `old_length` is 0, or this function
+/// returned `old` for `old_length` bytes and `align`.
 #[cfg(target_family = "wasm")]
 #[doc(hidden)]
 pub unsafe fn reallocate(old: *mut u8, old_length: usize, align: usize, length: usize) -> *mut u8 {
@@ -118,7 +116,7 @@ pub unsafe fn reallocate(old: *mut u8, old_length: usize, align: usize, length: 
     if length == 0 {
         return core::ptr::without_provenance_mut(align);
     }
-    // Safety: the caller's.
+    // Safety: the caller's promise.
     let new = unsafe {
         let layout = |length| Layout::from_size_align_unchecked(length, align);
         match old_length {

@@ -1,5 +1,5 @@
-//! One folder's entries, and not what is below them. The skill's own folder
-//! comes with the start of its SKILL.md, which says what the skill is.
+//! Lists one folder without its subfolders. For the skill's own folder, the answer also
+//! has the start of SKILL.md.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -9,9 +9,9 @@ use skillhost_guest::{Entry, Failure, Folder, ListError, Output, ReadError, Skil
 use crate::entry;
 use crate::{WHOLE_SKILL, manifest, reason};
 
-/// Entries of a folder that are looked at, each by opening it. Meets: a folder
-/// whose every listing takes seconds.
-const MOST_ENTRIES: usize = 10_000;
+/// The maximum number of entries to open in a folder. Guards against: a folder that takes
+/// seconds to list.
+const MAX_ENTRIES: usize = 10_000;
 
 skillhost_guest::record! {
     struct Directory {
@@ -25,7 +25,7 @@ skillhost_guest::record! {
 skillhost_guest::record! {
     struct Child {
         name: String,
-        /// None: a folder.
+        /// The size of a file in bytes. `None` for a folder.
         size: Option<u64>,
     }
 }
@@ -38,16 +38,16 @@ pub(crate) fn answer(folder: &Folder, path: &SkillPath<'_>) -> Result<Output, Fa
         Err(error) => return Err(reason::failure(error)),
     }
     let listed = opened
-        .sorted_names(MOST_ENTRIES)
+        .sorted_names(MAX_ENTRIES)
         .map_err(|error| match error {
-            ListError::TooMany => reason::too_many(MOST_ENTRIES),
+            ListError::TooMany => reason::too_many(MAX_ENTRIES),
             ListError::Read(error) => reason::failure(error),
         })?;
-    let above = match path.as_str() {
+    let parent = match path.as_str() {
         WHOLE_SKILL => "",
         path => path,
     };
-    let start = above
+    let start = parent
         .is_empty()
         .then(|| manifest::start_of_skill_md(folder))
         .flatten();
@@ -58,15 +58,15 @@ pub(crate) fn answer(folder: &Folder, path: &SkillPath<'_>) -> Result<Output, Fa
     };
     let mut entries = Vec::new();
     for name in listed.names {
-        let found = entry::join(above, &name).and_then(|path| entry::open(folder, &path));
-        match found {
+        let opened = entry::join(parent, &name).and_then(|path| entry::open(folder, &path));
+        match opened {
             Ok(Entry::File(_, size)) => entries.push((name, Some(size))),
             Ok(Entry::Folder(_)) => entries.push((name, None)),
             Err(_) => directory.left_out += 1,
         }
     }
     if start.is_some() {
-        manifest::spell_skill_md(&mut entries);
+        manifest::rename_skill_md(&mut entries);
     }
     let children = entries.into_iter();
     directory.entries = children.map(|(name, size)| Child { name, size }).collect();

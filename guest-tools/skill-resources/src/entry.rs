@@ -1,5 +1,5 @@
-//! What a name in a folder leads to, or the word for the host why it is left
-//! out. The SDK finds it out, for this and other tools alike.
+//! Opens an entry of a folder, or returns the code of the reason why a listing leaves it
+//! out.
 
 use alloc::string::String;
 
@@ -7,20 +7,20 @@ use skillhost_guest::{Entry, Folder, NameError, PathError, SkillPath};
 
 use crate::reason;
 
-/// The reason why a name is left out, in a word for the host.
-pub(crate) type Word = &'static str;
+/// The code of the reason why a listing leaves an entry out, for the host.
+pub(crate) type ReasonCode = &'static str;
 
-/// Opens what a path leads to.
-pub(crate) fn open(folder: &Folder, path: &str) -> Result<Entry, Word> {
+/// Opens the file or folder at a path.
+pub(crate) fn open(folder: &Folder, path: &str) -> Result<Entry, ReasonCode> {
     let path = SkillPath::new(path).map_err(|error| match error {
         PathError::Empty | PathError::ControlCharacter => "name-control",
         PathError::Outside => "name-outside",
     })?;
-    folder.entry(&path).map_err(reason::word)
+    folder.entry(&path).map_err(reason::code)
 }
 
-/// The path of a name in the folder of this path, if others can name it.
-pub(crate) fn join(folder: &str, name: &str) -> Result<String, Word> {
+/// Joins a folder's path and a name. Fails if no call can use the name.
+pub(crate) fn join(folder: &str, name: &str) -> Result<String, ReasonCode> {
     skillhost_guest::child_path(folder, name).map_err(|error| match error {
         NameError::Backslash => "name-backslash",
         NameError::ControlCharacter => "name-control",

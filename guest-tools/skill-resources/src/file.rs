@@ -1,5 +1,5 @@
-//! One file, as it is: UTF-8 as text with every byte in its place, a byte order
-//! mark too, and anything else in base64.
+//! Answers with one file, unchanged: UTF-8 as text, with its byte order mark, and all other
+//! bytes in base64.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -16,8 +16,9 @@ skillhost_guest::record! {
     }
 }
 
-/// Bytes of one read. The file's bytes are in memory once, besides this.
-const CHUNK: u64 = 1 << 20;
+/// The maximum number of bytes in one read. Guards against: a read that needs as much
+/// memory as the file, besides the file's own bytes.
+const MAX_CHUNK_BYTES: u64 = 1 << 20;
 
 pub(crate) fn answer(
     folder: &Folder,
@@ -34,14 +35,14 @@ pub(crate) fn answer(
     })
 }
 
-/// Reads a file of at most so many bytes.
+/// Reads a file of at most `max_bytes` bytes.
 pub(crate) fn read(file: &File, max_bytes: u64) -> Result<Vec<u8>, ReadError> {
     let size = file.size()?;
     if size > max_bytes {
         return Err(ReadError::TooLarge(max_bytes));
     }
     let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
-    chunks(file, |chunk| {
+    for_each_chunk(file, |chunk| {
         bytes.extend_from_slice(chunk);
         if bytes.len() as u64 > max_bytes {
             return Err(ReadError::TooLarge(max_bytes));
@@ -51,17 +52,17 @@ pub(crate) fn read(file: &File, max_bytes: u64) -> Result<Vec<u8>, ReadError> {
     Ok(bytes)
 }
 
-/// Hands over a file piece by piece.
-pub(crate) fn chunks(
+/// Reads a file in chunks, and calls `act` with each.
+pub(crate) fn for_each_chunk(
     file: &File,
-    mut take: impl FnMut(&[u8]) -> Result<(), ReadError>,
+    mut act: impl FnMut(&[u8]) -> Result<(), ReadError>,
 ) -> Result<(), ReadError> {
-    let mut at = 0;
+    let mut offset = 0;
     loop {
-        let (chunk, end) = file.read_at(at, CHUNK)?;
-        at += chunk.len() as u64;
-        take(&chunk)?;
-        if end || chunk.is_empty() {
+        let (chunk, is_last) = file.read_at(offset, MAX_CHUNK_BYTES)?;
+        offset += chunk.len() as u64;
+        act(&chunk)?;
+        if is_last || chunk.is_empty() {
             return Ok(());
         }
     }

@@ -1,9 +1,9 @@
-//! `skill_resources`: a skill's files for the host's resources, which are not
-//! for a model to call. One file's bytes, one folder's entries, or all files
-//! with their sizes and, for a manifest, their digests.
+//! `skill_resources`: reads a skill's files for the host's resources. Models do not see this
+//! tool. Returns one file's bytes, one folder's entries, or all files with their sizes and,
+//! for a manifest, their digests.
 //!
-//! Lives here: the tool and its arguments. Each operation has a file of its
-//! own; `walk` and `entry` say what counts as a file of a skill.
+//! This module has the tool and its arguments. Each operation has its own module; `walk` and
+//! `entry` decide which files belong to a skill.
 #![cfg_attr(target_family = "wasm", no_std)]
 
 extern crate alloc;
@@ -25,11 +25,11 @@ skillhost_guest::arguments! {
     struct Arguments {
         /// Name of the skill
         skill_name: String,
-        /// What to answer
+        /// The kind of answer
         operation: Operation,
         /// Path in the skill's folder; absent for the folder itself
         path: Option<String>,
-        /// Most bytes of a file
+        /// Maximum size of a file in bytes
         max_bytes: Option<u64>,
     }
 }
@@ -56,7 +56,7 @@ skillhost_guest::export_tools!(
     .in_skill_at("skill_name", "path")
 );
 
-/// The skill's folder, as a path in it.
+/// The path of the skill's own folder.
 const WHOLE_SKILL: &str = ".";
 
 fn skill_resources(arguments: Arguments, access: Access) -> Result<Output, Failure> {
@@ -69,7 +69,7 @@ fn skill_resources(arguments: Arguments, access: Access) -> Result<Output, Failu
     match arguments.operation {
         Operation::File => file::answer(&folder, &path, arguments.max_bytes.unwrap_or(u64::MAX)),
         Operation::Directory => directory::answer(&folder, &path),
-        Operation::Files => manifest::answer(&folder, manifest::Digests::Left),
-        Operation::Manifest => manifest::answer(&folder, manifest::Digests::Taken),
+        Operation::Files => manifest::answer(&folder, manifest::Digests::Skip),
+        Operation::Manifest => manifest::answer(&folder, manifest::Digests::Compute),
     }
 }

@@ -1,4 +1,4 @@
-//! The reason why something is not read, in a word for the host.
+//! The reasons why a file or folder cannot be read, as codes for the host.
 
 use alloc::format;
 
@@ -10,8 +10,8 @@ skillhost_guest::record! {
     }
 }
 
-/// The word for an error. The host reads it; it is no text for people.
-pub(crate) fn word(error: ReadError) -> &'static str {
+/// Returns the code of an error. Only the host reads it.
+pub(crate) fn code(error: ReadError) -> &'static str {
     match error {
         ReadError::NotFound => "not-found",
         ReadError::Outside => "outside",
@@ -27,14 +27,14 @@ pub(crate) fn word(error: ReadError) -> &'static str {
     }
 }
 
-/// The failure for an error.
+/// Returns the failure for an error.
 pub(crate) fn failure(error: ReadError) -> Failure {
     Failure::from(error).with(&Reason {
-        reason: word(error),
+        reason: code(error),
     })
 }
 
-/// The failure of a call that asks for the entries of a file.
+/// Returns the failure of a call that lists a file instead of a folder.
 pub(crate) fn not_a_directory() -> Failure {
     let failure = Failure::new(FailureKind::InvalidArguments, "is not a directory");
     failure.with(&Reason {
@@ -42,15 +42,15 @@ pub(crate) fn not_a_directory() -> Failure {
     })
 }
 
-/// The failure of a listing that is longer than it may be.
-pub(crate) fn too_many(most: usize) -> Failure {
-    let message = format!("has more than {most} entries");
+/// Returns the failure for a folder with too many entries.
+pub(crate) fn too_many(max: usize) -> Failure {
+    let message = format!("has more than {max} entries");
     Failure::unreadable(message).with(&Reason {
         reason: "too-many-entries",
     })
 }
 
-/// The failure for a path that no file of a skill can have.
+/// Returns the failure for an invalid path.
 pub(crate) fn refused_path(error: PathError) -> Failure {
     Failure::from(error).with(&Reason { reason: "outside" })
 }

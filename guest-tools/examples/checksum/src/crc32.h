@@ -1,4 +1,4 @@
-// CRC-32, as zip, gzip and PNG have it: the reflected polynomial EDB88320.
+// CRC-32 as in zip, gzip and PNG, with the reflected polynomial EDB88320.
 
 #ifndef CRC32_H
 #define CRC32_H
@@ -6,7 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// The sum of what stood before (0 for nothing) with these bytes after it.
-uint32_t crc32(uint32_t before, const uint8_t *bytes, size_t length);
+// Returns the sum of the previous bytes and these bytes. `previous` is the sum of the previous
+// bytes, or 0.
+uint32_t crc32(uint32_t previous, const uint8_t *bytes, size_t length);
 
 #endif

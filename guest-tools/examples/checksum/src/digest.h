@@ -1,4 +1,4 @@
-// Digests of files, in hex.
+// Computes digests of files, in hex.
 
 #ifndef DIGEST_H
 #define DIGEST_H
@@ -7,27 +7,28 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef enum { SHA256, CRC32, ALGORITHMS } algorithm;
+typedef enum { SHA256, CRC32, ALGORITHM_COUNT } algorithm;
 
-// Digits of the longest digest, and a NUL.
-#define DIGEST_ROOM 65
+// The size of a buffer for the longest digest and a NUL.
+#define DIGEST_CAPACITY 65
 
 typedef struct {
     const char *name;
-    size_t digits;
-} algorithm_facts;
+    size_t digits; // hex digits of a digest
+} algorithm_info;
 
-extern const algorithm_facts algorithm_of[ALGORITHMS];
+// The algorithms' names and digits, by algorithm.
+extern const algorithm_info algorithms[ALGORITHM_COUNT];
 
-// The algorithm whose digests have so many digits; ALGORITHMS: none has.
-algorithm by_digits(size_t digits);
+// Returns the algorithm whose digests have this number of hex digits, or ALGORITHM_COUNT.
+algorithm algorithm_with_digits(size_t digits);
 
-// Hex digits that a text begins with.
-size_t hex_digits(const char *text);
+// Returns the number of hex digits at the beginning of a text.
+size_t count_hex_digits(const char *text);
 
-// Reads an open file to its end. 0, or an errno: EFBIG where it is larger than *left, which
-// the file's size is taken off.
-int digest_of(int file, algorithm algorithm, uint64_t *left, char digest[DIGEST_ROOM],
-              uint64_t *size);
+// Computes the digest of an open file, and its size. Subtracts the size from `*bytes_left`. Returns
+// 0 or an errno: EFBIG if the file is larger than `*bytes_left`.
+int compute_digest(int file, algorithm algorithm, uint64_t *bytes_left,
+                   char digest[DIGEST_CAPACITY], uint64_t *size);
 
 #endif

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const words[STATUSES] = {
+static const char *const status_names[STATUS_COUNT] = {
     [GIVEN] = "given",
     [MATCHES] = "matches",
     [DIFFERS] = "differs",
@@ -16,7 +16,7 @@ const char report_schema[] =
     "{\"type\": \"object\","
     " \"properties\": {"
     "  \"files\": {\"type\": \"array\","
-    "   \"description\": \"The files asked for; with a list, those of it that do not match\","
+    "   \"description\": \"The requested files; with a list, its files that do not match\","
     "   \"items\": {\"type\": \"object\","
     "    \"properties\": {"
     "     \"path\": {\"type\": \"string\", \"description\": \"Path in the skill\"},"
@@ -24,9 +24,9 @@ const char report_schema[] =
     "      \"enum\": [\"given\", \"matches\", \"differs\", \"missing\", \"unreadable\"]},"
     "     \"algorithm\": {\"type\": \"string\", \"enum\": [\"sha256\", \"crc32\"]},"
     "     \"digest\": {\"type\": \"string\", \"description\": \"In hex\"},"
-    "     \"expected\": {\"type\": \"string\", \"description\": \"The digest that it should have\"},"
+    "     \"expected\": {\"type\": \"string\", \"description\": \"The expected digest\"},"
     "     \"size\": {\"type\": \"integer\", \"minimum\": 0, \"description\": \"Bytes\"},"
-    "     \"reason\": {\"type\": \"string\", \"description\": \"Why it cannot be read\"}},"
+    "     \"reason\": {\"type\": \"string\", \"description\": \"The reason why it cannot be read\"}},"
     "    \"required\": [\"path\", \"status\", \"algorithm\"]}},"
     "  \"given\": {\"type\": \"integer\", \"minimum\": 0},"
     "  \"matching\": {\"type\": \"integer\", \"minimum\": 0},"
@@ -37,112 +37,113 @@ const char report_schema[] =
     " \"required\": [\"files\", \"given\", \"matching\", \"differing\", \"missing\", \"unreadable\","
     "  \"truncated\"]}";
 
-static void put(sh_buffer *buffer, const char *text) {
+static void append_text(sh_buffer *buffer, const char *text) {
     sh_append(buffer, text, strlen(text));
 }
 
-static void print(sh_buffer *buffer, const char *format, ...)
+static void append_format(sh_buffer *buffer, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-static void print(sh_buffer *buffer, const char *format, ...) {
+static void append_format(sh_buffer *buffer, const char *format, ...) {
     char text[160];
     va_list values;
     va_start(values, format);
     vsnprintf(text, sizeof text, format, values);
     va_end(values);
-    put(buffer, text);
+    append_text(buffer, text);
 }
 
-// A line of text is one file: a name with a line break in it would be two.
-static void put_path(sh_buffer *buffer, const char *path) {
+// Appends a path on one line: control characters, such as line breaks, become `?`.
+static void append_path(sh_buffer *buffer, const char *path) {
     for (; *path != '\0'; path++) {
-        bool control = (unsigned char)*path < 0x20 || *path == 0x7F;
-        sh_append(buffer, control ? "?" : path, 1);
+        bool is_control = (unsigned char)*path < 0x20 || *path == 0x7F;
+        sh_append(buffer, is_control ? "?" : path, 1);
     }
 }
 
-static void put_line(sh_buffer *text, const finding *found) {
-    switch (found->status) {
+static void append_line(sh_buffer *text, const finding *finding) {
+    switch (finding->status) {
     case GIVEN:
-        print(text, "%s  ", found->digest);
-        put_path(text, found->path);
+        append_format(text, "%s  ", finding->digest);
+        append_path(text, finding->path);
         break;
     default:
-        print(text, "%s: ", words[found->status]);
-        put_path(text, found->path);
+        append_format(text, "%s: ", status_names[finding->status]);
+        append_path(text, finding->path);
     }
-    if (found->status == DIFFERS)
-        print(text, ": expected %s, found %s", found->expected, found->digest);
-    if (found->status == UNREADABLE) print(text, ": %s", found->reason);
-    put(text, "\n");
+    if (finding->status == DIFFERS)
+        append_format(text, ": expected %s, found %s", finding->expected, finding->digest);
+    if (finding->status == UNREADABLE) append_format(text, ": %s", finding->reason);
+    append_text(text, "\n");
 }
 
-static void put_text(sh_buffer *record, const char *key, const char *value) {
+static void append_property(sh_buffer *record, const char *key, const char *value) {
     if (value == NULL) return;
-    print(record, ", \"%s\": ", key);
+    append_format(record, ", \"%s\": ", key);
     sh_append_json(record, value, strlen(value));
 }
 
-static void put_file(sh_buffer *record, const finding *found) {
-    put(record, record->length ? ", {\"path\": " : "{\"path\": ");
-    sh_append_json(record, found->path, strlen(found->path));
-    put_text(record, "status", words[found->status]);
-    put_text(record, "algorithm", algorithm_of[found->algorithm].name);
-    put_text(record, "digest", found->digest);
-    put_text(record, "expected", found->expected);
-    if (found->digest) print(record, ", \"size\": %llu", (unsigned long long)found->size);
-    if (found->status == UNREADABLE) put_text(record, "reason", found->reason);
-    put(record, "}");
+static void append_record(sh_buffer *record, const finding *finding) {
+    append_text(record, record->length ? ", {\"path\": " : "{\"path\": ");
+    sh_append_json(record, finding->path, strlen(finding->path));
+    append_property(record, "status", status_names[finding->status]);
+    append_property(record, "algorithm", algorithms[finding->algorithm].name);
+    append_property(record, "digest", finding->digest);
+    append_property(record, "expected", finding->expected);
+    if (finding->digest) append_format(record, ", \"size\": %llu", (unsigned long long)finding->size);
+    if (finding->status == UNREADABLE) append_property(record, "reason", finding->reason);
+    append_text(record, "}");
 }
 
-bool report_full(const report *report) {
-    return report->shown == report->most;
+bool report_is_full(const report *report) {
+    return report->listed == report->max_listed;
 }
 
-void report_add(report *report, const finding *found) {
-    report->counts[found->status]++;
-    if (report_full(report)) {
+void report_add(report *report, const finding *finding) {
+    report->counts[finding->status]++;
+    if (report_is_full(report)) {
         report->truncated = true;
         return;
     }
-    report->shown++;
-    put_line(&report->text, found);
-    put_file(&report->files, found);
+    report->listed++;
+    append_line(&report->text, finding);
+    append_record(&report->files, finding);
 }
 
-static void put_summary(const report *report, sh_buffer *text) {
+static void append_summary(const report *report, sh_buffer *text) {
     const int *counts = report->counts;
     int files = 0;
-    for (int n = 0; n < STATUSES; n++) files += counts[n];
+    for (int status = 0; status < STATUS_COUNT; status++) files += counts[status];
     const char *noun = files == 1 ? "file" : "files";
     if (counts[GIVEN] + counts[UNREADABLE] == files) {
-        print(text, "%d %s", files, noun);
+        append_format(text, "%d %s", files, noun);
     } else {
-        print(text, "%d of %d %s %s", counts[MATCHES], files, noun,
+        append_format(text, "%d of %d %s %s", counts[MATCHES], files, noun,
               counts[MATCHES] == 1 ? "matches" : "match");
     }
     if (counts[DIFFERS] > 0)
-        print(text, "; %d %s", counts[DIFFERS], counts[DIFFERS] == 1 ? "differs" : "differ");
-    if (counts[MISSING] > 0) print(text, "; %d missing", counts[MISSING]);
-    if (counts[UNREADABLE] > 0) print(text, "; %d unreadable", counts[UNREADABLE]);
+        append_format(text, "; %d %s", counts[DIFFERS], counts[DIFFERS] == 1 ? "differs" : "differ");
+    if (counts[MISSING] > 0) append_format(text, "; %d missing", counts[MISSING]);
+    if (counts[UNREADABLE] > 0) append_format(text, "; %d unreadable", counts[UNREADABLE]);
     if (report->truncated)
-        put(text, "; there is more: ask for a part of the skill, or for more with max_results");
+        append_text(text, "; there is more: name a part of the skill with path, or raise max_results");
 }
 
-bool report_end(report *report, bool summary, sh_answer *answer) {
+bool report_answer(report *report, bool has_summary, sh_answer *answer) {
     sh_buffer text = report->text, record = {0};
-    if (summary) {
-        put_summary(report, &text);
+    if (has_summary) {
+        append_summary(report, &text);
     } else {
-        text.length--; // the last line's end
+        text.length--; // the last line feed
     }
-    put(&record, "{\"files\": [");
+    append_text(&record, "{\"files\": [");
     sh_append(&record, report->files.bytes, report->files.length);
-    put(&record, "]");
-    static const char *const keys[STATUSES] = {"given", "matching", "differing", "missing",
+    append_text(&record, "]");
+    static const char *const keys[STATUS_COUNT] = {"given", "matching", "differing", "missing",
                                                "unreadable"};
-    for (int n = 0; n < STATUSES; n++) print(&record, ", \"%s\": %d", keys[n], report->counts[n]);
-    print(&record, ", \"truncated\": %s}", report->truncated ? "true" : "false");
+    for (int status = 0; status < STATUS_COUNT; status++)
+        append_format(&record, ", \"%s\": %d", keys[status], report->counts[status]);
+    append_format(&record, ", \"truncated\": %s}", report->truncated ? "true" : "false");
     sh_append(&record, "", 1);
     return sh_answer_record(answer, text.bytes, text.length, record.bytes);
 }

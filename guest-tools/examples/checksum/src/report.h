@@ -1,4 +1,5 @@
-// What was found of each file, as text for the model and as a record for programs.
+// Collects the finding for each file, and answers with a text for the model and a record for
+// programs.
 
 #ifndef REPORT_H
 #define REPORT_H
@@ -9,19 +10,20 @@
 #include "digest.h"
 #include "skillhost_kit.h"
 
-typedef enum { GIVEN, MATCHES, DIFFERS, MISSING, UNREADABLE, STATUSES } status;
+typedef enum { GIVEN, MATCHES, DIFFERS, MISSING, UNREADABLE, STATUS_COUNT } status;
 
 // JSON Schema of the record.
 extern const char report_schema[];
 
 typedef struct {
     sh_buffer text, files;
-    int counts[STATUSES];
-    int shown, most;
+    int counts[STATUS_COUNT]; // the number of files with each status
+    int listed, max_listed;   // the number of files in the text, and its maximum
     bool truncated;
 } report;
 
-// One file. `digest` and `expected` may be NULL, `reason` says why it is unreadable.
+// The finding for a file. `digest` and `expected` may be NULL. `reason` is set for an unreadable
+// file.
 typedef struct {
     const char *path;
     status status;
@@ -30,11 +32,11 @@ typedef struct {
     uint64_t size;
 } finding;
 
-// Counts a file, and shows it, if there is room for more.
+// Counts a file, and lists it unless the report is full.
 void report_add(report *report, const finding *finding);
-// Whether there is no room for more.
-bool report_full(const report *report);
-// The answer: with a summary, where there may have been several files.
-bool report_end(report *report, bool summary, sh_answer *answer);
+// Returns whether the report has the maximum number of files.
+bool report_is_full(const report *report);
+// Answers the call with the report. `has_summary` adds a line with the numbers of files.
+bool report_answer(report *report, bool has_summary, sh_answer *answer);
 
 #endif

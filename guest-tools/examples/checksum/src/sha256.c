@@ -1,4 +1,4 @@
-// The names in here are the standard's.
+// The names in this file are those of FIPS 180-4.
 
 #include "sha256.h"
 
@@ -48,12 +48,12 @@ void sha256_start(sha256 *hash) {
 }
 
 void sha256_add(sha256 *hash, const uint8_t *bytes, size_t length) {
-    size_t held = hash->length % 64;
+    size_t buffered = hash->length % 64;
     hash->length += length;
-    if (held > 0) {
-        size_t fits = length < 64 - held ? length : 64 - held;
-        memcpy(hash->block + held, bytes, fits);
-        if (held + fits < 64) return;
+    if (buffered > 0) {
+        size_t fits = length < 64 - buffered ? length : 64 - buffered;
+        memcpy(hash->block + buffered, bytes, fits);
+        if (buffered + fits < 64) return;
         block(hash->state, hash->block);
         bytes += fits, length -= fits;
     }
@@ -63,7 +63,7 @@ void sha256_add(sha256 *hash, const uint8_t *bytes, size_t length) {
 
 void sha256_end(sha256 *hash, uint8_t digest[SHA256_BYTES]) {
     uint64_t bits = hash->length * 8;
-    // One bit that is set, then zeros up to the last eight bytes of a block: the length.
+    // The padding is a set bit, zeros, and the length in the last eight bytes of a block.
     uint8_t padding[64 + 8] = {0x80};
     size_t zeros = (64 + 56 - hash->length % 64 - 1) % 64 + 1;
     for (int n = 0; n < 8; n++) padding[zeros + (size_t)n] = (uint8_t)(bits >> (56 - 8 * n));

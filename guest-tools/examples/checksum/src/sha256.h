@@ -1,4 +1,4 @@
-// SHA-256, as FIPS 180-4 has it.
+// SHA-256 as in FIPS 180-4.
 
 #ifndef SHA256_H
 #define SHA256_H

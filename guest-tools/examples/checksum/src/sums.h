@@ -1,4 +1,4 @@
-// Lists of digests, as sha256sum writes them: a line for each file, a digest and a path.
+// Reads lists of digests in the format of sha256sum: a line with a digest and a path for each file.
 
 #ifndef SUMS_H
 #define SUMS_H
@@ -10,9 +10,9 @@
 
 typedef struct {
     algorithm algorithm;
-    char digest[DIGEST_ROOM];
-    char *listed; // as it stands in the list
-    char *path;   // in the skill; NULL: no path in any folder
+    char digest[DIGEST_CAPACITY];
+    char *listed; // the path in the list
+    char *path;   // the path in the skill; NULL if the listed path is absolute
 } sum;
 
 typedef struct {
@@ -20,7 +20,8 @@ typedef struct {
     size_t count;
 } sums;
 
-// Reads a list. Its paths are relative to the folder that it lies in.
+// Reads a list. Its paths are relative to the list's folder. Returns false and fails the answer if
+// the list cannot be read.
 bool sums_read(const sh_folder *folder, const char *path, sums *list, sh_answer *answer);
 
 #endif

@@ -8,20 +8,22 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-// Names that are looked at. Meets: a folder with a million of them.
-#define ENTRIES 10000
-// Folders in folders. Meets: recursion.
-#define DEPTH 32
+// The maximum number of names to read. Guards against: a folder with a million names.
+#define MAX_ENTRIES 10000
+// The maximum depth of folders. Guards against: a stack overflow.
+#define MAX_DEPTH 32
 
 typedef struct {
     const sh_folder *folder;
     visit visit;
     void *context;
-    int entries;
-    bool cut;
-    bool ended;
-    // The folders that the walk is in: a folder in itself, by a symlink, has no end.
-    ino_t above[DEPTH];
+    int entry_count;
+    // True if a limit or an error left something out.
+    bool is_truncated;
+    // True if `visit` has ended the walk.
+    bool is_ended;
+    // The folders that contain the current one. A symlink can make a folder contain itself.
+    ino_t parents[MAX_DEPTH];
     int depth;
 } state;
 
@@ -29,7 +31,7 @@ static int by_name(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-// The names in a folder, sorted.
+// Returns the names in a folder, sorted.
 static char **names_in(state *walk, DIR *folder, size_t *count, int *error) {
     char **names = NULL;
     struct dirent *entry;
@@ -37,11 +39,11 @@ static char **names_in(state *walk, DIR *folder, size_t *count, int *error) {
     while (errno = 0, (entry = readdir(folder)) != NULL) {
         const char *name = entry->d_name;
         if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) continue;
-        if (walk->entries == ENTRIES) {
-            walk->cut = true;
+        if (walk->entry_count == MAX_ENTRIES) {
+            walk->is_truncated = true;
             break;
         }
-        walk->entries++;
+        walk->entry_count++;
         if (*count % 64 == 0) names = realloc(names, (*count + 64) * sizeof *names);
         if (names == NULL || (names[*count] = strdup(name)) == NULL) abort();
         ++*count;
@@ -51,9 +53,9 @@ static char **names_in(state *walk, DIR *folder, size_t *count, int *error) {
     return names;
 }
 
-static void into(state *walk, const char *path, int opened, const struct stat *stat);
+static void visit_folder(state *walk, const char *path, int opened, const struct stat *stat);
 
-static void look_at(state *walk, const char *path) {
+static void visit_entry(state *walk, const char *path) {
     struct stat stat;
     int file = sh_open(walk->folder, path, NULL);
     int error = errno;
@@ -63,23 +65,23 @@ static void look_at(state *walk, const char *path) {
         file = -1;
     }
     if (file >= 0 && S_ISDIR(stat.st_mode)) {
-        into(walk, path, file, &stat);
+        visit_folder(walk, path, file, &stat);
         return;
     }
-    if (!walk->visit(walk->context, path, file, error)) walk->ended = true;
+    if (!walk->visit(walk->context, path, file, error)) walk->is_ended = true;
     if (file >= 0) close(file);
 }
 
-// Takes the open folder over.
-static void into(state *walk, const char *path, int opened, const struct stat *stat) {
+// Visits the files in an open folder, and closes it.
+static void visit_folder(state *walk, const char *path, int opened, const struct stat *stat) {
     for (int n = 0; n < walk->depth; n++) {
-        if (walk->above[n] == stat->st_ino) {
+        if (walk->parents[n] == stat->st_ino) {
             close(opened);
             return;
         }
     }
-    if (walk->depth == DEPTH) {
-        walk->cut = true;
+    if (walk->depth == MAX_DEPTH) {
+        walk->is_truncated = true;
         close(opened);
         return;
     }
@@ -95,17 +97,17 @@ static void into(state *walk, const char *path, int opened, const struct stat *s
         closedir(folder);
     }
     if (error != 0) {
-        walk->cut = true;
-        if (!walk->visit(walk->context, *path ? path : ".", -1, error)) walk->ended = true;
+        walk->is_truncated = true;
+        if (!walk->visit(walk->context, *path ? path : ".", -1, error)) walk->is_ended = true;
     }
-    walk->above[walk->depth++] = stat->st_ino;
+    walk->parents[walk->depth++] = stat->st_ino;
     for (size_t i = 0; i < count; i++) {
-        sh_buffer below = {0};
-        sh_append(&below, path, strlen(path));
-        if (*path != '\0') sh_append(&below, "/", 1);
-        sh_append(&below, names[i], strlen(names[i]) + 1);
-        if (!walk->ended) look_at(walk, below.bytes);
-        free(below.bytes);
+        sh_buffer entry_path = {0};
+        sh_append(&entry_path, path, strlen(path));
+        if (*path != '\0') sh_append(&entry_path, "/", 1);
+        sh_append(&entry_path, names[i], strlen(names[i]) + 1);
+        if (!walk->is_ended) visit_entry(walk, entry_path.bytes);
+        free(entry_path.bytes);
         free(names[i]);
     }
     walk->depth--;
@@ -115,6 +117,6 @@ static void into(state *walk, const char *path, int opened, const struct stat *s
 bool walk(const sh_folder *folder, const char *path, int opened, visit visit, void *context) {
     state walk = {.folder = folder, .visit = visit, .context = context};
     struct stat stat;
-    if (fstat(opened, &stat) == 0) into(&walk, path, opened, &stat);
-    return !walk.cut && !walk.ended;
+    if (fstat(opened, &stat) == 0) visit_folder(&walk, path, opened, &stat);
+    return !walk.is_truncated && !walk.is_ended;
 }

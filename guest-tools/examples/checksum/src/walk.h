@@ -1,4 +1,5 @@
-// The files below a folder of the skill, in a fixed order. What is too much ends the walk.
+// Visits the files in a folder of the skill and in its subfolders, in a fixed order and within
+// limits.
 
 #ifndef WALK_H
 #define WALK_H
@@ -7,12 +8,13 @@
 
 #include "skillhost_kit.h"
 
-// Is given a file's path in the skill and the open file, or -1 and the errno that says why it
-// is not open. False ends the walk.
+// A function that gets a file's path in the skill and the open file, or -1 and the errno of opening
+// it. It returns false to end the walk.
 typedef bool (*visit)(void *context, const char *path, int file, int error);
 
-// Walks through an open folder, whose path is "" for the skill's own. False: something was left
-// out because there was too much.
+// Visits the files of an open folder. The path of the skill's own folder is "". Returns false if not
+// all files were visited: a limit was reached, or a folder could not be read, or `visit` ended the
+// walk.
 bool walk(const sh_folder *folder, const char *path, int opened, visit visit, void *context);
 
 #endif

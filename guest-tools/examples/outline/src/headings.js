@@ -1,64 +1,64 @@
-// The headings of a Markdown text, as CommonMark has them. The parser says what is a heading
-// and what only looks like one; here stands which of them count.
+// Finds the headings of a Markdown text, as CommonMark defines them. Headings in block quotes and
+// lists are only counted.
 import MarkdownIt from "markdown-it";
 
-// Characters of a heading that are read, and of its text that are given. Meets: a file that
-// is one heading.
-const LONGEST_SOURCE = 1000;
-const LONGEST_TEXT = 200;
+// The maximum numbers of characters of a heading's source, and of its text in the answer. Guards
+// against: a file that is one long heading.
+const MAX_SOURCE_CHARS = 1000;
+const MAX_TEXT_CHARS = 200;
 
-// Finds blocks, and does not read what stands in them.
+// Parses blocks without their content.
 const blocks = new MarkdownIt("commonmark");
 blocks.core.ruler.enableOnly(["normalize", "block"]);
-// Reads what stands in a heading.
+// Parses the content of a heading.
 const inlines = new MarkdownIt("commonmark");
 
-// The headings of a text, in its order. Lines are counted from 0, as the parser counts them.
+// The headings of a text, in order. Lines are counted from 0, as by the parser.
 export class Headings {
   #env = {};
 
   constructor(text) {
     const state = new blocks.core.State(withoutFrontmatter(text), blocks, this.#env);
-    state.tokens = new Found();
+    state.tokens = new HeadingTokens();
     blocks.core.process(state);
-    // Each has `level`, `line` and `source`.
+    // Each heading has `level`, `line` and `source`.
     this.list = state.tokens.headings;
-    // How many there are in block quotes and lists: no part of the file is theirs.
+    // The number of headings in block quotes and lists. They have no section of the file.
     this.nested = state.tokens.nested;
   }
 
-  // A heading as a reader sees it.
+  // Returns the text of a heading without its markup.
   text({ source }) {
     const [{ children }] = inlines.parseInline(source, this.#env);
-    const text = plain(children).replace(/\s+/g, " ").trim();
-    return text.length > LONGEST_TEXT ? cut(text, LONGEST_TEXT) + "…" : text;
+    const text = plainText(children).replace(/\s+/g, " ").trim();
+    return text.length > MAX_TEXT_CHARS ? truncate(text, MAX_TEXT_CHARS) + "…" : text;
   }
 }
 
-// What the parser puts out: headings are taken out of it, and all else is dropped, so that a
-// long file is never held in pieces. The parser itself only ever appends.
-class Found extends Array {
+// The parser's list of tokens. Keeps the headings and drops all other tokens, to save memory. This
+// works because the parser only appends to the list.
+class HeadingTokens extends Array {
   headings = [];
   nested = 0;
-  #opened;
+  #open;
   #inline;
 
   push(token) {
     switch (token.type) {
       case "heading_open":
-        this.#opened = token;
+        this.#open = token;
         break;
       case "inline":
         this.#inline = token;
         break;
       case "heading_close":
-        if (this.#opened.level > 0) {
+        if (this.#open.level > 0) {
           this.nested += 1;
         } else {
           this.headings.push({
             level: Number(token.tag.slice(1)),
-            line: this.#opened.map[0],
-            source: cut(this.#inline.content, LONGEST_SOURCE),
+            line: this.#open.map[0],
+            source: truncate(this.#inline.content, MAX_SOURCE_CHARS),
           });
         }
     }
@@ -66,8 +66,8 @@ class Found extends Array {
   }
 }
 
-// A text whose YAML frontmatter is empty lines. It is found as the host finds it: from a first
-// line of three hyphens to the next one, or to one of three dots.
+// Replaces the lines of the YAML frontmatter with empty lines. As for the host, the frontmatter
+// begins with a first line of three hyphens, and ends with a line of three hyphens or dots.
 function withoutFrontmatter(text) {
   let start = endOfLine(text, 0);
   if (!/^---[ \t\r\n]*$/.test(text.slice(0, start))) {
@@ -84,18 +84,18 @@ function withoutFrontmatter(text) {
 }
 
 function endOfLine(text, start) {
-  const feed = text.indexOf("\n", start);
-  return feed < 0 ? text.length : feed + 1;
+  const lineFeed = text.indexOf("\n", start);
+  return lineFeed < 0 ? text.length : lineFeed + 1;
 }
 
-function plain(tokens) {
+function plainText(tokens) {
   return tokens.map(({ type, content, children }) => {
     switch (type) {
       case "text":
       case "code_inline":
         return content;
       case "image":
-        return plain(children);
+        return plainText(children);
       case "softbreak":
       case "hardbreak":
         return " ";
@@ -105,7 +105,7 @@ function plain(tokens) {
   }).join("");
 }
 
-// The beginning of a text, without half a character at its end.
-function cut(text, length) {
+// Returns the beginning of a text. Drops an incomplete character at its end.
+function truncate(text, length) {
   return text.slice(0, length).replace(/[\uD800-\uDBFF]$/, "");
 }

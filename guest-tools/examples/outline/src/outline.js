@@ -1,4 +1,4 @@
-// Sections, and what is answered of them.
+// Finds the sections of a file and formats the answer.
 
 export class Outline {
   constructor(path, headings, lines) {
@@ -8,29 +8,30 @@ export class Outline {
     setLastLines(headings.list, lines.parsed - 1);
   }
 
-  answer(maxLevel, fromLine, most) {
-    const wanted = this.headings.list.filter(({ level }) => level <= maxLevel);
-    const behind = wanted.filter(({ line }) => this.lines.place(line) >= fromLine);
-    const given = behind.slice(0, most).map((heading) => ({
+  answer(maxLevel, fromLine, maxHeadings) {
+    const matching = this.headings.list.filter(({ level }) => level <= maxLevel);
+    const remaining = matching.filter(({ line }) => this.lines.fileLine(line) >= fromLine);
+    const listed = remaining.slice(0, maxHeadings).map((heading) => ({
       level: heading.level,
       text: this.headings.text(heading),
-      first_line: this.lines.place(heading.line),
-      last_line: this.lines.place(heading.lastLine),
+      first_line: this.lines.fileLine(heading.line),
+      last_line: this.lines.fileLine(heading.lastLine),
     }));
     const details = {
       path: this.path,
       lines: this.lines.count,
-      headings: given,
-      headings_found: wanted.length,
+      headings: listed,
+      headings_found: matching.length,
       nested: this.headings.nested,
-      truncated: given.length < behind.length,
+      truncated: listed.length < remaining.length,
     };
-    const next = details.truncated ? this.lines.place(behind[most].line) : undefined;
-    return { text: text(details, next), details };
+    const next = details.truncated ? this.lines.fileLine(remaining[maxHeadings].line) : undefined;
+    return { text: answerText(details, next), details };
   }
 }
 
-// A section goes on to the next heading of its level or a higher one, or to the end.
+// Sets the last line of each section. A section ends before the next heading of the same or a higher
+// level, or at the end of the file.
 function setLastLines(headings, end) {
   const open = [];
   for (const heading of headings) {
@@ -44,32 +45,32 @@ function setLastLines(headings, end) {
   }
 }
 
-function text({ path, lines, headings, headings_found: found, nested, truncated }, next) {
+function answerText({ path, lines, headings, headings_found: found, nested, truncated }, next) {
   const rows = headings.map(({ level, text, first_line: first, last_line: last }) => [
     String(first),
     String(last - first + 1),
     `${"#".repeat(level)} ${text}`.trim(),
   ]);
-  const said = [];
+  const output = [];
   if (rows.length > 0) {
     rows.unshift(["offset", "limit", "heading"]);
     const widths = [0, 1].map((column) => Math.max(...rows.map((row) => row[column].length)));
     for (const [offset, limit, heading] of rows) {
-      said.push(`${offset.padStart(widths[0])}  ${limit.padStart(widths[1])}  ${heading}`);
+      output.push(`${offset.padStart(widths[0])}  ${limit.padStart(widths[1])}  ${heading}`);
     }
-    said.push("");
+    output.push("");
   }
-  const shown = headings.length < found ? `${headings.length} of ${counted(found, "heading")}` : counted(found, "heading");
-  said.push(`${shown}; ${path} has ${counted(lines, "line")}`);
+  const count = headings.length < found ? `${headings.length} of ${counted(found, "heading")}` : counted(found, "heading");
+  output.push(`${count}; ${path} has ${counted(lines, "line")}`);
   if (truncated) {
-    said.push(`There are more: go on with \`from_line\` ${next}, or set \`max_level\` lower.`);
+    output.push(`There are more: continue with \`from_line\` ${next}, or set \`max_level\` lower.`);
   }
   if (nested > 0) {
-    said.push(`${counted(nested, "heading")} in block quotes and lists left out`);
+    output.push(`${counted(nested, "heading")} in block quotes and lists left out`);
   }
-  return said.join("\n");
+  return output.join("\n");
 }
 
-function counted(count, word) {
-  return `${count} ${word}${count === 1 ? "" : "s"}`;
+function counted(count, noun) {
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }

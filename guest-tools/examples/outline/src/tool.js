@@ -1,18 +1,19 @@
-// The tool outline: the headings of a Markdown file, with the lines of their sections.
+// The tool outline: lists the headings of a Markdown file, with the lines of their sections.
 import { Headings } from "./headings.js";
 import { Lines } from "./lines.js";
 import { Outline } from "./outline.js";
 import { exportTools } from "./skillhost-kit.js";
 
-// Bytes of a file that is read. Meets: a call that takes longer, or more memory, than it may.
-const LARGEST = 1 << 20;
+// The maximum size of a file in bytes. Guards against: a call that exceeds its limits on time or
+// memory.
+const MAX_FILE_BYTES = 1 << 20;
 
 export const tools = exportTools({
   name: "outline",
   title: "Outline a Markdown file",
   description:
-    "List the headings of a Markdown file in a skill, each with the `offset` and the `limit` by which " +
-    "read_skill_file gives its section, so that only the part of a long file that is needed is read.",
+    "List the headings of a Markdown file in a skill. Each has the `offset` and the `limit` with which " +
+    "read_skill_file reads its section, so that you can read only the part of a long file that you need.",
   skill: "skill_name",
   path: "path",
   input: {
@@ -26,20 +27,20 @@ export const tools = exportTools({
       },
       max_level: {
         type: "integer",
-        description: "Deepest level of headings to give: 2 gives # and ##",
+        description: "Deepest level of headings to list: 2 lists # and ##",
         minimum: 1,
         maximum: 6,
         default: 6,
       },
       from_line: {
         type: "integer",
-        description: "Give no headings before this line, to go on where an answer was cut",
+        description: "List no headings before this line, to continue a truncated answer",
         minimum: 1,
         default: 1,
       },
       max_headings: {
         type: "integer",
-        description: "Most headings to give",
+        description: "Maximum number of headings to list",
         minimum: 1,
         maximum: 500,
         default: 100,
@@ -69,14 +70,14 @@ export const tools = exportTools({
       nested: {
         type: "integer",
         minimum: 0,
-        description: "Headings in block quotes and lists, which have no section and are not given",
+        description: "Headings in block quotes and lists, which have no section and are not listed",
       },
-      truncated: { type: "boolean", description: "Whether there are more headings behind these" },
+      truncated: { type: "boolean", description: "Whether there are more headings after these" },
     },
     required: ["path", "lines", "headings", "headings_found", "nested", "truncated"],
   },
   call({ path = "SKILL.md", max_level = 6, from_line = 1, max_headings = 100 }, folder) {
-    const text = folder.readText(path, LARGEST);
+    const text = folder.readText(path, MAX_FILE_BYTES);
     return new Outline(path, new Headings(text), new Lines(text)).answer(
       max_level,
       from_line,

@@ -1,9 +1,9 @@
-//! The lines that are found, and how they are shown.
+//! Collects the matching lines and formats them.
 
 use crate::query::Query;
 
-/// Characters of a line that are shown.
-const LINE: usize = 300;
+/// The maximum number of characters to show of a line.
+const MAX_LINE_CHARS: usize = 300;
 
 skillhost_guest::record! {
     pub(crate) struct Match {
@@ -15,90 +15,92 @@ skillhost_guest::record! {
     }
 }
 
-/// The matches so far.
-pub(crate) struct Found {
+/// A search, and the matches that it has found.
+pub(crate) struct Search {
     query: Query,
+    /// The number of lines to show before and after each match.
     context: usize,
-    most: usize,
+    max_matches: usize,
     pub(crate) matches: Vec<Match>,
-    /// There are more matches than may be given.
-    pub(crate) more: bool,
+    /// True if there are more matches than the maximum.
+    pub(crate) has_more: bool,
 }
 
-impl Found {
-    pub(crate) fn new(query: Query, context: usize, most: usize) -> Self {
+impl Search {
+    pub(crate) fn new(query: Query, context: usize, max_matches: usize) -> Self {
         Self {
             query,
             context,
-            most,
+            max_matches,
             matches: Vec::new(),
-            more: false,
+            has_more: false,
         }
     }
 
-    /// Searches a file. `false`: nothing more needs to be searched.
+    /// Searches a file. Returns `false` if there are more matches than the maximum.
     pub(crate) fn search(&mut self, path: &str, text: &str) -> bool {
         let lines: Vec<&str> = text.lines().collect();
         for (index, line) in lines.iter().enumerate() {
             if !self.query.matches(line) {
                 continue;
             }
-            if self.matches.len() == self.most {
-                self.more = true;
+            if self.matches.len() == self.max_matches {
+                self.has_more = true;
                 return false;
             }
-            let shown = |lines: &[&str]| lines.iter().map(|line| shown(line)).collect();
-            let after = (index + 1 + self.context).min(lines.len());
+            let shorten_all = |lines: &[&str]| lines.iter().map(|line| shorten(line)).collect();
+            let first = index.saturating_sub(self.context);
+            let end = (index + 1 + self.context).min(lines.len());
             self.matches.push(Match {
                 file: path.to_owned(),
                 line: index + 1,
-                text: self::shown(line),
-                before: shown(&lines[index.saturating_sub(self.context)..index]),
-                after: shown(&lines[index + 1..after]),
+                text: shorten(line),
+                before: shorten_all(&lines[first..index]),
+                after: shorten_all(&lines[index + 1..end]),
             });
         }
         true
     }
 
-    /// Returns the text for the model: a line for each match, with the file
-    /// and line number. Lines around it have `-` in place of `:`.
-    pub(crate) fn text(&self, files: usize, truncated: bool) -> String {
+    /// Returns the text for the model: a line for each match, with the file and the line
+    /// number. The lines around a match have `-` instead of `:`.
+    pub(crate) fn text(&self, file_count: usize, is_truncated: bool) -> String {
         let mut text = String::new();
-        for (index, found) in self.matches.iter().enumerate() {
+        for (index, matched) in self.matches.iter().enumerate() {
             if index > 0 && self.context > 0 {
                 text.push_str("--\n");
             }
-            let first = found.line - found.before.len();
-            let before = (first..).zip(&found.before);
-            let after = (found.line + 1..).zip(&found.after);
-            let here = (found.line, &found.text);
-            for (mark, (line, shown)) in before
+            let first = matched.line - matched.before.len();
+            let before = (first..).zip(&matched.before);
+            let after = (matched.line + 1..).zip(&matched.after);
+            let matching = (matched.line, &matched.text);
+            for (mark, (number, content)) in before
                 .map(|line| ('-', line))
-                .chain([(':', here)])
+                .chain([(':', matching)])
                 .chain(after.map(|line| ('-', line)))
             {
-                let line = format!("{}{mark}{line}{mark} {shown}", found.file);
+                let line = format!("{}{mark}{number}{mark} {content}", matched.file);
                 text.push_str(line.trim_end());
                 text.push('\n');
             }
         }
         let matches = counted(self.matches.len(), "match", "matches");
-        let files = counted(files, "file", "files");
+        let files = counted(file_count, "file", "files");
         text.push_str(&format!("{matches}; {files} searched"));
-        if truncated {
-            text.push_str("; there is more: search in a part of the skill, or more closely");
+        if is_truncated {
+            text.push_str("; there is more: search a part of the skill, or use a narrower query");
         }
         text
     }
 }
 
-fn counted(count: usize, one: &str, many: &str) -> String {
-    let word = if count == 1 { one } else { many };
-    format!("{count} {word}")
+fn counted(count: usize, singular: &str, plural: &str) -> String {
+    let noun = if count == 1 { singular } else { plural };
+    format!("{count} {noun}")
 }
 
-fn shown(line: &str) -> String {
-    match line.char_indices().nth(LINE) {
+fn shorten(line: &str) -> String {
+    match line.char_indices().nth(MAX_LINE_CHARS) {
         None => line.to_owned(),
         Some((end, _)) => format!("{}…", &line[..end]),
     }

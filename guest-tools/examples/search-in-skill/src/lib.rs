@@ -1,6 +1,6 @@
-//! `search_in_skill`: the lines of a skill's text files that hold some words,
-//! or that a regular expression matches. What is searched and what is answered
-//! are bounded, and the answer says where it is cut.
+//! `search_in_skill`: finds lines in a skill's text files, by words or by a regular
+//! expression. The search and the answer have limits. The answer says when a limit was
+//! reached.
 
 mod find;
 mod query;
@@ -8,7 +8,7 @@ mod walk;
 
 use skillhost_guest::{Access, Failure, Output, SkillPath, Tool};
 
-use find::{Found, Match};
+use find::{Match, Search};
 use query::Query;
 use walk::Walk;
 
@@ -19,14 +19,14 @@ skillhost_guest::arguments! {
         _skill_name: String,
         /// Words that a line must all hold, in any case; or a regular expression, if regex is true
         query: String,
-        /// Whether the query is a regular expression. It tells upper from lower case unless it begins with (?i)
+        /// Whether the query is a regular expression. It is case-sensitive unless it begins with (?i)
         regex: Option<bool>,
         /// File or folder in the skill to search; all of it, if left out
         path: Option<String>,
         /// Lines to show before and after each match; 0, if left out
         #[schemars(range(max = 10))]
         context: Option<usize>,
-        /// Most matches to give; 20, if left out
+        /// Maximum number of matches to return; 20, if left out
         #[schemars(range(min = 1, max = 100))]
         max_results: Option<usize>,
     }
@@ -36,7 +36,7 @@ skillhost_guest::record! {
     struct Record {
         matches: Vec<Match>,
         files_searched: usize,
-        /// Not all was searched, or more matches.
+        /// True if not all text was searched, or if there are more matches.
         truncated: bool,
     }
 }
@@ -44,8 +44,8 @@ skillhost_guest::record! {
 skillhost_guest::export_tools!(
     Tool::new(
         "search_in_skill",
-        "Find lines in the text files of a skill, by words or by a regular expression. Gives the \
-         file and the line number of each, so that a part of the file can be read then.",
+        "Find lines in the text files of a skill, by words or by a regular expression. Returns \
+         the file and the line number of each, so that you can read that part of the file.",
         search_in_skill,
     )
     .title("Search in a skill")
@@ -53,8 +53,8 @@ skillhost_guest::export_tools!(
     .output_schema(include_str!("output.schema.json"))
 );
 
-/// Matches, where the call does not say how many.
-const RESULTS: usize = 20;
+/// The default maximum number of matches.
+const DEFAULT_MAX_RESULTS: usize = 20;
 
 fn search_in_skill(call: Arguments, access: Access) -> Result<Output, Failure> {
     let query = Query::new(&call.query, call.regex.unwrap_or(false))?;
@@ -63,15 +63,14 @@ fn search_in_skill(call: Arguments, access: Access) -> Result<Output, Failure> {
         None | Some("") => SkillPath::new(".")?,
         Some(path) => SkillPath::new(path)?,
     };
-    let results = call.max_results.unwrap_or(RESULTS);
-    let mut found = Found::new(query, call.context.unwrap_or(0), results);
-    let walk = Walk::from(&folder, &start, &mut |path, text| found.search(path, text))?;
-    let truncated = walk.cut || found.more;
-    Ok(
-        Output::text(found.text(walk.files, truncated)).with(&Record {
-            matches: found.matches,
-            files_searched: walk.files,
-            truncated,
-        }),
-    )
+    let max_matches = call.max_results.unwrap_or(DEFAULT_MAX_RESULTS);
+    let mut search = Search::new(query, call.context.unwrap_or(0), max_matches);
+    let walk = Walk::from(&folder, &start, &mut |path, text| search.search(path, text))?;
+    let truncated = walk.is_truncated || search.has_more;
+    let text = search.text(walk.file_count, truncated);
+    Ok(Output::text(text).with(&Record {
+        matches: search.matches,
+        files_searched: walk.file_count,
+        truncated,
+    }))
 }

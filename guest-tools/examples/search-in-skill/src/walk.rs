@@ -1,33 +1,35 @@
-//! The text files of a folder, in a fixed order. What cannot be read, or is no
-//! text, is passed over; what is too much ends the walk.
+//! Visits the text files of a folder in a fixed order. Skips unreadable and binary files, and
+//! stops at its limits.
 
 use skillhost_guest::{Failure, File, Folder, Identity, ReadError, SkillPath, text};
 
-/// Bytes of a file that are searched. Meets: a file that fills the memory.
-const FILE_BYTES: u64 = 4 << 20;
-/// Bytes of all files together. Meets: a call that takes longer than it may.
-const BYTES: usize = 32 << 20;
-/// Names that are looked at. Meets: a folder with a million of them.
-const ENTRIES: usize = 10_000;
-/// Folders in folders. Meets: recursion.
-const DEPTH: usize = 32;
+/// The maximum number of bytes to search in a file. Guards against: a file that fills the
+/// memory.
+const MAX_FILE_BYTES: u64 = 4 << 20;
+/// The maximum number of bytes to search in all files. Guards against: a call that exceeds
+/// its time limit.
+const MAX_BYTES: usize = 32 << 20;
+/// The maximum number of names to read. Guards against: a folder with a million names.
+const MAX_ENTRIES: usize = 10_000;
+/// The maximum depth of folders. Guards against: a stack overflow.
+const MAX_DEPTH: usize = 32;
 
-/// Is given a file's path and text; `false` ends the walk.
+/// A function that gets a file's path and text. It returns `false` to end the walk.
 type Visit<'a> = dyn FnMut(&str, &str) -> bool + 'a;
 
-/// A walk that is done.
+/// The counts of a walk.
 #[derive(Default)]
 pub(crate) struct Walk {
-    /// Text files that were given.
-    pub(crate) files: usize,
-    /// Something was left out for its size.
-    pub(crate) cut: bool,
-    entries: usize,
-    bytes: usize,
+    /// The number of visited text files.
+    pub(crate) file_count: usize,
+    /// True if a limit left something out.
+    pub(crate) is_truncated: bool,
+    entry_count: usize,
+    byte_count: usize,
 }
 
 impl Walk {
-    /// Walks through a folder, or reads a file alone.
+    /// Visits the files of a folder, or a single file.
     pub(crate) fn from(
         root: &Folder,
         start: &SkillPath<'_>,
@@ -36,54 +38,54 @@ impl Walk {
         let mut walk = Self::default();
         let opened = root.open(start)?;
         let path = match start.normalized() {
-            here if here == "." => String::new(),
+            root if root == "." => String::new(),
             path => path,
         };
         match opened.size() {
             Ok(_) => {
-                walk.file(&path, &opened, visit);
+                walk.visit_file(&path, &opened, visit);
             }
             Err(ReadError::IsDirectory) => {
-                walk.folder(root, &path, &opened, &mut Vec::new(), visit);
+                walk.visit_folder(root, &path, &opened, &mut Vec::new(), visit);
             }
             Err(error) => return Err(error.into()),
         }
         Ok(walk)
     }
 
-    /// Walks through one folder; `above` are the folders that it lies in.
-    /// `false` ends the walk.
-    fn folder(
+    /// Visits the files of one folder. `parents` are the folders that contain it. Returns
+    /// `false` to end the walk.
+    fn visit_folder(
         &mut self,
         root: &Folder,
         path: &str,
         opened: &File,
-        above: &mut Vec<Identity>,
+        parents: &mut Vec<Identity>,
         visit: &mut Visit<'_>,
     ) -> bool {
         let Ok(identity) = opened.identity() else {
             return true;
         };
-        // A folder in itself, by a symlink, has no end.
-        if above.contains(&identity) {
+        // A symlink can make a folder contain itself.
+        if parents.contains(&identity) {
             return true;
         }
-        if above.len() == DEPTH {
-            self.cut = true;
+        if parents.len() == MAX_DEPTH {
+            self.is_truncated = true;
             return true;
         }
-        above.push(identity);
-        let goes_on = self.names(root, path, opened, above, visit);
-        above.pop();
-        goes_on
+        parents.push(identity);
+        let should_continue = self.visit_entries(root, path, opened, parents, visit);
+        parents.pop();
+        should_continue
     }
 
-    fn names(
+    fn visit_entries(
         &mut self,
         root: &Folder,
         path: &str,
         opened: &File,
-        above: &mut Vec<Identity>,
+        parents: &mut Vec<Identity>,
         visit: &mut Visit<'_>,
     ) -> bool {
         let Ok(listed) = opened.names() else {
@@ -91,61 +93,63 @@ impl Walk {
         };
         let mut names = Vec::new();
         for name in listed {
-            self.entries += 1;
-            if self.entries > ENTRIES {
-                self.cut = true;
+            self.entry_count += 1;
+            if self.entry_count > MAX_ENTRIES {
+                self.is_truncated = true;
                 break;
             }
-            // A name that is not UTF-8 cannot be asked for.
+            // Skip a name that is not UTF-8: no call can name it.
             names.extend(name.ok().flatten());
         }
         names.sort_unstable();
         for name in names {
-            let below = match path {
+            let entry_path = match path {
                 "" => name,
                 path => format!("{path}/{name}"),
             };
-            // What others would take for two paths, or could not write.
-            let Some(Ok(opened)) = SkillPath::new(&below)
+            // Skip names with a backslash or a control character: other tools refuse them.
+            let Some(Ok(opened)) = SkillPath::new(&entry_path)
                 .ok()
-                .filter(|_| !below.contains('\\'))
-                .map(|below| root.open(&below))
+                .filter(|_| !entry_path.contains('\\'))
+                .map(|path| root.open(&path))
             else {
                 continue;
             };
-            let goes_on = match opened.size() {
-                Ok(_) => self.file(&below, &opened, visit),
-                Err(ReadError::IsDirectory) => self.folder(root, &below, &opened, above, visit),
+            let should_continue = match opened.size() {
+                Ok(_) => self.visit_file(&entry_path, &opened, visit),
+                Err(ReadError::IsDirectory) => {
+                    self.visit_folder(root, &entry_path, &opened, parents, visit)
+                }
                 Err(_) => true,
             };
-            if !goes_on {
+            if !should_continue {
                 return false;
             }
         }
         true
     }
 
-    fn file(&mut self, path: &str, opened: &File, visit: &mut Visit<'_>) -> bool {
-        if self.bytes > BYTES {
-            self.cut = true;
+    fn visit_file(&mut self, path: &str, opened: &File, visit: &mut Visit<'_>) -> bool {
+        if self.byte_count > MAX_BYTES {
+            self.is_truncated = true;
             return false;
         }
-        let Ok((mut bytes, end)) = opened.read_at(0, FILE_BYTES) else {
+        let Ok((mut bytes, is_at_end)) = opened.read_at(0, MAX_FILE_BYTES) else {
             return true;
         };
-        self.bytes += bytes.len();
+        self.byte_count += bytes.len();
         if bytes.contains(&0) && !is_utf16(&bytes) {
             return true;
         }
-        if !end && bytes.len() as u64 >= FILE_BYTES {
-            self.cut = true;
-            // The last line is not whole.
-            let whole = bytes.iter().rposition(|byte| *byte == b'\n');
-            bytes.truncate(whole.map_or(0, |last| last + 1));
+        if !is_at_end && bytes.len() as u64 >= MAX_FILE_BYTES {
+            self.is_truncated = true;
+            // Drop the last line, which may be incomplete.
+            let line_feed = bytes.iter().rposition(|byte| *byte == b'\n');
+            bytes.truncate(line_feed.map_or(0, |index| index + 1));
         }
         match text::decode(bytes) {
             Ok((text, _)) => {
-                self.files += 1;
+                self.file_count += 1;
                 visit(path, &text)
             }
             Err(_) => true,

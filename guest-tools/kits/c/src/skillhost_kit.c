@@ -1,4 +1,4 @@
-// What skillhost_kit.h promises, on the bindings that `skillhost build` makes from wit/.
+// Implements skillhost_kit.h with the bindings that `skillhost build` generates from wit/.
 
 #include "skillhost_kit.h"
 
@@ -15,10 +15,10 @@
 
 #include "tool_component.h"
 
-#define OUTSIDE "Path traversal detected: cannot access files outside skill folder"
+#define OUTSIDE_MESSAGE "Path traversal detected: cannot access files outside skill folder"
 
-// Bytes of the longest message of a failure.
-#define MESSAGE 8192
+// The maximum size of a failure's message, with its NUL.
+#define MAX_MESSAGE_BYTES 8192
 
 typedef exports_skillhost_tool_tools_definition_t definition;
 typedef exports_skillhost_tool_tools_folder_t folder_case;
@@ -32,15 +32,15 @@ struct sh_answer {
     exports_skillhost_tool_tools_failure_t *failure;
 };
 
-// Memory that is there. Where there is no more, the call ends here, as the host would end it.
-static void *room(void *old, size_t bytes) {
+// Allocates or resizes memory. Aborts the call if there is none left.
+static void *allocate(void *old, size_t bytes) {
     void *memory = realloc(old, bytes ? bytes : 1);
     if (memory == NULL) abort();
     return memory;
 }
 
 static char *copy(const void *bytes, size_t length) {
-    char *text = room(NULL, length + 1);
+    char *text = allocate(NULL, length + 1);
     memcpy(text, bytes, length);
     text[length] = '\0';
     return text;
@@ -51,7 +51,7 @@ static void set(tool_component_string_t *string, const char *text, size_t length
     string->len = length;
 }
 
-// No text is an empty one, which the host and the build refuse where it matters.
+// Sets a string. NULL becomes the empty string, which the build refuses where a text is required.
 static void set_text(tool_component_string_t *string, const char *text) {
     set(string, text ? text : "", text ? strlen(text) : 0);
 }
@@ -61,54 +61,56 @@ static void set_text(tool_component_string_t *string, const char *text) {
 void exports_skillhost_tool_tools_definitions(
     exports_skillhost_tool_tools_list_definition_t *list) {
     list->len = sh_tool_count;
-    list->ptr = room(NULL, sh_tool_count * sizeof(definition));
+    list->ptr = allocate(NULL, sh_tool_count * sizeof(definition));
     memset(list->ptr, 0, sh_tool_count * sizeof(definition));
     for (size_t i = 0; i < sh_tool_count; i++) {
         const sh_tool *tool = &sh_tools[i];
-        definition *made = &list->ptr[i];
-        set_text(&made->name, tool->name);
-        set_text(&made->title, tool->title);
-        set_text(&made->description, tool->description);
-        set_text(&made->input_schema, tool->input);
+        definition *target = &list->ptr[i];
+        set_text(&target->name, tool->name);
+        set_text(&target->title, tool->title);
+        set_text(&target->description, tool->description);
+        set_text(&target->input_schema, tool->input);
         if (tool->output != NULL) {
-            made->output_schema.is_some = true;
-            set_text(&made->output_schema.val, tool->output);
+            target->output_schema.is_some = true;
+            set_text(&target->output_schema.val, tool->output);
         }
-        made->model_reads = EXPORTS_SKILLHOST_TOOL_TOOLS_FORM_TEXT;
+        target->model_reads = EXPORTS_SKILLHOST_TOOL_TOOLS_FORM_TEXT;
         if (tool->skill != NULL) {
-            made->folder.is_some = true;
-            set_text(&made->folder.val.skill_property, tool->skill);
+            target->folder.is_some = true;
+            set_text(&target->folder.val.skill_property, tool->skill);
             if (tool->path != NULL) {
-                made->folder.val.path_property.is_some = true;
-                set_text(&made->folder.val.path_property.val, tool->path);
+                target->folder.val.path_property.is_some = true;
+                set_text(&target->folder.val.path_property.val, tool->path);
             }
         }
     }
 }
 
-// The folder that the call is given. False: there is none, and the answer says why.
-static bool open_folder(const folder_case *given, sh_folder *folder, sh_answer *answer) {
-    switch (given->tag) {
+// Sets the folder of a call. Returns false and fails the answer if the call has no folder.
+static bool open_folder(const folder_case *folder_argument, sh_folder *folder, sh_answer *answer) {
+    switch (folder_argument->tag) {
     case EXPORTS_SKILLHOST_TOOL_TOOLS_FOLDER_OPEN:
-        folder->mount = copy(given->val.open.mount.ptr, given->val.open.mount.len);
+        folder->mount =
+            copy(folder_argument->val.open.mount.ptr, folder_argument->val.open.mount.len);
         return true;
     case EXPORTS_SKILLHOST_TOOL_TOOLS_FOLDER_UNKNOWN_SKILL:
         return sh_fail(answer, SH_NOT_FOUND,
-                       "There is no skill of that name. list_skills tells which there are.");
+                       "There is no skill of that name. list_skills lists all skills.");
     case EXPORTS_SKILLHOST_TOOL_TOOLS_FOLDER_UNREADABLE:
         return sh_fail(answer, SH_UNREADABLE, "The skill's folder cannot be read.");
     case EXPORTS_SKILLHOST_TOOL_TOOLS_FOLDER_NO_HOME:
         return sh_fail(answer, SH_INVALID_ARGUMENTS,
                        "Name a skill: no home folder is configured.");
     case EXPORTS_SKILLHOST_TOOL_TOOLS_FOLDER_OUTSIDE:
-        return sh_fail(answer, SH_REFUSED, OUTSIDE);
+        return sh_fail(answer, SH_REFUSED, OUTSIDE_MESSAGE);
     default:
         return sh_fail(answer, SH_FAILED, "This tool was not given a folder to read.");
     }
 }
 
 bool exports_skillhost_tool_tools_call(tool_component_string_t *name,
-                                       tool_component_string_t *arguments, folder_case *given,
+                                       tool_component_string_t *arguments,
+                                       folder_case *folder_argument,
                                        exports_skillhost_tool_tools_output_t *output,
                                        exports_skillhost_tool_tools_failure_t *failure) {
     sh_answer answer = {output, failure};
@@ -120,7 +122,7 @@ bool exports_skillhost_tool_tools_call(tool_component_string_t *name,
         if (strlen(tool->name) != name->len || memcmp(tool->name, name->ptr, name->len) != 0)
             continue;
         if (tool->call == NULL) return sh_fail(&answer, SH_FAILED, "this tool has no function");
-        if (tool->skill != NULL && !open_folder(given, &folder, &answer)) return false;
+        if (tool->skill != NULL && !open_folder(folder_argument, &folder, &answer)) return false;
         return tool->call(copy(arguments->ptr, arguments->len), &folder, &answer);
     }
     return sh_fail(&answer, SH_FAILED, "this component has no tool of that name");
@@ -137,8 +139,8 @@ bool sh_answer_record(sh_answer *answer, const char *text, size_t length, const 
     return sh_answer_text(answer, text, length);
 }
 
-// How much of these bytes is UTF-8: all, or what stands before the first that is not.
-static size_t valid_utf8(const char *text, size_t length) {
+// Returns the number of bytes before the first invalid or incomplete UTF-8 character.
+static size_t valid_utf8_length(const char *text, size_t length) {
     const unsigned char *at = (const unsigned char *)text;
     size_t i = 0;
     while (i < length) {
@@ -164,7 +166,7 @@ bool sh_fail(sh_answer *answer, sh_failure_kind kind, const char *format, ...) {
         [SH_UNREADABLE] = EXPORTS_SKILLHOST_TOOL_TOOLS_FAILURE_KIND_UNREADABLE,
         [SH_FAILED] = EXPORTS_SKILLHOST_TOOL_TOOLS_FAILURE_KIND_FAILED,
     };
-    char message[MESSAGE];
+    char message[MAX_MESSAGE_BYTES];
     va_list values;
     va_start(values, format);
     int length = vsnprintf(message, sizeof message, format, values);
@@ -172,30 +174,32 @@ bool sh_fail(sh_answer *answer, sh_failure_kind kind, const char *format, ...) {
     if (length < 0) length = 0;
     if ((size_t)length >= sizeof message) length = sizeof message - 1;
     answer->failure->kind = kinds[kind];
-    // A message that was cut may end in half a character.
-    set(&answer->failure->message, message, valid_utf8(message, (size_t)length));
+    // A message that was cut may end in the middle of a character.
+    set(&answer->failure->message, message, valid_utf8_length(message, (size_t)length));
     return false;
 }
 
-// ---- arguments: JSON that the host has checked, so that what is read here is well formed
+// ---- arguments: JSON that the host has checked, so it is well formed
 
-static const char *blank(const char *at) {
+// Returns the first position that is not white space.
+static const char *skip_space(const char *at) {
     while (*at == ' ' || *at == '\t' || *at == '\n' || *at == '\r') at++;
     return at;
 }
 
-// Behind a string whose opening quote is at `at`.
-static const char *behind_string(const char *at) {
+// Returns the position after a string. `at` is its opening quote.
+static const char *skip_string(const char *at) {
     for (at++; *at != '"' && *at != '\0'; at++)
         if (*at == '\\' && at[1] != '\0') at++;
     return *at == '"' ? at + 1 : at;
 }
 
-static const char *behind_value(const char *at) {
+// Returns the position after a value: a comma, a closing bracket or the end.
+static const char *skip_value(const char *at) {
     int depth = 0;
     for (; *at != '\0'; at++) {
         if (*at == '"') {
-            at = behind_string(at) - 1;
+            at = skip_string(at) - 1;
         } else if (*at == '{' || *at == '[') {
             depth++;
         } else if (*at == '}' || *at == ']') {
@@ -229,8 +233,8 @@ static void append_utf8(sh_buffer *buffer, unsigned long c) {
     sh_append(buffer, bytes, n);
 }
 
-// Four digits in hex; where there are fewer, U+FFFD.
-static unsigned long hex4(const char **at) {
+// Reads four hex digits. Returns U+FFFD if there are fewer.
+static unsigned long read_hex4(const char **at) {
     unsigned long c = 0;
     for (int n = 0; n < 4; n++) {
         unsigned char digit = (unsigned char)**at;
@@ -241,10 +245,10 @@ static unsigned long hex4(const char **at) {
     return c;
 }
 
-// The text of a string whose opening quote is at `at`.
+// Returns the text of a JSON string. `at` is its opening quote.
 static char *unescape(const char *at) {
     static const char from[] = "bfnrt", to[] = "\b\f\n\r\t";
-    const char *end = behind_string(at);
+    const char *end = skip_string(at);
     sh_buffer text = {0};
     for (at++; at < end && *at != '"';) {
         if (*at != '\\') {
@@ -255,11 +259,11 @@ static char *unescape(const char *at) {
         at += 2;
         const char *plain = escape ? strchr(from, escape) : NULL;
         if (escape == 'u') {
-            unsigned long c = hex4(&at);
+            unsigned long c = read_hex4(&at);
             bool high = c >= 0xD800 && c < 0xDC00, low = c >= 0xDC00 && c < 0xE000;
             if (high && at[0] == '\\' && at[1] == 'u') {
                 const char *next = at + 2;
-                unsigned long second = hex4(&next);
+                unsigned long second = read_hex4(&next);
                 if (second >= 0xDC00 && second < 0xE000) {
                     c = 0x10000 + ((c - 0xD800) << 10) + (second - 0xDC00);
                     high = false;
@@ -275,37 +279,37 @@ static char *unescape(const char *at) {
     return text.bytes;
 }
 
-// Where the value of a property starts, or NULL.
-static const char *value(const char *json, const char *property) {
-    const char *at = blank(json);
+// Returns the position of a property's value, or NULL.
+static const char *find_value(const char *json, const char *property) {
+    const char *at = skip_space(json);
     if (*at != '{') return NULL;
-    at = blank(at + 1);
+    at = skip_space(at + 1);
     while (*at == '"') {
         const char *key = at;
-        at = blank(behind_string(at));
+        at = skip_space(skip_string(at));
         if (*at != ':') return NULL;
-        at = blank(at + 1);
+        at = skip_space(at + 1);
         if (strcmp(unescape(key), property) == 0) return at;
-        at = behind_value(at);
+        at = skip_value(at);
         if (*at != ',') return NULL;
-        at = blank(at + 1);
+        at = skip_space(at + 1);
     }
     return NULL;
 }
 
 const char *sh_string(const char *arguments, const char *property) {
-    const char *found = value(arguments, property);
+    const char *found = find_value(arguments, property);
     return found != NULL && *found == '"' ? unescape(found) : NULL;
 }
 
 long long sh_integer(const char *arguments, const char *property, long long otherwise) {
-    const char *found = value(arguments, property);
+    const char *found = find_value(arguments, property);
     if (found == NULL || (*found != '-' && !isdigit((unsigned char)*found))) return otherwise;
     errno = 0;
     char *end;
     long long integer = strtoll(found, &end, 10);
     if (*end != '.' && *end != 'e' && *end != 'E') return errno == 0 ? integer : otherwise;
-    // As JSON may write an integer too: 1e16.
+    // JSON may write an integer with an exponent, too: 1e16.
     double number = strtod(found, NULL);
     if (!(number > -0x1p63 && number < 0x1p63)) return otherwise;
     integer = (long long)number;
@@ -313,16 +317,16 @@ long long sh_integer(const char *arguments, const char *property, long long othe
 }
 
 bool sh_boolean(const char *arguments, const char *property, bool otherwise) {
-    const char *found = value(arguments, property);
+    const char *found = find_value(arguments, property);
     if (found == NULL || (*found != 't' && *found != 'f')) return otherwise;
     return *found == 't';
 }
 
 // ---- reading
 
-// Whether some step of a path is above where it started, on a system with this separator
-// besides the slash.
-static bool climbs_out(const char *path, char separator) {
+// Returns whether a path leaves the folder at any step, on a system with this separator besides
+// the slash.
+static bool leaves_folder(const char *path, char separator) {
     long depth = 0;
     while (*path != '\0') {
         size_t length = 0;
@@ -339,20 +343,20 @@ static bool climbs_out(const char *path, char separator) {
     return false;
 }
 
-// Refuses a path that leaves the folder at some step, on any system. The sandbox holds without
-// this check; it holds without the sandbox. NULL: it is taken; else why it is not.
+// Refuses a path that leaves the folder at any step on any system. This check and the sandbox do
+// not rely on each other. Returns NULL, or the reason and an errno.
 static const char *check_path(const char *path, int *error) {
     *error = EINVAL;
     if (*path == '\0') return "path is empty";
     for (const unsigned char *at = (const unsigned char *)path; *at != '\0'; at++) {
-        // From U+0080 to U+009F they are two bytes.
+        // U+0080 to U+009F are two bytes in UTF-8.
         if (*at < 0x20 || *at == 0x7F || (*at == 0xC2 && at[1] >= 0x80 && at[1] < 0xA0))
             return "path contains control characters";
     }
     *error = EPERM;
     bool rooted = path[0] == '/' || path[0] == '\\' ||
                   (isalpha((unsigned char)path[0]) && path[1] == ':');
-    if (rooted || climbs_out(path, '/') || climbs_out(path, '\\')) return OUTSIDE;
+    if (rooted || leaves_folder(path, '/') || leaves_folder(path, '\\')) return OUTSIDE_MESSAGE;
     return NULL;
 }
 
@@ -360,8 +364,8 @@ const char *sh_reason(int error) {
     switch (error) {
     case ENOENT:
     case ENOTDIR: return "not found";
-    // A symlink on the way leads out of the folder.
-    case EPERM: return OUTSIDE;
+    // A symlink in the path leads out of the folder.
+    case EPERM: return OUTSIDE_MESSAGE;
     case EILSEQ: return "holds a name that is not UTF-8";
     case EINVAL: return "no valid path";
     case EISDIR: return "is a directory";
@@ -381,17 +385,18 @@ bool sh_fail_path(sh_answer *answer, const char *path, int error) {
     return sh_fail(answer, kind, "%s: %s", path, sh_reason(error));
 }
 
-// Whether there is a folder, and the path is one in it. If not, errno and the answer say why.
-static bool usable(const sh_folder *folder, const char *path, sh_answer *answer) {
+// Checks the folder and the path of a call. Returns false and sets errno and the answer if there is
+// no folder or the path is refused.
+static bool check_access(const sh_folder *folder, const char *path, sh_answer *answer) {
     int error = EACCES;
     if (folder->mount == NULL) {
         if (answer) sh_fail(answer, SH_FAILED, "This tool was not given a folder to read.");
         errno = error;
         return false;
     }
-    const char *refused = check_path(path, &error);
-    if (refused != NULL) {
-        if (answer && error == EINVAL) sh_fail(answer, SH_INVALID_ARGUMENTS, "%s", refused);
+    const char *reason = check_path(path, &error);
+    if (reason != NULL) {
+        if (answer && error == EINVAL) sh_fail(answer, SH_INVALID_ARGUMENTS, "%s", reason);
         if (answer && error == EPERM) sh_fail_path(answer, path, error);
         errno = error;
         return false;
@@ -400,15 +405,15 @@ static bool usable(const sh_folder *folder, const char *path, sh_answer *answer)
 }
 
 int sh_open(const sh_folder *folder, const char *path, sh_answer *answer) {
-    if (!usable(folder, path, answer)) return -1;
+    if (!check_access(folder, path, answer)) return -1;
     int error;
-    sh_buffer whole = {0};
-    sh_append(&whole, folder->mount, strlen(folder->mount));
-    sh_append(&whole, "/", 1);
-    sh_append(&whole, path, strlen(path) + 1);
-    int file = open(whole.bytes, O_RDONLY);
+    sh_buffer full_path = {0};
+    sh_append(&full_path, folder->mount, strlen(folder->mount));
+    sh_append(&full_path, "/", 1);
+    sh_append(&full_path, path, strlen(path) + 1);
+    int file = open(full_path.bytes, O_RDONLY);
     error = errno;
-    free(whole.bytes);
+    free(full_path.bytes);
     if (file < 0) {
         if (answer) sh_fail_path(answer, path, error);
         errno = error;
@@ -425,29 +430,29 @@ bool sh_read_bytes(const sh_folder *folder, const char *path, size_t limit, char
         close(file);
         return sh_fail_path(answer, path, EISDIR);
     }
-    sh_buffer found = {0};
-    char part[65536];
-    ssize_t got;
-    while ((got = read(file, part, sizeof part)) > 0) {
-        sh_append(&found, part, (size_t)got);
-        if (found.length > limit) {
+    sh_buffer content = {0};
+    char chunk[65536];
+    ssize_t count;
+    while ((count = read(file, chunk, sizeof chunk)) > 0) {
+        sh_append(&content, chunk, (size_t)count);
+        if (content.length > limit) {
             close(file);
             return sh_fail(answer, SH_UNREADABLE, "%s: larger than %zu bytes", path, limit);
         }
     }
     int error = errno;
     close(file);
-    if (got < 0) return sh_fail_path(answer, path, error);
-    *size = found.length;
-    sh_append(&found, "", 1);
-    *bytes = found.bytes;
+    if (count < 0) return sh_fail_path(answer, path, error);
+    *size = content.length;
+    sh_append(&content, "", 1);
+    *bytes = content.bytes;
     return true;
 }
 
 bool sh_read_text(const sh_folder *folder, const char *path, size_t limit, char **text,
                   size_t *size, sh_answer *answer) {
     if (!sh_read_bytes(folder, path, limit, text, size, answer)) return false;
-    if (valid_utf8(*text, *size) != *size)
+    if (valid_utf8_length(*text, *size) != *size)
         return sh_fail(answer, SH_UNREADABLE, "%s: not valid UTF-8 text", path);
     if (*size >= 3 && memcmp(*text, "\xEF\xBB\xBF", 3) == 0) {
         *text += 3;
@@ -469,17 +474,17 @@ bool sh_answer_file(const sh_folder *folder, const char *path, size_t limit, sh_
         [SKILLHOST_TOOL_ANSWER_UNUSABLE_NAME_TOO_LONG] = ENAMETOOLONG,
         [SKILLHOST_TOOL_ANSWER_UNUSABLE_UNREADABLE] = EIO,
     };
-    if (!usable(folder, path, answer)) return false;
-    tool_component_string_t given = {(uint8_t *)path, strlen(path)};
+    if (!check_access(folder, path, answer)) return false;
+    tool_component_string_t path_string = {(uint8_t *)path, strlen(path)};
     uint64_t size;
-    skillhost_tool_answer_unusable_t why;
-    if (skillhost_tool_answer_text_from_file(&given, limit, &size, &why))
+    skillhost_tool_answer_unusable_t reason;
+    if (skillhost_tool_answer_text_from_file(&path_string, limit, &size, &reason))
         return sh_answer_text(answer, "", 0);
-    if (why == SKILLHOST_TOOL_ANSWER_UNUSABLE_TOO_LARGE)
+    if (reason == SKILLHOST_TOOL_ANSWER_UNUSABLE_TOO_LARGE)
         return sh_fail(answer, SH_UNREADABLE, "%s: larger than %zu bytes", path, limit);
-    if (why == SKILLHOST_TOOL_ANSWER_UNUSABLE_NOT_UTF8)
+    if (reason == SKILLHOST_TOOL_ANSWER_UNUSABLE_NOT_UTF8)
         return sh_fail(answer, SH_UNREADABLE, "%s: not valid UTF-8 text", path);
-    return sh_fail_path(answer, path, errors[why]);
+    return sh_fail_path(answer, path, errors[reason]);
 }
 
 // ---- listing
@@ -488,25 +493,24 @@ static int by_name(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-// A path of the skill, or below one, with what stands before and after it.
-static char *joined(const char *before, const char *between, const char *after) {
+// Returns `left`, `separator` and `right` as one string.
+static char *join(const char *left, const char *separator, const char *right) {
     sh_buffer text = {0};
-    sh_append(&text, before, strlen(before));
-    sh_append(&text, between, strlen(between));
-    sh_append(&text, after, strlen(after) + 1);
+    sh_append(&text, left, strlen(left));
+    sh_append(&text, separator, strlen(separator));
+    sh_append(&text, right, strlen(right) + 1);
     return text.bytes;
 }
 
 static void push(sh_names *names, char *name) {
-    // Twice the room at each power of two.
+    // Double the capacity at each power of two.
     if ((names->count & (names->count - 1)) == 0)
-        names->names = room(names->names, (names->count ? names->count * 2 : 1) * sizeof(char *));
+        names->names = allocate(names->names, (names->count ? names->count * 2 : 1) * sizeof(char *));
     names->names[names->count++] = name;
 }
 
-// Takes the entries of a folder: folders and other names apart, each as its path. Symlinks to
-// folders are `links`.
-static bool entries(const sh_folder *folder, const char *path, sh_names *folders, sh_names *links,
+// Adds the paths of a folder's entries to three lists: folders, symlinks to folders, and others.
+static bool list_entries(const sh_folder *folder, const char *path, sh_names *folders, sh_names *links,
                     sh_names *others, sh_answer *answer) {
     int opened = sh_open(folder, path, answer);
     if (opened < 0) return false;
@@ -515,49 +519,49 @@ static bool entries(const sh_folder *folder, const char *path, sh_names *folders
         close(opened);
         return sh_fail(answer, SH_UNREADABLE, "%s: is not a directory", path);
     }
-    // It reads the first entries.
-    DIR *listed = fdopendir(opened);
-    if (listed == NULL) {
+    // This already reads the first entries, so it can fail.
+    DIR *stream = fdopendir(opened);
+    if (stream == NULL) {
         int error = errno;
         close(opened);
         return sh_fail_path(answer, path, error);
     }
     const struct dirent *entry;
-    while (errno = 0, (entry = readdir(listed)) != NULL) {
+    while (errno = 0, (entry = readdir(stream)) != NULL) {
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
-        bool own = strcmp(path, ".") == 0;
-        char *inside = joined(own ? "" : path, own ? "" : "/", entry->d_name);
-        bool link = entry->d_type == DT_LNK;
+        bool is_root = strcmp(path, ".") == 0;
+        char *entry_path = join(is_root ? "" : path, is_root ? "" : "/", entry->d_name);
+        bool is_link = entry->d_type == DT_LNK;
         bool is_folder = entry->d_type == DT_DIR;
-        if (link) {
-            char *whole = joined(folder->mount, "/", inside);
-            is_folder = stat(whole, &state) == 0 && S_ISDIR(state.st_mode);
+        if (is_link) {
+            char *full_path = join(folder->mount, "/", entry_path);
+            is_folder = stat(full_path, &state) == 0 && S_ISDIR(state.st_mode);
         }
-        push(!is_folder ? others : link ? links : folders, inside);
+        push(!is_folder ? others : is_link ? links : folders, entry_path);
     }
     int error = errno;
-    closedir(listed);
+    closedir(stream);
     return error == 0 || sh_fail_path(answer, path, error);
 }
 
-bool sh_list(const sh_folder *folder, const char *path, size_t most, sh_names *names,
+bool sh_list(const sh_folder *folder, const char *path, size_t max, sh_names *names,
              sh_answer *answer) {
     sh_names folders = {0}, links = {0}, others = {0};
-    if (!entries(folder, path, &folders, &links, &others, answer)) return false;
-    if (folders.count + links.count + others.count > most)
-        return sh_fail(answer, SH_UNREADABLE, "%s: more than %zu names", path, most);
-    // Each is its path: the name stands behind the folder's.
-    size_t before = strcmp(path, ".") == 0 ? 0 : strlen(path) + 1;
+    if (!list_entries(folder, path, &folders, &links, &others, answer)) return false;
+    if (folders.count + links.count + others.count > max)
+        return sh_fail(answer, SH_UNREADABLE, "%s: more than %zu names", path, max);
+    // The lists have paths: skip the folder's path and the slash.
+    size_t prefix = strcmp(path, ".") == 0 ? 0 : strlen(path) + 1;
     *names = (sh_names){0};
-    for (size_t i = 0; i < others.count; i++) push(names, others.names[i] + before);
-    for (size_t i = 0; i < folders.count; i++) push(names, joined(folders.names[i] + before, "/", ""));
-    for (size_t i = 0; i < links.count; i++) push(names, joined(links.names[i] + before, "/", ""));
+    for (size_t i = 0; i < others.count; i++) push(names, others.names[i] + prefix);
+    for (size_t i = 0; i < folders.count; i++) push(names, join(folders.names[i] + prefix, "/", ""));
+    for (size_t i = 0; i < links.count; i++) push(names, join(links.names[i] + prefix, "/", ""));
     if (names->count > 0) qsort(names->names, names->count, sizeof(char *), by_name);
     return true;
 }
 
-// A path without `.`, `..` and doubled slashes.
-static char *normal(const char *path) {
+// Returns a path without `.`, `..` and doubled slashes.
+static char *normalized(const char *path) {
     sh_buffer text = {0};
     while (*path != '\0') {
         size_t length = strcspn(path, "/");
@@ -575,16 +579,16 @@ static char *normal(const char *path) {
     return text.bytes;
 }
 
-bool sh_files(const sh_folder *folder, const char *path, size_t most, sh_names *paths,
+bool sh_files(const sh_folder *folder, const char *path, size_t max, sh_names *paths,
               sh_answer *answer) {
-    if (!usable(folder, path, answer)) return false;
+    if (!check_access(folder, path, answer)) return false;
     sh_names folders = {0}, links = {0};
     *paths = (sh_names){0};
-    push(&folders, normal(path));
+    push(&folders, normalized(path));
     for (size_t next = 0; next < folders.count; next++) {
-        if (!entries(folder, folders.names[next], &folders, &links, paths, answer)) return false;
-        if (paths->count > most)
-            return sh_fail(answer, SH_UNREADABLE, "%s: more than %zu files", path, most);
+        if (!list_entries(folder, folders.names[next], &folders, &links, paths, answer)) return false;
+        if (paths->count > max)
+            return sh_fail(answer, SH_UNREADABLE, "%s: more than %zu files", path, max);
     }
     if (paths->count > 0) qsort(paths->names, paths->count, sizeof(char *), by_name);
     return true;
@@ -602,13 +606,13 @@ void sh_log(const char *format, ...) {
 
 const char *sh_variable(const char *name) { return getenv(name); }
 
-// ---- text that grows
+// ---- buffers
 
 void sh_append(sh_buffer *buffer, const char *bytes, size_t length) {
     if (buffer->room - buffer->length < length) {
-        size_t wanted = buffer->length + length;
-        buffer->room = wanted < 64 ? 128 : wanted * 2;
-        buffer->bytes = room(buffer->bytes, buffer->room);
+        size_t needed = buffer->length + length;
+        buffer->room = needed < 64 ? 128 : needed * 2;
+        buffer->bytes = allocate(buffer->bytes, buffer->room);
     }
     memcpy(buffer->bytes + buffer->length, bytes, length);
     buffer->length += length;

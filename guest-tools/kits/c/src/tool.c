@@ -1,7 +1,7 @@
-// The tool look_up_term: what a word means, from a skill's glossary.
+// The tool look_up_term: looks up the meaning of a word in a skill's glossary.
 //
-// The component says of itself the following, and `authors`, `license` and `source` if they stand
-// here, too.
+// The component's metadata has the following properties, and `authors`, `license` and `source` if
+// you add them here.
 // name: look-up-term
 // version: 0.1.0
 // description: A tool for agent skills
@@ -11,12 +11,12 @@
 #include <ctype.h>
 #include <string.h>
 
-// Largest glossary that is read.
+// The maximum size of a glossary in bytes.
 #define LARGEST (1 << 20)
-// The most terms that are listed if one is not found.
+// The maximum number of terms to list when a term is not found.
 #define LISTED 50
 
-// Part of a line, without the white space around it.
+// A part of a line, without the white space around it.
 struct part {
     const char *start;
     size_t length;

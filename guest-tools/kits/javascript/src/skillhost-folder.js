@@ -1,46 +1,45 @@
-// The skill's folder, and reading in it. Needs nothing but `wasi:filesystem`, so functions with
-// types of their own can use it too.
+// Reads files in the skill's folder. Needs only `wasi:filesystem`, so typed functions can use it, too.
 import { getDirectories } from "wasi:filesystem/preopens@0.2.0";
 
-// Largest file that is read, unless a call says otherwise.
+// The default maximum size of a file to read, in bytes.
 export const LARGEST = 1 << 20;
-// Most names and files that are listed, unless a call says otherwise.
-const MOST = 10_000;
+// The default maximum number of names or files to list.
+const MAX_LISTED = 10_000;
 
 export const OUTSIDE = "Path traversal detected: cannot access files outside skill folder";
 
-// Why a call has no output: whose problem it is, and words for the model.
+// The failure of a call: its kind, and a message for the model.
 export class Failure extends Error {
   constructor(kind, message, details) {
     super(message);
     this.kind = kind;
     this.details = details;
-    // Where a function with types throws it, this is the `err` of its result.
+    // The `err` of the result of a typed function that throws the failure.
     this.payload = message;
   }
-  // The arguments make no sense together; the caller can correct them.
+  // Returns a failure for invalid arguments, which the caller can correct.
   static invalidArguments(message, details) {
     return new Failure("invalid-arguments", message, details);
   }
-  // What was named is not there.
+  // Returns a failure for something that the call names and that does not exist.
   static notFound(message, details) {
     return new Failure("not-found", message, details);
   }
-  // What was asked for is allowed to nobody.
+  // Returns a failure for a request that is not allowed.
   static refused(message, details) {
     return new Failure("refused", message, details);
   }
-  // It is there, and cannot be given.
+  // Returns a failure for something that exists but cannot be read.
   static unreadable(message, details) {
     return new Failure("unreadable", message, details);
   }
-  // The tool could not do its work.
+  // Returns a failure for a tool that could not do its work.
   static failed(message, details) {
     return new Failure("failed", message, details);
   }
 }
 
-// The one folder that a call may read: that of the skill that it names.
+// The one folder that a call may read: the folder of the skill that it names.
 export class Folder {
   #root;
 
@@ -48,23 +47,23 @@ export class Folder {
     this.#root = root;
     // The skill's name; undefined for the host's home folder.
     this.skill = skill;
-    // For a call that names no skill: the path that it gave, inside this folder.
+    // The call's path relative to this folder, if the call names no skill.
     this.path = path;
   }
 
-  // A file's bytes, of which there are at most `limit`.
+  // Returns the bytes of a file of at most `limit` bytes.
   readBytes(path, limit = LARGEST) {
     checkPath(path);
-    const parts = [];
+    const chunks = [];
     let length = 0;
     try {
       const file = this.#root.openAt({ symlinkFollow: true }, path, {}, { read: true });
-      within(file, () => {
-        for (let end = false; !end && length <= limit; ) {
-          let part;
-          [part, end] = file.read(BigInt(limit + 1 - length), BigInt(length));
-          parts.push(part);
-          length += part.length;
+      withHandle(file, () => {
+        for (let isAtEnd = false; !isAtEnd && length <= limit; ) {
+          let chunk;
+          [chunk, isAtEnd] = file.read(BigInt(limit + 1 - length), BigInt(length));
+          chunks.push(chunk);
+          length += chunk.length;
         }
       });
     } catch (error) {
@@ -74,48 +73,49 @@ export class Folder {
       throw Failure.unreadable(`${path}: larger than ${limit} bytes`);
     }
     const bytes = new Uint8Array(length);
-    let at = 0;
-    for (const part of parts) {
-      bytes.set(part, at);
-      at += part.length;
+    let offset = 0;
+    for (const chunk of chunks) {
+      bytes.set(chunk, offset);
+      offset += chunk.length;
     }
     return bytes;
   }
 
-  // The names in a folder, sorted. That of a folder ends with a slash.
-  list(path = ".", most = MOST) {
+  // Returns the names in a folder, sorted. The names of folders end with a slash. Fails if there
+  // are more than `most`.
+  list(path = ".", most = MAX_LISTED) {
     checkPath(path);
-    const names = this.#entries(path).map(({ name, folder }) => (folder ? `${name}/` : name));
+    const names = this.#entries(path).map(({ name, isFolder }) => (isFolder ? `${name}/` : name));
     if (names.length > most) {
       throw Failure.unreadable(`${path}: more than ${most} names`);
     }
     return names.sort();
   }
 
-  // The paths of the files in a folder and below it, sorted. Symlinks to folders are not
-  // followed.
-  files(path = ".", most = MOST) {
+  // Returns the paths of the files in a folder and in its subfolders, sorted. Does not follow
+  // symlinks to folders. Fails if there are more than `most`.
+  files(path = ".", most = MAX_LISTED) {
     checkPath(path);
-    const found = [];
-    const folders = [normal(path)];
+    const files = [];
+    const folders = [normalized(path)];
     for (let folder; (folder = folders.pop()) !== undefined; ) {
       for (const entry of this.#entries(folder)) {
-        const inside = folder === "." ? entry.name : `${folder}/${entry.name}`;
-        if (!entry.folder) {
-          found.push(inside);
-        } else if (!entry.symlink) {
-          folders.push(inside);
+        const entryPath = folder === "." ? entry.name : `${folder}/${entry.name}`;
+        if (!entry.isFolder) {
+          files.push(entryPath);
+        } else if (!entry.isSymlink) {
+          folders.push(entryPath);
         }
       }
-      if (found.length > most) {
+      if (files.length > most) {
         throw Failure.unreadable(`${path}: more than ${most} files`);
       }
     }
-    return found.sort();
+    return files.sort();
   }
 
   #entries(path) {
-    const found = [];
+    const listed = [];
     let folder;
     try {
       folder = this.#root.openAt({ symlinkFollow: true }, path, {}, { read: true });
@@ -123,14 +123,14 @@ export class Folder {
       throw unreadable(path, error);
     }
     const add = (entry) => {
-      const symlink = entry.type === "symbolic-link";
-      const leads = symlink && this.#isFolder(`${path}/${entry.name}`);
-      found.push({ name: entry.name, symlink, folder: leads || entry.type === "directory" });
+      const isSymlink = entry.type === "symbolic-link";
+      const leadsToFolder = isSymlink && this.#isFolder(`${path}/${entry.name}`);
+      listed.push({ name: entry.name, isSymlink, isFolder: leadsToFolder || entry.type === "directory" });
     };
     try {
-      within(folder, () => {
+      withHandle(folder, () => {
         const entries = folder.readDirectory();
-        within(entries, () => {
+        withHandle(entries, () => {
           for (let entry; (entry = entries.readDirectoryEntry()); ) {
             add(entry);
           }
@@ -142,20 +142,20 @@ export class Folder {
       }
       throw unreadable(path, error);
     }
-    return found;
+    return listed;
   }
 
   #isFolder(path) {
     try {
       const open = { directory: true };
-      within(this.#root.openAt({ symlinkFollow: true }, path, open, { read: true }), () => {});
+      withHandle(this.#root.openAt({ symlinkFollow: true }, path, open, { read: true }), () => {});
       return true;
     } catch {
       return false;
     }
   }
 
-  // A file's text, without a byte order mark.
+  // Returns the text of a file of at most `limit` bytes, without its byte order mark.
   readText(path, limit = LARGEST) {
     const bytes = this.readBytes(path, limit);
     try {
@@ -166,9 +166,9 @@ export class Folder {
   }
 }
 
-// Uses a handle and gives it back. No garbage is collected before the call ends, and a call
-// holds only so many handles.
-function within(handle, use) {
+// Calls `use`, then closes the handle. Without this, the handle stays open until the call ends,
+// because no garbage is collected before, and a call may have only a limited number of handles.
+function withHandle(handle, use) {
   try {
     use();
   } finally {
@@ -176,8 +176,8 @@ function within(handle, use) {
   }
 }
 
-// Refuses a path that leaves the folder at some step, on any system. The sandbox holds
-// without this check; it holds without the sandbox.
+// Refuses a path that leaves the folder at any step on any system. This check and the sandbox do
+// not rely on each other.
 export function checkPath(path) {
   if (path === "") {
     throw Failure.invalidArguments("path is empty");
@@ -185,13 +185,13 @@ export function checkPath(path) {
   if (/[\u0000-\u001f\u007f-\u009f]/.test(path)) {
     throw Failure.invalidArguments("path contains control characters");
   }
-  if (/^([/\\]|[A-Za-z]:)/.test(path) || climbsOut(path, "/") || climbsOut(path, /[/\\]/)) {
+  if (/^([/\\]|[A-Za-z]:)/.test(path) || leavesFolder(path, "/") || leavesFolder(path, /[/\\]/)) {
     throw Failure.refused(`${path}: ${OUTSIDE}`);
   }
 }
 
-// A path without `.`, `..` and doubled slashes.
-function normal(path) {
+// Returns a path without `.`, `..` and doubled slashes.
+function normalized(path) {
   const parts = [];
   for (const part of path.split("/")) {
     if (part === "..") {
@@ -203,7 +203,7 @@ function normal(path) {
   return parts.join("/") || ".";
 }
 
-function climbsOut(path, separator) {
+function leavesFolder(path, separator) {
   let depth = 0;
   for (const part of path.split(separator)) {
     if (part === "..") {
@@ -218,8 +218,8 @@ function climbsOut(path, separator) {
   return false;
 }
 
-// The words for an error of the file system, or of an answer with a file.
-const WHY = {
+// The reasons for errors of the file system and of `textFromFile`, by code.
+const REASONS = {
   "is-directory": "is a directory",
   access: "permission denied",
   "permission-denied": "permission denied",
@@ -236,6 +236,7 @@ const WHY = {
   "not-utf8": "not valid UTF-8 text",
 };
 
+// Returns the failure for an error of the file system or of `textFromFile`.
 export function unreadable(path, error, limit) {
   const code = error?.payload;
   switch (code) {
@@ -245,25 +246,25 @@ export function unreadable(path, error, limit) {
       return Failure.notFound(`${path}: not found`);
     case "not-permitted":
     case "outside":
-      // A symlink on the way leads out of the folder.
+      // A symlink in the path leads out of the folder.
       return Failure.refused(`${path}: ${OUTSIDE}`);
     case "too-large":
       return Failure.unreadable(`${path}: larger than ${limit} bytes`);
     default:
-      return Failure.unreadable(`${path}: ${WHY[code] ?? "cannot be read"}`);
+      return Failure.unreadable(`${path}: ${REASONS[code] ?? "cannot be read"}`);
   }
 }
 
-// The folder that is mounted under a name.
+// Returns the folder that is mounted at a path.
 export function mounted(mount) {
-  const found = getDirectories().find(([, name]) => name === mount);
-  if (!found) {
+  const preopen = getDirectories().find(([, name]) => name === mount);
+  if (!preopen) {
     throw Failure.unreadable("The skill's folder cannot be read.");
   }
-  return found[0];
+  return preopen[0];
 }
 
-// The folder of the skill that a function's parameter `skill-name` names.
+// Returns the folder of the skill that a function's parameter `skill-name` names.
 export function skillFolder(name) {
   return new Folder(mounted(`/skills/${name}`), name);
 }

@@ -1,9 +1,9 @@
-// Between a tool's function and the interface skillhost:tool.
+// Connects a tool's function with the interface skillhost:tool.
 //
-// `exportTools` takes one object a tool: its name, what the model reads of it, the JSON
-// Schema of its arguments, and the function that answers a call. That returns the text that
-// the model reads, or { text, details } with a record for programs, and throws a `Failure`
-// where it has no answer.
+// `exportTools` takes one object for each tool: its name, its description for the model, the JSON
+// Schema of its arguments, and the function that answers a call. The function returns a text for
+// the model, or { text, details } with a record for programs. It throws a `Failure` if it has no
+// answer.
 import { textFromFile } from "skillhost:tool/answer@0.1.1";
 import { getEnvironment } from "wasi:cli/environment@0.2.0";
 
@@ -11,14 +11,14 @@ import { Failure, Folder, OUTSIDE, checkPath, mounted, unreadable } from "./skil
 
 export { Failure, Folder, LARGEST, checkPath } from "./skillhost-folder.js";
 
-// Largest file that is an answer, unless a call says otherwise.
-const LARGEST_ANSWER = 1 << 24;
+// The default maximum size of a file to answer with, in bytes.
+const MAX_ANSWER_BYTES = 1 << 24;
 
-// The folder of a call on a tool, which can answer with a file of it.
+// A folder whose files can be answers.
 class ToolFolder extends Folder {
-  // An answer whose text is a file of at most `limit` bytes. The host reads it: a large file
-  // costs a fraction.
-  answerFile(path, limit = LARGEST_ANSWER) {
+  // Returns an answer whose text is a file of at most `limit` bytes. The host reads the file,
+  // which is much faster for large files.
+  answerFile(path, limit = MAX_ANSWER_BYTES) {
     checkPath(path);
     try {
       textFromFile(path, BigInt(limit));
@@ -29,20 +29,20 @@ class ToolFolder extends Folder {
   }
 }
 
-// Globals of Node.js and of pages, which code of npm often takes for granted.
-const ELSEWHERE = /^(Buffer|process|require|module|__dirname|__filename|setImmediate|window|document|Intl|WebAssembly|fetch)\b/;
+// The globals of Node.js and browsers that npm packages often use.
+const PLATFORM_GLOBALS = /^(Buffer|process|require|module|__dirname|__filename|setImmediate|window|document|Intl|WebAssembly|fetch)\b/;
 
 // Writes a line to the operator's log, which `skillhost --log info` shows.
 export function log(text) {
   console.error(String(text));
 }
 
-// The value of a variable that the operator set for this tool, or undefined.
+// Returns the value of an environment variable, or undefined if the operator did not set it.
 export function variable(name) {
-  return getEnvironment().find(([found]) => found === name)?.[1];
+  return getEnvironment().find(([key]) => key === name)?.[1];
 }
 
-// What a component exports as `tools`.
+// Returns the object that a component exports as `tools`.
 export function exportTools(...tools) {
   tools.forEach(check);
   return {
@@ -66,17 +66,17 @@ export function exportTools(...tools) {
           const { kind, message, details } = error;
           throw withJson({ kind, message, details });
         }
-        // The operator's log has the whole story: `skillhost --log info call …`.
+        // The operator's log gets the stack: `skillhost --log info call …`.
         console.error(error?.stack ?? String(error));
-        throw { kind: "failed", message: `${name} broke off: ${error}${hint(error)}` };
+        throw { kind: "failed", message: `${name} failed: ${error}${hint(error)}` };
       }
     },
   };
 }
 
 function hint(error) {
-  const isElsewhere = error instanceof ReferenceError && ELSEWHERE.test(error.message);
-  return isElsewhere ? ": Node.js or a browser has it, and a tool has neither" : "";
+  const isPlatformGlobal = error instanceof ReferenceError && PLATFORM_GLOBALS.test(error.message);
+  return isPlatformGlobal ? ": Node.js or a browser has it, and a tool has neither" : "";
 }
 
 function withJson(answer) {
@@ -84,7 +84,7 @@ function withJson(answer) {
   return { ...answer, details };
 }
 
-// What is missing is said when the component is built, and not to a model.
+// Checks a tool's object when the component is built, so that no call finds the mistake.
 function check(tool) {
   for (const [key, type] of [
     ["name", "string"],
@@ -132,7 +132,7 @@ function open(folder) {
       return new ToolFolder(mounted(mount), skill, path);
     }
     case "unknown-skill":
-      throw Failure.notFound("There is no skill of that name. list_skills tells which there are.");
+      throw Failure.notFound("There is no skill of that name. list_skills lists all skills.");
     case "unreadable":
       throw Failure.unreadable("The skill's folder cannot be read.");
     case "no-home":

@@ -1,7 +1,7 @@
-// The tool look_up_term: what a word means, from a skill's glossary.
+// The tool look_up_term: looks up the meaning of a word in a skill's glossary.
 import { Failure, exportTools } from "./skillhost-kit.js";
 
-// The most terms that are listed if one is not found.
+// The maximum number of terms to list when a term is not found.
 const LISTED = 50;
 
 export const tools = exportTools({

@@ -1,10 +1,10 @@
-//! The tool `look_up_term`: what a word means, from a skill's glossary.
+//! The tool `look_up_term`: looks up the meaning of a word in a skill's glossary.
 
 use skillhost_guest::{Access, Failure, Output, Tool};
 
-/// Largest glossary that is read.
+/// The maximum size of a glossary in bytes.
 const LARGEST: u64 = 1 << 20;
-/// The most terms that are listed if one is not found.
+/// The maximum number of terms to list when a term is not found.
 const LISTED: usize = 50;
 
 skillhost_guest::arguments! {

@@ -1,14 +1,14 @@
-"""The functions of `wit/`: what a word means, from a skill's glossary.
+"""The functions of `wit/`: look up the meaning of a word in a skill's glossary.
 
-The modules `wit_world` and `componentize_py_types` are made from `wit/` when the component
-is built. A class that implements an interface has its name.
+The build generates the modules `wit_world` and `componentize_py_types` from `wit/`. A class that
+implements an interface has the interface's name.
 """
 
 from componentize_py_types import Err
 from wit_world import exports
 from wit_world.exports.terms import Entry
 
-# The most terms that are listed if one is not found.
+# The maximum number of terms to list when a term is not found.
 LISTED = 50
 
 
@@ -19,7 +19,7 @@ class Terms(exports.Terms):
             raise Err("The term is empty.")
         path = "glossary.txt" if file_path is None else file_path
         try:
-            # The skill's folder is the only one that there is.
+            # The sandbox has only the skill's folder.
             with open(f"/skills/{skill_name}/{path}", encoding="utf-8") as file:
                 lines = file.read().splitlines()
         except FileNotFoundError:

@@ -1,10 +1,10 @@
-// Makes what Node adds to the language, each part when it is first asked for, and gives
-// the engine the functions that it calls. `native` is what `src` provides.
+// Defines Node's globals, and returns the functions that the engine calls. Loads each internal
+// module when it is first used. `native` has the functions that `src` provides.
 (function (native) {
   "use strict";
   const loaded = new Map();
-  // What packages ask for, by the names that they use.
-  const names = {
+  // The names by which packages require internal modules.
+  const aliases = {
     "util/": "util",
     assert: "assert/assert",
     events: "events/events",
@@ -16,11 +16,12 @@
     "object.assign/polyfill": () => Object.assign,
   };
 
-  function own(name, from = "") {
+  // Loads an internal module. `from` is the module that requires it.
+  function internal(name, from = "") {
     if (shims[name]) {
       return shims[name];
     }
-    let key = names[name] ?? name;
+    let key = aliases[name] ?? name;
     if (name.startsWith(".")) {
       const parts = from.split("/").slice(0, -1);
       for (const part of name.split("/")) {
@@ -28,26 +29,26 @@
       }
       key = parts.join("/");
     }
-    const found = loaded.get(key);
-    if (found) {
-      return found.exports;
+    const cached = loaded.get(key);
+    if (cached) {
+      return cached.exports;
     }
     const source = native.source(key);
     if (source === undefined) {
-      throw new Error(`the runner has no part ${key}`);
+      throw new Error(`the runner has no internal module ${key}`);
     }
     const module = { exports: {} };
     loaded.set(key, module);
-    const make = native.compile(
+    const run = native.compile(
       `(function (exports, require, module, native) {${source}\n})`,
       `node:internal/${key}`,
     );
-    make.call(module.exports, module.exports, (next) => own(next, key), module, native);
+    run.call(module.exports, module.exports, (required) => internal(required, key), module, native);
     return module.exports;
   }
 
   const errorText = Error.prototype.toString;
-  // A stack as V8 writes it, without the runner's own frames.
+  // Formats a stack as V8 does, without the runner's own frames.
   Error.prepareStackTrace = (error, frames) => {
     let text;
     try {
@@ -59,14 +60,15 @@
       const file = frame.getFileName() ?? "native";
       if (!file.startsWith("node:internal") && !frame.isNative()) {
         const name = frame.getFunctionName();
-        const place = `${file}:${frame.getLineNumber()}:${frame.getColumnNumber()}`;
-        text += name && name !== "<anonymous>" && name !== "<eval>" ? `\n    at ${name} (${place})` : `\n    at ${place}`;
+        const location = `${file}:${frame.getLineNumber()}:${frame.getColumnNumber()}`;
+        text += name && name !== "<anonymous>" && name !== "<eval>" ? `\n    at ${name} (${location})` : `\n    at ${location}`;
       }
     }
     return text;
   };
 
-  function global(key, make) {
+  // Defines a global whose value is made when it is first read.
+  function defineGlobal(key, make) {
     const set = (value) =>
       Object.defineProperty(globalThis, key, { value, writable: true, configurable: true });
     Object.defineProperty(globalThis, key, {
@@ -80,31 +82,31 @@
     });
   }
 
-  const process = own("process");
-  const timers = own("timers");
-  const loader = own("loader");
+  const process = internal("process");
+  const timers = internal("timers");
+  const loader = internal("loader");
   globalThis.global = globalThis;
-  global("process", () => process);
-  global("console", () => own("console"));
-  global("Buffer", () => own("buffer").Buffer);
+  defineGlobal("process", () => process);
+  defineGlobal("console", () => internal("console"));
+  defineGlobal("Buffer", () => internal("buffer").Buffer);
   for (const key of ["URL", "URLSearchParams"]) {
-    global(key, () => own("url")[key]);
+    defineGlobal(key, () => internal("url")[key]);
   }
   for (const key of ["TextEncoder", "TextDecoder", "AbortController", "AbortSignal", "DOMException",
     "structuredClone", "atob", "btoa", "performance", "fetch"]) {
-    global(key, () => own("web")[key]);
+    defineGlobal(key, () => internal("web")[key]);
   }
-  global("crypto", () => own("crypto").webcrypto);
+  defineGlobal("crypto", () => internal("crypto").webcrypto);
   for (const key of ["setTimeout", "setInterval", "setImmediate", "clearTimeout", "clearInterval",
     "clearImmediate", "queueMicrotask"]) {
-    global(key, () => timers[key]);
+    defineGlobal(key, () => timers[key]);
   }
-  own("lacks").globals(global);
+  internal("unsupported").defineGlobals(defineGlobal);
 
   return {
     main() {
       timers.guard(() => loader.main());
-      timers.ticks();
+      timers.runTicks();
     },
     turn: timers.turn,
     resolve: loader.resolve,

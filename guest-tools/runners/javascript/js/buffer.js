@@ -1,15 +1,15 @@
-// `buffer`: the package's, and what it does not know yet.
+// `buffer`: the package `buffer`, with the encoding `base64url` and newer names of methods.
 const buffer = require("buffer/index");
 const { Buffer } = buffer;
-const isUrl = (encoding) => typeof encoding === "string" && encoding.toLowerCase() === "base64url";
+const isBase64Url = (encoding) => typeof encoding === "string" && encoding.toLowerCase() === "base64url";
 
 const { from, isEncoding, byteLength } = Buffer;
 const { toString } = Buffer.prototype;
-Buffer.from = (value, encoding, length) => from(value, isUrl(encoding) ? "base64" : encoding, length);
-Buffer.isEncoding = (encoding) => isUrl(encoding) || isEncoding(encoding);
-Buffer.byteLength = (value, encoding) => byteLength(value, isUrl(encoding) ? "base64" : encoding);
+Buffer.from = (value, encoding, length) => from(value, isBase64Url(encoding) ? "base64" : encoding, length);
+Buffer.isEncoding = (encoding) => isBase64Url(encoding) || isEncoding(encoding);
+Buffer.byteLength = (value, encoding) => byteLength(value, isBase64Url(encoding) ? "base64" : encoding);
 Buffer.prototype.toString = function (encoding, ...range) {
-  if (isUrl(encoding)) {
+  if (isBase64Url(encoding)) {
     return toString.call(this, "base64", ...range).replace(/=+$/, "").replaceAll("+", "-").replaceAll("/", "_");
   }
   if (encoding === undefined || /^utf-?8$/i.test(encoding)) {
@@ -18,7 +18,7 @@ Buffer.prototype.toString = function (encoding, ...range) {
   }
   return toString.call(this, encoding, ...range);
 };
-// The package keeps its own names for these.
+// Add Node's newer names of methods: `readUint8` besides `readUInt8`.
 for (const name of ["Uint8", "Uint16LE", "Uint16BE", "Uint32LE", "Uint32BE"]) {
   Buffer.prototype[`read${name}`] ??= Buffer.prototype[`read${name.replace("Uint", "UInt")}`];
   Buffer.prototype[`write${name}`] ??= Buffer.prototype[`write${name.replace("Uint", "UInt")}`];

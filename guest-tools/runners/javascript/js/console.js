@@ -1,31 +1,31 @@
-// `console`, to the streams of the call.
+// `console`: writes to the call's stdout and stderr.
 const STDOUT = 1;
 const STDERR = 2;
 const counts = new Map();
 const times = new Map();
 let indent = "";
 
-function line(fd, args) {
-  // Most lines are of texts and numbers: no need to load what prints values.
-  const isPlain = args.every(plain) && !(args.length > 1 && typeof args[0] === "string" && args[0].includes("%"));
-  let text = isPlain ? args.map(shown).join(" ") : require("util").format(...args);
+function writeLine(fd, args) {
+  // Most lines have only strings and numbers, and need no `util`, which is slow to load.
+  const needsNoFormat = args.every(isPrimitive) && !(args.length > 1 && typeof args[0] === "string" && args[0].includes("%"));
+  let text = needsNoFormat ? args.map(primitiveText).join(" ") : require("util").format(...args);
   if (indent) {
     text = indent + text.replaceAll("\n", `\n${indent}`);
   }
   native.output(fd, `${text}\n`.toWellFormed());
 }
 
-const plain = (value) => value == null || ["string", "number", "boolean"].includes(typeof value);
-const shown = (value) => (Object.is(value, -0) ? "-0" : `${value}`);
+const isPrimitive = (value) => value == null || ["string", "number", "boolean"].includes(typeof value);
+const primitiveText = (value) => (Object.is(value, -0) ? "-0" : `${value}`);
 
-const took = (label) => {
-  const since = native.clock() - (times.get(label) ?? native.clock());
-  return since >= 1000 ? `${(since / 1000).toFixed(3)}s` : `${since.toFixed(3)}ms`;
+const elapsedText = (label) => {
+  const elapsed = native.clock() - (times.get(label) ?? native.clock());
+  return elapsed >= 1000 ? `${(elapsed / 1000).toFixed(3)}s` : `${elapsed.toFixed(3)}ms`;
 };
 
 function table(rows, columns) {
   if (rows === null || typeof rows !== "object") {
-    return line(STDOUT, [rows]);
+    return writeLine(STDOUT, [rows]);
   }
   const print = (value) => require("util").inspect(value, { depth: value !== null && typeof value === "object" && !Array.isArray(value) && Object.keys(value).length > 2 ? -1 : 0, maxArrayLength: 3, breakLength: Infinity });
   const isMap = rows instanceof Map;
@@ -54,10 +54,10 @@ function table(rows, columns) {
   const titles = [head, ...(isMap ? ["Key"] : names), ...(isMap || hasValues ? ["Values"] : [])];
   const width = (text) => [...text].length;
   const widths = keys.map((key, at) => Math.max(width(titles[at]), ...lines.map((cells) => width(cells[key] ?? ""))) + 2);
-  // Node 20 and later put texts to the left.
+  // Node 20 and later align the text to the left.
   const row = (cells) => `│${cells.map((cell, at) => ` ${cell}${" ".repeat(widths[at] - width(cell) - 1)}`).join("│")}│`;
   const rule = (left, middle, right) => left + widths.map((width) => "─".repeat(width)).join(middle) + right;
-  line(STDOUT, [[
+  writeLine(STDOUT, [[
     rule("┌", "┬", "┐"),
     row(titles),
     rule("├", "┼", "┤"),
@@ -66,8 +66,8 @@ function table(rows, columns) {
   ].join("\n")]);
 }
 
-const out = (...args) => line(STDOUT, args);
-const error = (...args) => line(STDERR, args);
+const out = (...args) => writeLine(STDOUT, args);
+const error = (...args) => writeLine(STDERR, args);
 const group = (...args) => {
   if (args.length > 0) {
     out(...args);
@@ -104,9 +104,9 @@ module.exports = {
   },
   countReset: (label = "default") => void counts.delete(label),
   time: (label = "default") => void times.set(label, native.clock()),
-  timeLog: (label = "default", ...args) => out(`${label}: ${took(label)}`, ...args),
+  timeLog: (label = "default", ...args) => out(`${label}: ${elapsedText(label)}`, ...args),
   timeEnd(label = "default") {
-    out(`${label}: ${took(label)}`);
+    out(`${label}: ${elapsedText(label)}`);
     times.delete(label);
   },
   clear() {},

@@ -1,5 +1,5 @@
-// `crypto`: digests, HMACs and random numbers. Ciphers, keys and signatures are not there.
-const lacks = require("lacks");
+// `crypto`: digests, HMACs and random numbers. Ciphers, keys and signatures are unsupported.
+const unsupported = require("unsupported");
 const HASHES = ["md5", "sha1", "sha224", "sha256", "sha384", "sha512"];
 
 const bytesOf = (data, encoding) => {
@@ -46,7 +46,7 @@ class Hash {
     const digest = Buffer.from(native.digest(this._algorithm, new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.length), this._key));
     return encoding && encoding !== "buffer" ? digest.toString(encoding) : digest;
   }
-  // As a stream has it.
+  // The methods of a stream.
   write(data, encoding) {
     this.update(data, encoding);
     return true;
@@ -57,9 +57,9 @@ class Hash {
   }
 }
 
-const randomBytes = (length, done) => {
+const randomBytes = (length, callback) => {
   const bytes = Buffer.from(native.random(length));
-  return done ? void setImmediate(done, null, bytes) : bytes;
+  return callback ? void setImmediate(callback, null, bytes) : bytes;
 };
 const randomUUID = () => {
   const bytes = randomBytes(16);
@@ -71,17 +71,19 @@ const getRandomValues = (array) => {
   new Uint8Array(array.buffer, array.byteOffset, array.byteLength).set(new Uint8Array(native.random(array.byteLength)));
   return array;
 };
-function randomInt(min, max, done) {
+function randomInt(min, max, callback) {
   if (max === undefined || typeof max === "function") {
-    [min, max, done] = [0, min, max];
+    [min, max, callback] = [0, min, max];
   }
   const range = max - min;
-  const most = 2 ** 48 - (2 ** 48 % range);
-  let found;
+  // The largest multiple of the range: larger numbers would make some results more likely.
+  const limit = 2 ** 48 - (2 ** 48 % range);
+  let random;
   do {
-    found = randomBytes(6).readUIntBE(0, 6);
-  } while (found >= most);
-  return done ? void setImmediate(done, null, min + (found % range)) : min + (found % range);
+    random = randomBytes(6).readUIntBE(0, 6);
+  } while (random >= limit);
+  const result = min + (random % range);
+  return callback ? void setImmediate(callback, null, result) : result;
 }
 
 module.exports = {
@@ -115,6 +117,6 @@ module.exports = {
 };
 for (const name of ["createCipheriv", "createDecipheriv", "createSign", "createVerify", "generateKeyPairSync", "pbkdf2Sync", "scryptSync"]) {
   module.exports[name] = () => {
-    throw lacks.refuse(`crypto.${name}`, "NATIVE");
+    throw unsupported.error(`crypto.${name}`, "NATIVE");
   };
 }

@@ -1,8 +1,9 @@
-// `fs`: files in the skill's folder and in /tmp. All is done at once; callbacks and
-// promises tell it later.
+// `fs`: files in the skill's folder and in /tmp. Every operation is synchronous; callbacks and
+// promises get its result later.
 const process = require("process");
-const lacks = require("lacks");
-const TEXTS = {
+const unsupported = require("unsupported");
+// The number and the text of each error code.
+const ERRORS = {
   EACCES: [-13, "permission denied"],
   EBADF: [-9, "bad file descriptor"],
   EEXIST: [-17, "file already exists"],
@@ -35,24 +36,25 @@ fs.constants = {
 };
 Object.assign(fs, { F_OK: 0, R_OK: 4, W_OK: 2, X_OK: 1 });
 
-// The flags of `open` as a number: "r", "w" and "a", with "+" and "x".
-function bits(flags) {
+// Returns the flags of `open` as a number. Accepts "r", "w" and "a", with "+" and "x".
+function openFlags(flags) {
   if (typeof flags === "number") {
     return flags;
   }
   const { O_RDWR, O_WRONLY, O_CREAT, O_EXCL, O_TRUNC, O_APPEND } = fs.constants;
-  const does = { w: O_WRONLY | O_CREAT | O_TRUNC, a: O_WRONLY | O_CREAT | O_APPEND }[flags[0]] ?? 0;
-  const access = flags.includes("+") ? (does & ~O_WRONLY) | O_RDWR : does;
+  const base = { w: O_WRONLY | O_CREAT | O_TRUNC, a: O_WRONLY | O_CREAT | O_APPEND }[flags[0]] ?? 0;
+  const access = flags.includes("+") ? (base & ~O_WRONLY) | O_RDWR : base;
   return flags.includes("x") ? access | O_EXCL : access;
 }
 
-function failed(code, syscall, path, dest) {
-  const [errno, text] = TEXTS[code] ?? TEXTS.EIO;
+// Returns an error as Node makes it.
+function systemError(code, syscall, path, dest) {
+  const [errno, text] = ERRORS[code] ?? ERRORS.EIO;
   if (code === "EROFS") {
     native.note(READ_ONLY);
   }
-  const places = path === undefined ? "" : dest === undefined ? ` '${path}'` : ` '${path}' -> '${dest}'`;
-  const error = new Error(`${code}: ${text}, ${syscall}${places}`);
+  const paths = path === undefined ? "" : dest === undefined ? ` '${path}'` : ` '${path}' -> '${dest}'`;
+  const error = new Error(`${code}: ${text}, ${syscall}${paths}`);
   Object.assign(error, { errno, code, syscall });
   if (path !== undefined) {
     error.path = path;
@@ -62,25 +64,26 @@ function failed(code, syscall, path, dest) {
   }
   return error;
 }
-Object.defineProperty(fs, "error", { value: failed, enumerable: false });
+Object.defineProperty(fs, "error", { value: systemError, enumerable: false });
 
-function act(syscall, path, dest, does) {
+// Calls a function. Turns an error of `native`, whose message is a code, into Node's error.
+function withErrors(syscall, path, dest, operation) {
   try {
-    return does();
+    return operation();
   } catch (error) {
-    throw error.code ? error : failed(error.message, syscall, path, dest);
+    throw error.code ? error : systemError(error.message, syscall, path, dest);
   }
 }
 
-// A path as the script writes it.
-function given(path, name = "path") {
+// Checks a path argument and returns it as a string.
+function pathText(path, name = "path") {
   if (path instanceof URL) {
     return require("url").fileURLToPath(path);
   }
   const text = path instanceof Uint8Array ? Buffer.from(path).toString() : path;
   if (typeof text !== "string") {
-    const what = path === null ? "null" : path === undefined ? "undefined" : require("util").inspect(path);
-    const error = new TypeError(`The "${name}" argument must be of type string or an instance of Buffer or URL. Received ${what}`);
+    const received = path === null ? "null" : path === undefined ? "undefined" : require("util").inspect(path);
+    const error = new TypeError(`The "${name}" argument must be of type string or an instance of Buffer or URL. Received ${received}`);
     throw Object.assign(error, { code: "ERR_INVALID_ARG_TYPE" });
   }
   if (text.includes("\0")) {
@@ -89,8 +92,8 @@ function given(path, name = "path") {
   return text;
 }
 
-// The same path, absolute.
-function full(path) {
+// Returns a path as an absolute and normalized one.
+function absolute(path) {
   const parts = [];
   for (const part of (path.startsWith("/") ? path : `${process.cwd()}/${path}`).split("/")) {
     if (part === "..") {
@@ -102,12 +105,13 @@ function full(path) {
   return `/${parts.join("/")}`;
 }
 
-function at(path, syscall, does) {
-  const text = given(path);
+// Calls a function with the absolute path.
+function atPath(path, syscall, operation) {
+  const text = pathText(path);
   if (text === "") {
-    throw failed("ENOENT", syscall, text);
+    throw systemError("ENOENT", syscall, text);
   }
-  return act(syscall, text, undefined, () => does(full(text)));
+  return withErrors(syscall, text, undefined, () => operation(absolute(text)));
 }
 
 const encodingOf = (options) => (typeof options === "string" ? options : options?.encoding);
@@ -130,17 +134,17 @@ const asBytes = (data, options) => {
   const error = new TypeError(`The "data" argument must be of type string or an instance of Buffer, TypedArray, or DataView. Received ${require("util").inspect(data)}`);
   throw Object.assign(error, { code: "ERR_INVALID_ARG_TYPE" });
 };
-// 0 for stdin, 1 for stdout, 2 for stderr, by number or name.
-const STREAMS = { "/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2, "/dev/null": -1 };
-const stream = (file) => (typeof file === "number" ? (file <= 2 ? file : undefined) : STREAMS[file]);
-let stdinAt = 0;
+const DEVICES = { "/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2, "/dev/null": -1 };
+// Returns the descriptor of a standard stream or /dev/null, by number or path.
+const standardFd = (file) => (typeof file === "number" ? (file <= 2 ? file : undefined) : DEVICES[file]);
+let stdinOffset = 0;
 let stdinBytes;
 
 function readStdin(length = Infinity) {
   stdinBytes ??= new Uint8Array(native.encode(native.stdin));
-  const part = stdinBytes.subarray(stdinAt, Math.min(stdinAt + length, stdinBytes.length));
-  stdinAt += part.length;
-  return part;
+  const chunk = stdinBytes.subarray(stdinOffset, Math.min(stdinOffset + length, stdinBytes.length));
+  stdinOffset += chunk.length;
+  return chunk;
 }
 
 class Stats {
@@ -153,13 +157,13 @@ class Stats {
       atimeMs: accessed, mtimeMs: modified, ctimeMs: modified, birthtimeMs: modified,
       atime: new Date(accessed), mtime: new Date(modified), ctime: new Date(modified), birthtime: new Date(modified),
     });
-    kinds(this, kind);
+    defineKindMethods(this, kind);
   }
 }
-function kinds(object, kind) {
-  const is = { isFile: 0, isDirectory: 1, isSymbolicLink: 2, isCharacterDevice: 3, isFIFO: -1, isSocket: -1, isBlockDevice: -1 };
-  for (const [name, its] of Object.entries(is)) {
-    Object.defineProperty(object, name, { value: () => kind === its, enumerable: false });
+function defineKindMethods(object, kind) {
+  const kinds = { isFile: 0, isDirectory: 1, isSymbolicLink: 2, isCharacterDevice: 3, isFIFO: -1, isSocket: -1, isBlockDevice: -1 };
+  for (const [name, tested] of Object.entries(kinds)) {
+    Object.defineProperty(object, name, { value: () => kind === tested, enumerable: false });
   }
 }
 class Dirent {
@@ -167,53 +171,53 @@ class Dirent {
     this.name = name;
     this.parentPath = folder;
     this.path = folder;
-    kinds(this, kind);
+    defineKindMethods(this, kind);
   }
 }
 fs.Stats = Stats;
 fs.Dirent = Dirent;
 
 const sync = {
-  access: (path, mode = 0) => at(path, "access", (path) => {
+  access: (path, mode = 0) => atPath(path, "access", (path) => {
     native.stat(path, true);
     if (mode & 1 && !native.stat(path, true)[0]) {
       throw new Error("EACCES");
     }
   }),
-  stat: (path, options) => missing(options, () => new Stats(at(path, "stat", (path) => native.stat(path, true)))),
-  lstat: (path, options) => missing(options, () => new Stats(at(path, "lstat", (path) => native.stat(path, false)))),
-  fstat: (fd) => new Stats(fd <= 2 ? [3, 0, 0, 0] : act("fstat", undefined, undefined, () => native.fstat(fd))),
+  stat: (path, options) => orUndefined(options, () => new Stats(atPath(path, "stat", (path) => native.stat(path, true)))),
+  lstat: (path, options) => orUndefined(options, () => new Stats(atPath(path, "lstat", (path) => native.stat(path, false)))),
+  fstat: (fd) => new Stats(fd <= 2 ? [3, 0, 0, 0] : withErrors("fstat", undefined, undefined, () => native.fstat(fd))),
   readFile(file, options) {
-    const standard = stream(file);
+    const standard = standardFd(file);
     if (standard !== undefined) {
       return asText(standard === 0 ? readStdin() : new Uint8Array(), options);
     }
     if (typeof file === "number") {
-      return asText(act("read", undefined, undefined, () => native.read(file, 2 ** 31, -1)), options);
+      return asText(withErrors("read", undefined, undefined, () => native.read(file, 2 ** 31, -1)), options);
     }
-    const bytes = at(file, "open", (path) => {
+    const bytes = atPath(file, "open", (path) => {
       try {
         return native.readFile(path);
       } catch (error) {
-        throw sync.exists(path) && native.stat(path, true)[0] === 1 ? failed("EISDIR", "read") : error;
+        throw sync.exists(path) && native.stat(path, true)[0] === 1 ? systemError("EISDIR", "read") : error;
       }
     });
     return asText(bytes, options);
   },
-  writeFile: (file, data, options) => put(file, data, options, options?.flag ?? "w"),
-  appendFile: (file, data, options) => put(file, data, options, options?.flag ?? "a"),
+  writeFile: (file, data, options) => writeAll(file, data, options, options?.flag ?? "w"),
+  appendFile: (file, data, options) => writeAll(file, data, options, options?.flag ?? "a"),
   open(path, flags = "r") {
-    const wanted = bits(flags);
-    const standard = stream(given(path));
-    return standard ?? at(path, "open", (path) => {
+    const bits = openFlags(flags);
+    const standard = standardFd(pathText(path));
+    return standard ?? atPath(path, "open", (path) => {
       const { O_CREAT, O_RDONLY } = fs.constants;
-      if (wanted !== O_RDONLY && !(wanted & O_CREAT) && native.stat(path, true)[0] === 1) {
+      if (bits !== O_RDONLY && !(bits & O_CREAT) && native.stat(path, true)[0] === 1) {
         throw new Error("EISDIR");
       }
-      return native.open(path, wanted);
+      return native.open(path, bits);
     });
   },
-  close: (fd) => fd <= 2 ? undefined : act("close", undefined, undefined, () => native.close(fd)),
+  close: (fd) => fd <= 2 ? undefined : withErrors("close", undefined, undefined, () => native.close(fd)),
   read(fd, buffer, offset, length, position) {
     if (offset !== null && typeof offset === "object") {
       ({ offset, length, position } = offset);
@@ -221,7 +225,7 @@ const sync = {
     offset ??= 0;
     length ??= buffer.byteLength - offset;
     const bytes = fd === 0 ? readStdin(length)
-      : new Uint8Array(act("read", undefined, undefined, () => native.read(fd, length, Number(position ?? -1))));
+      : new Uint8Array(withErrors("read", undefined, undefined, () => native.read(fd, length, Number(position ?? -1))));
     new Uint8Array(buffer.buffer, buffer.byteOffset, buffer.byteLength).set(bytes, offset);
     return bytes.length;
   },
@@ -236,11 +240,11 @@ const sync = {
     if (fd === 1 || fd === 2) {
       native.outputBytes(fd, bytes);
     } else if (fd !== -1) {
-      act("write", undefined, undefined, () => native.write(fd, bytes, Number(position ?? -1)));
+      withErrors("write", undefined, undefined, () => native.write(fd, bytes, Number(position ?? -1)));
     }
     return bytes.length;
   },
-  ftruncate: (fd, length = 0) => act("ftruncate", undefined, undefined, () => native.resize(fd, length)),
+  ftruncate: (fd, length = 0) => withErrors("ftruncate", undefined, undefined, () => native.resize(fd, length)),
   truncate(path, length = 0) {
     const fd = sync.open(path, "r+");
     try {
@@ -251,7 +255,7 @@ const sync = {
   },
   mkdir(path, options) {
     if (!options?.recursive) {
-      return at(path, "mkdir", (path) => native.makeFolder(path));
+      return atPath(path, "mkdir", (path) => native.makeFolder(path));
     }
     let first;
     const make = (path) => {
@@ -267,7 +271,7 @@ const sync = {
         }
       }
     };
-    at(path, "mkdir", make);
+    atPath(path, "mkdir", make);
     return first;
   },
   mkdtemp(prefix) {
@@ -275,8 +279,8 @@ const sync = {
       const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
       const random = [...new Uint8Array(native.random(6))].map((byte) => letters[byte % 62]).join("");
       try {
-        sync.mkdir(given(prefix) + random);
-        return given(prefix) + random;
+        sync.mkdir(pathText(prefix) + random);
+        return pathText(prefix) + random;
       } catch (error) {
         if (error.code !== "EEXIST") {
           throw error;
@@ -285,31 +289,31 @@ const sync = {
     }
   },
   readdir(path, options) {
-    const base = given(path);
-    const found = [];
-    const walk = (folder, below) => {
-      for (const name of at(folder, "scandir", (folder) => native.list(folder))) {
-        const inner = below ? `${below}/${name}` : name;
-        const kind = options?.withFileTypes || options?.recursive ? native.stat(full(`${folder}/${name}`), false)[0] : 0;
-        found.push(options?.withFileTypes ? new Dirent(name, below ? `${base}/${below}` : base, kind) : inner);
+    const base = pathText(path);
+    const entries = [];
+    const walk = (folder, subfolder) => {
+      for (const name of atPath(folder, "scandir", (folder) => native.list(folder))) {
+        const relative = subfolder ? `${subfolder}/${name}` : name;
+        const kind = options?.withFileTypes || options?.recursive ? native.stat(absolute(`${folder}/${name}`), false)[0] : 0;
+        entries.push(options?.withFileTypes ? new Dirent(name, subfolder ? `${base}/${subfolder}` : base, kind) : relative);
         if (options?.recursive && kind === 1) {
-          walk(`${folder}/${name}`, inner);
+          walk(`${folder}/${name}`, relative);
         }
       }
     };
     walk(base, "");
-    return found;
+    return entries;
   },
   rm(path, options) {
-    const text = given(path);
+    const text = pathText(path);
     let kind;
     try {
-      [kind] = native.stat(full(text), false);
+      [kind] = native.stat(absolute(text), false);
     } catch (error) {
       if (options?.force && error.message === "ENOENT") {
         return;
       }
-      throw failed(error.message, "lstat", text);
+      throw systemError(error.message, "lstat", text);
     }
     if (kind === 1 && !options?.recursive) {
       const error = new Error(`Path is a directory: rm returned EISDIR (is a directory) ${text}`);
@@ -323,18 +327,18 @@ const sync = {
         native.removeFile(path);
       }
     };
-    at(path, "rm", remove);
+    atPath(path, "rm", remove);
   },
-  rmdir: (path, options) => options?.recursive ? sync.rm(path, options) : at(path, "rmdir", (path) => native.removeFolder(path)),
-  unlink: (path) => at(path, "unlink", (path) => native.removeFile(path)),
-  rename: (from, to) => act("rename", given(from), given(to), () => native.rename(full(given(from)), full(given(to)))),
+  rmdir: (path, options) => options?.recursive ? sync.rm(path, options) : atPath(path, "rmdir", (path) => native.removeFolder(path)),
+  unlink: (path) => atPath(path, "unlink", (path) => native.removeFile(path)),
+  rename: (from, to) => withErrors("rename", pathText(from), pathText(to), () => native.rename(absolute(pathText(from)), absolute(pathText(to)))),
   copyFile(from, to, mode = 0) {
-    act("copyfile", given(from), given(to), () => {
+    withErrors("copyfile", pathText(from), pathText(to), () => {
       if (mode & 1 && sync.exists(to)) {
         throw new Error("EEXIST");
       }
-      const bytes = new Uint8Array(native.readFile(full(given(from))));
-      const fd = native.open(full(given(to)), bits("w"));
+      const bytes = new Uint8Array(native.readFile(absolute(pathText(from))));
+      const fd = native.open(absolute(pathText(to)), openFlags("w"));
       native.write(fd, bytes, -1);
       native.close(fd);
     });
@@ -352,48 +356,48 @@ const sync = {
         sync.mkdir(to, { recursive: true });
         sync.readdir(from).forEach((name) => copy(`${from}/${name}`, `${to}/${name}`));
       } else if (options?.force !== false || !sync.exists(to)) {
-        const at = to.lastIndexOf("/");
-        if (at > 0) {
-          sync.mkdir(to.slice(0, at), { recursive: true });
+        const slash = to.lastIndexOf("/");
+        if (slash > 0) {
+          sync.mkdir(to.slice(0, slash), { recursive: true });
         }
         sync.copyFile(from, to);
       }
     };
-    copy(given(from), given(to));
+    copy(pathText(from), pathText(to));
   },
-  readlink: (path) => at(path, "readlink", (path) => native.readLink(path)),
+  readlink: (path) => atPath(path, "readlink", (path) => native.readLink(path)),
   realpath(path) {
-    return at(path, "realpath", (path) => {
-      let found = "";
+    return atPath(path, "realpath", (path) => {
+      let resolved = "";
       let parts = path.split("/").filter(Boolean);
       for (let links = 0; parts.length > 0; ) {
-        const next = `${found}/${parts.shift()}`;
-        // The folders above those that the call has cannot be asked.
-        const isAbove = native.folder.startsWith(`${next}/`);
-        if (!isAbove && native.stat(next, false)[0] === 2) {
+        const next = `${resolved}/${parts.shift()}`;
+        // The call cannot read the parents of the skill's folder.
+        const isParent = native.folder.startsWith(`${next}/`);
+        if (!isParent && native.stat(next, false)[0] === 2) {
           if ((links += 1) > 40) {
             throw new Error("ELOOP");
           }
           const target = native.readLink(next);
-          parts = [...full(target.startsWith("/") ? target : `${found}/${target}`).split("/").filter(Boolean), ...parts];
-          found = "";
+          parts = [...absolute(target.startsWith("/") ? target : `${resolved}/${target}`).split("/").filter(Boolean), ...parts];
+          resolved = "";
         } else {
-          found = next;
+          resolved = next;
         }
       }
-      return found || "/";
+      return resolved || "/";
     });
   },
   symlink: (target, path) => {
-    throw failed("EPERM", "symlink", given(target), given(path));
+    throw systemError("EPERM", "symlink", pathText(target), pathText(path));
   },
   link: (from, to) => {
-    throw failed("EPERM", "link", given(from), given(to));
+    throw systemError("EPERM", "link", pathText(from), pathText(to));
   },
   chmod: (path) => void sync.access(path),
   fchmod: () => undefined,
   chown: (path) => void sync.access(path),
-  utimes: (path, accessed, modified) => at(path, "utime", (path) => {
+  utimes: (path, accessed, modified) => atPath(path, "utime", (path) => {
     const seconds = (time) => (time instanceof Date ? time / 1000 : Number(time));
     native.touch(path, seconds(accessed), seconds(modified));
   }),
@@ -401,16 +405,17 @@ const sync = {
   fdatasync: () => undefined,
   exists(path) {
     try {
-      return native.stat(full(given(path)), true) !== undefined;
+      return native.stat(absolute(pathText(path)), true) !== undefined;
     } catch {
       return false;
     }
   },
 };
 
-function missing(options, does) {
+// Calls a function. Returns undefined for a missing file if the option `throwIfNoEntry` is false.
+function orUndefined(options, operation) {
   try {
-    return does();
+    return operation();
   } catch (error) {
     if (options?.throwIfNoEntry === false && error.code === "ENOENT") {
       return undefined;
@@ -419,14 +424,14 @@ function missing(options, does) {
   }
 }
 
-function put(file, data, options, flag) {
+function writeAll(file, data, options, flag) {
   const bytes = asBytes(data, options);
-  if (typeof file === "number" || stream(file) !== undefined) {
-    sync.write(stream(file) ?? file, bytes);
+  if (typeof file === "number" || standardFd(file) !== undefined) {
+    sync.write(standardFd(file) ?? file, bytes);
     return;
   }
-  at(file, "open", (path) => {
-    const fd = native.open(path, bits(flag));
+  atPath(file, "open", (path) => {
+    const fd = native.open(path, openFlags(flag));
     try {
       native.write(fd, bytes, -1);
     } finally {
@@ -436,8 +441,8 @@ function put(file, data, options, flag) {
 }
 
 fs.promises = { constants: fs.constants };
-for (const [name, does] of Object.entries(sync)) {
-  fs[`${name}Sync`] = (...args) => does(...args);
+for (const [name, operation] of Object.entries(sync)) {
+  fs[`${name}Sync`] = (...args) => operation(...args);
   fs[name] = (...args) => {
     const callback = args.pop();
     if (typeof callback !== "function") {
@@ -446,7 +451,7 @@ for (const [name, does] of Object.entries(sync)) {
     }
     let result;
     try {
-      result = [null, does(...args)];
+      result = [null, operation(...args)];
     } catch (error) {
       if (error.code?.startsWith("ERR_")) {
         throw error;
@@ -455,15 +460,15 @@ for (const [name, does] of Object.entries(sync)) {
     }
     setImmediate(() => name === "exists" ? callback(result[1]) : callback(...result));
   };
-  fs.promises[name] = (...args) => new Promise((done, fail) => {
+  fs.promises[name] = (...args) => new Promise((resolve, reject) => {
     let result;
     try {
-      result = does(...args);
+      result = operation(...args);
     } catch (error) {
-      setImmediate(fail, error);
+      setImmediate(reject, error);
       return;
     }
-    setImmediate(done, result);
+    setImmediate(resolve, result);
   });
 }
 delete fs.promises.exists;
@@ -480,8 +485,8 @@ class FileHandle {
     return { bytesWritten: sync.write(this.fd, data, ...rest), buffer: data };
   }
   readFile = async (options) => sync.readFile(this.fd, options);
-  writeFile = async (data, options) => put(this.fd, data, options);
-  appendFile = async (data, options) => put(this.fd, data, options);
+  writeFile = async (data, options) => writeAll(this.fd, data, options);
+  appendFile = async (data, options) => writeAll(this.fd, data, options);
   stat = async () => sync.fstat(this.fd);
   truncate = async (length) => sync.ftruncate(this.fd, length);
   sync = async () => undefined;
@@ -496,7 +501,7 @@ fs.createReadStream = (path, options) => require("streams").reader(path, options
 fs.createWriteStream = (path, options) => require("streams").writer(path, options);
 for (const name of ["watch", "watchFile", "unwatchFile"]) {
   fs[name] = () => {
-    throw lacks.watch(name);
+    throw unsupported.watchError(name);
   };
 }
 Object.defineProperty(fs, "stdin", { value: readStdin, enumerable: false });

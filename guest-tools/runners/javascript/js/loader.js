@@ -1,8 +1,8 @@
-// Modules: of Node, of the skill in both forms, and JSON.
+// Finds and loads modules: Node's, the skill's CommonJS and ES modules, and JSON.
 const process = require("process");
-const lacks = require("lacks");
+const unsupported = require("unsupported");
 
-const own = {
+const nodeModules = {
   assert: () => require("assert"),
   "assert/strict": () => require("assert").strict,
   buffer: () => require("buffer"),
@@ -27,29 +27,29 @@ const own = {
   url: () => require("url"),
   util: () => require("util"),
   "util/types": () => require("util").types,
-  ...lacks.modules,
+  ...unsupported.modules,
 };
 const builtins = new Map();
-// The text of files that decide what runs, as the host has it.
+// The texts of code and of package.json files that the host has given, by path.
 const sources = new Map();
-// Paths at which an import looked, and the skill has no file on the disk.
-let missed = [];
-let waiting = false;
+// Paths that the current import tried, and at which the skill has no file on disk.
+let triedPaths = [];
+let isMainPending = false;
 
-// A module of Node; undefined if there is none of that name.
+// Returns a module of Node, or undefined if there is none of that name.
 function builtin(specifier) {
   const hasScheme = specifier.startsWith("node:");
   const name = hasScheme ? specifier.slice(5) : specifier;
   if (builtins.has(name)) {
     return builtins.get(name);
   }
-  if (Object.hasOwn(own, name)) {
-    builtins.set(name, own[name]());
+  if (Object.hasOwn(nodeModules, name)) {
+    builtins.set(name, nodeModules[name]());
     return builtins.get(name);
   }
-  const refusal = lacks.missing(name);
-  if (refusal) {
-    throw refusal;
+  const error = unsupported.moduleError(name);
+  if (error) {
+    throw error;
   }
   if (hasScheme) {
     const error = new Error(`No such built-in module: ${specifier}`);
@@ -57,7 +57,7 @@ function builtin(specifier) {
   }
 }
 const isBuiltin = (name) =>
-  Object.hasOwn(own, name.replace(/^node:/, "")) || name.startsWith("node:");
+  Object.hasOwn(nodeModules, name.replace(/^node:/, "")) || name.startsWith("node:");
 
 function isFile(path) {
   try {
@@ -66,7 +66,7 @@ function isFile(path) {
     return false;
   }
 }
-const inside = (path) => path.replace(`${native.folder}/`, "");
+const relativePath = (path) => path.replace(`${native.folder}/`, "");
 const folderOf = (path) => path.slice(0, path.lastIndexOf("/")) || "/";
 
 function join(base, path) {
@@ -81,92 +81,92 @@ function join(base, path) {
   return `/${parts.join("/")}`;
 }
 
-// A file that the host does not give, for example because the call changed it.
-class Refused extends Error {
-  constructor(path, why) {
-    super(`${inside(path)}: not run as code: ${why}`);
+// The error of a file that the host refuses, for example because the call changed it.
+class RefusedFileError extends Error {
+  constructor(path, reason) {
+    super(`${relativePath(path)}: not run as code: ${reason}`);
     this.code = "MODULE_NOT_FOUND";
     native.note(this.message);
   }
 }
 
-// What the skill has at a path on the disk: its kind, and the text of a module.
+// Loads a file of the skill from the disk. Returns its kind, and the text of a module.
 function onDisk(path) {
   const [kind, text] = native.loadModule(path);
   if (kind === "refused") {
-    throw new Refused(path, text);
+    throw new RefusedFileError(path, text);
   }
   return [kind, text];
 }
 const isFolder = (path) => onDisk(path)[0] === "folder";
 
-// The text of a file that decides what runs; undefined if the skill does not have it on the disk.
-// What the call wrote, be it an input or a file that a script made, is data.
+// Returns the text of a code or package.json file, or undefined if the skill does not have it on
+// disk. Files that the call wrote, inputs and the script's own, are data and never run.
 function code(path) {
   if (!sources.has(path)) {
-    // Those of the script are the bytes that the host has let this call run.
-    const found = path === native.script ? native.scriptSource : onDisk(path)[1];
-    if (found === undefined) {
-      missed.push(path);
+    // For the script itself, use the bytes that the host has allowed this call to run.
+    const text = path === native.script ? native.scriptSource : onDisk(path)[1];
+    if (text === undefined) {
+      triedPaths.push(path);
       return undefined;
     }
-    sources.set(path, found.replace(/^\ufeff/, ""));
+    sources.set(path, text.replace(/^\ufeff/, ""));
   }
   return sources.get(path);
 }
 const isCode = (path) => code(path) !== undefined;
 const isData = (path) => path.endsWith(".json");
-// Data may be the call's own if it is asked for by its path, and so takes no other's place.
+// A JSON file may come from the call, because only its exact path imports it.
 const isModule = (path) => (isData(path) ? isFile(path) : isCode(path));
 
-function text(path) {
+function readText(path) {
   return require("fs").readFileSync(path, "utf8").replace(/^\ufeff/, "");
 }
 
-// What a package says of itself; undefined without one.
-function description(folder) {
-  const found = code(`${folder}/package.json`);
-  return found === undefined ? undefined : JSON.parse(found);
+// Returns the parsed package.json of a folder, or undefined if it has none.
+function packageJson(folder) {
+  const text = code(`${folder}/package.json`);
+  return text === undefined ? undefined : JSON.parse(text);
 }
 
-// Why an import passed over a file that the call wrote, if it did.
-function refusal() {
-  const written = missed.findLast(isFile);
-  return written && `${inside(written)}: not run as code: only files that the skill has on the disk are, and this call wrote the file; a script can read it`;
+// Returns a message if the current import skipped a file because the call wrote it.
+function skippedFileMessage() {
+  const written = triedPaths.findLast(isFile);
+  return written && `${relativePath(written)}: not run as code: this call wrote the file, and only the skill's files on disk run as code; a script can read it`;
 }
 
-// The nearest package.json inside the skill.
-function manifest(folder) {
-  for (let at = folder; at.startsWith(native.folder); at = folderOf(at)) {
-    const found = description(at);
-    if (found) {
-      return { folder: at, ...found };
+// Returns the nearest package.json inside the skill, and its folder.
+function nearestPackage(folder) {
+  for (let current = folder; current.startsWith(native.folder); current = folderOf(current)) {
+    const json = packageJson(current);
+    if (json) {
+      return { folder: current, ...json };
     }
-    if (at.endsWith("/node_modules")) {
+    if (current.endsWith("/node_modules")) {
       break;
     }
   }
   return {};
 }
 
-function asFile(path, isFound = isCode) {
-  return isFound(path) ? path : [".js", ".json", ".cjs", ".mjs"].map((end) => path + end).find(isCode);
+function resolveFile(path, exists = isCode) {
+  return exists(path) ? path : [".js", ".json", ".cjs", ".mjs"].map((extension) => path + extension).find(isCode);
 }
 
-function asFolder(path) {
+function resolveFolder(path) {
   if (!isFolder(path)) {
     return undefined;
   }
-  const main = description(path)?.main;
-  const found = main && (asFile(join(path, main)) ?? asFile(join(path, `${main}/index`)));
-  if (found) {
-    return found;
+  const main = packageJson(path)?.main;
+  const mainFile = main && (resolveFile(join(path, main)) ?? resolveFile(join(path, `${main}/index`)));
+  if (mainFile) {
+    return mainFile;
   }
-  return asFile(`${path}/index`);
+  return resolveFile(`${path}/index`);
 }
 
-// The target of a package's `exports` or `imports` under one name.
-function target(table, name, conditions) {
+// Returns the target for a name in a package's `exports` or `imports`.
+function exportTarget(table, name, conditions) {
   const choose = (value) => {
     if (typeof value === "string" || value == null) {
       return value;
@@ -184,29 +184,29 @@ function target(table, name, conditions) {
     return choose(table[name]);
   }
   for (const key of Object.keys(table)) {
-    const [before, after] = key.split("*");
-    if (after !== undefined && name.startsWith(before) && name.endsWith(after)) {
-      const part = name.slice(before.length, name.length - after.length);
-      return choose(table[key])?.replaceAll("*", part);
+    const [prefix, suffix] = key.split("*");
+    if (suffix !== undefined && name.startsWith(prefix) && name.endsWith(suffix)) {
+      const match = name.slice(prefix.length, name.length - suffix.length);
+      return choose(table[key])?.replaceAll("*", match);
     }
   }
 }
 
-function inPackages(specifier, base, conditions) {
+function resolvePackage(specifier, base, conditions) {
   const [, name, rest] = /^(@[^/]+\/[^/]+|[^/]+)(.*)$/.exec(specifier) ?? [, specifier, ""];
-  for (let at = base; at.startsWith(native.folder); at = folderOf(at)) {
-    const folder = `${at}/node_modules/${name}`;
+  for (let current = base; current.startsWith(native.folder); current = folderOf(current)) {
+    const folder = `${current}/node_modules/${name}`;
     if (isFolder(folder)) {
-      const exported = description(folder)?.exports;
-      if (exported) {
-        const found = target(exported, `.${rest}`, conditions);
-        if (found && isCode(join(folder, found))) {
-          return join(folder, found);
+      const exportTable = packageJson(folder)?.exports;
+      if (exportTable) {
+        const target = exportTarget(exportTable, `.${rest}`, conditions);
+        if (target && isCode(join(folder, target))) {
+          return join(folder, target);
         }
       } else {
-        const found = rest ? (asFile(folder + rest) ?? asFolder(folder + rest)) : asFolder(folder);
-        if (found) {
-          return found;
+        const file = rest ? (resolveFile(folder + rest) ?? resolveFolder(folder + rest)) : resolveFolder(folder);
+        if (file) {
+          return file;
         }
       }
     }
@@ -215,44 +215,45 @@ function inPackages(specifier, base, conditions) {
 
 const isPath = (specifier) => /^(\.{0,2}\/|\.{1,2}$)/.test(specifier);
 
-// The path of a file of the skill; undefined if it has none.
-function search(specifier, base, conditions, exact) {
+// Returns the path of the skill's file for a specifier, or undefined if it has none. With `isExact`,
+// as for `import`, tries no extensions and no folders.
+function tryResolve(specifier, base, conditions, isExact) {
   if (isPath(specifier)) {
     const path = join(base, specifier);
-    return exact ? (isModule(path) ? path : undefined) : (asFile(path, isModule) ?? asFolder(path));
+    return isExact ? (isModule(path) ? path : undefined) : (resolveFile(path, isModule) ?? resolveFolder(path));
   }
   if (specifier.startsWith("#")) {
-    const own = manifest(base);
-    const imported = own.imports && target(own.imports, specifier, conditions);
-    return imported && !imported.startsWith("#") ? find(imported, own.folder, conditions, exact) : undefined;
+    const nearest = nearestPackage(base);
+    const imported = nearest.imports && exportTarget(nearest.imports, specifier, conditions);
+    return imported && !imported.startsWith("#") ? resolve(imported, nearest.folder, conditions, isExact) : undefined;
   }
-  return inPackages(specifier, base, conditions);
+  return resolvePackage(specifier, base, conditions);
 }
 
-// The path of a file of the skill.
-function find(specifier, base, conditions, exact) {
-  let why;
-  missed = [];
+// Returns the path of the skill's file for a specifier. Throws if it has none.
+function resolve(specifier, base, conditions, isExact) {
+  let reason;
+  triedPaths = [];
   try {
-    const found = search(specifier, base, conditions, exact);
-    if (found) {
-      return found;
+    const path = tryResolve(specifier, base, conditions, isExact);
+    if (path) {
+      return path;
     }
-    why = refusal();
+    reason = skippedFileMessage();
   } catch (error) {
-    if (!(error instanceof Refused)) {
+    if (!(error instanceof RefusedFileError)) {
       throw error;
     }
-    why = error.message;
+    reason = error.message;
   }
-  const isOwn = specifier.startsWith("#");
-  if (!isOwn && !isPath(specifier)) {
-    throw lacks.package(specifier, base, why);
+  const isPrivate = specifier.startsWith("#");
+  if (!isPrivate && !isPath(specifier)) {
+    throw unsupported.packageError(specifier, base, reason);
   }
-  const path = isOwn ? specifier : join(base, specifier);
-  const missing = exact ? `Cannot find module '${path}' imported from ${base}` : `Cannot find module '${specifier}'`;
-  const error = new Error(why ? `${missing}\n[${why}]` : missing);
-  throw Object.assign(error, { code: exact ? "ERR_MODULE_NOT_FOUND" : "MODULE_NOT_FOUND" });
+  const path = isPrivate ? specifier : join(base, specifier);
+  const message = isExact ? `Cannot find module '${path}' imported from ${base}` : `Cannot find module '${specifier}'`;
+  const error = new Error(reason ? `${message}\n[${reason}]` : message);
+  throw Object.assign(error, { code: isExact ? "ERR_MODULE_NOT_FOUND" : "MODULE_NOT_FOUND" });
 }
 
 class Module {
@@ -271,7 +272,7 @@ class Module {
   }
 }
 Module._cache = Object.create(null);
-Module.builtinModules = Object.keys(own);
+Module.builtinModules = Object.keys(nodeModules);
 Module.isBuiltin = isBuiltin;
 Module.Module = Module;
 Module.createRequire = (from) => {
@@ -279,8 +280,8 @@ Module.createRequire = (from) => {
   return requireFrom(new Module(path));
 };
 
-const REQUIRE = ["require", "node", "default"];
-const IMPORT = ["import", "node", "default"];
+const REQUIRE_CONDITIONS = ["require", "node", "default"];
+const IMPORT_CONDITIONS = ["import", "node", "default"];
 
 function requireFrom(module) {
   const require = (specifier) => {
@@ -288,11 +289,10 @@ function requireFrom(module) {
       const error = new TypeError('The "id" argument must be of type string and not empty');
       throw Object.assign(error, { code: "ERR_INVALID_ARG_VALUE" });
     }
-    const found = builtin(specifier);
-    return found ?? loadFile(find(specifier, module.path, REQUIRE, false), module);
+    return builtin(specifier) ?? loadFile(resolve(specifier, module.path, REQUIRE_CONDITIONS, false), module);
   };
   require.resolve = (specifier) =>
-    isBuiltin(specifier) ? specifier : find(specifier, module.path, REQUIRE, false);
+    isBuiltin(specifier) ? specifier : resolve(specifier, module.path, REQUIRE_CONDITIONS, false);
   require.cache = Module._cache;
   require.main = Module.main;
   return require;
@@ -309,16 +309,16 @@ function loadFile(path, parent) {
   parent?.children.push(module);
   try {
     if (isData(path)) {
-      module.exports = json(path, text(path));
+      module.exports = parseJson(path, readText(path));
     } else if (path.endsWith(".node")) {
-      throw lacks.refuse(path, "NATIVE", "ERR_DLOPEN_FAILED");
+      throw unsupported.error(path, "NATIVE", "ERR_DLOPEN_FAILED");
     } else {
-      const make = script(path, code(path));
-      if (!make) {
-        const error = new Error(`require() of the ES module ${path} is not there; use import()`);
+      const run = compileCommonJs(path, code(path));
+      if (!run) {
+        const error = new Error(`require() of the ES module ${path} is not supported; use import()`);
         throw Object.assign(error, { code: "ERR_REQUIRE_ESM" });
       }
-      execute(module, make);
+      execute(module, run);
     }
   } catch (error) {
     delete Module._cache[path];
@@ -328,11 +328,11 @@ function loadFile(path, parent) {
   return module.exports;
 }
 
-function execute(module, make) {
-  make.call(module.exports, module.exports, requireFrom(module), module, module.filename, module.path);
+function execute(module, run) {
+  run.call(module.exports, module.exports, requireFrom(module), module, module.filename, module.path);
 }
 
-function json(path, source) {
+function parseJson(path, source) {
   try {
     return JSON.parse(source);
   } catch (error) {
@@ -341,10 +341,10 @@ function json(path, source) {
   }
 }
 
-// A file as a function of CommonJS; undefined if it is an ES module.
-function script(path, source) {
-  const form = /\.(mjs|cjs)$/.exec(path)?.[1] ?? manifest(folderOf(path)).type;
-  if (form === "mjs" || form === "module") {
+// Compiles a CommonJS file to a function. Returns undefined if the file is an ES module.
+function compileCommonJs(path, source) {
+  const type = /\.(mjs|cjs)$/.exec(path)?.[1] ?? nearestPackage(folderOf(path)).type;
+  if (type === "mjs" || type === "module") {
     return undefined;
   }
   const body = source.replace(/^#!/, "//");
@@ -352,39 +352,39 @@ function script(path, source) {
     return native.compile(`(function (exports, require, module, __filename, __dirname) {${body}\n})`, path);
   } catch (error) {
     const looksLikeModule = /^\s*(import|export)\b|\bimport\.meta\b|\bawait\b/m.test(source);
-    if (form === undefined && error instanceof SyntaxError && looksLikeModule) {
+    if (type === undefined && error instanceof SyntaxError && looksLikeModule) {
       return undefined;
     }
     throw error;
   }
 }
 
-// Where an import leads: the path of a file, or `node:NAME`.
+// Returns the module of an import: the path of a file, or `node:NAME`.
 exports.resolve = (base, specifier) => {
   if (isBuiltin(specifier)) {
     return `node:${specifier.replace(/^node:/, "")}`;
   }
-  if (lacks.missing(specifier)) {
+  if (unsupported.moduleError(specifier)) {
     return `node:${specifier}`;
   }
   const path = specifier.startsWith("file:") ? require("url").fileURLToPath(specifier) : specifier;
-  return find(path, folderOf(base), IMPORT, true);
+  return resolve(path, folderOf(base), IMPORT_CONDITIONS, true);
 };
 
-// The text of an ES module, and what its `import.meta` has.
+// Returns the text of an ES module, and the properties of its `import.meta`.
 exports.load = (name) => {
   if (name.startsWith("node:")) {
     return wrapper(builtin(name));
   }
   if (isData(name)) {
-    return { source: "export default import.meta.value;", meta: { value: json(name, text(name)) } };
+    return { source: "export default import.meta.value;", meta: { value: parseJson(name, readText(name)) } };
   }
   const cached = Module._cache[name];
   if (cached) {
     return wrapper(cached.exports);
   }
   const source = code(name);
-  if (script(name, source)) {
+  if (compileCommonJs(name, source)) {
     return wrapper(loadFile(name));
   }
   const { pathToFileURL } = require("url");
@@ -395,20 +395,20 @@ exports.load = (name) => {
       filename: name,
       dirname: folderOf(name),
       resolve: (specifier) => {
-        const found = exports.resolve(name, specifier);
-        return found.startsWith("/") ? pathToFileURL(found).href : found;
+        const resolved = exports.resolve(name, specifier);
+        return resolved.startsWith("/") ? pathToFileURL(resolved).href : resolved;
       },
     },
   };
 };
 
-// An ES module that exports what a module of the other form does.
+// Returns an ES module that exports the properties of a CommonJS module's `exports`.
 function wrapper(value) {
-  let source = "const it = import.meta.value; export default it;";
+  let source = "const value = import.meta.value; export default value;";
   if (value !== null && (typeof value === "object" || typeof value === "function")) {
     const names = Object.keys(value).filter((name) => name !== "default" && /^[\p{ID_Start}$_][\p{ID_Continue}$]*$/u.test(name));
     names.forEach((name, number) => {
-      source += `const v${number} = it.${name}; export { v${number} as ${name} };`;
+      source += `const v${number} = value.${name}; export { v${number} as ${name} };`;
     });
   }
   return { source, meta: { value } };
@@ -416,27 +416,27 @@ function wrapper(value) {
 
 exports.main = () => {
   const path = native.script;
-  const make = script(path, native.scriptSource.replace(/^\ufeff/, ""));
-  if (make) {
+  const run = compileCommonJs(path, native.scriptSource.replace(/^\ufeff/, ""));
+  if (run) {
     const module = new Module(path);
     module.id = ".";
     Module._cache[path] = module;
     Module.main = process.mainModule = module;
-    execute(module, make);
+    execute(module, run);
     module.loaded = true;
     return;
   }
-  waiting = true;
+  isMainPending = true;
   native.compile("(function (path) { return import(path); })", "node:internal/main")(path).then(
     () => {
-      waiting = false;
+      isMainPending = false;
     },
     (error) => {
-      waiting = false;
+      isMainPending = false;
       require("timers").uncaught(error, "uncaughtException");
     },
   );
 };
 
-// Whether the script's own `await` waits for what never comes.
-exports.isWaiting = () => waiting;
+// Returns whether the script's ES module has not finished: a top-level `await` is pending.
+exports.isMainPending = () => isMainPending;

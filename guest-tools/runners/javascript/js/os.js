@@ -1,4 +1,4 @@
-// `os`: what a script may know of its machine, which is the sandbox.
+// `os`: the machine as a script sees it, with fixed values for the sandbox.
 const process = require("process");
 
 module.exports = {

@@ -32,28 +32,28 @@ const process = {
     folder = target;
   },
   exit(code) {
-    leave(code ?? process.exitCode ?? 0);
+    exit(code ?? process.exitCode ?? 0);
   },
-  reallyExit: (code) => leave(code ?? 0),
-  abort: () => leave(134),
+  reallyExit: (code) => exit(code ?? 0),
+  abort: () => exit(134),
   kill() {
-    throw require("lacks").refuse("process.kill", "SIGNAL", "ESRCH");
+    throw require("unsupported").error("process.kill", "SIGNAL", "ESRCH");
   },
   umask: () => 0o22,
   uptime: () => native.clock() / 1000,
   getuid: () => 1000,
   getgid: () => 1000,
   hrtime: Object.assign(
-    (before) => {
+    (previous) => {
       const nanoseconds = BigInt(Math.round(native.clock() * 1e6));
-      let found = [Number(nanoseconds / 1000000000n), Number(nanoseconds % 1000000000n)];
-      if (before) {
-        found = [found[0] - before[0], found[1] - before[1]];
-        if (found[1] < 0) {
-          found = [found[0] - 1, found[1] + 1e9];
+      let time = [Number(nanoseconds / 1000000000n), Number(nanoseconds % 1000000000n)];
+      if (previous) {
+        time = [time[0] - previous[0], time[1] - previous[1]];
+        if (time[1] < 0) {
+          time = [time[0] - 1, time[1] + 1e9];
         }
       }
-      return found;
+      return time;
     },
     { bigint: () => BigInt(Math.round(native.clock() * 1e6)) },
   ),
@@ -72,9 +72,9 @@ const process = {
   get stderr() {
     return streams().stderr;
   },
-  // The rest is the runner's.
-  end: leave,
-  broken,
+  // Functions for the runner, not for scripts.
+  end: exit,
+  endWithError,
 };
 
 for (const name of ["on", "once", "off", "addListener", "removeListener", "removeAllListeners",
@@ -84,11 +84,11 @@ for (const name of ["on", "once", "off", "addListener", "removeListener", "remov
       return name === "emit" ? false : 0;
     }
     emitter ??= new (require("events"))();
-    const found = emitter[name](...args);
-    return found === emitter ? process : found;
+    const result = emitter[name](...args);
+    return result === emitter ? process : result;
   };
 }
-for (const name of ["end", "broken"]) {
+for (const name of ["end", "endWithError"]) {
   Object.defineProperty(process, name, { enumerable: false });
 }
 
@@ -96,8 +96,8 @@ function streams() {
   return require("streams").standard;
 }
 
-// Ends the script: nothing of it runs after this, whatever catches.
-function leave(code = process.exitCode ?? 0) {
+// Ends the script. No code of it runs after this, not even a `catch` or a `finally`.
+function exit(code = process.exitCode ?? 0) {
   if (!isEnding) {
     isEnding = true;
     process.exitCode = code;
@@ -105,7 +105,7 @@ function leave(code = process.exitCode ?? 0) {
       process.emit("exit", Number(code));
       code = process.exitCode;
     } catch (error) {
-      print(error);
+      printError(error);
       code = 1;
     }
   }
@@ -113,12 +113,12 @@ function leave(code = process.exitCode ?? 0) {
   for (;;);
 }
 
-function broken(error, origin) {
-  print(error, origin);
-  leave(1);
+function endWithError(error, origin) {
+  printError(error, origin);
+  exit(1);
 }
 
-function print(error, origin) {
+function printError(error, origin) {
   let text;
   if (error instanceof Error) {
     text = require("util").inspect(error);

@@ -12,8 +12,8 @@ class Interface extends Events {
     this._rest = "";
     this._isClosed = false;
     this._decoder = new (require("streams").StringDecoder)();
-    this._input.on("data", (part) => {
-      this._rest += typeof part === "string" ? part : this._decoder.write(part);
+    this._input.on("data", (chunk) => {
+      this._rest += typeof chunk === "string" ? chunk : this._decoder.write(chunk);
       const lines = this._rest.split(/\r\n|\n|\r(?!$)/);
       this._rest = lines.pop();
       this._add(lines);
@@ -35,9 +35,9 @@ class Interface extends Events {
   }
   _flush() {
     while (this._lines.length > 0 && !this._isPaused && !this._isClosed) {
-      const question = this._questions.shift();
-      if (question) {
-        question(this._lines.shift());
+      const callback = this._questions.shift();
+      if (callback) {
+        callback(this._lines.shift());
       } else if (this.listenerCount("line") > 0) {
         this.emit("line", this._lines.shift());
       } else {
@@ -49,8 +49,8 @@ class Interface extends Events {
     }
     this._wake?.();
   }
-  on(name, act) {
-    super.on(name, act);
+  on(name, listener) {
+    super.on(name, listener);
     if (name === "line") {
       setImmediate(() => this._flush());
     }
@@ -62,9 +62,9 @@ class Interface extends Events {
   prompt() {
     this._output?.write(this._prompt);
   }
-  question(text, options, answer = options) {
+  question(text, options, callback = options) {
     this._output?.write(text);
-    this._questions.push(answer);
+    this._questions.push(callback);
     setImmediate(() => this._flush());
   }
   write() {}
@@ -111,9 +111,9 @@ exports.clearLine = exports.cursorTo = exports.moveCursor = exports.clearScreenD
 exports.promises = {
   Interface,
   createInterface(options) {
-    const made = exports.createInterface(options);
-    const ask = made.question.bind(made);
-    made.question = (text) => new Promise((answer) => ask(text, answer));
-    return made;
+    const created = exports.createInterface(options);
+    const ask = created.question.bind(created);
+    created.question = (text) => new Promise((resolve) => ask(text, resolve));
+    return created;
   },
 };

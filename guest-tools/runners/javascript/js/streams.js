@@ -1,44 +1,46 @@
-// The streams that scripts use most: stdin, stdout and stderr, and those of files. Not all
-// of `node:stream`: nothing here waits, since all data is there.
+// The streams that scripts use most: stdin, stdout, stderr and files. This is a part of
+// `node:stream`, without backpressure: all data is in memory.
 const Events = require("events");
-// Bytes that are given at once.
-const PART = 64 << 10;
+// The size of a chunk that a stream reads.
+const CHUNK_BYTES = 64 << 10;
 
 class StringDecoder {
   constructor(encoding = "utf8") {
     this.encoding = encoding;
-    this._left = Buffer.alloc(0);
+    this._rest = Buffer.alloc(0);
   }
   write(bytes) {
-    const all = Buffer.concat([this._left, bytes]);
+    const all = Buffer.concat([this._rest, bytes]);
     let end = all.length;
     if (/^utf-?8$/i.test(this.encoding)) {
-      let at = end - 1;
-      while (at >= 0 && end - at < 4 && (all[at] & 0xc0) === 0x80) {
-        at -= 1;
+      // Keep an incomplete character at the end for the next call.
+      let start = end - 1;
+      while (start >= 0 && end - start < 4 && (all[start] & 0xc0) === 0x80) {
+        start -= 1;
       }
-      const lead = at >= 0 ? all[at] : 0;
-      const wanted = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : lead >= 0xc0 ? 2 : 1;
-      if (end - at < wanted && at >= 0) {
-        end = at;
+      const lead = start >= 0 ? all[start] : 0;
+      const length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : lead >= 0xc0 ? 2 : 1;
+      if (end - start < length && start >= 0) {
+        end = start;
       }
     }
-    this._left = all.subarray(end);
+    this._rest = all.subarray(end);
     return all.toString(this.encoding, 0, end);
   }
   end(bytes) {
-    const text = (bytes ? this.write(bytes) : "") + this._left.toString(this.encoding);
-    this._left = Buffer.alloc(0);
+    const text = (bytes ? this.write(bytes) : "") + this._rest.toString(this.encoding);
+    this._rest = Buffer.alloc(0);
     return text;
   }
 }
 
 class Readable extends Events {
-  constructor(take) {
+  // `takeChunk` returns the next bytes, or null at the end.
+  constructor(takeChunk) {
     super();
-    this._take = take;
-    this._flows = false;
-    this._isPlanned = false;
+    this._takeChunk = takeChunk;
+    this._isFlowing = false;
+    this._isScheduled = false;
     this.readable = true;
     this.readableEnded = false;
     this.destroyed = false;
@@ -47,25 +49,25 @@ class Readable extends Events {
     this._decoder = new StringDecoder(encoding);
     return this;
   }
-  on(name, act) {
-    super.on(name, act);
-    if (name === "data" || (name === "readable" && !this._flows)) {
+  on(name, listener) {
+    super.on(name, listener);
+    if (name === "data" || (name === "readable" && !this._isFlowing)) {
       this._isReadable = name === "readable";
       this.resume();
     }
     return this;
   }
   resume() {
-    this._flows = true;
-    this._plan();
+    this._isFlowing = true;
+    this._schedule();
     return this;
   }
   pause() {
-    this._flows = false;
+    this._isFlowing = false;
     return this;
   }
   isPaused() {
-    return !this._flows;
+    return !this._isFlowing;
   }
   ref() {
     return this;
@@ -81,9 +83,9 @@ class Readable extends Events {
     setImmediate(() => this.emit("close"));
     return this;
   }
-  // The next part; null at the end.
+  // Returns the next chunk, or null at the end.
   _next() {
-    const bytes = this._take();
+    const bytes = this._takeChunk();
     if (bytes === null) {
       const rest = this._decoder?.end();
       return rest ? rest : null;
@@ -91,11 +93,11 @@ class Readable extends Events {
     return this._decoder ? this._decoder.write(bytes) : bytes;
   }
   read() {
-    const part = this.readableEnded ? null : this._next();
-    if (part === null) {
+    const chunk = this.readableEnded ? null : this._next();
+    if (chunk === null) {
       this._finish();
     }
-    return part;
+    return chunk;
   }
   _finish() {
     if (!this.readableEnded) {
@@ -107,67 +109,67 @@ class Readable extends Events {
       });
     }
   }
-  _plan() {
-    if (this._isPlanned || this.readableEnded) {
+  _schedule() {
+    if (this._isScheduled || this.readableEnded) {
       return;
     }
-    this._isPlanned = true;
+    this._isScheduled = true;
     setImmediate(() => {
-      this._isPlanned = false;
-      if (!this._flows || this.destroyed || this.readableEnded) {
+      this._isScheduled = false;
+      if (!this._isFlowing || this.destroyed || this.readableEnded) {
         return;
       }
-      let part;
+      let chunk;
       try {
         if (this._isReadable) {
           this.emit("readable");
-          this.readableEnded ? undefined : this.read() !== null && this._plan();
+          this.readableEnded ? undefined : this.read() !== null && this._schedule();
           return;
         }
-        part = this._next();
+        chunk = this._next();
       } catch (error) {
         this.destroyed = true;
         this.emit("error", error);
         return;
       }
-      if (part === null) {
+      if (chunk === null) {
         this._finish();
       } else {
-        if (part.length > 0) {
-          this.emit("data", part);
+        if (chunk.length > 0) {
+          this.emit("data", chunk);
         }
-        this._plan();
+        this._schedule();
       }
     });
   }
   pipe(target) {
-    this.on("data", (part) => target.write(part));
+    this.on("data", (chunk) => target.write(chunk));
     if (target !== standard.stdout && target !== standard.stderr) {
       this.on("end", () => target.end());
     }
     return target;
   }
   async *[Symbol.asyncIterator]() {
-    for (let part; (part = this.read()) !== null; ) {
+    for (let chunk; (chunk = this.read()) !== null; ) {
       await null;
-      yield part;
+      yield chunk;
     }
   }
 }
 
 class Writable extends Events {
-  constructor(put, close) {
+  constructor(writeChunk, close) {
     super();
-    this._put = put;
+    this._writeChunk = writeChunk;
     this._close = close;
     this.writable = true;
     this.writableEnded = false;
     this.writableLength = 0;
     this.bytesWritten = 0;
   }
-  write(data, encoding, done) {
+  write(data, encoding, callback) {
     if (typeof encoding === "function") {
-      [encoding, done] = [undefined, encoding];
+      [encoding, callback] = [undefined, encoding];
     }
     if (typeof data !== "string" && !ArrayBuffer.isView(data)) {
       const error = new TypeError(`The "chunk" argument must be of type string or an instance of Buffer, TypedArray, or DataView. Received ${require("util").inspect(data)}`);
@@ -179,21 +181,21 @@ class Writable extends Events {
       return false;
     }
     try {
-      this._put(data, encoding);
+      this._writeChunk(data, encoding);
     } catch (error) {
-      setImmediate(() => (done ? done(error) : this.emit("error", error)));
+      setImmediate(() => (callback ? callback(error) : this.emit("error", error)));
       return false;
     }
-    if (done) {
-      setImmediate(done, null);
+    if (callback) {
+      setImmediate(callback, null);
     }
     return true;
   }
-  end(data, encoding, done) {
+  end(data, encoding, callback) {
     if (typeof data === "function") {
-      [data, done] = [undefined, data];
+      [data, callback] = [undefined, data];
     } else if (typeof encoding === "function") {
-      [encoding, done] = [undefined, encoding];
+      [encoding, callback] = [undefined, encoding];
     }
     if (data != null) {
       this.write(data, encoding);
@@ -201,7 +203,7 @@ class Writable extends Events {
     this.writableEnded = true;
     this._close?.();
     setImmediate(() => {
-      done?.();
+      callback?.();
       this.emit("finish");
       this.emit("close");
     });
@@ -225,34 +227,35 @@ function standardWriter(fd) {
       native.outputBytes(fd, typeof data === "string" ? Buffer.from(data, encoding) : new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
     }
   });
-  // Nobody closes them.
+  // stdout and stderr stay open.
   stream.end = (data, ...rest) => {
     if (data != null && typeof data !== "function") {
       stream.write(data);
     }
-    [data, ...rest].find((it) => typeof it === "function")?.();
+    [data, ...rest].find((argument) => typeof argument === "function")?.();
     return stream;
   };
   return Object.assign(stream, { fd, _type: "pipe", isTTY: undefined, getColorDepth: () => 1, hasColors: () => false });
 }
 
-function parts(bytes, size = PART) {
-  let at = 0;
+// Returns a function that returns the next chunk of `bytes`, or null at the end.
+function chunks(bytes, size = CHUNK_BYTES) {
+  let offset = 0;
   return () => {
-    if (at >= bytes.length) {
+    if (offset >= bytes.length) {
       return null;
     }
-    const part = bytes.subarray(at, at + size);
-    at += part.length;
-    return Buffer.from(part);
+    const chunk = bytes.subarray(offset, offset + size);
+    offset += chunk.length;
+    return Buffer.from(chunk);
   };
 }
 
 const standard = {
   get stdin() {
     const stream = Object.assign(new Readable(() => {
-      const part = require("fs").stdin(PART);
-      return part.length > 0 ? Buffer.from(part) : null;
+      const chunk = require("fs").stdin(CHUNK_BYTES);
+      return chunk.length > 0 ? Buffer.from(chunk) : null;
     }), { fd: 0, isTTY: undefined });
     Object.defineProperty(standard, "stdin", { value: stream });
     return stream;
@@ -271,17 +274,17 @@ for (const [name, fd] of [["stdout", 1], ["stderr", 2]]) {
 
 exports.standard = standard;
 exports.StringDecoder = StringDecoder;
-exports.from = (bytes) => new Readable(parts(bytes));
+exports.from = (bytes) => new Readable(chunks(bytes));
 exports.reader = (path, options) => {
   options = typeof options === "string" ? { encoding: options } : (options ?? {});
-  let take;
+  let takeChunk;
   const stream = new Readable(() => {
-    if (!take) {
+    if (!takeChunk) {
       let bytes = require("fs").readFileSync(path);
       bytes = bytes.subarray(options.start ?? 0, (options.end ?? Infinity) + 1);
-      take = parts(bytes, options.highWaterMark);
+      takeChunk = chunks(bytes, options.highWaterMark);
     }
-    return take();
+    return takeChunk();
   });
   Object.assign(stream, { path });
   setImmediate(() => {
@@ -302,15 +305,15 @@ exports.reader = (path, options) => {
 exports.writer = (path, options) => {
   const fs = require("fs");
   let fd;
-  let trouble;
+  let openError;
   try {
     fd = fs.openSync(path, options?.flags ?? "w");
   } catch (error) {
-    trouble = error;
+    openError = error;
   }
   const stream = new Writable(
     (data, encoding) => {
-      if (trouble) {
+      if (openError) {
         return;
       }
       const bytes = typeof data === "string" ? Buffer.from(data, encoding ?? options?.encoding) : data;
@@ -319,6 +322,6 @@ exports.writer = (path, options) => {
     () => fd !== undefined && fs.closeSync(fd),
   );
   Object.assign(stream, { path });
-  setImmediate(() => (trouble ? stream.emit("error", trouble) : stream.emit("open", fd)));
+  setImmediate(() => (openError ? stream.emit("error", openError) : stream.emit("open", fd)));
   return stream;
 };

@@ -1,5 +1,5 @@
-// Timers, ticks, and what is left to do: `turn` runs one thing at a time, so that the
-// engine runs promises in between.
+// Timers, immediates and ticks. `turn` runs one callback, so that the engine can run promises
+// between two callbacks.
 const ticks = [];
 const unhandled = new Map();
 let timers = [];
@@ -7,34 +7,34 @@ let immediates = [];
 let batch = [];
 let sequence = 0;
 let now = Math.trunc(native.clock());
-let toldEnd = false;
+let hasEmittedBeforeExit = false;
 
 class Timeout {
-  constructor(act, delay, args, repeats) {
-    if (typeof act !== "function") {
+  constructor(callback, delay, args, isInterval) {
+    if (typeof callback !== "function") {
       const error = new TypeError('The "callback" argument must be of type function. Received ' +
-        (act === undefined ? "undefined" : require("util").inspect(act)));
+        (callback === undefined ? "undefined" : require("util").inspect(callback)));
       error.code = "ERR_INVALID_ARG_TYPE";
       throw error;
     }
-    this._act = act;
+    this._callback = callback;
     this._args = args;
     this._delay = delay >= 1 && delay <= 2147483647 ? Math.trunc(delay) : 1;
-    this._repeats = repeats;
-    this._holds = true;
+    this._isInterval = isInterval;
+    this._hasRef = true;
     this._number = ++sequence;
     add(this);
   }
   ref() {
-    this._holds = true;
+    this._hasRef = true;
     return this;
   }
   unref() {
-    this._holds = false;
+    this._hasRef = false;
     return this;
   }
   hasRef() {
-    return this._holds;
+    return this._hasRef;
   }
   refresh() {
     remove(this);
@@ -54,11 +54,11 @@ class Timeout {
 function add(timer) {
   timer._due = now + timer._delay;
   timer._order = ++sequence;
-  let at = timers.length;
-  while (at > 0 && timers[at - 1]._due > timer._due) {
-    at -= 1;
+  let index = timers.length;
+  while (index > 0 && timers[index - 1]._due > timer._due) {
+    index -= 1;
   }
-  timers.splice(at, 0, timer);
+  timers.splice(index, 0, timer);
 }
 
 function remove(timer) {
@@ -68,15 +68,15 @@ function remove(timer) {
   timers = timers.filter((other) => other !== timer && other._number !== timer);
 }
 
-exports.setTimeout = (act, delay, ...args) => new Timeout(act, +delay, args, false);
-exports.setInterval = (act, delay, ...args) => new Timeout(act, +delay, args, true);
+exports.setTimeout = (callback, delay, ...args) => new Timeout(callback, +delay, args, false);
+exports.setInterval = (callback, delay, ...args) => new Timeout(callback, +delay, args, true);
 exports.clearTimeout = exports.clearInterval = (timer) => {
   if (timer != null) {
     remove(timer instanceof Timeout ? timer : +timer);
   }
 };
-exports.setImmediate = (act, ...args) => {
-  const immediate = { act, args, holds: true, ref: () => immediate, unref: () => immediate };
+exports.setImmediate = (callback, ...args) => {
+  const immediate = { callback, args, ref: () => immediate, unref: () => immediate };
   immediates.push(immediate);
   return immediate;
 };
@@ -84,31 +84,31 @@ exports.clearImmediate = (immediate) => {
   immediates = immediates.filter((other) => other !== immediate);
   batch = batch.filter((other) => other !== immediate);
 };
-exports.queueMicrotask = (act) => {
-  Promise.resolve().then(() => exports.guard(act));
+exports.queueMicrotask = (callback) => {
+  Promise.resolve().then(() => exports.guard(callback));
 };
 exports.promises = {
-  setTimeout: (delay, value) => new Promise((done) => exports.setTimeout(done, delay, value)),
-  setImmediate: (value) => new Promise((done) => exports.setImmediate(done, value)),
+  setTimeout: (delay, value) => new Promise((resolve) => exports.setTimeout(resolve, delay, value)),
+  setImmediate: (value) => new Promise((resolve) => exports.setImmediate(resolve, value)),
 };
 Object.defineProperty(exports.setTimeout, Symbol.for("nodejs.util.promisify.custom"), {
   value: exports.promises.setTimeout,
 });
 
-exports.nextTick = (act, ...args) => {
-  ticks.push([act, args]);
+exports.nextTick = (callback, ...args) => {
+  ticks.push([callback, args]);
 };
 
-exports.ticks = () => {
+exports.runTicks = () => {
   for (let tick; (tick = ticks.shift()); ) {
     exports.guard(() => tick[0](...tick[1]));
   }
 };
 
-// Calls a function of the script; an error that it throws ends the script.
-exports.guard = (act) => {
+// Calls a function of the script. An error that it throws ends the script.
+exports.guard = (callback) => {
   try {
-    act();
+    callback();
   } catch (error) {
     exports.uncaught(error, "uncaughtException");
   }
@@ -120,17 +120,17 @@ exports.uncaught = (error, origin) => {
     process.emit("uncaughtException", error, origin);
     return;
   }
-  process.broken(error, origin);
+  process.endWithError(error, origin);
 };
 
 exports.rejection = (promise, reason, handled) => {
   handled ? unhandled.delete(promise) : unhandled.set(promise, reason);
 };
 
-// Runs what is next. Returns the milliseconds to wait before the next turn.
+// Runs the next callback. Returns the milliseconds to wait before the next turn.
 exports.turn = () => {
   if (ticks.length > 0) {
-    exports.ticks();
+    exports.runTicks();
     return 0;
   }
   for (const [promise, reason] of unhandled) {
@@ -145,19 +145,19 @@ exports.turn = () => {
   }
   const immediate = batch.shift();
   if (immediate) {
-    exports.guard(() => immediate.act(...immediate.args));
-    exports.ticks();
+    exports.guard(() => immediate.callback(...immediate.args));
+    exports.runTicks();
     return 0;
   }
   const timer = timers[0];
   if (timer && timer._due <= now) {
     timers.shift();
-    exports.guard(() => timer._act(...timer._args));
-    if (timer._repeats && !timer._cleared && !timers.includes(timer)) {
+    exports.guard(() => timer._callback(...timer._args));
+    if (timer._isInterval && !timer._cleared && !timers.includes(timer)) {
       now = Math.trunc(native.clock());
       add(timer);
     }
-    exports.ticks();
+    exports.runTicks();
     return 0;
   }
   if (immediates.length > 0) {
@@ -170,19 +170,19 @@ exports.turn = () => {
     now = Math.trunc(native.clock());
     return 0;
   }
-  if (timers.some((timer) => timer._holds)) {
+  if (timers.some((timer) => timer._hasRef)) {
     return Math.max(timers[0]._due - native.clock(), 0.05);
   }
   const process = require("process");
-  if (!toldEnd) {
-    toldEnd = true;
+  if (!hasEmittedBeforeExit) {
+    hasEmittedBeforeExit = true;
     exports.guard(() => process.emit("beforeExit", process.exitCode ?? 0));
     return 0;
   }
-  const isWaiting = require("loader").isWaiting();
-  if (isWaiting) {
+  const isMainPending = require("loader").isMainPending();
+  if (isMainPending) {
     native.output(2, "Warning: Detected unsettled top-level await\n");
   }
-  process.end(isWaiting ? 13 : undefined);
+  process.end(isMainPending ? 13 : undefined);
   return 0;
 };

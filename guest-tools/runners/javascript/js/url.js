@@ -1,30 +1,31 @@
-// `url`: addresses as browsers read them, and the older functions over them.
+// `url`: the classes `URL` and `URLSearchParams`, and Node's older functions.
 const PARTS = ["href", "protocol", "username", "password", "host", "hostname", "port", "pathname", "search", "hash", "origin"];
-const inspectAs = Symbol.for("nodejs.util.inspect.custom");
+const inspectSymbol = Symbol.for("nodejs.util.inspect.custom");
 
-const decode = (text) => native.decode(bytes(text.replaceAll("+", " ")), false);
-function bytes(text) {
-  const found = [];
-  const all = new Uint8Array(native.encode(text.toWellFormed()));
-  for (let at = 0; at < all.length; at += 1) {
-    const digits = all[at] === 37 && String.fromCharCode(all[at + 1], all[at + 2]);
+const decode = (text) => native.decode(percentDecoded(text.replaceAll("+", " ")), false);
+function percentDecoded(text) {
+  const PERCENT = 37;
+  const decoded = [];
+  const bytes = new Uint8Array(native.encode(text.toWellFormed()));
+  for (let at = 0; at < bytes.length; at += 1) {
+    const digits = bytes[at] === PERCENT && String.fromCharCode(bytes[at + 1], bytes[at + 2]);
     if (digits && /^[\da-f]{2}$/i.test(digits)) {
-      found.push(parseInt(digits, 16));
+      decoded.push(parseInt(digits, 16));
       at += 2;
     } else {
-      found.push(all[at]);
+      decoded.push(bytes[at]);
     }
   }
-  return new Uint8Array(found);
+  return new Uint8Array(decoded);
 }
 const encode = (text) =>
-  encodeURIComponent(text.toWellFormed()).replaceAll("%20", "+").replace(/[!'()~]/g, (it) => `%${it.charCodeAt(0).toString(16).toUpperCase()}`);
+  encodeURIComponent(text.toWellFormed()).replaceAll("%20", "+").replace(/[!'()~]/g, (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`);
 
 class URLSearchParams {
   #pairs = [];
-  #changed;
-  constructor(init = "", changed) {
-    this.#changed = changed;
+  #onChange;
+  constructor(init = "", onChange) {
+    this.#onChange = onChange;
     if (typeof init === "object" && init !== null) {
       const pairs = typeof init[Symbol.iterator] === "function" ? init : Object.entries(init);
       this.#pairs = [...pairs].map(([key, value]) => [`${key}`, `${value}`]);
@@ -42,19 +43,19 @@ class URLSearchParams {
       return at < 0 ? [decode(pair), ""] : [decode(pair.slice(0, at)), decode(pair.slice(at + 1))];
     });
   }
-  #tell() {
-    this.#changed?.(this.toString());
+  #notify() {
+    this.#onChange?.(this.toString());
   }
   get size() {
     return this.#pairs.length;
   }
   append(key, value) {
     this.#pairs.push([`${key}`, `${value}`]);
-    this.#tell();
+    this.#notify();
   }
   delete(key, value) {
-    this.#pairs = this.#pairs.filter(([name, its]) => name !== `${key}` || (value !== undefined && its !== `${value}`));
-    this.#tell();
+    this.#pairs = this.#pairs.filter(([name, current]) => name !== `${key}` || (value !== undefined && current !== `${value}`));
+    this.#notify();
   }
   get(key) {
     return this.#pairs.find(([name]) => name === `${key}`)?.[1] ?? null;
@@ -63,7 +64,7 @@ class URLSearchParams {
     return this.#pairs.filter(([name]) => name === `${key}`).map(([, value]) => value);
   }
   has(key, value) {
-    return this.#pairs.some(([name, its]) => name === `${key}` && (value === undefined || its === `${value}`));
+    return this.#pairs.some(([name, current]) => name === `${key}` && (value === undefined || current === `${value}`));
   }
   set(key, value) {
     const first = this.#pairs.find(([name]) => name === `${key}`);
@@ -73,14 +74,14 @@ class URLSearchParams {
     } else {
       this.#pairs.push([`${key}`, `${value}`]);
     }
-    this.#tell();
+    this.#notify();
   }
   sort() {
     this.#pairs.sort(([one], [other]) => (one < other ? -1 : one > other ? 1 : 0));
-    this.#tell();
+    this.#notify();
   }
-  forEach(act, self) {
-    this.#pairs.forEach(([key, value]) => act.call(self, value, key, this));
+  forEach(callback, self) {
+    this.#pairs.forEach(([key, value]) => callback.call(self, value, key, this));
   }
   *entries() {
     yield* this.#pairs.map((pair) => [...pair]);
@@ -97,7 +98,7 @@ class URLSearchParams {
   toString() {
     return this.#pairs.map(([key, value]) => `${encode(key)}=${encode(value)}`).join("&");
   }
-  [inspectAs](depth, options, inspect) {
+  [inspectSymbol](depth, options, inspect) {
     const pairs = this.#pairs.map(([key, value]) => `${inspect(key, options)} => ${inspect(value, options)}`);
     return pairs.length === 0 ? "URLSearchParams {}" : `URLSearchParams { ${pairs.join(", ")} }`;
   }
@@ -150,12 +151,12 @@ class URL {
   toJSON() {
     return this.href;
   }
-  [inspectAs](depth, options, inspect) {
-    const shown = {};
+  [inspectSymbol](depth, options, inspect) {
+    const properties = {};
     for (const name of ["href", "origin", "protocol", "username", "password", "host", "hostname", "port", "pathname", "search"]) {
-      shown[name] = this[name];
+      properties[name] = this[name];
     }
-    return `URL ${inspect({ ...shown, searchParams: this.searchParams, hash: this.hash }, options)}`;
+    return `URL ${inspect({ ...properties, searchParams: this.searchParams, hash: this.hash }, options)}`;
   }
 }
 
@@ -167,13 +168,13 @@ function fileURLToPath(address) {
   return decodeURIComponent(url.pathname);
 }
 
-// The older form of an address.
+// Parses a URL with Node's older function, `url.parse`.
 function parse(address, parseQuery) {
-  const found = { protocol: null, slashes: null, auth: null, host: null, port: null, hostname: null, hash: null, search: null, query: null, pathname: null, path: null, href: address };
+  const url = { protocol: null, slashes: null, auth: null, host: null, port: null, hostname: null, hash: null, search: null, query: null, pathname: null, path: null, href: address };
   const [, protocol, slashes, auth, host, pathname, search, hash] =
     /^([a-z][a-z\d+.-]*:)?(?:(\/\/)(?:([^@/?#]*)@)?([^/?#]*))?([^?#]*)(\?[^#]*)?(#.*)?$/i.exec(address.trim());
   const [, hostname, port] = /^(.*?)(?::(\d*))?$/.exec(host ?? "");
-  Object.assign(found, {
+  Object.assign(url, {
     protocol: protocol?.toLowerCase() ?? null,
     slashes: slashes ? true : null,
     auth: auth === undefined ? null : decodeURIComponent(auth),
@@ -185,12 +186,12 @@ function parse(address, parseQuery) {
     query: search?.slice(1) ?? null,
     pathname: pathname || (slashes ? "/" : null),
   });
-  found.path = found.pathname === null && found.search === null ? null : (found.pathname ?? "") + (found.search ?? "");
-  found.href = format(found);
+  url.path = url.pathname === null && url.search === null ? null : (url.pathname ?? "") + (url.search ?? "");
+  url.href = format(url);
   if (parseQuery) {
-    found.query = querystring.parse(found.query ?? "");
+    url.query = querystring.parse(url.query ?? "");
   }
-  return found;
+  return url;
 }
 
 function format(url) {
@@ -208,18 +209,18 @@ const querystring = {
   escape: encodeURIComponent,
   unescape: decode,
   parse(text, separator = "&", equals = "=") {
-    const found = Object.create(null);
+    const query = Object.create(null);
     for (const pair of text.split(separator).filter(Boolean)) {
       const at = pair.indexOf(equals);
       const key = decode(at < 0 ? pair : pair.slice(0, at));
       const value = at < 0 ? "" : decode(pair.slice(at + equals.length));
-      found[key] = key in found ? [found[key], value].flat() : value;
+      query[key] = key in query ? [query[key], value].flat() : value;
     }
-    return found;
+    return query;
   },
   stringify: (object, separator = "&", equals = "=") =>
     Object.entries(object ?? {})
-      .flatMap(([key, value]) => [value].flat().map((one) => `${encodeURIComponent(key)}${equals}${encodeURIComponent(one ?? "")}`))
+      .flatMap(([key, values]) => [values].flat().map((value) => `${encodeURIComponent(key)}${equals}${encodeURIComponent(value ?? "")}`))
       .join(separator),
 };
 querystring.decode = querystring.parse;
@@ -235,8 +236,8 @@ module.exports = {
   format,
   resolve: (from, to) => {
     const base = new URL(from, "resolve://");
-    const found = new URL(to, base);
-    return found.protocol === "resolve:" ? found.pathname + found.search + found.hash : found.href;
+    const resolved = new URL(to, base);
+    return resolved.protocol === "resolve:" ? resolved.pathname + resolved.search + resolved.hash : resolved.href;
   },
   domainToASCII: (name) => native.parseUrl(`ws://${name}`, undefined)?.[5] ?? "",
   urlToHttpOptions: (url) => ({ protocol: url.protocol, hostname: url.hostname, path: url.pathname + url.search, href: url.href }),

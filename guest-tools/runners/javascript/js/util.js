@@ -1,27 +1,28 @@
-// `util`: the printing of values from Node's own code, the rest as small as it can be.
-// Loaded when it is first called: it is the largest part of the runner.
-function printing() {
-  // It looks at all of the language once; this engine has no shared memory.
+// `util`: `inspect` and `format` from Node's own code, and small versions of the rest.
+
+// Loads `inspect` at its first call, because it is the largest module of the runner.
+function loadInspect() {
+  // The module reads all globals while it loads, and QuickJS has no `Atomics`.
   const isWithoutAtomics = globalThis.Atomics === undefined;
   if (isWithoutAtomics) {
     globalThis.Atomics = {};
   }
-  const found = require("inspect/inspect");
+  const inspectModule = require("inspect/inspect");
   if (isWithoutAtomics) {
     delete globalThis.Atomics;
   }
-  return found;
+  return inspectModule;
 }
-const inspect = (...args) => printing().inspect(...args);
-const format = (...args) => printing().format(...args);
-const formatWithOptions = (...args) => printing().formatWithOptions(...args);
-const stripVTControlCharacters = (text) => printing().stripVTControlCharacters(text);
+const inspect = (...args) => loadInspect().inspect(...args);
+const format = (...args) => loadInspect().format(...args);
+const formatWithOptions = (...args) => loadInspect().formatWithOptions(...args);
+const stripVTControlCharacters = (text) => loadInspect().stripVTControlCharacters(text);
 inspect.custom = Symbol.for("nodejs.util.inspect.custom");
 for (const name of ["defaultOptions", "colors", "styles"]) {
   Object.defineProperty(inspect, name, {
-    get: () => printing().inspect[name],
+    get: () => loadInspect().inspect[name],
     set(value) {
-      printing().inspect[name] = value;
+      loadInspect().inspect[name] = value;
     },
   });
 }
@@ -76,8 +77,8 @@ function promisify(original) {
   }
   return Object.defineProperty(
     function (...args) {
-      return new Promise((done, fail) => {
-        original.call(this, ...args, (error, value) => (error ? fail(error) : done(value)));
+      return new Promise((resolve, reject) => {
+        original.call(this, ...args, (error, value) => (error ? reject(error) : resolve(value)));
       });
     },
     "name",
@@ -105,11 +106,11 @@ module.exports = {
         (error) => process.nextTick(callback, error ?? new Error("the promise was rejected without a reason")),
       );
     },
-  deprecate: (act) => act,
+  deprecate: (original) => original,
   debuglog: () => Object.assign(() => {}, { enabled: false }),
-  inherits(made, from) {
-    Object.defineProperty(made, "super_", { value: from, writable: true, configurable: true });
-    Object.setPrototypeOf(made.prototype, from.prototype);
+  inherits(child, parent) {
+    Object.defineProperty(child, "super_", { value: parent, writable: true, configurable: true });
+    Object.setPrototypeOf(child.prototype, parent.prototype);
   },
   isArray: Array.isArray,
   isDeepStrictEqual: (one, other) => require("assert/internal/util/comparisons").isDeepStrictEqual(one, other),

@@ -1,4 +1,4 @@
-// What Node has of browsers.
+// The browser APIs that Node has: encoders, aborting, cloning, base64 and `performance`.
 class TextEncoder {
   encoding = "utf-8";
   encode(text = "") {
@@ -21,13 +21,13 @@ class TextDecoder {
     }
   }
   decode(data, options) {
-    const given = data === undefined ? new Uint8Array() : ArrayBuffer.isView(data) ? new Uint8Array(data.buffer, data.byteOffset, data.byteLength) : new Uint8Array(data);
+    const bytes = data === undefined ? new Uint8Array() : ArrayBuffer.isView(data) ? new Uint8Array(data.buffer, data.byteOffset, data.byteLength) : new Uint8Array(data);
     if (this.encoding !== "utf-8") {
-      return Buffer.from(given).toString(this.encoding === "utf-16le" ? "utf16le" : "latin1");
+      return Buffer.from(bytes).toString(this.encoding === "utf-16le" ? "utf16le" : "latin1");
     }
     if (options?.stream || this._decoder) {
       this._decoder ??= new (require("streams").StringDecoder)();
-      const text = this._decoder.write(given);
+      const text = this._decoder.write(bytes);
       if (options?.stream) {
         return text;
       }
@@ -35,7 +35,7 @@ class TextDecoder {
       this._decoder = undefined;
       return text + rest;
     }
-    const text = native.decode(given, this.fatal);
+    const text = native.decode(bytes, this.fatal);
     if (text === undefined) {
       throw Object.assign(new TypeError("The encoded data was not valid for encoding utf-8"), { code: "ERR_ENCODING_INVALID_ENCODED_DATA" });
     }
@@ -55,11 +55,11 @@ class AbortSignal extends (require("events")) {
   aborted = false;
   reason = undefined;
   onabort = null;
-  addEventListener(name, act, options) {
-    options?.once ? this.once(name, act) : this.on(name, act);
+  addEventListener(name, listener, options) {
+    options?.once ? this.once(name, listener) : this.on(name, listener);
   }
-  removeEventListener(name, act) {
-    this.off(name, act);
+  removeEventListener(name, listener) {
+    this.off(name, listener);
   }
   throwIfAborted() {
     if (this.aborted) {
@@ -99,48 +99,48 @@ function structuredClone(value, options, seen = new Map()) {
   if (seen.has(value)) {
     return seen.get(value);
   }
-  const keep = (copy) => {
+  const remember = (copy) => {
     seen.set(value, copy);
     return copy;
   };
   const clone = (inner) => structuredClone(inner, options, seen);
   if (value instanceof Date) {
-    return keep(new Date(value));
+    return remember(new Date(value));
   }
   if (value instanceof RegExp) {
-    return keep(new RegExp(value.source, value.flags));
+    return remember(new RegExp(value.source, value.flags));
   }
   if (value instanceof Map) {
-    const copy = keep(new Map());
+    const copy = remember(new Map());
     value.forEach((inner, key) => copy.set(clone(key), clone(inner)));
     return copy;
   }
   if (value instanceof Set) {
-    const copy = keep(new Set());
+    const copy = remember(new Set());
     value.forEach((inner) => copy.add(clone(inner)));
     return copy;
   }
   if (value instanceof ArrayBuffer) {
-    return keep(value.slice(0));
+    return remember(value.slice(0));
   }
   if (ArrayBuffer.isView(value)) {
     const buffer = value.buffer.slice(value.byteOffset, value.byteOffset + value.byteLength);
     const Kind = value instanceof Uint8Array ? Uint8Array : value.constructor;
-    return keep(new Kind(buffer));
+    return remember(new Kind(buffer));
   }
   if (value instanceof Error) {
     const Kind = { EvalError, RangeError, ReferenceError, SyntaxError, TypeError, URIError }[value.name] ?? Error;
-    const copy = keep(new Kind(value.message));
+    const copy = remember(new Kind(value.message));
     copy.stack = value.stack;
     return copy;
   }
   if (value instanceof Number || value instanceof String || value instanceof Boolean) {
-    return keep(Object(value.valueOf()));
+    return remember(Object(value.valueOf()));
   }
   if (value instanceof Promise || value instanceof WeakMap || value instanceof WeakSet) {
     throw new DOMException(`#<${value.constructor.name}> could not be cloned.`, "DataCloneError");
   }
-  const copy = keep(Array.isArray(value) ? new Array(value.length) : {});
+  const copy = remember(Array.isArray(value) ? new Array(value.length) : {});
   for (const key of Object.keys(value)) {
     copy[key] = clone(value[key]);
   }
@@ -164,6 +164,6 @@ module.exports = {
     toJSON: () => ({}),
   },
   fetch: async () => {
-    throw require("lacks").fetch();
+    throw require("unsupported").fetchError();
   },
 };

@@ -1,4 +1,4 @@
-//! Digests, random bytes, text in bytes, and addresses for the scripts in `js`.
+//! Digests, random bytes, text decoding and URL parsing for the scripts in `js`.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,44 +9,46 @@ use sha1::Sha1;
 use sha2::{Digest as _, Sha224, Sha256, Sha384, Sha512};
 use url::{Url, quirks};
 
-macro_rules! by_name {
-    ($name:expr, $found:ident => $then:expr) => {
+/// Evaluates an expression with the digest type of an algorithm. Returns `None` for an unknown
+/// algorithm.
+macro_rules! with_algorithm {
+    ($name:expr, $Digest:ident => $result:expr) => {
         match $name {
             "md5" => {
-                type $found = Md5;
-                Some($then)
+                type $Digest = Md5;
+                Some($result)
             }
             "sha1" => {
-                type $found = Sha1;
-                Some($then)
+                type $Digest = Sha1;
+                Some($result)
             }
             "sha224" => {
-                type $found = Sha224;
-                Some($then)
+                type $Digest = Sha224;
+                Some($result)
             }
             "sha256" => {
-                type $found = Sha256;
-                Some($then)
+                type $Digest = Sha256;
+                Some($result)
             }
             "sha384" => {
-                type $found = Sha384;
-                Some($then)
+                type $Digest = Sha384;
+                Some($result)
             }
             "sha512" => {
-                type $found = Sha512;
-                Some($then)
+                type $Digest = Sha512;
+                Some($result)
             }
             _ => None,
         }
     };
 }
 
-/// Returns the bytes of a text in base64.
+/// Decodes base64. Returns `None` if the text is not valid base64.
 pub(crate) fn from_base64(text: &str) -> Option<Vec<u8>> {
     STANDARD.decode(text).ok()
 }
 
-/// Returns a digest, with a key an HMAC; none for another algorithm.
+/// Returns a digest, or an HMAC if there is a key. Returns `None` for an unknown algorithm.
 fn digest<'js>(
     ctx: Ctx<'js>,
     algorithm: String,
@@ -54,17 +56,19 @@ fn digest<'js>(
     key: Option<TypedArray<'js, u8>>,
 ) -> Result<Option<ArrayBuffer<'js>>> {
     let bytes = bytes.as_bytes().unwrap_or_default();
-    let found: Option<Vec<u8>> = match &key {
-        None => by_name!(algorithm.as_str(), Found => Found::digest(bytes).to_vec()),
-        Some(key) => by_name!(algorithm.as_str(), Found => {
+    let digest: Option<Vec<u8>> = match &key {
+        None => with_algorithm!(algorithm.as_str(), Hash => Hash::digest(bytes).to_vec()),
+        Some(key) => with_algorithm!(algorithm.as_str(), Hash => {
             let key = key.as_bytes().unwrap_or_default();
-            // A key of any length will do.
-            Hmac::<Found>::new_from_slice(key)
+            // Cannot fail: HMAC accepts a key of any length.
+            Hmac::<Hash>::new_from_slice(key)
                 .map(|hmac| hmac.chain_update(bytes).finalize().into_bytes().to_vec())
                 .unwrap_or_default()
         }),
     };
-    found.map(|found| ArrayBuffer::new(ctx, found)).transpose()
+    digest
+        .map(|digest| ArrayBuffer::new(ctx, digest))
+        .transpose()
 }
 
 fn random<'js>(ctx: Ctx<'js>, length: usize) -> Result<ArrayBuffer<'js>> {
@@ -82,7 +86,7 @@ fn encode<'js>(ctx: Ctx<'js>, text: String) -> Result<ArrayBuffer<'js>> {
     ArrayBuffer::new(ctx, text.into_bytes())
 }
 
-/// Returns text of bytes in UTF-8; none if they are not and `fatal` is set.
+/// Decodes UTF-8. Returns `None` for invalid bytes if `fatal` is set, and replaces them if not.
 fn decode(bytes: TypedArray<'_, u8>, fatal: bool) -> Option<String> {
     let bytes = bytes.as_bytes().unwrap_or_default();
     if fatal {
@@ -91,7 +95,8 @@ fn decode(bytes: TypedArray<'_, u8>, fatal: bool) -> Option<String> {
     Some(String::from_utf8_lossy(bytes).into_owned())
 }
 
-fn parts(url: &Url) -> Vec<String> {
+/// Returns the parts of a URL, in the order of `PARTS` in `js/url.js`.
+fn url_parts(url: &Url) -> Vec<String> {
     [
         quirks::href(url),
         quirks::protocol(url),
@@ -110,7 +115,7 @@ fn parts(url: &Url) -> Vec<String> {
     .collect()
 }
 
-fn parse(address: String, base: Option<String>) -> Option<Vec<String>> {
+fn parse_url(address: String, base: Option<String>) -> Option<Vec<String>> {
     let base = match base {
         Some(base) => Some(Url::parse(&base).ok()?),
         None => None,
@@ -119,11 +124,11 @@ fn parse(address: String, base: Option<String>) -> Option<Vec<String>> {
         .base_url(base.as_ref())
         .parse(&address)
         .ok()?;
-    Some(parts(&url))
+    Some(url_parts(&url))
 }
 
-/// Changes a part of an address. One that cannot be is left as it is, as browsers do.
-fn change(address: String, part: String, value: String) -> Option<Vec<String>> {
+/// Changes a part of a URL. Ignores an invalid value, as browsers do.
+fn change_url(address: String, part: String, value: String) -> Option<Vec<String>> {
     let mut url = Url::parse(&address).ok()?;
     let _ = match part.as_str() {
         "protocol" => quirks::set_protocol(&mut url, &value),
@@ -146,15 +151,15 @@ fn change(address: String, part: String, value: String) -> Option<Vec<String>> {
         }
         _ => Err(()),
     };
-    Some(parts(&url))
+    Some(url_parts(&url))
 }
 
-/// Adds the functions to the object that the scripts in `js` have.
+/// Adds this module's functions to the object `native` of the scripts in `js`.
 pub(crate) fn provide(native: &Object<'_>) -> Result<()> {
     native.set("digest", Func::from(digest))?;
     native.set("random", Func::from(random))?;
     native.set("encode", Func::from(encode))?;
     native.set("decode", Func::from(decode))?;
-    native.set("parseUrl", Func::from(parse))?;
-    native.set("changeUrl", Func::from(change))
+    native.set("parseUrl", Func::from(parse_url))?;
+    native.set("changeUrl", Func::from(change_url))
 }

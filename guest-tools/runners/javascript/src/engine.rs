@@ -1,5 +1,5 @@
-//! One run of a script in QuickJS: the engine, its modules, and the loop that runs
-//! promises and timers. What Node adds to the language is in `js`.
+//! Runs a script in QuickJS: starts the engine, loads modules, and runs promises and timers.
+//! The scripts in `js` implement Node's API.
 
 use std::cell::{Cell, RefCell};
 use std::thread;
@@ -20,18 +20,19 @@ use skillhost_guest::scripts::{self, Refusal};
 use crate::{data, files, output, sources};
 
 thread_local! {
-    /// The functions that `js/boot.js` returns, for the engine to call.
+    /// The functions that `js/boot.js` returns. The engine calls them.
     static HOOKS: RefCell<Option<Persistent<Object<'static>>>> = const { RefCell::new(None) };
-    /// The exit code, once the script has set one.
+    /// The exit code, if the script has called `exit`.
     static EXIT: Cell<Option<i32>> = const { Cell::new(None) };
+    /// The notes about unsupported features that the script used.
     static NOTES: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The most notes about unsupported features that a script used. Guards against: a
-/// script that uses thousands.
-const MOST_NOTES: usize = 10;
+/// The maximum number of notes about unsupported features. Guards against: a script that
+/// uses thousands.
+const MAX_NOTES: usize = 10;
 
-/// A script and what it is given.
+/// A script and its input.
 pub(crate) struct Script {
     pub(crate) folder: String,
     pub(crate) path: String,
@@ -40,37 +41,37 @@ pub(crate) struct Script {
     pub(crate) stdin: String,
 }
 
-/// Runs a script, once in the life of a component. Returns its exit code.
+/// Runs a script and returns its exit code. A component calls this once.
 pub(crate) fn run(script: Script) -> std::result::Result<i32, String> {
-    let trouble = |error: rquickjs::Error| format!("the engine cannot start: {error}");
-    let runtime = Runtime::new().map_err(trouble)?;
-    let context = Context::full(&runtime).map_err(trouble)?;
+    let start_error = |error: rquickjs::Error| format!("cannot start the engine: {error}");
+    let runtime = Runtime::new().map_err(start_error)?;
+    let context = Context::full(&runtime).map_err(start_error)?;
     runtime.set_interrupt_handler(Some(Box::new(|| EXIT.get().is_some())));
     runtime.set_loader(Modules, Modules);
     runtime.set_host_promise_rejection_tracker(Some(Box::new(|ctx, promise, reason, handled| {
         let _ = hook::<()>(&ctx, "rejection", (promise, reason, handled));
     })));
     let code = context.with(|ctx| match start(&ctx, script).catch(&ctx) {
-        Ok(()) => last(&ctx),
-        Err(error) => broken(&error),
+        Ok(()) => run_event_loop(&ctx),
+        Err(error) => exit_code_after_abort(&error),
     });
-    // The sandbox goes with the call: nothing in it has to be given back one by one.
+    // The sandbox ends with the call, so freeing each object would only take time.
     std::mem::forget(context);
     std::mem::forget(runtime);
     Ok(code)
 }
 
-/// Returns the exit code where the engine could not go on: it was asked to stop, or has
-/// no memory left for the words of an error.
-fn broken(error: &CaughtError<'_>) -> i32 {
+/// Returns the exit code after an abort: the script has called `exit`, or the engine failed,
+/// for example because memory ran out.
+fn exit_code_after_abort(error: &CaughtError<'_>) -> i32 {
     EXIT.get().unwrap_or_else(|| {
         output::add(output::STDERR, format!("{error}\n").as_bytes());
         1
     })
 }
 
-/// Returns what the script asked for and the sandbox does not have.
-pub(crate) fn notes() -> Vec<String> {
+/// Returns the notes about unsupported features that the script used, and clears them.
+pub(crate) fn take_notes() -> Vec<String> {
     NOTES.take()
 }
 
@@ -86,10 +87,10 @@ fn start(ctx: &Ctx<'_>, script: Script) -> Result<()> {
         args,
         stdin,
     } = script;
-    let within = folder.clone();
+    let skill_folder = folder.clone();
     native.set(
         "loadModule",
-        Func::from(move |path: String| load_module(&within, &path)),
+        Func::from(move |path: String| load_module(&skill_folder, &path)),
     )?;
     native.set("folder", folder)?;
     native.set("script", path)?;
@@ -99,22 +100,26 @@ fn start(ctx: &Ctx<'_>, script: Script) -> Result<()> {
     )?;
     native.set("args", args)?;
     native.set("stdin", stdin)?;
-    let boot: Function<'_> = compile(ctx.clone(), own("boot")?, "node:internal/boot".into())?;
+    let boot: Function<'_> = compile(
+        ctx.clone(),
+        internal_source("boot")?,
+        "node:internal/boot".into(),
+    )?;
     let hooks: Object<'_> = boot.call((native,))?;
     HOOKS.set(Some(Persistent::save(ctx, hooks)));
     hook(ctx, "main", ())
 }
 
-/// Returns what the skill has at a path on the disk: `module` and its text, `folder`,
-/// `nothing`, or `refused` and the reason.
+/// Loads a file of the skill from the disk. Returns `module` and its text, `folder`, `nothing`,
+/// or `refused` and the reason.
 fn load_module(folder: &str, path: &str) -> Vec<String> {
-    let inside = path.strip_prefix(folder).unwrap_or("?");
-    let found = match inside.strip_prefix('/') {
-        Some(inside) => scripts::load_module(inside),
-        None if inside.is_empty() => Err(Refusal::NotAFile),
+    let relative = path.strip_prefix(folder).unwrap_or("?");
+    let loaded = match relative.strip_prefix('/') {
+        Some(relative) => scripts::load_module(relative),
+        None if relative.is_empty() => Err(Refusal::NotAFile),
         None => Err(Refusal::Outside),
     };
-    match found {
+    match loaded {
         Ok(bytes) => vec![
             "module".to_owned(),
             String::from_utf8_lossy(&bytes).into_owned(),
@@ -123,15 +128,15 @@ fn load_module(folder: &str, path: &str) -> Vec<String> {
         Err(Refusal::NotFound | Refusal::Outside) => vec!["nothing".to_owned()],
         Err(Refusal::NotGranted) => vec![
             "refused".to_owned(),
-            "this call changed or removed it, and only files that the skill has on the disk run"
+            "this call changed or removed it; only the skill's files on disk run as code"
                 .to_owned(),
         ],
         Err(refusal) => vec!["refused".to_owned(), crate::reason(refusal).to_owned()],
     }
 }
 
-/// Runs what the script has left to do, and says how it ended.
-fn last(ctx: &Ctx<'_>) -> i32 {
+/// Runs pending promises and timers until the script ends. Returns its exit code.
+fn run_event_loop(ctx: &Ctx<'_>) -> i32 {
     loop {
         while EXIT.get().is_none() && ctx.execute_pending_job() {}
         if let Some(code) = EXIT.get() {
@@ -140,7 +145,7 @@ fn last(ctx: &Ctx<'_>) -> i32 {
         // Milliseconds until the next timer.
         let wait: f64 = match hook(ctx, "turn", ()).catch(ctx) {
             Ok(wait) => wait,
-            Err(error) => return broken(&error),
+            Err(error) => return exit_code_after_abort(&error),
         };
         if wait > 0.0 {
             thread::sleep(Duration::from_secs_f64(wait / 1000.0));
@@ -155,20 +160,21 @@ fn hook<'js, T: FromJs<'js>>(
     arguments: impl IntoArgs<'js>,
 ) -> Result<T> {
     let Some(hooks) = HOOKS.with_borrow(Clone::clone) else {
-        return Err(Exception::throw_message(ctx, "too early"));
+        return Err(Exception::throw_message(ctx, "`boot.js` has not run yet"));
     };
     let function: Function<'js> = hooks.restore(ctx)?.get(name)?;
-    let mut given = Args::new(ctx.clone(), arguments.num_args());
-    arguments.into_args(&mut given)?;
-    given.apply(&function)
+    let mut args = Args::new(ctx.clone(), arguments.num_args());
+    arguments.into_args(&mut args)?;
+    args.apply(&function)
 }
 
-fn own(name: &str) -> Result<String> {
-    let found = sources::find(name).map(str::to_owned);
-    found.ok_or_else(|| rquickjs::Error::new_loading(name))
+/// Returns the text of a module of the runner.
+fn internal_source(name: &str) -> Result<String> {
+    let source = sources::find(name).map(str::to_owned);
+    source.ok_or_else(|| rquickjs::Error::new_loading(name))
 }
 
-/// Returns the value of a script that is one expression.
+/// Evaluates a script that is one function expression, and returns the function.
 fn compile<'js>(ctx: Ctx<'js>, source: String, name: String) -> Result<Function<'js>> {
     let mut options = EvalOptions::default();
     options.strict = false;
@@ -176,6 +182,7 @@ fn compile<'js>(ctx: Ctx<'js>, source: String, name: String) -> Result<Function<
     ctx.eval_with_options(source, options)
 }
 
+/// Adds this module's functions to the object `native` of the scripts in `js`.
 fn provide<'js>(native: &Object<'js>) -> Result<()> {
     let start = Instant::now();
     native.set("compile", Func::from(compile))?;
@@ -200,13 +207,13 @@ fn provide<'js>(native: &Object<'js>) -> Result<()> {
             thread::sleep(Duration::from_secs_f64(milliseconds.max(0.0) / 1000.0));
         }),
     )?;
-    // From here on no code of the script goes on: the engine asks the handler above.
+    // Stops the script: the engine's interrupt handler checks `EXIT`.
     native.set("exit", Func::from(|code: i32| EXIT.set(Some(code & 0xff))))?;
     native.set(
         "note",
         Func::from(|line: String| {
             NOTES.with_borrow_mut(|notes| {
-                if notes.len() < MOST_NOTES && !notes.contains(&line) {
+                if notes.len() < MAX_NOTES && !notes.contains(&line) {
                     notes.push(line);
                 }
             })
@@ -218,7 +225,7 @@ fn provide<'js>(native: &Object<'js>) -> Result<()> {
     )
 }
 
-/// Modules of the skill and of Node. `js/loader.js` finds and makes them.
+/// Resolves and loads the modules of the skill and of Node through `js/loader.js`.
 struct Modules;
 
 impl Resolver for Modules {
@@ -230,8 +237,8 @@ impl Resolver for Modules {
 impl Loader for Modules {
     fn load<'js>(&mut self, ctx: &Ctx<'js>, name: &str) -> Result<Module<'js, Declared>> {
         let (source, meta): (String, Object<'js>) = {
-            let found: Object<'js> = hook(ctx, "load", (name,))?;
-            (found.get("source")?, found.get("meta")?)
+            let loaded: Object<'js> = hook(ctx, "load", (name,))?;
+            (loaded.get("source")?, loaded.get("meta")?)
         };
         let module = Module::declare(ctx.clone(), name, source)?;
         let target = module.meta()?;

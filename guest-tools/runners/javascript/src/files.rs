@@ -1,5 +1,5 @@
-//! Files for `js/fs.js`: what WASI does, and Node's codes of errors. Paths are absolute
-//! and normal; what an operation means in Node is said there.
+//! File operations for `js/fs.js`, with Node's error codes. Paths are absolute and
+//! normalized. `js/fs.js` implements Node's semantics on top.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -9,15 +9,15 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rquickjs::{ArrayBuffer, Ctx, Exception, Object, Result, TypedArray, prelude::Func};
 
-/// The first number of an open file, after those of the standard streams.
-const FIRST: u32 = 10;
+/// The first file descriptor of an open file. The standard streams have lower ones.
+const FIRST_FD: u32 = 10;
 
 thread_local! {
-    static OPEN: RefCell<BTreeMap<u32, File>> = RefCell::default();
+    static OPEN_FILES: RefCell<BTreeMap<u32, File>> = RefCell::default();
 }
 
-/// Returns Node's code of an error, by WASI's number.
-pub(crate) fn code(error: &io::Error) -> &'static str {
+/// Returns Node's code for an error, from its WASI error number.
+pub(crate) fn node_error_code(error: &io::Error) -> &'static str {
     match error.raw_os_error() {
         Some(2 | 63 | 76) => "EACCES",
         Some(8) => "EBADF",
@@ -37,26 +37,28 @@ pub(crate) fn code(error: &io::Error) -> &'static str {
         _ => match error.kind() {
             io::ErrorKind::NotFound => "ENOENT",
             io::ErrorKind::InvalidInput => "EINVAL",
-            // The C library asks the host for nothing that lies outside of the folders.
+            // The C library refuses a path outside the preopens itself, without a number.
             _ if error.raw_os_error().is_none() => "EACCES",
             _ => "EIO",
         },
     }
 }
 
-fn done<T>(ctx: &Ctx<'_>, result: io::Result<T>) -> Result<T> {
-    result.map_err(|error| Exception::throw_message(ctx, code(&error)))
+/// Throws the error of a failed result as a JavaScript exception with Node's code.
+fn throw_on_error<T>(ctx: &Ctx<'_>, result: io::Result<T>) -> Result<T> {
+    result.map_err(|error| Exception::throw_message(ctx, node_error_code(&error)))
 }
 
-fn with<T>(ctx: &Ctx<'_>, fd: u32, act: impl FnOnce(&mut File) -> io::Result<T>) -> Result<T> {
-    let result = OPEN.with_borrow_mut(|open| open.get_mut(&fd).map(act));
+/// Calls `act` with an open file.
+fn with_file<T>(ctx: &Ctx<'_>, fd: u32, act: impl FnOnce(&mut File) -> io::Result<T>) -> Result<T> {
+    let result = OPEN_FILES.with_borrow_mut(|files| files.get_mut(&fd).map(act));
     match result {
-        Some(result) => done(ctx, result),
+        Some(result) => throw_on_error(ctx, result),
         None => Err(Exception::throw_message(ctx, "EBADF")),
     }
 }
 
-/// Flags of `open`, as `fs.constants` has them.
+/// The flags of `open`, with the values of `fs.constants`.
 const WRITE_ONLY: u32 = 1;
 const READ_WRITE: u32 = 2;
 const CREATE: u32 = 64;
@@ -77,25 +79,25 @@ fn open(ctx: Ctx<'_>, path: String, flags: u32) -> Result<u32> {
     if has(CREATE) && has(EXCLUSIVE) {
         options.create_new(true);
     }
-    let file = done(&ctx, options.open(path))?;
-    Ok(OPEN.with_borrow_mut(|open| {
-        let fd = (FIRST..)
-            .find(|fd| !open.contains_key(fd))
+    let file = throw_on_error(&ctx, options.open(path))?;
+    Ok(OPEN_FILES.with_borrow_mut(|files| {
+        let fd = (FIRST_FD..)
+            .find(|fd| !files.contains_key(fd))
             .unwrap_or(u32::MAX);
-        open.insert(fd, file);
+        files.insert(fd, file);
         fd
     }))
 }
 
 fn close(ctx: Ctx<'_>, fd: u32) -> Result<()> {
-    match OPEN.with_borrow_mut(|open| open.remove(&fd)) {
+    match OPEN_FILES.with_borrow_mut(|files| files.remove(&fd)) {
         Some(_) => Ok(()),
         None => Err(Exception::throw_message(&ctx, "EBADF")),
     }
 }
 
-/// Acts at a position, or at the file's own where it is negative.
-fn at<T>(
+/// Calls `act` at `position`, or at the file's current position if `position` is negative.
+fn at_position<T>(
     file: &mut File,
     position: f64,
     act: impl FnOnce(&mut File) -> io::Result<T>,
@@ -103,16 +105,16 @@ fn at<T>(
     if position < 0.0 {
         return act(file);
     }
-    let before = file.stream_position()?;
+    let old_position = file.stream_position()?;
     file.seek(SeekFrom::Start(position as u64))?;
     let result = act(file);
-    file.seek(SeekFrom::Start(before))?;
+    file.seek(SeekFrom::Start(old_position))?;
     result
 }
 
 fn read<'js>(ctx: Ctx<'js>, fd: u32, length: usize, position: f64) -> Result<ArrayBuffer<'js>> {
-    let bytes = with(&ctx, fd, |file| {
-        at(file, position, |file| {
+    let bytes = with_file(&ctx, fd, |file| {
+        at_position(file, position, |file| {
             let mut bytes = Vec::new();
             file.take(length as u64).read_to_end(&mut bytes)?;
             Ok(bytes)
@@ -123,25 +125,25 @@ fn read<'js>(ctx: Ctx<'js>, fd: u32, length: usize, position: f64) -> Result<Arr
 
 fn write(ctx: Ctx<'_>, fd: u32, bytes: TypedArray<'_, u8>, position: f64) -> Result<()> {
     let bytes = bytes.as_bytes().unwrap_or_default();
-    with(&ctx, fd, |file| {
-        at(file, position, |file| file.write_all(bytes))
+    with_file(&ctx, fd, |file| {
+        at_position(file, position, |file| file.write_all(bytes))
     })
 }
 
 fn read_file<'js>(ctx: Ctx<'js>, path: String) -> Result<ArrayBuffer<'js>> {
-    let bytes = done(&ctx, fs::read(path))?;
+    let bytes = throw_on_error(&ctx, fs::read(path))?;
     ArrayBuffer::new(ctx, bytes)
 }
 
 fn milliseconds(time: io::Result<SystemTime>) -> f64 {
-    let since = time
+    let since_epoch = time
         .ok()
         .and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-    since.unwrap_or_default().as_secs_f64() * 1000.0
+    since_epoch.unwrap_or_default().as_secs_f64() * 1000.0
 }
 
-/// Returns kind, size, and the times of access, change and making in milliseconds.
-fn record(metadata: &Metadata) -> Vec<f64> {
+/// Returns the kind, the size, and the times of access and modification in milliseconds.
+fn stat_values(metadata: &Metadata) -> Vec<f64> {
     let kind = match metadata.file_type() {
         kind if kind.is_file() => 0.0,
         kind if kind.is_dir() => 1.0,
@@ -159,14 +161,14 @@ fn stat(ctx: Ctx<'_>, path: String, follow: bool) -> Result<Vec<f64>> {
     } else {
         fs::symlink_metadata(path)
     };
-    Ok(record(&done(&ctx, metadata)?))
+    Ok(stat_values(&throw_on_error(&ctx, metadata)?))
 }
 
 fn list(ctx: Ctx<'_>, path: String) -> Result<Vec<String>> {
-    let entries = done(&ctx, fs::read_dir(path))?;
+    let entries = throw_on_error(&ctx, fs::read_dir(path))?;
     let mut names = Vec::new();
     for entry in entries {
-        if let Ok(name) = done(&ctx, entry)?.file_name().into_string() {
+        if let Ok(name) = throw_on_error(&ctx, entry)?.file_name().into_string() {
             names.push(name);
         }
     }
@@ -176,20 +178,20 @@ fn list(ctx: Ctx<'_>, path: String) -> Result<Vec<String>> {
 
 fn touch(ctx: Ctx<'_>, path: String, accessed: f64, modified: f64) -> Result<()> {
     let time = |seconds: f64| {
-        let since = Duration::try_from_secs_f64(seconds.max(0.0)).ok();
-        let time = since.and_then(|since| UNIX_EPOCH.checked_add(since));
+        let since_epoch = Duration::try_from_secs_f64(seconds.max(0.0)).ok();
+        let time = since_epoch.and_then(|since_epoch| UNIX_EPOCH.checked_add(since_epoch));
         time.ok_or(io::Error::from(io::ErrorKind::InvalidInput))
     };
-    let set = || {
+    let set_times = || {
         let times = FileTimes::new()
             .set_accessed(time(accessed)?)
             .set_modified(time(modified)?);
         File::open(path)?.set_times(times)
     };
-    done(&ctx, set())
+    throw_on_error(&ctx, set_times())
 }
 
-/// Adds the functions to the object that the scripts in `js` have.
+/// Adds this module's functions to the object `native` of the scripts in `js`.
 pub(crate) fn provide<'js>(native: &Object<'js>) -> Result<()> {
     native.set("open", Func::from(open))?;
     native.set("close", Func::from(close))?;
@@ -202,35 +204,38 @@ pub(crate) fn provide<'js>(native: &Object<'js>) -> Result<()> {
     native.set(
         "fstat",
         Func::from(|ctx: Ctx<'js>, fd: u32| {
-            with(&ctx, fd, |file| file.metadata()).map(|metadata| record(&metadata))
+            with_file(&ctx, fd, |file| file.metadata()).map(|metadata| stat_values(&metadata))
         }),
     )?;
     native.set(
         "resize",
         Func::from(|ctx: Ctx<'js>, fd: u32, length: f64| {
-            with(&ctx, fd, |file| file.set_len(length as u64))
+            with_file(&ctx, fd, |file| file.set_len(length as u64))
         }),
     )?;
     native.set(
         "makeFolder",
-        Func::from(|ctx: Ctx<'js>, path: String| done(&ctx, fs::create_dir(path))),
+        Func::from(|ctx: Ctx<'js>, path: String| throw_on_error(&ctx, fs::create_dir(path))),
     )?;
     native.set(
         "removeFolder",
-        Func::from(|ctx: Ctx<'js>, path: String| done(&ctx, fs::remove_dir(path))),
+        Func::from(|ctx: Ctx<'js>, path: String| throw_on_error(&ctx, fs::remove_dir(path))),
     )?;
     native.set(
         "removeFile",
-        Func::from(|ctx: Ctx<'js>, path: String| done(&ctx, fs::remove_file(path))),
+        Func::from(|ctx: Ctx<'js>, path: String| throw_on_error(&ctx, fs::remove_file(path))),
     )?;
     native.set(
         "rename",
-        Func::from(|ctx: Ctx<'js>, from: String, to: String| done(&ctx, fs::rename(from, to))),
+        Func::from(|ctx: Ctx<'js>, from: String, to: String| {
+            throw_on_error(&ctx, fs::rename(from, to))
+        }),
     )?;
     native.set(
         "readLink",
         Func::from(|ctx: Ctx<'js>, path: String| {
-            done(&ctx, fs::read_link(path)).map(|target| target.to_string_lossy().into_owned())
+            throw_on_error(&ctx, fs::read_link(path))
+                .map(|target| target.to_string_lossy().into_owned())
         }),
     )
 }

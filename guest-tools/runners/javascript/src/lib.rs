@@ -1,5 +1,5 @@
-//! The tool run_skill_javascript: a script of a skill, run in the sandbox as `node` would.
-//! Arguments and the answer are here; the run is in `engine`.
+//! The tool `run_skill_javascript`, which runs a script of a skill as `node` would. This module
+//! reads the arguments and builds the answer; `engine` runs the script.
 
 mod data;
 mod engine;
@@ -13,11 +13,11 @@ use std::path::Path;
 use skillhost_guest::scripts::{self, Refusal};
 use skillhost_guest::{Access, Failure, Output, SkillPath, Tool};
 
-/// Scripts that are named where one is not found.
-const LISTED: usize = 30;
-/// Folders that are looked through for them. Guards against: a deep tree.
-const FOLDERS: usize = 100;
-const OUTSIDE: &str = "Path traversal detected: cannot access files outside skill folder";
+/// The maximum number of scripts to list when a script is not found.
+const MAX_LISTED_SCRIPTS: usize = 30;
+/// The maximum number of folders to search for scripts. Guards against: a deep tree.
+const MAX_FOLDERS: usize = 100;
+const OUTSIDE_MESSAGE: &str = "Path traversal detected: cannot access files outside skill folder";
 
 skillhost_guest::arguments! {
     struct Run {
@@ -32,26 +32,26 @@ skillhost_guest::arguments! {
         stdin: Option<String>,
         /// Files that the script finds in the skill's folder; they are gone after the call
         #[schemars(length(max = 1000))]
-        files: Option<Vec<GivenFile>>,
+        files: Option<Vec<InputFile>>,
     }
 }
 
 skillhost_guest::arguments! {
     #[serde(deny_unknown_fields)]
-    struct GivenFile {
+    struct InputFile {
         /// Path in the skill's folder
         path: String,
         /// The file's text
         #[serde(default, skip_serializing_if = "Option::is_none")]
         text: Option<String>,
-        /// Or its bytes
+        /// The file's bytes in base64, instead of `text`
         #[serde(default, skip_serializing_if = "Option::is_none")]
         base64: Option<String>,
     }
 }
 
 skillhost_guest::record! {
-    struct Ended<'a> {
+    struct RunRecord<'a> {
         exit_code: i32,
         stdout: String,
         stderr: String,
@@ -60,7 +60,7 @@ skillhost_guest::record! {
     }
 }
 
-const OUTPUT: &str = r#"{"type":"object","properties":{"exit_code":{"type":"integer"},"stdout":{"type":"string"},"stderr":{"type":"string"},"left_out":{"type":"integer","description":"Bytes of both that are left out"},"notes":{"type":"array","items":{"type":"string"},"description":"What the script asked for and the sandbox does not have"}},"required":["exit_code","stdout","stderr","left_out","notes"]}"#;
+const OUTPUT_SCHEMA: &str = r#"{"type":"object","properties":{"exit_code":{"type":"integer"},"stdout":{"type":"string"},"stderr":{"type":"string"},"left_out":{"type":"integer","description":"Bytes of stdout and stderr that are left out"},"notes":{"type":"array","items":{"type":"string"},"description":"Unsupported features that the script used"}},"required":["exit_code","stdout","stderr","left_out","notes"]}"#;
 
 skillhost_guest::export_tools!(
     Tool::new(
@@ -72,7 +72,7 @@ skillhost_guest::export_tools!(
     )
     .title("Run a skill's JavaScript")
     .in_skill("skill_name")
-    .output_schema(OUTPUT)
+    .output_schema(OUTPUT_SCHEMA)
 );
 
 fn run(arguments: Run, access: Access) -> Result<Output, Failure> {
@@ -81,32 +81,35 @@ fn run(arguments: Run, access: Access) -> Result<Output, Failure> {
         "/skills/{}",
         folder.skill().unwrap_or(&arguments.skill_name)
     );
-    let script = inside(&arguments.script)?;
-    let source = start(&folder, &script)?;
+    let script = normalized(&arguments.script)?;
+    let source = start_script(&folder, &script)?;
     for file in arguments.files.unwrap_or_default() {
-        put(&folder, &file)?;
+        write_input(&folder, &file)?;
     }
-    let ended = engine::run(engine::Script {
+    let result = engine::run(engine::Script {
         path: format!("{folder}/{script}"),
         folder,
         source,
         args: arguments.args.unwrap_or_default(),
         stdin: arguments.stdin.unwrap_or_default(),
     });
-    let exit_code = ended.map_err(Failure::failed)?;
+    let exit_code = result.map_err(Failure::failed)?;
     scripts::finished(exit_code);
-    let notes = engine::notes();
-    Ok(Output::text(text(exit_code, &notes)).with(&Ended {
-        exit_code,
-        stdout: output::text(Some(output::STDOUT)),
-        stderr: output::text(Some(output::STDERR)),
-        left_out: output::left_out(),
-        notes: &notes,
-    }))
+    let notes = engine::take_notes();
+    Ok(
+        Output::text(answer_text(exit_code, &notes)).with(&RunRecord {
+            exit_code,
+            stdout: output::text(Some(output::STDOUT)),
+            stderr: output::text(Some(output::STDERR)),
+            left_out: output::left_out(),
+            notes: &notes,
+        }),
+    )
 }
 
-/// Returns what a model reads.
-fn text(exit_code: i32, notes: &[String]) -> String {
+/// Returns the answer for the model: the output, then the notes and the exit code of a failed
+/// script.
+fn answer_text(exit_code: i32, notes: &[String]) -> String {
     let mut text = output::text(None);
     let is_new = |line: &&String| exit_code != 0 && !text.contains(line.as_str());
     let mut lines: Vec<String> = notes.iter().filter(is_new).cloned().collect();
@@ -122,13 +125,14 @@ fn text(exit_code: i32, notes: &[String]) -> String {
     text + &lines.join("\n")
 }
 
-/// Returns a path in the skill, without steps that lead nowhere.
-fn inside(path: &str) -> Result<String, Failure> {
+/// Checks the path of a file in the skill, and normalizes it.
+fn normalized(path: &str) -> Result<String, Failure> {
     Ok(SkillPath::new(path)?.normalized())
 }
 
-/// Returns the bytes of a script that may be run.
-fn start(folder: &str, script: &str) -> Result<Vec<u8>, Failure> {
+/// Reports the start of a script to the host, and returns its bytes. Fails if the call may not
+/// run it.
+fn start_script(folder: &str, script: &str) -> Result<Vec<u8>, Failure> {
     let extension = Path::new(script).extension().and_then(|it| it.to_str());
     if !matches!(extension, Some("js" | "mjs" | "cjs") | None) {
         return Err(Failure::invalid_arguments(format!(
@@ -137,15 +141,15 @@ fn start(folder: &str, script: &str) -> Result<Vec<u8>, Failure> {
     }
     scripts::start(script).map_err(|refusal| match refusal {
         Refusal::NotGranted => Failure::refused(format!(
-            "{script}: the operator's grant of this tool allows no script of this path"
+            "{script}: the operator's grant for this tool does not allow this script"
         )),
-        Refusal::Outside => Failure::refused(format!("{script}: {OUTSIDE}")),
+        Refusal::Outside => Failure::refused(format!("{script}: {OUTSIDE_MESSAGE}")),
         Refusal::NotFound => not_found(folder, script),
         refusal => Failure::unreadable(format!("{script}: {}", reason(refusal))),
     })
 }
 
-/// Returns the reason for which the host cannot read a file.
+/// Returns the reason why the host cannot read a file.
 fn reason(refusal: Refusal) -> &'static str {
     match refusal {
         Refusal::NotAFile => "is not a file",
@@ -159,53 +163,54 @@ fn reason(refusal: Refusal) -> &'static str {
     }
 }
 
-/// Names the scripts that there are.
+/// Returns a not-found failure that lists the skill's scripts.
 fn not_found(folder: &str, script: &str) -> Failure {
     let mut folders = vec![String::new()];
-    let mut found = Vec::new();
-    let mut seen = 0;
-    while let Some(below) = folders.pop() {
-        seen += 1;
-        let Ok(entries) = fs::read_dir(format!("{folder}/{below}")) else {
+    let mut scripts = Vec::new();
+    let mut folder_count = 0;
+    while let Some(subfolder) = folders.pop() {
+        folder_count += 1;
+        let Ok(entries) = fs::read_dir(format!("{folder}/{subfolder}")) else {
             continue;
         };
         for entry in entries.flatten() {
             let Ok(name) = entry.file_name().into_string() else {
                 continue;
             };
-            let path = if below.is_empty() {
+            let path = if subfolder.is_empty() {
                 name
             } else {
-                format!("{below}/{name}")
+                format!("{subfolder}/{name}")
             };
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                if seen + folders.len() < FOLDERS && !path.ends_with("node_modules") {
+                if folder_count + folders.len() < MAX_FOLDERS && !path.ends_with("node_modules") {
                     folders.push(path);
                 }
             } else if [".js", ".mjs", ".cjs"]
                 .iter()
-                .any(|end| path.ends_with(end))
+                .any(|extension| path.ends_with(extension))
             {
-                found.push(path);
+                scripts.push(path);
             }
         }
     }
-    found.sort();
-    found.truncate(LISTED);
-    let there = match found.is_empty() {
-        true => "The skill has no JavaScript files.".to_owned(),
-        false => format!("The skill has: {}.", found.join(", ")),
+    scripts.sort();
+    scripts.truncate(MAX_LISTED_SCRIPTS);
+    let hint = if scripts.is_empty() {
+        "The skill has no JavaScript files.".to_owned()
+    } else {
+        format!("The skill has: {}.", scripts.join(", "))
     };
-    Failure::not_found(format!("{script}: not found. {there}"))
+    Failure::not_found(format!("{script}: not found. {hint}"))
 }
 
-/// Writes a file of the call into the skill's folder, as the call sees it.
-fn put(folder: &str, file: &GivenFile) -> Result<(), Failure> {
-    let path = inside(&file.path)?;
+/// Writes a file from the arguments into the call's view of the skill's folder.
+fn write_input(folder: &str, file: &InputFile) -> Result<(), Failure> {
+    let path = normalized(&file.path)?;
     let bytes = match (&file.text, &file.base64) {
         (Some(text), None) => text.clone().into_bytes(),
         (None, Some(base64)) => data::from_base64(base64).ok_or_else(|| {
-            Failure::invalid_arguments(format!("{path}: `base64` is no text in base64"))
+            Failure::invalid_arguments(format!("{path}: `base64` is not valid base64"))
         })?,
         _ => {
             return Err(Failure::invalid_arguments(format!(
@@ -215,9 +220,9 @@ fn put(folder: &str, file: &GivenFile) -> Result<(), Failure> {
     };
     let target = format!("{folder}/{path}");
     let parent = Path::new(&target).parent().unwrap_or(Path::new(folder));
-    let written = fs::create_dir_all(parent).and_then(|()| fs::write(&target, bytes));
-    written.map_err(|error| {
-        let why = match files::code(&error) {
+    let result = fs::create_dir_all(parent).and_then(|()| fs::write(&target, bytes));
+    result.map_err(|error| {
+        let cause = match files::node_error_code(&error) {
             "EROFS" | "EACCES" => {
                 "the skill's folder is read-only in this call; an operator can let scripts change \
                  a copy of it, which ends with the call: `view = \"copy-on-write\"` in the grant"
@@ -225,6 +230,6 @@ fn put(folder: &str, file: &GivenFile) -> Result<(), Failure> {
             }
             _ => error.to_string(),
         };
-        Failure::refused(format!("{path}: cannot be written: {why}"))
+        Failure::refused(format!("cannot write `{path}`: {cause}"))
     })
 }

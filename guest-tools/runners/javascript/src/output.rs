@@ -1,26 +1,27 @@
 //! Collects the output of a script on stdout and stderr, in order and within a limit.
-//! The messages for a model are in `lib.rs`.
+//! `lib.rs` builds the answer from it.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
 
-/// The maximum bytes of both streams to keep from the beginning. Guards against: a script
-/// that fills the call's memory or the model's context with its output.
-const FIRST: usize = 192 << 10;
-/// The maximum bytes to keep from the end.
-const LAST: usize = 64 << 10;
-/// The bytes at which a part is full. Guards against: a part for each byte.
-const PART: usize = 4 << 10;
+/// The maximum number of bytes of both streams to keep from the beginning. Guards against: a
+/// script that fills the call's memory or the model's context with its output.
+const MAX_FIRST_BYTES: usize = 192 << 10;
+/// The maximum number of bytes to keep from the end.
+const MAX_LAST_BYTES: usize = 64 << 10;
+/// The size at which a chunk is full. Guards against: a chunk for each byte.
+const FULL_CHUNK_BYTES: usize = 4 << 10;
 
 pub(crate) const STDOUT: u32 = 1;
 pub(crate) const STDERR: u32 = 2;
 
+/// The output of both streams. A chunk is the number of its stream and bytes.
 #[derive(Default)]
 struct Output {
     first: VecDeque<(u32, Vec<u8>)>,
     last: VecDeque<(u32, Vec<u8>)>,
-    kept_first: usize,
-    kept_last: usize,
+    first_bytes: usize,
+    last_bytes: usize,
     left_out: usize,
 }
 
@@ -45,21 +46,21 @@ pub(crate) fn left_out() -> usize {
 
 impl Output {
     fn add(&mut self, stream: u32, bytes: &[u8]) {
-        let (first, rest) = bytes.split_at(bytes.len().min(FIRST - self.kept_first));
-        self.kept_first += first.len();
+        let (first, rest) = bytes.split_at(bytes.len().min(MAX_FIRST_BYTES - self.first_bytes));
+        self.first_bytes += first.len();
         append(&mut self.first, stream, first);
-        let (gone, rest) = rest.split_at(rest.len().saturating_sub(LAST));
-        self.left_out += gone.len();
+        let (dropped, rest) = rest.split_at(rest.len().saturating_sub(MAX_LAST_BYTES));
+        self.left_out += dropped.len();
         append(&mut self.last, stream, rest);
-        self.kept_last += rest.len();
-        while self.kept_last > LAST {
+        self.last_bytes += rest.len();
+        while self.last_bytes > MAX_LAST_BYTES {
             let Some((_, oldest)) = self.last.front_mut() else {
                 break;
             };
-            let drop = oldest.len().min(self.kept_last - LAST);
-            oldest.drain(..drop);
-            self.kept_last -= drop;
-            self.left_out += drop;
+            let excess = oldest.len().min(self.last_bytes - MAX_LAST_BYTES);
+            oldest.drain(..excess);
+            self.last_bytes -= excess;
+            self.left_out += excess;
             if oldest.is_empty() {
                 self.last.pop_front();
             }
@@ -67,16 +68,16 @@ impl Output {
     }
 
     fn text(&self, stream: Option<u32>) -> String {
-        let join = |parts: &mut dyn Iterator<Item = &(u32, Vec<u8>)>| {
-            let of_stream = |part: &&(u32, Vec<u8>)| stream.is_none_or(|wanted| wanted == part.0);
-            let bytes: Vec<u8> = parts
-                .filter(of_stream)
-                .flat_map(|part| part.1.clone())
+        let join = |chunks: &mut dyn Iterator<Item = &(u32, Vec<u8>)>| {
+            let is_wanted = |chunk: &&(u32, Vec<u8>)| stream.is_none_or(|stream| stream == chunk.0);
+            let bytes: Vec<u8> = chunks
+                .filter(is_wanted)
+                .flat_map(|chunk| chunk.1.clone())
                 .collect();
             String::from_utf8_lossy(&bytes).into_owned()
         };
         if self.left_out == 0 {
-            // Decoded together: the bytes of a character may be in both parts.
+            // Decode both together: a character may begin in one and end in the other.
             return join(&mut self.first.iter().chain(&self.last));
         }
         format!(
@@ -88,12 +89,15 @@ impl Output {
     }
 }
 
-fn append(parts: &mut VecDeque<(u32, Vec<u8>)>, stream: u32, bytes: &[u8]) {
+/// Appends bytes to the last chunk if it is of the same stream and not full, or adds a chunk.
+fn append(chunks: &mut VecDeque<(u32, Vec<u8>)>, stream: u32, bytes: &[u8]) {
     if bytes.is_empty() {
         return;
     }
-    match parts.back_mut() {
-        Some((last, part)) if *last == stream && part.len() < PART => part.extend(bytes),
-        _ => parts.push_back((stream, bytes.to_vec())),
+    match chunks.back_mut() {
+        Some((last, chunk)) if *last == stream && chunk.len() < FULL_CHUNK_BYTES => {
+            chunk.extend(bytes);
+        }
+        _ => chunks.push_back((stream, bytes.to_vec())),
     }
 }

@@ -1,12 +1,12 @@
-//! The JavaScript that the component carries: the runner's own in `js`, and the packages
-//! of `packages/package-lock.json`.
+//! The JavaScript in the component: the runner's own modules in `js`, and the packages of
+//! `packages/package-lock.json`.
 
 macro_rules! sources {
-    (own: [$($own:literal),*], packages: [$($name:literal = $path:literal),* $(,)?]) => {
-        /// Returns a module's text.
+    (internal: [$($internal:literal),*], packages: [$($name:literal = $path:literal),* $(,)?]) => {
+        /// Returns the text of a module, or `None` if there is no such module.
         pub(crate) fn find(name: &str) -> Option<&'static str> {
             match name {
-                $($own => Some(include_str!(concat!("../js/", $own, ".js"))),)*
+                $($internal => Some(include_str!(concat!("../js/", $internal, ".js"))),)*
                 $($name => Some(include_str!(concat!("../packages/node_modules/", $path))),)*
                 _ => None,
             }
@@ -15,9 +15,9 @@ macro_rules! sources {
 }
 
 sources! {
-    own: [
-        "boot", "buffer", "console", "crypto", "fs", "lacks", "loader", "os", "process", "readline",
-        "streams", "timers", "url", "util", "web"
+    internal: [
+        "boot", "buffer", "console", "crypto", "fs", "loader", "os", "process", "readline", "streams",
+        "timers", "unsupported", "url", "util", "web"
     ],
     packages: [
         "assert/assert" = "assert/build/assert.js",

@@ -1,12 +1,12 @@
-"""Runs scripts of skills, and tells beforehand which will run. `tool.py` makes the tools of it.
+"""Runs scripts of skills, and says which scripts will run. `tool.py` defines the tools.
 
 | module | holds |
 |---|---|
-| `baked` | every module that a script can import: they are imported when the component is built |
-| `modules` | the modules of the skill, as the host has them |
-| `lacks` | what the sandbox does not have, and what would do instead |
+| `baked` | the library modules that a script can import; the build imports them |
+| `modules` | the import of the skill's own modules from the host |
+| `unsupported` | the features that the sandbox does not support, and what to use instead |
 | `streams` | stdin, stdout and stderr of a script |
-| `execute` | one run of a script |
-| `heap` | the memory that a call starts from |
-| `judge/` | the verdict on a script that has not run |
+| `execute` | the run of a script |
+| `heap` | the memory with which each call starts |
+| `judge/` | the verdict on a script without a run |
 """

@@ -1,7 +1,8 @@
-"""Every module that a script can import. A call finds no files of Python's own, so all modules are
-imported when the component is built: the standard library, and the packages of `requirements.txt`.
-During a run they are offered by a finder behind that of the file system, as the standard library
-lies behind the script's folder: a module of the skill goes before one of the same name."""
+"""The library modules that a script can import: the standard library, and the packages of
+`requirements.txt`. A call has no files of Python's own, so the build imports all modules.
+
+During a run, a finder provides these modules. It comes after the finder of the skill's files, so a
+module of the skill takes precedence over a library module of the same name."""
 
 import errno
 import importlib
@@ -17,68 +18,68 @@ from importlib.resources.abc import TraversableResources
 
 from . import modules
 
-# Modules that do something when they are imported, or are of no use to a script.
-LEFT_OUT = {
+# Modules that are not imported: their import has side effects, or scripts do not need them.
+EXCLUDED = {
     "__main__", "antigravity", "this", "idlelib", "turtledemo", "test", "lib2to3", "tkinter",
     "turtle", "ensurepip", "pydoc_data", "pip", "setuptools", "pkg_resources", "_distutils_hack",
     "componentize_py", "wheel", "msilib",
 }
-# The largest data file of a package that is baked in. Guards against: a component that is too large.
-LARGEST_DATA = 1 << 20
-# What an interpreter has loaded when a script begins, besides what is built in or frozen.
-STARTED = {"encodings", "encodings.aliases", "encodings.utf_8", "os.path", "warnings"}
-# What most scripts import.
-USUAL = (
+# The maximum size of a package's data file in the component. Guards against: a component that is too large.
+MAX_DATA_BYTES = 1 << 20
+# The modules that an interpreter has loaded when a script starts, besides built-in and frozen ones.
+INITIAL = {"encodings", "encodings.aliases", "encodings.utf_8", "os.path", "warnings"}
+# The modules that most scripts import.
+COMMON = (
     "argparse", "json", "re", "pathlib", "datetime", "collections", "csv", "typing", "dataclasses", "shutil",
     "subprocess", "tempfile", "traceback", "atexit", "textwrap", "string", "random", "hashlib", "base64",
 )
-# Modules of the runner and of the layer below it.
-OWN = ("skill_runner", "tool", "wit_world", "componentize_py")
+# The first parts of the names of the runner's own modules.
+RUNNER_PREFIXES = ("skill_runner", "tool", "wit_world", "componentize_py")
 
 
-def is_own(name):
-    return name.partition(".")[0].startswith(OWN)
+def is_runner_module(name):
+    return name.partition(".")[0].startswith(RUNNER_PREFIXES)
 
 
 class Baked:
-    """The modules, as a finder and a loader."""
+    """The library modules, as a finder and a loader."""
 
     def __init__(self):
         self.modules = {}
         self._files = Files(self.has)
-        # Modules that could not be imported, and why.
+        # The errors of modules that could not be imported, by name.
         self.failed = {}
-        # Called with the name of a module that nobody has, and the folders of its package.
+        # A function that is called with the name of a missing module and the folders of its package.
         self.missing = lambda name, path: None
 
     def load(self):
-        """Imports everything there is."""
-        own = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        """Imports all library modules."""
+        runner_folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            # What most scripts import lies side by side: a call touches fewer pages.
-            for name in USUAL:
+            # Import these first, so that they are next to each other and a call touches fewer pages.
+            for name in COMMON:
                 self._import(name)
             names = set(sys.stdlib_module_names)
             for folder in sys.path:
-                if os.path.abspath(folder or ".") != own:
+                if os.path.abspath(folder or ".") != runner_folder:
                     names |= {module.name for module in pkgutil.iter_modules([folder])}
             for name in sorted(names):
                 self._import(name)
-        self._data = _data_files(own)
+        self._data = _data_files(runner_folder)
         self.modules = {
             name: module for name, module in sys.modules.items()
-            if module is not None and not is_own(name) and name != "__main__"
+            if module is not None and not is_runner_module(name) and name != "__main__"
         }
         importers = (importlib.machinery.BuiltinImporter, importlib.machinery.FrozenImporter)
-        self._started = STARTED | {
+        self._initial = INITIAL | {
             name for name, module in self.modules.items()
             if getattr(module, "__loader__", None) in importers
         }
-        # Packages look their extensions and versions up by files that a call does not have.
+        # Packages read their entry points and versions from files that a call does not have.
         entry_points = importlib.metadata.entry_points()
-        importlib.metadata.entry_points = lambda **wanted: entry_points.select(**wanted)
-        versions = {found.name.lower(): found.version for found in importlib.metadata.distributions()}
+        importlib.metadata.entry_points = lambda **parameters: entry_points.select(**parameters)
+        versions = {it.name.lower(): it.version for it in importlib.metadata.distributions()}
 
         def version(name):
             try:
@@ -89,7 +90,7 @@ class Baked:
         importlib.metadata.version = version
 
     def _import(self, name):
-        if name.partition(".")[0] in LEFT_OUT or name.endswith(".__main__") or is_own(name):
+        if name.partition(".")[0] in EXCLUDED or name.endswith(".__main__") or is_runner_module(name):
             return
         if ".tests" in name or ".test_" in name:
             return
@@ -99,8 +100,8 @@ class Baked:
             self.failed[name] = repr(error)
             return
         if hasattr(module, "__path__"):
-            for found in pkgutil.iter_modules(module.__path__):
-                self._import(f"{name}.{found.name}")
+            for submodule in pkgutil.iter_modules(module.__path__):
+                self._import(f"{name}.{submodule.name}")
 
     def has(self, name):
         return name in self.modules
@@ -110,9 +111,9 @@ class Baked:
         if module is None:
             self.missing(name, path)
             return None
-        found = getattr(module, "__spec__", None)
+        original = getattr(module, "__spec__", None)
         spec = importlib.machinery.ModuleSpec(
-            name, self, origin=getattr(found, "origin", None),
+            name, self, origin=getattr(original, "origin", None),
             is_package=hasattr(module, "__path__"))
         if spec.submodule_search_locations is not None:
             spec.submodule_search_locations.extend(module.__path__)
@@ -122,24 +123,25 @@ class Baked:
         return self.modules[spec.name]
 
     def exec_module(self, module):
-        """Does nothing: the module has run."""
+        """Does nothing: the module ran at the build."""
 
     def settle(self):
-        """Leaves in `sys.modules` what a new interpreter has there, and what the component itself needs. That
-        is the build's work: it touches each module."""
+        """Removes from `sys.modules` all but the modules of a new interpreter and the runner's own. The build
+        does this, because it touches each module."""
         for name in list(sys.modules):
-            if name not in self._started and not is_own(name) and name != "__main__":
+            if name not in self._initial and not is_runner_module(name) and name != "__main__":
                 del sys.modules[name]
-        # The build's folders still have the modules. What is built in or frozen is loaded already.
+        # Look here first: the build's folders still have the same modules. Built-in and frozen modules
+        # need no finder, because they are loaded.
         sys.meta_path[:] = [self, self._files]
-        # The audit log has the modules' sources, so nothing is loaded without its own.
+        # Load the skill's modules only through the host, which records their digests in the audit log.
         sys.path_hooks[:] = [modules.Finder.of]
-        # They name all files of the build's folders.
+        # The cached finders know only the build's folders.
         sys.path_importer_cache.clear()
 
     def enter(self, main):
-        """Begins a script. Returns the modules that it must not see."""
-        hidden = {name: sys.modules.pop(name) for name in list(sys.modules) if name not in self._started}
+        """Starts a script. Returns the modules that it must not see."""
+        hidden = {name: sys.modules.pop(name) for name in list(sys.modules) if name not in self._initial}
         sys.modules["__main__"] = main
         sys.meta_path[:] = [self._files, self]
         return hidden
@@ -167,9 +169,9 @@ class Files:
         try:
             spec = importlib.machinery.PathFinder.find_spec(name, path, target)
         except OSError:
-            # A call that may open no more files still has what is baked in.
+            # If the call may open no more files, use the library modules.
             return None
-        # A folder without `__init__.py` comes after every module.
+        # A library module takes precedence over a folder without `__init__.py`.
         is_folder = spec is not None and spec.loader is None
         return None if is_folder and self._is_baked(name) else spec
 
@@ -177,7 +179,7 @@ class Files:
 
 
 class Resources(TraversableResources):
-    """The data files of one package, as `importlib.resources` asks for them."""
+    """The data files of one package, for `importlib.resources`."""
 
     def __init__(self, folder):
         self._folder = folder
@@ -186,13 +188,13 @@ class Resources(TraversableResources):
         return self._folder
 
 
-def _data_files(own):
-    """An archive of the packages' files that are no modules."""
+def _data_files(runner_folder):
+    """Returns an archive of the packages' data files."""
     library = os.path.dirname(os.path.dirname(zipfile.__file__))
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w") as archive:
         for folder in sys.path:
-            if os.path.abspath(folder or ".") in (own, library) or not os.path.isdir(folder):
+            if os.path.abspath(folder or ".") in (runner_folder, library) or not os.path.isdir(folder):
                 continue
             for package in sorted(os.listdir(folder)):
                 if package in sys.modules:
@@ -201,8 +203,8 @@ def _data_files(own):
 
 
 def _add(archive, folder):
-    for place, _, names in os.walk(folder):
+    for subfolder, _, names in os.walk(folder):
         for name in names:
-            path = f"{place}/{name}"
-            if not name.endswith((".py", ".pyc", ".pyi", ".so", ".c")) and os.path.getsize(path) <= LARGEST_DATA:
+            path = f"{subfolder}/{name}"
+            if not name.endswith((".py", ".pyc", ".pyi", ".so", ".c")) and os.path.getsize(path) <= MAX_DATA_BYTES:
                 archive.write(path, path.lstrip("/"))

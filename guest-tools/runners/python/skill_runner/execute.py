@@ -1,4 +1,4 @@
-"""One run of a script, as `python3 SCRIPT ARGS…` would do it in the skill's folder."""
+"""Runs a script as `python3 SCRIPT ARGS…` would in the skill's folder."""
 
 import atexit
 import builtins
@@ -12,20 +12,20 @@ import traceback
 import types
 import uuid
 
-from . import lacks, modules
+from . import unsupported, modules
 from .streams import STDERR, STDOUT, Streams
 
-# The folder of the runner's own code, which no traceback shows.
-RUNNER = os.path.dirname(os.path.dirname(__file__)) + "/"
-TEMPORARY = "/tmp"
+# The folder of the runner's own code. Tracebacks do not show its frames.
+RUNNER_FOLDER = os.path.dirname(os.path.dirname(__file__)) + "/"
+TEMPORARY_FOLDER = "/tmp"
 
 
-class Ended(BaseException):
-    """The script has called `os._exit`."""
+class ScriptExit(BaseException):
+    """The exception that ends a script after it has called `os._exit`."""
 
 
-class Run:
-    """What a script did."""
+class RunResult:
+    """The result of a run: the exit code, the output and the notes."""
 
     def __init__(self, exit_code, output, notes):
         self.exit_code = exit_code
@@ -33,7 +33,7 @@ class Run:
         self.notes = notes
 
     def text(self):
-        """What a model reads."""
+        """Returns the text for the model."""
         text = self.output.text()
         lines = [line for line in self.notes.lines if line not in text] if self.exit_code else []
         if self.exit_code or not text:
@@ -47,28 +47,28 @@ class Run:
 
 
 def run(baked, mount, script, source, args, stdin):
-    """Runs a script of the skill at `mount`, whose bytes are `source`."""
-    notes = lacks.NOTES
+    """Runs a script of the skill at `mount`. `source` is the bytes of the script."""
+    notes = unsupported.NOTES
     path = f"{mount}/{script}"
     folder = os.path.dirname(path)
-    main = _fresh(mount, path)
+    main = _prepare(mount, path)
     streams = Streams(stdin)
-    end = _Exit()
+    exit_hook = _ExitHook()
     baked.missing = _note_missing(notes, mount)
     sys.argv[:] = [script, *args]
-    # Modules beside the script go first. With `-m`, the skill's folder would be there.
+    # Python adds the script's folder. The skill's folder is added as for `python3 -m`.
     sys.path[:] = [folder] if folder == mount else [folder, mount]
     sys.path_importer_cache.clear()
     modules.list_names(sys.path)
     linecache.cache[path] = _lines(source, path)
     hidden = baked.enter(main)
     try:
-        code = _call(lambda: exec(_compile(source, path), main.__dict__), end, notes)
-        code = end.code if end.code is not None else _last(code, end)
+        code = _call(lambda: exec(_compile(source, path), main.__dict__), exit_hook, notes)
+        code = exit_hook.code if exit_hook.code is not None else _run_exit_functions(code, exit_hook)
     finally:
         sys.modules.update(hidden)
     streams.flush()
-    return Run(code & 0xFF, streams.output, notes)
+    return RunResult(code & 0xFF, streams.output, notes)
 
 
 def _compile(source, path):
@@ -76,7 +76,7 @@ def _compile(source, path):
 
 
 def _lines(source, path):
-    """The lines of a script for tracebacks, whatever becomes of its file."""
+    """Returns the lines of a script for tracebacks. They stay, even if the script changes its file."""
     try:
         lines = importlib.util.decode_source(source).splitlines(keepends=True)
     except (SyntaxError, UnicodeError):
@@ -84,42 +84,43 @@ def _lines(source, path):
     return len(source), None, lines, path
 
 
-def _last(code, end):
-    """Does what an interpreter does when its script has ended."""
+def _run_exit_functions(code, exit_hook):
+    """Runs the functions of `atexit`. Returns the exit code."""
     try:
         atexit._run_exitfuncs()
-    except Ended:
-        return end.code
+    except ScriptExit:
+        return exit_hook.code
     except BaseException:
-        # They have been reported.
+        # `atexit` has reported the errors.
         pass
     return code
 
 
-def _call(function, end, notes):
-    """The exit code of a script, and what an interpreter prints at its end."""
+def _call(function, exit_hook, notes):
+    """Runs a script, and prints its error as an interpreter does. Returns the exit code."""
     try:
         function()
-    except Ended:
-        end.settle()
-        return end.code
-    except SystemExit as left:
-        return _left(left.code)
+    except ScriptExit:
+        exit_hook.disarm()
+        return exit_hook.code
+    except SystemExit as error:
+        return _system_exit_code(error.code)
     except BaseException as error:
-        if isinstance(error, OSError) and error.errno in lacks.ERRORS:
-            notes.add(lacks.ERRORS[error.errno])
-        return _broken(error, end)
+        if isinstance(error, OSError) and error.errno in unsupported.ERRORS:
+            notes.add(unsupported.ERRORS[error.errno])
+        return _report_error(error, exit_hook)
     return 0
 
 
 def _print_exception(kind, error, trace):
-    """Does what the interpreter's own hook does. That imports `traceback` first, and a script may
-    have broken imports, or `print`."""
+    """Prints an exception, as the interpreter's own hook does. That hook imports `traceback` first, which
+    fails if the script has broken imports or `print`."""
     if sys.stderr is not None:
         sys.stderr.write("".join(traceback.format_exception(kind, error, trace)))
 
 
-def _left(code):
+def _system_exit_code(code):
+    """Returns the exit code of a `SystemExit`. Prints an object that is no number."""
     if code is None:
         return 0
     if isinstance(code, int):
@@ -127,66 +128,68 @@ def _left(code):
     try:
         print(code, file=sys.stderr)
     except BaseException:
-        # It has closed stderr, or has no text.
+        # The script has closed stderr, or the object's `__str__` fails.
         pass
     return 1
 
 
-def _broken(error, end):
+def _report_error(error, exit_hook):
+    """Prints an uncaught error with the script's `sys.excepthook`. Returns the exit code."""
     try:
         hook = _print_exception if sys.excepthook is sys.__excepthook__ else sys.excepthook
         hook(type(error), error, error.__traceback__)
-    except Ended:
-        end.settle()
-        return end.code
-    except SystemExit as left:
-        return _left(left.code)
+    except ScriptExit:
+        exit_hook.disarm()
+        return exit_hook.code
+    except SystemExit as error:
+        return _system_exit_code(error.code)
     except BaseException:
         try:
             _print_exception(type(error), error, error.__traceback__)
         except BaseException:
-            # There is no place to print it.
+            # stderr is closed.
             pass
     return 130 if isinstance(error, KeyboardInterrupt) else 1
 
 
-class _Exit:
-    """Stands in for `os._exit`, which would end the component without an answer. From then on each
-    line of the script ends it: no handler can go on."""
+class _ExitHook:
+    """Replaces `os._exit`, which would end the component without an answer. After the script has called
+    it, each further line of the script raises `ScriptExit`, so no handler can continue."""
 
-    TOOL = 5
+    MONITORING_TOOL = 5
 
     def __init__(self):
         self.code = None
-        os._exit = self.leave
+        os._exit = self.exit
 
-    def leave(self, status):
+    def exit(self, status):
         if self.code is None:
             self.code = int(status)
             monitoring = sys.monitoring
-            monitoring.use_tool_id(self.TOOL, "os._exit")
-            monitoring.register_callback(self.TOOL, monitoring.events.LINE, self.again)
-            monitoring.set_events(self.TOOL, monitoring.events.LINE)
-        raise Ended
+            monitoring.use_tool_id(self.MONITORING_TOOL, "os._exit")
+            monitoring.register_callback(self.MONITORING_TOOL, monitoring.events.LINE, self.on_line)
+            monitoring.set_events(self.MONITORING_TOOL, monitoring.events.LINE)
+        raise ScriptExit
 
-    def again(self, code, line):
-        if not code.co_filename.startswith(RUNNER):
-            raise Ended
+    def on_line(self, code, line):
+        if not code.co_filename.startswith(RUNNER_FOLDER):
+            raise ScriptExit
 
-    def settle(self):
+    def disarm(self):
         """Lets code run again."""
         if self.code is not None:
-            sys.monitoring.set_events(self.TOOL, 0)
+            sys.monitoring.set_events(self.MONITORING_TOOL, 0)
 
 
-def _fresh(mount, path):
-    """Lets nothing of the build show that a call has of its own. Returns the script's module."""
+def _prepare(mount, path):
+    """Sets the process state that differs between calls, such as the environment. Returns the script's
+    module."""
     os.reload_environ()
     os.environ["HOME"] = mount
-    os.environ["TMPDIR"] = TEMPORARY
+    os.environ["TMPDIR"] = TEMPORARY_FOLDER
     os.chdir(mount)
     modules.Skill.mount = mount
-    # Its generator was seeded when the component was built.
+    # Seed again: without this, all calls have the seed of the build.
     random.seed()
     main = types.ModuleType("__main__")
     main.__file__ = path
@@ -195,13 +198,13 @@ def _fresh(mount, path):
     return main
 
 
-def forget():
-    """Lets nothing of the build show that is the same for all calls."""
-    # What scripts start their like with; the refusal names it.
+def reset_build_state():
+    """Resets the state of the build that is the same for all calls."""
+    # Scripts start other scripts with this program; the error message names it.
     sys.executable = "python3"
-    # Compiled modules would be files that the script changed, and code that nobody has looked at.
+    # Compiled modules would be written into the skill, and no audit record would have their digests.
     sys.dont_write_bytecode = True
-    sys.pycache_prefix = f"{TEMPORARY}/no-bytecode"
+    sys.pycache_prefix = f"{TEMPORARY_FOLDER}/no-bytecode"
     tempfile.tempdir = None
     tempfile._name_sequence = None
     uuid._node = uuid._last_timestamp = None
@@ -213,27 +216,27 @@ def _note_missing(notes, mount):
         frame = sys._getframe(2)
         while frame is not None and "importlib" in frame.f_code.co_filename:
             frame = frame.f_back
-        # What the standard library does without is its own affair.
+        # Ignore modules that the standard library tries to import; note only the script's imports.
         if frame is not None and frame.f_code.co_filename.startswith(mount + "/"):
-            written = modules.written(name, sys.path if path is None else path)
-            notes.add(modules.refusal(written) if written else lacks.module(name))
+            written = modules.find_written(name, sys.path if path is None else path)
+            notes.add(modules.refusal(written) if written else unsupported.module_message(name))
 
     return missing
 
 
 def hide_frames():
-    """Keeps the runner's frames out of tracebacks and stacks."""
+    """Removes the runner's frames from tracebacks and stacks."""
     walk_tb, walk_full, walk_stack = (
         traceback.walk_tb, traceback._walk_tb_with_full_positions, traceback.walk_stack)
 
-    def is_shown(frame):
-        return not frame.f_code.co_filename.startswith(RUNNER)
+    def is_visible(frame):
+        return not frame.f_code.co_filename.startswith(RUNNER_FOLDER)
 
-    def shown(walk):
-        def walk_shown(start):
-            return (found for found in walk(start) if is_shown(found[0]))
-        return walk_shown
+    def filtered(walk):
+        def walk_visible(start):
+            return (item for item in walk(start) if is_visible(item[0]))
+        return walk_visible
 
-    traceback.walk_tb = shown(walk_tb)
-    traceback.walk_stack = shown(walk_stack)
-    traceback._walk_tb_with_full_positions = shown(walk_full)
+    traceback.walk_tb = filtered(walk_tb)
+    traceback.walk_stack = filtered(walk_stack)
+    traceback._walk_tb_with_full_positions = filtered(walk_full)

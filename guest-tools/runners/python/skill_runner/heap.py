@@ -1,22 +1,22 @@
-"""The memory that a call starts from. The host sets back each page that a call writes, so a call costs
-what it touches: the build does here what calls would do again and again."""
+"""Prepares the memory with which each call starts. After a call, the host restores each page that the call
+wrote, so a call costs as much as it writes. This module does at the build the work that calls would repeat."""
 
 import atexit
 import gc
 import os
 import sys
 
-from . import execute, lacks, modules
+from . import execute, unsupported, modules
 from .streams import Streams
 
-# Rounds after which the interpreter has chosen its fast instructions, and filled its caches.
-ROUNDS = 40
-# Bytes at the end of the memory that are free when a call starts.
-ROOM = 1 << 20
-# What lies in the holes of the memory.
+# The number of runs after which the interpreter has specialized its instructions and filled its caches.
+WARM_UP_RUNS = 40
+# The number of free bytes at the end of the memory when a call starts.
+FREE_BYTES = 1 << 20
+# The objects that fill the holes of the memory.
 FILLERS = []
-# What most scripts do.
-USUAL = b"""
+# A script that does what most scripts do.
+TYPICAL_SCRIPT = b"""
 import argparse, csv, io, json, os, re, sys
 from datetime import datetime
 from pathlib import Path
@@ -45,25 +45,25 @@ if __name__ == "__main__":
 
 
 def settle(baked):
-    """Leaves the memory as a call wants to find it."""
+    """Prepares the memory at the end of the build."""
     baked.settle()
-    _warm(baked)
+    _warm_up(baked)
     baked.settle()
-    execute.forget()
+    execute.reset_build_state()
     _fill_holes()
 
 
-def _warm(baked):
-    """Runs what most scripts do."""
+def _warm_up(baked):
+    """Runs a typical script several times."""
     argv, path, streams = list(sys.argv), list(sys.path), (sys.stdin, sys.stdout, sys.stderr)
     folder = os.path.dirname(__file__)
-    # What modules have registered for a script's end stays for calls: running it would forget it.
+    # Running the functions of `atexit` would unregister them, and calls need them.
     run_at_exit, atexit._run_exitfuncs = atexit._run_exitfuncs, lambda: None
-    for _ in range(ROUNDS):
-        done = execute.run(baked, folder, "usual.py", USUAL, ["__init__.py"], b"")
-        assert done.exit_code == 0, done.text()
+    for _ in range(WARM_UP_RUNS):
+        result = execute.run(baked, folder, "typical.py", TYPICAL_SCRIPT, ["__init__.py"], b"")
+        assert result.exit_code == 0, result.text()
     atexit._run_exitfuncs = run_at_exit
-    lacks.NOTES.lines.clear()
+    unsupported.NOTES.lines.clear()
     Streams.current = None
     modules.Skill.mount = ""
     sys.argv[:], sys.path[:] = argv, path
@@ -71,16 +71,16 @@ def _warm(baked):
 
 
 def _fill_holes():
-    """Fills the holes that imports left between objects: new objects in a thousand holes are a thousand
-    pages, and at the end of the memory a few."""
+    """Fills the holes that imports left between objects. Without this, a call's new objects would be spread
+    over a thousand pages; at the end of the memory they need only a few."""
     gc.collect()
-    end = id(bytes(ROOM))
-    size = ROOM
+    end = id(bytes(FREE_BYTES))
+    size = FREE_BYTES
     while size > 2:
         size = size * 3 // 4
         while id(filler := bytes(size)) < end:
             FILLERS.append(filler)
     while id(filler := object()) < end:
         FILLERS.append(filler)
-    # What was made by now lives as long as the component: a collection need not look at it.
+    # The objects of the build live as long as the component, so the garbage collector can skip them.
     gc.freeze()

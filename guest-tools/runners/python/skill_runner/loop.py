@@ -1,4 +1,4 @@
-"""asyncio's event loop without sockets: it runs what is ready, and sleeps until the next timer."""
+"""asyncio's event loop without sockets: runs ready callbacks, and sleeps until the next timer."""
 
 import asyncio
 import asyncio.unix_events
@@ -6,7 +6,7 @@ import time
 
 
 class _Timers:
-    """Stands in for a selector: there is nothing to wait for but time."""
+    """Replaces the selector. It waits only for timers."""
 
     def select(self, timeout):
         if timeout is None:

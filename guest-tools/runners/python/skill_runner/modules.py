@@ -1,6 +1,6 @@
-"""Modules of the skill. An import finds what the skill has on the disk, and the host gives its bytes and
-notes them for the audit log. What the call wrote, be it an input or a file that a script made, is data: a
-script can read it, and no import finds it. If the call changed what an import finds, the import fails."""
+"""Imports modules of the skill. The host loads each module from the skill on disk, and records its digest in
+the audit log. Files that the call wrote, inputs and the script's own, are data: a script can read them, but
+imports ignore them. An import fails if the call changed the file that it would load."""
 
 import _io
 import importlib.machinery
@@ -12,21 +12,21 @@ import sys
 from componentize_py_types import Err
 from wit_world.imports import scripts as host
 
-from . import lacks
+from . import unsupported
 
 
 class Skill:
     """The skill of this call."""
 
-    # The place of its folder. Empty while the component is built.
+    # The path of its folder. Empty while the component is built.
     mount = ""
 
 
-# What the skill has in the place of a file.
+# The result of `_load` for a folder.
 FOLDER = object()
-# Refusals of a path at which the skill has no module.
+# The host's refusals for a path at which the skill has no module.
 ABSENT = (host.Refusal.NOT_FOUND, host.Refusal.OUTSIDE)
-# Why the host does not give a file, by its word for it.
+# The reasons for the host's other refusals.
 UNREADABLE = {
     "NOT_A_FILE": "is not a file",
     "HARD_LINKED": "has several hard links",
@@ -36,35 +36,35 @@ UNREADABLE = {
     "NAME_TOO_LONG": "name too long",
     "TOO_LARGE": "larger than the 4 MiB that a script may have",
 }
-CHANGED = "this call changed or removed it, and only files that the skill has on the disk run"
+CHANGED = "this call changed or removed it; only the skill's files on disk run as code"
 
 
-def _inside(path):
-    """Returns a path in the skill, or None if it is outside."""
+def _relative(path):
+    """Returns a path relative to the skill's folder, or None if it is outside."""
     if not path.startswith("/"):
         path = os.path.join(os.getcwd(), path)
-    inside = path.removeprefix(Skill.mount + "/")
-    return None if inside == path else inside
+    relative = path.removeprefix(Skill.mount + "/")
+    return None if relative == path else relative
 
 
-def _ask(path, name=None):
-    """Returns what the skill has at a path on the disk: the bytes of a file, `FOLDER`, or None. A path that ends
-    in a slash leads to no file, so the host reads none. Raises `ImportError` if the host refuses what is there, for
-    example because the call changed it."""
-    inside = _inside(path)
-    if inside is None:
+def _load(path, name=None):
+    """Loads a file of the skill from the disk. Returns its bytes, `FOLDER` for a folder, or None. A path that ends
+    with a slash can only name a folder, so the host reads no file. Raises `ImportError` if the host refuses the file,
+    for example because the call changed it."""
+    relative = _relative(path)
+    if relative is None:
         return None
     try:
-        return bytes(host.load_module(inside))
+        return bytes(host.load_module(relative))
     except Err as error:
         refusal = error.value
     if refusal in ABSENT:
         return None
     if refusal == host.Refusal.NOT_A_FILE:
         return FOLDER
-    why = CHANGED if refusal == host.Refusal.NOT_GRANTED else UNREADABLE.get(refusal.name, "cannot be read")
-    path, inside = path.removesuffix("/"), inside.removesuffix("/")
-    raise ImportError(lacks.NOTES.add(f"{inside}: not run as code: {why}"), name=name, path=path)
+    reason = CHANGED if refusal == host.Refusal.NOT_GRANTED else UNREADABLE.get(refusal.name, "cannot be read")
+    path, relative = path.removesuffix("/"), relative.removesuffix("/")
+    raise ImportError(unsupported.NOTES.add(f"{relative}: not run as code: {reason}"), name=name, path=path)
 
 
 def source(path, name=None):
@@ -72,58 +72,58 @@ def source(path, name=None):
     if not Skill.mount:
         with open(path, "rb") as file:
             return file.read()
-    found = _ask(path, name)
-    return None if found is FOLDER else found
+    loaded = _load(path, name)
+    return None if loaded is FOLDER else loaded
 
 
-def written(name, folders):
-    """Returns the file or folder that the call wrote and an import of this name passed over, if any."""
+def find_written(name, folders):
+    """Returns the file or folder that an import of `name` ignored because the call wrote it, or None."""
     for folder in folders:
-        at = os.path.join(folder, name.rpartition(".")[2])
-        for path in (at + "/__init__.py", at + ".py", at):
+        base = os.path.join(folder, name.rpartition(".")[2])
+        for path in (base + "/__init__.py", base + ".py", base):
             if os.path.exists(path):
                 return path
     return None
 
 
 def refusal(path):
-    """Returns why a file that the skill does not have is not run."""
-    return (f"{path.removeprefix(Skill.mount + '/')}: not run as code: only files that the skill has on the disk "
-            "are, and this call wrote the file; a script can read it")
+    """Returns the message for a file that does not run because the call wrote it."""
+    return (f"{path.removeprefix(Skill.mount + '/')}: not run as code: this call wrote the file, and only the "
+            "skill's files on disk run as code; a script can read it")
 
 
 class Loader(importlib.machinery.SourceFileLoader):
     """Loads a module of the skill."""
 
-    # The bytes, if they have been asked for.
-    found = None
+    # The bytes of the module, if the finder has loaded them.
+    loaded = None
 
     def get_code(self, fullname):
         path = self.get_filename(fullname)
-        found = source(path, fullname) if self.found is None else self.found
-        if found is None:
+        code = source(path, fullname) if self.loaded is None else self.loaded
+        if code is None:
             raise ImportError(refusal(path), name=fullname, path=path)
-        return self.source_to_code(found, path)
+        return self.source_to_code(code, path)
 
     def get_data(self, path):
-        """Reads a file of a package that is no code."""
+        """Reads a data file of a package."""
         with open(path, "rb") as file:
             return file.read()
 
 
 class Finder(importlib.machinery.FileFinder):
-    """Finds modules in a folder as the skill has it on the disk."""
+    """Finds modules in a folder of the skill on disk."""
 
-    # The names in the folder when the script started. Without them, the host is asked for each name.
+    # The names in the folder when the script started. If they are None, `find_spec` asks the host for each name.
     names = None
 
     @classmethod
     def of(cls, path):
-        """Returns the finder of a folder of the skill. While the component is built, that is any folder."""
+        """Returns the finder for a folder of the skill, or for any folder while the component is built."""
         loaders = Loader, importlib.machinery.SOURCE_SUFFIXES
         if not Skill.mount:
             return importlib.machinery.FileFinder(path, loaders)
-        if path != Skill.mount and _inside(path) is None or os.path.isfile(path):
+        if path != Skill.mount and _relative(path) is None or os.path.isfile(path):
             raise ImportError("only folders of the skill have modules", path=path)
         return cls(path, loaders)
 
@@ -133,7 +133,7 @@ class Finder(importlib.machinery.FileFinder):
         if self.names is not None and name not in self.names and name + ".py" not in self.names:
             return None
         folder = f"{self.path}/{name}"
-        is_folder = _ask(folder + "/", fullname) is FOLDER
+        is_folder = _load(folder + "/", fullname) is FOLDER
         if is_folder:
             spec = self._spec(fullname, folder + "/__init__.py", [folder])
             if spec is not None:
@@ -146,47 +146,49 @@ class Finder(importlib.machinery.FileFinder):
 
     def _spec(self, fullname, path, locations=None):
         """Returns the spec of a module, or None if the skill does not have the file."""
-        found = source(path, fullname)
-        if found is None:
+        code = source(path, fullname)
+        if code is None:
             return None
         loader = Loader(fullname, path)
-        loader.found = found
+        loader.loaded = code
         return importlib.util.spec_from_file_location(
             fullname, path, loader=loader, submodule_search_locations=locations)
 
 
 def list_names(folders):
-    """Lists the folders in which a script looks for modules. The host need not be asked for other names."""
+    """Lists the folders in which a script searches for modules, so that `find_spec` asks the host only for names
+    that exist."""
     for folder in folders:
         finder = sys.path_importer_cache[folder] = Finder.of(folder)
         try:
             finder.names = set(os.listdir(folder))
         except OSError:
-            # The call may read no more entries.
+            # The call has reached its limit of folder entries.
             pass
 
 
 def open_code(path):
-    """Stands in for `io.open_code`, by which the standard library opens what it runs."""
+    """Replaces `io.open_code`, with which the standard library opens code."""
     try:
-        found = source(path)
+        code = source(path)
     except ImportError as error:
         raise PermissionError(str(error)) from None
-    if found is None:
+    if code is None:
         raise PermissionError(refusal(path))
-    return io.BytesIO(found)
+    return io.BytesIO(code)
 
 
-def compiled(loader, path):
-    """Stands in for the method by which `SourcelessFileLoader` reads what it runs."""
+def read_compiled(loader, path):
+    """Replaces `SourcelessFileLoader.get_data`, which reads compiled modules."""
     return open_code(path).read()
 
 
 def replace():
-    """Leads everything that loads code from a file to the skill's own files. No import reads compiled ones."""
-    # `zipimport` and the loaders below `importlib.machinery` ask `_io`.
+    """Makes every function that loads code load only the skill's files on disk. No import reads compiled
+    modules."""
+    # `zipimport` and the loaders of `importlib._bootstrap_external` use `_io`.
     io.open_code = _io.open_code = open_code
-    importlib.machinery.SourcelessFileLoader.get_data = compiled
+    importlib.machinery.SourcelessFileLoader.get_data = read_compiled
     importlib.machinery.SourceFileLoader = Loader
     importlib._bootstrap_external._get_supported_file_loaders = lambda: [
         (Loader, importlib.machinery.SOURCE_SUFFIXES)]

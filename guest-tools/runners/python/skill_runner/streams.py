@@ -1,5 +1,5 @@
-"""stdin, stdout and stderr of a script, in memory. What is written is kept in its order and apart.
-What the text is made of for a model is in `execute`."""
+"""stdin, stdout and stderr of a script, in memory. Keeps the output of both streams in the order of writing.
+`execute` builds the answer from it."""
 
 import builtins
 import collections
@@ -7,68 +7,69 @@ import io
 import os
 import sys
 
-# Bytes of stdout and stderr that are kept: so many from the beginning, so many from the end.
-# Guards against: a script whose output fills the memory of the call, or of the model.
-FIRST = 192 << 10
-LAST = 64 << 10
-PART = 4 << 10
+# The maximum numbers of bytes of stdout and stderr to keep from the beginning and from the end.
+# Guards against: a script that fills the call's memory or the model's context with its output.
+MAX_FIRST_BYTES = 192 << 10
+MAX_LAST_BYTES = 64 << 10
+# The size at which a chunk is full. Guards against: a chunk for each byte.
+FULL_CHUNK_BYTES = 4 << 10
 
 STDOUT, STDERR = 1, 2
 
 
 class Output:
-    """What a script has written, to both streams."""
+    """The output of a script to both streams. A chunk is the number of its stream and bytes."""
 
     def __init__(self):
         self._first = []
         self._last = collections.deque()
-        self._room = FIRST
-        self._kept_last = 0
+        self._first_free_bytes = MAX_FIRST_BYTES
+        self._last_bytes = 0
         self.left_out = 0
 
     def add(self, stream, data):
         data = bytes(data)
-        if self._room > 0:
-            _append(self._first, stream, data[: self._room])
-            data, self._room = data[self._room :], self._room - len(data)
+        if self._first_free_bytes > 0:
+            _append(self._first, stream, data[: self._first_free_bytes])
+            data, self._first_free_bytes = data[self._first_free_bytes :], self._first_free_bytes - len(data)
         if not data:
             return
-        self.left_out += max(0, len(data) - LAST)
-        data = data[-LAST:]
+        self.left_out += max(0, len(data) - MAX_LAST_BYTES)
+        data = data[-MAX_LAST_BYTES:]
         _append(self._last, stream, data)
-        self._kept_last += len(data)
-        while self._kept_last > LAST:
+        self._last_bytes += len(data)
+        while self._last_bytes > MAX_LAST_BYTES:
             stream, oldest = self._last[0]
-            drop = min(len(oldest), self._kept_last - LAST)
-            del oldest[:drop]
-            self._kept_last -= drop
-            self.left_out += drop
+            excess = min(len(oldest), self._last_bytes - MAX_LAST_BYTES)
+            del oldest[:excess]
+            self._last_bytes -= excess
+            self.left_out += excess
             if not oldest:
                 self._last.popleft()
 
     def text(self, stream=None):
-        """What was written to a stream, or to both as they came."""
-        def join(parts):
-            found = b"".join(data for written, data in parts if stream in (None, written))
-            return found.decode("utf-8", "replace")
+        """Returns the text of one stream, or of both in the order of writing."""
+        def join(chunks):
+            joined = b"".join(data for written, data in chunks if stream in (None, written))
+            return joined.decode("utf-8", "replace")
 
         if not self.left_out:
-            # In one piece: a character may be cut in two where the beginning ends.
+            # Decode both together: a character may begin in one and end in the other.
             return join(self._first + list(self._last))
         gap = f"\n[{self.left_out} bytes of output left out; write large results to a file]\n"
         return join(self._first) + gap + join(self._last)
 
 
-def _append(parts, stream, data):
-    """Adds to the last part, if it is of the same stream. Guards against: a part a byte."""
-    if parts and parts[-1][0] == stream and len(parts[-1][1]) < PART:
-        parts[-1][1].extend(data)
+def _append(chunks, stream, data):
+    """Appends data to the last chunk if it is of the same stream and not full, or adds a chunk."""
+    if chunks and chunks[-1][0] == stream and len(chunks[-1][1]) < FULL_CHUNK_BYTES:
+        chunks[-1][1].extend(data)
     else:
-        parts.append((stream, bytearray(data)))
+        chunks.append((stream, bytearray(data)))
 
 
-class _Written(io.RawIOBase):
-    """The raw file below stdout or stderr."""
+class _OutputFile(io.RawIOBase):
+    """The raw file of stdout or stderr."""
 
     def __init__(self, output, stream):
         self._output = output
@@ -86,14 +87,14 @@ class _Written(io.RawIOBase):
         if self.closed:
             raise ValueError("I/O operation on closed file.")
         if self._stream == STDERR:
-            # stdout has a buffer, and was written first.
+            # Keep the order: stdout may have older output in its buffer.
             flush(sys.stdout)
         self._output.add(self._stream, data)
         return len(data)
 
 
-class _Read(io.BytesIO):
-    """The bytes below stdin."""
+class _InputFile(io.BytesIO):
+    """The raw file of stdin."""
 
     name = "<stdin>"
     mode = "rb"
@@ -106,14 +107,14 @@ def flush(file):
     try:
         file.flush()
     except (AttributeError, OSError, ValueError):
-        # It is None, closed, or no file at all.
+        # The script has closed or replaced it.
         pass
 
 
 class Streams:
-    """Puts a script's streams in the place of the interpreter's."""
+    """Replaces the interpreter's streams with a script's."""
 
-    # Those of the script that runs.
+    # The streams of the running script, or None.
     current = None
 
     def __init__(self, stdin):
@@ -125,10 +126,10 @@ class Streams:
         sys.stderr = sys.__stderr__ = self.writer(STDERR)
 
     def reader(self):
-        return io.TextIOWrapper(_Read(self._stdin), encoding="utf-8")
+        return io.TextIOWrapper(_InputFile(self._stdin), encoding="utf-8")
 
     def writer(self, stream):
-        raw = _Written(self.output, stream)
+        raw = _OutputFile(self.output, stream)
         if stream == STDOUT:
             return io.TextIOWrapper(io.BufferedWriter(raw), encoding="utf-8")
         buffer = io.BufferedWriter(raw)
@@ -155,14 +156,14 @@ class Streams:
         names = ("buffering", "encoding", "errors", "newline")
         named = dict(zip(names, arguments)) | named
         if stream == 0:
-            raw = _Read(self._stdin)
+            raw = _InputFile(self._stdin)
         elif stream == _NULL:
-            raw = _Written(Output(), STDOUT) if set(mode) & set("wax") else _Read(b"")
+            raw = _OutputFile(Output(), STDOUT) if set(mode) & set("wax") else _InputFile(b"")
         else:
-            raw = _Written(self.output, stream)
+            raw = _OutputFile(self.output, stream)
         if "b" in mode:
             return raw
-        buffer = raw if isinstance(raw, _Read) else io.BufferedWriter(raw)
+        buffer = raw if isinstance(raw, _InputFile) else io.BufferedWriter(raw)
         return io.TextIOWrapper(
             buffer,
             encoding=named.get("encoding") or "utf-8",
@@ -180,13 +181,14 @@ _STREAMS = {
 
 
 def replace():
-    """Leads writes to the descriptors 1 and 2 to the script's streams, and what opens them by number or
-    name."""
-    os.write = _led(os.write, Streams.write)
-    io.open = builtins.open = _led(io.open, Streams.open)
+    """Redirects `os.write` and `open` to the script's streams, for the descriptors 0 to 2 and their paths in
+    /dev."""
+    os.write = _redirected(os.write, Streams.write)
+    io.open = builtins.open = _redirected(io.open, Streams.open)
 
 
-def _led(original, method):
+def _redirected(original, method):
+    """Returns a function that calls `method` of the running script's streams, or `original` at the build."""
     def call(*arguments, **named):
         if Streams.current is None:
             return original(*arguments, **named)

@@ -5,22 +5,23 @@ use core::fmt;
 
 use serde::de::{self, DeserializeOwned, Deserializer, Visitor};
 
-/// Returns the names in JSON of the fields of `A`. Empty if `A` is not a
-/// struct, or if serde deserializes it through another type.
+/// Returns the JSON names of the fields of `A`. Returns an empty slice if `A` is not
+/// a struct, or if serde deserializes it through another type.
 pub(super) fn of<A: DeserializeOwned>() -> &'static [&'static str] {
-    match A::deserialize(Nothing) {
+    match A::deserialize(FieldsProbe) {
         Err(Fields(fields)) => fields,
         Ok(_) => &[],
     }
 }
 
-struct Nothing;
+/// A deserializer that returns the fields of a struct as its error.
+struct FieldsProbe;
 
-/// The fields of a struct, as an error of [`Nothing`].
+/// The fields of a struct, as an error of [`FieldsProbe`].
 #[derive(Debug)]
 struct Fields(&'static [&'static str]);
 
-impl<'de> Deserializer<'de> for Nothing {
+impl<'de> Deserializer<'de> for FieldsProbe {
     type Error = Fields;
 
     fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Fields> {
@@ -51,7 +52,7 @@ impl de::Error for Fields {
 
 impl fmt::Display for Fields {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("there is nothing to read")
+        write!(f, "a struct with the fields {:?}", self.0)
     }
 }
 

@@ -1,4 +1,4 @@
-// The functions of wit/: what a word means, from a skill's glossary.
+// The functions of wit/: look up the meaning of a word in a skill's glossary.
 //
 // name: look-up-term
 // version: 0.1.0
@@ -12,13 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Made from wit/ when the component is built.
+// The build generates this file from wit/.
 #include "glossary.h"
 
-// The most terms that are listed if one is not found.
+// The maximum number of terms to list when a term is not found.
 #define LISTED 50
 
-// Part of a line, without the white space around it.
+// A part of a line, without the white space around it.
 struct part {
     const char *start;
     size_t length;
@@ -43,7 +43,7 @@ static glossary_string_t text_of(struct part part) {
     return text;
 }
 
-// Ends a function in `err`, with a text put together as by printf.
+// Sets `err` to a text, formatted as by printf. Returns false.
 static bool fail(glossary_string_t *err, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 static bool fail(glossary_string_t *err, const char *format, ...) {
@@ -68,7 +68,7 @@ bool exports_local_glossary_terms_look_up_term(glossary_string_t *skill_name,
     if (maybe_file_path != NULL)
         path = (struct part){(const char *)maybe_file_path->ptr, maybe_file_path->len};
 
-    // The skill's folder is the only one that there is.
+    // The sandbox has only the skill's folder.
     char name[4096];
     snprintf(name, sizeof name, "/skills/%.*s/%.*s", (int)skill_name->len,
              (const char *)skill_name->ptr, (int)path.length, path.start);
@@ -80,7 +80,7 @@ bool exports_local_glossary_terms_look_up_term(glossary_string_t *skill_name,
     char listed[2048] = "", *line = NULL;
     size_t used = 0, room = 0;
     int terms = 0;
-    // By which text that is not UTF-8 is told: no answer can hold it.
+    // With this locale, mbstowcs finds text that is not UTF-8, which no answer can hold.
     setlocale(LC_CTYPE, "C.UTF-8");
     while (getline(&line, &room, file) >= 0) {
         if (mbstowcs(NULL, line, 0) == (size_t)-1)

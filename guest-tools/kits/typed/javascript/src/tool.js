@@ -1,10 +1,10 @@
-// The functions of `wit/`: what a word means, from a skill's glossary.
+// The functions of `wit/`: look up the meaning of a word in a skill's glossary.
 //
-// An interface is an object of its name, and names are in camel case. What a function throws
-// as a `Failure` is the `err` of its result.
+// Each interface is an exported object with its name, and names are in camel case. A `Failure` that
+// a function throws is the `err` of its result.
 import { Failure, skillFolder } from "./skillhost-folder.js";
 
-// The most terms that are listed if one is not found.
+// The maximum number of terms to list when a term is not found.
 const LISTED = 50;
 
 export const terms = {

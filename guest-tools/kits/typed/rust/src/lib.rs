@@ -1,4 +1,4 @@
-//! The functions of `wit/`: what a word means, from a skill's glossary.
+//! The functions of `wit/`: look up the meaning of a word in a skill's glossary.
 
 use std::io::ErrorKind;
 
@@ -6,7 +6,7 @@ use exports::local::glossary::terms::{Entry, Guest};
 
 wit_bindgen::generate!({ path: "wit" });
 
-/// The most terms that are listed if one is not found.
+/// The maximum number of terms to list when a term is not found.
 const LISTED: usize = 50;
 
 /// The exports of the component.
@@ -25,7 +25,7 @@ impl Guest for Glossary {
             return Err("The term is empty.".to_owned());
         }
         let file = file_path.as_deref().unwrap_or("glossary.txt");
-        // The skill's folder is the only one that there is.
+        // The sandbox has only the skill's folder.
         let text = std::fs::read_to_string(format!("/skills/{skill_name}/{file}"));
         let text = text.map_err(|error| match error.kind() {
             ErrorKind::NotFound => format!("{file}: not found"),

@@ -1,16 +1,16 @@
-"""The files of a skill: its scripts, those that an import runs, and their sources."""
+"""The files of a skill: its scripts, the files that an import runs, and their sources."""
 
 import os
 
-from .source import LARGEST, Source
+from .source import MAX_SOURCE_BYTES, Source
 
-# Bytes of sources that are kept parsed from one script to the next. Guards against: a skill whose files take
-# all memory.
-MOST_KEPT = 1 << 19
+# The maximum number of bytes of sources to keep parsed from one script to the next. Guards against: a skill
+# whose parsed files fill the memory.
+MAX_KEPT_BYTES = 1 << 19
 
 
 def candidates(path):
-    """Returns the files that a module of this path may have."""
+    """Returns the paths at which a module may have its file."""
     return f"{path}.py", f"{path}/__init__.py"
 
 
@@ -21,40 +21,40 @@ class Files:
         self._baked = baked
         self._mount = mount
         # The files of imports, by folder and name.
-        self._found = {}
-        self._names = None
-        self._sources, self._kept = {}, 0
+        self._imports = {}
+        self._module_names = None
+        self._sources, self._kept_bytes = {}, 0
 
-    def scripts(self, most):
-        """Returns the paths of the Python files, and whether there are more."""
-        found = []
+    def scripts(self, limit):
+        """Returns the paths of at most `limit` Python files, and whether there are more."""
+        scripts = []
         for folder, folders, names in os.walk(self._mount):
             folders[:] = sorted(name for name in folders if name[0] != "." and name != "__pycache__")
             for name in sorted(names):
                 if name.endswith(".py") and name != "__init__.py":
-                    if len(found) == most:
-                        return found, True
-                    found.append(os.path.relpath(f"{folder}/{name}", self._mount))
-        return sorted(found), False
+                    if len(scripts) == limit:
+                        return scripts, True
+                    scripts.append(os.path.relpath(f"{folder}/{name}", self._mount))
+        return sorted(scripts), False
 
     def source(self, path):
-        """Reads and parses a file, if it is not kept from another script."""
+        """Returns a parsed file. Reads it, unless it is kept from another script."""
         source = self._sources.get(path)
         if source is None:
             with open(f"{self._mount}/{path}", "rb") as file:
-                source = Source(path, file.read(LARGEST + 1))
-            self._kept += source.size
-            if self._kept > MOST_KEPT:
-                self._sources, self._kept = {}, source.size
+                source = Source(path, file.read(MAX_SOURCE_BYTES + 1))
+            self._kept_bytes += source.size
+            if self._kept_bytes > MAX_KEPT_BYTES:
+                self._sources, self._kept_bytes = {}, source.size
             self._sources[path] = source
-        source.forget()
+        source.reset()
         return source
 
     def imported(self, folder, name):
-        """Returns the files that an import of this name runs, in a script of a folder."""
-        if (folder, name) not in self._found:
-            self._found[folder, name] = self._find(folder, name)
-        return self._found[folder, name]
+        """Returns the files that an import of `name` runs, in a script of `folder`."""
+        if (folder, name) not in self._imports:
+            self._imports[folder, name] = self._find(folder, name)
+        return self._imports[folder, name]
 
     def _find(self, folder, name):
         parts = name.split(".")
@@ -67,7 +67,7 @@ class Files:
             is_module = self._is_file(top + ".py")
             if not (is_module or self._is_folder(top)):
                 continue
-            # A folder without `__init__.py` comes after every module.
+            # A library module takes precedence over a folder without `__init__.py`.
             if not is_module and not self._is_file(top + "/__init__.py") and self._baked.has(parts[0]):
                 continue
             files = []
@@ -85,12 +85,12 @@ class Files:
     def _is_folder(self, path):
         return os.path.isdir(f"{self._mount}/{path}")
 
-    def anywhere(self, name):
-        """Returns whether the skill has a module of that name in some folder."""
-        if self._names is None:
-            self._names = set()
+    def has_anywhere(self, name):
+        """Returns whether any folder of the skill has a module of this name."""
+        if self._module_names is None:
+            self._module_names = set()
             for _, folders, names in os.walk(self._mount):
                 folders[:] = [it for it in folders if it[0] != "."]
-                self._names.update(folders)
-                self._names.update(it[:-3] for it in names if it.endswith(".py"))
-        return name.partition(".")[0] in self._names
+                self._module_names.update(folders)
+                self._module_names.update(it[:-3] for it in names if it.endswith(".py"))
+        return name.partition(".")[0] in self._module_names

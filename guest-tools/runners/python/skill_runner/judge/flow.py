@@ -1,84 +1,87 @@
-"""The flow of a part of a script: how its runs continue, and what they need."""
+"""The flow of a part of a script: the ways in which it can end, and its needs."""
 
 import typing
 
-# The findings that are told of a script. Guards against: a script whose verdict fills the model's memory.
-MOST_FINDINGS = 5
+# The maximum number of findings to report for a script. Guards against: a script whose verdict fills the
+# model's context.
+MAX_FINDINGS = 5
 
-# Ways out of a part of a script that may end well.
+# The ways to leave a part of a script without a failure.
 BREAK, CONTINUE, RETURN, EXIT = "break", "continue", "return", "exit"
 FUNCTION_ENDS = frozenset((RETURN, BREAK, CONTINUE))
 LOOP_ENDS = frozenset((BREAK, CONTINUE))
 
 
 class Need(typing.NamedTuple):
-    """Something that a script needs and that is unsupported or unknown in the sandbox."""
+    """A feature that a script needs and that is unsupported or unknown in the sandbox."""
 
     path: str
     line: int | None
-    what: str
-    why: str
-    # What a run fails with there, if that is known.
+    feature: str
+    reason: str
+    # The exception that a run gets there, if it is known.
     error: type | None = None
-    # Whether something before it may fail, too.
+    # True if code before it may fail, too.
     is_late: bool = False
 
 
 class Flow:
-    """The ways in which a part of a script can end. A need does not end it, so all needs are found."""
+    """The ways in which a part of a script can end. A need does not end the flow, so that all needs are found."""
 
-    __slots__ = ("goes_on", "exits", "fails", "raised", "surely", "maybe")
+    __slots__ = ("can_continue", "exits", "fails", "raised", "certain", "possible")
 
     def __init__(self):
-        # Whether a run may come to the end of the part.
-        self.goes_on = True
-        # The other ways out, without failing.
+        # True if a run may reach the end of the part.
+        self.can_continue = True
+        # The other ways to leave it without a failure.
         self.exits = set()
-        # Whether anything may raise an exception, and what is raised expressly.
+        # True if any code may raise an exception; and the exceptions of `raise` statements.
         self.fails = False
         self.raised = set()
-        # Needs that each run comes to, in order, and others.
-        self.surely = []
-        self.maybe = {}
+        # The needs that every run reaches, in order, and the other needs.
+        self.certain = []
+        self.possible = {}
 
-    def need(self, need, surely=True):
+    def need(self, need, is_certain=True):
         """Adds a need."""
-        if surely and not self.exits and len(self.surely) < MOST_FINDINGS:
-            self.surely.append(need._replace(is_late=need.is_late or self.fails))
-        elif len(self.maybe) < 2 * MOST_FINDINGS:
-            self.maybe[need] = None
+        if is_certain and not self.exits and len(self.certain) < MAX_FINDINGS:
+            self.certain.append(need._replace(is_late=need.is_late or self.fails))
+        elif len(self.possible) < 2 * MAX_FINDINGS:
+            self.possible[need] = None
 
     def follow(self, part, ends=frozenset()):
-        """Adds a part that runs next. Some exits, such as its `return`, end only the part."""
-        for need in part.surely:
+        """Adds a part that runs next. The exits in `ends`, such as its `return`, end only this part."""
+        for need in part.certain:
             self.need(need)
-        for need in part.maybe:
+        for need in part.possible:
             self.need(need, False)
-        self._leave(part.goes_on or bool(part.exits & ends), part, ends)
+        self._leave(part.can_continue or bool(part.exits & ends), part, ends)
 
     def join(self, *parts):
-        """Adds parts of which a run takes one."""
+        """Adds alternative parts, of which a run takes one."""
         for part in parts:
-            for need in [*part.surely, *part.maybe]:
+            for need in [*part.certain, *part.possible]:
                 self.need(need, False)
-        goes_on = any(part.goes_on for part in parts)
+        can_continue = any(part.can_continue for part in parts)
         for part in parts:
-            self._leave(goes_on, part)
+            self._leave(can_continue, part)
 
-    def perhaps(self, part, ends=frozenset()):
-        """Adds a part that a run may leave out."""
+    def follow_optional(self, part, ends=frozenset()):
+        """Adds a part that a run may skip."""
         inner = Flow()
         inner.follow(part, ends)
         self.join(inner, Flow())
 
-    def _leave(self, goes_on, part, ends=frozenset()):
+    def _leave(self, can_continue, part, ends=frozenset()):
         self.exits |= part.exits - ends
         self.raised |= part.raised
         self.fails = self.fails or part.fails
-        self.goes_on = self.goes_on and goes_on
+        self.can_continue = self.can_continue and can_continue
 
 
-# What nobody follows, and a function that calls itself: what it does in between, its own flow has.
-ANYTHING, ITSELF = Flow(), Flow()
+# The flow of code that is not followed.
+ANYTHING = Flow()
+# The flow of a function's call of itself. The function's own flow has its needs.
+ITSELF = Flow()
 ANYTHING.exits = {BREAK, CONTINUE, RETURN, EXIT}
 ANYTHING.fails = ITSELF.fails = True

@@ -1,33 +1,33 @@
-"""Follows a script through statements, calls and imports, in the order in which a run would come to them."""
+"""Follows a script through its statements, calls and imports, in the order of a run."""
 
 import ast
 import subprocess
 import sys
 import urllib.error
 
-from .. import lacks
+from .. import unsupported
 from .flow import ANYTHING, BREAK, CONTINUE, EXIT, FUNCTION_ENDS, ITSELF, LOOP_ENDS, RETURN, Flow, Need
-from .names import REFLECTS, Own
+from .names import REFLECTION, SkillException
 from .source import Scope, children
 
 PYTHON = "Python %d.%d" % sys.version_info[:2]
-# Blocks within each other, through calls and imports, that are followed at once. Those below are judged
-# later, as what may run. Guards against: a script that takes the stack.
-DEEPEST = 50
-# Methods of one name that are followed. Guards against: a script that takes the time.
-MOST_METHODS = 8
+# The maximum depth of nested blocks, calls and imports to follow. Deeper blocks are followed later, as code that may
+# run. Guards against: a script that overflows the stack.
+MAX_DEPTH = 50
+# The maximum number of methods of one name to follow. Guards against: a script that takes too long.
+MAX_METHODS = 8
 EXITS = {"sys.exit", "exit", "quit", "os._exit", "SystemExit", "unittest.main"}
 DYNAMIC = {
     "importlib.import_module", "__import__", "exec", "runpy.run_path", "runpy.run_module",
     "importlib.util.spec_from_file_location", "importlib.machinery.SourceFileLoader",
 }
-UNKNOWN = "what it runs is known only when it runs"
+UNKNOWN_REASON = "what it runs is known only when it runs"
 IMPORTERS = {"importlib.import_module", "__import__"}
-# Modules with calls that fail.
-FAILING = {name.rpartition(".")[0] for name in lacks.CALLS}
-# Errors that a script does not get from anything else than what the sandbox does not have.
-SELDOM = (KeyboardInterrupt, subprocess.SubprocessError, urllib.error.URLError)
-# What a run of such a node may fail with that no one can tell. Calls are followed.
+# The modules with unsupported calls.
+UNSUPPORTED_MODULES = {name.rpartition(".")[0] for name in unsupported.CALLS}
+# The errors that a script gets only from unsupported features.
+SANDBOX_ERRORS = (KeyboardInterrupt, subprocess.SubprocessError, urllib.error.URLError)
+# The syntax nodes that may raise an unknown exception. Calls are not among them, because they are followed.
 RISKY = frozenset((
     ast.Subscript, ast.BinOp, ast.AugAssign, ast.Assert, ast.Raise, ast.For, ast.AsyncFor, ast.Delete,
     ast.comprehension, ast.Starred, ast.Await, ast.Yield, ast.YieldFrom, ast.AsyncWith, ast.With,
@@ -41,24 +41,24 @@ class Follower:
         self._names = names
         self._baked = names.baked
         self._depth = 0
-        # Functions that are being followed.
+        # The functions that are being followed.
         self._active = []
 
     def block(self, scope, nodes, flow):
-        """Follows nodes one after the other."""
-        if self._depth >= DEEPEST:
+        """Follows nodes in their order."""
+        if self._depth >= MAX_DEPTH:
             self._names.later.append((scope, nodes))
-            flow.perhaps(ANYTHING)
+            flow.follow_optional(ANYTHING)
             return
         self._depth += 1
         for node in nodes:
-            if not flow.goes_on:
+            if not flow.can_continue:
                 break
             self._visit(scope, node, flow)
         self._depth -= 1
 
     def part(self, scope, nodes):
-        """Returns the flow of nodes by themselves."""
+        """Returns the flow of nodes, apart from the code around them."""
         part = Flow()
         self.block(scope, nodes, part)
         return part
@@ -84,10 +84,10 @@ class Follower:
         for child in children(node):
             self._visit(scope, child, flow)
 
-    # Statements and expressions. A node that is not here runs all that is below it.
+    # Statements and expressions. For a type without a method, `_visit` visits all children.
 
     def visit_TypeAlias(self, scope, node, flow):
-        """Follows nothing: it runs when something asks for it."""
+        """Follows nothing: Python evaluates these nodes only on use."""
 
     visit_TypeVar = visit_ParamSpec = visit_TypeVarTuple = visit_Constant = visit_TypeAlias
 
@@ -101,7 +101,7 @@ class Follower:
 
     def visit_Lambda(self, scope, node, flow):
         self.visit_FunctionDef(scope, node, flow)
-        flow.perhaps(self.part(scope, [node.body]))
+        flow.follow_optional(self.part(scope, [node.body]))
 
     def visit_ClassDef(self, scope, node, flow):
         for child in [*node.decorator_list, *node.bases, *node.keywords]:
@@ -109,20 +109,21 @@ class Follower:
         self.block(scope.of_class(node), node.body, flow)
 
     def visit_If(self, scope, node, flow):
-        ends, at = [], flow
+        # Follow a chain of `elif` in a loop: the syntax tree nests each one deeper.
+        branches, current = [], flow
         while True:
-            self._visit(scope, node.test, at)
-            known = self._names.known(scope, node.test)
-            if known is None:
-                ends.append(self.part(scope, node.body))
-                at = Flow()
-            rest = node.body if known else node.orelse
-            if known or not (len(rest) == 1 and isinstance(rest[0], ast.If)):
+            self._visit(scope, node.test, current)
+            result = self._names.condition(scope, node.test)
+            if result is None:
+                branches.append(self.part(scope, node.body))
+                current = Flow()
+            rest = node.body if result else node.orelse
+            if result or not (len(rest) == 1 and isinstance(rest[0], ast.If)):
                 break
             node = rest[0]
-        self.block(scope, rest, at)
-        if at is not flow:
-            flow.join(*ends, at)
+        self.block(scope, rest, current)
+        if current is not flow:
+            flow.join(*branches, current)
 
     def visit_IfExp(self, scope, node, flow):
         self._visit(scope, node.test, flow)
@@ -130,14 +131,14 @@ class Follower:
 
     def visit_BoolOp(self, scope, node, flow):
         self._visit(scope, node.values[0], flow)
-        flow.perhaps(self.part(scope, node.values[1:]))
+        flow.follow_optional(self.part(scope, node.values[1:]))
 
     def visit_ListComp(self, scope, node, flow):
         first = node.generators[0]
         self._visit(scope, first.iter, flow)
         nodes = [it for it in children(node) if it is not first]
         nodes += [it for it in children(first) if it is not first.iter]
-        flow.perhaps(self.part(scope, nodes))
+        flow.follow_optional(self.part(scope, nodes))
 
     visit_SetComp = visit_GeneratorExp = visit_DictComp = visit_ListComp
 
@@ -157,11 +158,11 @@ class Follower:
         if not (isinstance(node.test, ast.Constant) and node.test.value):
             self._loop(scope, node, body, flow)
             return
-        # Nothing but a `break` ends it.
-        breaks = BREAK in body.exits
-        body.goes_on = False
+        # Only a `break` ends a `while True`.
+        has_break = BREAK in body.exits
+        body.can_continue = False
         flow.follow(body, LOOP_ENDS)
-        flow.goes_on = breaks
+        flow.can_continue = has_break
 
     def visit_For(self, scope, node, flow):
         self._visit(scope, node.iter, flow)
@@ -170,20 +171,20 @@ class Follower:
     visit_AsyncFor = visit_For
 
     def _loop(self, scope, node, body, flow):
-        flow.perhaps(body, LOOP_ENDS)
-        flow.goes_on = True
+        flow.follow_optional(body, LOOP_ENDS)
+        flow.can_continue = True
         orelse = self.part(scope, node.orelse)
-        (flow.perhaps if BREAK in body.exits else flow.follow)(orelse)
+        (flow.follow_optional if BREAK in body.exits else flow.follow)(orelse)
 
     def visit_Return(self, scope, node, flow):
         if node.value:
             self._visit(scope, node.value, flow)
         flow.exits.add(RETURN)
-        flow.goes_on = False
+        flow.can_continue = False
 
     def visit_Break(self, scope, node, flow):
         flow.exits.add(BREAK if isinstance(node, ast.Break) else CONTINUE)
-        flow.goes_on = False
+        flow.can_continue = False
 
     visit_Continue = visit_Break
 
@@ -192,15 +193,15 @@ class Follower:
             if self._names.values(scope, child) == ["SystemExit"]:
                 flow.exits.add(EXIT)
             self._visit(scope, child, flow)
-        if flow.goes_on:
+        if flow.can_continue:
             error = self._names.error(scope, node.exc.func if isinstance(node.exc, ast.Call) else node.exc)
-            flow.raised.add(None if error is Own else error)
-        flow.goes_on = False
+            flow.raised.add(None if error is SkillException else error)
+        flow.can_continue = False
 
     # Exceptions.
 
     def visit_With(self, scope, node, flow):
-        # What is caught there: by `suppress`, and perhaps by what cannot be followed.
+        # The managers that catch exceptions: `suppress`, and those that cannot be followed and may do so.
         catchers = []
         for item in node.items:
             for child in children(item):
@@ -221,48 +222,48 @@ class Follower:
             types = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
             errors = [self._names.error(scope, it) if it else BaseException for it in types]
             catchers.append((errors, [*([handler.type] if handler.type else ()), *handler.body]))
-        # What ends the last block ends the exception, too.
+        # An exit in `finally` drops the exception.
         ending = self.part(scope, node.finalbody)
         self._caught(scope, node.body, catchers, node.orelse, ending, flow)
-        goes_on, flow.goes_on = flow.goes_on, True
+        can_continue, flow.can_continue = flow.can_continue, True
         flow.follow(ending)
-        flow.goes_on = flow.goes_on and goes_on
+        flow.can_continue = flow.can_continue and can_continue
 
     visit_TryStar = visit_Try
 
     def _caught(self, scope, body, catchers, orelse, ending, flow):
-        """Follows a block inside `try`."""
+        """Follows a block inside `try` or `with`, and its handlers."""
         inner = self.part(scope, body)
-        # Without an exception, no handler runs.
+        # If the block cannot raise an exception, no handler runs.
         ends = [(errors, nodes, self.part(scope, nodes)) for errors, nodes in catchers if inner.fails]
-        survivors = [errors for errors, _, end in ends if end.goes_on or end.exits]
-        is_risky = any(not all(it and issubclass(it, SELDOM) for it in errors) for errors in survivors)
+        survivors = [errors for errors, _, end in ends if end.can_continue or end.exits]
+        is_risky = any(not all(it and issubclass(it, SANDBOX_ERRORS) for it in errors) for errors in survivors)
         is_sure = not ending.exits
-        for need, surely in [*((it, True) for it in inner.surely), *((it, False) for it in inner.maybe)]:
+        for need, is_certain in [*((it, True) for it in inner.certain), *((it, False) for it in inner.possible)]:
             need, is_passed = self._after_handlers(need, ends)
             if need:
-                flow.need(need, surely and is_sure and not is_passed and not (need.is_late and is_risky))
+                flow.need(need, is_certain and is_sure and not is_passed and not (need.is_late and is_risky))
             is_sure = is_sure and not is_passed
-        inner.surely, inner.maybe = [], {}
-        if inner.goes_on:
+        inner.certain, inner.possible = [], {}
+        if inner.can_continue:
             self.block(scope, orelse, inner)
         if survivors:
             flow.join(inner, *(end for _, _, end in ends))
         else:
             flow.follow(inner)
             for _, _, end in ends:
-                flow.perhaps(end)
+                flow.follow_optional(end)
 
     def _after_handlers(self, need, ends):
-        """Returns the rest of a need after the handlers, and whether a run may continue without it."""
+        """Returns what handlers leave of a need, or None, and whether a run may continue without the feature."""
         for errors, nodes, end in ends:
             catches = _catches(errors, need.error)
             if catches is False:
                 continue
-            if end.goes_on or end.exits:
+            if end.can_continue or end.exits:
                 if catches and _is_import(need) and any(isinstance(it, (ast.Import, ast.ImportFrom)) for it in nodes):
-                    # It imports something else, which is there.
-                    need = need if end.surely or end.maybe else None
+                    # The handler imports another module. The need ends if that module exists.
+                    need = need if end.certain or end.possible else None
                 return need, True
             raised = end.raised if catches else ()
             need = need._replace(error=next(iter(raised)) if len(raised) == 1 else None)
@@ -276,14 +277,14 @@ class Follower:
         values = self._names.values(scope, node.func)
         self._base(scope, node.func, flow)
         arguments = [*node.args, *node.keywords]
-        asked = []
+        referred = []
         match values, node.args:
             case ["hasattr"], [_, ast.Constant()]:
                 arguments = []
             case ["getattr"], [module, ast.Constant(value=name), *others]:
-                found = [f"{it}.{name}" for it in self._names.values(scope, module) if isinstance(it, str)]
-                # With a value for when it is not there.
-                asked = [it for it in found if not others or it in lacks.CALLS and self._names.has(it)]
+                attributes = [f"{it}.{name}" for it in self._names.values(scope, module) if isinstance(it, str)]
+                # With a default value, a missing attribute is no need.
+                referred = [it for it in attributes if not others or it in unsupported.CALLS and self._names.has(it)]
                 arguments = others
             case ["isinstance" | "issubclass"], [value, _]:
                 arguments = [value]
@@ -293,7 +294,7 @@ class Follower:
                 self.visit_Call(scope, argument, flow, is_awaited=True)
             else:
                 self._visit(scope, argument, flow)
-        self._refer(scope, node, asked, flow)
+        self._refer(scope, node, referred, flow)
         if len(values) == 1:
             self._run(scope, node, values[0], flow, is_awaited)
         else:
@@ -311,45 +312,45 @@ class Follower:
     def _run(self, scope, node, value, flow, is_awaited):
         """Follows the call of one value."""
         if isinstance(value, Scope):
-            self._run_own(value, flow, is_awaited)
+            self._run_skill_code(value, flow, is_awaited)
             return
         if value is None and isinstance(node.func, ast.Attribute):
-            # Perhaps a method of the skill.
+            # The object is unknown: it may be a method of any of the skill's classes.
             methods = self._names.functions(node.func.attr)
-            for method in methods[:MOST_METHODS]:
-                flow.perhaps(self.function(method), FUNCTION_ENDS)
-            if len(methods) > MOST_METHODS:
-                flow.perhaps(ANYTHING, FUNCTION_ENDS)
+            for method in methods[:MAX_METHODS]:
+                flow.follow_optional(self.function(method), FUNCTION_ENDS)
+            if len(methods) > MAX_METHODS:
+                flow.follow_optional(ANYTHING, FUNCTION_ENDS)
         elif value in EXITS:
             _exit(node, flow)
         elif value in IMPORTERS and node.args and isinstance(node.args[0], ast.Constant):
             self._module(scope, node, str(node.args[0].value), flow)
         elif value in DYNAMIC:
-            flow.need(Need(scope.source.path, node.lineno, value, UNKNOWN), False)
+            flow.need(Need(scope.source.path, node.lineno, value, UNKNOWN_REASON), False)
         elif value:
-            made, _, method = value.partition("().")
-            if made in lacks.LATER and method in lacks.STARTS:
-                value, is_awaited = made, True
-            if value in lacks.CALLS:
-                # A coroutine or such an object does nothing by itself.
-                is_sure = is_awaited or not (value in lacks.LATER or value.startswith("asyncio."))
-                flow.need(self._failing(scope, node, value), is_sure)
+            constructor, _, method = value.partition("().")
+            if constructor in unsupported.DEFERRED and method in unsupported.FAILING_METHODS:
+                value, is_awaited = constructor, True
+            if value in unsupported.CALLS:
+                # Making a coroutine or such an object does not fail.
+                is_sure = is_awaited or not (value in unsupported.DEFERRED or value.startswith("asyncio."))
+                flow.need(self._call_need(scope, node, value), is_sure)
             else:
                 self._attribute(scope, node, value, flow, True)
         flow.fails = True
 
-    def _run_own(self, value, flow, is_awaited):
+    def _run_skill_code(self, value, flow, is_awaited):
         """Follows the call of a function or a class of the skill."""
         function = value
         if value.is_class():
             function = next((it for it in value.names.get("__init__", ()) if isinstance(it, Scope)), None)
         if function and not function.is_class():
             is_sure = function is value and function.is_plain() and function.is_later == is_awaited
-            (flow.follow if is_sure else flow.perhaps)(self.function(function), FUNCTION_ENDS)
+            (flow.follow if is_sure else flow.follow_optional)(self.function(function), FUNCTION_ENDS)
         flow.fails = flow.fails or value.is_class()
 
     def visit_Name(self, scope, node, flow):
-        """Follows a name or an attribute that is not called at once."""
+        """Follows a name or an attribute outside the position of a call's function."""
         self._base(scope, node, flow)
         if isinstance(node.ctx, ast.Load):
             values = self._names.values(scope, node)
@@ -359,7 +360,7 @@ class Follower:
     visit_Attribute = visit_Name
 
     def _base(self, scope, node, flow):
-        """Follows what an attribute is of, unless it is a name."""
+        """Follows the object of an attribute, unless it is a name."""
         while isinstance(node, ast.Attribute):
             node = node.value
         if not isinstance(node, ast.Name):
@@ -370,18 +371,18 @@ class Follower:
         for value in values:
             if isinstance(value, Scope):
                 if not value.is_class():
-                    flow.perhaps(self.function(value), FUNCTION_ENDS)
-            elif value in lacks.CALLS:
-                flow.need(self._failing(scope, node, value), False)
-            elif value in DYNAMIC or value in FAILING:
-                flow.need(Need(scope.source.path, node.lineno, value, UNKNOWN), False)
+                    flow.follow_optional(self.function(value), FUNCTION_ENDS)
+            elif value in unsupported.CALLS:
+                flow.need(self._call_need(scope, node, value), False)
+            elif value in DYNAMIC or value in UNSUPPORTED_MODULES:
+                flow.need(Need(scope.source.path, node.lineno, value, UNKNOWN_REASON), False)
             elif value:
-                # Of `sys`, some are there only at times.
+                # Some attributes of `sys` exist only at times.
                 self._attribute(scope, node, value, flow, len(values) == 1 and not value.startswith("sys."))
 
-    def _failing(self, scope, node, value):
-        """Returns the need of a call that fails."""
-        why = lacks.CALLS[value]
+    def _call_need(self, scope, node, value):
+        """Returns the need of an unsupported call."""
+        reason = unsupported.CALLS[value]
         if not self._names.has(value):
             error = AttributeError
         elif value.startswith(("subprocess.", "os.system", "os.popen", "asyncio.create_")):
@@ -391,16 +392,16 @@ class Follower:
         elif value.startswith("multiprocessing."):
             error = None
         else:
-            error = {lacks.NETWORK: OSError, lacks.THREAD: RuntimeError}.get(why)
-        return Need(scope.source.path, node.lineno, value, why, error)
+            error = {unsupported.NETWORK: OSError, unsupported.THREAD: RuntimeError}.get(reason)
+        return Need(scope.source.path, node.lineno, value, reason, error)
 
-    def _attribute(self, scope, node, value, flow, surely):
-        """Notes an attribute that a module does not have."""
+    def _attribute(self, scope, node, value, flow, is_certain):
+        """Adds a need for an attribute that its module does not have."""
         module, _, name = value.rpartition(".")
         if "(" in value or not self._baked.has(module) or self._baked.has(value) or self._names.has(value) or self._names.files(module):
             return
-        surely = surely and not self._names.sets(name)
-        flow.need(Need(scope.source.path, node.lineno, value, "this Python does not have it", AttributeError), surely)
+        is_certain = is_certain and not self._names.sets(name)
+        flow.need(Need(scope.source.path, node.lineno, value, "this Python does not have it", AttributeError), is_certain)
 
     # Imports.
 
@@ -409,9 +410,9 @@ class Follower:
             self._module(scope, node, name.name, flow)
 
     def visit_ImportFrom(self, scope, node, flow):
-        source, shown = scope.source, "." * node.level + (node.module or "")
+        source, written_name = scope.source, "." * node.level + (node.module or "")
         if node.level and source.path == self._names.script:
-            self._missing(scope, node, shown, "a script that is run by its path is in no package", flow)
+            self._missing_module(scope, node, written_name, "a script that is run by its path is in no package", flow)
             return
         module = source.absolute(node)
         if not node.level and not self._module(scope, node, module, flow):
@@ -419,61 +420,63 @@ class Follower:
         files = self._names.files(module)
         if node.level:
             if not files:
-                self._missing(scope, node, shown, "the skill does not have it", flow)
+                self._missing_module(scope, node, written_name, "the skill does not have it", flow)
                 return
-            self._own(files, flow)
+            self._run_modules(files, flow)
         for name in node.names:
-            full = f"{module}{'/' if node.level else '.'}{name.name}"
-            if found := self._names.files(full):
-                self._own(found, flow)
+            full_name = f"{module}{'/' if node.level else '.'}{name.name}"
+            if submodule := self._names.files(full_name):
+                self._run_modules(submodule, flow)
             elif name.name == "*":
                 continue
             elif files:
                 if not self._defines(module, name.name):
-                    self._lacking(scope, node, f"{shown}.{name.name}", f"{files[-1]} does not have it", flow)
-            elif self._baked.has(module) and not self._baked.has(full) and not self._names.has(full):
-                self._lacking(scope, node, full, lacks.CALLS.get(full, "this Python does not have it"), flow)
+                    self._missing_name(scope, node, f"{written_name}.{name.name}", f"{files[-1]} does not have it", flow)
+            elif self._baked.has(module) and not self._baked.has(full_name) and not self._names.has(full_name):
+                reason = unsupported.CALLS.get(full_name, "this Python does not have it")
+                self._missing_name(scope, node, full_name, reason, flow)
 
     def _defines(self, module, name):
-        """Returns whether a module of the skill may have a name."""
-        own = self._names.loaded(module)
-        if own is None:
+        """Returns whether a module of the skill may define a name."""
+        source = self._names.loaded(module)
+        if source is None:
             return False
-        names = own.scope.names
-        return name in names or bool(own.stars) or "__getattr__" in names or bool(own.mentioned & REFLECTS)
+        names = source.scope.names
+        return name in names or bool(source.stars) or "__getattr__" in names or bool(source.mentioned & REFLECTION)
 
-    def _lacking(self, scope, node, name, why, flow):
-        """Notes a name that the module of an import does not have."""
-        flow.need(Need(scope.source.path, node.lineno, name, why, ImportError))
+    def _missing_name(self, scope, node, name, reason, flow):
+        """Adds a need for a name that the module of an import does not have."""
+        flow.need(Need(scope.source.path, node.lineno, name, reason, ImportError))
         flow.fails = True
 
     def _module(self, scope, node, name, flow):
-        """Follows the import of a module. Returns whether it is there."""
+        """Follows the import of a module. Returns whether the module exists."""
         if files := self._names.files(name):
-            self._own(files, flow)
+            self._run_modules(files, flow)
             return True
-        if self._baked.has(name) or name in sys.builtin_module_names or self._names.anywhere(name):
+        if self._baked.has(name) or name in sys.builtin_module_names or self._names.has_elsewhere(name):
             return True
-        self._missing(scope, node, name, lacks.MODULES.get(name.partition(".")[0], lacks.OTHER), flow)
+        reason = unsupported.MODULES.get(name.partition(".")[0], unsupported.OTHER_MODULE)
+        self._missing_module(scope, node, name, reason, flow)
         return False
 
-    def _missing(self, scope, node, name, why, flow):
-        """Notes a module that is not there."""
+    def _missing_module(self, scope, node, name, reason, flow):
+        """Adds a need for a missing module."""
         top = name if name.startswith(".") else name.partition(".")[0]
-        # With more folders, the script may make it, or find it where only a run can tell.
-        surely = not self._names.elsewhere or top in lacks.MODULES
-        flow.need(Need(scope.source.path, node.lineno, f"import {top}", why, ModuleNotFoundError), surely)
+        # A script that changes `sys.path` may find the module in a folder that only a run knows.
+        is_certain = not self._names.has_other_folders or top in unsupported.MODULES
+        flow.need(Need(scope.source.path, node.lineno, f"import {top}", reason, ModuleNotFoundError), is_certain)
         flow.fails = True
 
-    def _own(self, paths, flow):
-        """Follows modules of the skill."""
+    def _run_modules(self, paths, flow):
+        """Follows the modules of the skill that an import runs."""
         for path in paths:
             if not path.endswith(".py"):
                 continue
             try:
                 source = self._names.source(path)
                 if source.flow is None:
-                    # What imports itself in a circle finds the module begun.
+                    # In a circular import, the module is already being followed.
                     source.flow = Flow()
                     source.flow = self.part(source.scope, source.tree.body)
                 flow.follow(source.flow)
@@ -490,7 +493,7 @@ VISITORS = {getattr(ast, name[6:]): visit for name, visit in vars(Follower).item
 
 
 def _exit(node, flow):
-    """Adds the end of a script."""
+    """Adds the end of a script by a call such as `sys.exit`."""
     match node.args:
         case [ast.Constant(value=code)]:
             fails = code is not None and code != 0
@@ -502,7 +505,7 @@ def _exit(node, flow):
         flow.raised.add(SystemExit)
     else:
         flow.exits.add(EXIT)
-    flow.goes_on = False
+    flow.can_continue = False
 
 
 def _is_import(need):
@@ -510,7 +513,7 @@ def _is_import(need):
 
 
 def _catches(errors, error):
-    """Returns whether a handler of some exceptions catches one; None if that cannot be told."""
+    """Returns whether a handler of `errors` catches `error`, or None if that is unknown."""
     if BaseException in errors:
         return True
     if error is None:

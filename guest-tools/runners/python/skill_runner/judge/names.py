@@ -1,21 +1,21 @@
-"""What names and conditions of a script stand for, in all files that it imports."""
+"""The meanings of names, and the values of conditions, in a script and all files that it imports."""
 
 import ast
 import builtins
 import sys
 
-from .source import MOST_MEANINGS, Scope, last_name
+from .source import MAX_MEANINGS, Scope, last_name
 
-# Names that stand for a name, and modules that all names are imported from, that are followed. Guard against: a
-# script that takes the time.
-MOST_LINKS = 3
-MOST_STARS = 8
-# Ways to functions by names that the script makes.
-REFLECTS = {"globals", "locals", "vars", "eval", "exec", "dir", "getattr()", "__dict__", "getmembers", "methodcaller", "attrgetter"}
+# The maximum number of assignments to follow for a name, and of `from … import *` to search. Guards against: a script
+# that takes too long.
+MAX_LINKS = 3
+MAX_STARS = 8
+# The names with which a script can get a function by a computed name.
+REFLECTION = {"globals", "locals", "vars", "eval", "exec", "dir", "getattr()", "__dict__", "getmembers", "methodcaller", "attrgetter"}
 
 
-class Own(Exception):
-    """Stands for the exceptions that a skill defines."""
+class SkillException(Exception):
+    """The placeholder for exceptions that a skill defines."""
 
 
 class Names:
@@ -27,21 +27,21 @@ class Names:
         self._files = files
         self._folder = script.rpartition("/")[0]
         self._sources = {}
-        # Functions by their names, and those that nothing mentions yet.
+        # The functions by name, and those whose name is not mentioned yet.
         self._functions, self._waiting = {}, {}
-        # What is followed at last, as what may run: functions that something mentions, and nodes with their scope.
+        # The code to follow at the end, as code that may run: scopes of mentioned functions, and nodes with their scope.
         self.later = []
         self.mentioned = set()
-        # Whether the script looks for modules in other folders, too.
-        self.elsewhere = False
+        # True if the script searches other folders for modules, too.
+        self.has_other_folders = False
 
     # Files of the skill.
 
     def source(self, path):
-        """Returns a file of the skill, which it adds to those that the script imports."""
+        """Returns a parsed file of the skill, and adds its names to those of the script."""
         if path not in self._sources:
             source = self._sources[path] = self._files.source(path)
-            self.elsewhere = self.elsewhere or source.searches
+            self.has_other_folders = self.has_other_folders or source.changes_path
             for function in source.functions:
                 self._functions.setdefault(function.node.name, []).append(function)
             called = [(function.node.name, function) for function in source.functions] + source.called
@@ -50,17 +50,17 @@ class Names:
             self.mentioned |= source.mentioned
             names = {name for name, _ in called}
             names = names & self.mentioned | source.mentioned | {name for name in names if name[:2] == "__"}
-            for name in sorted(self._waiting if self.mentioned & REFLECTS else names & self._waiting.keys()):
+            for name in sorted(self._waiting if self.mentioned & REFLECTION else names & self._waiting.keys()):
                 self.later += [(function, None) for function in self._waiting.pop(name)]
         return self._sources[path]
 
     def files(self, name):
-        """Returns the files of the skill that an import of this name runs."""
+        """Returns the files of the skill that an import of `name` runs."""
         return self._files.imported(self._folder, name)
 
-    def anywhere(self, name):
-        """Returns whether the script may find a module of that name in some folder."""
-        return self.elsewhere and self._files.anywhere(name)
+    def has_elsewhere(self, name):
+        """Returns whether the script may find a module of this name in another folder of the skill."""
+        return self.has_other_folders and self._files.has_anywhere(name)
 
     def loaded(self, module):
         """Returns the last file of a module of the skill, if it has been read."""
@@ -68,13 +68,13 @@ class Names:
         return self._sources.get(files[-1]) if files else None
 
     def functions(self, name):
-        """Returns the functions and methods of a name."""
+        """Returns the skill's functions and methods of this name."""
         return self._functions.get(name, ())
 
     # Meanings of names.
 
     def has(self, value):
-        """Returns whether a module of this Python has a name."""
+        """Returns whether a library module has this name. `value` is the full name."""
         module, _, name = value.rpartition(".")
         return self.baked.has(module) and hasattr(self.baked.modules[module], name)
 
@@ -82,8 +82,8 @@ class Names:
         """Returns whether the script may set an attribute of a module."""
         return "=" + name in self.mentioned
 
-    def values(self, scope, node, links=MOST_LINKS):
-        """Returns what an expression may stand for, if it is a name: see `Scope`."""
+    def values(self, scope, node, links=MAX_LINKS):
+        """Returns the possible meanings of an expression, or `[None]` if it is not a name. See `Scope`."""
         end = ""
         while not isinstance(node, ast.Name):
             match node:
@@ -106,25 +106,25 @@ class Names:
             meanings = self._stars(scope.source, name)
         values = []
         for meaning in meanings:
-            found = [meaning]
+            resolved = [meaning]
             if isinstance(meaning, tuple):
-                found = self.values(*meaning, links - 1) if links else [None]
-            for value in found:
+                resolved = self.values(*meaning, links - 1) if links else [None]
+            for value in resolved:
                 if isinstance(value, str):
                     values += self._member(value + end, links)
                 else:
                     values.append(None if end else value)
-        return values if len(values) < 2 else list(dict.fromkeys(values))[:MOST_MEANINGS]
+        return values if len(values) < 2 else list(dict.fromkeys(values))[:MAX_MEANINGS]
 
     def _stars(self, source, name):
-        for module in source.stars[:MOST_STARS]:
-            own = self.loaded(module)
-            if own and name in own.scope.names or not own and self.has(f"{module}.{name}"):
+        for module in source.stars[:MAX_STARS]:
+            loaded = self.loaded(module)
+            if loaded and name in loaded.scope.names or not loaded and self.has(f"{module}.{name}"):
                 return [f"{module}.{name}"]
         return [name]
 
     def _member(self, value, links):
-        """Returns what a full name stands for, if it is one of a module of the skill."""
+        """Returns the meanings of a full name in a module of the skill. Returns other full names unchanged."""
         module, _, name = value.rpartition(".")
         source = self.loaded(module)
         if source is None or not links:
@@ -134,36 +134,36 @@ class Names:
         return [None]
 
     def error(self, scope, node):
-        """Returns the exception that an expression names; None if that cannot be told."""
+        """Returns the exception that an expression names, or None if it is unknown."""
         match self.values(scope, node) if node else ():
-            case [Scope() as own] if own.is_class():
-                return Own
+            case [Scope() as skill_class] if skill_class.is_class():
+                return SkillException
             case [str(value)]:
                 module, _, name = value.rpartition(".")
-                found = getattr(self.baked.modules.get(module) if module else builtins, name, None)
-                return found if isinstance(found, type) and issubclass(found, BaseException) else None
+                error = getattr(self.baked.modules.get(module) if module else builtins, name, None)
+                return error if isinstance(error, type) and issubclass(error, BaseException) else None
         return None
 
     # Conditions.
 
-    def known(self, scope, test):
-        """Returns what a condition is in the sandbox; None if that cannot be told."""
+    def condition(self, scope, test):
+        """Returns the value of a condition in the sandbox, or None if it is unknown."""
         match test:
             case ast.UnaryOp(op=ast.Not()):
-                known = self.known(scope, test.operand)
-                return None if known is None else not known
+                operand = self.condition(scope, test.operand)
+                return None if operand is None else not operand
             case ast.Name() | ast.Attribute():
                 return False if self.values(scope, test) in (["typing.TYPE_CHECKING"], ["TYPE_CHECKING"]) else None
             case ast.Call(func=ast.Name(id="hasattr"), args=[module, ast.Constant(value=str(name))]):
-                found = self.values(scope, module)
-                if not (len(found) == 1 and self.baked.has(found[0])) or self.sets(name):
+                modules = self.values(scope, module)
+                if not (len(modules) == 1 and self.baked.has(modules[0])) or self.sets(name):
                     return None
-                return self.baked.has(f"{found[0]}.{name}") or self.has(f"{found[0]}.{name}")
+                return self.baked.has(f"{modules[0]}.{name}") or self.has(f"{modules[0]}.{name}")
             case ast.Compare(ops=[operator], comparators=[other]):
-                return self._compared(scope, self.values(scope, test.left)[0], operator, other)
+                return self._comparison(scope, self.values(scope, test.left)[0], operator, other)
         return None
 
-    def _compared(self, scope, name, operator, other):
+    def _comparison(self, scope, name, operator, other):
         values = {"__name__": "__main__", "os.name": "posix", "sys.platform": "wasi"}
         if name in values and isinstance(other, ast.Constant):
             if name == "__name__" and isinstance(operator, ast.Eq):

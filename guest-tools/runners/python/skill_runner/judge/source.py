@@ -1,40 +1,40 @@
-"""A parsed file of the skill, and the names that it binds. Nothing is followed here."""
+"""A parsed file of the skill, and the names that it binds."""
 
 import ast
 import io
 import keyword
 import tokenize
 
-# The largest file that is read. Guards against: a script that takes the parser all memory.
-LARGEST = 4 << 20
-# Brackets within each other, and levels of a syntax tree, that the parser gets. Guards against: a
-# script that takes the parser's stack, which would end the verdicts on all scripts.
-MOST_BRACKETS = 60
-MOST_LEVELS = 400
-# Meanings of a name that are followed. Guards against: a script that takes the time.
-MOST_MEANINGS = 4
-# Decorators after which a call of the function runs it, and nothing else does.
-PLAIN = {"staticmethod", "classmethod", "property", "abstractmethod", "cache", "lru_cache", "cached_property", "override", "dataclass"}
-# Fields of syntax nodes that have no code.
-NO_CODE = {"ctx", "op", "ops", "id", "attr", "kind", "type_comment", "level", "is_async", "conversion", "simple"}
-# The other fields of each type of node.
+# The maximum size of a file to parse. Guards against: a script for which the parser needs all memory.
+MAX_SOURCE_BYTES = 4 << 20
+# The maximum numbers of nested brackets, and of levels of a syntax tree, to parse. Guards against: a script
+# that overflows the parser's stack, which would prevent the verdicts on all scripts.
+MAX_BRACKETS = 60
+MAX_LEVELS = 400
+# The maximum number of meanings of a name to follow. Guards against: a script that takes too long.
+MAX_MEANINGS = 4
+# The decorators that do not change when a function runs: only a call by its name runs it.
+PLAIN_DECORATORS = {"staticmethod", "classmethod", "property", "abstractmethod", "cache", "lru_cache", "cached_property", "override", "dataclass"}
+# The fields of syntax nodes that have no code.
+FIELDS_WITHOUT_CODE = {"ctx", "op", "ops", "id", "attr", "kind", "type_comment", "level", "is_async", "conversion", "simple"}
+# The other fields, by type of node.
 FIELDS = {ast.Constant: []}
 
 
 def children(node):
-    """Returns the nodes below a node, in order, without operators and contexts."""
+    """Returns the child nodes of a node, in order, without operators and contexts."""
     kind = type(node)
     fields = FIELDS.get(kind)
     if fields is None:
-        fields = FIELDS[kind] = [field for field in node._fields if field not in NO_CODE]
-    found = []
+        fields = FIELDS[kind] = [field for field in node._fields if field not in FIELDS_WITHOUT_CODE]
+    nodes = []
     for field in fields:
         value = getattr(node, field, None)
         if isinstance(value, list):
-            found += [it for it in value if isinstance(it, ast.AST)]
+            nodes += [it for it in value if isinstance(it, ast.AST)]
         elif isinstance(value, ast.AST):
-            found.append(value)
-    return found
+            nodes.append(value)
+    return nodes
 
 
 def last_name(node):
@@ -43,11 +43,11 @@ def last_name(node):
 
 
 def is_too_deep(text):
-    """Returns whether a source takes more of the parser's stack than it may. Counts the levels of the syntax
-    tree from above: each operator of an expression may make one, and so may each `elif` of a statement."""
-    # The operators of each bracket that is open, and the `elif`s of each block that is open.
+    """Returns whether a source is nested too deeply for the parser's stack. Computes an upper bound for the levels
+    of the syntax tree: each operator of an expression may add a level, and so may each `elif` of a statement."""
+    # The number of operators in each open bracket, and of `elif`s in each open block.
     operators, branches = [0], [0]
-    # Their sum.
+    # The sum of both.
     levels = 0
     try:
         for kind, string, _, _, _ in tokenize.tokenize(io.BytesIO(text).readline):
@@ -84,32 +84,35 @@ def is_too_deep(text):
                 branches.append(1)
             elif kind == tokenize.DEDENT:
                 levels -= branches.pop()
-            if levels > MOST_LEVELS or len(operators) > MOST_BRACKETS + 1:
+            if levels > MAX_LEVELS or len(operators) > MAX_BRACKETS + 1:
                 return True
     except (SyntaxError, IndexError, tokenize.TokenError):
-        # The parser finds it again, and says where.
+        # The parser will report the error with its line.
         pass
     return False
 
 
 class Scope:
-    """The names that a module, a function or a class binds, and their meanings: the full name of something
-    imported, a function, a class, an expression with its scope, or None for what cannot be followed."""
+    """The names that a module, a function or a class binds, and their meanings.
+
+    A meaning is the full name of an import, the scope of a function or a class, a pair of a scope and an
+    expression, or None if it cannot be followed."""
 
     def __init__(self, source, parent=None, node=None):
         self.source, self.node = source, node
-        # The names of a class are not those of its methods.
+        # Methods do not see the names of their class.
         self.parent = parent.parent if parent and parent.is_class() else parent
         self.names = {}
-        self.elsewhere = {}
-        # How its function runs, if it is one.
+        # The scopes of the names that `global` and `nonlocal` declare.
+        self.declared = {}
+        # The flow of the function, once it has been followed.
         self.flow = None
         self.is_later = isinstance(node, ast.AsyncFunctionDef)
 
     def bind(self, name, meaning):
         """Adds a meaning of a name."""
-        meanings = self.elsewhere.get(name, self).names.setdefault(name, [])
-        if len(meanings) < MOST_MEANINGS and meaning not in meanings:
+        meanings = self.declared.get(name, self).names.setdefault(name, [])
+        if len(meanings) < MAX_MEANINGS and meaning not in meanings:
             meanings.append(meaning)
 
     def find(self, name):
@@ -122,39 +125,39 @@ class Scope:
         return None
 
     def of_class(self, node):
-        """Returns the scope of a class that this one defines."""
-        found = self.elsewhere.get(node.name, self).names.get(node.name, ())
-        return next((it for it in found if isinstance(it, Scope) and it.node is node), self)
+        """Returns the scope of a class that this scope defines."""
+        meanings = self.declared.get(node.name, self).names.get(node.name, ())
+        return next((it for it in meanings if isinstance(it, Scope) and it.node is node), self)
 
     def is_class(self):
         return isinstance(self.node, ast.ClassDef)
 
     def is_plain(self):
-        """Returns whether only a call by its name runs a function."""
-        return all(last_name(it.func if isinstance(it, ast.Call) else it) in PLAIN for it in self.node.decorator_list)
+        """Returns whether only a call by its name runs the function."""
+        return all(last_name(it.func if isinstance(it, ast.Call) else it) in PLAIN_DECORATORS for it in self.node.decorator_list)
 
 
 class Source:
-    """A file of the skill that has been parsed."""
+    """A parsed file of the skill."""
 
     def __init__(self, path, text):
-        if len(text) > LARGEST:
-            raise ValueError(f"larger than {LARGEST} bytes")
+        if len(text) > MAX_SOURCE_BYTES:
+            raise ValueError(f"larger than {MAX_SOURCE_BYTES} bytes")
         if is_too_deep(text):
             raise RecursionError
         self.path = path
         self.size = len(text)
         self.tree = ast.parse(text)
         self.scope = Scope(self)
-        # How an import of it runs.
+        # The flow of its import, once it has been followed.
         self.flow = None
-        # The modules that all names are imported from, the functions, and those that a library may call.
+        # The modules of `from … import *`, the functions, and the functions that a library may call.
         self.stars, self.functions, self.called = [], [], []
-        # The names that it mentions, and `=NAME` for an attribute that it sets.
+        # The names that the file mentions, and `=NAME` for an attribute that it sets.
         self.mentioned = set()
-        # Whether it looks for modules in other folders, too.
-        self.searches = False
-        # Names whose meaning is bound already. By itself, such a name would have another one.
+        # True if the file uses `sys.path`, so that the script may search other folders for modules.
+        self.changes_path = False
+        # The name nodes that already have a meaning, so that `bind_Name` does not add an unknown one.
         self._bound = set()
         nodes = [(self.tree, self.scope)]
         while nodes:
@@ -163,21 +166,21 @@ class Source:
             inner = bind and bind(self, node, scope) or scope
             nodes += [(child, inner) for child in reversed(children(node))]
 
-    def forget(self):
-        """Forgets what was followed."""
+    def reset(self):
+        """Removes the flows, for the verdict on another script."""
         self.flow = None
         for function in self.functions:
             function.flow = None
 
     def absolute(self, node):
-        """Returns the module of a `from` import: with a slash in front, if it is a path in the skill."""
+        """Returns the module of a `from` import. A relative import gives a path in the skill, with a leading slash."""
         module = node.module or ""
         if not node.level:
             return module
         folder = self.path.split("/")[:-node.level]
         return "/" + "/".join([*folder, *(module.split(".") if module else [])])
 
-    # Each function notes the names of a node. For a function or a class it returns the scope of what is in it.
+    # Each of these methods records the names of a node. For a function or a class, it returns the scope of the body.
 
     def bind_FunctionDef(self, node, scope):
         inner = Scope(self, scope, node)
@@ -204,11 +207,11 @@ class Source:
                 self.stars.append(module)
             else:
                 scope.bind(name.asname or name.name, f"{module}{dot}{name.name}")
-            self.searches = self.searches or module == "sys" and name.name == "path"
+            self.changes_path = self.changes_path or module == "sys" and name.name == "path"
 
     def bind_Global(self, node, scope):
         for name in node.names:
-            scope.elsewhere[name] = self.scope if isinstance(node, ast.Global) else scope.parent or self.scope
+            scope.declared[name] = self.scope if isinstance(node, ast.Global) else scope.parent or self.scope
 
     bind_Nonlocal = bind_Global
 
@@ -232,9 +235,9 @@ class Source:
     def bind_Attribute(self, node, scope):
         self.mentioned.add(node.attr)
         if node.attr == "path" and isinstance(node.value, ast.Name) and node.value.id == "sys":
-            self.searches = True
+            self.changes_path = True
         if not isinstance(node.ctx, ast.Load):
-            # Not what the module has by itself.
+            # The script sets the attribute, so its value is not the module's own.
             self.mentioned.add("=" + node.attr)
 
     def bind_alias(self, node, scope):

@@ -1,5 +1,6 @@
-"""What the sandbox does not have, and what would do instead: in one line each, so that a model can
-change its plan. `replace` makes calls say it where a script makes them, `judge` says it before."""
+"""The features that the sandbox does not support. Each has a message, in one line, that says why and what to
+use instead, so that a model can change its plan. `replace` makes the calls fail with their messages; `judge`
+reports them without a run."""
 
 import asyncio
 import errno
@@ -26,10 +27,11 @@ FULL = (
     "a file could not be written to its end: no space left in the copy of the folder that this call changes; "
     "write less, or let an operator raise `view_bytes`"
 )
-# Numbers of errors that end a script. The C library has EIO for any write that fails in a stream.
+# Messages for the errors that end a script, by number. The C library reports EIO for any failed write to a stream.
 ERRORS = {errno.EROFS: READ_ONLY, errno.ENOSPC: FULL, errno.EIO: FULL}
 
-# Calls that fail, by the name that a script calls: the judge reads them, and `replace` replaces those below.
+# The calls that fail, by their full names, and the reasons. `judge` uses these names; `replace` replaces the
+# functions on which the calls are built.
 CALLS = {
     **dict.fromkeys(
         [
@@ -75,13 +77,13 @@ CALLS = {
     "signal.setitimer": SIGNAL,
     "signal.pause": SIGNAL,
 }
-# Of those, the calls that only make an object, and the methods of such objects that fail.
-LATER = {
+# Calls of these only make an object; its methods in `FAILING_METHODS` fail.
+DEFERRED = {
     "multiprocessing.Process", "venv.EnvBuilder", "http.client.HTTPConnection", "ftplib.FTP",
     "xmlrpc.client.ServerProxy", "threading.Thread", "threading.Timer", "concurrent.futures.ThreadPoolExecutor",
 }
-STARTS = {"start", "submit", "request", "connect", "create"}
-# Modules that are not there, by their first name.
+FAILING_METHODS = {"start", "submit", "request", "connect", "create"}
+# The missing modules, by the first part of their names, and the reasons.
 MODULES = {
     **dict.fromkeys(["fcntl", "termios", "tty", "pty", "curses", "readline", "tkinter", "turtle",
                      "msvcrt", "prompt_toolkit", "textual"], TERMINAL),
@@ -110,60 +112,61 @@ MODULES = {
     "bs4": "use html.parser, or ask the operator to add it to the runner's `requirements.txt`",
     "pytest": "use unittest, or ask the operator to add it to the runner's `requirements.txt`",
 }
-OTHER = "ask the operator to add it to the runner's `requirements.txt`, if it is pure Python"
+OTHER_MODULE = "ask the operator to add it to the runner's `requirements.txt`, if it is pure Python"
 
 
-def module(name):
-    """Why a module is not there, in one line."""
+def module_message(name):
+    """Returns the message for a missing module."""
     top = name.partition(".")[0]
-    return f"{name}: the sandbox does not have this module; {MODULES.get(top, OTHER)}"
+    return f"{name}: the sandbox does not have this module; {MODULES.get(top, OTHER_MODULE)}"
 
 
 class Notes:
-    """What a script asked for and did not get, each once."""
+    """Notes about unsupported features that a script used, without repetitions."""
 
-    # Guards against: a script that asks for thousands of things.
-    MOST = 10
+    # Guards against: a script that uses thousands.
+    MAX_LINES = 10
 
     def __init__(self):
         self.lines = []
 
     def add(self, line):
-        if line not in self.lines and len(self.lines) < self.MOST:
+        if line not in self.lines and len(self.lines) < self.MAX_LINES:
             self.lines.append(line)
         return line
 
 
-# A component makes one call, and so has one list.
+# The notes of the call. An instance of the component serves one call.
 NOTES = Notes()
 
 
-def _refuse(name, make, why):
-    def refused(*arguments, **named):
-        raise make(NOTES.add(f"{name}: {why}"))
+def _failing(name, make_error, reason):
+    """Returns a function that fails with the error that `make_error` makes from a message."""
+    def fail(*arguments, **named):
+        raise make_error(NOTES.add(f"{name}: {reason}"))
 
-    refused.__name__ = name.rpartition(".")[2]
-    return refused
+    fail.__name__ = name.rpartition(".")[2]
+    return fail
 
 
-def _no_program(line):
-    # Scripts that can do without a program catch this.
+def _process_error(line):
+    # Scripts that do not need the program catch `FileNotFoundError`.
     return FileNotFoundError(errno.ENOENT, line)
 
 
-def _no_network(line):
+def _network_error(line):
     return OSError(errno.ENETUNREACH, line)
 
 
 def _popen(self, args, *others, **named):
     program = args if isinstance(args, (str, bytes, os.PathLike)) else next(iter(args), "")
     program = os.fsdecode(program).split(" ")[0]
-    raise _no_program(NOTES.add(f"subprocess ({program[:80]}): {PROCESS}"))
+    raise _process_error(NOTES.add(f"subprocess ({program[:80]}): {PROCESS}"))
 
 
 async def _async_process(self, factory, *command, **named):
     program = str(command[0] if command else "")[:80]
-    raise _no_program(NOTES.add(f"asyncio subprocess ({program}): {PROCESS}"))
+    raise _process_error(NOTES.add(f"asyncio subprocess ({program}): {PROCESS}"))
 
 
 def _start_thread(*arguments, **named):
@@ -172,16 +175,16 @@ def _start_thread(*arguments, **named):
 
 def _unknown_url(self, request):
     if request.type == "https":
-        raise urllib.error.URLError(_no_network(NOTES.add(f"urllib.request: {NETWORK}")))
+        raise urllib.error.URLError(_network_error(NOTES.add(f"urllib.request: {NETWORK}")))
     raise urllib.error.URLError(f"unknown url type: {request.type}")
 
 
-def _explain(module):
-    """Makes a name that this module has elsewhere say why it is not here."""
+def _explain_missing_names(module):
+    """Makes the error of a missing name say why, if the module has this name on other systems."""
     def missing(name):
-        called = f"{module.__name__}.{name}"
-        if called in CALLS:
-            raise AttributeError(NOTES.add(f"{called}: {CALLS[called]}"), name=name, obj=module)
+        full_name = f"{module.__name__}.{name}"
+        if full_name in CALLS:
+            raise AttributeError(NOTES.add(f"{full_name}: {CALLS[full_name]}"), name=name, obj=module)
         raise AttributeError(
             f"module {module.__name__!r} has no attribute {name!r}", name=name, obj=module)
 
@@ -189,22 +192,22 @@ def _explain(module):
 
 
 def replace():
-    """Makes every call that cannot work here say so, and note it."""
+    """Replaces unsupported functions with ones that fail with a message and note it."""
     subprocess.Popen.__init__ = _popen
-    # It looks at what a start has set.
+    # The original reads attributes that only a started process has.
     subprocess.Popen.__del__ = lambda self: None
-    os.system = _refuse("os.system", _no_program, PROCESS)
-    os.popen = _refuse("os.popen", _no_program, PROCESS)
+    os.system = _failing("os.system", _process_error, PROCESS)
+    os.popen = _failing("os.popen", _process_error, PROCESS)
     for module in (threading, _thread):
         module._start_joinable_thread = module.start_joinable_thread = _start_thread
         module._start_new_thread = module.start_new_thread = _start_thread
     for name in ("create_connection", "create_server", "socketpair", "getaddrinfo", "gethostbyname",
                  "gethostbyname_ex", "gethostbyaddr", "getnameinfo"):
-        setattr(socket, name, _refuse("socket." + name, _no_network, NETWORK))
-    socket.socket.__init__ = _refuse("socket.socket", _no_network, NETWORK)
+        setattr(socket, name, _failing("socket." + name, _network_error, NETWORK))
+    socket.socket.__init__ = _failing("socket.socket", _network_error, NETWORK)
     socket.gethostname = lambda: "sandbox"
     urllib.request.UnknownHandler.unknown_open = _unknown_url
     for name in ("subprocess_exec", "subprocess_shell"):
         setattr(asyncio.BaseEventLoop, name, _async_process)
-    _explain(os)
-    _explain(signal)
+    _explain_missing_names(os)
+    _explain_missing_names(signal)

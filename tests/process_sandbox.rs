@@ -616,10 +616,10 @@ fn compiles_third_party_components_when_confined() {
             0,
             "!no-entry",
         ),
-        (&["--tools", "bad"], 2, "cut.wasm"),
+        (&["--tools", "bad"], 4, "cut.wasm"),
         (
             &["--tools", "tools", "--config", "late.toml"],
-            2,
+            4,
             "took longer than 1ms",
         ),
     ] {

@@ -107,6 +107,10 @@ fn server_reports_skills_folder_that_it_found() {
 #[test]
 fn found_configuration_cannot_reach_outside_its_folder() {
     let outside = Program::new();
+    outside.write(
+        "theirs/SKILL.md",
+        "---\nname: theirs\ndescription: Theirs.\n---\n",
+    );
     let absolute = format!("skills = [{:?}]", outside.folder.path());
     for (configuration, key) in [
         ("\nhome = \".\"", "`home`"),

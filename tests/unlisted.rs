@@ -349,7 +349,7 @@ fn check_names_keys_of_other_hosts_once() {
     assert!(run.stdout.ends_with(line), "{run:?}");
     assert_eq!(run.stdout.matches("[key-extension]").count(), 2, "{run:?}");
     assert!(
-        run.stderr.contains("2 skills: 0 errors, 3 warnings"),
+        run.stderr.contains("2 skills: 0 errors, 6 warnings"),
         "{run:?}"
     );
     assert_eq!(run.code, 0);

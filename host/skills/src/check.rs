@@ -24,6 +24,7 @@ mod linked;
 mod links;
 mod name;
 mod placeholders;
+mod rule;
 mod rules;
 
 use crate::frontmatter::{self, Field, Frontmatter, Problem, ProblemKind, Reading, Split, quoted};
@@ -34,7 +35,8 @@ pub use folder::check_folder;
 pub(crate) use folder::check_open;
 pub use links::{Reference, references};
 pub use placeholders::{Placeholder, PlaceholderKind, placeholders};
-pub use rules::{Rule, rules};
+pub use rule::Rule;
+pub use rules::rules;
 
 /// The maximum characters of a `description`, from the specification.
 pub const MAX_DESCRIPTION_CHARS: usize = 1024;

@@ -1,8 +1,6 @@
-//! The table of rules: each has a stable id, a severity and texts for people.
-//!
-//! Each module of rules has a list `RULES`; [`RULE_SETS`] joins them.
+//! The table of rules. Each module of rules has a list `RULES`; [`RULE_SETS`] joins them.
 
-use super::Severity;
+use super::rule::Rule;
 
 /// The rules of each module. Add a module's list here.
 const RULE_SETS: &[&[Rule]] = &[
@@ -18,50 +16,6 @@ const RULE_SETS: &[&[Rule]] = &[
     super::placeholders::RULES,
     super::contents::RULES,
 ];
-
-/// A rule of `check`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rule {
-    /// The id, which is stable across releases.
-    pub id: &'static str,
-    /// The severity of its findings. Some findings of a rule may have another one, if the
-    /// specification and its reference validator disagree on the case.
-    pub severity: Severity,
-    /// What a finding of the rule says, in one sentence.
-    pub description: &'static str,
-    /// Why it matters, and how to fix it.
-    pub help: &'static str,
-}
-
-impl Rule {
-    /// Creates a rule whose findings are errors.
-    pub(super) const fn error(
-        id: &'static str,
-        description: &'static str,
-        help: &'static str,
-    ) -> Self {
-        Self {
-            id,
-            severity: Severity::Error,
-            description,
-            help,
-        }
-    }
-
-    /// Creates a rule whose findings are warnings.
-    pub(super) const fn warning(
-        id: &'static str,
-        description: &'static str,
-        help: &'static str,
-    ) -> Self {
-        Self {
-            id,
-            severity: Severity::Warning,
-            description,
-            help,
-        }
-    }
-}
 
 /// Returns all rules, in a stable order.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {

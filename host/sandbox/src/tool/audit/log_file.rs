@@ -146,14 +146,25 @@ impl LogFile {
     }
 
     /// Appends the records that a function returns, once this process holds the lock. Each is
-    /// a JSON object without a line feed.
-    pub(super) fn append(&mut self, take: impl FnOnce() -> Vec<Vec<u8>>) -> io::Result<()> {
-        self.append_batch(|batch| {
+    /// a JSON object without a line feed. Also returns the number of records that are whole in
+    /// the file, which may be some of them if writing failed.
+    pub(super) fn append(
+        &mut self,
+        take: impl FnOnce() -> Vec<Vec<u8>>,
+    ) -> (io::Result<()>, usize) {
+        let mut ends = Vec::new();
+        let appended = self.append_batch(|batch| {
             for record in take() {
                 batch.add(record, Link::seal);
+                ends.push(batch.end());
             }
             Ok(())
-        })
+        });
+        let size = match &appended {
+            Ok(()) => u64::MAX,
+            Err(_) => self.size_on_disk().unwrap_or(0),
+        };
+        (appended, ends.iter().filter(|end| **end <= size).count())
     }
 
     /// Appends a checkpoint and sends it to sinks, if there is a signer.
@@ -388,7 +399,7 @@ impl LogFile {
         self.size = UNKNOWN_SIZE;
         self.file.write_all(&batch.bytes)?;
         self.wait.restore();
-        self.size = batch.start + batch.bytes.len() as u64;
+        self.size = batch.end();
         (self.next, self.last) = (batch.next, batch.last);
         if let (Some(signer), Some(line)) = (&self.signer, batch.checkpoint) {
             signer.signer.publish(&line);
@@ -449,6 +460,11 @@ impl Batch {
         } else {
             self.bytes.append(&mut record);
         }
+    }
+
+    /// Returns the size of the file after the lines.
+    fn end(&self) -> u64 {
+        self.start + self.bytes.len() as u64
     }
 
     /// Adds a checkpoint.

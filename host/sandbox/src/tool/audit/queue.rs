@@ -43,31 +43,54 @@ impl RecordQueue {
     pub(super) fn append(&self, line: Vec<u8>) -> io::Result<Option<Duration>> {
         let outcome = self.push(line);
         self.with_log(|log| {
-            // Another call may have written the record.
-            if let Some(outcome) = outcome.get() {
-                return to_result(outcome).map(|()| None);
+            let mut due = None;
+            loop {
+                // Another call may have written the record.
+                if let Some(outcome) = outcome.get() {
+                    return to_result(outcome).map(|()| due);
+                }
+                let next_due = self.append_waiting(log, &outcome);
+                due = next_due?.or(due);
             }
-            let mut outcomes = Vec::new();
-            let appended = log.append(|| {
-                let records = std::mem::take(&mut *self.waiting());
-                let split = records.into_iter().map(|it| (it.line, it.outcome));
-                let (lines, written): (Vec<_>, Vec<_>) = split.unzip();
-                outcomes = written;
-                lines
-            });
-            // If the file could not be locked, no record was taken. Each call then tries for its
-            // own record.
-            self.waiting()
-                .retain(|it| !Arc::ptr_eq(&it.outcome, &outcome));
-            let written = match &appended {
-                Ok(_) => Ok(()),
-                Err(error) => Err((error.kind(), error.to_string())),
-            };
-            for outcome in outcomes {
-                let _ = outcome.set(written.clone());
-            }
-            appended
         })
+    }
+
+    /// Appends records that wait, the first ones if a checkpoint must follow them.
+    fn append_waiting(
+        &self,
+        log: &mut SignedLog,
+        own: &Arc<Outcome>,
+    ) -> io::Result<Option<Duration>> {
+        let mut outcomes = Vec::new();
+        let (appended, count) = log.append(|max| {
+            let mut waiting = self.waiting();
+            let first = max.min(waiting.len());
+            let records = waiting.drain(..first);
+            let split = records.map(|it| (it.line, it.outcome));
+            let (lines, written): (Vec<_>, Vec<_>) = split.unzip();
+            outcomes = written;
+            lines
+        });
+        let Err(error) = &appended else {
+            for outcome in outcomes {
+                let _ = outcome.set(Ok(()));
+            }
+            return appended;
+        };
+        let is_taken = !outcomes.is_empty();
+        for (number, outcome) in outcomes.into_iter().enumerate() {
+            let _ = outcome.set(match number < count {
+                true => Ok(()),
+                false => Err((error.kind(), error.to_string())),
+            });
+        }
+        if is_taken {
+            return Ok(None);
+        }
+        // The file could not be locked, so no record was taken. Each call then tries for its own
+        // record.
+        self.waiting().retain(|it| !Arc::ptr_eq(&it.outcome, own));
+        appended
     }
 
     fn push(&self, line: Vec<u8>) -> Arc<Outcome> {

@@ -78,33 +78,43 @@ impl SignedLog {
         })
     }
 
-    /// Appends the records that a function returns, once the file is locked. Returns the time
-    /// after which a checkpoint is due, if a timer must be started for it.
+    /// Appends the records that a function returns, once the file is locked. It gets the number of
+    /// records until a checkpoint, and returns at most so many. Returns the time after which a
+    /// checkpoint is due, if a timer must be started for it, and the number of records that are
+    /// whole in the file.
     pub(super) fn append(
         &mut self,
-        take: impl FnOnce() -> Vec<Vec<u8>>,
-    ) -> io::Result<Option<Duration>> {
-        let mut count = 0;
-        self.opened()?.append(|| {
-            let records = take();
-            count = records.len() as u64;
-            records
-        })?;
-        let Some(limits) = &self.limits else {
-            return Ok(None);
+        take: impl FnOnce(usize) -> Vec<Vec<u8>>,
+    ) -> (io::Result<Option<Duration>>, usize) {
+        let limit = self.limits.as_ref().map(|limits| limits.records);
+        let until_checkpoint = limit.map_or(u64::MAX, |records| {
+            records.saturating_sub(self.unsigned).max(1)
+        });
+        let file = match self.opened() {
+            Ok(file) => file,
+            Err(error) => return (Err(error), 0),
         };
+        let until_checkpoint = usize::try_from(until_checkpoint).unwrap_or(usize::MAX);
+        let (appended, count) = file.append(|| take(until_checkpoint));
+        self.unsigned += count as u64;
+        (appended.map(|()| self.checkpoint_if_due()), count)
+    }
+
+    /// Writes a checkpoint if enough records are unsigned. Returns the time after which one is
+    /// due, if a timer must be started for it.
+    fn checkpoint_if_due(&mut self) -> Option<Duration> {
+        let limits = self.limits.as_ref()?;
         let (records, time) = (limits.records, limits.time);
-        self.unsigned += count;
         // The timer is late, or ended with its runtime.
         let is_late = self.due.is_some_and(|due| Instant::now() > due);
         if is_late || self.unsigned >= records {
-            return Ok(self.checkpoint());
+            return self.checkpoint();
         }
         if self.due.is_some() {
-            return Ok(None);
+            return None;
         }
         self.due = Some(Instant::now() + time);
-        Ok(Some(time))
+        Some(time)
     }
 
     /// Writes a checkpoint if there are records after the last one. Returns the time after

@@ -105,7 +105,9 @@ fn operator_can_have_answers_cut() {
                 read(&mut client, name),
                 client.call("raw_read", json!({"skill_name": "a", "path": name})),
             ];
-            for (result, reads_parts) in answers.iter().zip([true, false]) {
+            // No call returns a line that is longer than the bound.
+            let is_readable = name == "lines.txt";
+            for (result, reads_parts) in answers.iter().zip([is_readable, false]) {
                 let [text, note] = texts(result)[..] else {
                     panic!("{name}: {result}");
                 };

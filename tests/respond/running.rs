@@ -119,9 +119,19 @@ fn cut_answer_says_in_its_text_what_is_left_out() {
     let file = |name: &str| json!({"skill_name": "a", "file_path": name});
     let arguments = ["lines.txt", "long.txt", "whole.txt"].map(file);
     let answers = run(&host, "read_file_in_skill", &arguments);
-    for (answer, kept, left) in [
-        (&answers[0], "0123456789abcde\n".repeat(64) + "\n", 16),
-        (&answers[1], "漢".repeat(341) + "\n\n", 3),
+    for (answer, kept, left, advice) in [
+        (
+            &answers[0],
+            "0123456789abcde\n".repeat(64) + "\n",
+            16,
+            "read_skill_file reads",
+        ),
+        (
+            &answers[1],
+            "漢".repeat(341) + "\n\n",
+            3,
+            "the next line is longer",
+        ),
     ] {
         let note = answer.text.strip_prefix(&kept).unwrap();
         assert!(note.starts_with("The answer above is cut"), "{note}");
@@ -129,10 +139,7 @@ fn cut_answer_says_in_its_text_what_is_left_out() {
             note.contains(&format!("{left} bytes are left out")),
             "{note}"
         );
-        assert!(
-            note.contains("read_skill_file reads") && !note.contains('\n'),
-            "{note}"
-        );
+        assert!(note.contains(advice) && !note.contains('\n'), "{note}");
         assert!(!answer.failed);
     }
     assert_eq!(answers[2].text, "x".repeat(1024));

@@ -122,7 +122,7 @@ pub(crate) async fn call(
 /// Converts a failed call to a result. Its help reads folders, which would delay messages on
 /// the threads of the protocol and of built-in tools.
 async fn failed(live: &ClientView<'_>, error: CallError, bound: &AnswerBound) -> CallToolResult {
-    let texts = bounded(error.model_text(), bound);
+    let texts = bounded(error.model_text(), &bound.of_error());
     let help = live.run_blocking(move || error.model_help().map(str::to_owned));
     failure(texts.chain(help.await.unwrap_or_default()))
 }

@@ -63,21 +63,38 @@ impl AnswerBound {
     pub fn cut(&self, text: &mut String) -> Option<String> {
         let whole = text.len();
         let max = self.max.filter(|max| *max < whole)?;
-        text.truncate(end_within(text, max));
+        let end = end_within(text, max);
+        let next_line = text[end..].split('\n').next().unwrap_or_default();
+        // A line that is longer than the bound is cut in each answer.
+        let is_whole = end == 0 || text[..end].ends_with('\n');
+        let fits = is_whole && next_line.len() < max;
+        text.truncate(end);
         // The capacity is that of the whole text.
         text.shrink_to_fit();
         let lines = text.bytes().filter(|byte| *byte == b'\n').count();
         let kept = text.len();
-        let advice = if self.is_in_parts {
-            format!("{READING_LINES} reads the rest with `offset` and `limit`, which count lines")
-        } else {
-            "ask for less at a time".to_owned()
+        let advice = match self.is_in_parts {
+            true if fits => {
+                format!(
+                    "{READING_LINES} reads the rest with `offset` and `limit`, which count lines"
+                )
+            }
+            true => "the next line is longer than the most that an answer may have".to_owned(),
+            false => "ask for less at a time".to_owned(),
         };
         Some(format!(
             "The answer above is cut: it is the first {kept} of {whole} bytes, with {lines} line \
              ends. {} bytes are left out; {advice}.",
             whole - kept
         ))
+    }
+
+    /// Returns the bound of the error of the call, which is no file.
+    pub fn of_error(&self) -> Self {
+        Self {
+            is_in_parts: false,
+            ..self.clone()
+        }
     }
 
     /// Returns the note about a large answer that is not cut.
@@ -147,6 +164,18 @@ mod tests {
                 let left = format!("{} bytes are left out", text.len() - kept.len());
                 assert!(note.contains(&left), "{note}");
             }
+        }
+        for (text, max, is_readable) in [
+            ("one\ntwo\n", 4, true),
+            ("one\ntwo\nthree", 8, true),
+            ("one\nthree\n", 4, false),
+            ("three\none\n", 4, false),
+            ("\nthree", 3, false),
+        ] {
+            let note = bound(Some(max)).cut(&mut text.to_owned()).unwrap();
+            assert_eq!(note.contains(READING_LINES), is_readable, "{text:?}");
+            let note = bound(Some(max)).of_error().cut(&mut text.to_owned());
+            assert!(!note.unwrap().contains(READING_LINES));
         }
         let mut whole = "x".repeat(1 << 20);
         assert_eq!(bound(None).cut(&mut whole), None);

@@ -28,6 +28,10 @@ const MAX_OTHERS: usize = 20;
 /// The maximum number of further files that are looked for in a linked file.
 const MAX_FURTHER: usize = MAX_OTHERS + 1;
 
+/// The maximum number of files in linked files that are looked up for a skill. Guards against:
+/// paths through many symlinks, which take milliseconds each.
+const MAX_LOOKUPS: usize = 1_000;
+
 /// The rules for linked files.
 pub(super) const RULES: &[Rule] = &[
     Rule::warning(
@@ -65,6 +69,7 @@ pub(super) fn findings<'a>(
     let mut seen = BTreeSet::new();
     let mut unchecked: Option<(u32, usize)> = None;
     let mut bytes_left = MAX_ALL_BYTES;
+    let mut lookups_left = MAX_LOOKUPS;
     for reference in references {
         let path = Path::new(&*reference.path);
         if !is_markdown(path) || !seen.insert(normal(Path::new(""), &reference.path)) {
@@ -83,7 +88,13 @@ pub(super) fn findings<'a>(
             bytes_left -= bytes.len() as u64;
             let text = String::from_utf8_lossy(&bytes);
             let mut of_file = document::file_findings(&text);
-            of_file.extend(chain_finding(folder, path, &text, is_direct));
+            of_file.extend(chain_finding(
+                folder,
+                path,
+                &text,
+                is_direct,
+                &mut lookups_left,
+            ));
             findings.extend(of_file.into_iter().map(|finding| Finding {
                 file: Some(reference.path.to_string()),
                 ..finding
@@ -104,11 +115,13 @@ pub(super) fn findings<'a>(
 }
 
 /// Returns a finding if a linked file refers to Markdown files that SKILL.md does not name.
+/// `left` is the number of look-ups that are left for the skill.
 fn chain_finding(
     folder: &Folder,
     file: &Path,
     text: &str,
     is_direct: impl Fn(&Path) -> bool,
+    left: &mut usize,
 ) -> Option<Finding> {
     let parent = file.parent().unwrap_or(Path::new(""));
     let mut further: Vec<(PathBuf, u32)> = Vec::new();
@@ -118,14 +131,13 @@ fn chain_finding(
         };
         let is_known = |(known, _): &(PathBuf, u32)| *known == path;
         let is_skill_md = path.as_os_str().eq_ignore_ascii_case("SKILL.md");
-        if !is_skill_md
-            && !is_direct(&path)
-            && !further.iter().any(is_known)
-            && folder.lookup(&path, true).is_ok()
-        {
-            further.push((path, reference.line));
+        if !is_skill_md && !is_direct(&path) && !further.iter().any(is_known) {
+            *left = left.saturating_sub(1);
+            if folder.lookup(&path, true).is_ok() {
+                further.push((path, reference.line));
+            }
         }
-        if further.len() == MAX_FURTHER {
+        if further.len() == MAX_FURTHER || *left == 0 {
             break;
         }
     }

@@ -126,8 +126,8 @@ class Folder:
             raise Failure.unreadable(f"{path}: not valid UTF-8 text") from None
 
     def answer_file(self, path, limit=LARGEST_ANSWER):
-        """Returns an answer whose text is a file of at most `limit` bytes. The host reads the
-        file, which is much faster for large files."""
+        """Returns a file of at most `limit` bytes as the answer. The host reads the file, which
+        is much faster if it is large."""
         check_path(path)
         try:
             answer.text_from_file(path, limit)

@@ -16,12 +16,12 @@ const MAX_START_BYTES: u64 = 4 << 10;
 /// many tokens.
 const MAX_CHARS: usize = 80;
 
-/// A language whose files can have a description.
+/// A language in which files can have a description.
 #[derive(Clone, Copy)]
 enum Language {
     Markdown,
     Python,
-    /// A language whose comments start with `#`.
+    /// A language with comments that start with `#`.
     Shell,
     JavaScript,
 }
@@ -168,7 +168,7 @@ fn block_comment(text: &str) -> Option<&str> {
     )
 }
 
-/// Returns the first line that is no licence notice and no directive for a tool.
+/// Returns the first line that is neither a licence notice nor a directive for a tool.
 fn first_descriptive_line<'t>(lines: impl Iterator<Item = &'t str>) -> Option<&'t str> {
     let mut in_notice = false;
     for line in lines {

@@ -83,8 +83,8 @@ fn entry_line(ListedEntry { path, kind }: &ListedEntry) -> Option<String> {
     Some(line)
 }
 
-/// Returns the reason why an entry cannot be read, for the errors whose own message speaks of
-/// a call instead of a symlink.
+/// Returns the reason why an entry cannot be read. Only for errors with messages that are
+/// about a call, not about a symlink.
 pub(crate) fn reason(error: ReadError) -> Option<&'static str> {
     match error {
         ReadError::Outside => Some("leads out of the skill"),

@@ -19,7 +19,7 @@ const MAX_REASONS: usize = 4;
 /// Searches as the tool `find_skills` does. Exits with 1 if no skill fits.
 #[derive(Args)]
 pub(crate) struct FindCommand {
-    /// What the task needs, in plain words
+    /// The task, in plain words
     #[arg(required = true)]
     query: Vec<String>,
     /// Show at most this number of skills

@@ -82,7 +82,7 @@ impl Drop for ItemProgress {
 #[derive(Clone)]
 struct Progress {
     is_interactive: bool,
-    /// What a report adds to the name of the work.
+    /// The text after the name of the work in a report.
     remark: &'static str,
     /// The words before the duration.
     took: &'static str,

@@ -55,7 +55,7 @@ const WORKING_WITHOUT_NATIVE_CODE: [&str; 12] = [
     "wrapt",
 ];
 
-/// What to use instead of packages that need native code.
+/// Alternatives to packages that need native code.
 const ALTERNATIVES: [(&str, &str); 14] = [
     ("bcrypt", "`hashlib.scrypt`"),
     ("cryptography", "`hashlib` and `hmac`"),

@@ -176,13 +176,13 @@ mod tests {
 
     #[test]
     fn uris_are_relative_to_the_current_folder() {
-        let base = Path::new("/work/repo");
+        let base = Path::new("/srv/repo");
         for (path, expected) in [
-            ("/work/repo/skills/a/SKILL.md", "skills/a/SKILL.md"),
-            ("/work/repo/a b:c%é/x.md", "a%20b%3Ac%25%C3%A9/x.md"),
-            ("/work/repository/a", "file:///work/repository/a"),
+            ("/srv/repo/skills/a/SKILL.md", "skills/a/SKILL.md"),
+            ("/srv/repo/a b:c%é/x.md", "a%20b%3Ac%25%C3%A9/x.md"),
+            ("/srv/repository/a", "file:///srv/repository/a"),
             ("/else/a", "file:///else/a"),
-            ("/work/repo", "file:///work/repo"),
+            ("/srv/repo", "file:///srv/repo"),
         ] {
             assert_eq!(uri(base, Path::new(path)), expected);
         }

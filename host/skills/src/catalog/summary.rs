@@ -1,4 +1,4 @@
-//! What one skill has: its folder, its files, its scripts and what its frontmatter declares. For
+//! The contents of one skill: its folder, its files, its scripts and what its frontmatter declares. For
 //! people, before anything of it runs.
 
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ const MAX_SCRIPTS: usize = 100;
 /// The folder of scripts in a skill, by the Agent Skills specification.
 const SCRIPTS: &str = "scripts/";
 
-/// What one skill has.
+/// The contents of one skill.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SkillSummary {
@@ -44,7 +44,7 @@ pub struct SkillSummary {
 }
 
 impl Catalog {
-    /// Returns what a skill has. Reads only its SKILL.md.
+    /// Returns the contents of a skill. Reads only its SKILL.md.
     pub fn summary(&self, name: &str) -> Result<SkillSummary, FolderError> {
         let folder = self.skill(name, self.hard_links)?.folder;
         let path = folder.real_path().map_err(|_| FolderError::Unreadable)?;

@@ -10,9 +10,9 @@ pub struct Rule {
     /// The severity of its findings. Some findings of a rule may have another one, if the
     /// specification and its reference validator disagree on the case.
     pub severity: Severity,
-    /// What a finding of the rule says, in one sentence.
+    /// The fault, in one sentence.
     pub description: &'static str,
-    /// Why it matters, and how to fix it.
+    /// The reason to fix it, and the way.
     pub help: &'static str,
 }
 
@@ -23,12 +23,7 @@ impl Rule {
         description: &'static str,
         help: &'static str,
     ) -> Self {
-        Self {
-            id,
-            severity: Severity::Error,
-            description,
-            help,
-        }
+        Self::new(Severity::Error, id, description, help)
     }
 
     /// Creates a rule whose findings are warnings.
@@ -37,9 +32,18 @@ impl Rule {
         description: &'static str,
         help: &'static str,
     ) -> Self {
+        Self::new(Severity::Warning, id, description, help)
+    }
+
+    const fn new(
+        severity: Severity,
+        id: &'static str,
+        description: &'static str,
+        help: &'static str,
+    ) -> Self {
         Self {
             id,
-            severity: Severity::Warning,
+            severity,
             description,
             help,
         }

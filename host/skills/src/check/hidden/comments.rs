@@ -24,7 +24,7 @@ pub(super) struct Comment {
 /// A comment that is not closed yet.
 struct Open {
     line: u32,
-    /// Whether it starts its line. If so, it ends only at `-->` or at the end of the text.
+    /// True if it starts its line. It then ends only at `-->` or at the end of the text.
     /// Otherwise it also ends with its paragraph, and is then visible text.
     is_block: bool,
     text: Text,

@@ -47,7 +47,7 @@ struct Places {
     count: usize,
     /// The first lines, each once.
     lines: Vec<u32>,
-    /// Whether there are further lines.
+    /// True if there are further lines.
     has_more_lines: bool,
 }
 

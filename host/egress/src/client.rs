@@ -1,0 +1,106 @@
+//! The host's end: requests for the egress process.
+
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderValue, Request, Response};
+use http_body::Body;
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+
+use crate::message::{GRANT, Outcome, PLACEHOLDER};
+
+/// The maximum bytes of the head of a response: that of the server, and the outcome.
+const MAX_HEAD_BYTES: usize = 512 << 10;
+
+/// The maximum number of headers of a response.
+const MAX_HEADERS: usize = 1_024;
+
+/// A handle to the egress process.
+#[derive(Debug, Clone)]
+pub struct EgressClient {
+    control: Arc<OwnedFd>,
+}
+
+/// A request of a component.
+#[derive(Debug, Clone, Copy)]
+pub struct Origin<'a> {
+    /// The component file whose grant covers the request.
+    pub component: &'a str,
+    /// The names of secrets, and their placeholders in this call.
+    pub placeholders: &'a [(String, String)],
+}
+
+/// A response, and the future that moves its bytes, which must be polled while it is read.
+pub type Connected = (Response<Incoming>, Outcome);
+
+impl EgressClient {
+    /// Creates a handle from the socket of the process.
+    pub fn new(control: OwnedFd) -> Self {
+        Self {
+            control: Arc::new(control),
+        }
+    }
+
+    /// Sends a request, and returns the head of the response and what became of the request.
+    /// The request ends when the response is dropped.
+    ///
+    /// # Errors
+    ///
+    /// If the process cannot be reached or ends.
+    pub async fn send<B>(
+        &self,
+        origin: Origin<'_>,
+        mut request: Request<B>,
+    ) -> io::Result<Connected>
+    where
+        B: Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let header =
+            |text: &str| HeaderValue::from_bytes(text.as_bytes()).map_err(io::Error::other);
+        request
+            .headers_mut()
+            .insert(GRANT, header(origin.component)?);
+        request.headers_mut().remove(PLACEHOLDER);
+        for (name, placeholder) in origin.placeholders {
+            let pair = header(&format!("{name}={placeholder}"))?;
+            request.headers_mut().append(PLACEHOLDER, pair);
+        }
+        let stream = tokio::net::UnixStream::from_std(self.open()?)?;
+        let mut builder = http1::Builder::new();
+        builder
+            .max_buf_size(MAX_HEAD_BYTES)
+            .max_headers(MAX_HEADERS);
+        let handshake = builder.handshake(TokioIo::new(stream)).await;
+        let (mut sender, connection) = handshake.map_err(io::Error::other)?;
+        tokio::spawn(async move {
+            // It ends with the response, whose reader learns of errors.
+            let _ = connection.await;
+        });
+        let response = sender.send_request(request).await;
+        let mut response = response.map_err(io::Error::other)?;
+        let outcome = Outcome::take(response.headers_mut());
+        let outcome = outcome.ok_or_else(|| io::Error::other("the answer has no outcome"))?;
+        Ok((response, outcome))
+    }
+
+    /// Opens a socket to the process.
+    fn open(&self) -> io::Result<UnixStream> {
+        let (ours, theirs) = UnixStream::pair()?;
+        ours.set_nonblocking(true)?;
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        let rights = [theirs.as_fd()];
+        ancillary.push(SendAncillaryMessage::ScmRights(&rights));
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        rustix::net::sendmsg(&self.control, &[IoSlice::new(&[0])], &mut ancillary, flags)?;
+        Ok(ours)
+    }
+}

@@ -1,0 +1,42 @@
+//! The HTTP requests of tools: which of them an operator allows, and the process that sends
+//! them.
+//!
+//! - `address`: addresses that are not public.
+//! - `target`: the method and address of a request, normalised.
+//! - `rule`: the operator's rules.
+//! - `policy`: the grant of a component.
+//! - `message`: what the host and the process tell each other besides HTTP.
+//! - `resolve`: host names.
+//! - `forward`: sends one request.
+//! - `serve`: the process.
+//! - `client`: the host's end.
+//!
+//! This crate is part of [skillhost](https://crates.io/crates/skillhost). It may change at any
+//! time.
+
+mod address;
+
+mod target;
+
+mod rule;
+
+mod policy;
+
+mod message;
+
+mod resolve;
+
+mod forward;
+
+mod serve;
+
+mod client;
+
+#[cfg(test)]
+mod tests;
+
+pub use client::{EgressClient, Origin};
+pub use message::{Failure, FailureKind, Outcome};
+pub use policy::{Denial, NetworkGrant, PrivateAddress, SecretUse};
+pub use rule::{NetworkRule, RuleError};
+pub use target::{Target, TargetError};

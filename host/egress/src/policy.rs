@@ -1,0 +1,341 @@
+//! What a component may send: the rules, addresses and secrets of its grant.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
+
+use http::HeaderName;
+
+use crate::address::{canonical, is_public};
+use crate::rule::{NetworkRule, RuleError};
+use crate::target::{Host, Target, read_authority};
+
+/// The requests that the tools of a component may send. The default allows none.
+#[derive(Debug, Clone, Default)]
+pub struct NetworkGrant {
+    pub(crate) rules: Vec<NetworkRule>,
+    pub(crate) private: Vec<PrivateAddress>,
+    pub(crate) secrets: Vec<SecretUse>,
+}
+
+/// An address that requests may be sent to although it is not public: an IP address and
+/// optionally a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PrivateAddress {
+    address: IpAddr,
+    port: Option<u16>,
+}
+
+/// The place where a secret may be sent.
+#[derive(Debug, Clone)]
+pub struct SecretUse {
+    /// The name of the secret, which is the name of the guest's environment variable.
+    pub(crate) name: String,
+    /// The only header that may have it.
+    pub(crate) header: HeaderName,
+    /// The only hosts that may receive it, with a port if it is not 443.
+    pub(crate) hosts: Vec<(Host, u16)>,
+}
+
+/// The reason why a request is denied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Denial {
+    /// No rule allows the method and address.
+    NoRule,
+    /// The host has an address that is not public, and that the grant does not name.
+    PrivateAddress(IpAddr),
+    /// The request has no TLS, and its host is neither `localhost` nor in `network_private`.
+    Plain,
+    /// The placeholder of this secret is in the address or in another header, or the host may
+    /// not receive the secret.
+    Secret(String),
+}
+
+impl fmt::Display for Denial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoRule => f.write_str("no rule in `network` allows it"),
+            Self::PrivateAddress(address) => write!(
+                f,
+                "its host has the address {address}, which is not public and not in \
+                 `network_private`"
+            ),
+            Self::Plain => f.write_str(
+                "plain `http` is only for `localhost` and for addresses in `network_private`",
+            ),
+            Self::Secret(name) => write!(
+                f,
+                "the secret `{name}` is only for its header, its hosts, and requests over TLS"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Denial {}
+
+impl NetworkGrant {
+    /// Creates a grant that allows no request.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a rule.
+    pub fn rule(mut self, rule: NetworkRule) -> Self {
+        self.rules.push(rule);
+        self
+    }
+
+    /// Adds an address that is not public.
+    pub fn private(mut self, address: PrivateAddress) -> Self {
+        self.private.push(address);
+        self
+    }
+
+    /// Adds a secret.
+    pub fn secret(mut self, secret: SecretUse) -> Self {
+        self.secrets.push(secret);
+        self
+    }
+
+    /// Returns whether the grant allows no request.
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    /// Returns the names of the secrets.
+    pub fn secret_names(&self) -> impl Iterator<Item = &str> {
+        self.secrets.iter().map(|secret| &*secret.name)
+    }
+
+    /// Returns the rule that allows a request, by method and address alone.
+    ///
+    /// # Errors
+    ///
+    /// If no rule allows it.
+    pub fn allow(&self, target: &Target) -> Result<&NetworkRule, Denial> {
+        let mut rules = self.rules.iter();
+        rules.find(|rule| rule.allows(target)).ok_or(Denial::NoRule)
+    }
+
+    /// Checks an address that the host of an allowed request has.
+    ///
+    /// # Errors
+    ///
+    /// If the request must not be sent to it.
+    pub fn allow_address(&self, rule: &NetworkRule, address: SocketAddr) -> Result<(), Denial> {
+        let (ip, port) = (canonical(address.ip()), address.port());
+        let is_granted = self.private.iter().any(|granted| granted.covers(ip, port))
+            || rule.is_localhost() && ip.is_loopback();
+        match is_granted {
+            true => Ok(()),
+            false if rule.is_plain() => Err(Denial::Plain),
+            false if is_public(ip) => Ok(()),
+            false => Err(Denial::PrivateAddress(ip)),
+        }
+    }
+
+    pub(crate) fn find_secret(&self, name: &str) -> Option<&SecretUse> {
+        self.secrets.iter().find(|secret| secret.name == name)
+    }
+}
+
+impl PrivateAddress {
+    fn covers(&self, address: IpAddr, port: u16) -> bool {
+        self.address == address && self.port.is_none_or(|granted| granted == port)
+    }
+}
+
+impl fmt::Display for PrivateAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.port {
+            Some(port) => SocketAddr::new(self.address, port).fmt(f),
+            None => self.address.fmt(f),
+        }
+    }
+}
+
+impl FromStr for PrivateAddress {
+    type Err = RuleError;
+
+    fn from_str(text: &str) -> Result<Self, RuleError> {
+        let (address, port) = match (text.parse::<IpAddr>(), text.parse::<SocketAddr>()) {
+            (Ok(address), _) => (address, None),
+            (_, Ok(address)) if address.port() != 0 => (address.ip(), Some(address.port())),
+            _ => {
+                let why = format!(
+                    "`{}` is no IP address with an optional port, such as `10.1.2.3:8080` or \
+                     `[fd00::1]:8080`",
+                    text.escape_debug()
+                );
+                return Err(RuleError::new(why));
+            }
+        };
+        let address = canonical(address);
+        Ok(Self { address, port })
+    }
+}
+
+impl SecretUse {
+    /// Creates a secret that may be sent in one header to some hosts, each with a port if it is
+    /// not 443.
+    ///
+    /// # Errors
+    ///
+    /// If the header or a host is not valid.
+    pub fn new<S: AsRef<str>>(
+        name: &str,
+        header: &str,
+        hosts: impl IntoIterator<Item = S>,
+    ) -> Result<Self, RuleError> {
+        let error =
+            |why: String| RuleError::new(format!("secret `{}`: {why}", name.escape_debug()));
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        if name.is_empty() || !name.chars().all(is_name) {
+            return Err(error("its name is not that of a variable".to_owned()));
+        }
+        let not_header = |_| error(format!("`{}` is no header", header.escape_debug()));
+        let header = HeaderName::from_bytes(header.as_bytes()).map_err(not_header)?;
+        let host = |text: S| match read_authority(text.as_ref()) {
+            Ok((host, port)) => Ok((host, port.unwrap_or(443))),
+            Err(why) => Err(error(format!("`{}`: {why}", text.as_ref().escape_debug()))),
+        };
+        let hosts = hosts.into_iter().map(host).collect::<Result<Vec<_>, _>>()?;
+        if hosts.is_empty() {
+            return Err(error("it has no `hosts`".to_owned()));
+        }
+        Ok(Self {
+            name: name.to_owned(),
+            header,
+            hosts,
+        })
+    }
+
+    /// Returns whether the secret may be sent in this header of a request.
+    pub(crate) fn allows(&self, target: &Target, header: &HeaderName) -> bool {
+        let is_host = |(host, port): &(Host, u16)| *host == target.host && *port == target.port;
+        target.is_tls && self.header == *header && self.hosts.iter().any(is_host)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::target::tests::target;
+
+    #[test]
+    fn reads_private_addresses() {
+        for (text, expected) in [
+            ("10.1.2.3:8080", Some("10.1.2.3:8080")),
+            ("10.1.2.3", Some("10.1.2.3")),
+            ("[fd00::1]:80", Some("[fd00::1]:80")),
+            ("fd00::1", Some("fd00::1")),
+            ("::ffff:10.1.2.3", Some("10.1.2.3")),
+            ("10.1.2.3:0", None),
+            ("10.1.2", None),
+            ("localhost:80", None),
+            ("10.0.0.0/8", None),
+            ("", None),
+        ] {
+            let address = text
+                .parse()
+                .map(|address: PrivateAddress| address.to_string());
+            assert_eq!(address.ok().as_deref(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn allows_addresses_that_are_public_or_granted() {
+        let private = |address| Err(Denial::PrivateAddress(address));
+        for (rule, granted, address, expected) in [
+            ("https://e.org", "", "1.1.1.1:443", Ok(())),
+            (
+                "https://e.org",
+                "",
+                "10.0.0.1:443",
+                private([10, 0, 0, 1].into()),
+            ),
+            ("https://e.org", "10.0.0.1", "10.0.0.1:443", Ok(())),
+            ("https://e.org", "10.0.0.1:443", "10.0.0.1:443", Ok(())),
+            (
+                "https://e.org",
+                "10.0.0.1:443",
+                "[::ffff:10.0.0.1]:443",
+                Ok(()),
+            ),
+            (
+                "https://e.org",
+                "10.0.0.1:80",
+                "10.0.0.1:443",
+                private([10, 0, 0, 1].into()),
+            ),
+            (
+                "https://e.org",
+                "10.0.0.2",
+                "10.0.0.1:443",
+                private([10, 0, 0, 1].into()),
+            ),
+            (
+                "https://e.org",
+                "",
+                "127.0.0.1:443",
+                private([127, 0, 0, 1].into()),
+            ),
+            ("https://localhost", "", "127.0.0.1:443", Ok(())),
+            ("https://localhost", "", "[::1]:443", Ok(())),
+            (
+                "https://localhost",
+                "",
+                "10.0.0.1:443",
+                private([10, 0, 0, 1].into()),
+            ),
+            (
+                "https://localhost.example.org",
+                "",
+                "127.0.0.1:443",
+                private([127, 0, 0, 1].into()),
+            ),
+            ("http://e.org", "", "1.1.1.1:80", Err(Denial::Plain)),
+            ("http://e.org", "", "10.0.0.1:80", Err(Denial::Plain)),
+            ("http://e.org", "10.0.0.1:80", "10.0.0.1:80", Ok(())),
+            ("http://e.org", "1.1.1.1:80", "1.1.1.1:80", Ok(())),
+            ("http://localhost", "", "127.0.0.1:80", Ok(())),
+            ("http://127.0.0.1", "", "127.0.0.1:80", Err(Denial::Plain)),
+        ] {
+            let mut grant = NetworkGrant::new();
+            if !granted.is_empty() {
+                grant = grant.private(granted.parse().unwrap());
+            }
+            let allowed = grant.allow_address(&rule.parse().unwrap(), address.parse().unwrap());
+            assert_eq!(allowed, expected, "{rule} {granted} {address}");
+        }
+    }
+
+    #[test]
+    fn allows_secrets_only_in_their_place() {
+        let header = |name: &str| HeaderName::from_bytes(name.as_bytes()).unwrap();
+        let secret = SecretUse::new("TOKEN", "Authorization", ["e.org", "e.org:8443"]).unwrap();
+        for (uri, name, is_allowed) in [
+            ("https://e.org/a", "authorization", true),
+            ("https://E.org.:8443/a", "authorization", true),
+            ("https://e.org:444/", "authorization", false),
+            ("https://www.e.org/", "authorization", false),
+            ("https://e.org.x/", "authorization", false),
+            ("https://e.org/", "x-authorization", false),
+            ("http://e.org/", "authorization", false),
+            ("http://e.org:443/", "authorization", false),
+        ] {
+            let allowed = secret.allows(&target(uri).unwrap(), &header(name));
+            assert_eq!(allowed, is_allowed, "{uri} {name}");
+        }
+        for (name, header, hosts) in [
+            ("", "authorization", vec!["e.org"]),
+            ("A-B", "authorization", vec!["e.org"]),
+            ("A", "a b", vec!["e.org"]),
+            ("A", "authorization", vec![]),
+            ("A", "authorization", vec!["https://e.org"]),
+            ("A", "authorization", vec!["*.e.org"]),
+        ] {
+            SecretUse::new(name, header, hosts).unwrap_err();
+        }
+    }
+}

@@ -1,0 +1,348 @@
+//! Rules for requests, as an operator writes them: `GET https://api.example.org/v1/*`.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use http::Method;
+
+use crate::target::{Host, Target, TargetError, is_label, read_authority, read_path, read_port};
+
+/// A rule that allows requests: methods, a scheme, a host, a port and a path.
+///
+/// Without methods it allows all. In the host, `*` stands for one whole label. In the path, `*`
+/// stands for characters other than `/`, and at the end for any characters. Without a path, it
+/// allows all paths. Queries are not compared.
+#[derive(Debug, Clone)]
+pub struct NetworkRule {
+    text: String,
+    /// Empty if all methods are allowed.
+    methods: Vec<Method>,
+    is_tls: bool,
+    host: HostPattern,
+    port: u16,
+    path: String,
+    decoded_path: String,
+}
+
+#[derive(Debug, Clone)]
+enum HostPattern {
+    Address(IpAddr),
+    /// The labels of a name, `None` for any label.
+    Labels(Vec<Option<String>>),
+}
+
+/// The reason why a text is not a rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RuleError(String);
+
+impl fmt::Display for RuleError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for RuleError {}
+
+impl RuleError {
+    pub(crate) fn new(why: String) -> Self {
+        Self(why)
+    }
+}
+
+impl NetworkRule {
+    /// Returns whether the rule allows a request.
+    pub fn allows(&self, target: &Target) -> bool {
+        let is_method = self.methods.is_empty() || self.methods.contains(&target.method);
+        is_method
+            && self.is_tls == target.is_tls
+            && self.port == target.port
+            && self.host.matches(&target.host)
+            && matches_path(&self.path, &target.path)
+            && matches_path(&self.decoded_path, &target.decoded_path)
+    }
+
+    /// Returns whether the rule is for requests without TLS.
+    pub fn is_plain(&self) -> bool {
+        !self.is_tls
+    }
+
+    /// Returns whether the host is `localhost`, which is then allowed to be this machine.
+    pub fn is_localhost(&self) -> bool {
+        matches!(&self.host, HostPattern::Labels(labels)
+            if labels.len() == 1 && labels[0].as_deref() == Some("localhost"))
+    }
+}
+
+impl fmt::Display for NetworkRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl FromStr for NetworkRule {
+    type Err = RuleError;
+
+    fn from_str(text: &str) -> Result<Self, RuleError> {
+        let error = |why: &str| RuleError(format!("`{}`: {why}", text.escape_debug()));
+        let mut words: Vec<&str> = text.split_ascii_whitespace().collect();
+        let address = words.pop().ok_or_else(|| error("the rule is empty"))?;
+        let methods = words
+            .iter()
+            .flat_map(|word| word.split(','))
+            .filter(|word| !word.is_empty());
+        let methods = methods.map(|word| read_method(word).ok_or_else(|| error(BAD_METHOD)));
+        let methods = methods.collect::<Result<Vec<_>, _>>()?;
+        let (scheme, rest) = address.split_once("://").ok_or_else(|| error(NO_SCHEME))?;
+        let is_tls = match scheme.to_ascii_lowercase().as_str() {
+            "https" => true,
+            "http" => false,
+            _ => return Err(error(NO_SCHEME)),
+        };
+        if rest.contains(['?', '#']) {
+            return Err(error("a rule has no query: it allows every query"));
+        }
+        let (authority, path) = match rest.find('/') {
+            Some(start) => rest.split_at(start),
+            None => (rest, "/*"),
+        };
+        let (host, port) = read_host_pattern(authority).map_err(|why| error(&why.to_string()))?;
+        let (path, decoded_path) = read_path(path).map_err(|why| error(&why.to_string()))?;
+        Ok(Self {
+            text: text.to_owned(),
+            methods,
+            is_tls,
+            host,
+            port: port.unwrap_or(if is_tls { 443 } else { 80 }),
+            path,
+            decoded_path,
+        })
+    }
+}
+
+const BAD_METHOD: &str = "a method is a word in upper case, other than CONNECT and TRACE";
+const NO_SCHEME: &str = "an address begins with `https://` or `http://`";
+
+fn read_method(word: &str) -> Option<Method> {
+    let is_upper = word
+        .bytes()
+        .all(|byte| byte.is_ascii_uppercase() || byte == b'-');
+    let method = Method::from_bytes(word.as_bytes())
+        .ok()
+        .filter(|_| is_upper)?;
+    (![Method::CONNECT, Method::TRACE].contains(&method)).then_some(method)
+}
+
+fn read_host_pattern(authority: &str) -> Result<(HostPattern, Option<u16>), TargetError> {
+    if !authority.contains('*') {
+        let (host, port) = read_authority(authority)?;
+        let host = match host {
+            Host::Address(address) => HostPattern::Address(address),
+            Host::Name(name) => HostPattern::Labels(
+                name.split('.')
+                    .map(|label| Some(label.to_owned()))
+                    .collect(),
+            ),
+        };
+        return Ok((host, port));
+    }
+    let (name, port) = match authority.split_once(':') {
+        Some((name, port)) => (name, Some(read_port(port).ok_or(TargetError::Port)?)),
+        None => (authority, None),
+    };
+    let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
+    let labels = name.split('.').map(|label| match label {
+        "*" => Ok(None),
+        label if is_label(label) => Ok(Some(label.to_owned())),
+        _ => Err(TargetError::Host),
+    });
+    let labels: Vec<_> = labels.collect::<Result<_, _>>()?;
+    // `https://*` and `https://*.com` would allow nearly everything by one character.
+    let are_named = labels
+        .iter()
+        .rev()
+        .take(2)
+        .filter(|label| label.is_some())
+        .count()
+        == 2;
+    match are_named {
+        true => Ok((HostPattern::Labels(labels), port)),
+        false => Err(TargetError::Host),
+    }
+}
+
+impl HostPattern {
+    fn matches(&self, host: &Host) -> bool {
+        match (self, host) {
+            (Self::Address(pattern), Host::Address(address)) => pattern == address,
+            (Self::Labels(pattern), Host::Name(name)) => {
+                let labels: Vec<&str> = name.split('.').collect();
+                labels.len() == pattern.len()
+                    && pattern.iter().zip(labels).all(|(pattern, label)| {
+                        pattern.as_deref().is_none_or(|pattern| pattern == label)
+                    })
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Returns whether a path matches a pattern.
+fn matches_path(pattern: &str, path: &str) -> bool {
+    let (pattern, is_start) = match pattern.strip_suffix('*') {
+        Some(start) => (start, true),
+        None => (pattern, false),
+    };
+    let mut path_segments = path.split('/');
+    let mut pattern_segments = pattern.split('/').peekable();
+    while let Some(pattern) = pattern_segments.next() {
+        let Some(segment) = path_segments.next() else {
+            return false;
+        };
+        let is_last = pattern_segments.peek().is_none();
+        if !matches_segment(pattern, segment, is_last && is_start) {
+            return false;
+        }
+    }
+    is_start || path_segments.next().is_none()
+}
+
+/// Returns whether a segment matches a pattern, or begins with it.
+fn matches_segment(pattern: &str, segment: &str, may_go_further: bool) -> bool {
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = segment.strip_prefix(first) else {
+        return false;
+    };
+    let mut parts = parts.peekable();
+    if parts.peek().is_none() {
+        return may_go_further || rest.is_empty();
+    }
+    while let Some(part) = parts.next() {
+        if parts.peek().is_none() && !may_go_further {
+            return rest.ends_with(part);
+        }
+        match rest.find(part) {
+            Some(start) => rest = &rest[start + part.len()..],
+            None => return false,
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(text: &str) -> Result<NetworkRule, String> {
+        text.parse().map_err(|error: RuleError| error.to_string())
+    }
+
+    #[test]
+    fn allows_what_a_rule_says() {
+        for (text, method, uri, is_allowed) in [
+            ("https://e.org", "GET", "https://e.org/", true),
+            ("https://e.org", "DELETE", "https://e.org/a/b?c", true),
+            ("https://e.org", "GET", "https://E.ORG.:443/", true),
+            ("https://e.org", "GET", "http://e.org/", false),
+            ("https://e.org", "GET", "https://e.org:8443/", false),
+            ("https://e.org", "GET", "https://www.e.org/", false),
+            ("https://e.org", "GET", "https://e.org.evil.example/", false),
+            ("https://e.org", "GET", "https://evile.org/", false),
+            ("HTTPS://E.org:443/", "GET", "https://e.org/", true),
+            ("https://e.org/", "GET", "https://e.org/a", false),
+            ("https://e.org:8443", "GET", "https://e.org:8443/a", true),
+            ("http://localhost:80", "GET", "http://localhost/a", true),
+            ("GET https://e.org", "GET", "https://e.org/", true),
+            ("GET https://e.org", "POST", "https://e.org/", false),
+            ("GET https://e.org", "HEAD", "https://e.org/", false),
+            ("GET,POST https://e.org", "POST", "https://e.org/", true),
+            ("GET POST https://e.org", "POST", "https://e.org/", true),
+            ("https://*.e.org", "GET", "https://a.e.org/", true),
+            ("https://*.e.org", "GET", "https://e.org/", false),
+            ("https://*.e.org", "GET", "https://a.b.e.org/", false),
+            ("https://*.e.org", "GET", "https://a.e.org.x/", false),
+            ("https://a.*.e.org", "GET", "https://a.b.e.org/", true),
+            ("https://*.*.e.org:99", "GET", "https://a.b.e.org:99/", true),
+            ("https://e.org/v1/*", "GET", "https://e.org/v1/a/b", true),
+            ("https://e.org/v1/*", "GET", "https://e.org/v1/", true),
+            ("https://e.org/v1/*", "GET", "https://e.org/v1", false),
+            ("https://e.org/v1/*", "GET", "https://e.org/v12/a", false),
+            ("https://e.org/v1/*", "GET", "https://e.org/V1/a", false),
+            ("https://e.org/v1/*", "GET", "https://e.org/v1/../v2", false),
+            (
+                "https://e.org/v1/*",
+                "GET",
+                "https://e.org/v1/%2e%2e/v2",
+                false,
+            ),
+            ("https://e.org/v1/*", "GET", "https://e.org/x/../v1/a", true),
+            ("https://e.org/v1/*", "GET", "https://e.org/%76%31/a", true),
+            ("https://e.org/v1/*", "GET", "https://e.org//v1/a", false),
+            ("https://e.org/v1*", "GET", "https://e.org/v12/a", true),
+            ("https://e.org/*/list", "GET", "https://e.org/a/list", true),
+            (
+                "https://e.org/*/list",
+                "GET",
+                "https://e.org/a/b/list",
+                false,
+            ),
+            (
+                "https://e.org/*/list",
+                "GET",
+                "https://e.org/a%2Fb/list",
+                false,
+            ),
+            ("https://e.org/a*c/d", "GET", "https://e.org/abbc/d", true),
+            ("https://e.org/a*c/d", "GET", "https://e.org/ac/d", true),
+            ("https://e.org/a*c/d", "GET", "https://e.org/ab/d", false),
+            ("https://e.org/a*b*c", "GET", "https://e.org/a1b2c", true),
+            ("https://e.org/a*b*c", "GET", "https://e.org/a1c2b", false),
+            ("https://e.org/a%20b", "GET", "https://e.org/a%20b", true),
+            ("https://e.org/a%2fb", "GET", "https://e.org/a%2Fb", true),
+            ("https://e.org/a/b", "GET", "https://e.org/a%2Fb", false),
+            ("https://1.2.3.4", "GET", "https://1.2.3.4/", true),
+            ("https://1.2.3.4", "GET", "https://[::ffff:1.2.3.4]/", true),
+            ("https://[::1]:99", "GET", "https://[0::1]:99/", true),
+            ("https://1.2.3.4", "GET", "https://1.2.3.5/", false),
+        ] {
+            let method = method.parse().unwrap();
+            let target = Target::new(&method, &uri.parse().unwrap()).unwrap();
+            assert_eq!(
+                rule(text).unwrap().allows(&target),
+                is_allowed,
+                "{text}: {method} {uri}"
+            );
+        }
+    }
+
+    #[test]
+    fn refuses_rules_that_allow_too_much_or_nothing() {
+        for (text, expected) in [
+            ("", "the rule is empty"),
+            ("e.org", NO_SCHEME),
+            ("ftp://e.org", NO_SCHEME),
+            ("*://e.org", NO_SCHEME),
+            ("get https://e.org", BAD_METHOD),
+            ("CONNECT https://e.org", BAD_METHOD),
+            ("* https://e.org", BAD_METHOD),
+            ("https://*", "the host is neither"),
+            ("https://*.org", "the host is neither"),
+            ("https://*.*.org", "the host is neither"),
+            ("https://e.*", "the host is neither"),
+            ("https://a*.e.org", "the host is neither"),
+            ("https://**.e.org", "the host is neither"),
+            ("https://bücher.example", "the host is neither"),
+            ("https://", "the host is neither"),
+            ("https://u@e.org", "user name"),
+            ("https://e.org:*", "the port is not"),
+            ("https://e.org:99999", "the port is not"),
+            ("https://e.org/a?b", "a rule has no query"),
+            ("https://e.org/%", "the path is too long"),
+            ("https://e.org/..%2f", "the path is too long"),
+        ] {
+            let error = rule(text).unwrap_err();
+            assert!(error.contains(expected), "{text}: {error}");
+        }
+    }
+}

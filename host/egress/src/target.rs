@@ -1,0 +1,394 @@
+//! The method and address of a request, in the one form that rules are compared with and that
+//! is sent.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use http::{Method, Uri};
+
+/// The maximum bytes of a path and query. Guards against: normalising without end.
+const MAX_PATH_BYTES: usize = 64 << 10;
+
+/// The maximum bytes of a host name, and of one of its labels.
+const MAX_NAME_BYTES: usize = 253;
+const MAX_LABEL_BYTES: usize = 63;
+
+/// The method and normalised address of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    pub(crate) method: Method,
+    pub(crate) is_tls: bool,
+    pub(crate) host: Host,
+    pub(crate) port: u16,
+    /// The path, without dot segments, with escapes only where they are needed, in upper case.
+    pub(crate) path: String,
+    /// The path with all escapes decoded, as a careless server may read it.
+    pub(crate) decoded_path: String,
+    query: Option<String>,
+}
+
+/// A host: a name in lower case, or an IP address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Host {
+    Name(String),
+    Address(IpAddr),
+}
+
+/// The reason why a request has no valid target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TargetError {
+    /// The method is `CONNECT` or `TRACE`.
+    Method,
+    /// The scheme is neither `http` nor `https`.
+    Scheme,
+    /// The authority has a user name or password.
+    UserInfo,
+    /// The host is neither a name in ASCII nor an IP address in its usual form.
+    Host,
+    /// The port is not between 1 and 65535.
+    Port,
+    /// The path is too long, or has an invalid escape, or an escaped `..`.
+    Path,
+}
+
+impl fmt::Display for TargetError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Method => "the methods CONNECT and TRACE are not allowed",
+            Self::Scheme => "the scheme is neither `http` nor `https`",
+            Self::UserInfo => "the address has a user name or password",
+            Self::Host => "the host is neither a name in ASCII nor an IP address in its usual form",
+            Self::Port => "the port is not between 1 and 65535",
+            Self::Path => "the path is too long, or has an invalid escape or an escaped `..`",
+        })
+    }
+}
+
+impl std::error::Error for TargetError {}
+
+impl Target {
+    /// Normalises the target of a request.
+    ///
+    /// # Errors
+    ///
+    /// If a rule cannot be compared with it safely.
+    pub fn new(method: &Method, uri: &Uri) -> Result<Self, TargetError> {
+        if [Method::CONNECT, Method::TRACE].contains(method) {
+            return Err(TargetError::Method);
+        }
+        let authority = uri.authority().ok_or(TargetError::Host)?.as_str();
+        let is_tls = match uri.scheme_str() {
+            Some("https") => true,
+            Some("http") => false,
+            _ => return Err(TargetError::Scheme),
+        };
+        let (host, port) = read_authority(authority)?;
+        let path = uri.path();
+        if path.len() + uri.query().map_or(0, str::len) > MAX_PATH_BYTES {
+            return Err(TargetError::Path);
+        }
+        let (path, decoded_path) = read_path(path)?;
+        Ok(Self {
+            method: method.clone(),
+            is_tls,
+            host,
+            port: port.unwrap_or(if is_tls { 443 } else { 80 }),
+            path,
+            decoded_path,
+            query: uri.query().map(str::to_owned),
+        })
+    }
+
+    /// Returns whether the request uses TLS.
+    pub fn is_tls(&self) -> bool {
+        self.is_tls
+    }
+
+    /// Returns the port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Returns the host as it is sent and shown, with brackets around an IPv6 address.
+    pub fn host(&self) -> String {
+        self.host.to_string()
+    }
+
+    /// Returns the IP address, if the host is one.
+    pub fn address(&self) -> Option<IpAddr> {
+        match self.host {
+            Host::Address(address) => Some(address),
+            Host::Name(_) => None,
+        }
+    }
+
+    /// Returns the scheme, the host and the port, which is left out if it is the scheme's.
+    pub fn origin(&self) -> String {
+        let scheme = if self.is_tls { "https" } else { "http" };
+        format!("{scheme}://{}", self.authority())
+    }
+
+    /// Returns the host and the port, which is left out if it is the scheme's.
+    pub fn authority(&self) -> String {
+        match (self.is_tls, self.port) {
+            (true, 443) | (false, 80) => self.host(),
+            (_, port) => format!("{}:{port}", self.host),
+        }
+    }
+
+    /// Returns the path and query to send.
+    pub fn path_and_query(&self) -> String {
+        match &self.query {
+            Some(query) => format!("{}?{query}", self.path),
+            None => self.path.clone(),
+        }
+    }
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => f.write_str(name),
+            Self::Address(IpAddr::V4(address)) => address.fmt(f),
+            Self::Address(IpAddr::V6(address)) => write!(f, "[{address}]"),
+        }
+    }
+}
+
+/// Returns the host and the port of an authority.
+pub(crate) fn read_authority(authority: &str) -> Result<(Host, Option<u16>), TargetError> {
+    if authority.contains('@') {
+        return Err(TargetError::UserInfo);
+    }
+    let after_host = authority.find(']').map_or(0, |end| end + 1);
+    let (host, port) = match authority[after_host..].split_once(':') {
+        Some((rest, port)) => (&authority[..after_host + rest.len()], Some(port)),
+        None => (authority, None),
+    };
+    let port = match port {
+        None | Some("") => None,
+        Some(digits) => Some(read_port(digits).ok_or(TargetError::Port)?),
+    };
+    Ok((read_host(host).ok_or(TargetError::Host)?, port))
+}
+
+/// Returns a port in decimal digits.
+pub(crate) fn read_port(digits: &str) -> Option<u16> {
+    let are_digits = digits.bytes().all(|byte| byte.is_ascii_digit());
+    let port = digits.parse().ok().filter(|_| are_digits);
+    port.filter(|port| *port != 0)
+}
+
+fn read_host(host: &str) -> Option<Host> {
+    if let Some(rest) = host.strip_prefix('[') {
+        let address: Ipv6Addr = rest.strip_suffix(']')?.parse().ok()?;
+        return Some(Host::Address(IpAddr::V6(address).to_canonical()));
+    }
+    let name = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
+    let last = name.rsplit('.').next()?;
+    // The C library takes `127.1`, `0x7f000001` and `017700000001` for addresses.
+    if last.starts_with(|c: char| c.is_ascii_digit()) {
+        let is_number = last.bytes().all(|byte| byte.is_ascii_digit()) || last.starts_with("0x");
+        if is_number {
+            let address: Ipv4Addr = name.parse().ok()?;
+            return Some(Host::Address(address.into()));
+        }
+    }
+    is_name(&name).then_some(Host::Name(name))
+}
+
+/// Returns whether a text is a host name in lower case.
+fn is_name(name: &str) -> bool {
+    name.len() <= MAX_NAME_BYTES && name.split('.').all(is_label)
+}
+
+/// Returns whether a text is a label of a host name in lower case.
+pub(crate) fn is_label(label: &str) -> bool {
+    let is_allowed = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_');
+    (1..=MAX_LABEL_BYTES).contains(&label.len()) && label.bytes().all(is_allowed)
+}
+
+/// Returns the normalised path, and the path as a server may read it that decodes all escapes.
+pub(crate) fn read_path(path: &str) -> Result<(String, String), TargetError> {
+    let path = if path.is_empty() { "/" } else { path };
+    if !path.starts_with('/') {
+        return Err(TargetError::Path);
+    }
+    let path = remove_dot_segments(&decode_unreserved(path)?);
+    let mut decoded = path.clone().into_bytes();
+    // A server may decode more than once.
+    while let Some(next) = decode(&decoded) {
+        decoded = next;
+    }
+    let decoded = String::from_utf8_lossy(&decoded).replace('\\', "/");
+    // What is left of `..` was hidden by an escape. Some servers ignore what follows a `;`.
+    let is_dots = |segment: &str| [".", ".."].contains(&segment.split(';').next().unwrap_or(""));
+    match decoded.split('/').any(is_dots) {
+        true => Err(TargetError::Path),
+        false => Ok((path, decoded)),
+    }
+}
+
+/// Decodes the escapes of characters that never need one, and writes the others in upper case.
+fn decode_unreserved(path: &str) -> Result<String, TargetError> {
+    let mut text = String::with_capacity(path.len());
+    let mut rest = path;
+    while let Some((before, escape)) = rest.split_once('%') {
+        text.push_str(before);
+        let byte = escape.as_bytes().first_chunk().and_then(hex_byte);
+        let byte = byte.ok_or(TargetError::Path)?;
+        match char::from(byte) {
+            c if c.is_ascii_alphanumeric() || "-._~".contains(c) => text.push(c),
+            _ => text.push_str(&format!("%{byte:02X}")),
+        }
+        rest = &escape[2..];
+    }
+    text.push_str(rest);
+    Ok(text)
+}
+
+/// Decodes the valid escapes. Returns `None` if there are none.
+fn decode(path: &[u8]) -> Option<Vec<u8>> {
+    let mut decoded = Vec::with_capacity(path.len());
+    let mut rest = path;
+    while let Some((first, after)) = rest.split_first() {
+        let byte = after.first_chunk().and_then(hex_byte);
+        match byte.filter(|_| *first == b'%') {
+            Some(byte) => (decoded.push(byte), rest = &after[2..]).0,
+            None => (decoded.push(*first), rest = after).0,
+        }
+    }
+    (decoded.len() < path.len()).then_some(decoded)
+}
+
+fn hex_byte(digits: &[u8; 2]) -> Option<u8> {
+    let [high, low] = digits.map(|digit| char::from(digit).to_digit(16));
+    u8::try_from(high? * 16 + low?).ok()
+}
+
+/// Removes `.` and `..` from a path that begins with `/`.
+fn remove_dot_segments(path: &str) -> String {
+    let mut kept: Vec<&str> = Vec::new();
+    let segments: Vec<&str> = path.split('/').skip(1).collect();
+    for (number, segment) in segments.iter().enumerate() {
+        match *segment {
+            "." | ".." => {
+                if *segment == ".." {
+                    kept.pop();
+                }
+                // The path then names a folder.
+                if number + 1 == segments.len() {
+                    kept.push("");
+                }
+            }
+            other => kept.push(other),
+        }
+    }
+    format!("/{}", kept.join("/"))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// Returns the target of a GET request.
+    pub(crate) fn target(uri: &str) -> Result<Target, TargetError> {
+        match uri.parse() {
+            Ok(uri) => Target::new(&Method::GET, &uri),
+            Err(_) => Err(TargetError::Host),
+        }
+    }
+
+    #[test]
+    fn normalises_addresses() {
+        for (uri, expected) in [
+            ("https://example.org", "https://example.org/"),
+            ("https://example.org?a=b", "https://example.org/?a=b"),
+            ("HTTPS://Example.ORG:443/", "https://example.org/"),
+            ("https://example.org.:443/", "https://example.org/"),
+            ("https://example.org:8443/a", "https://example.org:8443/a"),
+            ("https://example.org:/a", "https://example.org/a"),
+            ("http://example.org:80/a", "http://example.org/a"),
+            ("http://example.org:443/a", "http://example.org:443/a"),
+            (
+                "https://xn--bcher-kva.EXAMPLE/",
+                "https://xn--bcher-kva.example/",
+            ),
+            ("https://a_b.example.org/", "https://a_b.example.org/"),
+            ("https://1.2.3.4/", "https://1.2.3.4/"),
+            ("https://1.2.3.4.:99/", "https://1.2.3.4:99/"),
+            ("https://[2606:4700::0:1]/", "https://[2606:4700::1]/"),
+            ("https://[::ffff:1.2.3.4]/", "https://1.2.3.4/"),
+            ("https://3com.example/", "https://3com.example/"),
+            ("https://e.org/a/./b/../c", "https://e.org/a/c"),
+            ("https://e.org/../../a", "https://e.org/a"),
+            ("https://e.org/a/..", "https://e.org/"),
+            ("https://e.org/a/.", "https://e.org/a/"),
+            ("https://e.org/%2e%2E/a", "https://e.org/a"),
+            ("https://e.org/a/%2e%2e/b", "https://e.org/b"),
+            ("https://e.org/%61%7e%2d", "https://e.org/a~-"),
+            ("https://e.org/a%20b%c3%a9", "https://e.org/a%20b%C3%A9"),
+            ("https://e.org/a%2fb", "https://e.org/a%2Fb"),
+            ("https://e.org//a//b/", "https://e.org//a//b/"),
+            ("https://e.org/a?b=../c%2e", "https://e.org/a?b=../c%2e"),
+            ("https://e.org/...", "https://e.org/..."),
+        ] {
+            let target = target(uri).map(|target| target.origin() + &target.path_and_query());
+            assert_eq!(target.as_deref(), Ok(expected), "{uri}");
+        }
+    }
+
+    #[test]
+    fn refuses_addresses_that_are_read_in_several_ways() {
+        use TargetError::{Host, Path, Port, Scheme, UserInfo};
+        for (uri, expected) in [
+            ("https://user@example.org/", UserInfo),
+            ("https://user:word@example.org/", UserInfo),
+            ("https://example.org@evil.example/", UserInfo),
+            ("ftp://example.org/", Scheme),
+            ("/path", Host),
+            ("https://example.org:0/", Port),
+            ("https://example.org:65536/", Port),
+            ("https://example.org:+80/", Port),
+            ("https://a..b/", Host),
+            ("https://.example.org/", Host),
+            ("https://example.org../", Host),
+            ("https://bücher.example/", Host),
+            ("https://ex%61mple.org/", Host),
+            ("https://127.1/", Host),
+            ("https://2130706433/", Host),
+            ("https://0x7f000001/", Host),
+            ("https://0x7f.0.0.1/", Host),
+            ("https://017700000001/", Host),
+            ("https://0177.0.0.1/", Host),
+            ("https://1.2.3.4.5/", Host),
+            ("https://1.2.3.256/", Host),
+            ("https://[fe80::1%25eth0]/", Host),
+            ("https://[::1/", Host),
+            ("https://[1.2.3.4]/", Host),
+            ("https://e.org/%", Path),
+            ("https://e.org/%4", Path),
+            ("https://e.org/%zz", Path),
+            ("https://e.org/a/..%2fb", Path),
+            ("https://e.org/a/..%5cb", Path),
+            ("https://e.org/a/%252e%252e/b", Path),
+            ("https://e.org/a/%25252e%25252e/b", Path),
+            ("https://e.org/a/..;x/b", Path),
+            ("https://e.org/a/.%00./b/..%2f", Path),
+        ] {
+            assert_eq!(target(uri), Err(expected), "{uri}");
+        }
+        let long = format!("https://e.org/{}", "a".repeat(65_000));
+        assert!(target(&long).is_ok());
+        for uri in [
+            format!("https://{}.org/", "a".repeat(64)),
+            format!("https://{}org/", "a.".repeat(126)),
+        ] {
+            assert_eq!(target(&uri), Err(Host), "{uri}");
+        }
+        for method in [Method::CONNECT, Method::TRACE] {
+            let uri = "https://example.org/".parse().unwrap();
+            assert_eq!(Target::new(&method, &uri), Err(TargetError::Method));
+        }
+    }
+}

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// Returns whether an address belongs to a host of the public internet. Addresses of the
 /// machine itself, of private networks and of cloud metadata services do not, nor do addresses
 /// that contain such an address of IPv4.
-pub fn is_public(address: IpAddr) -> bool {
+pub(crate) fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
         IpAddr::V6(address) => match embedded_v4(address) {
@@ -17,7 +17,7 @@ pub fn is_public(address: IpAddr) -> bool {
 
 /// Returns an address in the form in which it is compared with others: an IPv4 address in IPv6
 /// form becomes that IPv4 address.
-pub fn canonical(address: IpAddr) -> IpAddr {
+pub(crate) fn canonical(address: IpAddr) -> IpAddr {
     address.to_canonical()
 }
 

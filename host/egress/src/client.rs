@@ -26,6 +26,8 @@ const MAX_HEADERS: usize = 1_024;
 #[derive(Debug, Clone)]
 pub struct EgressClient {
     control: Arc<OwnedFd>,
+    /// The process ends when this is closed.
+    _lifetime: Arc<OwnedFd>,
 }
 
 /// A request of a component.
@@ -37,14 +39,12 @@ pub struct Origin<'a> {
     pub placeholders: &'a [(String, String)],
 }
 
-/// A response, and the future that moves its bytes, which must be polled while it is read.
-pub type Connected = (Response<Incoming>, Outcome);
-
 impl EgressClient {
-    /// Creates a handle from the socket of the process.
-    pub fn new(control: OwnedFd) -> Self {
+    /// Creates a handle from the socket of the process, and a pipe whose closing ends it.
+    pub(crate) fn new(control: OwnedFd, lifetime: OwnedFd) -> Self {
         Self {
             control: Arc::new(control),
+            _lifetime: Arc::new(lifetime),
         }
     }
 
@@ -58,7 +58,7 @@ impl EgressClient {
         &self,
         origin: Origin<'_>,
         mut request: Request<B>,
-    ) -> io::Result<Connected>
+    ) -> io::Result<(Response<Incoming>, Outcome)>
     where
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,

@@ -10,6 +10,7 @@
 //! - `forward`: sends one request.
 //! - `serve`: the process.
 //! - `client`: the host's end.
+//! - `process`: starts the process, and starts it again.
 //!
 //! This crate is part of [skillhost](https://crates.io/crates/skillhost). It may change at any
 //! time.
@@ -32,11 +33,14 @@ mod serve;
 
 mod client;
 
+mod process;
+
 #[cfg(test)]
 mod tests;
 
 pub use client::{EgressClient, Origin};
 pub use message::{Failure, FailureKind, Outcome};
 pub use policy::{Denial, NetworkGrant, PrivateAddress, SecretUse};
+pub use process::{EgressSettings, SENDER_ARGUMENT, SUPERVISOR_ARGUMENT, send_requests, supervise};
 pub use rule::{NetworkRule, RuleError};
 pub use target::{Target, TargetError};

@@ -5,13 +5,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
 use http::HeaderName;
+use serde::{Deserialize, Serialize};
 
 use crate::address::{canonical, is_public};
 use crate::rule::{NetworkRule, RuleError};
 use crate::target::{Host, Target, read_authority};
 
 /// The requests that the tools of a component may send. The default allows none.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct NetworkGrant {
     pub(crate) rules: Vec<NetworkRule>,
     pub(crate) private: Vec<PrivateAddress>,
@@ -20,14 +21,16 @@ pub struct NetworkGrant {
 
 /// An address that requests may be sent to although it is not public: an IP address and
 /// optionally a port.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct PrivateAddress {
     address: IpAddr,
     port: Option<u16>,
 }
 
 /// The place where a secret may be sent.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(try_from = "SecretParts", into = "SecretParts")]
 pub struct SecretUse {
     /// The name of the secret, which is the name of the guest's environment variable.
     pub(crate) name: String,
@@ -35,6 +38,47 @@ pub struct SecretUse {
     pub(crate) header: HeaderName,
     /// The only hosts that may receive it, with a port if it is not 443.
     pub(crate) hosts: Vec<(Host, u16)>,
+}
+
+/// A [`SecretUse`] as it is sent to another process.
+#[derive(Serialize, Deserialize)]
+struct SecretParts {
+    name: String,
+    header: String,
+    hosts: Vec<String>,
+}
+
+impl TryFrom<SecretParts> for SecretUse {
+    type Error = RuleError;
+
+    fn try_from(parts: SecretParts) -> Result<Self, RuleError> {
+        Self::new(&parts.name, &parts.header, parts.hosts)
+    }
+}
+
+impl From<SecretUse> for SecretParts {
+    fn from(secret: SecretUse) -> Self {
+        let hosts = secret.hosts.iter();
+        Self {
+            name: secret.name,
+            header: secret.header.to_string(),
+            hosts: hosts.map(|(host, port)| format!("{host}:{port}")).collect(),
+        }
+    }
+}
+
+impl TryFrom<String> for PrivateAddress {
+    type Error = RuleError;
+
+    fn try_from(text: String) -> Result<Self, RuleError> {
+        text.parse()
+    }
+}
+
+impl From<PrivateAddress> for String {
+    fn from(address: PrivateAddress) -> Self {
+        address.to_string()
+    }
 }
 
 /// The reason why a request is denied.

@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 
 /// A resolver of host names. Tests have one of their own.
-pub trait Resolve: Send + Sync + 'static {
+pub(crate) trait Resolve: Send + Sync + 'static {
     /// Returns the addresses of a host name.
     fn resolve(
         &self,
@@ -15,7 +15,7 @@ pub trait Resolve: Send + Sync + 'static {
 
 /// The resolver of the machine's C library.
 #[derive(Debug, Clone, Copy)]
-pub struct SystemResolver;
+pub(crate) struct SystemResolver;
 
 impl Resolve for SystemResolver {
     async fn resolve(&self, name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::str::FromStr;
 
 use http::Method;
+use serde::{Deserialize, Serialize};
 
 use crate::target::{Host, Target, TargetError, is_label, read_authority, read_path, read_port};
 
@@ -13,7 +14,8 @@ use crate::target::{Host, Target, TargetError, is_label, read_authority, read_pa
 /// Without methods it allows all. In the host, `*` stands for one whole label. In the path, `*`
 /// stands for characters other than `/`, and at the end for any characters. Without a path, it
 /// allows all paths. Queries are not compared.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct NetworkRule {
     text: String,
     /// Empty if all methods are allowed.
@@ -77,6 +79,20 @@ impl NetworkRule {
 impl fmt::Display for NetworkRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
+    }
+}
+
+impl TryFrom<String> for NetworkRule {
+    type Error = RuleError;
+
+    fn try_from(text: String) -> Result<Self, RuleError> {
+        text.parse()
+    }
+}
+
+impl From<NetworkRule> for String {
+    fn from(rule: NetworkRule) -> Self {
+        rule.text
     }
 }
 

@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::pin::pin;
 use std::sync::Arc;
 
 use hyper::server::conn::http1;
@@ -26,16 +27,30 @@ const MAX_HEAD_BYTES: usize = 512 << 10;
 /// The maximum number of headers of a request from the host.
 const MAX_HEADERS: usize = 1_024;
 
-/// Sends requests until the other end of the socket is closed.
-pub(crate) async fn serve<R: Resolve>(control: UnixStream, sender: Sender<R>) -> io::Result<()> {
+/// Sends requests until the other end of the socket is closed, or `ended` completes. Then waits for
+/// the requests that it has.
+pub(crate) async fn serve<R: Resolve>(
+    control: UnixStream,
+    sender: Sender<R>,
+    ended: impl Future,
+) -> io::Result<()> {
     control.set_nonblocking(true)?;
     let control = tokio::net::UnixStream::from_std(control)?;
     let sender = Arc::new(sender);
     let slots = Arc::new(Semaphore::new(MAX_REQUESTS));
+    let mut ended = pin!(ended);
     loop {
         let slot = Arc::clone(&slots).acquire_owned().await;
         let slot = slot.map_err(io::Error::other)?;
-        let Some(stream) = receive(&control).await? else {
+        let stream = tokio::select! {
+            biased;
+            _ = &mut ended => None,
+            stream = receive(&control) => stream?,
+        };
+        let Some(stream) = stream else {
+            drop(slot);
+            let all = u32::try_from(MAX_REQUESTS).map_err(io::Error::other)?;
+            let _ = slots.acquire_many(all).await;
             return Ok(());
         };
         let sender = Arc::clone(&sender);

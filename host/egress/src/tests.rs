@@ -116,8 +116,9 @@ fn egress(grant: NetworkGrant, names: Names, tls: &Tls) -> EgressClient {
         resolver: names,
         tls: tls.connector.clone(),
     };
-    tokio::spawn(serve(theirs, sender));
-    EgressClient::new(ours.into())
+    let lifetime = ours.try_clone().unwrap();
+    tokio::spawn(serve(theirs, sender, std::future::pending::<()>()));
+    EgressClient::new(ours.into(), lifetime.into())
 }
 
 /// Sends a request of a component. Returns the outcome, and the status and body.

@@ -12,6 +12,7 @@
 //! | `wasi:random` | random bytes |
 //! | `skillhost:tool/answer` | a file's text in the answer without a copy in the guest |
 //! | `skillhost:tool/scripts` | the scripts of the call's skill that the grant allows, and their modules |
+//! | `wasi:http/outgoing-handler` | the requests that the grant allows; all others are denied |
 //! | `wasi:sockets` | nothing: every call is refused; components made from Python always import it |
 
 mod answer;
@@ -20,6 +21,7 @@ mod filesystem;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod handles;
+pub(crate) mod http;
 mod log;
 pub(crate) mod newer;
 mod preopens;
@@ -38,6 +40,8 @@ use wasmtime_wasi::p2::bindings::sync::filesystem::types as filesystem_types;
 use wasmtime_wasi::p2::bindings::{cli, clocks, filesystem::preopens as preopens_bindings, random};
 use wasmtime_wasi::random::{WasiRandom, WasiRandomView as _};
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
+use wasmtime_wasi_http::p2::bindings::http as http_bindings;
+use wasmtime_wasi_http::{WasiHttp, WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 use wasmtime_wasi_io::bindings::wasi::io as io_bindings;
 
 use crate::engine::{CallMemory, CallQuota};
@@ -49,6 +53,7 @@ use skillhost_skills::descriptors::CallDescriptors;
 use skillhost_skills::guard::Folder;
 
 use environment::FixedClock;
+use http::HttpAccess;
 use log::GuestLog;
 pub(crate) use scripts::ScriptGate;
 
@@ -72,6 +77,9 @@ pub(crate) struct ImportState {
     max_text: usize,
     /// The scripts that the guest may start. `None` if it may start no script.
     pub(crate) scripts: Option<ScriptGate>,
+    /// The requests that the guest may send.
+    pub(crate) http: HttpAccess,
+    http_context: WasiHttpCtx,
     /// The limit that the guest reached, if any.
     pub(crate) stop: Option<Stop>,
     /// The tool's name, for the log.
@@ -98,6 +106,8 @@ impl ImportState {
     ) -> Self {
         let mut table = ResourceTable::new();
         table.set_max_capacity(limits.handles);
+        let mut http_context = WasiHttpCtx::new();
+        http_context.set_field_size_limit(http::MAX_FIELD_BYTES);
         Self {
             table,
             preopen: preopen.map(|(folder, mount)| (Arc::new(folder), mount)),
@@ -110,6 +120,8 @@ impl ImportState {
             text: None,
             max_text: limits.output.min(limits.hostcall_fuel),
             scripts: None,
+            http: HttpAccess::default(),
+            http_context,
             stop: None,
             tool,
             log_limit: limits.log,
@@ -185,6 +197,16 @@ impl WasiView for ImportState {
     }
 }
 
+impl WasiHttpView for ImportState {
+    fn http(&mut self) -> WasiHttpCtxView<'_> {
+        WasiHttpCtxView {
+            hooks: &mut self.http,
+            table: &mut self.table,
+            ctx: &mut self.http_context,
+        }
+    }
+}
+
 /// The state of a store that contains an [`ImportState`].
 pub(crate) trait HasImportState: Send + 'static {
     fn imports(&mut self) -> &mut ImportState;
@@ -207,6 +229,9 @@ pub(crate) fn link<T: HasImportState>(linker: &mut Linker<T>) -> wasmtime::Resul
     filesystem_types::add_to_linker::<T, ImportState>(linker, T::imports)?;
     filesystem::link_entries(linker)?;
     preopens_bindings::add_to_linker::<T, ImportState>(linker, T::imports)?;
+    http_bindings::outgoing_handler::add_to_linker::<T, WasiHttp>(linker, |t| t.imports().http())?;
+    let options = http_bindings::types::LinkOptions::default();
+    http_bindings::types::add_to_linker::<T, WasiHttp>(linker, &options, |t| t.imports().http())?;
     io_bindings::error::add_to_linker::<T, TableData>(linker, |t| &mut t.imports().table)?;
     io_bindings::poll::add_to_linker::<T, TableData>(linker, |t| &mut t.imports().table)?;
     io_bindings::streams::add_to_linker::<T, TableData>(linker, |t| &mut t.imports().table)?;
@@ -218,7 +243,7 @@ pub(crate) fn link<T: HasImportState>(linker: &mut Linker<T>) -> wasmtime::Resul
 }
 
 /// The interfaces that [`link`] links, of `wasi:…@0.2`.
-const LINKED: [&str; 27] = [
+const LINKED: [&str; 29] = [
     "wasi:cli/environment",
     "wasi:cli/exit",
     "wasi:cli/stderr",
@@ -233,6 +258,8 @@ const LINKED: [&str; 27] = [
     "wasi:clocks/wall-clock",
     "wasi:filesystem/preopens",
     "wasi:filesystem/types",
+    "wasi:http/outgoing-handler",
+    "wasi:http/types",
     "wasi:io/error",
     "wasi:io/poll",
     "wasi:io/streams",

@@ -141,7 +141,9 @@ fn run_as_helper(first: &OsStr) -> Option<ExitCode> {
         skillhost_confine::close_inherited_descriptors();
         skillhost_egress::supervise(&skillhost_confine::RESOLVER_FILES)
     } else if first == skillhost_egress::SENDER_ARGUMENT {
-        skillhost_confine::confine_network().and_then(|()| skillhost_egress::send_requests())
+        skillhost_egress::forbid_core_dumps()
+            .and_then(|()| skillhost_confine::confine_network())
+            .and_then(|()| skillhost_egress::send_requests())
     } else if first == skillhost_confine::broker::ARGUMENT {
         skillhost_confine::ignore_termination_signals();
         skillhost_confine::broker::run()

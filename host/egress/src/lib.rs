@@ -42,7 +42,8 @@ pub use client::{EgressClient, Origin};
 pub use message::{Failure, FailureKind, Outcome};
 pub use policy::{Denial, NetworkGrant, PrivateAddress, SecretUse};
 pub use process::{
-    EgressSettings, SENDER_ARGUMENT, SUPERVISOR_ARGUMENT, StartingEgress, send_requests, supervise,
+    EgressSettings, SENDER_ARGUMENT, SUPERVISOR_ARGUMENT, StartingEgress, forbid_core_dumps,
+    send_requests, supervise,
 };
 pub use rule::{NetworkRule, RuleError};
 pub use target::{Target, TargetError};

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
 use http::HeaderValue;
@@ -51,9 +51,9 @@ const MAX_SETTINGS_BYTES: usize = 16 << 20;
 /// The time between two looks at the files of the resolver.
 const RESOLVER_INTERVAL: Duration = Duration::from_secs(2);
 
-/// The wait before a process that failed is started again. Guards against: a process that fails
-/// at each start.
-const RESTART_DELAY: Duration = Duration::from_millis(200);
+/// The first and the longest wait before a process that failed is started again. Guards against: a
+/// process that fails at each start.
+const RESTART_DELAYS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(30)];
 
 /// The maximum number of names that are resolved at the same time.
 const MAX_RESOLVING: usize = 64;
@@ -205,7 +205,10 @@ pub fn supervise(resolver_files: &[&str]) -> anyhow::Result<()> {
         }
     };
     write_message(&control, Kind::Answer, b"")?;
+    let [first_delay, longest_delay] = RESTART_DELAYS;
+    let mut delay = first_delay;
     loop {
+        let start = Instant::now();
         let files = identities(resolver_files);
         let mut sender = start_sender(&settings)?;
         match wait(&sender, resolver_files, &files)? {
@@ -219,19 +222,23 @@ pub fn supervise(resolver_files: &[&str]) -> anyhow::Result<()> {
             Event::SenderGone => {
                 let status = sender.wait()?;
                 eprintln!("skillhost: the egress process failed and is started again: {status}");
-                thread::sleep(RESTART_DELAY);
+                if start.elapsed() > longest_delay {
+                    delay = first_delay;
+                }
+                thread::sleep(delay);
+                delay = longest_delay.min(2 * delay);
             }
         }
     }
 }
 
-/// Runs the process that sends requests. The caller has confined it.
+/// Runs the process that sends requests. The caller has confined it, and called
+/// [`forbid_core_dumps`] before.
 ///
 /// # Errors
 ///
 /// If the settings or the control socket cannot be read.
 pub fn send_requests() -> anyhow::Result<()> {
-    forbid_core_dumps()?;
     let stdin = io::stdin();
     let Some(message) = read_message(stdin.lock(), MAX_SETTINGS_BYTES)? else {
         return Ok(());
@@ -292,9 +299,13 @@ fn wait(
 }
 
 /// Excludes this process, which has secrets, from core dumps and debuggers.
-fn forbid_core_dumps() -> io::Result<()> {
-    set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
-    Ok(())
+///
+/// # Errors
+///
+/// If the kernel refuses it.
+pub fn forbid_core_dumps() -> anyhow::Result<()> {
+    let forbidden = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+    forbidden.context("cannot forbid core dumps")
 }
 
 /// Identifies files. A file that is missing has no identity.

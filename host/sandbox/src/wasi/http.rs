@@ -153,9 +153,11 @@ async fn send(
 ) -> Result<(Response<WasiBody>, Connection), Error> {
     let start = Instant::now();
     let target = Target::new(request.method(), request.uri());
+    let method = request.method().to_string();
+    let origin = target.as_ref().map(Target::origin).unwrap_or_default();
     let record = RequestRecord {
-        method: request.method().to_string(),
-        origin: target.as_ref().map(Target::origin).unwrap_or_default(),
+        method: method.clone(),
+        origin: origin.clone(),
         path: target
             .as_ref()
             .map(Target::path_and_query)
@@ -195,7 +197,11 @@ async fn send(
     let status = failure.is_none().then_some(status);
     log.end(index, status, Some(outcome), start.elapsed());
     if let Some(failure) = failure {
-        tracing::warn!("a request was not sent: {}", failure.why);
+        tracing::warn!(
+            "`{}` requested {method} {origin} and got no response: {}",
+            gate.component,
+            failure.why
+        );
         return Err(error_for_guest(failure.kind));
     }
     let between = options.between_bytes_timeout.unwrap_or(DEFAULT_TIMEOUT);

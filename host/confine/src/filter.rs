@@ -181,7 +181,13 @@ const BROKER: &[c_long] = &[
 /// The further system calls of a process that fetches from the network: connections, and what
 /// the C library needs to resolve host names.
 const NETWORK: &[c_long] = &[
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_epoll_wait,
     libc::SYS_connect,
+    libc::SYS_epoll_create1,
+    libc::SYS_epoll_ctl,
+    libc::SYS_epoll_pwait,
+    libc::SYS_eventfd2,
     libc::SYS_getpeername,
     libc::SYS_getsockname,
     libc::SYS_getsockopt,

@@ -63,6 +63,21 @@ pub enum FailureKind {
 /// example by the names in their certificates.
 const MAX_WHY: usize = 500;
 
+impl FailureKind {
+    /// Returns the name in the audit log and in metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Denied => "denied",
+            Self::Name => "name",
+            Self::Connection => "connection",
+            Self::Timeout => "timeout",
+            Self::Certificate => "certificate",
+            Self::Protocol => "protocol",
+            Self::Secret => "secret",
+        }
+    }
+}
+
 impl Failure {
     pub(crate) fn new(kind: FailureKind, why: impl ToString) -> Self {
         let why = why.to_string();

@@ -67,6 +67,7 @@ const SDK: &[KitFile] = files!("guest-tools/sdk":
     "src/failure.rs",
     "src/files.rs",
     "src/folder.rs",
+    "src/http.rs",
     "src/lib.rs",
     "src/listing.rs",
     "src/log.rs",
@@ -106,6 +107,7 @@ const JAVASCRIPT: &[KitFile] = files!("guest-tools/kits/javascript":
     "package-lock.json",
     "package.json",
     "src/skillhost-folder.js",
+    "src/skillhost-http.js",
     "src/skillhost-kit.js",
     "src/tool.js",
     "wit/deps/wasi-cli/environment.wit",
@@ -117,9 +119,19 @@ const C: &[KitFile] = files!("guest-tools/kits/c":
     ".gitignore",
     "README.md",
     "requirements.txt",
+    "src/skillhost_http.c",
+    "src/skillhost_http.h",
     "src/skillhost_kit.c",
     "src/skillhost_kit.h",
     "src/tool.c",
+    "wit/world.wit",
+);
+
+/// The parts of WASI that `skillhost_http` and `skillhost-http` send requests with.
+const WASI_HTTP: &[KitFile] = files!("guest-tools/kits/wasi":
+    "wasi-clocks/clocks.wit",
+    "wasi-http/http.wit",
+    "wasi-io/io.wit",
 );
 
 /// The WIT package `skillhost:tool`.
@@ -161,8 +173,17 @@ impl Language {
     fn wit_folder(self) -> &'static str {
         match self {
             // The kit has its own world, which imports more.
-            Self::JavaScript => "wit/deps/skillhost-tool",
+            Self::JavaScript | Self::C => "wit/deps/skillhost-tool",
             _ => "wit",
+        }
+    }
+
+    /// Returns the WIT files of `wasi:http` in a project. The crate `wasip2` has Rust's, and the
+    /// compiler has Python's.
+    fn wasi_http(self) -> &'static [KitFile] {
+        match self {
+            Self::JavaScript | Self::C => WASI_HTTP,
+            Self::Rust | Self::Python => &[],
         }
     }
 
@@ -173,13 +194,16 @@ impl Language {
         let in_folder =
             |folder: &str, file: &KitFile| (format!("{folder}{}", file.path), file.text);
         let wit = move |file: &KitFile| in_folder(&format!("{}/", self.wit_folder()), file);
+        let wasi_http = self.wasi_http().iter();
+        let wasi_http = wasi_http.map(move |file| in_folder("wit/deps/", file));
         let (sdk, sdk_wit) = match self {
             Self::Rust => (SDK, WIT),
             _ => (&[][..], &[][..]),
         };
         let sdk = sdk.iter().map(move |file| in_folder(SDK_FOLDER, file));
         let sdk_wit = sdk_wit.iter().map(move |file| in_folder("sdk/wit/", file));
-        own.chain(WIT.iter().map(wit)).chain(sdk).chain(sdk_wit)
+        let wit = WIT.iter().map(wit).chain(wasi_http);
+        own.chain(wit).chain(sdk).chain(sdk_wit)
     }
 }
 
@@ -212,6 +236,7 @@ mod tests {
             ("kits/python", PYTHON),
             ("kits/javascript", JAVASCRIPT),
             ("kits/c", C),
+            ("kits/wasi", WASI_HTTP),
             ("kits/typed/common", typed::COMMON),
             ("kits/typed/rust", typed::RUST),
             ("kits/typed/python", typed::PYTHON),

@@ -12,6 +12,7 @@ use super::npm_lock;
 use super::project::Project;
 use super::search::SearchPath;
 use super::step::{self, Step};
+use super::wit::ProjectWit;
 
 /// The oldest Node.js that the compiler runs on.
 const MIN_NODE_VERSION: u32 = 20;
@@ -62,6 +63,9 @@ pub(super) fn build(project: &Project) -> Result<PathBuf, BuildError> {
     })?;
     let mut step = step("`componentize-js`", &[SCRIPT_NAME.as_ref()]);
     step.command.arg(project.folder.join("wit")).arg(&component);
+    if asks_for_network(project)? {
+        step.command.arg(ProjectWit::read(project)?.world_name()?);
+    }
     step.is_noise = is_noise;
     step.run().map_err(|error| {
         error
@@ -72,6 +76,17 @@ pub(super) fn build(project: &Project) -> Result<PathBuf, BuildError> {
             )
     })?;
     Ok(component)
+}
+
+/// Checks whether the project asks for the network in `needs.toml`.
+fn asks_for_network(project: &Project) -> Result<bool, BuildError> {
+    if !project.folder.join("needs.toml").exists() {
+        return Ok(false);
+    }
+    let needs: toml::Table = toml::from_str(&project.text("needs.toml")?)
+        .map_err(|error| BuildError::project(format!("in `needs.toml`: {error}")))?;
+    let network = needs.get("network").and_then(toml::Value::as_array);
+    Ok(network.is_some_and(|rules| !rules.is_empty()))
 }
 
 /// Options that let npm report within seconds that it cannot reach its registry. By default it

@@ -50,7 +50,7 @@
 //! | call a tool | [`Host::call`], [`Caller`], [`Output`], [`OutputFiles`], [`CallError`], [`parse_arguments`] |
 //! | observe calls | [`Observer`], [`CallEnd`], [`CallOutcome`], [`CallTrace`], [`Host::occupancy`] |
 //! | see what tools may do | [`Host::grants`], [`Host::problems`], [`EffectiveGrant`] |
-//! | inspect a component | [`inspect()`], [`Inspector`], [`Inspection`], [`ComponentMetadata`] |
+//! | inspect a component | [`inspect()`], [`Inspector`], [`Inspection`], [`ComponentMetadata`], [`Needs`] |
 //! | list, find and check skills | [`Catalog`], [`SkillIndex`], [`prompt`], [`check`], [`frontmatter`] |
 //! | read skills' files | [`Host::skill_resources`], [`SkillResources`] |
 //! | read a runner's verdicts on scripts | [`JudgedScript`] |
@@ -72,6 +72,7 @@ pub mod exchange;
 // Building a host.
 pub use config::Config;
 pub use host::{Host, HostBuilder};
+pub use skillhost_egress::{EgressClient, EgressSettings, NetworkGrant, StartingEgress};
 pub use skillhost_sandbox::component::compile::{COMPILE_ARGUMENT, Compilation, compile_component};
 pub use skillhost_sandbox::component::embedded::SKILL_RESOURCES;
 pub use skillhost_sandbox::tool::audit::{AuditMode, CheckpointSigner};
@@ -84,7 +85,7 @@ pub use skillhost_skills::trust::{Principal, Trust, TrustError};
 pub use skillhost_sandbox::tool::arguments::{MAX_ARGUMENTS, parse_arguments};
 pub use skillhost_sandbox::tool::{
     CallError, Caller, Definition, Failure, FailureKind, FolderRule, Form, Help, Output,
-    OutputFile, OutputFiles, Peer, Stop, TraceId, Transport, message,
+    OutputFile, OutputFiles, Peer, RequestRecord, Stop, TraceId, Transport, message,
 };
 
 // Observing calls, and inspecting hosts and components.
@@ -93,6 +94,7 @@ pub use skillhost_sandbox::component::inspect::{
     Import, Inspection, Inspector, StartSize, inspect,
 };
 pub use skillhost_sandbox::component::metadata::ComponentMetadata;
+pub use skillhost_sandbox::component::needs::{Needs, NetworkNeed, SecretNeed};
 pub use skillhost_sandbox::tool::observer::{CallEnd, Observer, Occupancy};
 pub use skillhost_sandbox::tool::{CallOutcome, CallTrace, RefusalKind, StopKind, TraceFrame};
 

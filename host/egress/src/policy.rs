@@ -146,6 +146,11 @@ impl NetworkGrant {
         self.rules.is_empty()
     }
 
+    /// Returns the rules.
+    pub fn rules(&self) -> impl Iterator<Item = &NetworkRule> {
+        self.rules.iter()
+    }
+
     /// Returns the names of the secrets.
     pub fn secret_names(&self) -> impl Iterator<Item = &str> {
         self.secrets.iter().map(|secret| &*secret.name)
@@ -251,6 +256,25 @@ impl SecretUse {
             name: name.to_owned(),
             header,
             hosts,
+        })
+    }
+
+    /// Returns the secret's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the only header that may have the secret, in lower case.
+    pub fn header(&self) -> &str {
+        self.header.as_str()
+    }
+
+    /// Returns the only hosts that may receive the secret, each with its port if it is not 443.
+    pub fn hosts(&self) -> impl Iterator<Item = String> {
+        let hosts = self.hosts.iter();
+        hosts.map(|(host, port)| match port {
+            443 => host.to_string(),
+            port => format!("{host}:{port}"),
         })
     }
 

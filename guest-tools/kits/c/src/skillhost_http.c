@@ -96,7 +96,7 @@ static tool_component_string_t string(const char *text, size_t length) {
 
 static bool append(wasi_http_types_own_fields_t fields, const char *name, const char *value) {
     tool_component_string_t name_string = string(name, strlen(name));
-    tool_component_list_u8_t bytes = {(uint8_t *)value, strlen(value)};
+    wasi_http_types_field_value_t bytes = {(uint8_t *)value, strlen(value)};
     wasi_http_types_header_error_t error;
     return wasi_http_types_method_fields_append(wasi_http_types_borrow_fields(fields), &name_string,
                                                 &bytes, &error);
@@ -187,7 +187,7 @@ static void write_body(const sh_http_request *request, wasi_http_types_own_outgo
 }
 
 static sh_http_header *copy_headers(wasi_http_types_own_fields_t fields) {
-    tool_component_list_tuple2_string_list_u8_t entries;
+    wasi_http_types_list_tuple2_field_name_field_value_t entries;
     wasi_http_types_method_fields_entries(wasi_http_types_borrow_fields(fields), &entries);
     sh_buffer headers = {0};
     for (size_t i = 0; i < entries.len; i++) {
@@ -201,7 +201,7 @@ static sh_http_header *copy_headers(wasi_http_types_own_fields_t fields) {
     }
     sh_http_header end = {0};
     sh_append(&headers, (char *)&end, sizeof end);
-    tool_component_list_tuple2_string_list_u8_free(&entries);
+    wasi_http_types_list_tuple2_field_name_field_value_free(&entries);
     wasi_http_types_fields_drop_own(fields);
     return (sh_http_header *)headers.bytes;
 }

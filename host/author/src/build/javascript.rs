@@ -6,6 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use skillhost::Needs;
+
 use super::BuildError;
 use super::environment::{Environment, Recipe};
 use super::npm_lock;
@@ -23,7 +25,7 @@ const SOURCE: &str = "src/tool.js";
 const SCRIPT: &str = include_str!("componentize.mjs");
 const SCRIPT_NAME: &str = "componentize.mjs";
 
-pub(super) fn build(project: &Project) -> Result<PathBuf, BuildError> {
+pub(super) fn build(project: &Project, needs: &Needs) -> Result<PathBuf, BuildError> {
     project.file(SOURCE)?;
     project.file("wit/world.wit")?;
     let node = find_node(&project.programs)?;
@@ -63,7 +65,7 @@ pub(super) fn build(project: &Project) -> Result<PathBuf, BuildError> {
     })?;
     let mut step = step("`componentize-js`", &[SCRIPT_NAME.as_ref()]);
     step.command.arg(project.folder.join("wit")).arg(&component);
-    if asks_for_network(project)? {
+    if needs.asks_for_network() {
         step.command.arg(ProjectWit::read(project)?.world_name()?);
     }
     step.is_noise = is_noise;
@@ -76,17 +78,6 @@ pub(super) fn build(project: &Project) -> Result<PathBuf, BuildError> {
             )
     })?;
     Ok(component)
-}
-
-/// Checks whether the project asks for the network in `needs.toml`.
-fn asks_for_network(project: &Project) -> Result<bool, BuildError> {
-    if !project.folder.join("needs.toml").exists() {
-        return Ok(false);
-    }
-    let needs: toml::Table = toml::from_str(&project.text("needs.toml")?)
-        .map_err(|error| BuildError::project(format!("in `needs.toml`: {error}")))?;
-    let network = needs.get("network").and_then(toml::Value::as_array);
-    Ok(network.is_some_and(|rules| !rules.is_empty()))
 }
 
 /// Options that let npm report within seconds that it cannot reach its registry. By default it

@@ -31,6 +31,11 @@ ca_file = "ca.pem"
 """
 
 
+class Server(http.server.ThreadingHTTPServer):
+    def handle_error(self, request, client_address):
+        """Ignores clients that do not wait for their answer."""
+
+
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
@@ -73,6 +78,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         else:
             self.answer("plain \u00e9".encode())
 
+    def do_HEAD(self):
+        self.answer(b"")
+
     def do_POST(self):
         body = self.body()
         if self.headers["content-type"] == "application/json":
@@ -110,7 +118,7 @@ def servers(folder):
     token = folder / "token"
     token.write_text(SECRET)
     token.chmod(0o600)
-    plain, secure = [http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) for _ in range(2)]
+    plain, secure = [Server(("127.0.0.1", 0), Handler) for _ in range(2)]
     secure.socket = context.wrap_socket(secure.socket, server_side=True)
     for server in (plain, secure):
         server.slow = threading.Event()

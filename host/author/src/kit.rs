@@ -209,7 +209,7 @@ impl Language {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
+    use std::collections::{BTreeMap, BTreeSet};
     use std::path::{Path, PathBuf};
 
     use super::*;
@@ -363,6 +363,75 @@ mod tests {
         let on_disk: BTreeSet<String> = names.filter(|name| name.ends_with(".wit")).collect();
         let embedded = WIT.iter().map(|file| file.path.to_owned()).collect();
         assert_eq!(on_disk, embedded);
+    }
+
+    /// Returns letters and digits in lower case, by which languages write one name alike.
+    fn plain(name: &str) -> String {
+        let letters = name.chars().filter(char::is_ascii_alphanumeric);
+        letters.collect::<String>().to_lowercase()
+    }
+
+    /// Returns the text between two others.
+    fn between<'a>(text: &'a str, start: &str, end: &str) -> &'a str {
+        let (_, rest) = text.split_once(start).unwrap();
+        rest.split_once(end).unwrap().0
+    }
+
+    /// Returns the code and the kind of each arm of a `match` or `switch`. `code` begins the name
+    /// of a code, and `kind` that of a kind.
+    fn arms(text: &str, code: &str, kind: &str) -> BTreeMap<String, String> {
+        let name = |rest: &str| {
+            let is_end = |letter: char| !letter.is_ascii_alphanumeric() && letter != '_';
+            plain(rest.split(is_end).next().unwrap())
+        };
+        let mut kinds = BTreeMap::new();
+        let mut codes = Vec::new();
+        let starts = text.char_indices().map(|(at, _)| &text[at..]);
+        for rest in starts {
+            if let Some(rest) = rest.strip_prefix(code) {
+                codes.push(name(rest));
+            } else if let Some(rest) = rest.strip_prefix(kind) {
+                kinds.extend(codes.drain(..).map(|code| (code, name(rest))));
+            }
+        }
+        kinds
+    }
+
+    #[test]
+    fn languages_agree_on_kinds_of_http_errors() {
+        let text = |files: &'static [KitFile], path: &str| {
+            let mut files = files.iter();
+            files.find(|file| file.path == path).unwrap().text
+        };
+        let rust = text(SDK, "src/http.rs");
+        let rust = between(rust, "match code {", "\n        }\n");
+        let rust = arms(rust, "ErrorCode::", "Self::");
+        let c = text(C, "src/skillhost_http.c");
+        let c = between(c, "switch (code->tag) {", "default:");
+        let c = arms(c, "WASI_HTTP_TYPES_ERROR_CODE_", "return SH_HTTP_");
+        let javascript = text(JAVASCRIPT, "src/skillhost-http.js");
+        let javascript = between(javascript, "const KINDS = {", "\n};");
+        let javascript: BTreeMap<String, String> = javascript
+            .lines()
+            .filter_map(|line| line.trim().trim_end_matches(',').split_once(": "))
+            .map(|(code, kind)| (plain(code), plain(kind)))
+            .collect();
+        let http = text(WASI_HTTP, "wasi-http/http.wit");
+        let codes = between(http, "variant error-code {", "}").split(',');
+        let codes = codes.map(|code| plain(code.split('(').next().unwrap()));
+        let codes: Vec<_> = codes.filter(|code| !code.is_empty()).collect();
+        assert_eq!(rust.len(), codes.len());
+        for code in codes {
+            let kind = &rust[&code];
+            assert_eq!(c.get(&code).map_or("protocol", |kind| kind), kind, "{code}");
+            let otherwise = if code.ends_with("size") {
+                "limit"
+            } else {
+                "protocol"
+            };
+            let in_javascript = javascript.get(&code).map_or(otherwise, |kind| kind);
+            assert_eq!(in_javascript, kind, "{code}");
+        }
     }
 
     #[test]

@@ -21,7 +21,7 @@ use crate::process_sandbox::{self, Needs, SandboxArguments};
 use crate::settings::Settings;
 use arguments::CallArguments;
 use skillhost_program::exit::Exit;
-use skillhost_program::options::{CommonOptions, report_problems};
+use skillhost_program::options::{CommonOptions, report_problems, with_egress};
 use skillhost_program::terminal::{self, format_line};
 
 /// Call a tool and print what the model would read
@@ -63,6 +63,7 @@ enum AnswerFormat {
 
 /// A call that is ready to run, in a confined process.
 pub(crate) struct ReadyCall {
+    sends_requests: bool,
     call: CallCommand,
     options: CommonOptions,
     config: Config,
@@ -82,6 +83,7 @@ impl CallCommand {
         // Reserve nothing for further calls.
         settings.host.load.calls = 1;
         let builder = options.builder(&settings.host)?;
+        let egress = options.start_egress(&settings.host)?;
         let needs = Needs {
             is_server: false,
             output: self.output_dir.as_deref(),
@@ -89,7 +91,10 @@ impl CallCommand {
         };
         let (builder, broker) =
             process_sandbox::confine(&self.sandbox, &options, &settings, needs, builder)?;
+        let sends_requests = egress.is_some();
+        let builder = with_egress(builder, egress)?;
         Ok(ReadyCall {
+            sends_requests,
             call: self,
             options,
             config: settings.host,
@@ -266,6 +271,11 @@ impl CallCommand {
 }
 
 impl ReadyCall {
+    /// Returns whether the call may send requests.
+    pub(crate) fn sends_requests(&self) -> bool {
+        self.sends_requests
+    }
+
     pub(crate) async fn execute(self) -> anyhow::Result<Exit> {
         let Self {
             call,
@@ -273,6 +283,7 @@ impl ReadyCall {
             config,
             builder,
             broker,
+            sends_requests: _,
         } = self;
         let broker = broker.as_deref();
         call.execute(options, config, builder, broker).await

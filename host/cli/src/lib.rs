@@ -135,6 +135,15 @@ fn run_as_helper(first: &OsStr) -> Option<ExitCode> {
         skillhost_identity::fetch_keys()
     } else if first == skillhost_identity::FETCH_ONCE_ARGUMENT {
         skillhost_confine::confine_network().and_then(|()| skillhost_identity::fetch_keys_once())
+    } else if first == skillhost_egress::SUPERVISOR_ARGUMENT {
+        skillhost_confine::ignore_termination_signals();
+        // The host starts this process before it closes its own inherited descriptors.
+        skillhost_confine::close_inherited_descriptors();
+        skillhost_egress::supervise(&skillhost_confine::RESOLVER_FILES)
+    } else if first == skillhost_egress::SENDER_ARGUMENT {
+        skillhost_egress::forbid_core_dumps()
+            .and_then(|()| skillhost_confine::confine_network())
+            .and_then(|()| skillhost_egress::send_requests())
     } else if first == skillhost_confine::broker::ARGUMENT {
         skillhost_confine::ignore_termination_signals();
         skillhost_confine::broker::run()
@@ -167,8 +176,12 @@ fn run_task(task: Task) -> anyhow::Result<Exit> {
     // `audit show --follow` waits for signals.
     let needs_io = match &task {
         Task::Serve(_) => true,
-        Task::Other(command_line) => matches!(command_line.verb, Verb::Audit(_)),
-        Task::Call(_) | Task::Warm(_) => false,
+        Task::Call(call) => call.sends_requests(),
+        // `respond` may send requests.
+        Task::Other(command_line) => {
+            matches!(command_line.verb, Verb::Audit(_) | Verb::Respond(_))
+        }
+        Task::Warm(_) => false,
     };
     if needs_io {
         runtime.enable_io();

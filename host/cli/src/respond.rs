@@ -13,7 +13,7 @@ use skillhost::{Caller, Host, Transport, message, parse_arguments};
 use crate::settings::Settings;
 use input::RequestReader;
 use skillhost_program::exit::Exit;
-use skillhost_program::options::{CommonOptions, Starter};
+use skillhost_program::options::{CommonOptions, Starter, report_problems, with_egress};
 use skillhost_program::terminal;
 
 /// Run the tool calls of a model's messages and print what to send back
@@ -41,7 +41,10 @@ impl RespondCommand {
         let options = outer.merge(std::mem::take(&mut self.options));
         let options = options.started_by(Starter::Agent);
         let settings: Settings = options.load()?;
-        let host = options.build_host(&settings.host).await?;
+        let egress = options.start_egress(&settings.host)?;
+        let builder = with_egress(options.builder(&settings.host)?, egress)?;
+        let host = builder.build().await?;
+        report_problems(&host);
         let what = format!("a message of the format `{}` on stdin", self.format.name());
         terminal::explain_wait(what, "Ctrl-D");
         let mut messages = RequestReader::new(io::stdin().lock());

@@ -18,7 +18,7 @@ use crate::process_sandbox::{self, Needs, SandboxArguments};
 use crate::settings::Settings;
 use crate::warm::{Successor, WarmCommand};
 use skillhost_program::exit::Exit;
-use skillhost_program::options::{CommonOptions, Starter, report_problems};
+use skillhost_program::options::{CommonOptions, Starter, report_problems, with_egress};
 use skillhost_program::terminal;
 
 /// The maximum time that the start of a host has after its client has left. Guards against: a
@@ -60,6 +60,7 @@ impl ServeCommand {
         }
         options.report_replaceable_folders(&settings.host);
         let builder = options.builder(&settings.host)?;
+        let egress = options.start_egress(&settings.host)?;
         let http = match self.http.address.take() {
             Some(address) => Some(self.http.prepare(
                 address,
@@ -82,7 +83,7 @@ impl ServeCommand {
         let (builder, _) =
             process_sandbox::confine(&self.sandbox, &options, &settings, needs, builder)?;
         Ok(ReadyServer {
-            builder,
+            builder: with_egress(builder, egress)?,
             stdio: settings.stdio,
             http,
             successor,

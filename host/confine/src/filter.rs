@@ -181,7 +181,13 @@ const BROKER: &[c_long] = &[
 /// The further system calls of a process that fetches from the network: connections, and what
 /// the C library needs to resolve host names.
 const NETWORK: &[c_long] = &[
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_epoll_wait,
     libc::SYS_connect,
+    libc::SYS_epoll_create1,
+    libc::SYS_epoll_ctl,
+    libc::SYS_epoll_pwait,
+    libc::SYS_eventfd2,
     libc::SYS_getpeername,
     libc::SYS_getsockname,
     libc::SYS_getsockopt,
@@ -408,10 +414,7 @@ fn rules(profile: Profile, landlock: i32) -> anyhow::Result<Rules> {
             allow_open(&mut rules, landlock)?;
             allow_descriptors(&mut rules)?;
             allow_own_threads(&mut rules)?;
-            // Only stream pairs: a datagram socket could send to any name.
-            let stream = libc::SOCK_STREAM.cast_unsigned().into();
-            let stream_pair = [(0, Dword, Eq, 1), (1, Dword, MaskedEq(0xf), stream)];
-            rules.allow_if(libc::SYS_socketpair, &stream_pair)?;
+            allow_stream_pairs(&mut rules)?;
             allow_socket_option(&mut rules, libc::IPPROTO_TCP, libc::TCP_NODELAY)?;
             rules.allow_if(
                 libc::SYS_setpriority,
@@ -427,6 +430,7 @@ fn rules(profile: Profile, landlock: i32) -> anyhow::Result<Rules> {
             // The C library sends several requests to a name server at once.
             rules.allow_if(libc::SYS_sendmmsg, &[(3, Dword, NO_FAST_OPEN, 0)])?;
             allow_network_sockets(&mut rules)?;
+            allow_stream_pairs(&mut rules)?;
         }
     }
     Ok(rules)
@@ -441,6 +445,13 @@ fn allow_open_for_reading(rules: &mut Rules) -> anyhow::Result<()> {
         rules.allow_if(*call, &[(*flags_index, Dword, equals, read_only)])?;
     }
     Ok(())
+}
+
+/// Allows pairs of Unix stream sockets: a datagram socket could send to any name.
+fn allow_stream_pairs(rules: &mut Rules) -> anyhow::Result<()> {
+    let stream = libc::SOCK_STREAM.cast_unsigned().into();
+    let pair = [(0, Dword, Eq, 1), (1, Dword, MaskedEq(0xf), stream)];
+    rules.allow_if(libc::SYS_socketpair, &pair)
 }
 
 /// Allows creating the sockets of a process that fetches from the network.

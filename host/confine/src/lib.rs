@@ -165,7 +165,7 @@ pub fn confine_child() -> anyhow::Result<()> {
 
 /// The files that the C library reads to resolve host names, and the folders from which some
 /// versions load libraries for it.
-const RESOLVER_FILES: [&str; 10] = [
+pub const RESOLVER_FILES: [&str; 10] = [
     "/etc/gai.conf",
     "/etc/host.conf",
     "/etc/hosts",

@@ -25,6 +25,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
+use skillhost_egress::EgressSettings;
 use skillhost_sandbox::tool::audit::AuditMode;
 use skillhost_sandbox::tool::grant::Grant;
 use skillhost_sandbox::tool::limits::{CompileLimits, Limits, Load};
@@ -101,6 +102,9 @@ pub struct Config {
     pub answers: AnswerLimits,
     /// When agents see `find_skills`.
     pub search_offer: SearchOffer,
+    /// A file of certificate authorities, in PEM, that the requests of tools trust besides
+    /// Mozilla's.
+    pub ca_file: Option<ConfiguredPath>,
 }
 
 /// A folder of skills and its place in the configuration.
@@ -137,6 +141,22 @@ impl Config {
     /// `folder`.
     pub fn parse(text: &str, name: &str, folder: &Path) -> anyhow::Result<Self> {
         parse(text, name, folder)
+    }
+
+    /// Returns the settings of the egress process, or `None` if no grant allows a request. See
+    /// [`HostBuilder::egress`](crate::HostBuilder::egress).
+    pub fn egress(&self) -> Option<EgressSettings> {
+        let mut settings = EgressSettings::new();
+        for (component, grant) in &self.grants {
+            if !grant.network.is_empty() {
+                let files = grant.secret_files.clone();
+                settings = settings.component(component, grant.network.clone(), files);
+            }
+        }
+        if let Some(file) = &self.ca_file {
+            settings = settings.authorities(&file.path);
+        }
+        (!settings.is_empty()).then_some(settings)
     }
 
     /// Returns whether a host of this configuration has a built-in tool.

@@ -20,7 +20,8 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use tokio::time::timeout;
 
-use skillhost_sandbox::call::{RunOutcome, SandboxCall};
+use skillhost_egress::EgressClient;
+use skillhost_sandbox::call::{RequestGate, RunOutcome, SandboxCall};
 use skillhost_sandbox::component::Tool;
 use skillhost_sandbox::component::embedded::SKILL_RESOURCES;
 use skillhost_sandbox::engine::{CallQuota, CallSlot, EpochEngine};
@@ -31,7 +32,7 @@ use skillhost_sandbox::tool::audit::{Audit, AuditEntry, CallSubject};
 use skillhost_sandbox::tool::grant::{Scope, Terms};
 use skillhost_sandbox::tool::observer::{Observation, Observer, Occupancy};
 use skillhost_sandbox::tool::{
-    CallError, Caller, Definition, Failure, FolderRule, Help, Output, Stop,
+    CallError, Caller, Definition, Failure, FolderRule, Help, Output, RequestLog, Stop,
 };
 use skillhost_skills::catalog::{CallFolder, Catalog, FolderError, Skill};
 use skillhost_skills::search::{SearchOffer, SkillIndex};
@@ -68,6 +69,8 @@ struct Inner {
     prompt_budget: usize,
     /// Bytes of an answer for a model.
     model_output: Option<usize>,
+    /// The process that sends the requests of guests.
+    egress: Option<EgressClient>,
 }
 
 /// The parts of a host that its successor takes over.
@@ -302,13 +305,24 @@ impl Host {
         let name = found.as_ref().ok();
         let name = name.map(|granted| granted.tool.definition.name.as_str());
         let observer = self.0.observer.as_ref();
-        let observation = observer.map(|observer| Observation::begin(observer, name));
+        let requests = self.request_log(found.as_ref().ok());
+        if let (Some(entry), Some(requests)) = (&mut entry, &requests) {
+            entry.set_requests(requests.clone());
+        }
+        let observation =
+            observer.map(|observer| Observation::begin(observer, name, requests.clone()));
         let mut memory = None;
         let mut result = match found.and_then(|granted| Ok((granted, arguments?))) {
             Ok((granted, arguments)) => {
                 let meter = entry.as_ref().map(AuditEntry::cpu);
-                let mut run =
-                    pin!(self.run(caller, granted, arguments, entry.as_mut(), &mut memory));
+                let mut run = pin!(self.run(
+                    caller,
+                    granted,
+                    arguments,
+                    entry.as_mut(),
+                    requests,
+                    &mut memory
+                ));
                 let poll = poll_fn(|task| match &meter {
                     Some(meter) => meter.poll(run.as_mut(), task),
                     None => run.as_mut().poll(task),
@@ -354,12 +368,13 @@ impl Host {
         served: &ServedTool,
         arguments: Value,
         entry: Option<&mut AuditEntry>,
+        requests: Option<RequestLog>,
         peak: &mut Option<usize>,
     ) -> Result<Output, CallError> {
         let tool = &served.tool;
         let schema = tool.schema().map_err(|stop| stop_error(tool, stop))?;
         let arguments = schema.check(arguments)?;
-        let run = self.run_checked(caller, served, &arguments, entry, peak);
+        let run = self.run_checked(caller, served, &arguments, entry, requests, peak);
         let result = run.await;
         result.map_err(|error| {
             if served.gives_help {
@@ -383,6 +398,7 @@ impl Host {
         }: &ServedTool,
         arguments: &Map<String, Value>,
         mut entry: Option<&mut AuditEntry>,
+        requests: Option<RequestLog>,
         peak: &mut Option<usize>,
     ) -> Result<Output, CallError> {
         let rule = tool.definition.folder.as_ref();
@@ -432,6 +448,7 @@ impl Host {
             terms,
             skills: skills.within(self.1.as_ref()),
             scripts,
+            requests: self.request_gate(tool, terms, requests),
             is_traced: tracer.is_some(),
             memory: entry
                 .as_ref()
@@ -469,6 +486,27 @@ impl Host {
                 Err(CallError::Failed(failure))
             }
         }
+    }
+
+    /// Returns the log of the requests of a call, if it may send any.
+    fn request_log(&self, served: Option<&&ServedTool>) -> Option<RequestLog> {
+        self.0.egress.as_ref()?;
+        let may_send = served.is_some_and(|served| !served.terms.network.is_empty());
+        may_send.then(RequestLog::default)
+    }
+
+    /// Returns the requests that a call may send.
+    fn request_gate(
+        &self,
+        tool: &Tool,
+        terms: &Terms,
+        log: Option<RequestLog>,
+    ) -> Option<RequestGate> {
+        let egress = self.0.egress.as_ref()?;
+        let component = tool.component.grant_name();
+        RequestGate::new(egress, component, &terms.network, log?)
+            .inspect_err(|error| tracing::error!("the requests of this call are denied: {error}"))
+            .ok()
     }
 
     /// Opens the folder that a call names, if its tool has one. Searches the skills again before it

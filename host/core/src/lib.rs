@@ -72,6 +72,7 @@ pub mod exchange;
 // Building a host.
 pub use config::Config;
 pub use host::{Host, HostBuilder};
+pub use skillhost_egress::{EgressClient, EgressSettings, NetworkGrant, StartingEgress};
 pub use skillhost_sandbox::component::compile::{COMPILE_ARGUMENT, Compilation, compile_component};
 pub use skillhost_sandbox::component::embedded::SKILL_RESOURCES;
 pub use skillhost_sandbox::tool::audit::{AuditMode, CheckpointSigner};
@@ -84,7 +85,7 @@ pub use skillhost_skills::trust::{Principal, Trust, TrustError};
 pub use skillhost_sandbox::tool::arguments::{MAX_ARGUMENTS, parse_arguments};
 pub use skillhost_sandbox::tool::{
     CallError, Caller, Definition, Failure, FailureKind, FolderRule, Form, Help, Output,
-    OutputFile, OutputFiles, Peer, Stop, TraceId, Transport, message,
+    OutputFile, OutputFiles, Peer, RequestRecord, Stop, TraceId, Transport, message,
 };
 
 // Observing calls, and inspecting hosts and components.

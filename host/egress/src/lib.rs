@@ -41,6 +41,9 @@ mod tests;
 pub use client::{EgressClient, Origin};
 pub use message::{Failure, FailureKind, Outcome};
 pub use policy::{Denial, NetworkGrant, PrivateAddress, SecretUse};
-pub use process::{EgressSettings, SENDER_ARGUMENT, SUPERVISOR_ARGUMENT, send_requests, supervise};
+pub use process::{
+    EgressSettings, SENDER_ARGUMENT, SUPERVISOR_ARGUMENT, StartingEgress, forbid_core_dumps,
+    send_requests, supervise,
+};
 pub use rule::{NetworkRule, RuleError};
 pub use target::{Target, TargetError};

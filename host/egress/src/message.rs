@@ -59,6 +59,21 @@ pub enum FailureKind {
     Secret,
 }
 
+impl FailureKind {
+    /// Returns the name in the audit log and in metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Denied => "denied",
+            Self::Name => "name",
+            Self::Connection => "connection",
+            Self::Timeout => "timeout",
+            Self::Certificate => "certificate",
+            Self::Protocol => "protocol",
+            Self::Secret => "secret",
+        }
+    }
+}
+
 impl Failure {
     pub(crate) fn new(kind: FailureKind, why: impl ToString) -> Self {
         Self {

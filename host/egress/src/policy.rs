@@ -146,6 +146,11 @@ impl NetworkGrant {
         self.rules.is_empty()
     }
 
+    /// Returns the rules.
+    pub fn rules(&self) -> impl Iterator<Item = &NetworkRule> {
+        self.rules.iter()
+    }
+
     /// Returns the names of the secrets.
     pub fn secret_names(&self) -> impl Iterator<Item = &str> {
         self.secrets.iter().map(|secret| &*secret.name)

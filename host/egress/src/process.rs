@@ -17,17 +17,20 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use http::HeaderValue;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{DumpableBehavior, Pid, PidfdFlags, pidfd_open, set_dumpable_behavior};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
 use serde::{Deserialize, Serialize};
 use skillhost_helper::{Kind, OWN_PROGRAM, read_message, write_message};
+use skillhost_skills::broker::Opener;
+use skillhost_skills::named_file;
+use skillhost_skills::trust::Trust;
 use tokio_rustls::TlsConnector;
 
 use crate::client::EgressClient;
@@ -48,22 +51,19 @@ const MAX_SETTINGS_BYTES: usize = 16 << 20;
 /// The time between two looks at the files of the resolver.
 const RESOLVER_INTERVAL: Duration = Duration::from_secs(2);
 
-/// The wait before a process that failed is started again. Guards against: a process that fails
-/// at each start.
-const RESTART_DELAY: Duration = Duration::from_millis(200);
+/// The first and the longest wait before a process that failed is started again. Guards against: a
+/// process that fails at each start.
+const RESTART_DELAYS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(30)];
 
 /// The maximum number of names that are resolved at the same time.
 const MAX_RESOLVING: usize = 64;
 
-/// The files that the C library reads to resolve names. A rule of the process sandbox does not
-/// apply to a file that was replaced, so a new process is started.
-const RESOLVER_FILES: [&str; 5] = [
-    "/etc/gai.conf",
-    "/etc/host.conf",
-    "/etc/hosts",
-    "/etc/nsswitch.conf",
-    "/etc/resolv.conf",
-];
+/// The maximum bytes of a message about the start of the process.
+const MAX_START_BYTES: usize = 4 << 10;
+
+/// The maximum bytes of the file of a secret, and of a file of certificate authorities.
+const MAX_SECRET_BYTES: u64 = 8 << 10;
+const MAX_AUTHORITIES_BYTES: u64 = 4 << 20;
 
 /// The grants of all components, and the files of their secrets.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -71,6 +71,8 @@ pub struct EgressSettings {
     components: BTreeMap<String, ComponentSettings>,
     /// A file of further certificate authorities, in PEM.
     authorities: Option<PathBuf>,
+    /// The users and groups who may change the files, besides root and this user.
+    trusted: Vec<String>,
 }
 
 /// What one component may send.
@@ -121,12 +123,20 @@ impl EgressSettings {
         components.all(|component| component.grant.is_empty())
     }
 
-    /// Starts the processes.
+    /// Trusts these users and groups to change the files.
+    pub fn trust(mut self, trust: &Trust) -> Self {
+        let principals = trust.principals().iter();
+        self.trusted = principals.map(ToString::to_string).collect();
+        self
+    }
+
+    /// Starts the first process. `program` must run [`supervise`] if its only argument is
+    /// [`SUPERVISOR_ARGUMENT`], and [`send_requests`] if it is [`SENDER_ARGUMENT`].
     ///
     /// # Errors
     ///
-    /// If a file of a secret cannot be read, or a process cannot start.
-    pub fn start(&self, program: &Path) -> anyhow::Result<EgressClient> {
+    /// If the process cannot start.
+    pub fn start(&self, program: &Path) -> anyhow::Result<StartingEgress> {
         let (ours, theirs) = UnixStream::pair()?;
         let mut first = skillhost_helper::command(program)
             .arg(SUPERVISOR_ARGUMENT)
@@ -140,27 +150,68 @@ impl EgressSettings {
         let stdin = first.stdin.take().context("the process has no stdin")?;
         write_message(&stdin, Kind::Request, &serde_json::to_vec(self)?)?;
         // The first process ends when this end of its stdin is closed.
-        Ok(EgressClient::new(ours.into(), stdin.into()))
+        let lifetime = stdin.into();
+        Ok(StartingEgress {
+            control: ours,
+            lifetime,
+        })
     }
 }
 
-/// Runs the first process, until the host that started it ends. `read_secret` reads and checks
-/// the file of a secret.
+/// A process that starts.
+#[derive(Debug)]
+pub struct StartingEgress {
+    control: UnixStream,
+    lifetime: OwnedFd,
+}
+
+impl StartingEgress {
+    /// Waits until the process has read its files.
+    ///
+    /// # Errors
+    ///
+    /// If it could not.
+    pub fn wait(self) -> anyhow::Result<EgressClient> {
+        let answer = read_message(&self.control, MAX_START_BYTES)?;
+        let answer = answer.context("the egress process ended at its start")?;
+        match answer.kind {
+            Kind::Answer => Ok(EgressClient::new(self.control.into(), self.lifetime)),
+            _ => bail!("{}", String::from_utf8_lossy(&answer.bytes)),
+        }
+    }
+}
+
+/// Runs the first process, until the host that started it ends. A rule of the process sandbox does
+/// not apply to a file that was replaced, so a new process is started if one of the
+/// `resolver_files` is.
 ///
 /// # Errors
 ///
-/// If the settings or the files of secrets cannot be read.
-pub fn supervise(read_secret: impl Fn(&Path) -> anyhow::Result<String>) -> anyhow::Result<()> {
+/// If the settings cannot be read, or a process cannot start.
+pub fn supervise(resolver_files: &[&str]) -> anyhow::Result<()> {
+    forbid_core_dumps()?;
     let stdin = io::stdin();
     let Some(message) = read_message(stdin.lock(), MAX_SETTINGS_BYTES)? else {
         return Ok(());
     };
     let settings: EgressSettings = serde_json::from_slice(&message.bytes)?;
-    let settings = serde_json::to_vec(&settings.read_files(read_secret)?)?;
+    let control = UnixStream::from(io::stdout().as_fd().try_clone_to_owned()?);
+    let settings = match settings.read_files() {
+        Ok(settings) => serde_json::to_vec(&settings)?,
+        Err(error) => {
+            let mut why = format!("{error:#}");
+            why.truncate(why.floor_char_boundary(MAX_START_BYTES));
+            return Ok(write_message(&control, Kind::Failure, why.as_bytes())?);
+        }
+    };
+    write_message(&control, Kind::Answer, b"")?;
+    let [first_delay, longest_delay] = RESTART_DELAYS;
+    let mut delay = first_delay;
     loop {
-        let files = resolver_files();
+        let start = Instant::now();
+        let files = identities(resolver_files);
         let mut sender = start_sender(&settings)?;
-        match wait(&sender, &files)? {
+        match wait(&sender, resolver_files, &files)? {
             Event::HostGone => {
                 drop(sender.stdin.take());
                 sender.wait()?;
@@ -171,13 +222,18 @@ pub fn supervise(read_secret: impl Fn(&Path) -> anyhow::Result<String>) -> anyho
             Event::SenderGone => {
                 let status = sender.wait()?;
                 eprintln!("skillhost: the egress process failed and is started again: {status}");
-                thread::sleep(RESTART_DELAY);
+                if start.elapsed() > longest_delay {
+                    delay = first_delay;
+                }
+                thread::sleep(delay);
+                delay = longest_delay.min(2 * delay);
             }
         }
     }
 }
 
-/// Runs the process that sends requests. The caller has confined it.
+/// Runs the process that sends requests. The caller has confined it, and called
+/// [`forbid_core_dumps`] before.
 ///
 /// # Errors
 ///
@@ -213,7 +269,11 @@ enum Event {
 
 /// Waits until the host or the process that sends requests is gone, or a file of the resolver was
 /// replaced.
-fn wait(sender: &Child, files: &[Option<(u64, u64)>]) -> anyhow::Result<Event> {
+fn wait(
+    sender: &Child,
+    resolver_files: &[&str],
+    known: &[Option<(u64, u64)>],
+) -> anyhow::Result<Event> {
     let id = i32::try_from(sender.id()).ok().and_then(Pid::from_raw);
     let id = id.context("the process has no id")?;
     let process = pidfd_open(id, PidfdFlags::empty())?;
@@ -232,19 +292,29 @@ fn wait(sender: &Child, files: &[Option<(u64, u64)>]) -> anyhow::Result<Event> {
         if sender {
             return Ok(Event::SenderGone);
         }
-        if resolver_files() != files {
+        if identities(resolver_files) != known {
             return Ok(Event::FilesReplaced);
         }
     }
 }
 
-/// Identifies the present files of the resolver. A file that is missing has no identity.
-fn resolver_files() -> Vec<Option<(u64, u64)>> {
+/// Excludes this process, which has secrets, from core dumps and debuggers.
+///
+/// # Errors
+///
+/// If the kernel refuses it.
+pub fn forbid_core_dumps() -> anyhow::Result<()> {
+    let forbidden = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+    forbidden.context("cannot forbid core dumps")
+}
+
+/// Identifies files. A file that is missing has no identity.
+fn identities(files: &[&str]) -> Vec<Option<(u64, u64)>> {
     let identity = |path: &&str| {
         let metadata = fs::metadata(path).ok()?;
         Some((metadata.dev(), metadata.ino()))
     };
-    RESOLVER_FILES.iter().map(identity).collect()
+    files.iter().map(identity).collect()
 }
 
 fn start_sender(settings: &[u8]) -> anyhow::Result<Child> {
@@ -263,28 +333,30 @@ fn start_sender(settings: &[u8]) -> anyhow::Result<Child> {
 }
 
 impl EgressSettings {
-    fn read_files(
-        self,
-        read_secret: impl Fn(&Path) -> anyhow::Result<String>,
-    ) -> anyhow::Result<SenderSettings> {
+    fn read_files(self) -> anyhow::Result<SenderSettings> {
+        let principals = self.trusted.iter().map(|text| text.parse());
+        let principals = principals.collect::<Result<Vec<_>, String>>();
+        let principals = principals.map_err(anyhow::Error::msg)?;
+        let trust = principals.into_iter().fold(Trust::new(), Trust::and);
         let mut settings = SenderSettings {
             grants: BTreeMap::new(),
             secrets: BTreeMap::new(),
             authorities: String::new(),
         };
         if let Some(file) = &self.authorities {
-            let text = fs::read_to_string(file);
-            settings.authorities = text.with_context(|| format!("{}", file.display()))?;
+            let text = read_authorities(file, &trust);
+            settings.authorities =
+                text.with_context(|| format!("cannot use the `ca_file` `{}`", file.display()))?;
         }
         for (component, ComponentSettings { grant, files }) in self.components {
             let mut values = BTreeMap::new();
             for (name, file) in files {
-                let value = read_secret(&file);
-                let value = value.with_context(|| format!("cannot read the secret `{name}`"))?;
-                let value = value.trim_end_matches(['\r', '\n']).to_owned();
-                if value.is_empty() || HeaderValue::try_from(&value).is_err() {
-                    bail!("the secret `{name}` is empty, or has characters that a header cannot");
-                }
+                let value = read_secret(&file, &trust).with_context(|| {
+                    format!(
+                        "cannot use the file `{}` of the secret `{name}`",
+                        file.display()
+                    )
+                })?;
                 values.insert(name, value);
             }
             settings.secrets.insert(component.clone(), values);
@@ -294,13 +366,36 @@ impl EgressSettings {
     }
 }
 
+/// Reads a secret. White space at the end of the file is not part of it.
+fn read_secret(file: &Path, trust: &Trust) -> anyhow::Result<String> {
+    let file = named_file::open_private(file, trust, &Opener::DIRECT)?;
+    let value = named_file::read_all_text(file, MAX_SECRET_BYTES)?;
+    let value = value.trim_end();
+    ensure!(!value.is_empty(), "it is empty");
+    let is_header = HeaderValue::try_from(value).is_ok();
+    ensure!(is_header, "it has characters that a header cannot have");
+    Ok(value.to_owned())
+}
+
+/// Reads and checks certificate authorities.
+fn read_authorities(file: &Path, trust: &Trust) -> anyhow::Result<String> {
+    let file = named_file::open_public(file, trust, &Opener::DIRECT)?;
+    let text = named_file::read_all_text(file, MAX_AUTHORITIES_BYTES)?;
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(text.as_bytes()) {
+        roots.add(certificate?)?;
+    }
+    ensure!(!roots.is_empty(), "it has no certificate");
+    Ok(text)
+}
+
 impl SenderSettings {
     fn sender(self) -> anyhow::Result<Sender<SystemResolver>> {
         let mut roots = RootCertStore {
             roots: webpki_roots::TLS_SERVER_ROOTS.into(),
         };
         for certificate in CertificateDer::pem_slice_iter(self.authorities.as_bytes()) {
-            roots.add(certificate.context("bad certificate authority")?)?;
+            roots.add(certificate?)?;
         }
         let client = ClientConfig::builder().with_root_certificates(roots);
         let mut secrets = BTreeMap::new();

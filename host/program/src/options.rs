@@ -14,7 +14,7 @@ use clap::{Args, ValueEnum};
 use skillhost::config::{self, Config, ConfiguredPath, ConfiguredRoot, DEFAULT_FILE, FileSettings};
 use skillhost::{
     Catalog, Grant, Host, HostBuilder, MAX_DEPTH, Observer, Principal, SearchHit, SkillIndex,
-    SkillsRoot, Trust, TrustError,
+    SkillsRoot, StartingEgress, Trust, TrustError,
 };
 use skillhost_audit::LogSigner;
 use skillhost_helper::OWN_PROGRAM;
@@ -393,6 +393,15 @@ impl CommonOptions {
         Ok(builder.progress(show_compilations()))
     }
 
+    /// Starts the process that sends the requests of tools, if a grant allows any.
+    pub fn start_egress(&self, config: &Config) -> anyhow::Result<Option<StartingEgress>> {
+        let settings = config.egress();
+        let settings = settings.map(|settings| settings.trust(&self.trust_settings()));
+        settings
+            .map(|settings| settings.start(OWN_PROGRAM.as_ref()))
+            .transpose()
+    }
+
     /// Reports folders of skills, and symlinks in them that are followed, that others can make lead
     /// to any other folder.
     pub fn report_replaceable_folders(&self, config: &Config) {
@@ -461,6 +470,17 @@ fn links_in(folder: &Path) -> impl Iterator<Item = PathBuf> {
     let entries = entries.take(MAX_ENTRIES).flatten();
     let links = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
     links.map(|link| link.path())
+}
+
+/// Returns the builder with the process that sends requests, once that is ready.
+pub fn with_egress(
+    builder: HostBuilder,
+    egress: Option<StartingEgress>,
+) -> anyhow::Result<HostBuilder> {
+    Ok(match egress {
+        Some(egress) => builder.egress(egress.wait()?),
+        None => builder,
+    })
 }
 
 /// Adapts a configuration to a host that no call runs on: it reserves nothing for calls,

@@ -23,6 +23,8 @@ use crate::tool::{CallError, CallTrace, Stop};
 use crate::versions;
 use crate::view::View;
 use crate::wasi::{ImportState, ScriptGate};
+
+pub use crate::wasi::RequestGate;
 use skillhost_skills::catalog::{CallFolder, FolderError};
 
 pub(crate) use answer::{GuestAnswer, GuestFailure};
@@ -59,6 +61,8 @@ pub struct SandboxCall<'a> {
     pub skills: GrantedSkills,
     /// The scripts of the call's skill that the guest may start.
     pub scripts: Option<ScriptGate>,
+    /// The requests that the guest may send.
+    pub requests: Option<RequestGate>,
     /// True if a failure produces a trace.
     pub is_traced: bool,
     /// The meter of the call's memory.
@@ -209,15 +213,23 @@ impl Sandbox {
         } = call.terms;
         let (preopen, folder) = types::folder_parameter(call.folder);
         let slot = call.slot;
+        let environment = match &call.requests {
+            None => Arc::clone(environment),
+            Some(gate) => {
+                let configured = environment.iter().cloned();
+                configured.chain(gate.environment()).collect()
+            }
+        };
         let mut imports = ImportState::new(
             preopen,
-            Arc::clone(environment),
+            environment,
             limits,
             slot.quota(),
             self.engine.descriptors(),
             Arc::clone(call.tool),
         );
         imports.scripts = call.scripts;
+        imports.http.gate = call.requests;
         imports.is_traced = call.is_traced;
         imports.measure_memory(call.memory);
         if *view == FolderAccess::CopyOnWrite

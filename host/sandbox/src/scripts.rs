@@ -1,4 +1,4 @@
-//! The scripts that a call may start, and the files that it has changed in its copy-on-write
+//! The scripts that a call may start, the requests that it may send, and the files that it has changed in its copy-on-write
 //! view.
 
 use std::sync::Arc;

@@ -54,6 +54,7 @@ use skillhost_skills::guard::Folder;
 
 use environment::FixedClock;
 use http::HttpAccess;
+pub use http::RequestGate;
 use log::GuestLog;
 pub(crate) use scripts::ScriptGate;
 
@@ -120,7 +121,7 @@ impl ImportState {
             text: None,
             max_text: limits.output.min(limits.hostcall_fuel),
             scripts: None,
-            http: HttpAccess::default(),
+            http: HttpAccess::new(limits),
             http_context,
             stop: None,
             tool,

@@ -15,6 +15,7 @@ mod own_folder;
 mod tests;
 mod walk;
 
+use std::fmt;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -60,6 +61,11 @@ impl Trust {
     /// Trusts nobody but root and the user who runs the host.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Returns the further users and groups whose files are trusted.
+    pub fn principals(&self) -> &[Principal] {
+        &self.principals
     }
 
     /// Trusts files of this user or group as well.
@@ -188,6 +194,16 @@ impl Trust {
         };
         self.principals.contains(&Principal::Group(group))
             || members().is_some_and(|members| members.iter().all(|user| self.has_user(*user)))
+    }
+}
+
+impl fmt::Display for Principal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Everyone => f.write_str("everyone"),
+            Self::User(user) => write!(f, "user:{user}"),
+            Self::Group(group) => write!(f, "group:{group}"),
+        }
     }
 }
 

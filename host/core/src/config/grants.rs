@@ -1,14 +1,17 @@
 //! The tables `[grants]` and `[pins]`: the powers and digests of components.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use toml::Spanned;
 
+use super::tables::Tables;
+use skillhost_egress::{NetworkGrant, SecretUse};
 use skillhost_sandbox::component::embedded;
-use skillhost_sandbox::tool::grant::{FolderAccess, Grant, PatternError};
+use skillhost_sandbox::tool::grant::{FolderAccess, Grant};
 use skillhost_sandbox::tool::limits::Limits;
 use skillhost_skills::text::suggest;
 
@@ -24,6 +27,18 @@ pub(super) struct RawGrant {
     _limits: IgnoredAny,
     environment: BTreeMap<String, String>,
     scripts: Vec<String>,
+    network: Vec<Spanned<String>>,
+    network_private: Vec<Spanned<String>>,
+    secrets: BTreeMap<String, Spanned<RawSecret>>,
+}
+
+/// The raw keys of a secret.
+#[derive(Deserialize)]
+#[serde(expecting = "expected a table with `file`, `header` and `hosts`")]
+pub(super) struct RawSecret {
+    file: Spanned<PathBuf>,
+    header: String,
+    hosts: Vec<String>,
 }
 
 /// The raw value of `view`.
@@ -36,8 +51,51 @@ enum RawView {
 }
 
 impl RawGrant {
-    pub(super) fn grant(self, limits: Limits) -> Result<Grant, PatternError> {
-        let mut grant = Grant::new().limits(limits);
+    /// Returns the grant. `place` is that of its table.
+    pub(super) fn grant(
+        mut self,
+        limits: Limits,
+        place: &str,
+        tables: &Tables<'_>,
+    ) -> anyhow::Result<Grant> {
+        let grant = Grant::new().limits(limits);
+        let grant = self.add_network(grant, tables)?;
+        self.add_access(grant).with_context(|| place.to_owned())
+    }
+
+    /// Adds the requests that the component may send, and the files of its secrets.
+    fn add_network(&mut self, mut grant: Grant, tables: &Tables<'_>) -> anyhow::Result<Grant> {
+        let mut network = NetworkGrant::new();
+        for rule in std::mem::take(&mut self.network) {
+            let place = tables.place(rule.span().start);
+            let rule = rule.into_inner().parse();
+            network = network.rule(rule.with_context(|| format!("{place}: `network`"))?);
+        }
+        for address in std::mem::take(&mut self.network_private) {
+            let place = tables.place(address.span().start);
+            let address = address.into_inner().parse();
+            let address = address.with_context(|| format!("{place}: `network_private`"))?;
+            network = network.private(address);
+        }
+        for (name, secret) in std::mem::take(&mut self.secrets) {
+            let place = tables.place(secret.span().start);
+            let secret = secret.into_inner();
+            let allowed = SecretUse::new(&name, &secret.header, secret.hosts);
+            network = network.secret(allowed.with_context(|| place.clone())?);
+            if self.environment.contains_key(&name) {
+                bail!(
+                    "{place}: `environment` and `secrets` both set the variable `{name}` of the \
+                     guest"
+                );
+            }
+            let file = std::path::absolute(tables.path(secret.file).path);
+            grant = grant.secret_file(name, file.with_context(|| place)?);
+        }
+        Ok(grant.network(network))
+    }
+
+    /// Adds the skills, folders, scripts and variables.
+    fn add_access(self, mut grant: Grant) -> anyhow::Result<Grant> {
         if let Some(skills) = self.skills {
             grant = grant.skills(skills)?;
         }

@@ -19,7 +19,7 @@ const ANY: &str = "*";
 pub(super) const AUDIT: &str = "audit";
 
 /// Keys with effects beyond the folder of the configuration.
-pub(super) const REACHING: [&str; 9] = [
+pub(super) const REACHING: [&str; 13] = [
     "home",
     "audit",
     "audit_file",
@@ -29,6 +29,10 @@ pub(super) const REACHING: [&str; 9] = [
     "hard_links",
     "process",
     "grants.*.hard_links",
+    "grants.*.network",
+    "grants.*.network_private",
+    "grants.*.secrets",
+    "network",
 ];
 
 /// The known keys of a configuration, by table. In the name of a table, `*` stands for a name

@@ -8,10 +8,12 @@ use toml::Spanned;
 use toml::de::DeTable;
 
 use super::audit::{CheckpointLimits, RawAuditTable};
-use super::grants::RawGrant;
+use super::grants::{RawGrant, RawSecret};
 use super::keys::AUDIT;
 use super::prompt::RawSearch;
-use super::raw::{RawConfig, RawHidden, RawOffer, RawRoot, RawRootTable, RawToolSet, RawWording};
+use super::raw::{
+    RawConfig, RawHidden, RawNetwork, RawOffer, RawRoot, RawRootTable, RawToolSet, RawWording,
+};
 use super::source::{Reach, beyond, lies_within, real_path, table_in};
 use super::{
     AnswerLimits, Config, ConfiguredPath, ConfiguredRoot, FileSettings, Keys, PromptLimits, Tables,
@@ -34,6 +36,8 @@ impl FileSettings for Config {
         keys.fields::<RawSearch>("search");
         keys.fields::<RawGrant>("grants.*");
         keys.names("grants.*.environment");
+        keys.fields::<RawSecret>("grants.*.secrets.*");
+        keys.fields::<RawNetwork>("network");
         keys.limits::<Limits>();
         keys.limits_in::<Limits>("grants.*.limits");
         keys.names("pins");
@@ -58,7 +62,7 @@ impl Tables<'_> {
                 Some(grant) => self.limits_over(grant, limits.clone())?,
                 None => limits.clone(),
             };
-            let grant = grant.into_inner().grant(limits).context(place)?;
+            let grant = grant.into_inner().grant(limits, &place, self)?;
             anyhow::Ok((component, grant))
         });
         let pins = raw.pins.into_iter().map(|(file, pin)| {
@@ -114,6 +118,7 @@ impl Tables<'_> {
             prompt: self.limits()?,
             answers: self.limits()?,
             search_offer: raw.search.offer(),
+            ca_file: raw.network.ca_file.map(|file| self.path(file)),
             limits,
         })
     }

@@ -34,6 +34,7 @@ pub(super) struct RawConfig {
     #[serde(rename = "limits")]
     _limits: IgnoredAny,
     pub(super) grants: BTreeMap<String, Spanned<RawGrant>>,
+    pub(super) network: RawNetwork,
     #[serde(rename = "stdio")]
     _stdio: IgnoredAny,
     #[serde(rename = "http")]
@@ -47,6 +48,13 @@ pub(super) struct RawConfig {
     pub(super) search: RawSearch,
     #[serde(rename = "process")]
     _process: IgnoredAny,
+}
+
+/// The raw keys of the requests of all tools.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub(super) struct RawNetwork {
+    pub(super) ca_file: Option<Spanned<PathBuf>>,
 }
 
 #[derive(Deserialize)]

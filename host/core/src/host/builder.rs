@@ -17,6 +17,7 @@ use cap_std::fs::Dir;
 use super::components::{ComponentIntake, IntakeRules, LoadedComponent, Stage};
 use super::{Host, Inner, ResourceReader, Runtime, ServedTool};
 use crate::config::{Config, ConfiguredPath, ConfiguredRoot};
+use skillhost_egress::EgressClient;
 use skillhost_sandbox::component::cache::{ComponentCache, IndexEntry};
 use skillhost_sandbox::component::compile::{Compilation, Compiler, ProgressCallback};
 use skillhost_sandbox::component::embedded::SKILL_RESOURCES;
@@ -58,6 +59,7 @@ pub struct HostBuilder {
     compiler: Option<PathBuf>,
     index: Option<Arc<dyn SkillIndex>>,
     opener: Opener,
+    egress: Option<EgressClient>,
 }
 
 impl HostBuilder {
@@ -297,6 +299,14 @@ impl HostBuilder {
         self
     }
 
+    /// Sets the egress process, which sends the HTTP requests that [grants](Grant::network) allow.
+    /// Start it with the [settings](Config::egress) before the process is confined. Default: none;
+    /// all requests are denied.
+    pub fn egress(mut self, egress: EgressClient) -> Self {
+        self.egress = Some(egress);
+        self
+    }
+
     /// Returns the opener of the host's files. It asks the [broker](HostBuilder::broker), if
     /// there is one.
     pub fn opener(&self) -> &Opener {
@@ -451,6 +461,7 @@ impl HostBuilder {
             search_offer: self.config.search_offer,
             prompt_budget: self.config.prompt.budget,
             model_output: self.config.answers.model_output,
+            egress: self.egress,
         });
         Ok(Host(inner, None))
     }

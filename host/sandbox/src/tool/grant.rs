@@ -4,11 +4,14 @@
 mod pattern;
 mod scope;
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::tool::limits::Limits;
 use pattern::{PathPattern, Pattern};
+use skillhost_egress::NetworkGrant;
 use skillhost_skills::guard::HardLinks;
 
 pub use pattern::PatternError;
@@ -27,6 +30,10 @@ pub struct Grant {
     pub limits: Option<Limits>,
     pub(crate) environment: Vec<(String, String)>,
     pub(crate) scripts: Scripts,
+    #[doc(hidden)]
+    pub network: NetworkGrant,
+    #[doc(hidden)]
+    pub secret_files: BTreeMap<String, PathBuf>,
     #[doc(hidden)]
     pub source: Option<&'static str>,
 }
@@ -78,6 +85,8 @@ pub struct Terms {
     pub environment: Arc<[(String, String)]>,
     /// The scripts that the tool may run.
     pub scripts: Scripts,
+    /// The requests that the tool may send.
+    pub network: Arc<NetworkGrant>,
 }
 
 /// The defaults for settings that a grant does not have.
@@ -155,6 +164,23 @@ impl Grant {
         Ok(self)
     }
 
+    /// Sets the HTTP requests that calls may send. Default: none.
+    ///
+    /// They also need [`HostBuilder::egress`], with the same grant for the component.
+    ///
+    /// [`HostBuilder::egress`]: https://docs.rs/skillhost/latest/skillhost/struct.HostBuilder.html
+    pub fn network(mut self, network: NetworkGrant) -> Self {
+        self.network = network;
+        self
+    }
+
+    /// Sets the file with a secret of the [network](Grant::network) grant. Only the egress process
+    /// reads it.
+    pub fn secret_file(mut self, name: impl Into<String>, file: impl Into<PathBuf>) -> Self {
+        self.secret_files.insert(name.into(), file.into());
+        self
+    }
+
     /// Returns the effective grant of a component's tools.
     pub fn terms(&self, is_built_in: bool, defaults: &Defaults) -> Terms {
         let skills = if is_built_in {
@@ -170,6 +196,7 @@ impl Grant {
             limits: self.limits.as_ref().unwrap_or(&defaults.limits).clone(),
             environment: self.environment.clone().into(),
             scripts: self.scripts.clone(),
+            network: Arc::new(self.network.clone()),
         }
     }
 }

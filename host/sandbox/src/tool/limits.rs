@@ -224,6 +224,20 @@ macro_rules! of_calls {
                 view_depth: usize, Count "64" in 1, MAX_VIEW_DEPTH;
                 against "folders so deep that the host's stack ends"
 
+                /// HTTP requests of a call. Beyond the limit, a guest gets an error.
+                requests: usize, Count "20" in 1, MAX_REQUESTS;
+                against "a guest that floods a server"
+
+                /// Bytes of the bodies of all requests of a call. Beyond the limit, a request
+                /// fails.
+                request_bytes: usize, Bytes "16MiB" in 1, MAX_BODY_BYTES;
+                against "a guest that sends without end"
+
+                /// Bytes of the bodies of all responses of a call. Beyond the limit, a body
+                /// ends with an error.
+                response_bytes: usize, Bytes "64MiB" in 1, MAX_BODY_BYTES;
+                against "a server whose response has no end"
+
                 /// Bytes that a guest's standard output and error together leave in
                 /// the log.
                 log: usize, Bytes "16KiB" in 1, MAX_MEMORY;
@@ -291,6 +305,10 @@ pub(crate) const MAX_TABLE_ELEMENTS: usize = 20_000;
 pub(crate) const MAX_INSTANCES: usize = 200;
 /// The highest value that [`Limits::tables`] can be.
 pub(crate) const MAX_TABLES: usize = 64;
+/// The highest value that [`Limits::requests`] can be: an audit record has each request.
+const MAX_REQUESTS: u64 = 1000;
+/// The highest value that the bytes of bodies can be.
+const MAX_BODY_BYTES: u64 = 1 << 40;
 /// The highest value that [`Limits::view_files`] can be.
 const MAX_VIEW_FILES: u64 = 1_000_000;
 /// The highest value that [`Limits::view_depth`] can be: nested folders are dropped recursively.

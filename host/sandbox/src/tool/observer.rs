@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::tool::{CallError, CallOutcome, CallTrace, Output};
+use crate::tool::{CallError, CallOutcome, CallTrace, Output, RequestLog, RequestRecord};
 
 /// An observer of a host's calls; see `HostBuilder::observer`. It runs as part of each
 /// call, so it must not block.
@@ -24,7 +24,7 @@ pub trait Observer: Send + Sync {
 }
 
 /// The end of a call: its outcome and cost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CallEnd<'a> {
     /// The called tool. `None` if it does not exist, because callers may invent any number
@@ -36,6 +36,8 @@ pub struct CallEnd<'a> {
     pub duration: Duration,
     /// The guest's peak linear memory in bytes. `None` if no guest ran to its end.
     pub memory: Option<usize>,
+    /// The HTTP requests of the guest.
+    pub requests: Vec<RequestRecord>,
 }
 
 /// The current calls and memory of a host; see `Host::occupancy`.
@@ -58,16 +60,22 @@ pub struct Occupancy {
 pub struct Observation<'a> {
     observer: Arc<dyn Observer>,
     tool: Option<&'a str>,
+    requests: Option<RequestLog>,
     start: Instant,
     has_ended: bool,
 }
 
 impl<'a> Observation<'a> {
-    /// Starts observing a call of a tool.
-    pub fn begin(observer: &Arc<dyn Observer>, tool: Option<&'a str>) -> Self {
+    /// Starts observing a call of a tool, and its requests if it may send any.
+    pub fn begin(
+        observer: &Arc<dyn Observer>,
+        tool: Option<&'a str>,
+        requests: Option<RequestLog>,
+    ) -> Self {
         Self {
             observer: Arc::clone(observer),
             tool,
+            requests,
             start: Instant::now(),
             has_ended: false,
         }
@@ -85,6 +93,10 @@ impl<'a> Observation<'a> {
             outcome,
             duration: self.start.elapsed(),
             memory,
+            requests: self
+                .requests
+                .as_ref()
+                .map_or_else(Vec::new, RequestLog::records),
         });
     }
 }

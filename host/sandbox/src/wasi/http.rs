@@ -1,19 +1,27 @@
 //! `wasi:http`: the requests that a guest sends. The egress process sends those that the
 //! component's grant allows; all others are denied.
 
-use std::collections::BTreeMap;
+use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use http::{Request, Response};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt as _;
-use skillhost_egress::{EgressClient, FailureKind, Origin, Outcome, Target};
+use skillhost_egress::{EgressClient, FailureKind, NetworkGrant, Origin, Target};
 use tokio::time::Sleep;
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
+
+use crate::tool::limits::Limits;
+use crate::tool::request::{RequestLog, RequestRecord};
+use skillhost_skills::text::digest::hex;
+
+/// The environment variable with the rules of the grant, one per line. Guests only say with it
+/// what would work.
+const RULES_VARIABLE: &str = "SKILLHOST_NETWORK";
 
 /// The maximum bytes of the fields of a request or response. Guards against: a guest that makes
 /// many large ones, which the host holds.
@@ -25,112 +33,88 @@ const CHUNK_BYTES: usize = 64 << 10;
 /// The default wait for the head of a response, and between two pieces of its body.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The limits of the requests of a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RequestLimits {
-    /// The maximum number of requests.
-    pub requests: u64,
-    /// The maximum bytes of all bodies that are sent.
-    pub request_bytes: u64,
-    /// The maximum bytes of all bodies that are received.
-    pub response_bytes: u64,
-}
-
-impl Default for RequestLimits {
-    fn default() -> Self {
-        Self {
-            requests: 20,
-            request_bytes: 16 << 20,
-            response_bytes: 64 << 20,
-        }
-    }
-}
-
-/// A request of a call, for its audit record.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct RequestRecord {
-    /// The method.
-    pub method: String,
-    /// The scheme, host and port; empty if the address is not valid.
-    pub origin: String,
-    /// The path and query.
-    pub path: String,
-    /// The status of the response, if there was one.
-    pub status: Option<u16>,
-    /// What became of the request.
-    pub outcome: Outcome,
-    /// The bytes of the body that were sent, and received.
-    pub bytes: (u64, u64),
-    /// The time from the request to the head of the response.
-    pub time: Duration,
-}
-
-/// The requests of a call.
-#[derive(Debug, Clone, Default)]
-pub struct RequestLog(Arc<Mutex<Vec<RequestEntry>>>);
-
-#[derive(Debug)]
-struct RequestEntry {
-    record: RequestRecord,
-    sent: Arc<AtomicU64>,
-    received: Arc<AtomicU64>,
-}
-
-impl RequestLog {
-    /// Returns the requests so far.
-    pub fn records(&self) -> Vec<RequestRecord> {
-        let entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let record = |entry: &RequestEntry| RequestRecord {
-            bytes: (
-                entry.sent.load(Ordering::Relaxed),
-                entry.received.load(Ordering::Relaxed),
-            ),
-            ..entry.record.clone()
-        };
-        entries.iter().map(record).collect()
-    }
-
-    fn begin(&self, record: RequestRecord) -> (usize, Arc<AtomicU64>, Arc<AtomicU64>) {
-        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (sent, received) = (Arc::default(), Arc::default());
-        entries.push(RequestEntry {
-            record,
-            sent: Arc::clone(&sent),
-            received: Arc::clone(&received),
-        });
-        (entries.len() - 1, sent, received)
-    }
-
-    fn end(&self, index: usize, status: Option<u16>, outcome: Outcome, time: Duration) {
-        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(RequestEntry { record, .. }) = entries.get_mut(index) {
-            (record.status, record.outcome, record.time) = (status, outcome, time);
-        }
-    }
-}
-
 /// The requests that a call may send.
 #[derive(Debug, Clone)]
 pub struct RequestGate {
-    /// The egress process.
-    pub client: EgressClient,
-    /// The component file, whose grant the process applies.
-    pub component: Arc<str>,
-    /// The placeholder of each secret in this call, by the secret's name.
-    pub placeholders: BTreeMap<String, String>,
-    /// The limits of the call's requests.
-    pub limits: RequestLimits,
+    client: EgressClient,
+    /// The component file, whose grant the egress process applies.
+    component: Arc<str>,
+    grant: Arc<NetworkGrant>,
+    /// The names of secrets, and their placeholders in this call.
+    placeholders: Arc<[(String, String)]>,
     /// The requests of the call.
-    pub log: RequestLog,
+    log: RequestLog,
+}
+
+impl RequestGate {
+    /// Creates the gate of one call, with new placeholders for its secrets.
+    ///
+    /// # Errors
+    ///
+    /// If the system has no random numbers.
+    pub fn new(
+        client: &EgressClient,
+        component: &str,
+        grant: &Arc<NetworkGrant>,
+        log: RequestLog,
+    ) -> io::Result<Self> {
+        let placeholder = |name: &str| {
+            let mut random = [0; 16];
+            getrandom::fill(&mut random).map_err(io::Error::other)?;
+            Ok((name.to_owned(), format!("placeholder-{}", hex(&random))))
+        };
+        let placeholders = grant.secret_names().map(placeholder);
+        Ok(Self {
+            client: client.clone(),
+            component: component.into(),
+            grant: Arc::clone(grant),
+            placeholders: placeholders.collect::<io::Result<_>>()?,
+            log,
+        })
+    }
+
+    /// Returns the environment variables of the guest: a placeholder for each secret, and the
+    /// rules, one per line.
+    pub(crate) fn environment(&self) -> impl Iterator<Item = (String, String)> {
+        let rules: Vec<String> = self.grant.rules().map(ToString::to_string).collect();
+        let rules = (RULES_VARIABLE.to_owned(), rules.join("\n"));
+        self.placeholders.iter().cloned().chain([rules])
+    }
 }
 
 /// The guest's access to HTTP. The default denies all requests.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct HttpAccess {
     pub(crate) gate: Option<RequestGate>,
+    limits: RequestLimits,
     sent: Arc<AtomicU64>,
     received: Arc<AtomicU64>,
-    requests: u64,
+    requests: usize,
+}
+
+/// The limits of a call that concern its requests; see [`Limits`].
+#[derive(Debug, Clone, Copy)]
+struct RequestLimits {
+    requests: usize,
+    request_bytes: usize,
+    response_bytes: usize,
+}
+
+impl HttpAccess {
+    /// Creates an access without a gate.
+    pub(crate) fn new(limits: &Limits) -> Self {
+        Self {
+            gate: None,
+            limits: RequestLimits {
+                requests: limits.requests,
+                request_bytes: limits.request_bytes,
+                response_bytes: limits.response_bytes,
+            },
+            sent: Arc::default(),
+            received: Arc::default(),
+            requests: 0,
+        }
+    }
 }
 
 type Sending = Box<dyn Future<Output = Result<(Response<WasiBody>, Connection), Error>> + Send>;
@@ -147,11 +131,12 @@ impl WasiHttpHooks for HttpAccess {
             return Box::new(async { Err(Error::HttpRequestDenied) });
         };
         self.requests += 1;
-        if self.requests > gate.limits.requests {
+        if self.requests > self.limits.requests {
             return Box::new(async { Err(Error::ConnectionLimitReached) });
         }
         let totals = (Arc::clone(&self.sent), Arc::clone(&self.received));
-        Box::new(send(gate, totals, request, options.unwrap_or_default()))
+        let options = options.unwrap_or_default();
+        Box::new(send(gate, self.limits, totals, request, options))
     }
 
     fn p2_outgoing_body_chunk_size(&mut self) -> usize {
@@ -161,35 +146,37 @@ impl WasiHttpHooks for HttpAccess {
 
 async fn send(
     gate: RequestGate,
+    limits: RequestLimits,
     (all_sent, all_received): (Arc<AtomicU64>, Arc<AtomicU64>),
     request: Request<WasiBody>,
     options: RequestOptions,
 ) -> Result<(Response<WasiBody>, Connection), Error> {
     let start = Instant::now();
     let target = Target::new(request.method(), request.uri());
+    let method = request.method().to_string();
+    let origin = target.as_ref().map(Target::origin).unwrap_or_default();
     let record = RequestRecord {
-        method: request.method().to_string(),
-        origin: target.as_ref().map(Target::origin).unwrap_or_default(),
+        method: method.clone(),
+        origin: origin.clone(),
         path: target
             .as_ref()
             .map(Target::path_and_query)
             .unwrap_or_default(),
         ..RequestRecord::default()
     };
-    let (index, sent, received) = gate.log.begin(record);
-    let (limits, log) = (gate.limits, gate.log.clone());
+    let log = gate.log;
+    let (index, sent, received) = log.begin(record);
     let request = request.map(|body| BoundedBody {
         body,
         own: sent,
         all: all_sent,
-        max: limits.request_bytes,
+        max: limits.request_bytes as u64,
         exceeded: |bytes| Error::HttpRequestBodySize(Some(bytes)),
         timeout: None,
     });
-    let placeholders: Vec<(String, String)> = gate.placeholders.into_iter().collect();
     let origin = Origin {
         component: &gate.component,
-        placeholders: &placeholders,
+        placeholders: &gate.placeholders,
     };
     let timeout = options.first_byte_timeout.unwrap_or(DEFAULT_TIMEOUT);
     let answer = tokio::time::timeout(timeout, gate.client.send(origin, request)).await;
@@ -197,20 +184,24 @@ async fn send(
         Ok(Ok(answer)) => answer,
         Ok(Err(error)) => {
             tracing::error!("the egress process does not answer: {error}");
-            log.end(index, None, Outcome::default(), start.elapsed());
+            log.end(index, None, None, start.elapsed());
             return Err(Error::ConnectionTerminated);
         }
         Err(_) => {
-            log.end(index, None, Outcome::default(), start.elapsed());
+            log.end(index, None, None, start.elapsed());
             return Err(Error::ConnectionReadTimeout);
         }
     };
     let failure = outcome.failure.clone();
     let status = response.status().as_u16();
     let status = failure.is_none().then_some(status);
-    log.end(index, status, outcome, start.elapsed());
+    log.end(index, status, Some(outcome), start.elapsed());
     if let Some(failure) = failure {
-        tracing::warn!("a request was not sent: {}", failure.why);
+        tracing::warn!(
+            "`{}` requested {method} {origin} and got no response: {}",
+            gate.component,
+            failure.why
+        );
         return Err(error_for_guest(failure.kind));
     }
     let between = options.between_bytes_timeout.unwrap_or(DEFAULT_TIMEOUT);
@@ -219,7 +210,7 @@ async fn send(
             body: body.map_err(Error::from),
             own: received,
             all: all_received,
-            max: limits.response_bytes,
+            max: limits.response_bytes as u64,
             exceeded: |bytes| Error::HttpResponseBodySize(Some(bytes)),
             timeout: Some((between, Box::pin(tokio::time::sleep(between)))),
         };

@@ -40,6 +40,11 @@ impl DigestKey {
         KeyedDigest::of(digest.0)
     }
 
+    /// Returns the digest of a text.
+    pub(super) fn digest_text(&self, text: &str) -> KeyedDigest {
+        KeyedDigest::of(self.0.clone().chain_update(text.as_bytes()))
+    }
+
     /// Returns the digest of an answer, or `None` if the tool did not answer.
     ///
     /// It covers what the model reads. If the answer lists files, it is the digest of a list:

@@ -7,7 +7,7 @@ use super::meter::{CpuMeter, MemoryMeter};
 use super::record::Record;
 use super::{Audit, AuditMode};
 use crate::tool::script::ScriptLog;
-use crate::tool::{CallError, CallOutcome, Caller, Output, Stop};
+use crate::tool::{CallError, CallOutcome, Caller, Output, RequestLog, Stop};
 
 /// The record of one call. It is written even if the caller gives up.
 pub struct AuditEntry {
@@ -15,6 +15,8 @@ pub struct AuditEntry {
     record: Record,
     /// The script that the call runs, if it runs one.
     script: Option<ScriptLog>,
+    /// The requests of the call, if it may send any.
+    requests: Option<RequestLog>,
     /// True if the tool has answered, with an output or a failure.
     is_answered: bool,
     start: Instant,
@@ -41,6 +43,7 @@ impl AuditEntry {
             audit: Arc::clone(audit),
             record: Record::begin(CallOutcome::Cancelled.name(), caller, call, tool),
             script: None,
+            requests: None,
             is_answered: false,
             start: Instant::now(),
             cpu: CpuMeter::default(),
@@ -83,6 +86,11 @@ impl AuditEntry {
         self.script = Some(script);
     }
 
+    /// Sets the log in which the sandbox records the requests that the call sends.
+    pub fn set_requests(&mut self, requests: RequestLog) {
+        self.requests = Some(requests);
+    }
+
     /// Writes how the call ended. After an error the call must fail.
     pub fn end(mut self, result: &Result<Output, CallError>) -> Result<(), Stop> {
         let outcome = CallOutcome::of(result);
@@ -109,6 +117,10 @@ impl AuditEntry {
         let script = self.script.as_ref();
         if let Some(script) = script.and_then(|log| log.record(self.is_answered)) {
             self.record.set_script(script);
+        }
+        if let Some(requests) = &self.requests {
+            self.record
+                .set_requests(&requests.records(), &self.audit.key);
         }
         match (self.audit.write(&self.record), self.audit.mode) {
             (Err(_), AuditMode::Required) => Err(Stop::NotRecorded),

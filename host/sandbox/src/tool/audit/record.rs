@@ -2,21 +2,28 @@
 //!
 //! A record has the request of a call, bounded and escaped, but not its answer.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 use std::{fmt, io};
 
 use serde::Serialize;
 use serde_json::ser::Formatter;
 
 use super::chain::{CHECKPOINT, format_time};
-use super::digest::KeyedDigest;
-use crate::tool::Caller;
+use super::digest::{DigestKey, KeyedDigest};
 use crate::tool::script::ScriptRecord;
+use crate::tool::{Caller, RequestRecord};
 use skillhost_skills::text::digest::hex;
 
 /// The maximum number of characters of a value that a caller chose. Guards against: a caller that
 /// fills the disk with names.
 const MAX_CHARACTERS: usize = 1024;
+
+/// The maximum number of requests in a record. Guards against: a record longer than readers of the
+/// log accept.
+const MAX_REQUESTS: usize = 50;
+
+/// The maximum number of characters of a text of a request.
+const MAX_REQUEST_CHARACTERS: usize = 256;
 
 /// The record of one call.
 #[derive(Serialize, Default)]
@@ -65,6 +72,12 @@ pub(super) struct Record {
     /// The script, for a call that started one.
     #[serde(flatten)]
     script: Option<ScriptRecord>,
+    /// The first requests that the call sent, or tried to send.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    requests: Vec<RequestFields>,
+    /// The number of all requests, if the record leaves some out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    requests_total: Option<usize>,
     /// The number of files that the call created or changed in a copy-on-write view.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) changed_files: Option<usize>,
@@ -115,6 +128,14 @@ impl Record {
         self.script = Some(script);
     }
 
+    /// Sets the requests.
+    pub(super) fn set_requests(&mut self, requests: &[RequestRecord], key: &DigestKey) {
+        let listed = requests.iter().take(MAX_REQUESTS);
+        let listed = listed.map(|request| RequestFields::new(request, key));
+        self.requests = listed.collect();
+        self.requests_total = (requests.len() > MAX_REQUESTS).then_some(requests.len());
+    }
+
     /// Returns the beginning of a field's value, and notes whether it is cut.
     fn bounded(&mut self, field: &'static str, value: Option<&str>) -> Option<String> {
         self.truncated.retain(|other| *other != field);
@@ -124,6 +145,50 @@ impl Record {
             self.truncated.push(field);
         }
         Some(value[..end.unwrap_or(value.len())].to_owned())
+    }
+}
+
+/// A request in a record.
+#[derive(Serialize)]
+struct RequestFields {
+    method: String,
+    /// The scheme, host and port; empty if the address is not valid.
+    origin: String,
+    path_hmac: KeyedDigest,
+    /// The IP address and port that it was sent to.
+    address: Option<String>,
+    status: Option<u16>,
+    /// The kind of failure, if there is no response. `cancelled` if nothing waited for it.
+    failure: Option<&'static str>,
+    sent_bytes: u64,
+    received_bytes: u64,
+    /// The time to the head of the response.
+    duration_us: Option<u64>,
+    /// The rule of the grant that allows it.
+    rule: Option<String>,
+    /// The names of the secrets that it has.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    secrets: Vec<String>,
+}
+
+impl RequestFields {
+    fn new(request: &RequestRecord, key: &DigestKey) -> Self {
+        let outcome = request.outcome.clone().unwrap_or_default();
+        let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        let bounded = |text: &str| text.chars().take(MAX_REQUEST_CHARACTERS).collect();
+        Self {
+            method: bounded(&request.method),
+            origin: bounded(&request.origin),
+            path_hmac: key.digest_text(&request.path),
+            address: outcome.address,
+            status: request.status,
+            failure: request.failure(),
+            sent_bytes: request.sent_bytes,
+            received_bytes: request.received_bytes,
+            duration_us: request.duration.map(micros),
+            rule: outcome.rule.as_deref().map(bounded),
+            secrets: outcome.secrets,
+        }
     }
 }
 

@@ -20,6 +20,12 @@ pub(crate) fn component(core: &str) -> Vec<u8> {
     wat::parse_str(component_text(core)).unwrap()
 }
 
+/// Makes a component like [`component`] that also imports an interface.
+pub(crate) fn component_with_import(import: &str, core: &str) -> Vec<u8> {
+    let import = format!("(component (import \"{import}\" (instance))");
+    wat::parse_str(component_text(core).replacen("(component", &import, 1)).unwrap()
+}
+
 fn component_text(core: &str) -> String {
     format!(
         r#"(component

@@ -42,6 +42,8 @@ mod search_in_skill;
 mod quotas;
 // Grants, each with its denied side.
 mod grants;
+// What components ask for, and what operators see of it.
+mod needs;
 // Components that claim the same tool or grant.
 mod admission;
 // Trust: configurations, and files that others can change.

@@ -44,7 +44,7 @@ mkdir -p $compiler
 /// A folder with a project, a cache, and the programs of a machine.
 pub(crate) struct Machine {
     pub(crate) program: Program,
-    pub(super) project: PathBuf,
+    pub(crate) project: PathBuf,
 }
 
 impl Machine {
@@ -63,7 +63,7 @@ impl Machine {
         self.program.folder.path().join(name)
     }
 
-    pub(super) fn build(&self) -> Run {
+    pub(crate) fn build(&self) -> Run {
         self.build_with(&[])
     }
 
@@ -117,7 +117,7 @@ impl Machine {
         log.lines().map(str::to_owned).collect()
     }
 
-    pub(super) fn installed(&self) -> usize {
+    pub(crate) fn installed(&self) -> usize {
         let installs = |line: &&String| line.contains("-m venv") || line.starts_with("npm ci");
         self.logged().iter().filter(installs).count()
     }

@@ -12,6 +12,7 @@ mod error;
 mod javascript;
 mod merge;
 mod metadata;
+mod needs;
 mod npm_lock;
 mod project;
 mod python;
@@ -107,6 +108,7 @@ pub(crate) async fn build(
 ) -> Result<BuiltComponent, BuildError> {
     let project = Project::open(folder, language)?;
     wit_check::check(&project)?;
+    let needs = needs::read(&project)?;
     // Not every project has WIT.
     if let Ok(wit) = wit::ProjectWit::parse(&project.folder.join("wit")) {
         for advice in wit.advice() {
@@ -127,7 +129,7 @@ pub(crate) async fn build(
         Language::JavaScript => javascript::build(&project)?,
         Language::C => c::build(&project)?,
     };
-    let component = sections::add(&project, &component)?;
+    let component = sections::add(&project, &needs, &component)?;
     let mut inspector = inspect::inspector(&component).compile_time(MAX_COMPILE_TIME);
     if let Some(file) = compiled_functions {
         inspector = inspector.functions(file);

@@ -50,7 +50,7 @@
 //! | call a tool | [`Host::call`], [`Caller`], [`Output`], [`OutputFiles`], [`CallError`], [`parse_arguments`] |
 //! | observe calls | [`Observer`], [`CallEnd`], [`CallOutcome`], [`CallTrace`], [`Host::occupancy`] |
 //! | see what tools may do | [`Host::grants`], [`Host::problems`], [`EffectiveGrant`] |
-//! | inspect a component | [`inspect()`], [`Inspector`], [`Inspection`], [`ComponentMetadata`] |
+//! | inspect a component | [`inspect()`], [`Inspector`], [`Inspection`], [`ComponentMetadata`], [`Needs`] |
 //! | list, find and check skills | [`Catalog`], [`SkillIndex`], [`prompt`], [`check`], [`frontmatter`] |
 //! | read skills' files | [`Host::skill_resources`], [`SkillResources`] |
 //! | read a runner's verdicts on scripts | [`JudgedScript`] |
@@ -94,6 +94,7 @@ pub use skillhost_sandbox::component::inspect::{
     Import, Inspection, Inspector, StartSize, inspect,
 };
 pub use skillhost_sandbox::component::metadata::ComponentMetadata;
+pub use skillhost_sandbox::component::needs::{Needs, NetworkNeed, SecretNeed};
 pub use skillhost_sandbox::tool::observer::{CallEnd, Observer, Occupancy};
 pub use skillhost_sandbox::tool::{CallOutcome, CallTrace, RefusalKind, StopKind, TraceFrame};
 

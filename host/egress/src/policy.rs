@@ -259,6 +259,25 @@ impl SecretUse {
         })
     }
 
+    /// Returns the secret's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the only header that may have the secret, in lower case.
+    pub fn header(&self) -> &str {
+        self.header.as_str()
+    }
+
+    /// Returns the only hosts that may receive the secret, each with its port if it is not 443.
+    pub fn hosts(&self) -> impl Iterator<Item = String> {
+        let hosts = self.hosts.iter();
+        hosts.map(|(host, port)| match port {
+            443 => host.to_string(),
+            port => format!("{host}:{port}"),
+        })
+    }
+
     /// Returns whether the secret may be sent in this header of a request.
     pub(crate) fn allows(&self, target: &Target, header: &HeaderName) -> bool {
         let is_host = |(host, port): &(Host, u16)| *host == target.host && *port == target.port;

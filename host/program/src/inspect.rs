@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::{Map, Value, json};
-use skillhost::{Definition, Import, Inspection, Inspector, Line};
+use skillhost::{Definition, Import, Inspection, Inspector, Line, Needs};
+use skillhost_egress::SecretUse;
 use skillhost_helper::OWN_PROGRAM;
 use skillhost_skills::text::count::count;
 
@@ -71,6 +72,7 @@ pub fn lines(inspection: &Inspection, all: bool) -> Vec<Line> {
         lines.push(format_line!("metadata (unverified):"));
         lines.extend(metadata);
     }
+    lines.extend(need_lines(&inspection.needs));
     if let Some(start) = &inspection.start {
         lines.push(format_line!(
             "starts with: {}, the largest of {} bytes; {}, the largest of {} elements",
@@ -88,7 +90,43 @@ pub fn lines(inspection: &Inspection, all: bool) -> Vec<Line> {
         ));
     }
     lines.extend(import_lines(&inspection.imports, all));
+    if inspection.sends_requests() {
+        lines.push(format_line!(
+            "sends HTTP requests: each is denied unless a grant's `network` allows it"
+        ));
+    }
     lines
+}
+
+/// Returns the requests and secrets that a component asks for.
+fn need_lines(needs: &Result<Needs, String>) -> Vec<Line> {
+    let needs = match needs {
+        Ok(needs) if needs.is_empty() => return Vec::new(),
+        Ok(needs) => needs,
+        Err(why) => {
+            let section = Needs::SECTION;
+            return vec![format_line!(
+                "asks for: the section `{section}` is ignored: {why}"
+            )];
+        }
+    };
+    let mut lines = vec![format_line!("asks for (unverified, and grants nothing):")];
+    let rules = needs.network.iter();
+    lines.extend(rules.map(|need| format_line!("  requests {}: {}", need.rule, need.why)));
+    let secrets = needs.secrets.iter();
+    lines.extend(secrets.map(|need| format_line!("  {}: {}", secret_line(&need.secret), need.why)));
+    lines
+}
+
+/// Returns a secret with the header and hosts that it may be sent in and to.
+pub fn secret_line(secret: &SecretUse) -> Line {
+    let hosts: Vec<String> = secret.hosts().collect();
+    format_line!(
+        "secret {} in the header {} to {}",
+        secret.name(),
+        secret.header(),
+        hosts.join(", ")
+    )
 }
 
 /// Returns the tools of a component.
@@ -157,6 +195,9 @@ fn to_json(inspection: &Inspection) -> Value {
         "metadata": metadata(inspection)
             .map(|(key, text)| (key.to_owned(), json!(text)))
             .collect::<Map<String, Value>>(),
+        "needs": inspection.needs.as_ref().ok().map(Needs::to_json),
+        "needs_ignored_for": inspection.needs.as_ref().err(),
+        "sends_requests": inspection.sends_requests(),
         "interface": inspection.interface,
         "start": inspection.start.map(|start| json!({
             "memories": start.memories,

@@ -11,6 +11,7 @@ mod functions;
 pub mod inspect;
 mod load;
 pub mod metadata;
+pub mod needs;
 mod tool_component;
 
 pub use file::{check_header, read};

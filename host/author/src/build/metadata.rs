@@ -18,11 +18,11 @@ pub(super) fn read(project: &Project) -> Result<ComponentMetadata, BuildError> {
     let (file, metadata) = match project.language {
         Language::Rust => ("Cargo.toml", from_cargo(&rust::package(project)?)),
         Language::Python => {
-            let text = read_optional(project, PYPROJECT)?;
+            let text = project.optional_text(PYPROJECT)?;
             (PYPROJECT, from_pyproject(&text)?)
         }
-        Language::JavaScript => (PACKAGE, from_package(&read_optional(project, PACKAGE)?)?),
-        Language::C => (C_SOURCE, from_comment(&read_optional(project, C_SOURCE)?)),
+        Language::JavaScript => (PACKAGE, from_package(&project.optional_text(PACKAGE)?)?),
+        Language::C => (C_SOURCE, from_comment(&project.optional_text(C_SOURCE)?)),
     };
     let texts = metadata.sections().into_iter();
     for (key, text) in texts.chain([("name", &metadata.name)]) {
@@ -35,14 +35,6 @@ pub(super) fn read(project: &Project) -> Result<ComponentMetadata, BuildError> {
         }
     }
     Ok(metadata)
-}
-
-/// Reads a file of the project. A missing file is empty.
-fn read_optional(project: &Project, name: &str) -> Result<String, BuildError> {
-    if !project.folder.join(name).exists() {
-        return Ok(String::new());
-    }
-    project.text(name)
 }
 
 fn from_cargo(package: &Value) -> ComponentMetadata {

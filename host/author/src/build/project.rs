@@ -17,6 +17,9 @@ pub(super) const MAX_TEXT_BYTES: u64 = 16 << 20;
 /// that fills the memory.
 pub(super) const MAX_BUILT_BYTES: u64 = 1 << 30;
 
+/// The file that declares the needs of a project, which `needs.rs` reads.
+pub(super) const NEEDS_FILE: &str = "needs.toml";
+
 /// A tool project that can be built.
 pub(super) struct Project {
     /// The absolute path. Compilers start in it.
@@ -75,6 +78,14 @@ impl Project {
         named_file::read_text(&file, MAX_TEXT_BYTES).map_err(|error| {
             BuildError::project(format!("cannot read `{}`: {error:#}", file.display()))
         })
+    }
+
+    /// Reads a file that a project may have. A missing file is empty.
+    pub(super) fn optional_text(&self, path: &str) -> Result<String, BuildError> {
+        if !self.folder.join(path).exists() {
+            return Ok(String::new());
+        }
+        self.text(path)
     }
 
     /// Locks the project until the returned file is dropped. Guards against: two builds, such as
@@ -194,6 +205,7 @@ pub(crate) fn newer_source(component: &Path) -> Option<PathBuf> {
     let is_source = |path: &Path| {
         let extension = path.extension().and_then(|extension| extension.to_str());
         extension.is_some_and(|it| ["rs", "py", "js", "c", "h", "wit"].contains(&it))
+            || path.ends_with(NEEDS_FILE)
     };
     let folders = ["", "src", "wit"].map(|name| folder.join(name));
     let entries = folders.iter().filter_map(|it| fs::read_dir(it).ok());
@@ -270,6 +282,10 @@ mod tests {
         write("cases/a.json", 3);
         write("skillhost.toml", 3);
         assert_eq!(newer_source(&path("dist/a.wasm")), None);
+        write("needs.toml", 3);
+        let newer = newer_source(&path("dist/a.wasm"));
+        assert_eq!(newer.as_deref(), Some(Path::new("needs.toml")));
+        write("needs.toml", 1);
         write("wit/world.wit", 3);
         assert!(newer_source(&path("dist/a.wasm")).is_some());
         write("a.wasm", 1);

@@ -1,11 +1,11 @@
 //! Adds custom sections that compilers leave out: the comments in a project's WIT, which models
-//! read, and its metadata, which operators read.
+//! read, and its metadata and needs, which operators read.
 
 use std::borrow::Cow;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use skillhost::ComponentMetadata;
+use skillhost::{ComponentMetadata, Needs};
 use skillhost_skills::named_file;
 use wasm_encoder::{ComponentNameSection, ComponentSection, CustomSection};
 use wasmparser::{Parser, Payload};
@@ -18,7 +18,11 @@ use super::wit::ProjectWit;
 use skillhost_program::terminal::{self, format_line};
 
 /// Adds the sections of a project to a component. Returns the file of the new component.
-pub(super) fn add(project: &Project, component: &Path) -> Result<PathBuf, BuildError> {
+pub(super) fn add(
+    project: &Project,
+    needs: &Needs,
+    component: &Path,
+) -> Result<PathBuf, BuildError> {
     let metadata = metadata::read(project)?;
     let mut bytes = named_file::read(component, MAX_BUILT_BYTES).map_err(|error| {
         BuildError::setup(format!("cannot read `{}`: {error:#}", component.display()))
@@ -34,6 +38,7 @@ pub(super) fn add(project: &Project, component: &Path) -> Result<PathBuf, BuildE
         ));
     }
     add_metadata(&metadata, &mut bytes);
+    add_needs(needs, &mut bytes);
     let file = project.scratch("")?.join("component.wasm");
     fs::write(&file, bytes).map_err(|error| {
         BuildError::setup(format!("cannot write `{}`: {error}", file.display()))
@@ -69,6 +74,13 @@ fn add_metadata(metadata: &ComponentMetadata, component: &mut Vec<u8>) {
         if let Some(text) = text {
             append_section(name, text.as_bytes(), component);
         }
+    }
+}
+
+fn add_needs(needs: &Needs, component: &mut Vec<u8>) {
+    if !needs.is_empty() {
+        let json = needs.to_json().to_string();
+        append_section(Needs::SECTION, json.as_bytes(), component);
     }
 }
 

@@ -54,37 +54,50 @@ impl ComponentMetadata {
     /// section counts. Omits texts that are too long or not UTF-8.
     pub(crate) fn read(component: &[u8]) -> Self {
         let mut metadata = Self::default();
-        let (mut parser, mut rest) = (Parser::new(0), component);
-        while let Ok(Chunk::Parsed { consumed, payload }) = parser.parse(rest, true) {
-            rest = rest.get(consumed..).unwrap_or_default();
-            match payload {
-                Payload::ModuleSection {
-                    unchecked_range, ..
+        for section in sections(component) {
+            let Payload::CustomSection(section) = section else {
+                continue;
+            };
+            match section.as_known() {
+                KnownCustom::ComponentName(names) => {
+                    let names = names.into_iter().map_while(Result::ok);
+                    for name in names {
+                        if let ComponentName::Component { name, .. } = name {
+                            metadata.name = bounded(name.as_bytes()).or(metadata.name);
+                        }
+                    }
                 }
-                | Payload::ComponentSection {
-                    unchecked_range, ..
-                } => rest = rest.get(unchecked_range.len()..).unwrap_or_default(),
-                Payload::CustomSection(section) => match section.as_known() {
-                    KnownCustom::ComponentName(names) => {
-                        let names = names.into_iter().map_while(Result::ok);
-                        for name in names {
-                            if let ComponentName::Component { name, .. } = name {
-                                metadata.name = bounded(name.as_bytes()).or(metadata.name);
-                            }
-                        }
+                _ => {
+                    if let Some(text) = metadata.text(section.name()) {
+                        *text = bounded(section.data()).or(text.take());
                     }
-                    _ => {
-                        if let Some(text) = metadata.text(section.name()) {
-                            *text = bounded(section.data()).or(text.take());
-                        }
-                    }
-                },
-                Payload::End(_) => break,
-                _ => {}
+                }
             }
         }
         metadata
     }
+}
+
+/// Returns the sections of the outermost component, up to the first that cannot be read.
+pub(super) fn sections(component: &[u8]) -> impl Iterator<Item = Payload<'_>> {
+    let (mut parser, mut rest) = (Parser::new(0), component);
+    std::iter::from_fn(move || {
+        let Ok(Chunk::Parsed { consumed, payload }) = parser.parse(rest, true) else {
+            return None;
+        };
+        rest = rest.get(consumed..).unwrap_or_default();
+        match &payload {
+            Payload::ModuleSection {
+                unchecked_range, ..
+            }
+            | Payload::ComponentSection {
+                unchecked_range, ..
+            } => rest = rest.get(unchecked_range.len()..).unwrap_or_default(),
+            Payload::End(_) => return None,
+            _ => {}
+        }
+        Some(payload)
+    })
 }
 
 fn bounded(text: &[u8]) -> Option<String> {
@@ -93,11 +106,11 @@ fn bounded(text: &[u8]) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     /// Returns a component with custom sections, and a module in it with the same sections.
-    fn component(sections: &[(&str, &[u8])]) -> Vec<u8> {
+    pub(in crate::component) fn component(sections: &[(&str, &[u8])]) -> Vec<u8> {
         let section = |id: u8, content: &[u8], bytes: &mut Vec<u8>| {
             bytes.push(id);
             let mut length = content.len();

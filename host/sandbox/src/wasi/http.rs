@@ -174,12 +174,12 @@ async fn send(
         exceeded: |bytes| Error::HttpRequestBodySize(Some(bytes)),
         timeout: None,
     });
-    let origin = Origin {
+    let sender = Origin {
         component: &gate.component,
         placeholders: &gate.placeholders,
     };
     let timeout = options.first_byte_timeout.unwrap_or(DEFAULT_TIMEOUT);
-    let answer = tokio::time::timeout(timeout, gate.client.send(origin, request)).await;
+    let answer = tokio::time::timeout(timeout, gate.client.send(sender, request)).await;
     let (response, outcome) = match answer {
         Ok(Ok(answer)) => answer,
         Ok(Err(error)) => {

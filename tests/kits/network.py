@@ -138,7 +138,7 @@ def parity(folder, language, configuration):
     its grant."""
     def call(action, path):
         arguments = {"skill_name": "parity-files", "action": action, "path": path}
-        return program.run(folder, "--config", "network.toml", "call", "parity", json.dumps(arguments))
+        return program.run(folder, "--config", str(folder / "network.toml"), "call", "parity", json.dumps(arguments))
 
     with servers(folder) as ports:
         plain = "http://localhost:%(port)d" % ports
@@ -153,8 +153,8 @@ def parity(folder, language, configuration):
             ("get", plain + "/granted/plain#part", "200 - plain \u00e9"),
             ("get", plain + "/granted/missing", "404 - nothing there"),
             # The secret goes only to its host, and over TLS.
-            ("get", secure + "/secret", "200 a kind right"),
-            ("get", plain + "/granted/secret", "200 a kind wrong"),
+            ("secret", secure + "/secret", "200 a kind right"),
+            ("get", secure + "/secret", "200 a kind wrong"),
             # The host follows no redirect.
             ("get", plain + "/granted/redirect", "302 - "),
             ("post", secure + "/echo", "a knot"),
@@ -166,6 +166,8 @@ def parity(folder, language, configuration):
         ]:
             found = call(action, url).exits_with(0).stdout
             assert found == answer, (action, url, found)
+        leaks = call("secret", plain + "/granted/secret").exits_with(1).stdout
+        assert leaks == denied.replace("/plain", "/secret"), leaks
         if language == "javascript":
             # Both requests of `fetch` are sent before the first is answered.
             found = call("fetch", plain + "/granted/both").exits_with(0).stdout

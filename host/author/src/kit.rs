@@ -134,8 +134,8 @@ const C: &[KitFile] = files!("guest-tools/kits/c":
     "wit/world.wit",
 );
 
-/// The parts of WASI that `skillhost_http` and `skillhost-http` send requests with.
-const WASI_HTTP: &[KitFile] = files!("guest-tools/kits/wasi":
+/// The parts of WASI with which projects send requests.
+pub(crate) const WASI_HTTP: &[KitFile] = files!("guest-tools/kits/wasi":
     "wasi-clocks/clocks.wit",
     "wasi-http/http.wit",
     "wasi-io/io.wit",

@@ -53,11 +53,13 @@ fn parity(arguments: Parity, access: Access) -> Result<Output, Failure> {
             Ok(Output::text("logged"))
         }
         "variable" => Ok(Output::text(variable(path).unwrap_or("not set".into()))),
-        "get" => {
-            let token = variable("TOKEN").unwrap_or_default();
-            let response = http::get(path)
-                .header("authorization", &format!("Bearer {token}"))
-                .send()?;
+        "get" | "secret" => {
+            let mut request = http::get(path);
+            if action == "secret" {
+                let token = variable("TOKEN").unwrap_or_default();
+                request = request.header("authorization", &format!("Bearer {token}"));
+            }
+            let response = request.send()?;
             let (status, kind) = (response.status(), response.header("x-kind").unwrap_or("-"));
             let start = format!("{status} {kind} ");
             Ok(Output::text(start + &response.text()?))

@@ -43,8 +43,9 @@ export const tools = exportTools({
         return "logged";
       case "variable":
         return variable(path) ?? "not set";
-      case "get": {
-        const headers = { authorization: `Bearer ${variable("TOKEN") ?? ""}` };
+      case "get":
+      case "secret": {
+        const headers = action === "get" ? {} : { authorization: `Bearer ${variable("TOKEN") ?? ""}` };
         const response = get(path, { headers });
         return `${response.status} ${response.headers.get("x-kind") ?? "-"} ${response.text()}`;
       }

@@ -1,10 +1,11 @@
 //! The host's end: requests for the egress process.
 
+use std::collections::BTreeMap;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response};
@@ -13,8 +14,9 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+use tokio::sync::Semaphore;
 
-use crate::message::{GRANT, Outcome, PLACEHOLDER};
+use crate::message::{GRANT, OUTCOME, Outcome, PLACEHOLDER};
 
 /// The maximum bytes of the head of a response: that of the server, and the outcome.
 const MAX_HEAD_BYTES: usize = 512 << 10;
@@ -22,10 +24,16 @@ const MAX_HEAD_BYTES: usize = 512 << 10;
 /// The maximum number of headers of a response.
 const MAX_HEADERS: usize = 1_024;
 
+/// The maximum number of requests of a component at the same time; further ones wait. It is a part
+/// of what the process has for all. Guards against: a component that keeps others from sending.
+pub(crate) const MAX_COMPONENT_REQUESTS: usize = 64;
+
 /// A handle to the egress process.
 #[derive(Debug, Clone)]
 pub struct EgressClient {
     control: Arc<OwnedFd>,
+    /// The requests that each component may begin now, by component file.
+    slots: Arc<Mutex<BTreeMap<String, Arc<Semaphore>>>>,
     /// The process ends when this is closed.
     _lifetime: Arc<OwnedFd>,
 }
@@ -44,6 +52,7 @@ impl EgressClient {
     pub(crate) fn new(control: OwnedFd, lifetime: OwnedFd) -> Self {
         Self {
             control: Arc::new(control),
+            slots: Arc::default(),
             _lifetime: Arc::new(lifetime),
         }
     }
@@ -68,11 +77,14 @@ impl EgressClient {
         request
             .headers_mut()
             .insert(GRANT, header(origin.component)?);
+        request.headers_mut().remove(OUTCOME);
         request.headers_mut().remove(PLACEHOLDER);
         for (name, placeholder) in origin.placeholders {
             let pair = header(&format!("{name}={placeholder}"))?;
             request.headers_mut().append(PLACEHOLDER, pair);
         }
+        let slots = self.slots_of(origin.component);
+        let slot = slots.acquire_owned().await.map_err(io::Error::other)?;
         let stream = tokio::net::UnixStream::from_std(self.open()?)?;
         let mut builder = http1::Builder::new();
         builder
@@ -83,6 +95,7 @@ impl EgressClient {
         tokio::spawn(async move {
             // It ends with the response, whose reader learns of errors.
             let _ = connection.await;
+            drop(slot);
         });
         let response = sender.send_request(request).await;
         let mut response = response.map_err(io::Error::other)?;
@@ -91,8 +104,15 @@ impl EgressClient {
         Ok((response, outcome))
     }
 
+    fn slots_of(&self, component: &str) -> Arc<Semaphore> {
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = || Arc::new(Semaphore::new(MAX_COMPONENT_REQUESTS));
+        let slots = slots.entry(component.to_owned()).or_insert_with(new);
+        Arc::clone(slots)
+    }
+
     /// Opens a socket to the process.
-    fn open(&self) -> io::Result<UnixStream> {
+    pub(crate) fn open(&self) -> io::Result<UnixStream> {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_nonblocking(true)?;
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];

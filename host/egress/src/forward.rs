@@ -1,15 +1,17 @@
 //! Sends one request of the host to its server, if the component's grant allows it.
 
+mod echo;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, Uri, header};
-use http_body::{Body, Frame};
+use bytes::Bytes;
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, Version, header,
+};
 use http_body_util::BodyExt as _;
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::Incoming;
@@ -21,15 +23,16 @@ use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 
+use self::echo::{CheckedBody, SentSecrets};
 use crate::message::{Failure, FailureKind, GRANT, OUTCOME, Outcome, PLACEHOLDER};
 use crate::policy::{Denial, NetworkGrant};
 use crate::resolve::Resolve;
 use crate::rule::NetworkRule;
-use crate::target::Target;
+use crate::target::{Target, TargetError};
 
 /// The longest time to resolve a name, connect, and set up TLS. Guards against: servers and
 /// name servers that never answer, for guests with long calls.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(if cfg!(test) { 3 } else { 20 });
 
 /// The maximum number of addresses of a name that are tried.
 const MAX_TRIES: usize = 4;
@@ -46,9 +49,8 @@ const MAX_HEADERS: usize = 128;
 const MIN_PLACEHOLDER: usize = 16;
 
 /// Headers that concern one connection, or that this process sets itself.
-const DROPPED: [HeaderName; 10] = [
+const DROPPED: [HeaderName; 9] = [
     header::CONNECTION,
-    header::CONTENT_LENGTH,
     header::EXPECT,
     header::HOST,
     HeaderName::from_static("keep-alive"),
@@ -57,6 +59,16 @@ const DROPPED: [HeaderName; 10] = [
     header::TE,
     header::TRANSFER_ENCODING,
     header::UPGRADE,
+];
+
+/// Headers by which some servers replace the method or the path. Guards against: a request that
+/// does something else than its rule allows.
+const OVERRIDES: [HeaderName; 5] = [
+    HeaderName::from_static("x-http-method"),
+    HeaderName::from_static("x-http-method-override"),
+    HeaderName::from_static("x-method-override"),
+    HeaderName::from_static("x-original-url"),
+    HeaderName::from_static("x-rewrite-url"),
 ];
 
 /// The body of a response to the host.
@@ -110,6 +122,11 @@ impl<R: Resolve> Sender<R> {
         let target = Target::new(request.method(), request.uri()).map_err(|why| denied(&why))?;
         let rule = grant.allow(&target).map_err(|why| denied(&why))?;
         outcome.rule = Some(rule.to_string());
+        let headers = request.headers_mut();
+        if let Some(name) = OVERRIDES.iter().find(|name| headers.contains_key(*name)) {
+            let why = format!("its header `{name}` may replace the method or path");
+            return Err(denied(&why));
+        }
         let sent = self.insert_secrets(&component, grant, &target, request.headers_mut());
         let sent = sent.map_err(|why| denied(&why))?;
         outcome.secrets = sent.iter().map(|(name, _)| name.clone()).collect();
@@ -130,31 +147,36 @@ impl<R: Resolve> Sender<R> {
             // The request's future reports the error.
             let _ = connection.await;
         }));
-        let response = sender.send_request(for_server(request, &target)).await;
+        let is_head = request.method() == Method::HEAD;
+        let request = for_server(request, &target).map_err(|why| denied(&why))?;
+        let response = sender.send_request(request).await;
         let (mut head, body) = response.map_err(protocol)?.into_parts();
-        remove_dropped(&mut head.headers);
-        head.headers.remove(OUTCOME);
-        let secrets: Vec<SecretValue> = sent.into_iter().map(|(_, value)| value).collect();
-        if head
-            .headers
-            .values()
-            .any(|value| contains_any(value.as_bytes(), &secrets))
-        {
-            return Err(Failure::new(
-                FailureKind::Secret,
-                "the response contains a secret",
-            ));
+        if head.status == StatusCode::SWITCHING_PROTOCOLS {
+            let why = "the server changed the protocol of the connection";
+            return Err(Failure::new(FailureKind::Protocol, why));
         }
-        let body = CheckedBody {
-            body,
-            secrets,
-            tail: BytesMut::new(),
-            _connection: connection,
-        };
+        remove_dropped(&mut head.headers);
+        if !is_head {
+            head.headers.remove(header::CONTENT_LENGTH);
+        }
+        head.headers.remove(OUTCOME);
+        // The end of a body of HTTP/1.0 is that of its connection: the host would take a body that
+        // was cut off for a whole one.
+        head.version = Version::HTTP_11;
+        // They have the reason phrase, which may contain a secret.
+        head.extensions.clear();
+        let secrets = SentSecrets::new(sent);
+        if let Some(name) = secrets.find_in_headers(&head.headers) {
+            let why = format!("the headers of the response contain the secret `{name}`");
+            return Err(Failure::new(FailureKind::Secret, why));
+        }
+        let body = CheckedBody::new(body, secrets, target.origin(), connection);
         Ok(Response::from_parts(head, body.boxed_unsync()))
     }
 
     /// Replaces the placeholders in the headers by the secrets, and returns those.
+    ///
+    /// Finds a placeholder only as it is: not in base64, so not in Basic authentication.
     fn insert_secrets(
         &self,
         component: &str,
@@ -269,82 +291,24 @@ impl Drop for EndedOnDrop {
 }
 
 /// Returns the request as the server gets it.
-fn for_server(request: Request<Incoming>, target: &Target) -> Request<Incoming> {
+fn for_server(
+    request: Request<Incoming>,
+    target: &Target,
+) -> Result<Request<Incoming>, TargetError> {
     let (mut head, body) = request.into_parts();
     remove_dropped(&mut head.headers);
-    let host = HeaderValue::try_from(target.authority());
-    // The target has been checked, so both are valid.
-    head.headers
-        .insert(header::HOST, host.unwrap_or(HeaderValue::from_static("")));
-    head.uri = Uri::try_from(target.path_and_query()).unwrap_or_default();
-    Request::from_parts(head, body)
+    // That of the body is set again.
+    head.headers.remove(header::CONTENT_LENGTH);
+    let host = HeaderValue::try_from(target.authority()).map_err(|_| TargetError::Host)?;
+    head.headers.insert(header::HOST, host);
+    head.uri = Uri::try_from(target.path_and_query()).map_err(|_| TargetError::Path)?;
+    Ok(Request::from_parts(head, body))
 }
 
 fn remove_dropped(headers: &mut HeaderMap) {
     for name in &DROPPED {
         headers.remove(name);
     }
-}
-
-/// The body of a response, which fails if it contains a secret that was sent.
-struct CheckedBody {
-    body: Incoming,
-    secrets: Vec<SecretValue>,
-    /// The end of the body so far, which may be the start of a secret.
-    tail: BytesMut,
-    _connection: EndedOnDrop,
-}
-
-impl Body for CheckedBody {
-    type Data = Bytes;
-    type Error = Box<dyn std::error::Error + Send + Sync>;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
-        Poll::Ready(frame.map(|frame| {
-            let mut frame = frame?;
-            let longest = self
-                .secrets
-                .iter()
-                .map(|secret| secret.0.len())
-                .max()
-                .unwrap_or(0);
-            let is_secret = if longest == 0 {
-                false
-            } else if let Some(data) = frame.data_ref() {
-                self.tail.extend_from_slice(data);
-                let found = contains_any(&self.tail, &self.secrets);
-                let excess = self.tail.len().saturating_sub(longest - 1);
-                let _ = self.tail.split_to(excess);
-                found
-            } else if let Some(trailers) = frame.trailers_mut() {
-                trailers
-                    .values()
-                    .any(|value| contains_any(value.as_bytes(), &self.secrets))
-            } else {
-                false
-            };
-            match is_secret {
-                true => Err("the response contains a secret".into()),
-                false => Ok(frame),
-            }
-        }))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> http_body::SizeHint {
-        self.body.size_hint()
-    }
-}
-
-fn contains_any(bytes: &[u8], secrets: &[SecretValue]) -> bool {
-    secrets.iter().any(|secret| contains(bytes, &secret.0))
 }
 
 fn contains(bytes: &[u8], part: &[u8]) -> bool {

@@ -59,6 +59,10 @@ pub enum FailureKind {
     Secret,
 }
 
+/// The maximum length of an explanation. Guards against: servers that fill the operator's log, for
+/// example by the names in their certificates.
+const MAX_WHY: usize = 500;
+
 impl FailureKind {
     /// Returns the name in the audit log and in metrics.
     pub fn name(self) -> &'static str {
@@ -76,9 +80,12 @@ impl FailureKind {
 
 impl Failure {
     pub(crate) fn new(kind: FailureKind, why: impl ToString) -> Self {
+        let why = why.to_string();
+        // A line of a log has no control characters, and a header only those of ASCII.
+        let shown = why.chars().filter(|c| (' '..='~').contains(c));
         Self {
             kind,
-            why: why.to_string(),
+            why: shown.take(MAX_WHY).collect(),
         }
     }
 }

@@ -1,8 +1,10 @@
 //! The process that sends requests. It gets a socket for each request, over which the host
 //! speaks HTTP with it.
 
+use std::convert::Infallible;
 use std::io::{self, ErrorKind, IoSliceMut};
 use std::mem::MaybeUninit;
+use std::net::Shutdown;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::pin::pin;
@@ -13,13 +15,14 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 use tokio::sync::Semaphore;
 
 use crate::forward::Sender;
 use crate::resolve::Resolve;
 
 /// The maximum number of requests at the same time. Further ones wait in the socket.
-const MAX_REQUESTS: usize = 256;
+const MAX_REQUESTS: u32 = 256;
 
 /// The maximum bytes of the head of a request from the host.
 const MAX_HEAD_BYTES: usize = 512 << 10;
@@ -34,10 +37,20 @@ pub(crate) async fn serve<R: Resolve>(
     sender: Sender<R>,
     ended: impl Future,
 ) -> io::Result<()> {
+    serve_at_most(MAX_REQUESTS, control, sender, ended).await
+}
+
+/// As [`serve`], with another maximum number of requests at the same time.
+pub(crate) async fn serve_at_most<R: Resolve>(
+    max: u32,
+    control: UnixStream,
+    sender: Sender<R>,
+    ended: impl Future,
+) -> io::Result<()> {
     control.set_nonblocking(true)?;
     let control = tokio::net::UnixStream::from_std(control)?;
     let sender = Arc::new(sender);
-    let slots = Arc::new(Semaphore::new(MAX_REQUESTS));
+    let slots = Arc::new(Semaphore::new(max as usize));
     let mut ended = pin!(ended);
     loop {
         let slot = Arc::clone(&slots).acquire_owned().await;
@@ -49,29 +62,43 @@ pub(crate) async fn serve<R: Resolve>(
         };
         let Some(stream) = stream else {
             drop(slot);
-            let all = u32::try_from(MAX_REQUESTS).map_err(io::Error::other)?;
-            let _ = slots.acquire_many(all).await;
+            let _ = slots.acquire_many(max).await;
             return Ok(());
         };
         let sender = Arc::clone(&sender);
         tokio::spawn(async move {
-            let stream = tokio::net::UnixStream::from_std(stream);
-            if let Ok(stream) = stream {
-                let answer = service_fn(|request| {
-                    let sender = Arc::clone(&sender);
-                    async move { Ok::<_, std::convert::Infallible>(sender.answer(request).await) }
-                });
-                let mut builder = http1::Builder::new();
-                builder
-                    .keep_alive(false)
-                    .max_buf_size(MAX_HEAD_BYTES)
-                    .max_headers(MAX_HEADERS);
-                // If the host has closed the socket, the request is cancelled.
-                let _ = builder.serve_connection(TokioIo::new(stream), answer).await;
-            }
+            // The error is of one request, whose end the host sees.
+            let _ = serve_one(stream, &sender).await;
             drop(slot);
         });
     }
+}
+
+/// Serves one request, until the host closes its socket. That cancels the request.
+async fn serve_one<R: Resolve>(stream: UnixStream, sender: &Sender<R>) -> io::Result<()> {
+    // hyper notices that a socket is closed only when it reads from it, which it does not while a
+    // server does not take the body of a request.
+    let watched = AsyncFd::with_interest(stream.try_clone()?, Interest::PRIORITY)?;
+    let mut closed = pin!(watched.ready(Interest::PRIORITY));
+    let stream = tokio::net::UnixStream::from_std(stream)?;
+    let answer =
+        service_fn(|request| async move { Ok::<_, Infallible>(sender.answer(request).await) });
+    let mut builder = http1::Builder::new();
+    builder
+        .keep_alive(false)
+        // The response has only the headers of its server.
+        .auto_date_header(false)
+        .max_buf_size(MAX_HEAD_BYTES)
+        .max_headers(MAX_HEADERS);
+    tokio::select! {
+        _ = &mut closed => return Ok(()),
+        _ = builder.serve_connection(TokioIo::new(stream), answer) => {}
+    }
+    // Not closed yet: the host may still send a body that nobody wants, and would then miss the
+    // answer.
+    watched.get_ref().shutdown(Shutdown::Write)?;
+    closed.await?;
+    Ok(())
 }
 
 /// Receives the socket of a request. Returns `None` if the other end is closed.

@@ -1,0 +1,158 @@
+//! Requests that a grant allows, and those that it does not.
+
+use super::*;
+
+#[tokio::test]
+async fn sends_what_a_grant_allows() {
+    let tls = Tls::new();
+    let server = server(OK, Some(&tls.acceptor)).await;
+    let (to, port) = (server.address.to_string(), server.port());
+    let host = format!("api.example.org:{port}");
+    let rule = format!("GET,POST https://{host}/v1/*");
+    let grant = NetworkGrant::new()
+        .rule(rule.parse().unwrap())
+        .private(to.parse().unwrap())
+        .secret(SecretUse::new("TOKEN", "authorization", [&host]).unwrap());
+    let client = egress(grant, Names::local(), &tls);
+    let url = format!("https://API.example.org:{port}/v1/%61/../b?q=1");
+    let request = Request::post(&url)
+        .header("authorization", format!("Bearer {PLACEHOLDER}"))
+        .header("host", "evil.example")
+        .header("connection", "upgrade")
+        .header("x-other", "2")
+        .body("some text")
+        .unwrap();
+    let answer = send(&client, "a.wasm", request).await;
+    assert_eq!((answer.failure(), answer.status()), (None, 200));
+    assert_eq!(answer.body, b"hello");
+    assert_eq!(answer.outcome.address, Some(to));
+    assert_eq!(answer.outcome.rule, Some(rule));
+    assert_eq!(answer.outcome.secrets, ["TOKEN"]);
+    let received = server.received();
+    assert!(
+        received.starts_with("POST /v1/b?q=1 HTTP/1.1\r\n"),
+        "{received}"
+    );
+    for part in [
+        format!("authorization: Bearer {SECRET}\r\n"),
+        format!("host: api.example.org:{port}\r\n"),
+        "x-other: 2\r\n".to_owned(),
+        "content-length: 9\r\n".to_owned(),
+    ] {
+        assert!(received.contains(&part), "{part} {received}");
+    }
+    for part in ["evil", "upgrade", "skillhost", "placeholder"] {
+        assert!(!received.contains(part), "{part} {received}");
+    }
+}
+
+#[tokio::test]
+async fn denies_what_no_grant_allows() {
+    let tls = Tls::new();
+    let server = server(OK, None).await;
+    let port = server.port();
+    let grant = NetworkGrant::new()
+        .rule(format!("GET http://localhost:{port}/v1/*").parse().unwrap())
+        .rule("http://*.example.org".parse().unwrap())
+        .rule("https://[::1]".parse().unwrap());
+    let names = Names::local().name("public.example.org", &["1.1.1.1:0"]);
+    let client = egress(grant, names, &tls);
+    let local = |path: &str| format!("http://localhost:{port}{path}");
+    for (component, method, uri, why) in [
+        ("b.wasm", "GET", &*local("/v1/a"), "no rule"),
+        ("", "GET", &local("/v1/a"), "no rule"),
+        ("a.wasm", "POST", &local("/v1/a"), "no rule"),
+        ("a.wasm", "GET", &local("/v2/a"), "no rule"),
+        ("a.wasm", "GET", &local("/v1/../v2"), "no rule"),
+        ("a.wasm", "GET", &local("/v1/..%2fa"), "`..`"),
+        ("a.wasm", "GET", &local("/v1/%00"), "control character"),
+        ("a.wasm", "GET", "http://127.0.0.1/v1/a", "no rule"),
+        ("a.wasm", "GET", "http://2130706433/v1/a", "the host"),
+        ("a.wasm", "GET", "http://u@localhost/v1/a", "user name"),
+        ("a.wasm", "TRACE", &local("/v1/a"), "TRACE"),
+        ("a.wasm", "GET", "http://public.example.org/", "plain"),
+        ("a.wasm", "GET", "https://[::1]/", "::1"),
+    ] {
+        let request = Request::builder().method(method).uri(uri);
+        let answer = send(&client, component, request.body("").unwrap()).await;
+        let (kind, status) = (answer.failure(), answer.status());
+        assert_eq!(
+            (kind, status),
+            (Some(FailureKind::Denied), 502),
+            "{method} {uri}"
+        );
+        assert!(answer.why().contains(why), "{method} {uri}: {why}");
+        assert_eq!(answer.outcome.address, None);
+    }
+    assert_eq!(server.received(), "");
+    let answer = send(&client, "a.wasm", get(&local("/v1/a"))).await;
+    assert_eq!((answer.failure(), answer.status()), (None, 200));
+}
+
+#[tokio::test]
+async fn denies_headers_that_replace_method_or_path() {
+    let tls = Tls::new();
+    let server = server(OK, None).await;
+    let client = egress(grant_of(&server), Names::local(), &tls);
+    let url = format!("http://localhost:{}/", server.port());
+    for name in [
+        "X-HTTP-Method-Override",
+        "x-http-method",
+        "x-method-override",
+        "x-original-url",
+        "x-rewrite-url",
+    ] {
+        let request = Request::post(&url).header(name, "DELETE").body("").unwrap();
+        let answer = send(&client, "a.wasm", request).await;
+        assert_eq!(answer.failure(), Some(FailureKind::Denied), "{name}");
+        assert!(answer.why().contains(&name.to_lowercase()), "{name}");
+    }
+    assert_eq!(server.received(), "");
+}
+
+#[tokio::test]
+async fn ignores_headers_of_the_channel_from_guests() {
+    let tls = Tls::new();
+    let server = server(OK, Some(&tls.acceptor)).await;
+    let host = format!("localhost:{}", server.port());
+    let secret = SecretUse::new("TOKEN", "x-token", [&host]).unwrap();
+    let client = egress(grant_of(&server).secret(secret), Names::local(), &tls);
+    let url = format!("https://{host}/");
+    let forged = "chosen-by-the-guest-0123456789";
+    let request = |url: &str| {
+        Request::get(url)
+            .header("skillhost-grant", "c.wasm")
+            .header("skillhost-grant", "a.wasm")
+            .header("skillhost-placeholder", format!("TOKEN={forged}"))
+            .header("skillhost-placeholder", format!("OTHER={forged}"))
+            .header("skillhost-outcome", "{}")
+            .header("x-token", forged)
+            .body("")
+            .unwrap()
+    };
+    // The component has no grant, whatever its guest says.
+    let answer = send(&client, "b.wasm", request(&url)).await;
+    assert_eq!(answer.failure(), Some(FailureKind::Denied));
+    assert_eq!(server.received(), "");
+    let answer = send(&client, "a.wasm", request(&url)).await;
+    assert_eq!((answer.failure(), answer.status()), (None, 200));
+    assert_eq!(answer.outcome.secrets, [""; 0]);
+    let received = server.received();
+    assert!(received.contains(forged), "{received}");
+    assert!(!received.contains(SECRET), "{received}");
+    for part in ["skillhost-grant", "skillhost-placeholder"] {
+        assert!(!received.contains(part), "{received}");
+    }
+}
+
+#[tokio::test]
+async fn denial_arrives_while_a_body_is_sent() {
+    let tls = Tls::new();
+    let client = egress(NetworkGrant::new(), Names::local(), &tls);
+    for _ in 0..50 {
+        let request = Request::post("https://localhost/").body(Endless).unwrap();
+        let (response, outcome) = soon(send_body(&client, "a.wasm", request)).await.unwrap();
+        assert_eq!(response.status(), 502);
+        assert_eq!(outcome.failure.unwrap().kind, FailureKind::Denied);
+    }
+}

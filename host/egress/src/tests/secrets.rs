@@ -1,0 +1,353 @@
+//! Secrets: where their placeholders count, and servers that send them back.
+
+use super::*;
+
+/// The placeholder in base64, as in Basic authentication.
+const BASE64: &str = "cGxhY2Vob2xkZXItMDEyMzQ1Njc4OWFiY2RlZg==";
+
+/// What becomes of a request with a placeholder.
+#[derive(Debug, Clone, Copy)]
+enum Fate {
+    /// The server gets this in the request, and `TOKEN` is sent.
+    Replaced(&'static str),
+    /// The server gets this in the request, and no secret.
+    Text(&'static str),
+    Denied,
+}
+
+#[tokio::test]
+async fn keeps_secrets_in_their_place() {
+    use Fate::{Denied, Replaced, Text};
+    let tls = Tls::new();
+    let secure = server(OK, Some(&tls.acceptor)).await;
+    let second = server(OK, Some(&tls.acceptor)).await;
+    let plain = server(OK, None).await;
+    let host = format!("localhost:{}", secure.port());
+    // Without TLS not even the right host and port get it.
+    let plain_host = format!("localhost:{}", plain.port());
+    let hosts = [&host, &plain_host];
+    let mut grant = grant_of(&secure)
+        .secret(SecretUse::new("TOKEN", "X-Token", hosts).unwrap())
+        .secret(SecretUse::new("OTHER", "x-other", hosts).unwrap());
+    for server in [&second, &plain] {
+        for scheme in ["http", "https"] {
+            let rule = format!("{scheme}://localhost:{}", server.port());
+            grant = grant.rule(rule.parse().unwrap());
+        }
+    }
+    let client = egress(grant, Names::local(), &tls);
+    let url = format!("https://{host}/");
+    let second_url = format!("https://localhost:{}/", second.port());
+    let plain_url = format!("http://{plain_host}/");
+    let other_name = format!("https://api.example.org:{}/", secure.port());
+    let by_address = format!("https://127.0.0.1:{}/", secure.port());
+    let with_user = format!("https://{PLACEHOLDER}@{host}/");
+    let (in_path, in_query) = (url.clone() + PLACEHOLDER, format!("{url}?q={PLACEHOLDER}"));
+    // `%70` is `p`.
+    let rest = &PLACEHOLDER[1..];
+    let (escaped, escaped_query) = (format!("{url}%70{rest}"), format!("{url}?%70{rest}"));
+    let bearer = format!("Bearer {PLACEHOLDER}, {PLACEHOLDER}");
+    for (component, url, name, value, body, fate) in [
+        ("a.wasm", &url, "x-token", PLACEHOLDER, "", Replaced(SECRET)),
+        ("a.wasm", &url, "X-Token", PLACEHOLDER, "", Replaced(SECRET)),
+        (
+            "a.wasm",
+            &url,
+            "x-token",
+            &bearer,
+            "",
+            Replaced("Bearer S3cr3t-0123456789abcdef, S3cr3t-0123456789abcdef\r\n"),
+        ),
+        // The longer placeholder is for another header, and has the shorter one in it.
+        (
+            "a.wasm",
+            &url,
+            "x-token",
+            OTHER_PLACEHOLDER,
+            "",
+            Replaced("S3cr3t-0123456789abcdef-other\r\n"),
+        ),
+        ("a.wasm", &url, "x-other", OTHER_PLACEHOLDER, "", Denied),
+        ("a.wasm", &url, "x-other", PLACEHOLDER, "", Denied),
+        ("a.wasm", &url, "cookie", PLACEHOLDER, "", Denied),
+        ("a.wasm", &url, PLACEHOLDER, "", "", Text(PLACEHOLDER)),
+        ("a.wasm", &url, "x-token", BASE64, "", Text(BASE64)),
+        ("a.wasm", &url, "x-a", "", PLACEHOLDER, Text(PLACEHOLDER)),
+        ("a.wasm", &in_path, "x-a", "", "", Denied),
+        ("a.wasm", &escaped, "x-a", "", "", Denied),
+        ("a.wasm", &in_query, "x-a", "", "", Denied),
+        (
+            "a.wasm",
+            &escaped_query,
+            "x-a",
+            "",
+            "",
+            Text("/?%70laceholder"),
+        ),
+        ("a.wasm", &with_user, "x-a", "", "", Denied),
+        ("a.wasm", &second_url, "x-token", PLACEHOLDER, "", Denied),
+        ("a.wasm", &plain_url, "x-token", PLACEHOLDER, "", Denied),
+        ("a.wasm", &other_name, "x-token", PLACEHOLDER, "", Denied),
+        ("a.wasm", &by_address, "x-token", PLACEHOLDER, "", Denied),
+        // This component has no value for the secret.
+        ("c.wasm", &url, "x-token", PLACEHOLDER, "", Denied),
+        (
+            "a.wasm",
+            &url,
+            "x-other",
+            "placeholder-of-another-call",
+            "",
+            Text("placeholder-of-another-call"),
+        ),
+    ] {
+        let request = Request::post(url).header(name, value).body(body).unwrap();
+        let what = format!("{component} {url} {name}: {value}");
+        secure.received.lock().unwrap().clear();
+        let answer = send(&client, component, request).await;
+        let received = secure.received();
+        assert!(!received.contains(OTHER_SECRET), "{what}: {received}");
+        match fate {
+            Denied => {
+                assert_eq!(answer.failure(), Some(FailureKind::Denied), "{what}");
+                answer.why();
+                assert_eq!(received, "", "{what}");
+            }
+            Replaced(text) | Text(text) => {
+                assert_eq!((answer.failure(), answer.status()), (None, 200), "{what}");
+                assert!(received.contains(text), "{what}: {received}");
+                let is_sent = matches!(fate, Replaced(_));
+                assert_eq!(received.contains(SECRET), is_sent, "{what}: {received}");
+                let names: &[&str] = if is_sent { &["TOKEN"] } else { &[] };
+                assert_eq!(answer.outcome.secrets, names, "{what}");
+            }
+        }
+    }
+    for server in [&plain, &second] {
+        assert_eq!(server.received(), "");
+    }
+}
+
+#[tokio::test]
+async fn replaces_placeholders_in_each_line_of_a_header() {
+    let tls = Tls::new();
+    let server = server(OK, Some(&tls.acceptor)).await;
+    let host = format!("localhost:{}", server.port());
+    let secret = SecretUse::new("TOKEN", "x-token", [&host]).unwrap();
+    let client = egress(grant_of(&server).secret(secret), Names::local(), &tls);
+    let request = Request::get(format!("https://{host}/"))
+        .header("x-token", PLACEHOLDER)
+        .header("x-token", format!("b {PLACEHOLDER}"));
+    let answer = send(&client, "a.wasm", request.body("").unwrap()).await;
+    assert_eq!((answer.failure(), answer.status()), (None, 200));
+    let received = server.received();
+    assert_eq!(received.matches(SECRET).count(), 2, "{received}");
+    assert!(!received.contains(PLACEHOLDER), "{received}");
+}
+
+#[tokio::test]
+async fn denies_short_placeholders() {
+    let tls = Tls::new();
+    let server = server(OK, Some(&tls.acceptor)).await;
+    let client = egress(grant_of(&server), Names::local(), &tls);
+    for placeholder in ["", "e", "fifteen-letters"] {
+        let placeholders = [("TOKEN".to_owned(), placeholder.to_owned())];
+        let origin = Origin {
+            component: "a.wasm",
+            placeholders: &placeholders,
+        };
+        let request = get(&format!("https://localhost:{}/", server.port()));
+        let request = request.map(|_| Full::new(Bytes::new()));
+        let (_, outcome) = soon(client.send(origin, request)).await.unwrap();
+        assert_eq!(outcome.failure.unwrap().kind, FailureKind::Denied);
+    }
+    assert_eq!(server.received(), "");
+}
+
+/// What becomes of a response that contains a secret.
+#[derive(Debug, Clone, Copy)]
+enum Echo {
+    /// There is no response.
+    Refused,
+    /// The body ends with an error after this text.
+    CutAfter(&'static str),
+    /// The response is passed on with this body.
+    Passed(&'static str),
+}
+
+/// Returns a chunked body with these chunks.
+fn chunks(chunks: &[&str]) -> String {
+    let chunk = |chunk: &&str| format!("{:x}\r\n{chunk}\r\n", chunk.len());
+    let chunks: String = chunks.iter().map(chunk).collect();
+    format!("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ntrailer: x-t\r\n\r\n{chunks}0\r\n")
+}
+
+#[tokio::test]
+async fn servers_cannot_send_a_secret_back() {
+    use Echo::{CutAfter, Passed, Refused};
+    let letters: Vec<String> = format!("a {SECRET} b").chars().map(String::from).collect();
+    let letters: Vec<&str> = letters.iter().map(String::as_str).collect();
+    let (start, end) = SECRET.split_at(9);
+    let head = "HTTP/1.1 200 OK\r\n";
+    for (what, answer, echo) in [
+        (
+            "header",
+            format!("{head}location: https://e.org/?t={SECRET}\r\n\r\n"),
+            Refused,
+        ),
+        (
+            "header of a redirect",
+            format!("HTTP/1.1 302 Found\r\nlocation: /{SECRET}\r\n\r\n"),
+            Refused,
+        ),
+        (
+            "name of a header",
+            format!("{head}x-{SECRET}-y: 1\r\n\r\n"),
+            Refused,
+        ),
+        (
+            "reason phrase",
+            format!("HTTP/1.1 200 {SECRET}\r\ncontent-length: 2\r\n\r\nok"),
+            Passed("ok"),
+        ),
+        ("body", format!("{head}\r\n{SECRET}"), CutAfter("")),
+        (
+            "body of known length",
+            format!("{head}content-length: 26\r\n\r\na {SECRET}b"),
+            CutAfter(""),
+        ),
+        (
+            "body of HTTP/1.0",
+            format!("HTTP/1.0 200 OK\r\n\r\n{SECRET}"),
+            CutAfter(""),
+        ),
+        ("a chunk", chunks(&["a", SECRET]) + "\r\n", CutAfter("a")),
+        (
+            "two chunks",
+            chunks(&["a", start, end]) + "\r\n",
+            CutAfter("a"),
+        ),
+        (
+            "two chunks with more",
+            chunks(&["a ", &format!("b {start}"), &format!("{end} c")]) + "\r\n",
+            CutAfter("a b "),
+        ),
+        (
+            "a chunk for each letter",
+            chunks(&letters) + "\r\n",
+            CutAfter("a "),
+        ),
+        (
+            "start of the secret twice",
+            chunks(&[start, start, end]) + "\r\n",
+            CutAfter("S3cr3t-01"),
+        ),
+        (
+            "only the start",
+            chunks(&["a", start]) + "\r\n",
+            Passed("aS3cr3t-01"),
+        ),
+        (
+            "the start, then more",
+            chunks(&["a", start, "x"]) + "\r\n",
+            Passed("aS3cr3t-01x"),
+        ),
+        (
+            "the start with a known length",
+            format!("{head}content-length: 9\r\n\r\n{start}"),
+            Passed("S3cr3t-01"),
+        ),
+        (
+            "trailer",
+            chunks(&["a"]) + &format!("x-t: {SECRET}\r\n\r\n"),
+            CutAfter("a"),
+        ),
+        (
+            "name of a trailer",
+            chunks(&["a"]) + &format!("{SECRET}: x\r\n\r\n"),
+            CutAfter("a"),
+        ),
+        (
+            "trailer after the start",
+            chunks(&["a", start]) + "x-t: 1\r\n\r\n",
+            Passed("aS3cr3t-01"),
+        ),
+        (
+            "no body",
+            format!("{head}content-length: 0\r\n\r\n"),
+            Passed(""),
+        ),
+        ("no secret", OK.to_owned(), Passed("hello")),
+    ] {
+        let tls = Tls::new();
+        let server = server(answer, Some(&tls.acceptor)).await;
+        let host = format!("localhost:{}", server.port());
+        let secret = SecretUse::new("TOKEN", "x-token", [&host]).unwrap();
+        let client = egress(grant_of(&server).secret(secret), Names::local(), &tls);
+        let request = Request::get(format!("https://{host}/"))
+            .header("x-token", PLACEHOLDER)
+            .header("te", "trailers");
+        let answer = send(&client, "a.wasm", request.body("").unwrap()).await;
+        let body = String::from_utf8(answer.body.clone()).unwrap();
+        let reason = answer
+            .response
+            .extensions()
+            .get::<hyper::ext::ReasonPhrase>();
+        assert!(reason.is_none(), "{what}: {reason:?}");
+        match echo {
+            Refused => {
+                assert_eq!(answer.failure(), Some(FailureKind::Secret), "{what}");
+                assert!(answer.why().contains("`TOKEN`"), "{what}");
+                assert_eq!(answer.response.headers().len(), 3, "{what}");
+                assert_eq!(body, "", "{what}");
+            }
+            CutAfter(text) => {
+                assert_eq!(answer.failure(), None, "{what}");
+                assert_eq!((&*body, answer.is_cut), (text, true), "{what}");
+            }
+            Passed(text) => {
+                assert_eq!(answer.failure(), None, "{what}");
+                assert_eq!((&*body, answer.is_cut), (text, false), "{what}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn odd_secrets_do_not_come_back() {
+    let tls = Tls::new();
+    for (secret, answer, is_cut) in [
+        ("h", OK, true),
+        ("x", "HTTP/1.1 200 OK\r\n\r\nhello", false),
+        ("hello ", OK, true),
+        (" \t", OK, false),
+        ("\"a\\b\"", "HTTP/1.1 200 OK\r\n\r\n\"a\\b\"", true),
+        ("pässword", "HTTP/1.1 200 OK\r\n\r\nmy pässword", true),
+    ] {
+        let server = server(answer, Some(&tls.acceptor)).await;
+        let host = format!("localhost:{}", server.port());
+        let grant = grant_of(&server).secret(SecretUse::new("TOKEN", "x-token", [&host]).unwrap());
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let key = ("a.wasm".to_owned(), "TOKEN".to_owned());
+        let sender = Sender {
+            grants: BTreeMap::from([("a.wasm".to_owned(), grant)]),
+            secrets: BTreeMap::from([(key, SecretValue(Arc::from(secret.as_bytes())))]),
+            resolver: Names::local(),
+            tls: tls.connector.clone(),
+        };
+        let lifetime = ours.try_clone().unwrap();
+        tokio::spawn(serve_at_most(
+            1,
+            theirs,
+            sender,
+            std::future::pending::<()>(),
+        ));
+        let client = EgressClient::new(ours.into(), lifetime.into());
+        let request = Request::get(format!("https://{host}/")).header("x-token", PLACEHOLDER);
+        let answer = send(&client, "a.wasm", request.body("").unwrap()).await;
+        // A header of the answer may contain a secret of one letter.
+        let is_refused = answer.failure() == Some(FailureKind::Secret);
+        assert_eq!(answer.is_cut || is_refused, is_cut, "{secret:?}");
+        let received = server.received();
+        assert!(received.contains(secret.trim()), "{secret:?} {received}");
+    }
+}

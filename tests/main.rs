@@ -44,6 +44,8 @@ mod quotas;
 mod grants;
 // What components ask for, and what operators see of it.
 mod needs;
+// The requests of guests, and the process that sends them.
+mod network;
 // Components that claim the same tool or grant.
 mod admission;
 // Trust: configurations, and files that others can change.

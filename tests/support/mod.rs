@@ -13,6 +13,7 @@ pub(crate) mod program;
 pub(crate) mod session;
 pub(crate) mod terminal;
 pub(crate) mod watchdog;
+pub(crate) mod web_server;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -12,7 +12,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Metric, Registry, Unit};
 
-use skillhost::{CallEnd, Observer, Occupancy};
+use skillhost::{CallEnd, Observer, Occupancy, RequestRecord};
 
 use skillhost_mcp::FolderCounts;
 
@@ -48,6 +48,9 @@ pub struct Metrics {
     calls: Labelled<3, Counter>,
     call_duration: Labelled<1, Histogram>,
     call_memory: Histogram,
+    egress_requests: Labelled<2, Counter>,
+    egress_bytes: Labelled<2, Counter>,
+    egress_duration: Labelled<1, Histogram>,
     calls_running: Gauge,
     calls_waiting: Gauge,
     sandbox_memory: Gauge,
@@ -78,6 +81,24 @@ impl Default for Metrics {
                 ("call_memory", Some(Unit::Bytes)),
                 "Most linear memory of a call's guest",
                 Histogram::new(MEMORY_BUCKETS),
+            ),
+            egress_requests: table.labelled(
+                ("egress_requests", None),
+                ["tool", "result"],
+                "HTTP requests of tools, by the class of the status or the kind of failure",
+                Counter::default,
+            ),
+            egress_bytes: table.labelled(
+                ("egress", Some(Unit::Bytes)),
+                ["tool", "direction"],
+                "Bytes of the bodies of these requests and of their responses",
+                Counter::default,
+            ),
+            egress_duration: table.labelled(
+                ("egress_duration", Some(Unit::Seconds)),
+                ["tool"],
+                "Time from such a request to the head of its response",
+                || Histogram::new(DURATION_BUCKETS),
             ),
             calls_running: table.single(
                 ("calls_running", None),
@@ -196,6 +217,33 @@ impl Metrics {
         self.http_requests.get(labels).inc();
     }
 
+    /// Counts a request of a tool.
+    fn count_request(&self, tool: &Cow<'static, str>, request: &RequestRecord) {
+        let result = match (request.failure(), request.status.map(|status| status / 100)) {
+            (Some(failure), _) => failure,
+            (None, Some(1)) => "1xx",
+            (None, Some(2)) => "2xx",
+            (None, Some(3)) => "3xx",
+            (None, Some(4)) => "4xx",
+            (None, Some(5)) => "5xx",
+            (None, _) => "other",
+        };
+        self.egress_requests
+            .get([tool.clone(), result.into()])
+            .inc();
+        for (direction, bytes) in [
+            ("sent", request.sent_bytes),
+            ("received", request.received_bytes),
+        ] {
+            let labels = [tool.clone(), direction.into()];
+            self.egress_bytes.get(labels).inc_by(bytes);
+        }
+        if let Some(duration) = request.duration {
+            let seconds = duration.as_secs_f64();
+            self.egress_duration.get([tool.clone()]).observe(seconds);
+        }
+    }
+
     /// Returns all metrics as text, with the current occupancy of the host.
     pub(crate) fn scrape(&self, occupancy: Option<Occupancy>) -> Result<String, fmt::Error> {
         if let Some(occupancy) = occupancy {
@@ -225,9 +273,12 @@ impl Observer for Metrics {
         let labels = [tool.clone(), call.outcome.name().into(), reason.into()];
         self.calls.get(labels).inc();
         let seconds = call.duration.as_secs_f64();
-        self.call_duration.get([tool]).observe(seconds);
+        self.call_duration.get([tool.clone()]).observe(seconds);
         if let Some(memory) = call.memory {
             self.call_memory.observe(memory as f64);
+        }
+        for request in &call.requests {
+            self.count_request(&tool, request);
         }
     }
 }

@@ -1,0 +1,400 @@
+//! The HTTP requests of guests, through the program: which are sent, what a guest learns, and what
+//! the audit log has.
+
+use std::fs;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use crate::support::certificates::{Authority, write_private};
+use crate::support::folders::CANARY;
+use crate::support::guests;
+use crate::support::mcp::{Client, NEWEST};
+use crate::support::program::{Program, Run};
+use crate::support::watchdog::wait_until;
+use crate::support::web_server::{WebServer, answer};
+
+/// Returns a program whose guest has these keys in its grant.
+fn program(grant: &str) -> Program {
+    let program = Program::new();
+    let component = fs::read(guests().join("requests.wasm")).unwrap();
+    program.write("tools/requests.wasm", component);
+    program.write("skills/a/SKILL.md", "# A\n");
+    program.write(
+        "c.toml",
+        format!(
+            "skills = [\"skills\"]\ntools = [\"tools\"]\naudit_file = \"log.jsonl\"\n\
+             {grant}\n"
+        ),
+    );
+    program
+}
+
+/// Returns a grant with this rule and these further keys.
+fn grant(rule: &str, more: &str) -> String {
+    format!("[grants.\"requests.wasm\"]\nnetwork = [\"{rule}\"]\n{more}")
+}
+
+fn call(program: &Program, requests: &Value) -> Run {
+    let argument = format!("requests={requests}");
+    program.run(&["--config", "c.toml", "call", "send_requests", &argument])
+}
+
+/// Calls the guest, and returns the results of its requests.
+fn send(program: &Program, requests: &Value) -> Vec<Value> {
+    let run = call(program, requests);
+    let answer: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|_| panic!("{run:?}"));
+    answer["results"].as_array().unwrap().clone()
+}
+
+/// Returns the last record of the audit log.
+fn record(program: &Program) -> Value {
+    let log = fs::read_to_string(program.folder.path().join("log.jsonl")).unwrap();
+    serde_json::from_str(log.lines().last().unwrap()).unwrap()
+}
+
+#[test]
+fn sends_only_granted_requests() {
+    let server = WebServer::start(|_| answer("200 OK", "hello"));
+    let other = WebServer::start(|_| answer("200 OK", "hello"));
+    let host = &server.authority;
+    let program = program(&grant(&format!("GET,POST http://{host}/v1/*"), ""));
+    let denied = || json!("ErrorCode::HttpRequestDenied");
+    let cases = [
+        (json!({"host": host, "path": "/v1/a?b=c"}), json!(200)),
+        (
+            json!({"host": host, "path": "/v1/", "method": "POST", "body": "x"}),
+            json!(200),
+        ),
+        (json!({"host": host, "path": "/v1/a/../b"}), json!(200)),
+        (
+            json!({"host": host, "path": "/v1/", "method": "PUT"}),
+            denied(),
+        ),
+        (json!({"host": host, "path": "/v2/"}), denied()),
+        (json!({"host": host, "path": "/v1/../v2/"}), denied()),
+        (json!({"host": host, "path": "/v1/%2e%2e/v2/"}), denied()),
+        (
+            json!({"host": host, "path": "/v1/", "scheme": "https"}),
+            denied(),
+        ),
+        (json!({"host": other.authority, "path": "/v1/"}), denied()),
+        (json!({"host": "127.0.0.1:80", "path": "/v1/"}), denied()),
+    ];
+    let requests: Vec<&Value> = cases.iter().map(|(request, _)| request).collect();
+    let results = send(&program, &json!(requests));
+    for ((request, expected), result) in cases.iter().zip(&results) {
+        let got = [&result["status"], &result["error"]];
+        assert!(got.contains(&expected), "{request}: {result}");
+    }
+    assert_eq!(server.requests().len(), 3);
+    assert!(server.requests()[2].starts_with("GET /v1/b HTTP/1.1\r\n"));
+    assert_eq!(other.requests().len(), 0);
+    // Without a grant, all are denied.
+    let without = self::program("");
+    let results = send(&without, &json!([{"host": host, "path": "/v1/"}]));
+    assert_eq!(results[0]["error"], denied());
+}
+
+#[test]
+fn record_has_each_request() {
+    let server = WebServer::start(|_| answer("404 Not Found", "none"));
+    let host = &server.authority;
+    let program = program(&grant(&format!("http://{host}/a*"), ""));
+    let body = "x".repeat(5_000);
+    let requests = json!([
+        {"host": host, "path": format!("/a?q={CANARY}"), "method": "POST", "body": body},
+        {"host": host, "path": "/b"},
+        {"host": "a b", "path": "/"},
+    ]);
+    send(&program, &requests);
+    let record = record(&program);
+    let requests = record["requests"].as_array().unwrap();
+    assert_eq!(requests.len(), 2, "{record}");
+    let address = host.replace("localhost", "127.0.0.1");
+    for (key, expected) in [
+        ("method", json!("POST")),
+        ("origin", json!(format!("http://{host}"))),
+        ("address", json!(address)),
+        ("status", json!(404)),
+        ("failure", json!(null)),
+        ("sent_bytes", json!(5_000)),
+        ("received_bytes", json!(4)),
+        ("rule", json!(format!("http://{host}/a*"))),
+    ] {
+        assert_eq!(requests[0][key], expected, "{key}");
+    }
+    assert!(requests[0]["duration_us"].as_u64() > Some(0));
+    assert_eq!(requests[1]["failure"], "denied");
+    assert_eq!(requests[1]["status"], Value::Null);
+    assert!(!record.to_string().contains(CANARY), "{record}");
+}
+
+#[test]
+fn limits_bound_the_requests_of_a_call() {
+    let server = WebServer::start(|_| answer("200 OK", &"x".repeat(50_000)));
+    let host = &server.authority;
+    let request = json!({"host": host, "path": "/", "method": "POST", "body": "y".repeat(1_000)});
+    for (limit, at, expected) in [
+        ("requests = 2", 2, "ErrorCode::ConnectionLimitReached"),
+        ("request_bytes = 1500", 1, "ErrorCode::"),
+        (
+            "response_bytes = 60000",
+            1,
+            "HTTP response body size exceeds limit",
+        ),
+    ] {
+        let limits = format!("limits = {{ {limit} }}");
+        let program = program(&grant(&format!("http://{host}"), &limits));
+        let results = send(&program, &json!([request, request, request]));
+        assert_eq!(
+            (&results[0]["status"], &results[0]["error"]),
+            (&json!(200), &Value::Null)
+        );
+        let error = results[at]["error"].as_str().unwrap_or_default();
+        assert!(error.starts_with(expected), "{limit}: {results:?}");
+    }
+}
+
+#[test]
+fn guest_learns_no_secret_and_sends_it_only_where_granted() {
+    let authority = Authority::new();
+    let server = WebServer::start_tls(&authority.of_server(), |_| answer("200 OK", "ok"));
+    // A server that sends back what it gets.
+    let echo = WebServer::start_tls(&authority.of_server(), |request| answer("200 OK", request));
+    let (host, echo_host) = (&server.authority, &echo.authority);
+    let more = format!(
+        "secrets.TOKEN = {{ file = \"token\", header = \"Authorization\", \
+         hosts = [\"{host}\", \"{echo_host}\"] }}\n[network]\nca_file = \"ca.pem\""
+    );
+    let program = program(&grant("https://localhost:*/*", &more).replace("localhost:*", host));
+    let config = fs::read_to_string(program.folder.path().join("c.toml")).unwrap();
+    let rule = format!("\"https://{host}/*\"");
+    let rules = format!("{rule}, \"https://{echo_host}\"");
+    program.write("c.toml", config.replace(&rule, &rules));
+    program.write("ca.pem", &authority.certificate);
+    write_private(&program, "token", &format!("{CANARY}\n"));
+    let with = |host: &str, path: &str, name: &str, value: &str, body: &str| {
+        json!({"scheme": "https", "host": host, "path": path, "headers": [[name, value]],
+               "method": "POST", "body": body})
+    };
+    let token = "Bearer ${TOKEN}";
+    let denied = Some("ErrorCode::HttpRequestDenied");
+    let cases = [
+        (with(host, "/", "authorization", token, ""), None),
+        (with(host, "/", "x-authorization", token, ""), denied),
+        (with(host, "/${TOKEN}", "x-a", "", ""), denied),
+        (
+            with(host, "/?a=${TOKEN}", "authorization", token, ""),
+            denied,
+        ),
+        // A body is not changed: the server gets the placeholder.
+        (with(host, "/", "x-a", "", "${TOKEN}"), None),
+        (
+            with(
+                host,
+                "/",
+                "skillhost-placeholder",
+                "TOKEN=aaaaaaaaaaaaaaaa",
+                "",
+            ),
+            None,
+        ),
+        (
+            with(host, "/", "authorization", "aaaaaaaaaaaaaaaa", ""),
+            None,
+        ),
+        (
+            with(echo_host, "/", "authorization", token, ""),
+            Some("ErrorCode::HttpResponseIncomplete"),
+        ),
+    ];
+    let requests: Vec<&Value> = cases.iter().map(|(request, _)| request).collect();
+    let run = call(&program, &json!(requests));
+    let answer: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|_| panic!("{run:?}"));
+    for ((request, expected), result) in cases.iter().zip(answer["results"].as_array().unwrap()) {
+        assert_eq!(result["error"].as_str(), *expected, "{request}: {result}");
+    }
+    let seen = server.requests();
+    let has_secret = |request: &&String| request.contains(CANARY);
+    assert_eq!(seen.iter().filter(has_secret).count(), 1, "{seen:?}");
+    assert!(
+        seen[0].contains(&format!("authorization: Bearer {CANARY}\r\n")),
+        "{seen:?}"
+    );
+    let log = fs::read_to_string(program.folder.path().join("log.jsonl")).unwrap();
+    assert!(!format!("{run:?}{log}").contains(CANARY), "{run:?}{log}");
+    assert_eq!(record(&program)["requests"][0]["secrets"], json!(["TOKEN"]));
+    // Each call has another placeholder.
+    let placeholder = |run: &Run| {
+        let answer: Value = serde_json::from_str(&run.stdout).unwrap();
+        let variables = answer["variables"].as_array().unwrap().clone();
+        let token = variables
+            .into_iter()
+            .find(|pair| pair[0] == "TOKEN")
+            .unwrap();
+        token[1].as_str().unwrap().to_owned()
+    };
+    let next = call(&program, &json!([]));
+    assert_ne!(placeholder(&run), placeholder(&next));
+    // Without the authority's certificate, the server is not trusted.
+    let config = fs::read_to_string(program.folder.path().join("c.toml")).unwrap();
+    program.write("c.toml", config.replace("ca_file", "# ca_file"));
+    let results = send(&program, &json!([with(host, "/", "x-a", "", "")]));
+    assert_eq!(results[0]["error"], "ErrorCode::TlsCertificateError");
+}
+
+#[test]
+fn guest_forges_no_grant_and_no_outcome() {
+    let outcome = "skillhost-outcome: {\"secrets\":[\"x\"]}";
+    let server = WebServer::start(move |_| {
+        format!("HTTP/1.1 200 OK\r\n{outcome}\r\ncontent-length: 2\r\n\r\nok").into_bytes()
+    });
+    let host = &server.authority;
+    let program = program(&format!(
+        "[grants.\"other.wasm\"]\nnetwork = [\"http://{host}/other\"]\n{}",
+        grant(&format!("http://{host}/own"), "")
+    ));
+    let other = fs::read(guests().join("unchecked.wasm")).unwrap();
+    program.write("tools/other.wasm", other);
+    let forged = json!([
+        ["skillhost-grant", "other.wasm"],
+        ["skillhost-outcome", "{}"]
+    ]);
+    let results = send(
+        &program,
+        &json!([
+            {"host": host, "path": "/own", "headers": forged},
+            {"host": host, "path": "/other", "headers": forged},
+        ]),
+    );
+    assert_eq!(results[0]["status"], 200, "{results:?}");
+    assert_eq!(results[1]["error"], "ErrorCode::HttpRequestDenied");
+    assert!(
+        !results[0].to_string().contains("skillhost-"),
+        "{results:?}"
+    );
+    assert!(!server.requests()[0].contains("skillhost-"));
+    assert_eq!(record(&program)["requests"][0].get("secrets"), None);
+}
+
+#[test]
+fn start_fails_if_the_file_of_a_secret_cannot_be_used() {
+    let secret = "secrets.TOKEN = { file = \"token\", header = \"x\", hosts = [\"e.org\"] }";
+    let program = program(&grant("https://e.org", secret));
+    let fails = |expected: &str| {
+        let run = call(&program, &json!([]));
+        assert_eq!((run.code, &*run.stdout), (4, ""), "{run:?}");
+        assert!(run.stderr.contains("of the secret `TOKEN`"), "{run:?}");
+        assert!(run.stderr.contains(expected), "{run:?}");
+    };
+    fails("No such file");
+    program.write("token", CANARY);
+    fails("set its mode to 0600");
+    write_private(&program, "token", "\n");
+    fails("it is empty");
+    write_private(&program, "token", "a\nb");
+    fails("characters that a header cannot have");
+    write_private(&program, "token", CANARY);
+    let run = call(&program, &json!([]));
+    assert_eq!(run.code, 0, "{run:?}");
+}
+
+#[test]
+fn found_configuration_grants_no_network() {
+    for keys in [
+        grant("https://e.org", ""),
+        "[grants.\"requests.wasm\"]\nnetwork_private = [\"10.0.0.1\"]".to_owned(),
+        "[network]\nca_file = \"ca.pem\"".to_owned(),
+    ] {
+        let program = program("");
+        program.write("skillhost.toml", format!("skills = [\"skills\"]\n{keys}\n"));
+        let run = program.run(&["call", "list_skills"]);
+        assert_eq!(run.code, 4, "{run:?}");
+        assert!(run.stderr.contains("was found and not named"), "{run:?}");
+    }
+}
+
+#[test]
+fn configuration_refuses_wrong_rules_with_their_line() {
+    for (grant, expected) in [
+        (
+            "network = [\n\"GET https://e.org\",\n\"e.org\"]",
+            "line 7: `network`: `e.org`",
+        ),
+        ("network = [\"https://u@e.org\"]", "line 5: `network`"),
+        ("network_private = [\"e.org\"]", "line 5: `network_private`"),
+        (
+            "secrets.A = { file = \"a\", header = \"a b\", hosts = [\"e.org\"] }",
+            "line 5: secret `A`",
+        ),
+        (
+            "secrets.A = { file = \"a\", header = \"a\", hosts = [] }",
+            "no `hosts`",
+        ),
+        (
+            "secrets.A = { file = \"a\", header = \"a\", hosts = [\"e.org\"] }\nenvironment.A = \"a\"",
+            "both set the variable `A`",
+        ),
+        ("limits = { requests = 0 }", "`requests` is at least 1"),
+    ] {
+        let program = program(&format!("[grants.\"requests.wasm\"]\n{grant}"));
+        let run = call(&program, &json!([]));
+        assert_eq!(run.code, 4, "{run:?}");
+        assert!(run.stderr.contains(expected), "{expected}: {run:?}");
+    }
+}
+
+/// Returns the ids of processes with this argument below a server.
+fn descendants(client: &Client, argument: &str) -> Vec<Pid> {
+    let mut found = Vec::new();
+    let mut all = client.children();
+    while let Some(pid) = all.pop() {
+        let id = pid.as_raw_nonzero();
+        let line = fs::read_to_string(format!("/proc/{id}/cmdline")).unwrap_or_default();
+        if line.split('\0').nth(1) == Some(argument) {
+            found.push(pid);
+        }
+        let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children"));
+        let children = children.unwrap_or_default();
+        let children = children
+            .split_whitespace()
+            .filter_map(|id| Pid::from_raw(id.parse().ok()?));
+        all.extend(children);
+    }
+    found
+}
+
+#[test]
+fn starts_the_egress_process_only_for_grants_and_again_after_it_died() {
+    let server = WebServer::start(|_| answer("200 OK", "hello"));
+    let host = &server.authority;
+    let without = program("");
+    let client = Client::start(without.folder.path(), &["--config", "c.toml"], NEWEST);
+    assert_eq!(descendants(&client, "egress"), []);
+    let program = program(&grant(&format!("http://{host}"), ""));
+    let mut client = Client::start(program.folder.path(), &["--config", "c.toml"], NEWEST);
+    client.wait_for_components();
+    let requests = json!([{"host": host, "path": "/"}]).to_string();
+    let mut status = || {
+        let answer = client.call("send_requests", json!({"requests": requests}));
+        let text = answer["content"][0]["text"].as_str().unwrap_or_default();
+        let answer: Value = serde_json::from_str(text).unwrap_or_else(|_| panic!("{answer}"));
+        answer["results"][0]["status"].clone()
+    };
+    assert_eq!(status(), 200);
+    let sender = descendants(&client, "egress-sender");
+    assert_eq!((descendants(&client, "egress").len(), sender.len()), (1, 1));
+    kill_process(sender[0], Signal::KILL).unwrap();
+    wait_until("the process is not started again", || {
+        let now = descendants(&client, "egress-sender");
+        now.len() == 1 && now != sender
+    });
+    let answer = client.call("send_requests", json!({"requests": requests}));
+    assert!(answer.to_string().contains("200"), "{answer}");
+    let supervisor = descendants(&client, "egress");
+    client.end();
+    wait_until("the process outlives its server", || {
+        rustix::process::test_kill_process(supervisor[0]).is_err()
+    });
+}

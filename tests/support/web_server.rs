@@ -1,0 +1,113 @@
+//! A web server at loopback, plain or with TLS, that notes the requests it gets.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+use super::certificates::Pair;
+
+/// The maximum bytes of a request.
+const MAX_REQUEST: usize = 1 << 20;
+
+/// A running server. Its threads end with the test's process.
+pub(crate) struct WebServer {
+    /// `localhost`, and the port.
+    pub(crate) authority: String,
+    requests: Arc<Mutex<Vec<String>>>,
+}
+
+impl WebServer {
+    /// Starts a server that answers each request with these bytes.
+    pub(crate) fn start(answer: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static) -> Self {
+        Self::start_with(None, answer)
+    }
+
+    /// Starts a server with TLS.
+    pub(crate) fn start_tls(
+        pair: &Pair,
+        answer: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static,
+    ) -> Self {
+        let certificate = CertificateDer::from_pem_slice(pair.certificate.as_bytes()).unwrap();
+        let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes()).unwrap();
+        let config = ServerConfig::builder().with_no_client_auth();
+        let config = config.with_single_cert(vec![certificate], key).unwrap();
+        Self::start_with(Some(Arc::new(config)), answer)
+    }
+
+    fn start_with(
+        tls: Option<Arc<ServerConfig>>,
+        answer: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let requests = Arc::<Mutex<Vec<String>>>::default();
+        let (noted, answer) = (Arc::clone(&requests), Arc::new(answer));
+        thread::spawn(move || {
+            while let Ok((stream, _)) = listener.accept() {
+                let (tls, noted, answer) = (tls.clone(), Arc::clone(&noted), Arc::clone(&answer));
+                thread::spawn(move || match tls {
+                    None => exchange(stream, &noted, &*answer),
+                    Some(config) => {
+                        let connection = ServerConnection::new(config).unwrap();
+                        exchange(StreamOwned::new(connection, stream), &noted, &*answer);
+                    }
+                });
+            }
+        });
+        Self {
+            authority: format!("localhost:{port}"),
+            requests,
+        }
+    }
+
+    /// Returns the requests so far: their heads and bodies.
+    pub(crate) fn requests(&self) -> Vec<String> {
+        self.requests.lock().unwrap().clone()
+    }
+}
+
+/// Reads a request, and answers it. A peer that gives up gets no answer.
+fn exchange(
+    mut stream: impl Read + Write,
+    noted: &Mutex<Vec<String>>,
+    answer: &dyn Fn(&str) -> Vec<u8>,
+) {
+    let mut bytes = Vec::new();
+    let mut piece = [0; 4096];
+    while bytes.len() < MAX_REQUEST && !is_whole(&bytes) {
+        match stream.read(&mut piece) {
+            Ok(read @ 1..) => bytes.extend_from_slice(&piece[..read]),
+            _ => return,
+        }
+    }
+    let request = String::from_utf8_lossy(&bytes).into_owned();
+    noted.lock().unwrap().push(request.clone());
+    let _ = stream.write_all(&answer(&request));
+    let _ = stream.flush();
+}
+
+/// Returns whether a request has its head, and the last chunk or as many bytes as it says.
+fn is_whole(bytes: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(bytes).to_ascii_lowercase();
+    let Some((head, body)) = text.split_once("\r\n\r\n") else {
+        return false;
+    };
+    if head.contains("transfer-encoding: chunked") {
+        return body == "0\r\n\r\n" || body.ends_with("\r\n0\r\n\r\n");
+    }
+    let length = head.split_once("content-length: ");
+    let length = length.and_then(|(_, rest)| rest.lines().next()?.parse().ok());
+    body.len() >= length.unwrap_or(0)
+}
+
+/// Returns a whole answer with this status and body.
+pub(crate) fn answer(status: &str, body: &str) -> Vec<u8> {
+    let length = body.len();
+    format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}")
+        .into_bytes()
+}

@@ -153,7 +153,7 @@ pub fn read(text: &str) -> Reading<'_> {
             Frontmatter::default()
         }
         None => {
-            problems.extend(split.unclosed.then(unclosed));
+            problems.extend(split.unclosed.then(|| unclosed(&split)));
             Frontmatter::default()
         }
     };
@@ -183,7 +183,7 @@ pub fn read_json(text: &str) -> Result<Option<Map<String, Value>>, Problem> {
             })
         }
         Some(yaml) => Err(too_large(yaml.len())),
-        None if split.unclosed => Err(unclosed()),
+        None if split.unclosed => Err(unclosed(&split)),
         None => Ok(None),
     }
 }
@@ -226,11 +226,20 @@ fn too_large(bytes: usize) -> Problem {
     }
 }
 
-fn unclosed() -> Problem {
+fn unclosed(split: &Split<'_>) -> Problem {
+    // A list reads only the start of a file, so it may not see where the frontmatter ends.
+    let message = if split.body.len() > MAX_FRONTMATTER_BYTES {
+        format!(
+            "the frontmatter was not read: a second line `---` is missing in its first \
+             {MAX_FRONTMATTER_BYTES} bytes, and no more are allowed"
+        )
+    } else {
+        "the frontmatter is not closed: a second line `---` is missing".to_owned()
+    };
     Problem {
         kind: ProblemKind::Unclosed,
         line: 1,
-        message: "the frontmatter is not closed: a second line `---` is missing".to_owned(),
+        message,
     }
 }
 

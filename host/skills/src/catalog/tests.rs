@@ -6,6 +6,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use super::*;
+use crate::check::Severity;
 
 fn skill(place: &tempfile::TempDir, name: &str) {
     let folder = place.path().join(name);
@@ -146,4 +147,60 @@ async fn abandoned_work_reads_no_skill() {
     };
     assert_eq!(blocking::run_abandoned(read()).await, (0, false));
     assert_eq!(read()(), (1, true));
+}
+
+#[test]
+fn odd_metadata_is_read_at_once_with_clear_problems() {
+    let root = tempfile::tempdir().unwrap();
+    let entries = |count: usize| -> String {
+        let entries = (0..count).map(|number| format!("  key{number}: value\n"));
+        entries.collect()
+    };
+    let nested = |levels: usize| -> String {
+        let levels = (1..=levels).map(|level| format!("{}l:\n", "  ".repeat(level)));
+        levels.collect()
+    };
+    let cases = [
+        (
+            "cut",
+            entries(70_000),
+            "the frontmatter was not read: a second line `---` is missing in",
+        ),
+        (
+            "deep",
+            nested(64),
+            "not valid YAML, so it was read line by line: recursion limit",
+        ),
+        (
+            "many",
+            entries(1_500).repeat(2),
+            "not valid YAML, so it was read line by line: too many",
+        ),
+        (
+            "twice",
+            entries(1).repeat(2),
+            "`metadata.key0` occurs twice: the one on line 5 counts",
+        ),
+    ];
+    for (name, metadata, _) in &cases {
+        let folder = root.path().join(name);
+        std::fs::create_dir(&folder).unwrap();
+        let text = format!("---\nname: {name}\ndescription: d.\nmetadata:\n{metadata}---\n");
+        std::fs::write(folder.join("SKILL.md"), text).unwrap();
+    }
+    let catalog = Catalog::open(&[SkillsRoot::new(root.path())], None).unwrap();
+    let skills = catalog.list().skills;
+    for (skill, (name, _, problem)) in skills.iter().zip(&cases) {
+        assert_eq!(skill.name, *name);
+        let [found] = &skill.problems[..] else {
+            panic!("{name}: {:?}", skill.problems);
+        };
+        assert!(found.starts_with(problem), "{name}: {found}");
+        let findings = catalog.check(name).unwrap().unwrap();
+        let errors = findings
+            .iter()
+            .filter(|finding| finding.severity == Severity::Error);
+        assert_eq!(errors.count(), 1, "{name}: {findings:?}");
+    }
+    assert_eq!(skills.len(), cases.len());
 }

@@ -122,6 +122,6 @@ fn check_skill_md(name: &str, folder: &Folder) -> io::Result<Vec<Finding>> {
             .iter()
             .map(|(path, line)| missing_reference(*line, path)),
     );
-    findings.extend(linked::findings(folder, split.body, references.iter()));
+    findings.extend(linked::findings(folder, &split, references.iter()));
     Ok(findings)
 }

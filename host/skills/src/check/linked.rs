@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 use super::hidden::document;
 use super::links::relative_links;
 use super::{Finding, Reference, Rule};
-use crate::frontmatter::quoted;
+use crate::frontmatter::{Split, quoted};
 use crate::guard::Folder;
 
 /// The maximum number of files to read. The maximum in six public collections is 43.
@@ -48,12 +48,14 @@ pub(super) const RULES: &[Rule] = &[
     ),
 ];
 
-/// Returns the findings for the Markdown files that a body refers to.
+/// Returns the findings for the Markdown files that a body refers to. Files that it only mentions
+/// are searched for hidden text too.
 pub(super) fn findings<'a>(
     folder: &Folder,
-    body: &str,
+    split: &Split<'_>,
     references: impl Iterator<Item = &'a Reference<'a>> + Clone,
 ) -> Vec<Finding> {
+    let body = split.body;
     let direct: BTreeSet<PathBuf> = references
         .clone()
         .filter_map(|reference| normal(Path::new(""), &reference.path))
@@ -70,7 +72,10 @@ pub(super) fn findings<'a>(
     let mut unchecked: Option<(u32, usize)> = None;
     let mut bytes_left = MAX_ALL_BYTES;
     let mut lookups_left = MAX_LOOKUPS;
-    for reference in references {
+    let mentioned = mentioned(folder, split);
+    let references = references.map(|reference| (reference, true));
+    let mentioned = mentioned.iter().map(|reference| (reference, false));
+    for (reference, is_reference) in references.chain(mentioned) {
         let path = Path::new(&*reference.path);
         if !is_markdown(path) || !seen.insert(normal(Path::new(""), &reference.path)) {
             continue;
@@ -88,13 +93,15 @@ pub(super) fn findings<'a>(
             bytes_left -= bytes.len() as u64;
             let text = String::from_utf8_lossy(&bytes);
             let mut of_file = document::file_findings(&text);
-            of_file.extend(chain_finding(
-                folder,
-                path,
-                &text,
-                is_direct,
-                &mut lookups_left,
-            ));
+            if is_reference {
+                of_file.extend(chain_finding(
+                    folder,
+                    path,
+                    &text,
+                    is_direct,
+                    &mut lookups_left,
+                ));
+            }
             findings.extend(of_file.into_iter().map(|finding| Finding {
                 file: Some(reference.path.to_string()),
                 ..finding
@@ -112,6 +119,38 @@ pub(super) fn findings<'a>(
         Finding::warning("linked-unchecked", Some(line), message)
     }));
     findings
+}
+
+/// Returns the Markdown files of the folder that a body names anywhere: in text, code, HTML, or a
+/// link with signs that a template or a pattern has too.
+fn mentioned<'a>(folder: &Folder, split: &Split<'a>) -> Vec<Reference<'a>> {
+    let mut found = Vec::new();
+    let mut seen = BTreeSet::new();
+    for (line, number) in split.body.lines().zip(split.body_line..) {
+        let words = line.split(|c: char| c.is_whitespace() || "()[]<>\"'`|=,;".contains(c));
+        for word in words {
+            let word = word.split(['#', '?']).next().unwrap_or_default();
+            let word = word
+                .trim_end_matches(['.', ':', '!'])
+                .trim_start_matches('@');
+            if !is_markdown(Path::new(word)) || !seen.insert(word) {
+                continue;
+            }
+            if seen.len() > MAX_LOOKUPS {
+                return found;
+            }
+            let path = normal(Path::new(""), word);
+            // The file of the body itself.
+            let is_skill_md = |path: &PathBuf| path.as_os_str().eq_ignore_ascii_case("SKILL.md");
+            if path.is_some_and(|path| !is_skill_md(&path) && folder.lookup(&path, true).is_ok()) {
+                found.push(Reference {
+                    line: number,
+                    path: word.into(),
+                });
+            }
+        }
+    }
+    found
 }
 
 /// Returns a finding if a linked file refers to Markdown files that SKILL.md does not name.
@@ -227,6 +266,31 @@ mod tests {
         );
         let message = "the file has 2 tag characters: a person does not see what a model reads";
         assert_eq!(found[0].3, message);
+    }
+
+    #[test]
+    fn searches_files_that_are_mentioned_for_hidden_text() {
+        let hidden = || "b\u{e0041}\u{e0042}\n[x](SKILL.md) [other](other.md)".to_owned();
+        let body = "`code.md` and text.md. <a href=\"tag.md#x\">t</a> @at.md [i](i{x}.md) \
+                    [w](r/w*.md) `r/h{x}.md` https://a.b/url.md missing.md ../a/out.md SKILL.md";
+        let read = [
+            "code.md",
+            "text.md",
+            "tag.md",
+            "at.md",
+            "i{x}.md",
+            "r/w*.md",
+            "r/h{x}.md",
+        ];
+        let mut files = vec![skill(body)];
+        files.extend(read.iter().map(|path| (*path, hidden())));
+        files.extend(["url.md", "other.md", "out.md"].map(|path| (path, hidden())));
+        let found = found(&files);
+        let places: Vec<_> = found
+            .iter()
+            .map(|(rule, file, line, _)| (*rule, file.as_deref().unwrap_or_default(), *line))
+            .collect();
+        assert_eq!(places, read.map(|path| ("hidden-tags", path, 1)));
     }
 
     #[test]

@@ -92,8 +92,17 @@ pub(super) fn relative_links(body: &str, body_line: u32) -> impl Iterator<Item =
 /// The opening fence of a code block: a run of backticks or tildes.
 #[derive(Clone, Copy)]
 pub(super) struct Fence {
-    mark: u8,
-    length: usize,
+    pub(super) mark: u8,
+    pub(super) length: usize,
+}
+
+/// Returns the fence that a line may close: a run of backticks or tildes without text after it.
+pub(super) fn closing_fence(line: &str) -> Option<Fence> {
+    let text = line.trim();
+    let mark = *text.as_bytes().first()?;
+    let length = text.len();
+    let is_fence = matches!(mark, b'`' | b'~') && length >= 3;
+    (is_fence && text.bytes().all(|byte| byte == mark)).then_some(Fence { mark, length })
 }
 
 /// Updates the open fence after a line. Returns whether the line is a fence or inside a code

@@ -1,6 +1,7 @@
 //! HTML comments in Markdown. A rendered page does not show them, but a model reads them.
 
 use super::super::links::{Fence, MAX_LINE_BYTES, after_code, update_fence};
+use super::blocks::{ClosingFences, HtmlBlock, Lists, indent};
 
 /// The weight from which a comment may hold an instruction. In six public collections with 3,491
 /// skills, 3,100 of the 3,293 comments in SKILL.md and the files that it links are shorter:
@@ -76,7 +77,9 @@ pub(super) fn long_comments(text: &str, first_line: u32) -> Vec<Comment> {
     let mut found = Vec::new();
     let mut fence: Option<Fence> = None;
     let mut open: Option<Open> = None;
-    for (line, number) in text.lines().zip(first_line..) {
+    let (mut html, mut lists) = (HtmlBlock::default(), Lists::default());
+    let closing = ClosingFences::of(text);
+    for ((line, number), at_line) in text.lines().zip(first_line..).zip(0..) {
         let mut at = 0;
         if let Some(mut comment) = open.take() {
             let starts_block = line.trim_start().starts_with("<!--");
@@ -93,10 +96,23 @@ pub(super) fn long_comments(text: &str, first_line: u32) -> Vec<Comment> {
                 at = end + 3;
             }
         }
-        if at == 0 && update_fence(&mut fence, line) {
-            continue;
+        if fence.is_none() {
+            html.update(line);
+            lists.update(line);
         }
-        while let Some(start) = comment_start(line, at) {
+        let can_be_fence = fence.is_some() || !html.is_open() && lists.allow_fence(line);
+        if at == 0 && can_be_fence {
+            let was_open = fence.is_some();
+            let is_code = update_fence(&mut fence, line);
+            // A list item ends its fence: the rest of the text is no code.
+            let is_endless = !was_open && fence.is_some_and(|fence| !closing.has(fence, at_line));
+            if is_endless && indent(line) > 0 {
+                fence = None;
+            } else if is_code {
+                continue;
+            }
+        }
+        while let Some(start) = comment_start(line, at, html.is_open()) {
             let mut text = Text::default();
             // `<!-->` is a whole comment.
             let end = line[start + 2..].find("-->").map(|end| start + 2 + end);
@@ -125,11 +141,12 @@ fn starts_fence(line: &str) -> bool {
     update_fence(&mut None, line)
 }
 
-/// Returns where the first comment outside of inline code starts, at or after `at`.
-fn comment_start(line: &str, mut at: usize) -> Option<usize> {
+/// Returns where the first comment outside of inline code starts, at or after `at`. A block of HTML
+/// has no inline code.
+fn comment_start(line: &str, mut at: usize, is_html: bool) -> Option<usize> {
     let first = at + line[at..].find("<!--")?;
     // Matching backticks takes more than linear time.
-    if line.len() > MAX_LINE_BYTES {
+    if is_html || line.len() > MAX_LINE_BYTES {
         return Some(first);
     }
     let bytes = line.as_bytes();
@@ -176,6 +193,34 @@ mod tests {
             (format!("a <!-- not closed\n\n{LONG}"), &[]),
             (format!("a <!-- b\n```\n{LONG} -->\n```"), &[]),
             (format!("a <!-- b\n{LONG} -->"), &[1]),
+            // A fence with four blanks is a line of code, but not in a list.
+            (format!("a\n\n    ```\n\n<!-- {LONG} -->"), &[5]),
+            (format!("a\n\n    ```\n\n<!-- {LONG} -->\n    ```"), &[5]),
+            (format!("- a\n\n\t```\n\t<!-- {LONG} -->\n\t```"), &[]),
+            (
+                format!("1. a\n   - b\n\n     ```\n     <!-- {LONG} -->\n     ```"),
+                &[],
+            ),
+            (
+                format!("- a\n\nb\n\n    ```\n<!-- {LONG} -->\n    ```"),
+                &[6],
+            ),
+            // A list item ends its fence.
+            (
+                format!("1. a\n   ```\n   make\n\nb\n\n<!-- {LONG} -->"),
+                &[7],
+            ),
+            (format!("1. a\n   ```\n   <!-- {LONG} -->\n   ```"), &[]),
+            (format!("```\n<!-- {LONG} -->"), &[]),
+            // A block of HTML has no code, until a blank line.
+            (format!("<div>\n```\n<!-- {LONG} -->\n```\n</div>"), &[3]),
+            (format!("<div>\n`<!-- {LONG} -->`\n</div>"), &[2]),
+            (format!("<rules>\n```\n<!-- {LONG} -->\n```"), &[3]),
+            (format!("<div>\n\n```\n<!-- {LONG} -->\n```\n\n</div>"), &[]),
+            (format!("<div>\n\n`<!-- {LONG} -->`"), &[]),
+            (format!("a\n<rules>\n```\n<!-- {LONG} -->\n```"), &[]),
+            (format!("<https://a.b>\n```\n<!-- {LONG} -->\n```"), &[]),
+            (format!("<b>a</b> c\n```\n<!-- {LONG} -->\n```"), &[]),
             (format!("a <!-- b\n<!-- {LONG} -->"), &[2]),
         ] {
             let found = long_comments(&text, 1);

@@ -77,6 +77,12 @@ fn configured_host_equals_that_of_the_program() {
             "hard_links": grant.hard_links,
             "view": grant.view.name(),
             "scripts": grant.scripts,
+            "network": grant.network.rules().map(ToString::to_string).collect::<Vec<_>>(),
+            "network_private": [],
+            "secrets": [],
+            "sends_requests": host.needs(&grant.tool).unwrap().sends_requests,
+            "asks": {"network": [], "secrets": []},
+            "asks_ignored_for": null,
             "limits": limits.collect::<Map<_, _>>(),
             "description": grant.description.name(),
         })

@@ -104,6 +104,11 @@ fn no_configuration_is_misread() {
 }
 
 #[test]
+fn no_address_passes_for_another() {
+    run("network", bodies::network::run, 20_000);
+}
+
+#[test]
 fn no_component_breaks_the_loader() {
     run("component", bodies::component::run, 60);
 }

@@ -149,3 +149,243 @@ fn inspect_says_that_requests_need_a_grant() {
         assert_eq!(json(&run)["sends_requests"], sends, "{run:?}");
     }
 }
+
+/// Makes a project with the tool `fetch`, which sends requests and asks for them.
+fn project(grant: &str) -> Program {
+    let program = Program::new();
+    program.write("skills/a/SKILL.md", "# A\n");
+    let component = component_with_import(OUTGOING, &listing_of(&[("fetch", "{}")]));
+    let mut asked = needs();
+    let rules = asked["network"].as_array_mut().unwrap();
+    rules.push(json!({"rule": "https://other.example.org", "why": "reads more"}));
+    program.write(
+        "tools/fetch.wasm",
+        with_section(component, &asked.to_string()),
+    );
+    let config = format!("skills = [\"skills\"]\ntools = [\"tools\"]\n{grant}");
+    program.write("skillhost.toml", config);
+    program
+}
+
+/// Runs a verb with the project's configuration.
+fn run(program: &Program, arguments: &[&str]) -> Run {
+    program.run(&[&["--config", "skillhost.toml"], arguments].concat())
+}
+
+const GRANT: &str = r#"
+[grants."fetch.wasm"]
+network = ["https://api.example.org/v1/*", "GET https://other.example.org/data/*",
+    "http://localhost:8080", "http://intern.example.org:8080", "http://plain.example.org",
+    "https://10.0.0.1", "https://10.0.0.2", "GET https://[fd00::1]"]
+network_private = ["10.0.0.1", "10.1.2.3:8080"]
+[grants."fetch.wasm".secrets.WEATHER_TOKEN]
+file = "token"
+header = "Authorization"
+hosts = ["api.example.org", "api.example.org:8443"]
+"#;
+
+#[test]
+fn grants_compares_asked_and_granted() {
+    let program = project(GRANT);
+    program.write("token", "the-value");
+    let text = run(&program, &["grants", "fetch"]).stdout;
+    for line in [
+        "  network: https://api.example.org/v1/*; GET https://other.example.org/data/*; http://",
+        "  private addresses: 10.0.0.1, 10.1.2.3:8080\n",
+        "  secret WEATHER_TOKEN in the header authorization to api.example.org, \
+         api.example.org:8443\n",
+        "  asks for (unverified):\n    \
+         granted: requests GET https://api.example.org/v1/*: reads forecasts\n    \
+         GRANTED IN PART: requests https://other.example.org: reads more\n    \
+         granted: secret WEATHER_TOKEN in the header authorization to api.example.org: the serv",
+        ", 20 requests, ",
+    ] {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
+    let run_json = run(&program, &["grants", "fetch", "--output", "json"]);
+    let seen = &json(&run_json)[0];
+    assert_eq!(seen["network"].as_array().unwrap().len(), 8);
+    assert_eq!(
+        seen["network_private"],
+        json!(["10.0.0.1", "10.1.2.3:8080"])
+    );
+    let hosts = json!(["api.example.org", "api.example.org:8443"]);
+    assert_eq!(
+        seen["secrets"],
+        json!([{"name": "WEATHER_TOKEN", "header": "authorization", "hosts": hosts}])
+    );
+    assert_eq!(seen["sends_requests"], true);
+    assert_eq!(
+        seen["asks"]["network"],
+        json!([
+            {"rule": "GET https://api.example.org/v1/*", "why": "reads forecasts", "granted": "yes"},
+            {"rule": "https://other.example.org", "why": "reads more", "granted": "part"},
+        ])
+    );
+    let secret = &seen["asks"]["secrets"][0];
+    assert_eq!(
+        (&secret["name"], &secret["granted"]),
+        (&json!("WEATHER_TOKEN"), &json!("yes"))
+    );
+    assert!(!(text + &run_json.stdout).contains("the-value"));
+}
+
+#[test]
+fn asking_grants_nothing() {
+    for grant in ["", "[grants.\"fetch.wasm\"]\nskills = [\"a\"]\n"] {
+        let program = project(grant);
+        let text = run(&program, &["grants", "fetch"]).stdout;
+        for line in [
+            "  network: none; its requests are denied\n",
+            "    NOT GRANTED: requests GET https://api.example.org/v1/*: reads forecasts\n",
+            "    NOT GRANTED: secret WEATHER_TOKEN in the header",
+        ] {
+            assert!(text.contains(line), "{line}\n{text}");
+        }
+        let explained = run(
+            &program,
+            &["grants", "explain", "fetch", "https://api.example.org/v1/a"],
+        );
+        assert_eq!(explained.code, 1, "{explained:?}");
+        let json = json(&run(&program, &["grants", "fetch", "--output", "json"]));
+        assert_eq!(json[0]["asks"]["network"][0]["granted"], "no");
+        assert_eq!(json[0]["network"], json!([]));
+    }
+    // Most components send and ask for nothing.
+    let program = project("");
+    program.write("tools/count_lines.wasm", count_lines());
+    let text = run(&program, &["grants", "count_lines"]).stdout;
+    assert!(
+        text.contains("  network: none\n") && !text.contains("asks for"),
+        "{text}"
+    );
+    // A wrong section is not an error.
+    program.write(
+        "tools/count_lines.wasm",
+        with_section(count_lines(), "{\"a\": 1}"),
+    );
+    let text = run(&program, &["grants", "count_lines"]).stdout;
+    let note = "  asks for: the section `skillhost:needs` is ignored: unknown field `a`";
+    assert!(text.contains(note), "{text}");
+}
+
+#[test]
+fn explain_names_rule_or_reason() {
+    let program = project(GRANT);
+    let no_rule = "no rule in `network` allows it";
+    for (request, code, lines) in [
+        (
+            &["https://API.example.org:443/v1/%61/../b?q=1"][..],
+            0,
+            &[
+                "allowed: GET https://api.example.org/v1/b?q=1\n  by the rule \
+                 `https://api.example.org/v1/*`\n  if every address of `api.example.org` is public \
+                 or in `network_private`; this command resolves no name\n",
+                "  the secret WEATHER_TOKEN may be sent in the header authorization\n",
+            ][..],
+        ),
+        (
+            &["POST", "https://other.example.org/data/a"],
+            1,
+            &[
+                no_rule,
+                "  the rule `https://api.example.org/v1/*` is for another host\n",
+                "  the rule `GET https://other.example.org/data/*` is for another method\n",
+            ],
+        ),
+        (
+            &["https://api.example.org/v1/../v2"],
+            1,
+            &[
+                "denied: GET https://api.example.org/v2\n",
+                no_rule,
+                "  the rule `https://api.example.org/v1/*` is for another path\n",
+            ],
+        ),
+        (
+            &["https://api.example.org/v1/..%2fa"],
+            1,
+            &["an escaped `..`"],
+        ),
+        (
+            &["https://a@api.example.org/v1/"],
+            1,
+            &["a user name or password"],
+        ),
+        (
+            &["CONNECT", "https://api.example.org/v1/"],
+            1,
+            &["CONNECT and TRACE"],
+        ),
+        (
+            &["http://localhost:8080/a"],
+            0,
+            &["if every address of `localhost` is of this machine or in `network_private`"],
+        ),
+        (
+            &["http://intern.example.org:8080/"],
+            0,
+            &["if every address of `intern.example.org` is in `network_private`"],
+        ),
+        // All ports of one private address are granted.
+        (
+            &["http://plain.example.org/"],
+            0,
+            &["is in `network_private`"],
+        ),
+        (
+            &["https://10.0.0.1/"],
+            0,
+            &["by the rule `https://10.0.0.1`\n"],
+        ),
+        (
+            &["https://10.0.0.2/"],
+            1,
+            &["its host has the address 10.0.0.2, which is not public"],
+        ),
+        (
+            &["https://[fd00::1]/"],
+            1,
+            &["fd00::1, which is not public"],
+        ),
+    ] {
+        let arguments = [&["grants", "explain", "fetch"], request].concat();
+        let explained = run(&program, &arguments);
+        assert_eq!(explained.code, code, "{request:?}: {explained:?}");
+        for line in lines {
+            assert!(explained.stdout.contains(line), "{line}: {explained:?}");
+        }
+        let sends = explained.stdout.contains("WEATHER_TOKEN");
+        assert_eq!(sends, request[0].contains("%61"), "{explained:?}");
+        let explained = run(&program, &[&arguments[..], &["--output", "json"]].concat());
+        assert_eq!(explained.code, code, "{request:?}: {explained:?}");
+        let seen = json(&explained);
+        assert_eq!(seen["allowed"], code == 0, "{seen}");
+        assert_eq!(seen["denied_for"].is_null(), code == 0, "{seen}");
+        assert_eq!(seen["rule"].is_null(), code == 1, "{seen}");
+        let names_a_host = code == 0 && !request[0].contains("10.0.0.1");
+        assert_eq!(seen["unresolved_host"].is_null(), !names_a_host, "{seen}");
+    }
+    for (request, why) in [
+        (&["fetch", "example.org"][..], "`example.org` is not a URL"),
+        (&["fetch", "/v1/a"], "`/v1/a` is not a URL"),
+        (&["fetch", "G T", "https://e.org"], "`G T` is not a method"),
+        (&["none", "https://e.org"], "there is no tool `none`"),
+        (&["fetch"], "required arguments"),
+    ] {
+        let explained = run(&program, &[&["grants", "explain"], request].concat());
+        assert_eq!(explained.code, 2, "{request:?}: {explained:?}");
+        assert!(explained.stderr.contains(why), "{why}: {explained:?}");
+    }
+    // Without a private address of port 80, plain requests are denied.
+    let program = project(&GRANT.replace("\"10.0.0.1\", ", ""));
+    let explained = run(
+        &program,
+        &["grants", "explain", "fetch", "http://plain.example.org/"],
+    );
+    assert_eq!(explained.code, 1, "{explained:?}");
+    assert!(
+        explained.stdout.contains("  plain `http` is only for"),
+        "{explained:?}"
+    );
+}

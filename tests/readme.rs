@@ -144,6 +144,12 @@ fn every_configuration_on_a_page_is_valid() {
         let page = fs::read_to_string(&file).unwrap();
         for block in page.split("```toml\n").skip(1) {
             let block = block.split("```").next().unwrap();
+            // A file `needs.toml`.
+            if block.starts_with("[[network]]") {
+                let needs: skillhost::Needs = toml::from_str(block).unwrap();
+                assert!(needs.asks_for_network(), "{block}");
+                continue;
+            }
             skillhost::config::parse::<skillhost_cli::Settings>(
                 block,
                 &file.display().to_string(),

@@ -347,18 +347,18 @@ fn inspect_exits_with_1_for_refused_components() {
     assert!(run.stdout.contains(import), "{}", run.stdout);
     program.write(
         "bad.wasm",
-        wat::parse_str("(component (import \"wasi:http/types@0.2.0\" (instance)))").unwrap(),
+        wat::parse_str("(component (import \"wasi:keyvalue/store@0.2.0\" (instance)))").unwrap(),
     );
     let run = program.run(&["inspect", "bad.wasm", "--output", "json"]);
     assert_eq!(run.code, 1);
     let seen: Value = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!(
         seen["imports"],
-        json!([{"name": "wasi:http/types@0.2.0", "granted": false}])
+        json!([{"name": "wasi:keyvalue/store@0.2.0", "granted": false}])
     );
     assert_eq!(seen["interface"], Value::Null);
     let run = program.run(&["inspect", "bad.wasm"]);
-    let refused = "  REFUSED  wasi:http/types@0.2.0\n";
+    let refused = "  REFUSED  wasi:keyvalue/store@0.2.0\n";
     assert!(run.stdout.contains(refused), "{}", run.stdout);
     let future = "(component (instance $t) (export \"skillhost:tool/tools@0.9.0\" (instance $t)))";
     program.write("future.wasm", wat::parse_str(future).unwrap());

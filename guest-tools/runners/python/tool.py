@@ -9,12 +9,15 @@ import os
 import sys
 import traceback
 
+# Before all that imports `ssl`.
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "stand_ins"))
+
 from componentize_py_types import Err
 from wit_world import exports
 from wit_world.exports import tools as wit
 from wit_world.imports import scripts as host
 
-from skill_runner import execute, heap, unsupported, loop, modules, streams  # noqa: F401: importing `loop` installs it
+from skill_runner import execute, heap, unsupported, loop, modules, network, streams  # noqa: F401: importing `loop` installs it
 from skill_runner.baked import Baked
 from skill_runner.judge import Judge
 
@@ -310,6 +313,7 @@ class Tools(exports.Tools):
 BAKED = Baked()
 BAKED.load()
 unsupported.replace()
+network.replace()
 streams.replace()
 modules.replace()
 execute.hide_frames()

@@ -89,10 +89,17 @@ const PYTHON: &[KitFile] = files!("guest-tools/kits/python":
     "README.md",
     "pyproject.toml",
     "requirements.txt",
+    "skillhost_http.py",
     "skillhost_imports.py",
     "skillhost_kit.py",
     "tool.py",
 );
+
+/// The Python module that sends requests, for projects without the file.
+pub(crate) const PYTHON_HTTP: &str = include_str!(concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../guest-tools/kits/python/skillhost_http.py"
+));
 
 /// The Python module that runs the imports inside of functions at build time.
 pub(crate) const PYTHON_IMPORTS: &str = include_str!(concat!(

@@ -1,18 +1,29 @@
-//! `skillhost grants`: shows what each tool may do.
+//! `skillhost grants`: shows what each tool may do, and what its component asks for.
 
-use clap::Args;
+mod asked;
+mod explain;
+
+use std::collections::BTreeMap;
+
+use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 use skillhost::limits::{LimitSet as _, Unit};
-use skillhost::{DescriptionSource, EffectiveGrant, Limits, Line};
+use skillhost::{DescriptionSource, EffectiveGrant, Host, Limits, Line, SecretUse};
 
 use crate::settings::Settings;
+use asked::Asked;
+use explain::ExplainCommand;
 use skillhost_program::exit::Exit;
+use skillhost_program::inspect::secret_line;
 use skillhost_program::options::{CommonOptions, ReportFormat};
 use skillhost_program::terminal::{self, format_line};
 
-/// Show what each tool may read, and its limits
+/// Show what each tool may read and send, its limits, and what it asks for
 #[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct GrantsCommand {
+    #[command(subcommand)]
+    verb: Option<GrantsVerb>,
     /// Show only these tools
     #[arg(value_name = "TOOL")]
     named: Vec<String>,
@@ -23,38 +34,69 @@ pub(crate) struct GrantsCommand {
     options: CommonOptions,
 }
 
+#[derive(Subcommand)]
+enum GrantsVerb {
+    Explain(ExplainCommand),
+}
+
 impl GrantsCommand {
     pub(crate) async fn execute(mut self, outer: CommonOptions) -> anyhow::Result<Exit> {
         let options = outer.merge(std::mem::take(&mut self.options));
+        if let Some(GrantsVerb::Explain(explain)) = self.verb {
+            return explain.execute(options).await;
+        }
         let settings: Settings = options.load()?;
         let host = options.build_host_without_calls(settings.host).await?;
         let mut grants = host.grants();
-        let exists = |tool: &&String| grants.iter().any(|grant| grant.tool == **tool);
-        if let Some(unknown) = self.named.iter().find(|tool| !exists(tool)) {
-            let names: Vec<&str> = grants.iter().map(|grant| &*grant.tool).collect();
-            terminal::complain(format_args!(
-                "there is no tool `{unknown}`; the tools are {}",
-                names.join(", ")
-            ));
-            return Ok(Exit::Usage);
+        for named in &self.named {
+            if find(&grants, named).is_none() {
+                return Ok(Exit::Usage);
+            }
         }
         grants.retain(|grant| self.named.is_empty() || self.named.contains(&grant.tool));
+        let grants = with_asked(&host, &grants);
         match self.output {
             ReportFormat::Text => {
-                let lines: Vec<Line> = grants.iter().flat_map(lines).collect();
-                terminal::print(&lines)?;
+                let lines = grants.iter().flat_map(|(grant, asked)| lines(grant, asked));
+                terminal::print(&lines.collect::<Vec<Line>>())?;
             }
             ReportFormat::Json => {
-                let grants: Value = grants.iter().map(to_json).collect();
-                terminal::print_json(&grants)?;
+                let grants = grants.iter().map(|(grant, asked)| to_json(grant, asked));
+                terminal::print_json(&grants.collect())?;
             }
         }
         Ok(Exit::Ok)
     }
 }
 
+/// Returns the grant of a tool. Complains if there is no such tool.
+fn find<'a>(grants: &'a [EffectiveGrant], tool: &str) -> Option<&'a EffectiveGrant> {
+    let found = grants.iter().find(|grant| grant.tool == tool);
+    if found.is_none() {
+        let names: Vec<&str> = grants.iter().map(|grant| &*grant.tool).collect();
+        terminal::complain(format_args!(
+            "there is no tool `{tool}`; the tools are {}",
+            names.join(", ")
+        ));
+    }
+    found
+}
+
+/// Returns grants, each with what its component asks for. Reads each component once.
+fn with_asked<'a>(host: &Host, grants: &'a [EffectiveGrant]) -> Vec<(&'a EffectiveGrant, Asked)> {
+    let mut components = BTreeMap::new();
+    let grants = grants.iter().map(|grant| {
+        let needs = components.entry(&grant.origin).or_insert_with(|| {
+            let needs = host.needs(&grant.tool);
+            needs.map_err(|error| format!("{error:#}"))
+        });
+        (grant, Asked::new(needs, &grant.network))
+    });
+    grants.collect()
+}
+
 /// Returns a grant as lines for people.
-fn lines(grant: &EffectiveGrant) -> Vec<Line> {
+fn lines(grant: &EffectiveGrant, asked: &Asked) -> Vec<Line> {
     let rows = Limits::TABLE.iter();
     let described: Vec<String> = rows.map(|row| row.describe(&grant.limits)).collect();
     let mut lines = vec![
@@ -67,13 +109,39 @@ fn lines(grant: &EffectiveGrant) -> Vec<Line> {
         format_line!("  hard links: {}", allowed_word(grant.hard_links)),
         format_line!("  scripts: {}", grant.scripts),
         format_line!("  view: {}", grant.view.name()),
-        format_line!("  limits: {}", described.join(", ")),
+        network_line(grant, asked),
     ];
+    let addresses: Vec<String> = grant
+        .network
+        .private_addresses()
+        .map(ToString::to_string)
+        .collect();
+    if !addresses.is_empty() {
+        lines.push(format_line!(
+            "  private addresses: {}",
+            addresses.join(", ")
+        ));
+    }
+    let secrets = grant.network.secrets();
+    lines.extend(secrets.map(|secret| format_line!("  {}", secret_line(secret))));
+    lines.extend(asked.lines());
+    lines.push(format_line!("  limits: {}", described.join(", ")));
     if grant.description != DescriptionSource::Component {
         let source = grant.description.name();
         lines.push(format_line!("  description: replaced by the {source}'s"));
     }
     lines
+}
+
+fn network_line(grant: &EffectiveGrant, asked: &Asked) -> Line {
+    let rules: Vec<String> = grant.network.rules().map(ToString::to_string).collect();
+    if !rules.is_empty() {
+        return format_line!("  network: {}", rules.join("; "));
+    }
+    if asked.sends_requests == Some(true) {
+        return format_line!("  network: none; its requests are denied");
+    }
+    format_line!("  network: none")
 }
 
 fn names(names: &[String]) -> String {
@@ -91,7 +159,8 @@ fn allowed_word(allowed: bool) -> &'static str {
     if allowed { "allowed" } else { "refused" }
 }
 
-fn to_json(grant: &EffectiveGrant) -> Value {
+fn to_json(grant: &EffectiveGrant, asked: &Asked) -> Value {
+    let network = &grant.network;
     let limits: Map<String, Value> = Limits::TABLE
         .iter()
         .map(|row| {
@@ -113,7 +182,19 @@ fn to_json(grant: &EffectiveGrant) -> Value {
         "hard_links": grant.hard_links,
         "scripts": grant.scripts,
         "view": grant.view.name(),
+        "network": network.rules().map(ToString::to_string).collect::<Vec<_>>(),
+        "network_private": network.private_addresses().map(ToString::to_string).collect::<Vec<_>>(),
+        "secrets": network.secrets().map(secret_json).collect::<Value>(),
+        "sends_requests": asked.sends_requests,
+        "asks": asked.to_json(),
+        "asks_ignored_for": asked.ignored_for,
         "limits": limits,
         "description": grant.description.name(),
     })
+}
+
+/// Returns a secret without its value.
+fn secret_json(secret: &SecretUse) -> Value {
+    let hosts: Vec<String> = secret.hosts().collect();
+    json!({"name": secret.name(), "header": secret.header(), "hosts": hosts})
 }

@@ -72,7 +72,10 @@ pub mod exchange;
 // Building a host.
 pub use config::Config;
 pub use host::{Host, HostBuilder};
-pub use skillhost_egress::{EgressClient, EgressSettings, NetworkGrant, StartingEgress};
+pub use skillhost_egress::{
+    EgressClient, EgressSettings, NetworkGrant, NetworkRule, PrivateAddress, SecretUse,
+    StartingEgress,
+};
 pub use skillhost_sandbox::component::compile::{COMPILE_ARGUMENT, Compilation, compile_component};
 pub use skillhost_sandbox::component::embedded::SKILL_RESOURCES;
 pub use skillhost_sandbox::tool::audit::{AuditMode, CheckpointSigner};
@@ -94,7 +97,7 @@ pub use skillhost_sandbox::component::inspect::{
     Import, Inspection, Inspector, StartSize, inspect,
 };
 pub use skillhost_sandbox::component::metadata::ComponentMetadata;
-pub use skillhost_sandbox::component::needs::{Needs, NetworkNeed, SecretNeed};
+pub use skillhost_sandbox::component::needs::{DeclaredNeeds, Needs, NetworkNeed, SecretNeed};
 pub use skillhost_sandbox::tool::observer::{CallEnd, Observer, Occupancy};
 pub use skillhost_sandbox::tool::{CallOutcome, CallTrace, RefusalKind, StopKind, TraceFrame};
 
@@ -105,8 +108,8 @@ pub use host::resources::{
 };
 pub use host::{AnswerBound, JudgedScript, JudgementReason};
 pub use skillhost_skills::catalog::{
-    Catalog, Document, DocumentStamp, HiddenFolders, Listing, MAX_DEPTH, Skill, SkillSummary,
-    SkillsRoot, Unlisted,
+    Catalog, Document, DocumentStamp, HiddenFolders, Listing, MAX_DEPTH, ReadBudget, Skill,
+    SkillSummary, SkillsRoot, Unlisted,
 };
 pub use skillhost_skills::encoding::EncodingFault;
 pub use skillhost_skills::omitted::OmittedNames;

@@ -5,6 +5,7 @@
 //! - `target`: the method and address of a request, normalised.
 //! - `rule`: the operator's rules.
 //! - `policy`: the grant of a component.
+//! - `coverage`: compares what a component asks for with its grant.
 //! - `message`: what the host and the process tell each other besides HTTP.
 //! - `resolve`: host names.
 //! - `forward`: sends one request.
@@ -23,6 +24,8 @@ mod rule;
 
 mod policy;
 
+mod coverage;
+
 mod message;
 
 mod resolve;
@@ -39,6 +42,7 @@ mod process;
 mod tests;
 
 pub use client::{EgressClient, Origin};
+pub use coverage::Coverage;
 pub use message::{Failure, FailureKind, Outcome};
 pub use policy::{Denial, NetworkGrant, PrivateAddress, SecretUse};
 pub use process::{

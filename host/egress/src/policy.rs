@@ -151,6 +151,16 @@ impl NetworkGrant {
         self.rules.iter()
     }
 
+    /// Returns the addresses that requests may be sent to although they are not public.
+    pub fn private_addresses(&self) -> impl Iterator<Item = &PrivateAddress> {
+        self.private.iter()
+    }
+
+    /// Returns the secrets.
+    pub fn secrets(&self) -> impl Iterator<Item = &SecretUse> {
+        self.secrets.iter()
+    }
+
     /// Returns the names of the secrets.
     pub fn secret_names(&self) -> impl Iterator<Item = &str> {
         self.secrets.iter().map(|secret| &*secret.name)
@@ -183,6 +193,42 @@ impl NetworkGrant {
         }
     }
 
+    /// Returns the rule that allows a request, as far as this is known before the host's name is
+    /// resolved.
+    ///
+    /// # Errors
+    ///
+    /// If the request is denied, whatever addresses the host has.
+    pub fn allow_unresolved(&self, target: &Target) -> Result<&NetworkRule, Denial> {
+        let rule = self.allow(target)?;
+        self.allow_host(rule, target.address(), target.port())?;
+        Ok(rule)
+    }
+
+    /// Checks a host that may be a name with any addresses.
+    pub(crate) fn allow_host(
+        &self,
+        rule: &NetworkRule,
+        address: Option<IpAddr>,
+        port: u16,
+    ) -> Result<(), Denial> {
+        if let Some(address) = address {
+            return self.allow_address(rule, SocketAddr::new(address, port));
+        }
+        let mut private = self.private.iter();
+        let may_be_plain = rule.is_localhost() || private.any(|granted| granted.covers_port(port));
+        match rule.is_plain() && !may_be_plain {
+            true => Err(Denial::Plain),
+            false => Ok(()),
+        }
+    }
+
+    /// Returns the secrets that a request may have.
+    pub fn secrets_for(&self, target: &Target) -> impl Iterator<Item = &SecretUse> {
+        let secrets = self.secrets.iter();
+        secrets.filter(|secret| secret.allows(target, &secret.header))
+    }
+
     pub(crate) fn find_secret(&self, name: &str) -> Option<&SecretUse> {
         self.secrets.iter().find(|secret| secret.name == name)
     }
@@ -190,7 +236,11 @@ impl NetworkGrant {
 
 impl PrivateAddress {
     fn covers(&self, address: IpAddr, port: u16) -> bool {
-        self.address == address && self.port.is_none_or(|granted| granted == port)
+        self.address == address && self.covers_port(port)
+    }
+
+    fn covers_port(&self, port: u16) -> bool {
+        self.port.is_none_or(|granted| granted == port)
     }
 }
 
@@ -375,6 +425,45 @@ mod tests {
             }
             let allowed = grant.allow_address(&rule.parse().unwrap(), address.parse().unwrap());
             assert_eq!(allowed, expected, "{rule} {granted} {address}");
+        }
+    }
+
+    #[test]
+    fn allows_unresolved_names_that_may_be_allowed() {
+        let private = |address: [u8; 4]| Some(Denial::PrivateAddress(address.into()));
+        for (rule, granted, uri, expected) in [
+            ("https://e.org", "", "https://e.org/", None),
+            ("https://e.org", "", "https://f.org/", Some(Denial::NoRule)),
+            ("http://e.org", "", "http://e.org/", Some(Denial::Plain)),
+            ("http://e.org", "10.0.0.1", "http://e.org/", None),
+            ("http://e.org", "10.0.0.1:80", "http://e.org/", None),
+            (
+                "http://e.org",
+                "10.0.0.1:81",
+                "http://e.org/",
+                Some(Denial::Plain),
+            ),
+            ("http://localhost", "", "http://localhost/", None),
+            (
+                "https://10.0.0.1",
+                "",
+                "https://10.0.0.1/",
+                private([10, 0, 0, 1]),
+            ),
+            ("https://10.0.0.1", "10.0.0.1", "https://10.0.0.1/", None),
+            (
+                "http://1.1.1.1",
+                "10.0.0.1",
+                "http://1.1.1.1/",
+                Some(Denial::Plain),
+            ),
+        ] {
+            let mut grant = NetworkGrant::new().rule(rule.parse().unwrap());
+            if !granted.is_empty() {
+                grant = grant.private(granted.parse().unwrap());
+            }
+            let allowed = grant.allow_unresolved(&target(uri).unwrap());
+            assert_eq!(allowed.err(), expected, "{rule} {granted} {uri}");
         }
     }
 

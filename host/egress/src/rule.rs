@@ -19,16 +19,16 @@ use crate::target::{Host, Target, TargetError, is_label, read_authority, read_pa
 pub struct NetworkRule {
     text: String,
     /// Empty if all methods are allowed.
-    methods: Vec<Method>,
-    is_tls: bool,
-    host: HostPattern,
-    port: u16,
-    path: String,
-    decoded_path: String,
+    pub(crate) methods: Vec<Method>,
+    pub(crate) is_tls: bool,
+    pub(crate) host: HostPattern,
+    pub(crate) port: u16,
+    pub(crate) path: String,
+    pub(crate) decoded_path: String,
 }
 
 #[derive(Debug, Clone)]
-enum HostPattern {
+pub(crate) enum HostPattern {
     Address(IpAddr),
     /// The labels of a name, `None` for any label.
     Labels(Vec<Option<String>>),
@@ -55,13 +55,27 @@ impl RuleError {
 impl NetworkRule {
     /// Returns whether the rule allows a request.
     pub fn allows(&self, target: &Target) -> bool {
-        let is_method = self.methods.is_empty() || self.methods.contains(&target.method);
-        is_method
-            && self.is_tls == target.is_tls
-            && self.port == target.port
-            && self.host.matches(&target.host)
-            && matches_path(&self.path, &target.path)
-            && matches_path(&self.decoded_path, &target.decoded_path)
+        self.difference(target).is_none()
+    }
+
+    /// Returns the first part of a request that the rule does not allow: its scheme, host, port,
+    /// path or method. Returns `None` if it allows the request.
+    pub fn difference(&self, target: &Target) -> Option<&'static str> {
+        if self.is_tls != target.is_tls {
+            Some("scheme")
+        } else if !self.host.matches(&target.host) {
+            Some("host")
+        } else if self.port != target.port {
+            Some("port")
+        } else if !matches_path(&self.path, &target.path)
+            || !matches_path(&self.decoded_path, &target.decoded_path)
+        {
+            Some("path")
+        } else if !self.methods.is_empty() && !self.methods.contains(&target.method) {
+            Some("method")
+        } else {
+            None
+        }
     }
 
     /// Returns whether the rule is for requests without TLS.
@@ -204,7 +218,7 @@ impl HostPattern {
 }
 
 /// Returns whether a path matches a pattern.
-fn matches_path(pattern: &str, path: &str) -> bool {
+pub(crate) fn matches_path(pattern: &str, path: &str) -> bool {
     let (pattern, is_start) = match pattern.strip_suffix('*') {
         Some(start) => (start, true),
         None => (pattern, false),

@@ -4,8 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::{Map, Value, json};
-use skillhost::{Definition, Import, Inspection, Inspector, Line, Needs};
-use skillhost_egress::SecretUse;
+use skillhost::{Definition, Import, Inspection, Inspector, Line, Needs, SecretUse};
 use skillhost_helper::OWN_PROGRAM;
 use skillhost_skills::text::count::count;
 
@@ -72,7 +71,7 @@ pub fn lines(inspection: &Inspection, all: bool) -> Vec<Line> {
         lines.push(format_line!("metadata (unverified):"));
         lines.extend(metadata);
     }
-    lines.extend(need_lines(&inspection.needs));
+    lines.extend(need_lines(&inspection.needs.needs));
     if let Some(start) = &inspection.start {
         lines.push(format_line!(
             "starts with: {}, the largest of {} bytes; {}, the largest of {} elements",
@@ -90,7 +89,7 @@ pub fn lines(inspection: &Inspection, all: bool) -> Vec<Line> {
         ));
     }
     lines.extend(import_lines(&inspection.imports, all));
-    if inspection.sends_requests() {
+    if inspection.needs.sends_requests {
         lines.push(format_line!(
             "sends HTTP requests: each is denied unless a grant's `network` allows it"
         ));
@@ -195,9 +194,9 @@ fn to_json(inspection: &Inspection) -> Value {
         "metadata": metadata(inspection)
             .map(|(key, text)| (key.to_owned(), json!(text)))
             .collect::<Map<String, Value>>(),
-        "needs": inspection.needs.as_ref().ok().map(Needs::to_json),
-        "needs_ignored_for": inspection.needs.as_ref().err(),
-        "sends_requests": inspection.sends_requests(),
+        "needs": inspection.needs.needs.as_ref().ok().map(Needs::to_json),
+        "needs_ignored_for": inspection.needs.needs.as_ref().err(),
+        "sends_requests": inspection.needs.sends_requests,
         "interface": inspection.interface,
         "start": inspection.start.map(|start| json!({
             "memories": start.memories,

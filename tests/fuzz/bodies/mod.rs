@@ -6,6 +6,7 @@ pub(crate) mod call;
 pub(crate) mod component;
 pub(crate) mod config;
 pub(crate) mod frontmatter;
+pub(crate) mod network;
 pub(crate) mod path;
 pub(crate) mod search;
 pub(crate) mod view;

@@ -34,7 +34,7 @@ COMMON = (
     "subprocess", "tempfile", "traceback", "atexit", "textwrap", "string", "random", "hashlib", "base64",
 )
 # The first parts of the names of the runner's own modules.
-RUNNER_PREFIXES = ("skill_runner", "tool", "wit_world", "componentize_py")
+RUNNER_PREFIXES = ("skill_runner", "skillhost_http", "tool", "wit_world", "componentize_py")
 
 
 def is_runner_module(name):

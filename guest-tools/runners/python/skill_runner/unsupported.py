@@ -9,12 +9,18 @@ import signal
 import socket
 import subprocess
 import threading
-import urllib.error
-import urllib.request
 import _thread
 
 PROCESS = "the sandbox starts no processes; call the Python function instead, or report the command to the user"
-NETWORK = "the sandbox has no network; pass the data in with `files` or `stdin`"
+NETWORK = (
+    "network access is not granted to this tool for this address; pass the data in with `files` or `stdin`, "
+    'or let an operator allow the address: `network = ["https://HOST/*"]` in the grant'
+)
+SOCKET = "the sandbox has no sockets, only HTTP requests; pass the data in with `files` or `stdin`"
+REQUESTS = (
+    "more requests or bytes than this call may have; an operator can raise `requests`, `request_bytes` and "
+    "`response_bytes`"
+)
 THREAD = "the sandbox has no threads; call the function directly, or use asyncio"
 NATIVE = "the sandbox runs no native code"
 TERMINAL = "the sandbox has no terminal; use arguments and stdin"
@@ -53,15 +59,13 @@ CALLS = {
         [
             "socket.socket", "socket.create_connection", "socket.create_server",
             "socket.socketpair", "socket.getaddrinfo", "socket.gethostbyname",
-            "urllib.request.urlopen", "urllib.request.urlretrieve",
-            "http.client.HTTPConnection", "http.client.HTTPSConnection",
             "http.server.HTTPServer", "http.server.ThreadingHTTPServer",
             "socketserver.TCPServer", "socketserver.ThreadingTCPServer", "socketserver.UDPServer",
             "smtplib.SMTP", "smtplib.SMTP_SSL", "ftplib.FTP", "ftplib.FTP_TLS", "poplib.POP3",
-            "imaplib.IMAP4", "imaplib.IMAP4_SSL", "xmlrpc.client.ServerProxy",
+            "imaplib.IMAP4", "imaplib.IMAP4_SSL",
             "asyncio.open_connection", "asyncio.start_server",
         ],
-        NETWORK,
+        SOCKET,
     ),
     **dict.fromkeys(
         [
@@ -79,8 +83,8 @@ CALLS = {
 }
 # Calls of these only make an object; its methods in `FAILING_METHODS` fail.
 DEFERRED = {
-    "multiprocessing.Process", "venv.EnvBuilder", "http.client.HTTPConnection", "ftplib.FTP",
-    "xmlrpc.client.ServerProxy", "threading.Thread", "threading.Timer", "concurrent.futures.ThreadPoolExecutor",
+    "multiprocessing.Process", "venv.EnvBuilder", "ftplib.FTP",
+    "threading.Thread", "threading.Timer", "concurrent.futures.ThreadPoolExecutor",
 }
 FAILING_METHODS = {"start", "submit", "request", "connect", "create"}
 # The missing modules, by the first part of their names, and the reasons.
@@ -89,11 +93,12 @@ MODULES = {
                      "msvcrt", "prompt_toolkit", "textual"], TERMINAL),
     **dict.fromkeys(["pwd", "grp", "spwd", "resource", "syslog", "winreg", "_winapi", "winsound"],
                     "the sandbox has no users and no operating system"),
-    **dict.fromkeys(["ssl", "requests", "httpx", "aiohttp", "urllib3", "websockets", "websocket",
+    **dict.fromkeys(["aiohttp", "websockets", "websocket",
                      "openai", "anthropic", "boto3", "botocore", "google", "azure", "paramiko",
                      "playwright", "patchright", "selenium", "mcp", "fastmcp", "fastapi", "flask",
                      "uvicorn", "yt_dlp", "googleapiclient", "slack_sdk", "tweepy", "redis",
-                     "psycopg2", "pymysql", "pymongo", "claude_agent_sdk", "litellm"], NETWORK),
+                     "psycopg2", "pymysql", "pymongo", "claude_agent_sdk", "litellm"],
+                    SOCKET + "; requests, httpx, urllib3 and urllib.request are there"),
     "ctypes": NATIVE,
     "cffi": NATIVE,
     "bz2": NATIVE + "; use zlib, gzip or zipfile",
@@ -173,12 +178,6 @@ def _start_thread(*arguments, **named):
     raise RuntimeError(NOTES.add(f"can't start new thread: {THREAD}"))
 
 
-def _unknown_url(self, request):
-    if request.type == "https":
-        raise urllib.error.URLError(_network_error(NOTES.add(f"urllib.request: {NETWORK}")))
-    raise urllib.error.URLError(f"unknown url type: {request.type}")
-
-
 def _explain_missing_names(module):
     """Makes the error of a missing name say why, if the module has this name on other systems."""
     def missing(name):
@@ -201,12 +200,11 @@ def replace():
     for module in (threading, _thread):
         module._start_joinable_thread = module.start_joinable_thread = _start_thread
         module._start_new_thread = module.start_new_thread = _start_thread
-    for name in ("create_connection", "create_server", "socketpair", "getaddrinfo", "gethostbyname",
+    for name in ("create_server", "socketpair", "getaddrinfo", "gethostbyname",
                  "gethostbyname_ex", "gethostbyaddr", "getnameinfo"):
-        setattr(socket, name, _failing("socket." + name, _network_error, NETWORK))
-    socket.socket.__init__ = _failing("socket.socket", _network_error, NETWORK)
+        setattr(socket, name, _failing("socket." + name, _network_error, SOCKET))
+    socket.socket.__init__ = _failing("socket.socket", _network_error, SOCKET)
     socket.gethostname = lambda: "sandbox"
-    urllib.request.UnknownHandler.unknown_open = _unknown_url
     for name in ("subprocess_exec", "subprocess_shell"):
         setattr(asyncio.BaseEventLoop, name, _async_process)
     _explain_missing_names(os)

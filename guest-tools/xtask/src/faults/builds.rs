@@ -33,6 +33,7 @@ const GROUPS: &[(&str, &str, &str, &str)] = &[
     ("audit", "--lib", "skillhost_audit", "lib"),
     ("escapes", "--test=escapes", "escapes", "test"),
     ("confine", "--lib", "skillhost_confine", "lib"),
+    ("egress", "--lib", "skillhost_egress", "lib"),
     ("helper", "--lib", "skillhost_helper", "lib"),
     ("core", "--lib", "skillhost", "lib"),
     ("sandbox", "--lib", "skillhost_sandbox", "lib"),

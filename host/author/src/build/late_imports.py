@@ -26,7 +26,7 @@ ENCODING_FUNCTIONS = {
 # Modules that `componentize-py` and the kit add to the project's modules.
 KIT = {
     "componentize_py_async_support", "componentize_py_runtime", "componentize_py_types",
-    "poll_loop", "skillhost_app", "skillhost_imports", "skillhost_kit", "skillhost_late",
+    "poll_loop", "skillhost_app", "skillhost_http", "skillhost_imports", "skillhost_kit", "skillhost_late",
     "skillhost_late_libraries", "tool", "wit_world",
 }
 # The folders of a project without modules.

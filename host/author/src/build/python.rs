@@ -20,6 +20,14 @@ const APP: &str = "tool";
 /// The module that wraps `tool` in a project with typed functions. Such a project has no kit, so
 /// the module makes the imports of functions at build time.
 const TYPED_APP: &str = "skillhost_app";
+/// The module that sends requests. A project without the file gets it from the build.
+const HTTP_MODULE: &str = "skillhost_http";
+/// The interfaces of requests, and the names of their Python modules in every project.
+const HTTP_INTERFACES: [&str; 3] = [
+    "wasi:http/types@0.2.0=wasi_http_types",
+    "wasi:http/outgoing-handler@0.2.0=wasi_http_outgoing_handler",
+    "wasi:io/streams@0.2.0=wasi_io_streams",
+];
 /// The maximum number of failed imports to show. Guards against: a project that fills the screen.
 const MAX_SHOWN_IMPORTS: usize = 20;
 const TYPED_APP_SOURCE: &str = "\
@@ -95,15 +103,28 @@ fn componentize(
     } else {
         APP
     };
+    let http = wit.imports_http()?;
+    if http && !project.folder.join(format!("{HTTP_MODULE}.py")).exists() {
+        write_module(late, HTTP_MODULE, kit::PYTHON_HTTP)?;
+    }
     let mut paths = vec![Path::new("."), late];
     if let Some(libraries) = &venv.libraries {
         paths.extend([libraries.folder.as_path(), libraries.late.as_path()]);
     }
     let component = project.scratch("")?.join("component.wasm");
     let mut command = venv.python();
+    command.arg(venv.folder.join("bin/componentize-py")).args([
+        "-d",
+        "wit",
+        "-w",
+        wit.world_name()?,
+    ]);
+    if http {
+        let names = HTTP_INTERFACES.iter();
+        command.args(names.flat_map(|name| ["--import-interface-name", name]));
+    }
     command
-        .arg(venv.folder.join("bin/componentize-py"))
-        .args(["-d", "wit", "-w", wit.world_name()?, "componentize", app])
+        .args(["componentize", app])
         .args(
             paths
                 .iter()

@@ -9,6 +9,8 @@ use super::project::Project;
 
 /// The namespace and the interface of tools that are called with JSON.
 const JSON_TOOLS: (&str, &str) = ("skillhost", "tools");
+/// The package of requests.
+const HTTP: (&str, &str) = ("wasi", "http");
 
 /// The WIT of a project.
 pub(super) struct ProjectWit {
@@ -54,6 +56,21 @@ impl ProjectWit {
             }
             WorldKey::Name(_) => false,
         })
+    }
+
+    /// Checks whether the package's world imports `wasi:http`.
+    pub(super) fn imports_http(&self) -> Result<bool, BuildError> {
+        let mut imports = self.resolve.worlds[self.world()?].imports.values();
+        Ok(imports.any(|item| match item {
+            WorldItem::Interface { id, .. } => {
+                let package = self.resolve.interfaces[*id].package;
+                package.is_some_and(|id| {
+                    let name = &self.resolve.packages[id].name;
+                    (&*name.namespace, &*name.name) == HTTP
+                })
+            }
+            _ => false,
+        }))
     }
 
     /// Returns advice on likely mistakes in typed functions that no host refuses.

@@ -1,6 +1,8 @@
 //! The operator's view of a host's tools: the effective grant of each, and disabled tools.
 
+use skillhost_egress::NetworkGrant;
 use skillhost_sandbox::component::embedded::SKILL_RESOURCES;
+use skillhost_sandbox::component::needs::DeclaredNeeds;
 use skillhost_sandbox::tool::grant::FolderAccess;
 use skillhost_sandbox::tool::limits::Limits;
 use skillhost_sandbox::tool::offer::DescriptionSource;
@@ -33,6 +35,8 @@ pub struct EffectiveGrant {
     pub scripts: String,
     /// The access of calls to their folder.
     pub view: FolderAccess,
+    /// The HTTP requests that calls may send.
+    pub network: NetworkGrant,
     /// The limits of a call.
     pub limits: Limits,
     /// The source of the description that agents see.
@@ -61,6 +65,7 @@ impl Host {
                 hard_links: terms.hard_links == HardLinks::Allowed,
                 scripts: terms.scripts.to_string(),
                 view: terms.view,
+                network: NetworkGrant::clone(&terms.network),
                 limits: terms.limits.clone(),
                 description: description.map_or(DescriptionSource::Component, |given| given.source),
             }
@@ -72,6 +77,20 @@ impl Host {
             grant
         }));
         grants
+    }
+
+    /// Reads the needs that the component of a tool declares. They grant nothing.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such tool, or its component's file cannot be read or has changed.
+    pub fn needs(&self, tool: &str) -> anyhow::Result<DeclaredNeeds> {
+        if let Some(resources) = &self.0.resources
+            && tool == SKILL_RESOURCES
+        {
+            return resources.tool.tool.component.needs();
+        }
+        self.tool(tool)?.tool.component.needs()
     }
 
     /// Returns whether the settings disable a known tool.

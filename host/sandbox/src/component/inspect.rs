@@ -12,7 +12,7 @@ use crate::call::{Sandbox, is_granted};
 use crate::component::cache::ComponentCache;
 use crate::component::compile::{Compilation, Compiler, ProgressCallback};
 use crate::component::metadata::ComponentMetadata;
-use crate::component::needs::{Needs, sends_requests};
+use crate::component::needs::DeclaredNeeds;
 use crate::component::{Loader, definitions, read};
 use crate::engine::EpochEngine;
 use crate::tool::Definition;
@@ -39,19 +39,13 @@ pub struct Inspection {
     pub start: Option<StartSize>,
     /// Its metadata.
     pub metadata: ComponentMetadata,
-    /// The requests and secrets that it asks for, or the reason why they cannot be read.
-    pub needs: Result<Needs, String>,
+    /// The requests and secrets that it asks for.
+    pub needs: DeclaredNeeds,
     /// Its tools, or the reason why it would not be loaded.
     pub tools: Result<Vec<Definition>, String>,
 }
 
 impl Inspection {
-    /// Returns whether it imports the interface that sends HTTP requests. Each request is denied
-    /// unless a grant allows it.
-    pub fn sends_requests(&self) -> bool {
-        self.imports.iter().any(|it| sends_requests(&it.name))
-    }
-
     /// Returns the content of a file `NAME.tools.json` beside the component `NAME.wasm`. A
     /// host lists the tools in it while it compiles the component.
     ///
@@ -220,7 +214,7 @@ async fn inspect_loaded(
         imports: imports.collect(),
         start,
         metadata: ComponentMetadata::read(bytes),
-        needs: Needs::read(bytes),
+        needs: DeclaredNeeds::read(bytes),
         tools: tools(engine.clone(), component, bytes, &loader.limits)
             .await
             .map_err(|error| format!("{error:#}")),

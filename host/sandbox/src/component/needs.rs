@@ -29,6 +29,26 @@ pub struct Needs {
     pub secrets: Vec<SecretNeed>,
 }
 
+/// The needs that a component declares, and whether it can send requests at all.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct DeclaredNeeds {
+    /// The requests and secrets that it asks for, or the reason why they cannot be read.
+    pub needs: Result<Needs, String>,
+    /// True if it imports the interface that sends HTTP requests.
+    pub sends_requests: bool,
+}
+
+impl DeclaredNeeds {
+    /// Reads the needs of a component.
+    pub(crate) fn read(component: &[u8]) -> Self {
+        Self {
+            needs: Needs::read(component),
+            sends_requests: imports_http(component),
+        }
+    }
+}
+
 /// Requests that a component asks for.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "expected a `[[network]]` table")]
@@ -115,17 +135,12 @@ impl Needs {
     }
 }
 
-/// Returns whether an import sends requests.
-pub fn sends_requests(import: &str) -> bool {
-    import.starts_with(OUTGOING_HANDLER)
-}
-
 /// Returns whether the outermost component imports an interface that sends requests.
-pub(crate) fn imports_http(component: &[u8]) -> bool {
+fn imports_http(component: &[u8]) -> bool {
     sections(component).any(|section| match section {
         Payload::ComponentImportSection(imports) => {
             let mut imports = imports.into_iter().map_while(Result::ok);
-            imports.any(|import| sends_requests(import.name.name))
+            imports.any(|import| import.name.name.starts_with(OUTGOING_HANDLER))
         }
         _ => false,
     })

@@ -12,6 +12,7 @@ use crate::call::Sandbox;
 use crate::component::definitions;
 use crate::component::file::read;
 use crate::component::load::{Loader, cannot_load};
+use crate::component::needs::DeclaredNeeds;
 use crate::tool::arguments::Schema;
 use crate::tool::limits::Limits;
 use crate::tool::{Definition, Stop};
@@ -129,6 +130,15 @@ impl ToolComponent {
             Some(Err(causes)) => Err(Stop::Trap(causes.clone())),
             None => Err(Stop::Trap("it is not compiled yet".to_owned())),
         }
+    }
+
+    /// Reads the needs that the component declares.
+    ///
+    /// # Errors
+    ///
+    /// If its file cannot be read, or has changed.
+    pub fn needs(&self) -> anyhow::Result<DeclaredNeeds> {
+        Ok(DeclaredNeeds::read(&self.bytes()?))
     }
 
     /// Asks the component for its definitions.

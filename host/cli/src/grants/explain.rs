@@ -1,0 +1,187 @@
+//! `skillhost grants explain`: tells whether a tool may send a request, and why.
+
+use std::str::FromStr as _;
+
+use clap::Args;
+use http::{Method, Uri};
+use serde_json::{Value, json};
+use skillhost::{EffectiveGrant, Line, NetworkRule, SecretUse};
+use skillhost_egress::Target;
+
+use super::find;
+use crate::settings::Settings;
+use skillhost_program::exit::Exit;
+use skillhost_program::options::{CommonOptions, ReportFormat};
+use skillhost_program::terminal::{self, format_line};
+
+/// Tell whether a tool may send an HTTP request, and which rule allows it
+///
+/// Resolves no name: whether the addresses of a host are allowed, only a real request shows.
+/// Exit codes: 0 allowed, 1 denied, 2 unknown tool or wrong usage.
+#[derive(Args)]
+#[command(allow_missing_positional = true)]
+pub(super) struct ExplainCommand {
+    /// Tool that sends the request
+    tool: String,
+    /// Method of the request
+    #[arg(default_value = "GET")]
+    method: String,
+    /// URL of the request
+    url: String,
+    /// Form of the answer
+    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+    output: ReportFormat,
+    #[command(flatten)]
+    options: CommonOptions,
+}
+
+impl ExplainCommand {
+    pub(super) async fn execute(mut self, outer: CommonOptions) -> anyhow::Result<Exit> {
+        let (method, url) = match self.request() {
+            Ok(request) => request,
+            Err(why) => {
+                terminal::complain(why);
+                return Ok(Exit::Usage);
+            }
+        };
+        let options = outer.merge(std::mem::take(&mut self.options));
+        let settings: Settings = options.load()?;
+        let host = options.build_host_without_calls(settings.host).await?;
+        let grants = host.grants();
+        let Some(grant) = find(&grants, &self.tool) else {
+            return Ok(Exit::Usage);
+        };
+        let verdict = Verdict::new(grant, &method, &url);
+        match self.output {
+            ReportFormat::Text => terminal::print(&verdict.lines())?,
+            ReportFormat::Json => terminal::print_json(&verdict.to_json())?,
+        }
+        Ok(match verdict.allowed {
+            Ok(_) => Exit::Ok,
+            Err(_) => Exit::Failure,
+        })
+    }
+
+    /// Returns the request, or the reason why it is not one.
+    fn request(&self) -> Result<(Method, Uri), String> {
+        let Self { method, url, .. } = self;
+        let method = Method::from_str(method)
+            .map_err(|_| format!("`{method}` is not a method, such as GET or POST"))?;
+        let parsed = Uri::from_str(url).ok();
+        let whole = parsed.filter(|url| url.scheme().is_some() && url.authority().is_some());
+        let whole = whole.ok_or_else(|| {
+            format!("`{url}` is not a URL, such as `https://api.example.org/v1/a`")
+        })?;
+        Ok((method, whole))
+    }
+}
+
+/// Whether a tool may send a request.
+struct Verdict<'a> {
+    grant: &'a EffectiveGrant,
+    /// The method and normalised address.
+    request: String,
+    /// The rule that allows it, or the reason why it is denied.
+    allowed: Result<&'a NetworkRule, String>,
+    /// The host, if the request is allowed only with certain addresses of it.
+    unresolved_host: Option<String>,
+    /// The rules, each with what it does not allow in the request, if none allows it.
+    differences: Vec<(&'a NetworkRule, &'static str)>,
+    /// The secrets that the request may have.
+    secrets: Vec<&'a SecretUse>,
+}
+
+impl<'a> Verdict<'a> {
+    fn new(grant: &'a EffectiveGrant, method: &Method, url: &Uri) -> Self {
+        let network = &grant.network;
+        let mut verdict = Self {
+            grant,
+            request: format!("{method} {url}"),
+            allowed: Err(String::new()),
+            unresolved_host: None,
+            differences: Vec::new(),
+            secrets: Vec::new(),
+        };
+        let target = match Target::new(method, url) {
+            Ok(target) => target,
+            Err(error) => {
+                verdict.allowed = Err(error.to_string());
+                return verdict;
+            }
+        };
+        verdict.request = format!("{method} {}{}", target.origin(), target.path_and_query());
+        verdict.allowed = network
+            .allow_unresolved(&target)
+            .map_err(|denial| denial.to_string());
+        let differences = network.rules().map(|rule| (rule, rule.difference(&target)));
+        let differences: Option<Vec<_>> = differences
+            .map(|(rule, difference)| Some((rule, difference?)))
+            .collect();
+        verdict.differences = differences.unwrap_or_default();
+        if verdict.allowed.is_ok() {
+            verdict.unresolved_host = target.address().is_none().then(|| target.host());
+            verdict.secrets = network.secrets_for(&target).collect();
+        }
+        verdict
+    }
+
+    fn lines(&self) -> Vec<Line> {
+        let rule =
+            match &self.allowed {
+                Ok(rule) => rule,
+                Err(why) => {
+                    let mut lines = vec![
+                        format_line!("denied: {}", self.request),
+                        format_line!("  {why}"),
+                    ];
+                    let rules = self.differences.iter();
+                    lines.extend(rules.map(|(rule, part)| {
+                        format_line!("  the rule `{rule}` is for another {part}")
+                    }));
+                    return lines;
+                }
+            };
+        let mut lines = vec![
+            format_line!("allowed: {}", self.request),
+            format_line!("  by the rule `{rule}`"),
+        ];
+        if let Some(host) = &self.unresolved_host {
+            lines.push(format_line!("  if {}", condition(rule, host)));
+        }
+        lines.extend(self.secrets.iter().map(|secret| {
+            let (name, header) = (secret.name(), secret.header());
+            format_line!("  the secret {name} may be sent in the header {header}")
+        }));
+        lines
+    }
+
+    fn to_json(&self) -> Value {
+        let rules = self.differences.iter();
+        let rules = rules.map(|(rule, part)| json!({"rule": rule.to_string(), "differs_in": part}));
+        let secrets = self.secrets.iter();
+        let secrets =
+            secrets.map(|secret| json!({"name": secret.name(), "header": secret.header()}));
+        json!({
+            "tool": self.grant.tool,
+            "component": self.grant.origin,
+            "request": self.request,
+            "allowed": self.allowed.is_ok(),
+            "rule": self.allowed.as_ref().ok().map(ToString::to_string),
+            "denied_for": self.allowed.as_ref().err(),
+            "unresolved_host": self.unresolved_host,
+            "other_rules": rules.collect::<Value>(),
+            "secrets": secrets.collect::<Value>(),
+        })
+    }
+}
+
+/// Returns the condition for the addresses of a host, which only a real request resolves.
+fn condition(rule: &NetworkRule, host: &str) -> String {
+    let allowed = match (rule.is_localhost(), rule.is_plain()) {
+        (true, true) => "of this machine or in `network_private`",
+        (true, false) => "of this machine, public, or in `network_private`",
+        (false, true) => "in `network_private`",
+        (false, false) => "public or in `network_private`",
+    };
+    format!("every address of `{host}` is {allowed}; this command resolves no name")
+}

@@ -1,0 +1,208 @@
+//! How much of what a component asks for its grant allows.
+
+use std::net::IpAddr;
+
+use http::Method;
+
+use crate::policy::{NetworkGrant, SecretUse};
+use crate::rule::{HostPattern, NetworkRule, matches_path};
+
+/// The part of what a component asks for that its grant allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Coverage {
+    /// All of it.
+    Whole,
+    /// Some of it.
+    Part,
+    /// Nothing.
+    None,
+}
+
+impl NetworkGrant {
+    /// Returns how much of the requests that a rule asks for is allowed. Patterns of paths that
+    /// overlap in other ways than one within the other count as different.
+    pub fn coverage(&self, asked: &NetworkRule) -> Coverage {
+        let rules = || self.rules.iter();
+        let is_whole = match &*asked.methods {
+            [] => rules().any(|rule| rule.methods.is_empty() && self.covers(rule, asked)),
+            methods => methods.iter().all(|method| {
+                rules().any(|rule| rule.has_method(method) && self.covers(rule, asked))
+            }),
+        };
+        let is_part = |rule: &NetworkRule| {
+            let mut methods = asked.methods.iter();
+            let has_method = asked.methods.is_empty()
+                || rule.methods.is_empty()
+                || methods.any(|method| rule.has_method(method));
+            has_method
+                && (self.covers(rule, asked) || asked.covers(rule) && self.is_usable(rule, rule))
+        };
+        if is_whole {
+            Coverage::Whole
+        } else if rules().any(is_part) {
+            Coverage::Part
+        } else {
+            Coverage::None
+        }
+    }
+
+    /// Returns how much of the hosts that a secret is asked for may receive it.
+    pub fn secret_coverage(&self, asked: &SecretUse) -> Coverage {
+        let granted = self.find_secret(&asked.name);
+        let Some(granted) = granted.filter(|granted| granted.header == asked.header) else {
+            return Coverage::None;
+        };
+        let hosts = asked.hosts.iter();
+        match hosts.filter(|host| granted.hosts.contains(host)).count() {
+            0 => Coverage::None,
+            count if count == asked.hosts.len() => Coverage::Whole,
+            _ => Coverage::Part,
+        }
+    }
+
+    /// Returns whether a rule of this grant allows every address that another allows.
+    fn covers(&self, rule: &NetworkRule, asked: &NetworkRule) -> bool {
+        rule.covers(asked) && self.is_usable(rule, asked)
+    }
+
+    /// Returns whether a rule allows requests to the host of another, if that has the right
+    /// addresses.
+    fn is_usable(&self, rule: &NetworkRule, like: &NetworkRule) -> bool {
+        self.allow_host(rule, like.address(), like.port).is_ok()
+    }
+}
+
+impl NetworkRule {
+    fn has_method(&self, method: &Method) -> bool {
+        self.methods.is_empty() || self.methods.contains(method)
+    }
+
+    /// Returns the IP address, if the host is one.
+    fn address(&self) -> Option<IpAddr> {
+        match self.host {
+            HostPattern::Address(address) => Some(address),
+            HostPattern::Labels(_) => None,
+        }
+    }
+
+    /// Returns whether the rule allows every address that another allows. May return false for
+    /// patterns of paths that say the same in different ways.
+    fn covers(&self, other: &Self) -> bool {
+        // In the other path, only a `*` of this path matches a `*`. What a `*` at the end stands
+        // for may have a `/`, but then this path ends with a `*` too.
+        self.is_tls == other.is_tls
+            && self.port == other.port
+            && self.host.covers(&other.host)
+            && matches_path(&self.path, &other.path)
+            && matches_path(&self.decoded_path, &other.decoded_path)
+    }
+}
+
+impl HostPattern {
+    /// Returns whether it matches every host that another pattern matches.
+    fn covers(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Address(pattern), Self::Address(address)) => pattern == address,
+            (Self::Labels(pattern), Self::Labels(labels)) => {
+                let is_covered = |(pattern, label): (&Option<String>, &Option<String>)| {
+                    pattern.is_none() || pattern == label
+                };
+                pattern.len() == labels.len() && pattern.iter().zip(labels).all(is_covered)
+            }
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn covers_only_rules_that_allow_no_more() {
+        let rule = |text: &str| text.parse::<NetworkRule>().unwrap();
+        for (text, other, covers) in [
+            ("https://e.org", "https://e.org/v1/*", true),
+            ("https://e.org/v1/*", "https://e.org", false),
+            ("https://e.org", "http://e.org", false),
+            ("https://e.org", "https://e.org:8443", false),
+            ("https://*.e.org", "https://a.e.org", true),
+            ("https://*.e.org", "https://*.e.org", true),
+            ("https://a.e.org", "https://*.e.org", false),
+            ("https://*.*.e.org", "https://*.a.e.org", true),
+            ("https://*.a.e.org", "https://*.*.e.org", false),
+            ("https://*.e.org", "https://e.org", false),
+            ("https://1.2.3.4", "https://1.2.3.4/a", true),
+            ("https://1.2.3.4", "https://1.2.3.5/a", false),
+            ("https://e.org/v1/*", "https://e.org/v1/*", true),
+            ("https://e.org/v1/*", "https://e.org/v1/a/*/b", true),
+            ("https://e.org/v1/*", "https://e.org/v1*", false),
+            ("https://e.org/v1*", "https://e.org/v1/*", true),
+            ("https://e.org/*/b", "https://e.org/*/b", true),
+            ("https://e.org/*/b", "https://e.org/a/b", true),
+            ("https://e.org/*/b", "https://e.org/*", false),
+            ("https://e.org/a/b", "https://e.org/a/*", false),
+            ("https://e.org/a*b", "https://e.org/a*", false),
+            ("https://e.org/a*b*", "https://e.org/a*", false),
+            ("https://e.org/a*b*", "https://e.org/ab*", true),
+            ("https://e.org/*/*", "https://e.org/*", false),
+        ] {
+            assert_eq!(rule(text).covers(&rule(other)), covers, "{text} {other}");
+        }
+    }
+
+    #[test]
+    fn coverage_counts_only_usable_rules() {
+        use Coverage::{None, Part, Whole};
+        for (asked, rules, expected) in [
+            ("https://e.org", &[][..], None),
+            ("https://e.org", &["https://e.org"], Whole),
+            ("https://e.org", &["GET https://e.org"], Part),
+            ("GET https://e.org", &["https://e.org"], Whole),
+            (
+                "GET,POST https://e.org",
+                &["POST https://e.org", "GET https://e.org"],
+                Whole,
+            ),
+            (
+                "GET,POST https://e.org",
+                &["POST https://e.org", "PUT https://e.org"],
+                Part,
+            ),
+            ("GET https://e.org", &["POST https://e.org"], None),
+            ("https://e.org", &["https://e.org/v1/*"], Part),
+            ("https://*.e.org", &["https://a.e.org"], Part),
+            ("https://e.org", &["https://f.org"], None),
+            ("http://e.org", &["http://e.org"], None),
+            ("http://e.org:8080", &["http://e.org:8080"], Whole),
+            ("http://localhost", &["http://localhost"], Whole),
+            ("https://10.0.0.2", &["https://10.0.0.2"], None),
+            ("http://10.0.0.1:8080", &["http://10.0.0.1:8080"], Whole),
+        ] {
+            let mut grant = NetworkGrant::new().private("10.0.0.1:8080".parse().unwrap());
+            for rule in rules {
+                grant = grant.rule(rule.parse().unwrap());
+            }
+            assert_eq!(
+                grant.coverage(&asked.parse().unwrap()),
+                expected,
+                "{asked} {rules:?}"
+            );
+        }
+        let secret = |header, hosts: &[&str]| SecretUse::new("A", header, hosts).unwrap();
+        let grant = NetworkGrant::new().secret(secret("authorization", &["e.org", "f.org:81"]));
+        for (asked, expected) in [
+            (secret("Authorization", &["E.org"]), Whole),
+            (secret("authorization", &["e.org", "f.org:81"]), Whole),
+            (secret("authorization", &["e.org", "f.org"]), Part),
+            (secret("authorization", &["f.org"]), None),
+            (secret("x-key", &["e.org"]), None),
+            (
+                SecretUse::new("B", "authorization", ["e.org"]).unwrap(),
+                None,
+            ),
+        ] {
+            assert_eq!(grant.secret_coverage(&asked), expected, "{asked:?}");
+        }
+    }
+}

@@ -55,6 +55,11 @@ class AbortSignal extends (require("events")) {
   aborted = false;
   reason = undefined;
   onabort = null;
+  constructor() {
+    super();
+    // Many requests may listen to one signal.
+    this.setMaxListeners(0);
+  }
   addEventListener(name, listener, options) {
     options?.once ? this.once(name, listener) : this.on(name, listener);
   }
@@ -69,6 +74,15 @@ class AbortSignal extends (require("events")) {
   static abort(reason) {
     const controller = new AbortController();
     controller.abort(reason);
+    return controller.signal;
+  }
+  static any(signals) {
+    const controller = new AbortController();
+    for (const signal of signals) {
+      signal.aborted
+        ? controller.abort(signal.reason)
+        : signal.addEventListener("abort", () => controller.abort(signal.reason), { once: true });
+    }
     return controller.signal;
   }
   static timeout(delay) {

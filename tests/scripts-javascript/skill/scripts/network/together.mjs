@@ -16,6 +16,9 @@ controller.abort();
 await aborted.catch((error) => console.log(error.name));
 await fetch(plain, { signal: AbortSignal.abort() }).catch((error) => console.log(error.name));
 
+const any = AbortSignal.any([new AbortController().signal, AbortSignal.timeout(50)]);
+await fetch(`${plain}/granted/slow`, { signal: any }).catch((error) => console.log(error.name));
+
 const winner = await Promise.race([
   fetch(`${plain}/granted/plain`).then((it) => it.text()),
   new Promise((resolve) => setTimeout(resolve, 20_000, "timer").unref()),

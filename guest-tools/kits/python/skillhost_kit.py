@@ -372,7 +372,9 @@ def export(*functions):
                 traceback.print_exc(file=sys.stderr)
                 message = f"{name} failed: {type(error).__name__}: {error}"
                 message += skillhost_imports.hint(error)
-                raise Err(wit.Failure(wit.FailureKind.FAILED, message, None)) from None
+                # An error of a request names its kind.
+                kind = getattr(error, "failure_kind", "FAILED")
+                raise Err(wit.Failure(wit.FailureKind[kind], message, None)) from None
 
     skillhost_imports.bake()
     _fill_holes()

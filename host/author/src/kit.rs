@@ -129,6 +129,13 @@ const C: &[KitFile] = files!("guest-tools/kits/c":
     "src/tool.c",
 );
 
+/// The parts of WASI with which projects send requests.
+pub(crate) const WASI_HTTP: &[KitFile] = files!("guest-tools/kits/wasi":
+    "wasi-clocks/clocks.wit",
+    "wasi-http/http.wit",
+    "wasi-io/io.wit",
+);
+
 /// The WIT package `skillhost:tool`.
 const WIT: &[KitFile] =
     files!("wit": "answer.wit", "scripts.wit", "skills.wit", "tools.wit", "world.wit");
@@ -219,6 +226,7 @@ mod tests {
             ("kits/python", PYTHON),
             ("kits/javascript", JAVASCRIPT),
             ("kits/c", C),
+            ("kits/wasi", WASI_HTTP),
             ("kits/typed/common", typed::COMMON),
             ("kits/typed/rust", typed::RUST),
             ("kits/typed/python", typed::PYTHON),

@@ -90,6 +90,21 @@ fn runs_no_program_in_the_project() {
 }
 
 #[test]
+fn javascript_has_network_only_if_needs_ask() {
+    let machine = Machine::with_project("javascript");
+    let network = || fs::read_to_string(machine.path("log.network")).unwrap();
+    assert_eq!(machine.build().code, 0);
+    assert_eq!(network(), "\n");
+    let secret = "[secrets.TOKEN]\nheader = \"authorization\"\nhosts = [\"api.example.org\"]\nwhy = \"tests\"\n";
+    assert_eq!(machine.build_with_text("needs.toml", secret).code, 0);
+    assert_eq!(network(), "\n");
+    let rule = "[[network]]\nrule = \"https://api.example.org/*\"\nwhy = \"tests\"\n";
+    assert_eq!(machine.build_with_text("needs.toml", rule).code, 0);
+    // The world that the build extends.
+    assert_eq!(network(), "tool\n");
+}
+
+#[test]
 fn c_compiler_gets_relative_paths() {
     let machine = Machine::with_project("c");
     machine.build();

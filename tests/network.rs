@@ -141,7 +141,7 @@ fn limits_bound_the_requests_of_a_call() {
         (
             "response_bytes = 60000",
             1,
-            "ErrorCode::HttpResponseBodySize",
+            "HTTP response body size exceeds limit",
         ),
     ] {
         let limits = format!("limits = {{ {limit} }}");

@@ -1,6 +1,7 @@
 //! Files of a skill that lists leave out: version control, installed packages, caches.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 
 use serde_json::json;
 use skillhost::{Config, Contents, Host, HostBuilder, Limits, OmittedNames, SkillFiles, check};
@@ -111,6 +112,44 @@ fn lists_do_not_enter_omitted_folders() {
     // The limit is reached where the walk enters the folder.
     let all = manifest(&host(OmittedNames::new([]).unwrap()));
     assert_eq!(all.left_out_count, 1, "{all:?}");
+}
+
+#[test]
+fn lists_do_not_enter_omitted_folders_by_links() {
+    let folders = Folders::new();
+    for path in [
+        "SKILL.md",
+        ".git/refs/x",
+        "env/own.md",
+        "node_modules/p/x.md",
+        "docs/y.md",
+    ] {
+        folders.write(&format!("a/{path}"), "x");
+    }
+    for (target, link) in [
+        (".git", "gl"),
+        ("gl", "gl2"),
+        ("node_modules/p", "nm"),
+        ("../.git/refs", "docs/refs"),
+        ("docs", "shown"),
+        ("env", "shown-env"),
+        ("circle", "circle"),
+    ] {
+        symlink(target, folders.root.join("a").join(link)).unwrap();
+    }
+    let host = build(builder().skills(&folders.root));
+    let text = model_text(&host, "list_files_in_skill", json!({"skill_name": "a"}));
+    for hidden in ["gl", "nm", "refs", "x.md"] {
+        assert!(!text.contains(hidden), "{hidden}: {text}");
+    }
+    for shown in ["docs/y.md", "shown/", "env/own.md", "shown-env/"] {
+        assert!(text.contains(shown), "{shown}: {text}");
+    }
+    let read = json!({"skill_name": "a", "file_path": "gl2/refs/x"});
+    assert_eq!(model_text(&host, "read_file_in_skill", read), "x");
+    let findings = check::check_folder(&folders.root.join("a")).unwrap();
+    let mut messages = findings.into_iter().map(|finding| finding.message);
+    assert!(messages.any(|message| message.contains(" and 5 more: ")));
 }
 
 #[test]

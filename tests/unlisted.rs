@@ -270,6 +270,86 @@ fn full_page_names_no_unlisted_skill_as_next() {
     assert_eq!(last.get("next_cursor"), None);
 }
 
+/// Lists all skills, page by page. Returns their names, the cursors, and the pages' lengths.
+fn follow(host: &Host) -> (Vec<String>, Vec<String>, Vec<usize>) {
+    let (mut names, mut cursors, mut pages) = (Vec::new(), Vec::new(), Vec::new());
+    let mut arguments = json!({});
+    loop {
+        let page = call(host, "list_skills", arguments).unwrap().record();
+        let skills = page["skills"].as_array().unwrap();
+        pages.push(skills.len());
+        names.extend(skills.iter().map(|skill| skill["name"].to_string()));
+        let Some(next) = page.get("next_cursor") else {
+            return (names, cursors, pages);
+        };
+        cursors.push(next.to_string());
+        arguments = json!({"cursor": next});
+    }
+}
+
+#[test]
+fn many_hidden_skills_end_a_page_early() {
+    let folders = Folders::new();
+    let wish = "disable-model-invocation: true\n";
+    for number in 0..600 {
+        let name = format!("hidden-{number:03}");
+        folders.write(&format!("{name}/SKILL.md"), skill_md(&name, wish));
+    }
+    for name in ["a", "hidden-300b", "z"] {
+        folders.write(&format!("{name}/SKILL.md"), skill_md(name, ""));
+    }
+    let host = build(configured(&folders));
+    let (names, cursors, pages) = follow(&host);
+    assert_eq!(names, [r#""a""#, r#""hidden-300b""#, r#""z""#]);
+    // Each page but the last reads 256 hidden skills.
+    assert_eq!(pages, [1, 1, 1]);
+    for cursor in &cursors {
+        assert!(!cursor.contains("hidden"), "{cursor}");
+    }
+    // The same cursor is right until its skill is removed.
+    let next = json!({"cursor": serde_json::from_str::<Value>(&cursors[0]).unwrap()});
+    let second = call(&host, "list_skills", next.clone()).unwrap().record();
+    assert_eq!(second["skills"][0]["name"], "hidden-300b");
+    std::fs::remove_dir_all(folders.root.join("hidden-256")).unwrap();
+    let host = build(configured(&folders));
+    let gone = call(&host, "list_skills", next).unwrap_err();
+    let advice = "call list_skills without cursor";
+    assert!(gone.model_text().contains(advice), "{gone:?}");
+    // The prompt and the definitions end there too.
+    for style in [Style::List, Style::Xml] {
+        let section = host.prompt(style);
+        assert_eq!((section.listed, section.unread), (1, 345), "{section:?}");
+        assert!(section.text.contains("345 more skills"), "{section:?}");
+        assert!(!section.text.contains("hidden"), "{section:?}");
+        let warning = section.warning().unwrap();
+        assert!(warning.contains("345 were not read"), "{warning}");
+    }
+}
+
+#[test]
+fn lists_read_4_mib_of_frontmatter() {
+    let folders = Folders::new();
+    let metadata = format!("metadata:\n  a: {}\n", "b".repeat(63 << 10));
+    for number in 0..90 {
+        let name = format!("large-{number:02}");
+        let wish = match number % 2 {
+            0 => "disable-model-invocation: true\n",
+            _ => "",
+        };
+        let text = skill_md(&name, &format!("{metadata}{wish}"));
+        folders.write(&format!("{name}/SKILL.md"), text);
+    }
+    let host = build(configured(&folders));
+    let (names, _, pages) = follow(&host);
+    assert_eq!((names.len(), pages), (45, vec![32, 13]));
+    let section = host.prompt(Style::List);
+    assert_eq!((section.listed, section.unread), (32, 25));
+    let definitions = host.definitions();
+    let mut read_skill = definitions.iter().filter(|tool| tool.name == "read_skill");
+    let schema = &read_skill.next().unwrap().input_schema;
+    assert!(schema["properties"]["skill_name"].get("enum").is_none());
+}
+
 #[test]
 fn file_longer_than_read_may_cut_a_character() {
     let folders = Folders::new();

@@ -168,6 +168,33 @@ fn follows_a_log_through_rotations() {
 }
 
 #[test]
+fn follows_a_log_that_was_renamed_twice_at_once() {
+    let program = program();
+    let at = |path: &str| program.folder.path().join(path);
+    let text = fs::read_to_string(at("log")).unwrap();
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let (last, before) = lines.split_last().unwrap();
+    let (two, start) = (&before[before.len() - 2..], &before[..before.len() - 2]);
+    fs::write(at("log"), start.concat()).unwrap();
+    let (process, mut printed) = follow(&program, &["--limit", "1", "--output", "json"]);
+    printed.next().unwrap().unwrap();
+    process.signal(Signal::STOP);
+    for (number, text) in [two[0], two[1], last].into_iter().enumerate() {
+        fs::rename(at("log"), at(&format!("log.{number}"))).unwrap();
+        fs::write(at("log"), text).unwrap();
+    }
+    fs::rename(at("log"), at("log.3")).unwrap();
+    fs::write(at("log"), "").unwrap();
+    process.signal(Signal::CONT);
+    for line in [two[0], two[1], last] {
+        assert_eq!(printed.next().unwrap().unwrap(), line.trim_end());
+    }
+    process.signal(Signal::INT);
+    assert_eq!(process.wait().code(), Some(0));
+    assert!(printed.next().is_none());
+}
+
+#[test]
 fn follows_in_json_and_ends_with_its_reader() {
     let program = program();
     let options = ["--output", "json", "--limit", "1", "--tool", "read_skill"];

@@ -26,7 +26,7 @@ pub(super) const NODE: &str = r#"
 case "$1" in
     --version) echo v20.0.0 ;;
     --check) ;;
-    componentize.mjs) cp "$COMPONENT" "$3" && cat src/*.js >"$LOG.sources" ;;
+    componentize.mjs) cp "$COMPONENT" "$3" && cat src/*.js >"$LOG.sources"; echo "$4" >"$LOG.network" ;;
 esac
 "#;
 

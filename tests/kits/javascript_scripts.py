@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 import time
 
+import network
 import program
 from session import Session
 
@@ -53,6 +54,7 @@ def run():
         (base / "read-only.toml").write_text(GRANT % ("", "60s"))
         before = digests(base)
         compare(base)
+        requests(base)
         with Session(base, "--config", "skillhost.toml") as session:
             arguments(session)
             inputs(session)
@@ -78,11 +80,40 @@ def compare(base):
     print("  %d scripts in %d calls end as natively" % (scripts, len(cases)), flush=True)
 
 
-def compare_one(base, case):
+def requests(base):
+    """Compares the scripts that send requests, and runs one without a grant."""
+    scripts = sorted(path.name for path in (CASES / "skill/scripts/network").iterdir())
+    # The sandbox alone denies requests.
+    scripts.remove("denied.mjs")
+    with tempfile.TemporaryDirectory(prefix="network-") as folder, network.servers(pathlib.Path(folder)) as ports:
+        certificate = pathlib.Path(folder, "ca.pem")
+        shutil.copy(certificate, base)
+        rules = 'network = ["http://localhost:%(port)d/granted/*", "https://localhost:%(tls_port)d/*"]\n' % ports
+        # The grant has more requests than a call has by default.
+        granted = GRANT % (WRITABLE + "\n" + rules + "limits.requests = 100", "60s")
+        (base / "network.toml").write_text(granted + '\n[network]\nca_file = "ca.pem"\n')
+        addresses = ["http://localhost:%(port)d" % ports, "https://localhost:%(tls_port)d" % ports]
+        for name in scripts:
+            case = {"script": "scripts/network/" + name, "args": addresses}
+            compare_one(base, case, "network.toml", {"NODE_EXTRA_CA_CERTS": str(certificate)})
+        for configuration, address, reason in [
+            ("skillhost.toml", addresses[0] + "/granted/plain", "network access is not granted to this tool; an operator can allow %s in" % addresses[0]),
+            ("network.toml", addresses[0] + "/denied", "is not granted to this tool; granted are: http://localhost:"),
+            ("network.toml", "https://127.0.0.1:%(tls_port)d/" % ports, "network access to https://127.0.0.1:"),
+        ]:
+            asked = {"skill_name": SKILL, "script": "scripts/network/denied.mjs", "args": [address]}
+            text = program.run(base, "--config", configuration, "call", TOOL, json.dumps(asked)).exits_with(0).stdout
+            assert text.startswith("TypeError fetch failed EACCES\n") and "[exit code 1]" in text, text
+            # In the error's cause, and as a note.
+            assert text.count(reason) >= 2, text
+    print("  %d scripts that send requests end as natively" % len(scripts), flush=True)
+
+
+def compare_one(base, case, configuration="skillhost.toml", environment=None):
     script, args, stdin = case["script"], case.get("args", []), case.get("stdin", "")
     asked = {"skill_name": SKILL, "script": script, "args": args, "stdin": stdin}
     # The command line prints the record, with separate streams.
-    result = program.run(base, "call", TOOL, json.dumps(asked), "--output", "json").exits_with(0)
+    result = program.run(base, "--config", configuration, "call", TOOL, json.dumps(asked), "--output", "json").exits_with(0)
     found = json.loads(result.stdout)
     with tempfile.TemporaryDirectory(prefix="native-") as folder:
         copy = pathlib.Path(folder, SKILL)
@@ -90,7 +121,8 @@ def compare_one(base, case):
         old = digests(copy)
         native = subprocess.run(["node", script, *args], cwd=copy, input=stdin, capture_output=True,
                                 encoding="utf-8", check=False, timeout=60,
-                                env={"PATH": os.environ["PATH"], "HOME": str(copy), "TMPDIR": folder})
+                                env={"PATH": os.environ["PATH"], "HOME": str(copy), "TMPDIR": folder,
+                                     **(environment or {})})
         new = digests(copy)
     what = "%s %s: " % (script, args)
     assert found["exit_code"] == native.returncode, what + "%s\n%s" % (native.returncode, found)

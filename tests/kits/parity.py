@@ -4,11 +4,14 @@ import json
 import os
 import shutil
 
+import network
 import program
 
 HERE = program.REPOSITORY / "tests/kits/parity"
 SOURCES = {"rust": ("lib.rs", "src/lib.rs"), "python": ("tool.py", "tool.py"),
            "javascript": ("tool.js", "src/tool.js"), "c": ("tool.c", "src/tool.c")}
+# The languages whose tool sends requests.
+WITH_REQUESTS = ["rust", "python", "javascript", "c"]
 GRANT = """
 [grants."parity.wasm"]
 skills = ["parity-files"]
@@ -28,6 +31,13 @@ def run(folder, language):
     configuration = folder / "skillhost.toml"
     settings, _ = configuration.read_text().split("[grants")
     configuration.write_text(settings + GRANT)
+    if language in WITH_REQUESTS:
+        (folder / "needs.toml").write_text(network.NEEDS)
+    if language == "rust":
+        manifest = folder / "Cargo.toml"
+        sdk = '{ path = "sdk" }'
+        assert sdk in manifest.read_text()
+        manifest.write_text(manifest.read_text().replace(sdk, '{ path = "sdk", features = ["http"] }'))
     program.run(folder, "build").exits_with(0).prints("built `", "dist/parity.wasm`")
     (folder / "table").mkdir()
     (folder / "parity.json").rename(folder / "table/parity.json")
@@ -53,6 +63,8 @@ def run(folder, language):
             result = program.run(folder, "call", "parity", arguments).exits_with(0)
             assert result.stdout == str(integer), (number, result.stdout)
     call("log", "a line of 20 letters").exits_with(0).prints("guest: a line of 20 letters")
+    if language in WITH_REQUESTS:
+        network.parity(folder, language, settings + GRANT)
     print("  %d calls as in the other languages" % cases, flush=True)
 
 

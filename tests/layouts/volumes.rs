@@ -164,6 +164,36 @@ fn lists_have_one_copy_of_each_file_of_a_volume() {
 }
 
 #[test]
+fn check_reports_files_that_lists_of_a_volume_lose() {
+    let folders = Folders::new();
+    let skill = folders.root.join("a");
+    fs::create_dir(&skill).unwrap();
+    update(&skill, 1, &[("SKILL.md", "# A\n"), ("x.md", "x")]);
+    folders.write("a/..data/unlinked.md", "x");
+    folders.write("a/..2026_01_31_12_00_00.7/old.md", "x");
+    folders.write("a/..payload/inner/SKILL.md", "x");
+    for (target, link) in [("..data", "dd"), ("..data/x.md", "again.md")] {
+        symlink(target, skill.join(link)).unwrap();
+    }
+    let host = build(builder().skills(&folders.root));
+    let resources = host.skill_resources().unwrap();
+    let manifest = block_on(resources.manifest("a")).unwrap();
+    let paths: Vec<_> = manifest.files.iter().map(|file| &*file.path).collect();
+    assert_eq!(paths, ["..payload/inner/SKILL.md", "SKILL.md", "x.md"]);
+    let findings = skillhost::check::check_folder(&skill).unwrap();
+    let message = |rule: &str| {
+        let mut findings = findings.iter().filter(|finding| finding.rule == rule);
+        findings.next().map(|finding| &*finding.message).unwrap()
+    };
+    let omitted = message("omitted-files");
+    for part in ["..2026_01_31_12_00_00.", " and 1 more: 2 files of 2 bytes"] {
+        assert!(omitted.contains(part), "{omitted}");
+    }
+    let nested = message("nested-skill");
+    assert!(nested.contains("..payload/inner/SKILL.md"), "{nested}");
+}
+
+#[test]
 fn a_reader_finds_files_while_volumes_are_updated() {
     let folders = Folders::new();
     let skill = folders.root.join("own");

@@ -52,6 +52,8 @@ mod export;
 mod failure;
 mod files;
 mod folder;
+#[cfg(feature = "http")]
+pub mod http;
 mod listing;
 mod log;
 mod output;

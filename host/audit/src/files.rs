@@ -107,6 +107,12 @@ fn open(path: &Path) -> anyhow::Result<(File, (u64, u64))> {
     Ok((file, (metadata.dev(), metadata.ino())))
 }
 
+/// Returns whether the first record of a file has the place of this link in its chain.
+pub(crate) fn begins_with(file: &File, link: Link) -> std::io::Result<bool> {
+    let first = FirstRecord::find(file)?;
+    Ok((first.chain, first.sequence) == (link.chain, link.sequence))
+}
+
 impl FirstRecord {
     /// Finds the first record of a chain in a file. A torn record may stand before it.
     fn find(file: &File) -> std::io::Result<Self> {

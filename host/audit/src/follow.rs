@@ -1,9 +1,10 @@
 //! Follows a log: finds its records, then waits for more. The kernel reports changes in the log's
-//! folder. After a rotation, continues with the new file.
+//! folder. After a rotation, continues with the new file, or with one that was renamed since.
 
 use std::fs::{self, File};
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Seek as _};
 use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::Duration;
@@ -15,14 +16,20 @@ use skillhost_skills::broker::Opener;
 use skillhost_skills::inotify::Inotify;
 use skillhost_skills::named_file;
 
+use crate::files::begins_with;
 use crate::filter::{CallRecord, Filter, RecordSearch, SearchSummary};
 use crate::lines::{MAX_LINE_BYTES, Piece};
+use skillhost_sandbox::tool::audit::chain::Link;
 
 /// The time after which the file is read again without an event, because some mounts report none.
 const SCAN_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The number of bytes that are read at a time.
 const BUFFER_BYTES: usize = 64 << 10;
+
+/// The maximum number of files of a folder in which the next record is looked for, and of renamed
+/// files that are read at once. Guards against: a folder of a million files.
+const MAX_RENAMED: usize = 1_000;
 
 /// A step of following a log.
 pub enum FollowStep<'a> {
@@ -35,8 +42,9 @@ pub enum FollowStep<'a> {
 /// Calls a function with each record of a log that matches a filter, and goes on with records that
 /// are appended. Ends when the function returns false, or when `stop` can be read or is closed.
 ///
-/// If the file is renamed, continues with the new file of its name. If it is emptied, continues at
-/// its beginning.
+/// If the file is renamed, continues with the new file of its name. If that was renamed meanwhile
+/// too, finds it by its first record, beside the log. If the file is emptied, continues at its
+/// beginning.
 pub fn follow_records(
     path: &Path,
     filter: &Filter,
@@ -64,6 +72,23 @@ pub fn follow_records(
         }
         if let Some(successor) = successor {
             file.end(|piece| search.check(piece, &mut record))?;
+            for _ in 0..MAX_RENAMED {
+                let next = search.verifier.next_link();
+                let renamed = next.and_then(|next| FollowedFile::renamed(path, next));
+                let Some((name, mut renamed)) =
+                    renamed.filter(|(_, file)| file.numbers != successor.numbers)
+                else {
+                    break;
+                };
+                search.verifier.start_file(&name);
+                if !renamed
+                    .read_lines(|piece| search.check(piece, &mut record))
+                    .with_context(context)?
+                {
+                    return Ok(search.abort());
+                }
+                renamed.end(|piece| search.check(piece, &mut record))?;
+            }
             search.verifier.start_file(&path.display().to_string());
             file = successor;
             continue;
@@ -145,6 +170,23 @@ impl FollowedFile {
             return None;
         }
         Self::open(path).ok()
+    }
+
+    /// Finds the file beside a log that begins with the next record. Its name begins like that of
+    /// the log. Returns its path too.
+    fn renamed(path: &Path, next: Link) -> Option<(String, Self)> {
+        let path = path.canonicalize().ok()?;
+        let start = path.file_stem()?.as_bytes();
+        let entries = fs::read_dir(path.parent()?).ok()?.flatten();
+        let paths = entries
+            .filter(|entry| entry.file_name().as_bytes().starts_with(start))
+            .map(|entry| entry.path());
+        paths.take(MAX_RENAMED).find_map(|path| {
+            let mut file = Self::open(&path).ok()?;
+            let is_next = matches!(begins_with(&file.file, next), Ok(true));
+            file.file.rewind().ok()?;
+            is_next.then(|| (path.display().to_string(), file))
+        })
     }
 
     /// Calls `each` with each whole line up to the present end, until it returns false.

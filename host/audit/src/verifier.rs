@@ -194,6 +194,11 @@ impl Verifier {
         (self.has_chain, self.is_broken) = (false, false);
     }
 
+    /// Returns the link of the next record. `None` before the first.
+    pub(crate) fn next_link(&self) -> Option<Link> {
+        self.next
+    }
+
     /// Checks a line without its line feed. Returns whether it is a record that follows the one
     /// before it in its file.
     pub fn check_line(&mut self, line: &[u8]) -> bool {

@@ -126,7 +126,7 @@ pub(crate) async fn build(
     let component = match project.language {
         Language::Rust => rust::build(&project, purpose)?,
         Language::Python => python::build(&project, &needs)?,
-        Language::JavaScript => javascript::build(&project)?,
+        Language::JavaScript => javascript::build(&project, &needs)?,
         Language::C => c::build(&project)?,
     };
     let component = sections::add(&project, &needs, &component)?;

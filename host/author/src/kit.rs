@@ -67,6 +67,7 @@ const SDK: &[KitFile] = files!("guest-tools/sdk":
     "src/failure.rs",
     "src/files.rs",
     "src/folder.rs",
+    "src/http.rs",
     "src/lib.rs",
     "src/listing.rs",
     "src/log.rs",
@@ -113,6 +114,7 @@ const JAVASCRIPT: &[KitFile] = files!("guest-tools/kits/javascript":
     "package-lock.json",
     "package.json",
     "src/skillhost-folder.js",
+    "src/skillhost-http.js",
     "src/skillhost-kit.js",
     "src/tool.js",
     "wit/deps/wasi-cli/environment.wit",
@@ -124,9 +126,12 @@ const C: &[KitFile] = files!("guest-tools/kits/c":
     ".gitignore",
     "README.md",
     "requirements.txt",
+    "src/skillhost_http.c",
+    "src/skillhost_http.h",
     "src/skillhost_kit.c",
     "src/skillhost_kit.h",
     "src/tool.c",
+    "wit/world.wit",
 );
 
 /// The parts of WASI with which projects send requests.
@@ -175,8 +180,17 @@ impl Language {
     fn wit_folder(self) -> &'static str {
         match self {
             // The kit has its own world, which imports more.
-            Self::JavaScript => "wit/deps/skillhost-tool",
+            Self::JavaScript | Self::C => "wit/deps/skillhost-tool",
             _ => "wit",
+        }
+    }
+
+    /// Returns the WIT files of `wasi:http` in a project. The crate `wasip2` has Rust's, and the
+    /// compiler has Python's.
+    fn wasi_http(self) -> &'static [KitFile] {
+        match self {
+            Self::JavaScript | Self::C => WASI_HTTP,
+            Self::Rust | Self::Python => &[],
         }
     }
 
@@ -187,19 +201,22 @@ impl Language {
         let in_folder =
             |folder: &str, file: &KitFile| (format!("{folder}{}", file.path), file.text);
         let wit = move |file: &KitFile| in_folder(&format!("{}/", self.wit_folder()), file);
+        let wasi_http = self.wasi_http().iter();
+        let wasi_http = wasi_http.map(move |file| in_folder("wit/deps/", file));
         let (sdk, sdk_wit) = match self {
             Self::Rust => (SDK, WIT),
             _ => (&[][..], &[][..]),
         };
         let sdk = sdk.iter().map(move |file| in_folder(SDK_FOLDER, file));
         let sdk_wit = sdk_wit.iter().map(move |file| in_folder("sdk/wit/", file));
-        own.chain(WIT.iter().map(wit)).chain(sdk).chain(sdk_wit)
+        let wit = WIT.iter().map(wit).chain(wasi_http);
+        own.chain(wit).chain(sdk).chain(sdk_wit)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
+    use std::collections::{BTreeMap, BTreeSet};
     use std::path::{Path, PathBuf};
 
     use super::*;
@@ -353,6 +370,92 @@ mod tests {
         let on_disk: BTreeSet<String> = names.filter(|name| name.ends_with(".wit")).collect();
         let embedded = WIT.iter().map(|file| file.path.to_owned()).collect();
         assert_eq!(on_disk, embedded);
+    }
+
+    /// Returns letters and digits in lower case, by which languages write one name alike.
+    fn plain(name: &str) -> String {
+        let letters = name.chars().filter(char::is_ascii_alphanumeric);
+        letters.collect::<String>().to_lowercase()
+    }
+
+    /// Returns the text between two others.
+    fn between<'a>(text: &'a str, start: &str, end: &str) -> &'a str {
+        let (_, rest) = text.split_once(start).unwrap();
+        rest.split_once(end).unwrap().0
+    }
+
+    /// Returns the code and the kind of each arm of a `match` or `switch`. `code` begins the name
+    /// of a code, and `kind` that of a kind.
+    fn arms(text: &str, code: &str, kind: &str) -> BTreeMap<String, String> {
+        let name = |rest: &str| {
+            let is_end = |letter: char| !letter.is_ascii_alphanumeric() && letter != '_';
+            plain(rest.split(is_end).next().unwrap())
+        };
+        let mut kinds = BTreeMap::new();
+        let mut codes = Vec::new();
+        let starts = text.char_indices().map(|(at, _)| &text[at..]);
+        for rest in starts {
+            if let Some(rest) = rest.strip_prefix(code) {
+                codes.push(name(rest));
+            } else if let Some(rest) = rest.strip_prefix(kind) {
+                kinds.extend(codes.drain(..).map(|code| (code, name(rest))));
+            }
+        }
+        kinds
+    }
+
+    #[test]
+    fn languages_agree_on_kinds_of_http_errors() {
+        let text = |files: &'static [KitFile], path: &str| {
+            let mut files = files.iter();
+            files.find(|file| file.path == path).unwrap().text
+        };
+        let rust = text(SDK, "src/http.rs");
+        let rust = between(rust, "match code {", "\n        }\n");
+        let rust = arms(rust, "ErrorCode::", "Self::");
+        let c = text(C, "src/skillhost_http.c");
+        let c = between(c, "switch (code->tag) {", "default:");
+        let c = arms(c, "WASI_HTTP_TYPES_ERROR_CODE_", "return SH_HTTP_");
+        let javascript = text(JAVASCRIPT, "src/skillhost-http.js");
+        let javascript = between(javascript, "const KINDS = {", "\n};");
+        let javascript: BTreeMap<String, String> = javascript
+            .lines()
+            .filter_map(|line| line.trim().trim_end_matches(',').split_once(": "))
+            .map(|(code, kind)| (plain(code), plain(kind)))
+            .collect();
+        let python = text(PYTHON, "skillhost_http.py");
+        let class_kinds: BTreeMap<&str, &str> = python
+            .split("\nclass ")
+            .skip(1)
+            .filter_map(|class| {
+                let (name, rest) = class.split_once("(HttpError):")?;
+                Some((name, between(rest, "kind = \"", "\"")))
+            })
+            .collect();
+        let python: BTreeMap<String, String> = between(python, "\nERRORS = {", "\n}")
+            .lines()
+            .filter_map(|line| line.trim().trim_end_matches(',').split_once(": "))
+            .map(|(code, class)| (plain(code), class_kinds.get(class).unwrap_or(&"other")))
+            .map(|(code, kind)| (code, (*kind).to_owned()))
+            .collect();
+        let http = text(WASI_HTTP, "wasi-http/http.wit");
+        let codes = between(http, "variant error-code {", "}").split(',');
+        let codes = codes.map(|code| plain(code.split('(').next().unwrap()));
+        let codes: Vec<_> = codes.filter(|code| !code.is_empty()).collect();
+        assert_eq!(rust.len(), codes.len());
+        for code in codes {
+            let kind = &rust[&code];
+            assert_eq!(c.get(&code).map_or("protocol", |kind| kind), kind, "{code}");
+            let otherwise = if code.ends_with("size") {
+                "limit"
+            } else {
+                "protocol"
+            };
+            let in_javascript = javascript.get(&code).map_or(otherwise, |kind| kind);
+            assert_eq!(in_javascript, kind, "{code}");
+            let in_python = python.get(&code).map_or(otherwise, |kind| kind);
+            assert_eq!(in_python, kind, "{code}");
+        }
     }
 
     #[test]

@@ -21,7 +21,8 @@ mod tables;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::{Path, PathBuf, absolute};
 
 use anyhow::Context as _;
 
@@ -145,18 +146,24 @@ impl Config {
 
     /// Returns the settings of the egress process, or `None` if no grant allows a request. See
     /// [`HostBuilder::egress`](crate::HostBuilder::egress).
-    pub fn egress(&self) -> Option<EgressSettings> {
+    ///
+    /// # Errors
+    ///
+    /// If the current folder, where a relative path begins, is unknown.
+    pub fn egress(&self) -> io::Result<Option<EgressSettings>> {
         let mut settings = EgressSettings::new();
         for (component, grant) in &self.grants {
             if !grant.network.is_empty() {
-                let files = grant.secret_files.clone();
+                let files = grant.secret_files.iter();
+                let files = files.map(|(name, file)| Ok((name.clone(), absolute(file)?)));
+                let files = files.collect::<io::Result<_>>()?;
                 settings = settings.component(component, grant.network.clone(), files);
             }
         }
         if let Some(file) = &self.ca_file {
-            settings = settings.authorities(&file.path);
+            settings = settings.authorities(absolute(&file.path)?);
         }
-        (!settings.is_empty()).then_some(settings)
+        Ok((!settings.is_empty()).then_some(settings))
     }
 
     /// Returns whether a host of this configuration has a built-in tool.

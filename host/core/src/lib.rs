@@ -105,8 +105,8 @@ pub use host::resources::{
 };
 pub use host::{AnswerBound, JudgedScript, JudgementReason};
 pub use skillhost_skills::catalog::{
-    Catalog, Document, DocumentStamp, HiddenFolders, Listing, MAX_DEPTH, Skill, SkillSummary,
-    SkillsRoot, Unlisted,
+    Catalog, Document, DocumentStamp, HiddenFolders, Listing, MAX_DEPTH, ReadBudget, Skill,
+    SkillSummary, SkillsRoot, Unlisted,
 };
 pub use skillhost_skills::encoding::EncodingFault;
 pub use skillhost_skills::omitted::OmittedNames;

@@ -16,7 +16,7 @@ use hyper_util::rt::TokioIo;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use tokio::sync::Semaphore;
 
-use crate::message::{GRANT, Outcome, PLACEHOLDER};
+use crate::message::{GRANT, OUTCOME, Outcome, PLACEHOLDER};
 
 /// The maximum bytes of the head of a response: that of the server, and the outcome.
 const MAX_HEAD_BYTES: usize = 512 << 10;
@@ -77,6 +77,7 @@ impl EgressClient {
         request
             .headers_mut()
             .insert(GRANT, header(origin.component)?);
+        request.headers_mut().remove(OUTCOME);
         request.headers_mut().remove(PLACEHOLDER);
         for (name, placeholder) in origin.placeholders {
             let pair = header(&format!("{name}={placeholder}"))?;

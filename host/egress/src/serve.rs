@@ -86,6 +86,8 @@ async fn serve_one<R: Resolve>(stream: UnixStream, sender: &Sender<R>) -> io::Re
     let mut builder = http1::Builder::new();
     builder
         .keep_alive(false)
+        // The response has only the headers of its server.
+        .auto_date_header(false)
         .max_buf_size(MAX_HEAD_BYTES)
         .max_headers(MAX_HEADERS);
     tokio::select! {

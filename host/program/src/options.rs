@@ -395,7 +395,7 @@ impl CommonOptions {
 
     /// Starts the process that sends the requests of tools, if a grant allows any.
     pub fn start_egress(&self, config: &Config) -> anyhow::Result<Option<StartingEgress>> {
-        let settings = config.egress();
+        let settings = config.egress()?;
         let settings = settings.map(|settings| settings.trust(&self.trust_settings()));
         settings
             .map(|settings| settings.start(OWN_PROGRAM.as_ref()))

@@ -9,8 +9,9 @@ use crate::tool::Stop;
 use crate::tool::grant::{Scope, Skills};
 use crate::tool::limits::Limits;
 use skillhost_skills::blocking;
-use skillhost_skills::catalog::{Catalog, Freshness, Skill};
+use skillhost_skills::catalog::{Catalog, Freshness, ReadBudget, Skill};
 use skillhost_skills::search::{Coverage, SkillIndex};
+use skillhost_skills::text::digest::sha256_hex;
 
 /// The maximum bytes of a query. Guards against: a guest whose query is as long as its memory.
 const MAX_QUERY_BYTES: usize = 16 * 1024;
@@ -46,7 +47,8 @@ pub(crate) struct SkillPage {
     /// The number of skills on all pages. May count unlisted skills of the other pages, which
     /// are not read.
     pub(crate) total: usize,
-    /// The first name of the next page, if there is one.
+    /// The cursor of the next page, if there is one: a name, or an [`opaque_cursor`]. The page
+    /// may be short, or even empty, before it.
     pub(crate) next: Option<String>,
 }
 
@@ -103,11 +105,13 @@ impl GrantedSkills {
 
     /// Lists the current skills. They count towards the limits of the call.
     pub(crate) async fn list(&self, limits: &Limits) -> Result<Vec<Skill>, Stop> {
-        let page = self.page(None, usize::MAX, limits).await?;
-        Ok(page.skills)
+        let limits = limits.clone();
+        let budget = ReadBudget::unbounded();
+        let list = move |inner: &Inner| inner.page(None, usize::MAX, budget, &limits);
+        Ok(self.run_blocking(list).await?.skills)
     }
 
-    /// Reads a page of the current skills: at most `limit`, starting at the name `from`.
+    /// Reads a page of the current skills: at most `limit`, starting at the cursor `from`.
     pub(crate) async fn page(
         &self,
         from: Option<String>,
@@ -115,7 +119,8 @@ impl GrantedSkills {
         limits: &Limits,
     ) -> Result<SkillPage, Stop> {
         let limits = limits.clone();
-        self.run_blocking(move |inner| inner.page(from.as_deref(), limit, &limits))
+        let budget = ReadBudget::default();
+        self.run_blocking(move |inner| inner.page(from.as_deref(), limit, budget, &limits))
             .await
     }
 
@@ -155,7 +160,13 @@ impl Inner {
         self.granted.allow(name) && scope.is_none_or(|scope| scope.allows_skill(name))
     }
 
-    fn page(&self, from: Option<&str>, limit: usize, limits: &Limits) -> Result<SkillPage, Stop> {
+    fn page(
+        &self,
+        from: Option<&str>,
+        limit: usize,
+        mut budget: ReadBudget,
+        limits: &Limits,
+    ) -> Result<SkillPage, Stop> {
         let freshness = match from {
             None => Freshness::Now,
             Some(_) => Freshness::Recent,
@@ -166,34 +177,46 @@ impl Inner {
         if total > limits.directory_entries {
             return Err(Stop::DirectoryEntries(limits.directory_entries));
         }
-        let start = from.map_or(0, |from| names.partition_point(|name| name.as_str() < from));
-        let mut names = names[start..].iter().filter(is_granted);
+        let start = match from {
+            None => 0,
+            Some(from) if !from.starts_with('.') => {
+                names.partition_point(|name| name.as_str() < from)
+            }
+            Some(from) => {
+                let mut allowed = names.iter().map(|name| self.allow(name).then_some(name));
+                allowed
+                    .position(|name| name.is_some_and(|name| opaque_cursor(name) == from))
+                    .unwrap_or(names.len())
+            }
+        };
         let (mut skills, mut listed) = (Vec::new(), ListedSkills::default());
-        while skills.len() < limit
-            && let Some(name) = names.next()
-        {
-            match self.catalog.read(name) {
-                Some(skill) if skill.unlisted.is_some() => total -= 1,
+        let mut next = None;
+        for name in names[start..].iter().filter(is_granted) {
+            if budget.is_spent() {
+                next = Some(opaque_cursor(name));
+                break;
+            }
+            match self.catalog.read_within(name, &mut budget) {
+                Some(skill) if skill.unlisted.is_some() => {
+                    budget.leave_out();
+                    total -= 1;
+                }
+                // A full page is the last if only unlisted skills follow.
+                Some(_) if skills.len() == limit => {
+                    next = Some(name.clone());
+                    break;
+                }
                 Some(skill) => {
                     listed.add(&skill, limits)?;
                     skills.push(skill);
                 }
                 // It was removed meanwhile.
-                None => {}
+                None => budget.leave_out(),
             }
         }
-        // A page that is full may be the last: the rest may be unlisted.
-        let next = names.find(|name| match self.catalog.read(name) {
-            Some(skill) if skill.unlisted.is_some() => {
-                total -= 1;
-                false
-            }
-            Some(_) => true,
-            None => false,
-        });
         Ok(SkillPage {
             skills,
-            next: next.cloned(),
+            next,
             total,
         })
     }
@@ -251,6 +274,14 @@ impl Inner {
             .filter(|_| self.allow(name))?;
         skill.file.is_some().then_some(skill)
     }
+}
+
+/// Returns the cursor of a page that starts at a skill which was not read, and may be hidden. It is
+/// not a [name](Skill::is_name), and does not show one. If the skill is removed before the next
+/// page, that page is empty, so a model lists again and loses no skill.
+fn opaque_cursor(name: &str) -> String {
+    const DIGITS: usize = 32;
+    format!(".{}", &sha256_hex(name.as_bytes())[..DIGITS])
 }
 
 impl ListedSkills {

@@ -8,6 +8,7 @@ mod folder_cache;
 mod freshness;
 mod hidden;
 mod names;
+mod read_budget;
 mod root;
 mod root_folder;
 mod scan;
@@ -38,6 +39,7 @@ use folder_cache::FolderCache;
 pub use freshness::Freshness;
 pub use hidden::HiddenFolders;
 use names::CatalogNames;
+pub use read_budget::ReadBudget;
 use root::{Root, SkillLocation, SkillPath, cannot_open, without_dots};
 pub use root_folder::MAX_DEPTH;
 pub use summary::SkillSummary;
@@ -234,12 +236,18 @@ impl Catalog {
     /// Reads the current state of one skill. Returns `None` if the skill does not exist or cannot
     /// be opened, or if the work of this thread is [abandoned](blocking::is_abandoned).
     pub fn read(&self, name: &str) -> Option<Skill> {
+        self.read_within(name, &mut ReadBudget::unbounded())
+    }
+
+    /// Like [`read`](Self::read), for a list that counts what it reads.
+    pub fn read_within(&self, name: &str, budget: &mut ReadBudget) -> Option<Skill> {
         if blocking::is_abandoned() {
             return None;
         }
         let (handle, path) = self.open_uncached(name)?;
         let folder_name = path.rsplit('/').next().unwrap_or_default();
-        Some(describe(name.to_owned(), folder_name, self.folder(handle)))
+        let folder = self.folder(handle);
+        Some(describe(name.to_owned(), folder_name, folder, budget))
     }
 
     /// Reads a skill for a list for models. Returns `None` for an [unlisted](Unlisted) skill, and

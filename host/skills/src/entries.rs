@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 
 use crate::broker::Opener;
-use crate::omitted::{self, OmittedNames};
+use crate::omitted::{OmittedNames, Volume};
 
 /// A listing in progress.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub struct EntryCursor {
 #[derive(Debug)]
 struct LeftOut {
     names: OmittedNames,
-    is_volume: bool,
+    volume: Option<Volume>,
 }
 
 /// An entry of a folder.
@@ -51,8 +51,8 @@ impl EntryCursor {
 
     /// Leaves out these names, and the generations of a Kubernetes volume.
     pub(crate) fn without(mut self, names: OmittedNames) -> Self {
-        let is_volume = self.folder.fd().is_ok_and(omitted::is_volume);
-        self.left_out = Some(LeftOut { names, is_volume });
+        let volume = self.folder.fd().ok().and_then(Volume::of);
+        self.left_out = Some(LeftOut { names, volume });
         self
     }
 
@@ -65,7 +65,8 @@ impl EntryCursor {
         };
         let is_left_out = match (&self.left_out, self.folder.fd()) {
             (Some(left_out), Ok(folder)) => {
-                left_out.is_volume && omitted::is_generation(&entry.name)
+                let volume = left_out.volume.as_ref();
+                volume.is_some_and(|volume| volume.repeats(folder, &entry.name))
                     || left_out.names.has(folder, &entry.name)
             }
             _ => false,

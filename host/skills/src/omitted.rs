@@ -3,10 +3,11 @@
 //! path.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{AtFlags, StatxFlags};
@@ -49,6 +50,13 @@ const ENVIRONMENT_FILE: &str = "pyvenv.cfg";
 /// The symlink to the current generation of a Kubernetes volume.
 const CURRENT_GENERATION: &str = "..data";
 
+/// The form of the name of a generation, with a `0` for each digit before the dot.
+const GENERATION_FORM: &[u8] = b"..0000_00_00_00_00_00.";
+
+/// The maximum number of symlinks that lead from one to the next in a folder. Guards against: a
+/// circle of symlinks.
+const MAX_LINKS: usize = 8;
+
 /// The maximum number of retries of a look-up in a volume. Guards against: a volume that is
 /// replaced faster than a path is looked up.
 const MAX_RETRIES: usize = 100;
@@ -75,31 +83,99 @@ impl OmittedNames {
         }
     }
 
-    /// Returns whether lists of a folder leave out the entry of this name.
+    /// Returns whether lists of a folder leave out the entry of this name. A symlink is left out
+    /// if its target's path has such a name.
     pub(crate) fn has(&self, folder: BorrowedFd<'_>, name: &OsStr) -> bool {
-        let name = name.to_str().filter(|name| self.0.contains(*name));
-        name.is_some_and(|name| !ENVIRONMENTS.contains(&name) || is_environment(folder, name))
+        let mut path = PathBuf::from(name);
+        for _ in 0..MAX_LINKS {
+            if self.has_in(folder, &path) {
+                return true;
+            }
+            let is_in_folder = path.components().count() == 1;
+            match target(folder, path.as_os_str()).filter(|_| is_in_folder) {
+                Some(target) => path = target,
+                None => break,
+            }
+        }
+        false
+    }
+
+    /// Returns whether a path has a name that is left out.
+    fn has_in(&self, folder: BorrowedFd<'_>, path: &Path) -> bool {
+        let mut above = PathBuf::new();
+        path.components().any(|part| {
+            above.push(part);
+            let Component::Normal(name) = part else {
+                return false;
+            };
+            let name = name.to_str().filter(|name| self.0.contains(*name));
+            name.is_some_and(|name| !ENVIRONMENTS.contains(&name) || is_environment(folder, &above))
+        })
     }
 }
 
-fn is_environment(parent: BorrowedFd<'_>, folder: &str) -> bool {
-    let path = format!("{folder}/{ENVIRONMENT_FILE}");
-    rustix::fs::statx(parent, path, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::TYPE).is_ok()
+/// Returns whether a folder is a Python environment. Looks at nothing above its parent.
+fn is_environment(parent: BorrowedFd<'_>, folder: &Path) -> bool {
+    let is_normal = |part| matches!(part, Component::Normal(_));
+    let path = folder.join(ENVIRONMENT_FILE);
+    folder.components().all(is_normal)
+        && rustix::fs::statx(parent, path, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::TYPE).is_ok()
 }
 
-/// Returns whether a folder is a Kubernetes volume, such as a mounted ConfigMap.
+/// Returns the target of a symlink.
+fn target(folder: BorrowedFd<'_>, name: &OsStr) -> Option<PathBuf> {
+    let target = rustix::fs::readlinkat(folder, name, Vec::new()).ok()?;
+    Some(OsString::from_vec(target.into_bytes()).into())
+}
+
+/// A Kubernetes volume, such as a mounted ConfigMap.
 ///
 /// Its files are in a folder such as `..2026_01_31_12_00_00.123456789`, to which `..data` leads.
 /// Each entry `NAME` is a symlink to `..data/NAME`. An update makes another such folder, and
 /// replaces `..data`.
-pub(crate) fn is_volume(folder: BorrowedFd<'_>) -> bool {
-    generation(folder).is_some()
+#[derive(Debug)]
+pub(crate) struct Volume {
+    /// The name of the current generation.
+    current: Vec<u8>,
 }
 
-/// Returns whether an entry of a Kubernetes volume belongs to a generation. Kubernetes allows no
-/// other names that start with two dots.
-pub(crate) fn is_generation(name: &OsStr) -> bool {
-    name.as_bytes().starts_with(b"..")
+impl Volume {
+    /// Returns the volume in a folder, if it is one.
+    pub(crate) fn of(folder: BorrowedFd<'_>) -> Option<Self> {
+        generation(folder).map(|current| Self { current })
+    }
+
+    /// Returns whether an entry is the current generation.
+    pub(crate) fn is_current(&self, name: &OsStr) -> bool {
+        name.as_bytes() == self.current
+    }
+
+    /// Returns whether an entry has files that lists show at another path: it is a generation, or a
+    /// symlink into one that is not `NAME` to `..data/NAME`.
+    pub(crate) fn repeats(&self, folder: BorrowedFd<'_>, name: &OsStr) -> bool {
+        if self.is_current(name) || is_generation(name) {
+            return true;
+        }
+        let is_inside = |part: Component<'_>| {
+            let part = part.as_os_str();
+            part == CURRENT_GENERATION || self.is_current(part) || is_generation(part)
+        };
+        target(folder, name).is_some_and(|target| target.components().any(is_inside))
+            && !is_volume_link(folder, name)
+    }
+}
+
+/// Returns whether Kubernetes gives a generation such a name.
+fn is_generation(name: &OsStr) -> bool {
+    let name = name.as_bytes();
+    let is_alike = |(form, byte): (&u8, &u8)| match form {
+        b'0' => byte.is_ascii_digit(),
+        form => byte == form,
+    };
+    let (start, end) = name.split_at(GENERATION_FORM.len().min(name.len()));
+    start.len() == GENERATION_FORM.len()
+        && GENERATION_FORM.iter().zip(start).all(is_alike)
+        && end.iter().all(u8::is_ascii_digit)
 }
 
 /// Returns whether an entry of a Kubernetes volume is a symlink to the current generation.

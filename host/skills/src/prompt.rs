@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use crate::catalog::{Catalog, Skill};
+use crate::catalog::{Catalog, ReadBudget, Skill};
 use crate::text::count::count;
 
 /// The maximum characters of a description in a prompt, as in the Agent Skills
@@ -58,8 +58,11 @@ pub struct Section {
     pub text: String,
     /// The number of skills in it.
     pub listed: usize,
-    /// The number of omitted skills.
+    /// The number of omitted skills. Some may be hidden if any are `unread`.
     pub left_out: usize,
+    /// The number of those that were not read, because too many skills before them are hidden or
+    /// have no SKILL.md, or have too much frontmatter.
+    pub unread: usize,
     /// The length in characters to which longer descriptions are cut. `None` if nothing is
     /// cut.
     pub cut_at: Option<usize>,
@@ -76,6 +79,17 @@ impl Section {
     /// Returns a message for the operator about what did not fit.
     pub fn warning(&self) -> Option<String> {
         let cut_at = self.cut_at?;
+        if self.unread > 0 {
+            return Some(format!(
+                "the prompt leaves out {}, of which {} not read: too many skills before are hidden \
+                 or have no `SKILL.md`, or have too much frontmatter; remove those",
+                count(self.left_out, "skill"),
+                match self.unread {
+                    1 => "1 was".to_owned(),
+                    more => format!("{more} were"),
+                }
+            ));
+        }
         let all = self.listed + self.left_out;
         let verb = if all == 1 { "does" } else { "do" };
         let left_out = match self.left_out {
@@ -112,10 +126,18 @@ pub fn section_of(
     let mut skills = Vec::new();
     let mut least = cost(style.frame().0) + cost(style.frame().1);
     let mut next = None;
-    for name in names.by_ref() {
-        let skill = catalog.read_listed(&name);
-        let skill = skill.filter(|skill| skill.file.is_some());
-        let Some(skill) = skill else { continue };
+    let mut reading = ReadBudget::default();
+    let mut unread = 0;
+    while let Some(name) = names.next() {
+        if reading.is_spent() {
+            unread = names.len() + 1;
+            break;
+        }
+        let skill = catalog.read_within(&name, &mut reading);
+        let Some(skill) = skill.filter(is_loadable) else {
+            reading.leave_out();
+            continue;
+        };
         least += cost(&style.line(&skill, Some(MIN_DESCRIPTION)));
         if least > units(budget) {
             next = Some(name);
@@ -124,7 +146,7 @@ pub fn section_of(
         skills.push(skill);
     }
     let fits = |text: &str| cost(text) <= units(budget);
-    let mut left_out = names.len() + usize::from(next.is_some());
+    let mut left_out = names.len() + usize::from(next.is_some() || unread > 0);
     let (text, cut_at) = if left_out == 0
         && let whole = style.render(&skills, None, "")
         && fits(&whole)
@@ -157,6 +179,7 @@ pub fn section_of(
         text,
         listed: skills.len(),
         left_out,
+        unread,
         cut_at,
         budget,
     }
@@ -172,11 +195,18 @@ pub fn fits(catalog: &Catalog, names: &[String], budget: usize) -> bool {
     if left.is_none_or(|left| bare.sum::<usize>() > left) {
         return false;
     }
-    for skill in names.iter().filter_map(|name| catalog.read_listed(name)) {
-        if skill.file.is_some() {
-            let line = cost(&style.line(&skill, None));
-            left = left.and_then(|left| left.checked_sub(line));
+    let mut reading = ReadBudget::default();
+    for name in names {
+        if reading.is_spent() {
+            return false;
         }
+        let skill = catalog.read_within(name, &mut reading);
+        let Some(skill) = skill.filter(is_loadable) else {
+            reading.leave_out();
+            continue;
+        };
+        let line = cost(&style.line(&skill, None));
+        left = left.and_then(|left| left.checked_sub(line));
         if left.is_none() {
             return false;
         }
@@ -283,20 +313,22 @@ impl Style {
         }
     }
 
-    /// Returns the note on omitted skills. `next` is the first of them.
+    /// Returns the note on omitted skills. `next` is the first of them, if that was read.
     fn note(self, left_out: usize, next: Option<&str>, finder: SkillFinder) -> String {
-        let Some(next) = next else {
+        if left_out == 0 {
             return String::new();
-        };
+        }
         let how = match finder {
             SkillFinder::Find => {
                 ": call find_skills(query='<what the task needs>') to find the right one".to_owned()
             }
-            SkillFinder::List if is_short_line(next) => {
-                let next = quoted(next);
-                format!(": call list_skills(cursor='{next}') to list them")
-            }
-            SkillFinder::List => ": call list_skills() to list all".to_owned(),
+            SkillFinder::List => match next.filter(|next| is_short_line(next)) {
+                Some(next) => {
+                    let next = quoted(next);
+                    format!(": call list_skills(cursor='{next}') to list them")
+                }
+                None => ": call list_skills() to list all".to_owned(),
+            },
             SkillFinder::Nothing => String::new(),
         };
         let left_out = count(left_out, "more skill");
@@ -342,10 +374,14 @@ pub fn has_any(skills: &[Skill]) -> bool {
     loadable(skills).next().is_some()
 }
 
-/// Returns the listed skills with a SKILL.md. Skills without one have nothing to load.
+/// Returns the skills that a prompt lists.
 fn loadable(skills: &[Skill]) -> impl Iterator<Item = &Skill> {
-    let is_loadable = |skill: &&Skill| skill.file.is_some() && skill.unlisted.is_none();
-    skills.iter().filter(is_loadable)
+    skills.iter().filter(|skill| is_loadable(skill))
+}
+
+/// Returns whether a prompt lists a skill. A skill without a SKILL.md has nothing to load.
+fn is_loadable(skill: &Skill) -> bool {
+    skill.file.is_some() && skill.unlisted.is_none()
 }
 
 /// Returns untrusted text as one line of bounded length, without line breaks and control

@@ -1,6 +1,6 @@
 //! The tool `parity`, which tests use to compare the kits of all languages.
 
-use skillhost_guest::{Access, Failure, Output, Tool, log, variable};
+use skillhost_guest::{Access, Failure, Output, Tool, http, log, variable};
 
 /// The maximum bytes of a read.
 const BYTES: u64 = 64;
@@ -26,6 +26,12 @@ struct Record<'a> {
     path: &'a str,
 }
 
+#[derive(skillhost_guest::serde::Deserialize)]
+#[serde(crate = "skillhost_guest::serde")]
+struct Echo {
+    echo: String,
+}
+
 fn parity(arguments: Parity, access: Access) -> Result<Output, Failure> {
     let Parity { action, path, .. } = &arguments;
     let path = path.as_deref().unwrap_or(".");
@@ -47,6 +53,35 @@ fn parity(arguments: Parity, access: Access) -> Result<Output, Failure> {
             Ok(Output::text("logged"))
         }
         "variable" => Ok(Output::text(variable(path).unwrap_or("not set".into()))),
+        "get" | "secret" => {
+            let mut request = http::get(path);
+            if action == "secret" {
+                let token = variable("TOKEN").unwrap_or_default();
+                request = request.header("authorization", &format!("Bearer {token}"));
+            }
+            let response = request.send()?;
+            let (status, kind) = (response.status(), response.header("x-kind").unwrap_or("-"));
+            let start = format!("{status} {kind} ");
+            Ok(Output::text(start + &response.text()?))
+        }
+        "post" => {
+            let response = http::post(path).json(&Record { path: "a knot" }).send()?;
+            let Echo { echo } = response.json()?;
+            Ok(Output::text(echo))
+        }
+        "stream" => {
+            let mut stream = http::request("PUT", path).body("a body").send()?.stream()?;
+            let mut size = 0;
+            while let Some(chunk) = stream.next()? {
+                size += chunk.len();
+            }
+            Ok(Output::text(format!("{size} bytes")))
+        }
+        "kind" => {
+            let text = http::get(path).send().and_then(|response| response.text());
+            let kind = text.map_or_else(|error| error.kind().name(), |_| "no error");
+            Ok(Output::text(kind))
+        }
         "invalid-arguments" => Err(Failure::invalid_arguments(path)),
         "not-found" => Err(Failure::not_found(path)),
         "refused" => Err(Failure::refused(path)),

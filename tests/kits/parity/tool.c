@@ -1,5 +1,6 @@
 // The tool `parity`, by which the kits of all languages are compared.
 
+#include "skillhost_http.h"
 #include "skillhost_kit.h"
 
 #include <stdio.h>
@@ -18,6 +19,55 @@ static bool joined(const sh_names *names, sh_answer *answer) {
         sh_append(&text, names->names[i], strlen(names->names[i]));
     }
     return sh_answer_text(answer, text.length ? text.bytes : "", text.length);
+}
+
+static bool add_size(void *size, const char *bytes, size_t length) {
+    (void)bytes;
+    *(size_t *)size += length;
+    return true;
+}
+
+// Sends a request. Sets `answered` if the action is one of those.
+static bool send(const char *action, const char *url, bool *answered, sh_answer *answer) {
+    sh_http_response response;
+    sh_buffer text = {0};
+    *answered = true;
+    if (strcmp(action, "get") == 0 || strcmp(action, "secret") == 0) {
+        const char *token = sh_variable("TOKEN");
+        sh_append(&text, "Bearer ", 7);
+        sh_append(&text, token ? token : "", token ? strlen(token) + 1 : 1);
+        sh_http_header headers[] = {{"authorization", text.bytes}, {0}};
+        if (!sh_http_get(url, *action == 's' ? headers : NULL, &response)) return sh_http_fail(answer, &response);
+        const char *kind = sh_http_header_value(&response, "x-kind");
+        char start[64];
+        int length = snprintf(start, sizeof start, "%u %s ", response.status, kind ? kind : "-");
+        text.length = 0;
+        sh_append(&text, start, (size_t)length);
+        sh_append(&text, response.body, response.size);
+        return sh_answer_text(answer, text.bytes, text.length);
+    }
+    if (strcmp(action, "post") == 0) {
+        if (!sh_http_post(url, NULL, "{\"path\": \"a knot\"}", &response))
+            return sh_http_fail(answer, &response);
+        const char *echo = sh_string(response.body, "echo");
+        return sh_answer_text(answer, echo, strlen(echo));
+    }
+    if (strcmp(action, "stream") == 0) {
+        size_t size = 0;
+        sh_http_request request = {.method = "PUT", .url = url, .body = "a body", .body_size = 6,
+                                   .take = add_size, .context = &size};
+        if (!sh_http_send(&request, &response)) return sh_http_fail(answer, &response);
+        char number[24];
+        int length = snprintf(number, sizeof number, "%zu bytes", size);
+        return sh_answer_text(answer, number, (size_t)length);
+    }
+    if (strcmp(action, "kind") == 0) {
+        bool sent = sh_http_get(url, NULL, &response);
+        const char *kind = sent ? "no error" : sh_http_kind_name(response.kind);
+        return sh_answer_text(answer, kind, strlen(kind));
+    }
+    *answered = false;
+    return false;
 }
 
 static bool parity(const char *arguments, const sh_folder *folder, sh_answer *answer) {
@@ -69,6 +119,9 @@ static bool parity(const char *arguments, const sh_folder *folder, sh_answer *an
         if (value == NULL) value = "not set";
         return sh_answer_text(answer, value, strlen(value));
     }
+    bool answered;
+    bool result = send(action, path, &answered, answer);
+    if (answered) return result;
     sh_failure_kind kind = strcmp(action, "invalid-arguments") == 0 ? SH_INVALID_ARGUMENTS
                          : strcmp(action, "not-found") == 0 ? SH_NOT_FOUND
                          : strcmp(action, "refused") == 0 ? SH_REFUSED

@@ -1,4 +1,5 @@
 // The tool `parity`, by which the kits of all languages are compared.
+import { get, post, request } from "./skillhost-http.js";
 import { Failure, exportTools, log, variable } from "./skillhost-kit.js";
 
 // The most bytes and names that it asks for.
@@ -42,6 +43,33 @@ export const tools = exportTools({
         return "logged";
       case "variable":
         return variable(path) ?? "not set";
+      case "get":
+      case "secret": {
+        const headers = action === "get" ? {} : { authorization: `Bearer ${variable("TOKEN") ?? ""}` };
+        const response = get(path, { headers });
+        return `${response.status} ${response.headers.get("x-kind") ?? "-"} ${response.text()}`;
+      }
+      case "post":
+        return post(path, { json: { path: "a knot" } }).json().echo;
+      case "stream": {
+        let size = 0;
+        for (const chunk of request("PUT", path, { body: "a body" }).stream()) {
+          size += chunk.length;
+        }
+        return `${size} bytes`;
+      }
+      case "kind":
+        try {
+          get(path).text();
+          return "no error";
+        } catch (error) {
+          return error.kind;
+        }
+      case "fetch":
+        return (async () => {
+          const responses = await Promise.all([1, 2].map(() => fetch(path)));
+          return (await Promise.all(responses.map((it) => it.text()))).join(" ");
+        })();
       case "invalid-arguments":
         throw Failure.invalidArguments(path);
       case "not-found":

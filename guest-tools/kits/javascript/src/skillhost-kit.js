@@ -2,8 +2,8 @@
 //
 // `exportTools` takes one object for each tool: its name, its description for the model, the JSON
 // Schema of its arguments, and the function that answers a call. The function returns a text for
-// the model, or { text, details } with a record for programs. It throws a `Failure` if it has no
-// answer.
+// the model, or { text, details } with a record for programs, or a promise of either. It throws a
+// `Failure` if it has no answer.
 import { textFromFile } from "skillhost:tool/answer@0.1.1";
 import { getEnvironment } from "wasi:cli/environment@0.2.0";
 
@@ -51,30 +51,45 @@ export function exportTools(...tools) {
       const tool = tools.find((tool) => tool.name === name);
       try {
         const answer = tool.call(JSON.parse(args), tool.skill && open(folder));
-        if (typeof answer === "string") {
-          return { text: answer };
-        }
         if (answer instanceof Promise) {
-          throw new TypeError("it returns a Promise, and a call waits for nothing");
+          // The call waits for it.
+          return answer.then(outputOf).catch((error) => fail(name, error));
         }
-        if (typeof answer?.text !== "string") {
-          throw new TypeError("it returns neither a text nor { text, details }");
-        }
-        return withJson(answer);
+        return outputOf(answer);
       } catch (error) {
-        if (error instanceof Failure) {
-          const { kind, message, details } = error;
-          throw withJson({ kind, message, details });
-        }
-        // The operator's log gets the stack: `skillhost --log info call …`.
-        console.error(error?.stack ?? String(error));
-        throw { kind: "failed", message: `${name} failed: ${error}${hint(error)}` };
+        fail(name, error);
       }
     },
   };
 }
 
+function outputOf(answer) {
+  if (typeof answer === "string") {
+    return { text: answer };
+  }
+  if (typeof answer?.text !== "string") {
+    throw new TypeError("it returns neither a text nor { text, details }");
+  }
+  return withJson(answer);
+}
+
+// Throws the failure of a call.
+function fail(name, error) {
+  // An error of a request has its failure.
+  const failure = error instanceof Failure ? error : error?.failure;
+  if (failure instanceof Failure) {
+    const { kind, message, details } = failure;
+    throw withJson({ kind, message, details });
+  }
+  // The operator's log gets the stack: `skillhost --log info call …`.
+  console.error(error?.stack ?? String(error));
+  throw { kind: "failed", message: `${name} failed: ${error}${hint(error)}` };
+}
+
 function hint(error) {
+  if (error instanceof TypeError && error.message.startsWith("NetworkError")) {
+    return ": the functions of `skillhost-http.js` say why";
+  }
   const isPlatformGlobal = error instanceof ReferenceError && PLATFORM_GLOBALS.test(error.message);
   return isPlatformGlobal ? ": Node.js or a browser has it, and a tool has neither" : "";
 }
@@ -95,9 +110,6 @@ function check(tool) {
     if (typeof tool[key] !== type) {
       throw new TypeError(`the tool ${tool.name ?? "without a name"} needs \`${key}\` of the type ${type}`);
     }
-  }
-  if (tool.call.constructor.name === "AsyncFunction") {
-    throw new TypeError(`the tool ${tool.name}: \`call\` is async, and a call waits for nothing`);
   }
   for (const key of ["skill", "path"]) {
     if (tool[key] !== undefined && !(tool[key] in (tool.input.properties ?? {}))) {

@@ -93,8 +93,11 @@
     defineGlobal(key, () => internal("url")[key]);
   }
   for (const key of ["TextEncoder", "TextDecoder", "AbortController", "AbortSignal", "DOMException",
-    "structuredClone", "atob", "btoa", "performance", "fetch"]) {
+    "structuredClone", "atob", "btoa", "performance"]) {
     defineGlobal(key, () => internal("web")[key]);
+  }
+  for (const key of ["fetch", "Headers", "Request", "Response", "Blob", "File", "FormData"]) {
+    defineGlobal(key, () => internal("fetch")[key]);
   }
   defineGlobal("crypto", () => internal("crypto").webcrypto);
   for (const key of ["setTimeout", "setInterval", "setImmediate", "clearTimeout", "clearInterval",

@@ -143,6 +143,12 @@ exports.turn = () => {
     }
     return 0;
   }
+  const event = native.httpIsPending() ? native.httpEvent() : undefined;
+  if (event) {
+    exports.guard(() => require("fetch").handle(event));
+    exports.runTicks();
+    return 0;
+  }
   const immediate = batch.shift();
   if (immediate) {
     exports.guard(() => immediate.callback(...immediate.args));
@@ -170,8 +176,9 @@ exports.turn = () => {
     now = Math.trunc(native.clock());
     return 0;
   }
-  if (timers.some((timer) => timer._hasRef)) {
-    return Math.max(timers[0]._due - native.clock(), 0.05);
+  const isPending = native.httpIsPending();
+  if (isPending || timers.some((timer) => timer._hasRef)) {
+    return timer ? Math.max(timer._due - native.clock(), 0.05) : Infinity;
   }
   const process = require("process");
   if (!hasEmittedBeforeExit) {

@@ -2,7 +2,8 @@
 // line, says why and what to use instead, so that a model can change its plan.
 const REASONS = {
   PROCESS: "the sandbox starts no processes; call the JavaScript function instead, or report the command to the user",
-  NETWORK: "the sandbox has no network; pass the data in with `files` or `stdin`",
+  NETWORK: "the sandbox has no sockets; use `fetch`, or `node:https`",
+  SERVER: "the sandbox has no servers",
   THREAD: "the sandbox has no threads; call the function directly, or use promises",
   NATIVE: "the sandbox runs no native code",
   TERMINAL: "the sandbox has no terminal; use arguments and stdin",
@@ -24,13 +25,6 @@ const throwing = (module, names, reason, code) =>
     throw unsupportedError(`${module}.${name}`, reason, code);
   }, "name", { value: name })]));
 
-const httpModule = (module) => ({
-  ...throwing(module, ["request", "get", "createServer", "Server", "ClientRequest"], "NETWORK", "ENETUNREACH"),
-  Agent: class Agent {},
-  globalAgent: {},
-  METHODS: ["DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"],
-  STATUS_CODES: {},
-});
 const DNS_FUNCTIONS = ["lookup", "resolve", "resolve4", "resolve6", "reverse"];
 // Modules whose import works, so that a script can continue if it does not need them.
 const modules = {
@@ -42,8 +36,8 @@ const modules = {
     ...throwing("dns", DNS_FUNCTIONS, "NETWORK", "ENOTFOUND"),
     promises: throwing("dns.promises", DNS_FUNCTIONS, "NETWORK", "ENOTFOUND"),
   }),
-  http: () => httpModule("http"),
-  https: () => httpModule("https"),
+  http: () => require("http").module("http:"),
+  https: () => require("http").module("https:"),
   http2: () => throwing("http2", ["connect", "createServer", "createSecureServer"], "NETWORK", "ENETUNREACH"),
   net: () => ({
     ...throwing("net", ["connect", "createConnection", "createServer", "Socket", "Server"], "NETWORK", "ENETUNREACH"),
@@ -75,6 +69,7 @@ const missingModules = {
   zlib: "NATIVE",
 };
 
+exports.throwing = throwing;
 exports.error = unsupportedError;
 exports.modules = modules;
 // Returns the error of importing a module of Node, or undefined if its import works.
@@ -89,7 +84,6 @@ exports.packageError = (name, from, reason) => {
     requireStack: [from],
   });
 };
-exports.fetchError = () => unsupportedError("fetch", "NETWORK", "ENETUNREACH");
 exports.watchError = (name) => unsupportedError(`fs.${name}`, "WATCH", "ENOSYS");
 exports.defineGlobals = (defineGlobal) => {
   for (const [name, reason] of [["WebSocket", "NETWORK"], ["Worker", "THREAD"], ["WebAssembly", "ENGINE"]]) {

@@ -163,7 +163,4 @@ module.exports = {
     measure() {},
     toJSON: () => ({}),
   },
-  fetch: async () => {
-    throw require("unsupported").fetchError();
-  },
 };

@@ -17,7 +17,7 @@ use rquickjs::{
 
 use skillhost_guest::scripts::{self, Refusal};
 
-use crate::{data, files, output, sources};
+use crate::{data, files, http, output, sources};
 
 thread_local! {
     /// The functions that `js/boot.js` returns. The engine calls them.
@@ -79,6 +79,7 @@ fn start(ctx: &Ctx<'_>, script: Script) -> Result<()> {
     let native = Object::new(ctx.clone())?;
     files::provide(&native)?;
     data::provide(&native)?;
+    http::provide(&native)?;
     provide(&native)?;
     let Script {
         folder,
@@ -142,13 +143,13 @@ fn run_event_loop(ctx: &Ctx<'_>) -> i32 {
         if let Some(code) = EXIT.get() {
             return code;
         }
-        // Milliseconds until the next timer.
+        // Milliseconds until the next timer. Infinite if only a request is pending.
         let wait: f64 = match hook(ctx, "turn", ()).catch(ctx) {
             Ok(wait) => wait,
             Err(error) => return exit_code_after_abort(&error),
         };
         if wait > 0.0 {
-            thread::sleep(Duration::from_secs_f64(wait / 1000.0));
+            http::wait(wait);
         }
     }
 }

@@ -4,6 +4,7 @@
 mod data;
 mod engine;
 mod files;
+mod http;
 mod output;
 mod sources;
 
@@ -67,7 +68,8 @@ skillhost_guest::export_tools!(
         "run_skill_javascript",
         "Run a JavaScript file of a skill in a sandbox, and get what it prints. The script sees the \
          skill's folder, which is its current folder, and has Node's modules for files, paths, \
-         text and hashes. It has no network, no processes and no threads.",
+         text and hashes. It has no processes and no threads, and of the network only what the \
+         operator grants.",
         run,
     )
     .title("Run a skill's JavaScript")

@@ -16,7 +16,7 @@ macro_rules! sources {
 
 sources! {
     internal: [
-        "boot", "buffer", "console", "crypto", "fs", "loader", "os", "process", "readline", "streams",
+        "boot", "buffer", "console", "crypto", "fetch", "fs", "http", "loader", "os", "process", "readline", "streams",
         "timers", "unsupported", "url", "util", "web"
     ],
     packages: [

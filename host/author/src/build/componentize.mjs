@@ -1,17 +1,19 @@
 // Bundles the packages that `src` imports, and compiles `src/tool.js` with componentize-js.
 // The modules of `src` are not bundled, so that errors name their lines.
 //
-// Runs in an environment of `javascript.rs`. Arguments: the folder of the WIT package, and the
-// file of the component.
+// Runs in an environment of `javascript.rs`. Arguments: the folder of the WIT package, the file of
+// the component, and the world's name if the project asks for the network.
 import { createHash } from "node:crypto";
-import { mkdirSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { isBuiltin } from "node:module";
 import { join, relative, resolve } from "node:path";
 
-const [wit, out] = process.argv.slice(2);
+const [ownWit, out, networkWorld] = process.argv.slice(2);
 const COMPILER = "./node_modules/@bytecodealliance/componentize-js";
-// Features that the compiler would import even if nothing uses them.
-const DISABLED_FEATURES = ["http", "fetch-event"];
+// Features that the compiler would import even if nothing uses them. `http` has `fetch`.
+const DISABLED_FEATURES = networkWorld ? ["fetch-event"] : ["http", "fetch-event"];
+// The kit's module for requests. Without the network, the component lacks what it imports.
+const HTTP_MODULE = /(^|\/)skillhost-http\.js$/;
 // The maximum size of JavaScript in the project, and in packages. Guards against: data that takes
 // up the memory of each call, which has 64 MiB.
 const MAX_CODE_BYTES = 10 << 20;
@@ -106,6 +108,12 @@ class Sources {
     const imports = [];
     const add = (source, names) => {
       const name = source.value;
+      if (!networkWorld && HTTP_MODULE.test(name)) {
+        throw new Refusal(
+          `${file}:${source.loc.start.line}: it imports \`${name}\`, and the project asks for no ` +
+            "network: add `[[network]]` to `needs.toml`",
+        );
+      }
       // Names such as `wasi:…` are imports of the component.
       const isBare = /^[^./]/.test(name) && (!name.includes(":") || name.startsWith("node:"));
       if (isBare) {
@@ -327,6 +335,24 @@ async function importInstalled(name) {
   }
 }
 
+// Returns the folder of the WIT package to compile for, and its world if it has several. For the
+// network, adds a world that imports `wasi:http`, too.
+function witWithNetwork() {
+  if (!networkWorld || !existsSync(join(ownWit, "deps/wasi-http"))) {
+    return [ownWit];
+  }
+  const texts = readdirSync(ownWit).filter((name) => name.endsWith(".wit"));
+  const names = texts.map((name) => /^package ([^;]+);/m.exec(readFileSync(join(ownWit, name), "utf8")));
+  const [, packageName] = names.find(Boolean);
+  rmSync("wit", { recursive: true, force: true });
+  cpSync(ownWit, "wit", { recursive: true });
+  const world = `${networkWorld}-with-network`;
+  writeFileSync("wit/skillhost-network.wit",
+    `package ${packageName};\nworld ${world} {\n` +
+      `  include ${networkWorld};\n  import wasi:http/outgoing-handler@0.2.0;\n}\n`);
+  return [resolve("wit"), world];
+}
+
 // The ids of the sections that hold the engine's state after it has read `src`: memory, globals, and
 // the number and content of data segments. An edit of `src` changes only these.
 const STATE_SECTIONS = new Set([5, 6, 11, 12]);
@@ -352,7 +378,7 @@ function sections(module) {
 // Caches the results of two steps of componentize-js that take most of its time. One adds bindings to
 // the engine, the other removes disabled imports. Except for the engine's state, the results depend
 // only on the WIT package.
-async function cacheEngine() {
+async function cacheEngine(wit) {
   const { splicer } = await import(`${COMPILER}/lib/spidermonkey-embedding-splicer.js`);
   const { spliceBindings, stubWasi } = splicer;
   const hash = createHash("sha256").update(readFileSync(`${COMPILER}/package.json`));
@@ -428,11 +454,13 @@ async function cacheEngine() {
 
 try {
   await bundle();
-  await cacheEngine();
+  const [wit, worldName] = witWithNetwork();
+  await cacheEngine(wit);
   const { componentize } = await import(`${COMPILER}/src/componentize.js`);
   const { component } = await componentize({
     sourcePath: "src/tool.js",
     witPath: resolve(wit),
+    worldName,
     disableFeatures: DISABLED_FEATURES,
   });
   writeFileSync(out, component);

@@ -6,12 +6,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use skillhost::Needs;
+
 use super::BuildError;
 use super::environment::{Environment, Recipe};
 use super::npm_lock;
 use super::project::Project;
 use super::search::SearchPath;
 use super::step::{self, Step};
+use super::wit::ProjectWit;
 
 /// The oldest Node.js that the compiler runs on.
 const MIN_NODE_VERSION: u32 = 20;
@@ -22,7 +25,7 @@ const SOURCE: &str = "src/tool.js";
 const SCRIPT: &str = include_str!("componentize.mjs");
 const SCRIPT_NAME: &str = "componentize.mjs";
 
-pub(super) fn build(project: &Project) -> Result<PathBuf, BuildError> {
+pub(super) fn build(project: &Project, needs: &Needs) -> Result<PathBuf, BuildError> {
     project.file(SOURCE)?;
     project.file("wit/world.wit")?;
     let node = find_node(&project.programs)?;
@@ -62,6 +65,9 @@ pub(super) fn build(project: &Project) -> Result<PathBuf, BuildError> {
     })?;
     let mut step = step("`componentize-js`", &[SCRIPT_NAME.as_ref()]);
     step.command.arg(project.folder.join("wit")).arg(&component);
+    if needs.asks_for_network() {
+        step.command.arg(ProjectWit::read(project)?.world_name()?);
+    }
     step.is_noise = is_noise;
     step.run().map_err(|error| {
         error

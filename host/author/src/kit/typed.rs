@@ -28,7 +28,7 @@ pub(super) const C: &[KitFile] = files!("guest-tools/kits/typed/c": "README.md",
 
 /// Checks whether a file of the language's other kit belongs to a typed project too.
 fn is_shared(path: &str) -> bool {
-    const SHARED: [&str; 8] = [
+    const SHARED: [&str; 9] = [
         ".gitignore",
         ".npmrc",
         "package-lock.json",
@@ -36,6 +36,7 @@ fn is_shared(path: &str) -> bool {
         "pyproject.toml",
         "requirements.txt",
         "src/skillhost-folder.js",
+        "src/skillhost-http.js",
         "wit/deps/wasi-filesystem/filesystem.wit",
     ];
     SHARED.contains(&path)
@@ -57,6 +58,13 @@ impl Language {
         let common = COMMON.iter();
         let common = common.filter(move |file| own.iter().all(|other| other.path != file.path));
         let all = own.iter().chain(common).chain(shared).chain(skill);
-        all.map(|file| (file.path.to_owned(), file.text))
+        let all = all.map(|file| (file.path.to_owned(), file.text));
+        // The world of a project in C would import it always.
+        let wasi_http = match self {
+            Self::JavaScript => super::WASI_HTTP,
+            _ => &[],
+        };
+        let wasi_http = wasi_http.iter();
+        all.chain(wasi_http.map(|file| (format!("wit/deps/{}", file.path), file.text)))
     }
 }

@@ -88,8 +88,7 @@ impl RawGrant {
                      guest"
                 );
             }
-            let file = std::path::absolute(tables.path(secret.file).path);
-            grant = grant.secret_file(name, file.with_context(|| place)?);
+            grant = grant.secret_file(name, tables.path(secret.file).path);
         }
         Ok(grant.network(network))
     }

@@ -1,7 +1,7 @@
 //! What agents see at this moment: the definitions of tools, and the prompt section about
 //! skills. Both are bounded for any catalog.
 
-use std::cell::{LazyCell, RefCell};
+use std::cell::LazyCell;
 use std::collections::HashMap;
 
 use serde_json::{Map, Value};
@@ -10,7 +10,7 @@ use super::{Host, ServedTool};
 use skillhost_sandbox::component::embedded::FIND_SKILLS;
 use skillhost_sandbox::tool::Definition;
 use skillhost_sandbox::tool::offer::DescriptionSource;
-use skillhost_skills::catalog::Freshness;
+use skillhost_skills::catalog::{Freshness, ReadBudget};
 use skillhost_skills::prompt;
 use skillhost_skills::search::SearchOffer;
 
@@ -34,7 +34,7 @@ impl Host {
     /// at most 200 skills, and no [unlisted](crate::Unlisted) ones, which calls still accept.
     pub fn definitions(&self) -> Vec<Definition> {
         let names = LazyCell::new(|| self.names(Freshness::Now));
-        let listed = ListedNames::new(self);
+        let mut listed = ListedNames::new(self);
         self.served_tools()
             .filter_map(|served| {
                 let ServedTool { tool, terms, .. } = served;
@@ -48,14 +48,14 @@ impl Host {
                 if let Some(rule) = definition.folder.as_ref().filter(|rule| rule.enumerate) {
                     // One more than the maximum shows that there are too many.
                     let allowed = names.iter().filter(|name| terms.skills.allow(name));
-                    let mut names: Vec<String> =
-                        allowed.take(MAX_ENUM_NAMES + 1).cloned().collect();
+                    let names: Vec<String> = allowed.take(MAX_ENUM_NAMES + 1).cloned().collect();
                     if names.is_empty() {
                         return None;
                     }
                     // Counted before the skills are read, so that a large catalog is not read.
-                    if is_enumerable(&names) {
-                        names.retain(|name| listed.contain(name));
+                    if is_enumerable(&names)
+                        && let Some(names) = listed.among(names)
+                    {
                         add_enum(&mut definition.input_schema, &rule.skill_property, names);
                     }
                 }
@@ -100,24 +100,41 @@ impl ServedTool {
 /// The names of listed skills. Reads each skill once for all definitions.
 struct ListedNames<'a> {
     host: &'a Host,
-    read: RefCell<HashMap<String, bool>>,
+    read: HashMap<String, bool>,
+    budget: ReadBudget,
 }
 
 impl<'a> ListedNames<'a> {
     fn new(host: &'a Host) -> Self {
-        let read = RefCell::default();
-        Self { host, read }
+        Self {
+            host,
+            read: HashMap::new(),
+            budget: ReadBudget::default(),
+        }
     }
 
-    /// Returns whether lists for models show the skill of this name.
-    fn contain(&self, name: &str) -> bool {
-        let mut read = self.read.borrow_mut();
-        if let Some(is_listed) = read.get(name) {
-            return *is_listed;
+    /// Returns the names that lists for models show. Returns `None` if reading the skills takes
+    /// more than the budget.
+    fn among(&mut self, names: Vec<String>) -> Option<Vec<String>> {
+        let catalog = &self.host.0.catalog;
+        let mut listed = Vec::new();
+        for name in names {
+            if !self.read.contains_key(&name) {
+                if self.budget.is_spent() {
+                    return None;
+                }
+                let skill = catalog.read_within(&name, &mut self.budget);
+                let is_listed = skill.is_some_and(|skill| skill.unlisted.is_none());
+                if !is_listed {
+                    self.budget.leave_out();
+                }
+                self.read.insert(name.clone(), is_listed);
+            }
+            if self.read[&name] {
+                listed.push(name);
+            }
         }
-        let is_listed = self.host.0.catalog.read_listed(name).is_some();
-        read.insert(name.to_owned(), is_listed);
-        is_listed
+        Some(listed)
     }
 }
 

@@ -4,7 +4,7 @@ use std::io::{self, Read as _};
 
 use rustix::io::Errno;
 
-use super::{Skill, Unlisted};
+use super::{ReadBudget, Skill, Unlisted};
 use crate::check::{MAX_DESCRIPTION_CHARS, Severity, check_frontmatter};
 use crate::encoding::{self, EncodingFault};
 use crate::frontmatter;
@@ -17,7 +17,12 @@ use crate::skill_md;
 const FRONTMATTER_BYTES: u64 = frontmatter::MAX_FRONTMATTER_BYTES as u64 + 1024;
 
 /// Describes the skill in a folder. The skill's name may differ from the folder's.
-pub(super) fn describe(name: String, folder_name: &str, folder: Result<Folder, Errno>) -> Skill {
+pub(super) fn describe(
+    name: String,
+    folder_name: &str,
+    folder: Result<Folder, Errno>,
+    budget: &mut ReadBudget,
+) -> Skill {
     let mut skill = Skill {
         name,
         description: String::new(),
@@ -40,6 +45,7 @@ pub(super) fn describe(name: String, folder_name: &str, folder: Result<Folder, E
         }
         Ok(Some((file, Ok(text)))) => {
             let reading = frontmatter::read(&text);
+            budget.count_frontmatter(reading.split.yaml.map_or(0, str::len));
             skill.file = Some(file);
             skill.unlisted = Unlisted::in_frontmatter(&reading.frontmatter);
             skill.problems = check_frontmatter(folder_name, &reading)

@@ -10,7 +10,7 @@ use unicode_normalization::UnicodeNormalization as _;
 use super::describe::describe;
 use super::freshness::Freshness;
 use super::root::Root;
-use super::{Catalog, FolderError, Listing, Skill};
+use super::{Catalog, FolderError, Listing, ReadBudget, Skill};
 
 /// The maximum number of entries of a root that are reported one by one for the same reason.
 /// Guards against: a line for each of a thousand symlinks.
@@ -116,7 +116,12 @@ impl Catalog {
                     Ok(handle) => {
                         let folder_name = path.rsplit('/').next().unwrap_or(&name);
                         let folder = self.folder(handle);
-                        let skill = describe(name.clone(), folder_name, folder);
+                        let skill = describe(
+                            name.clone(),
+                            folder_name,
+                            folder,
+                            &mut ReadBudget::unbounded(),
+                        );
                         listing.skills.push(skill);
                         taken.insert(name);
                     }

@@ -10,7 +10,7 @@ use super::{Finding, Rule};
 use crate::entries::ListedEntry;
 use crate::frontmatter::quoted;
 use crate::guard::{Folder, PathTarget};
-use crate::omitted::{OmittedNames, is_generation, is_volume, is_volume_link};
+use crate::omitted::{OmittedNames, Volume, is_volume_link};
 use crate::skill_md::is_skill_md;
 
 /// The maximum number of entries of a skill that a walk reads. Guards against: a skill with a
@@ -112,7 +112,6 @@ impl SkillContents {
     /// maximum number of entries, and then the number that is left.
     pub(crate) fn read(folder: &Folder, names: &OmittedNames, left: &mut usize) -> Self {
         let folder = folder.without(names);
-        let is_volume = is_volume(folder.handle().as_fd());
         let mut contents = Self::default();
         let mut folders = VecDeque::from([(String::new(), 0, false)]);
         while let Some((path, depth, mut is_inside)) = folders.pop_front() {
@@ -124,17 +123,34 @@ impl SkillContents {
                 contents.skills.push(path.clone());
                 is_inside = true;
             }
+            let handle = opened.handle();
+            let volume = Volume::of(handle.as_fd());
             for entry in entries {
                 let Some(name) = entry.name.to_str() else {
                     continue;
                 };
-                let is_in_volume = is_volume && depth == 0;
-                if is_in_volume && is_generation(&entry.name) {
+                let inner = join(&path, name);
+                let volume = volume.as_ref();
+                if let Some(volume) = volume
+                    && volume.repeats(handle.as_fd(), &entry.name)
+                {
+                    // The files of a symlink are reported where they are.
+                    if volume.is_current(&entry.name) {
+                        let entries = list(&folder, &inner, left);
+                        let entries = entries.into_iter().flat_map(|(_, entries)| entries);
+                        let unlinked =
+                            entries.filter(|file| !is_volume_link(handle.as_fd(), &file.name));
+                        let names = unlinked.filter_map(|file| file.name.into_string().ok());
+                        contents
+                            .omitted
+                            .extend(names.map(|name| join(&inner, &name)));
+                    } else if entry.kind.is_dir() {
+                        contents.omitted.push(inner);
+                    }
                     continue;
                 }
-                let inner = join(&path, name);
                 let is_folder = entry.kind.is_dir()
-                    || is_in_volume && is_volume_link(opened.handle().as_fd(), &entry.name);
+                    || volume.is_some() && is_volume_link(handle.as_fd(), &entry.name);
                 if opened.leaves_out(&entry.name) {
                     contents.omitted.push(inner);
                 } else if is_folder && depth < MAX_DEPTH {

@@ -105,6 +105,26 @@ fn javascript_has_network_only_if_needs_ask() {
 }
 
 #[test]
+fn python_has_network_only_if_needs_ask() {
+    let machine = Machine::with_project("python");
+    let compiler = || {
+        let mut logged = machine.logged();
+        logged.retain(|line| line.contains("componentize tool"));
+        logged.pop().unwrap()
+    };
+    assert_eq!(machine.build().code, 0);
+    assert!(!compiler().contains("wasi:http"), "{}", compiler());
+    let secret = "[secrets.TOKEN]\nheader = \"authorization\"\nhosts = [\"api.example.org\"]\nwhy = \"tests\"\n";
+    assert_eq!(machine.build_with_text("needs.toml", secret).code, 0);
+    assert!(!compiler().contains("wasi:http"), "{}", compiler());
+    let rule = "[[network]]\nrule = \"https://api.example.org/*\"\nwhy = \"tests\"\n";
+    assert_eq!(machine.build_with_text("needs.toml", rule).code, 0);
+    let line = compiler();
+    assert!(line.contains("=wasi_http_types"), "{line}");
+    assert!(line.contains("-w skillhost:requests/requests"), "{line}");
+}
+
+#[test]
 fn c_compiler_gets_relative_paths() {
     let machine = Machine::with_project("c");
     machine.build();

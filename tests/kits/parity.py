@@ -11,7 +11,7 @@ HERE = program.REPOSITORY / "tests/kits/parity"
 SOURCES = {"rust": ("lib.rs", "src/lib.rs"), "python": ("tool.py", "tool.py"),
            "javascript": ("tool.js", "src/tool.js"), "c": ("tool.c", "src/tool.c")}
 # The languages whose tool sends requests.
-WITH_REQUESTS = ["rust", "javascript", "c"]
+WITH_REQUESTS = ["rust", "python", "javascript", "c"]
 GRANT = """
 [grants."parity.wasm"]
 skills = ["parity-files"]

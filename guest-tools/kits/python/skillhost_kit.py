@@ -368,6 +368,9 @@ def export(*functions):
                 details = None if failure.details is None else json.dumps(failure.details)
                 raise Err(wit.Failure(failure.kind, failure.message, details)) from None
             except Exception as error:
+                # An error of `skillhost_http` says enough.
+                if kind := getattr(error, "failure_kind", None):
+                    raise Err(wit.Failure(wit.FailureKind[kind], str(error), None)) from None
                 # The operator's log gets the traceback: `skillhost --log info call …`.
                 traceback.print_exc(file=sys.stderr)
                 message = f"{name} failed: {type(error).__name__}: {error}"

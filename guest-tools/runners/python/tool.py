@@ -19,7 +19,7 @@ from wit_world.imports import scripts as host
 
 from skill_runner import execute, heap, unsupported, loop, modules, network, streams  # noqa: F401: importing `loop` installs it
 from skill_runner.baked import Baked
-from skill_runner.judge import Judge
+from skill_runner.judge import NETWORK, Judge
 
 # The maximum number of scripts to check in a skill. Guards against: a skill with a million scripts.
 MAX_CHECKED_SCRIPTS = 200
@@ -63,7 +63,7 @@ DEFINITIONS = [
         "Run a skill's Python script",
         "Run a Python script of a skill in a sandbox, and get what it prints. The script sees the "
         "skill's folder, which is its current folder, and has the standard library. It has no "
-        "network, no processes and no threads.",
+        "sockets, no processes and no threads; it sends HTTP requests if an operator grants them.",
         {
             "skill_name": SKILL_SCHEMA,
             "script": {
@@ -139,10 +139,15 @@ DEFINITIONS = [
                                 "type": "string",
                                 "description": "The first line of its docstring",
                             },
-                            "verdict": {"enum": ["will run", "will not", "cannot be told"]},
+                            "verdict": {"enum": ["will run", "will not", "cannot be told", "needs the network"]},
+                            "hosts": {
+                                "type": "array",
+                                "items": {"type": "string"},
+                                "description": "The hosts that it needs and that the grant does not allow",
+                            },
                             "reasons": REASONS_SCHEMA,
                         },
-                        "required": ["script", "description", "verdict", "reasons"],
+                        "required": ["script", "description", "verdict", "hosts", "reasons"],
                     },
                 },
                 "more": {"type": "boolean", "description": "Whether there are more scripts"},
@@ -269,6 +274,8 @@ def quoted(path):
 
 
 def check_skill_scripts(mount, script=None, **_):
+    # The host puts the rules of the grant into a variable.
+    os.reload_environ()
     judge = Judge(BAKED, mount)
     if script is None:
         scripts, has_more = judge.scripts(MAX_CHECKED_SCRIPTS)
@@ -280,7 +287,10 @@ def check_skill_scripts(mount, script=None, **_):
     lines = []
     for record in records:
         description = f" - {escaped(record['description'])}" if record["description"] else ""
-        lines.append(f"{quoted(record['script'])}: {record['verdict']}{description}")
+        verdict = record["verdict"]
+        if verdict == NETWORK and record["hosts"]:
+            verdict += f": {', '.join(record['hosts'])}"
+        lines.append(f"{quoted(record['script'])}: {verdict}{description}")
         for reason in record["reasons"]:
             file = "" if reason["path"] == record["script"] else f"{quoted(reason['path'])}, "
             line = f"line {reason['line']}: " if reason["line"] else ""

@@ -125,7 +125,7 @@ pub(crate) async fn build(
     };
     let component = match project.language {
         Language::Rust => rust::build(&project, purpose)?,
-        Language::Python => python::build(&project)?,
+        Language::Python => python::build(&project, &needs)?,
         Language::JavaScript => javascript::build(&project, &needs)?,
         Language::C => c::build(&project)?,
     };

@@ -423,6 +423,21 @@ mod tests {
             .filter_map(|line| line.trim().trim_end_matches(',').split_once(": "))
             .map(|(code, kind)| (plain(code), plain(kind)))
             .collect();
+        let python = text(PYTHON, "skillhost_http.py");
+        let class_kinds: BTreeMap<&str, &str> = python
+            .split("\nclass ")
+            .skip(1)
+            .filter_map(|class| {
+                let (name, rest) = class.split_once("(HttpError):")?;
+                Some((name, between(rest, "kind = \"", "\"")))
+            })
+            .collect();
+        let python: BTreeMap<String, String> = between(python, "\nERRORS = {", "\n}")
+            .lines()
+            .filter_map(|line| line.trim().trim_end_matches(',').split_once(": "))
+            .map(|(code, class)| (plain(code), class_kinds.get(class).unwrap_or(&"other")))
+            .map(|(code, kind)| (code, (*kind).to_owned()))
+            .collect();
         let http = text(WASI_HTTP, "wasi-http/http.wit");
         let codes = between(http, "variant error-code {", "}").split(',');
         let codes = codes.map(|code| plain(code.split('(').next().unwrap()));
@@ -438,6 +453,8 @@ mod tests {
             };
             let in_javascript = javascript.get(&code).map_or(otherwise, |kind| kind);
             assert_eq!(in_javascript, kind, "{code}");
+            let in_python = python.get(&code).map_or(otherwise, |kind| kind);
+            assert_eq!(in_python, kind, "{code}");
         }
     }
 

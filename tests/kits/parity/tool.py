@@ -2,6 +2,7 @@
 
 from typing import Annotated
 
+from skillhost_http import HttpError, get, post, request
 from skillhost_kit import Failure, Folder, Output, export, log, tool, variable
 
 # The most bytes and names that it asks for.
@@ -33,6 +34,20 @@ def parity(
             return folder.read_text(path, WHOLE)
         case "answer":
             return folder.answer_file(path, BYTES)
+        case "get" | "secret":
+            secret = {"authorization": f"Bearer {variable('TOKEN') or ''}"} if action == "secret" else {}
+            response = get(path, headers=secret)
+            return f"{response.status} {response.headers.get('x-kind', '-')} {response.text()}"
+        case "post":
+            return post(path, json={"path": "a knot"}).json()["echo"]
+        case "stream":
+            chunks = request("PUT", path, body=[b"a ", b"body"], headers={"content-length": "6"}).stream()
+            return f"{sum(map(len, chunks))} bytes"
+        case "kind":
+            try:
+                return get(path).text()
+            except HttpError as error:
+                return error.kind
         case "record":
             return Output("a text", {"path": path})
         case "log":

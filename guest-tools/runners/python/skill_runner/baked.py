@@ -49,6 +49,8 @@ class Baked:
         self._files = Files(self.has)
         # The errors of modules that could not be imported, by name.
         self.failed = {}
+        # The versions of the packages, by their names.
+        self.versions = {}
         # A function that is called with the name of a missing module and the folders of its package.
         self.missing = lambda name, path: None
 
@@ -79,7 +81,8 @@ class Baked:
         # Packages read their entry points and versions from files that a call does not have.
         entry_points = importlib.metadata.entry_points()
         importlib.metadata.entry_points = lambda **parameters: entry_points.select(**parameters)
-        versions = {it.name.lower(): it.version for it in importlib.metadata.distributions()}
+        versions = self.versions
+        versions |= {it.name.lower(): it.version for it in importlib.metadata.distributions()}
 
         def version(name):
             try:

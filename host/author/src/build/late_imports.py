@@ -31,7 +31,7 @@ KIT = {
 }
 # The folders of a project without modules.
 EXCLUDED_FOLDERS = {"build", "cases", "dist", "skills", "wit", "__pycache__"}
-NO_NETWORK = "a tool has no network: take the data as an argument, or read it from the skill's folder"
+NO_NETWORK = "a tool has no sockets: send HTTP requests with `skillhost_http`, or take the data as an argument"
 NO_PROCESS = "a tool starts no processes: do the work in Python"
 NO_TERMINAL = "a tool has neither a terminal nor a screen"
 # Large modules that are useless in a sandbox without network, processes and terminals, and what to

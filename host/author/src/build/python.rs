@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use skillhost::Needs;
 use skillhost_skills::named_file;
 
 use super::BuildError;
@@ -28,6 +29,15 @@ const HTTP_INTERFACES: [&str; 3] = [
     "wasi:http/outgoing-handler@0.2.0=wasi_http_outgoing_handler",
     "wasi:io/streams@0.2.0=wasi_io_streams",
 ];
+/// The world that projects get whose `needs.toml` asks for the network.
+const HTTP_WORLD_NAME: &str = "skillhost:requests/requests";
+const HTTP_WORLD: &str = "\
+package skillhost:requests;
+
+world requests {
+    import wasi:http/outgoing-handler@0.2.0;
+}
+";
 /// The maximum number of failed imports to show. Guards against: a project that fills the screen.
 const MAX_SHOWN_IMPORTS: usize = 20;
 const TYPED_APP_SOURCE: &str = "\
@@ -39,7 +49,7 @@ skillhost_imports.bake()
 sys.modules[__name__] = tool
 ";
 
-pub(super) fn build(project: &Project) -> Result<PathBuf, BuildError> {
+pub(super) fn build(project: &Project, needs: &Needs) -> Result<PathBuf, BuildError> {
     project.file("tool.py")?;
     project.file("wit/world.wit")?;
     let wit = ProjectWit::read(project)?;
@@ -50,7 +60,7 @@ pub(super) fn build(project: &Project) -> Result<PathBuf, BuildError> {
     // It exists only if an import of the previous build failed.
     let _ = fs::remove_file(&failed_imports);
     find_late_imports(project, &venv, &late)?;
-    let component = componentize(project, &venv, &wit, &late)?;
+    let component = componentize(project, needs, &venv, &wit, &late)?;
     for line in named_file::read_text(&failed_imports, MAX_TEXT_BYTES)
         .unwrap_or_default()
         .lines()
@@ -92,6 +102,7 @@ fn find_late_imports(project: &Project, venv: &Venv<'_>, late: &Path) -> Result<
 /// Runs the compiler. Returns the file of the component.
 fn componentize(
     project: &Project,
+    needs: &Needs,
     venv: &Venv<'_>,
     wit: &ProjectWit,
     late: &Path,
@@ -103,8 +114,9 @@ fn componentize(
     } else {
         APP
     };
-    let http = wit.imports_http()?;
-    if http && !project.folder.join(format!("{HTTP_MODULE}.py")).exists() {
+    let imports_http = wit.imports_http()?;
+    let sends_requests = imports_http || needs.asks_for_network();
+    if sends_requests && !project.folder.join(format!("{HTTP_MODULE}.py")).exists() {
         write_module(late, HTTP_MODULE, kit::PYTHON_HTTP)?;
     }
     let mut paths = vec![Path::new("."), late];
@@ -119,9 +131,13 @@ fn componentize(
         "-w",
         wit.world_name()?,
     ]);
-    if http {
+    if sends_requests {
         let names = HTTP_INTERFACES.iter();
         command.args(names.flat_map(|name| ["--import-interface-name", name]));
+    }
+    if sends_requests && !imports_http {
+        command.arg("-d").arg(http_wit(project)?);
+        command.args(["-w", HTTP_WORLD_NAME]);
     }
     command
         .args(["componentize", app])
@@ -156,6 +172,24 @@ fn componentize(
             ))
     })?;
     Ok(component)
+}
+
+/// Writes the WIT of requests, which the compiler adds to the project's world. Returns its folder.
+fn http_wit(project: &Project) -> Result<PathBuf, BuildError> {
+    let folder = project.scratch("wit-http")?;
+    let write = |path: &str, text: &str| {
+        let file = folder.join(path);
+        fs::create_dir_all(file.parent().unwrap_or(&folder))
+            .and_then(|()| fs::write(&file, text))
+            .map_err(|error| {
+                BuildError::setup(format!("cannot write `{}`: {error}", file.display()))
+            })
+    };
+    write("world.wit", HTTP_WORLD)?;
+    for file in kit::WASI_HTTP {
+        write(&format!("deps/{}", file.path), file.text)?;
+    }
+    Ok(folder)
 }
 
 /// Writes a module into a folder of the build.

@@ -263,8 +263,8 @@ mod tests {
         let lines: Vec<&str> = warnings.lines().collect();
         assert_eq!(lines.len(), 3, "{warnings}");
         for (line, words) in lines.iter().zip([
-            "tool.py:3: warning: a call cannot import `socket`: a tool has no network",
-            "tool.py:4: warning: a call cannot import `urllib.request`: a tool has no network",
+            "tool.py:3: warning: a call cannot import `socket`: a tool has no sockets",
+            "tool.py:4: warning: a call cannot import `urllib.request`: a tool has no sockets",
             "tool.py:5: warning: a call cannot import `subprocess`: a tool starts no processes",
         ]) {
             assert!(line.starts_with(words), "{warnings}");

@@ -7,6 +7,8 @@ open if a run may reach one, or if it reaches code that cannot be followed.
 | module | holds |
 |---|---|
 | `files` | the files of the skill, and the files that an import runs |
+| `dependencies` | the packages that a script names in its head |
+| `hosts` | the hosts to which a script sends requests |
 | `source` | one parsed file, and the names that it binds |
 | `names` | the meanings of names, in a script and the modules that it imports |
 | `follow` | the visit of statements, calls and imports, in the order of a run |
@@ -16,12 +18,13 @@ open if a run may reach one, or if it reaches code that cannot be followed.
 import ast
 import gc
 
+from . import dependencies, hosts
 from .files import Files
 from .flow import MAX_FINDINGS, Flow, Need
 from .follow import PYTHON, Follower
 from .names import Names
 
-WILL_RUN, WILL_NOT, OPEN = "will run", "will not", "cannot be told"
+WILL_RUN, WILL_NOT, OPEN, NETWORK = "will run", "will not", "cannot be told", "needs the network"
 
 
 class Judge:
@@ -45,6 +48,8 @@ class Judge:
             source = names.source(script)
             docstring = (ast.get_docstring(source.tree) or "").strip().partition("\n")[0][:200]
             _follow(names, source, flow)
+            for need in dependencies.missing(self._baked, source):
+                flow.need(need, False)
         except SyntaxError as error:
             flow.certain.append(Need(script, error.lineno or 1, PYTHON, error.msg))
         except (OSError, ValueError) as error:
@@ -57,12 +62,29 @@ class Judge:
             flow.possible[Need(script, None, "cannot be judged", f"{type(error).__name__}: {error}")] = None
         finally:
             gc.enable()
+        verdict, needs = _verdict(flow)
         return {
             "script": script,
             "description": docstring,
-            "verdict": WILL_NOT if flow.certain else OPEN if flow.possible else WILL_RUN,
-            "reasons": _reasons(flow.certain or flow.possible),
+            "verdict": verdict,
+            "hosts": _hosts([*flow.certain, *flow.possible]) if verdict == NETWORK else [],
+            "reasons": _reasons(needs),
         }
+
+
+def _hosts(needs):
+    """Returns the hosts that needs name."""
+    return list(dict.fromkeys(hosts.address(it) for need in needs for it in need.origins or ()))[:hosts.MAX_HOSTS]
+
+
+def _verdict(flow):
+    """Returns the verdict, and the needs that are its reasons."""
+    unsupported = [need for need in flow.certain if need.origins is None]
+    if unsupported:
+        return WILL_NOT, unsupported
+    if all(need.origins is not None for need in flow.possible):
+        return (NETWORK, flow.certain) if flow.certain else (OPEN, flow.possible) if flow.possible else (WILL_RUN, ())
+    return OPEN, [*flow.certain, *flow.possible]
 
 
 def _follow(names, source, flow):

@@ -23,6 +23,8 @@ class Need(typing.NamedTuple):
     error: type | None = None
     # True if code before it may fail, too.
     is_late: bool = False
+    # The origins of a request that the grant does not allow; None for other needs.
+    origins: tuple | None = None
 
 
 class Flow:
@@ -44,9 +46,13 @@ class Flow:
 
     def need(self, need, is_certain=True):
         """Adds a need."""
-        if is_certain and not self.exits and len(self.certain) < MAX_FINDINGS:
+        # Requests do not displace other needs, which decide the verdict.
+        def count(needs):
+            return sum((it.origins is None) == (need.origins is None) for it in needs)
+
+        if is_certain and not self.exits and count(self.certain) < MAX_FINDINGS:
             self.certain.append(need._replace(is_late=need.is_late or self.fails))
-        elif len(self.possible) < 2 * MAX_FINDINGS:
+        elif count(self.possible) < 2 * MAX_FINDINGS:
             self.possible[need] = None
 
     def follow(self, part, ends=frozenset()):

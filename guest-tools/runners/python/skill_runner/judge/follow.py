@@ -6,6 +6,7 @@ import sys
 import urllib.error
 
 from .. import unsupported
+from . import hosts
 from .flow import ANYTHING, BREAK, CONTINUE, EXIT, FUNCTION_ENDS, ITSELF, LOOP_ENDS, RETURN, Flow, Need
 from .names import REFLECTION, SkillException
 from .source import Scope, children
@@ -40,6 +41,7 @@ class Follower:
     def __init__(self, names):
         self._names = names
         self._baked = names.baked
+        self._hosts, self._granted = hosts.Hosts(names), hosts.Granted()
         self._depth = 0
         # The functions that are being followed.
         self._active = []
@@ -331,13 +333,28 @@ class Follower:
             constructor, _, method = value.partition("().")
             if constructor in unsupported.DEFERRED and method in unsupported.FAILING_METHODS:
                 value, is_awaited = constructor, True
-            if value in unsupported.CALLS:
+            if value in hosts.REQUESTS or value in hosts.OPENERS:
+                self._request(scope, node, value, flow, is_awaited)
+            elif value in unsupported.CALLS:
                 # Making a coroutine or such an object does not fail.
                 is_sure = is_awaited or not (value in unsupported.DEFERRED or value.startswith("asyncio."))
                 flow.need(self._call_need(scope, node, value), is_sure)
             else:
                 self._attribute(scope, node, value, flow, True)
         flow.fails = True
+
+    def _request(self, scope, node, value, flow, is_awaited):
+        """Follows a call that sends a request, or makes a client."""
+        origins, is_said = self._hosts.of_call(scope, node, value)
+        if self._granted.allows(origins, is_said):
+            return
+        rules = ", ".join(f'"{hosts.rule(it)}"' for it in origins) or '"https://HOST/*"'
+        reason = f"the grant of this tool does not allow it; an operator can: `network = [{rules}]`"
+        error = hosts.ERRORS.get(value.partition(".")[0])
+        module, _, name = error.rpartition(".") if error else ("", "", "")
+        error = getattr(self._baked.modules.get(module), name, OSError)
+        is_sure = value in hosts.REQUESTS and (is_awaited or "AsyncClient" not in value)
+        flow.need(Need(scope.source.path, node.lineno, value, reason, error, origins=tuple(origins)), is_sure)
 
     def _run_skill_code(self, value, flow, is_awaited):
         """Follows the call of a function or a class of the skill."""

@@ -13,6 +13,10 @@ MAX_BRACKETS = 60
 MAX_LEVELS = 400
 # The maximum number of meanings of a name to follow. Guards against: a script that takes too long.
 MAX_MEANINGS = 4
+# The maximum number of bytes of a file in which to look for the names of packages.
+MAX_HEAD_BYTES = 8 << 10
+# The maximum number of URLs of a file to keep.
+MAX_URLS = 50
 # The decorators that do not change when a function runs: only a call by its name runs it.
 PLAIN_DECORATORS = {"staticmethod", "classmethod", "property", "abstractmethod", "cache", "lru_cache", "cached_property", "override", "dataclass"}
 # The fields of syntax nodes that have no code.
@@ -147,6 +151,8 @@ class Source:
             raise RecursionError
         self.path = path
         self.size = len(text)
+        # The beginning, which may name packages.
+        self.head = text[:MAX_HEAD_BYTES].decode("utf-8", "replace").replace("\r\n", "\n")
         self.tree = ast.parse(text)
         self.scope = Scope(self)
         # The flow of its import, once it has been followed.
@@ -155,6 +161,8 @@ class Source:
         self.stars, self.functions, self.called = [], [], []
         # The names that the file mentions, and `=NAME` for an attribute that it sets.
         self.mentioned = set()
+        # The texts that begin as a URL.
+        self.urls = []
         # True if the file uses `sys.path`, so that the script may search other folders for modules.
         self.changes_path = False
         # The name nodes that already have a meaning, so that `bind_Name` does not add an unknown one.
@@ -239,6 +247,10 @@ class Source:
         if not isinstance(node.ctx, ast.Load):
             # The script sets the attribute, so its value is not the module's own.
             self.mentioned.add("=" + node.attr)
+
+    def bind_Constant(self, node, scope):
+        if isinstance(node.value, str) and node.value.startswith(("http://", "https://")) and len(self.urls) < MAX_URLS:
+            self.urls.append(node.value)
 
     def bind_alias(self, node, scope):
         self.mentioned.add(node.name)

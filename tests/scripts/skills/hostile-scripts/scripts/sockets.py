@@ -1,3 +1,3 @@
 import socket
 
-socket.create_connection(("127.0.0.1", 80))
+socket.socket().connect(("127.0.0.1", 80))

@@ -1,2 +1,2 @@
 """Needs what is not there."""
-import requests
+import aiohttp

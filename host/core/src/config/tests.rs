@@ -123,7 +123,7 @@ fn names_each_problem_with_its_line() {
             "xyz = 1",
             "`skillhost.toml`, line 1: unknown key `xyz`; the keys here are skills, tools, home, \
              disabled_tools, offer, wording, descriptions, help, hard_links, omitted_names, audit_file, audit, \
-             pins, require_pins, require_components, limits, grants, stdio, http, clients, \
+             pins, require_pins, require_components, limits, grants, network, stdio, http, clients, \
              issuers, prompt, search, process, calls, queue, calls_per_tool, calls_memory, stack, \
              compile_time, model_output",
         ),

@@ -78,6 +78,10 @@ pub(crate) async fn serve_at_most<R: Resolve>(
 async fn serve_one<R: Resolve>(stream: UnixStream, sender: &Sender<R>) -> io::Result<()> {
     // hyper notices that a socket is closed only when it reads from it, which it does not while a
     // server does not take the body of a request.
+    #[expect(
+        deprecated,
+        reason = "the new function is unsafe, for types whose descriptor changes"
+    )]
     let watched = AsyncFd::with_interest(stream.try_clone()?, Interest::PRIORITY)?;
     let mut closed = pin!(watched.ready(Interest::PRIORITY));
     let stream = tokio::net::UnixStream::from_std(stream)?;
@@ -97,8 +101,7 @@ async fn serve_one<R: Resolve>(stream: UnixStream, sender: &Sender<R>) -> io::Re
     // Not closed yet: the host may still send a body that nobody wants, and would then miss the
     // answer.
     watched.get_ref().shutdown(Shutdown::Write)?;
-    closed.await?;
-    Ok(())
+    closed.await.map(drop)
 }
 
 /// Receives the socket of a request. Returns `None` if the other end is closed.

@@ -218,7 +218,8 @@ impl Metrics {
     }
 
     /// Counts a request of a tool.
-    fn count_request(&self, tool: &Cow<'static, str>, request: &RequestRecord) {
+    fn count_request(&self, tool: &str, request: &RequestRecord) {
+        let tool = || Cow::Owned(tool.to_owned());
         let result = match (request.failure(), request.status.map(|status| status / 100)) {
             (Some(failure), _) => failure,
             (None, Some(1)) => "1xx",
@@ -228,19 +229,17 @@ impl Metrics {
             (None, Some(5)) => "5xx",
             (None, _) => "other",
         };
-        self.egress_requests
-            .get([tool.clone(), result.into()])
-            .inc();
+        self.egress_requests.get([tool(), result.into()]).inc();
         for (direction, bytes) in [
             ("sent", request.sent_bytes),
             ("received", request.received_bytes),
         ] {
-            let labels = [tool.clone(), direction.into()];
+            let labels = [tool(), direction.into()];
             self.egress_bytes.get(labels).inc_by(bytes);
         }
         if let Some(duration) = request.duration {
             let seconds = duration.as_secs_f64();
-            self.egress_duration.get([tool.clone()]).observe(seconds);
+            self.egress_duration.get([tool()]).observe(seconds);
         }
     }
 

@@ -328,7 +328,7 @@ fn inspect_shows_facts_and_reason_of_refusal() {
         ("wasi:filesystem/types@0.2.8", true),
         ("skillhost:tool/skills@0.1.0", true),
         ("skillhost:tool/skills@0.1.1", true),
-        ("wasi:http/types@0.2.0", false),
+        ("wasi:keyvalue/store@0.2.0", false),
         ("wasi:filesystem/types@0.3.0", false),
         ("skillhost:tool/skills@0.9.0", false),
         ("other:thing/x", false),

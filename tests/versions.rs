@@ -98,7 +98,7 @@ fn refuses_import_of_unknown_version_in_same_words() {
         ),
         ("skillhost:tool/network@0.1.0", "does not offer"),
         (
-            "wasi:http/types@0.2.0",
+            "wasi:keyvalue/store@0.2.0",
             "which the host does not offer to tools",
         ),
     ] {

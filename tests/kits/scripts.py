@@ -200,7 +200,7 @@ def requests(base):
         grant = (base / "skillhost.toml").read_text() + NETWORK % {**ports, "port": port}
         # The clock stands still otherwise, and no wait ends.
         (base / "network.toml").write_text(re.sub("(?m)^environment.*$", "", grant))
-        with Session(base, "--config", "network.toml") as session:
+        with Session(base, "--config", str(base / "network.toml")) as session:
             answer = session.ask("tools/call", name="check_skill_scripts", arguments={"skill_name": skill.name})
             verdicts = answer["content"][0]["text"]
             for script in scripts:

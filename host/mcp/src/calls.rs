@@ -54,7 +54,9 @@ impl Calls {
             let mut threads = Builder::new_multi_thread();
             // tokio would ignore a container's limits, which the process sandbox hides.
             threads.worker_threads(processors());
-            threads.enable_time().thread_name(name).build()
+            // Requests of a guest go through a socket.
+            threads.enable_io().enable_time();
+            threads.thread_name(name).build()
         };
         Ok(Self {
             built_in: Some(threads("skillhost-own")?),

@@ -172,8 +172,13 @@ class FormData {
     this.#pairs.push([`${name}`, value instanceof File ? value : `${value}`]);
   }
   set(name, value, filename) {
+    const at = this.#pairs.findIndex(([key]) => key === name);
     this.delete(name);
     this.append(name, value, filename);
+    // The first pair of the name keeps its place.
+    if (at >= 0) {
+      this.#pairs.splice(at, 0, this.#pairs.pop());
+    }
   }
   delete(name) {
     this.#pairs = this.#pairs.filter(([key]) => key !== name);

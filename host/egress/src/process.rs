@@ -207,7 +207,9 @@ pub fn supervise(resolver_files: &[&str]) -> anyhow::Result<()> {
     write_message(&control, Kind::Answer, b"")?;
     let [first_delay, longest_delay] = RESTART_DELAYS;
     let mut delay = first_delay;
+    let mut replaced: Vec<Child> = Vec::new();
     loop {
+        replaced.retain_mut(|sender| matches!(sender.try_wait(), Ok(None)));
         let start = Instant::now();
         let files = identities(resolver_files);
         let mut sender = start_sender(&settings)?;
@@ -218,9 +220,16 @@ pub fn supervise(resolver_files: &[&str]) -> anyhow::Result<()> {
                 return Ok(());
             }
             // It ends after the requests that it has.
-            Event::FilesReplaced => drop(sender.stdin.take()),
+            Event::FilesReplaced => {
+                drop(sender.stdin.take());
+                replaced.push(sender);
+            }
             Event::SenderGone => {
                 let status = sender.wait()?;
+                if status.success() {
+                    // Only the end of the host ends it without an error.
+                    return Ok(());
+                }
                 eprintln!("skillhost: the egress process failed and is started again: {status}");
                 if start.elapsed() > longest_delay {
                     delay = first_delay;

@@ -214,7 +214,11 @@ fn installs_compiler_once_per_lock_file() {
 fn compiles_current_sources() {
     let machine = Machine::with_project("javascript");
     machine.build();
-    for kit in ["skillhost-kit.js", "skillhost-folder.js"] {
+    for kit in [
+        "skillhost-kit.js",
+        "skillhost-folder.js",
+        "skillhost-http.js",
+    ] {
         fs::remove_file(machine.project.join("src").join(kit)).unwrap();
     }
     fs::write(machine.project.join("src/tool.js"), "current\n").unwrap();

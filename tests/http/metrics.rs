@@ -1,14 +1,18 @@
 //! `/metrics`, and the page that lists the metrics.
 
+use std::collections::BTreeMap;
+use std::path::Path;
+
 use serde_json::json;
+use skillhost::{EgressSettings, Grant, NetworkGrant};
 use skillhost_server::HttpOptions;
 
 use super::program::ServerProcess;
-use super::{read, serve, serve_guests};
-use crate::support::http::{Client, Request};
+use super::{serve, serve_guests};
+use crate::support::http::{Client, Request, TestServer};
 use crate::support::program::Program;
-use crate::support::repository;
 use crate::support::watchdog::wait_until;
+use crate::support::{builder_with_guests, repository};
 
 #[test]
 fn metrics_have_no_names_from_peers() {
@@ -91,9 +95,21 @@ fn a_component_that_is_not_served_is_counted() {
 
 #[test]
 fn docs_list_every_metric() {
-    let server = serve(HttpOptions::default());
+    let network = NetworkGrant::new().rule("https://localhost".parse().unwrap());
+    let egress = EgressSettings::new();
+    let egress = egress.component("requests.wasm", network.clone(), BTreeMap::new());
+    let egress = egress.start(Path::new(env!("CARGO_BIN_EXE_skillhost")));
+    let builder = builder_with_guests()
+        .grant("requests.wasm", Grant::new().network(network))
+        .egress(egress.unwrap().wait().unwrap());
+    let server = TestServer::start(builder, HttpOptions::default());
     let mut client = Client::connect(server.address);
-    client.ask(&read(1));
+    let denied = json!([{"host": "localhost", "path": "/"}]).to_string();
+    client.ask(&Request::call(
+        1,
+        "send_requests",
+        json!({"requests": denied}),
+    ));
     let served = client.ask(&Request::get("/metrics")).body;
     let page = page();
     let table = page.split("\n### Metrics\n").nth(1).unwrap();

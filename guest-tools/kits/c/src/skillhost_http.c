@@ -325,7 +325,7 @@ bool sh_http_get(const char *url, const sh_http_header *headers, sh_http_respons
 bool sh_http_post(const char *url, const sh_http_header *headers, const char *json,
                   sh_http_response *response) {
     sh_buffer all = {0};
-    sh_http_header more[] = {{"content-type", "application/json"}, {0}};
+    sh_http_header more[] = { {"content-type", "application/json"}, {0} };
     for (; headers != NULL && headers->name != NULL; headers++)
         sh_append(&all, (const char *)headers, sizeof *headers);
     sh_append(&all, (const char *)more, sizeof more);

@@ -1,7 +1,7 @@
 // HTTP requests. The host sends those that the operator's grant for the tool allows, and denies all
 // others. A component that calls no function of this file imports nothing for it.
 //
-//     sh_http_header headers[] = {{"authorization", token}, {0}};
+//     sh_http_header headers[] = { {"authorization", token}, {0} };
 //     sh_http_response response;
 //     if (!sh_http_get("https://api.example.org/v1/forecast", headers, &response))
 //         return sh_http_fail(answer, &response);

@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use skillhost::Needs;
@@ -30,14 +31,7 @@ const HTTP_INTERFACES: [&str; 3] = [
     "wasi:io/streams@0.2.0=wasi_io_streams",
 ];
 /// The world that projects get whose `needs.toml` asks for the network.
-const HTTP_WORLD_NAME: &str = "skillhost:requests/requests";
-const HTTP_WORLD: &str = "\
-package skillhost:requests;
-
-world requests {
-    import wasi:http/outgoing-handler@0.2.0;
-}
-";
+const HTTP_WORLD_NAME: &str = "requests";
 /// The maximum number of failed imports to show. Guards against: a project that fills the screen.
 const MAX_SHOWN_IMPORTS: usize = 20;
 const TYPED_APP_SOURCE: &str = "\
@@ -125,19 +119,16 @@ fn componentize(
     }
     let component = project.scratch("")?.join("component.wasm");
     let mut command = venv.python();
-    command.arg(venv.folder.join("bin/componentize-py")).args([
-        "-d",
-        "wit",
-        "-w",
-        wit.world_name()?,
-    ]);
+    command.arg(venv.folder.join("bin/componentize-py"));
+    if sends_requests && !imports_http {
+        command.arg("-d").arg(http_wit(project, wit)?);
+        command.args(["-w", HTTP_WORLD_NAME]);
+    } else {
+        command.args(["-d", "wit", "-w", wit.world_name()?]);
+    }
     if sends_requests {
         let names = HTTP_INTERFACES.iter();
         command.args(names.flat_map(|name| ["--import-interface-name", name]));
-    }
-    if sends_requests && !imports_http {
-        command.arg("-d").arg(http_wit(project)?);
-        command.args(["-w", HTTP_WORLD_NAME]);
     }
     command
         .args(["componentize", app])
@@ -174,22 +165,46 @@ fn componentize(
     Ok(component)
 }
 
-/// Writes the WIT of requests, which the compiler adds to the project's world. Returns its folder.
-fn http_wit(project: &Project) -> Result<PathBuf, BuildError> {
+/// Writes a package whose world is the project's with requests. Returns its folder.
+fn http_wit(project: &Project, wit: &ProjectWit) -> Result<PathBuf, BuildError> {
     let folder = project.scratch("wit-http")?;
-    let write = |path: &str, text: &str| {
+    let cannot_write =
+        |error: io::Error| BuildError::setup(format!("cannot write the WIT of requests: {error}"));
+    fs::remove_dir_all(&folder).map_err(cannot_write)?;
+    let own = project.folder.join("wit");
+    copy_files(&own, &folder.join("deps/project")).map_err(cannot_write)?;
+    if own.join("deps").is_dir() {
+        copy_files(&own.join("deps"), &folder.join("deps")).map_err(cannot_write)?;
+    }
+    let world = format!(
+        "package skillhost:requests;\n\nworld {HTTP_WORLD_NAME} {{\n    include {};\n    \
+         import wasi:http/outgoing-handler@0.2.0;\n}}\n",
+        wit.qualified_world_name()?
+    );
+    let dependencies = kit::WASI_HTTP.iter();
+    let dependencies = dependencies.map(|file| (format!("deps/{}", file.path), file.text));
+    for (path, text) in dependencies.chain([("world.wit".to_owned(), &*world)]) {
         let file = folder.join(path);
         fs::create_dir_all(file.parent().unwrap_or(&folder))
             .and_then(|()| fs::write(&file, text))
-            .map_err(|error| {
-                BuildError::setup(format!("cannot write `{}`: {error}", file.display()))
-            })
-    };
-    write("world.wit", HTTP_WORLD)?;
-    for file in kit::WASI_HTTP {
-        write(&format!("deps/{}", file.path), file.text)?;
+            .map_err(cannot_write)?;
     }
     Ok(folder)
+}
+
+/// Copies the files of a folder of WIT, and those of its folders except `deps`.
+fn copy_files(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (path, target) = (entry.path(), to.join(entry.file_name()));
+        if !path.is_dir() {
+            fs::copy(&path, target)?;
+        } else if entry.file_name() != "deps" {
+            copy_files(&path, &target)?;
+        }
+    }
+    Ok(())
 }
 
 /// Writes a module into a folder of the build.

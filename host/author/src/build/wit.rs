@@ -58,6 +58,12 @@ impl ProjectWit {
         })
     }
 
+    /// Returns the world's name with its package, which names it among several packages.
+    pub(super) fn qualified_world_name(&self) -> Result<String, BuildError> {
+        let name = &self.resolve.packages[self.package].name;
+        Ok(name.interface_id(self.world_name()?))
+    }
+
     /// Checks whether the package's world imports `wasi:http`.
     pub(super) fn imports_http(&self) -> Result<bool, BuildError> {
         let mut imports = self.resolve.worlds[self.world()?].imports.values();

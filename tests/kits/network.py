@@ -15,7 +15,7 @@ SECRET = "the-secret-of-the-tests"
 # Asks for the network, so that a component in JavaScript imports `wasi:http`.
 NEEDS = """
 [[network]]
-rule = "http://localhost:*/*"
+rule = "http://localhost:8080/*"
 why = "the tests"
 """
 GRANT = """

@@ -123,7 +123,10 @@ fn read(body: &IncomingBody, extent: &str) -> (String, usize, Option<String>) {
         return (String::new(), 0, Some("taken".to_owned()));
     };
     let (mut start, mut bytes) = (Vec::new(), 0);
-    while extent != "none" {
+    if extent == "none" {
+        return (String::new(), 0, None);
+    }
+    loop {
         match stream.blocking_read(PIECE) {
             Ok(piece) => {
                 bytes += piece.len();

@@ -106,6 +106,8 @@ def requests(base):
             assert text.startswith("TypeError fetch failed EACCES\n") and "[exit code 1]" in text, text
             # In the error's cause, and as a note.
             assert text.count(reason) >= 2, text
+    for name in ["ca.pem", "network.toml"]:
+        (base / name).unlink()
     print("  %d scripts that send requests end as natively" % len(scripts), flush=True)
 
 

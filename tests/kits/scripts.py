@@ -385,7 +385,9 @@ def check(base):
     result.prints("sixty-scripts: scripts/own_modules.py: will run - Modules and packages of the skill.\n",
                   "hostile-scripts: scripts/third_party.py: will not - Needs what is not there.\n",
                   "hostile-scripts:   line 2: import aiohttp: the sandbox has no sockets",
-                  "hostile-scripts: scripts/fetches.py: needs the network: 127.0.0.1\n")
+                  "hostile-scripts: scripts/fetches.py: needs the network\n",
+                  "hostile-scripts:   line 3: urllib.request.urlopen: the grant of this tool does not allow it; "
+                  "an operator can: `network = [\"http://127.0.0.1/*\"]`\n")
     skills = json.loads(program.run(base, "check", "--output", "json").exits_with(0).stdout)
     verdicts = {found["script"]: found["verdict"] for skill in skills for found in skill["scripts"]}
     assert verdicts["scripts/own_modules.py"] == "will run", verdicts

@@ -78,7 +78,7 @@ pub(crate) type ResponseBody = UnsyncBoxBody<Bytes, Box<dyn std::error::Error + 
 #[derive(Clone)]
 pub(crate) struct SecretValue(pub(crate) Arc<[u8]>);
 
-/// What the process needs to send requests.
+/// The grants, secrets and connections of the process that sends requests.
 pub(crate) struct Sender<R> {
     /// The grants, by component file.
     pub(crate) grants: BTreeMap<String, NetworkGrant>,

@@ -13,7 +13,7 @@ pub(crate) const PLACEHOLDER: HeaderName = HeaderName::from_static("skillhost-pl
 /// An [`Outcome`], in JSON.
 pub(crate) const OUTCOME: HeaderName = HeaderName::from_static("skillhost-outcome");
 
-/// What became of a request.
+/// The result of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
     /// The failure, if there is no response of the server.

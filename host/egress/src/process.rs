@@ -75,7 +75,7 @@ pub struct EgressSettings {
     trusted: Vec<String>,
 }
 
-/// What one component may send.
+/// The grant of one component, and the files of its secrets.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct ComponentSettings {
     grant: NetworkGrant,
@@ -83,7 +83,7 @@ struct ComponentSettings {
     files: BTreeMap<String, PathBuf>,
 }
 
-/// What the process that sends requests gets.
+/// The settings of the process that sends requests.
 #[derive(Serialize, Deserialize)]
 struct SenderSettings {
     grants: BTreeMap<String, NetworkGrant>,
@@ -269,7 +269,7 @@ pub fn send_requests() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What ends the wait for a process.
+/// An event that ends the wait for a process.
 enum Event {
     HostGone,
     SenderGone,

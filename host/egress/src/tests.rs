@@ -134,7 +134,7 @@ impl Tls {
     }
 }
 
-/// What a server does on each connection.
+/// The behaviour of a server on each connection.
 #[derive(Clone)]
 struct Script {
     /// Reads once before it answers.

@@ -8,7 +8,7 @@ use super::secret_json;
 use skillhost_program::inspect::secret_line;
 use skillhost_program::terminal::format_line;
 
-/// What a component asks for, compared with its grant.
+/// A comparison of the needs of a component with its grant.
 #[derive(Default)]
 pub(super) struct Asked {
     /// True if the component can send requests. `None` if it cannot be read.

@@ -76,7 +76,7 @@ impl ExplainCommand {
     }
 }
 
-/// Whether a tool may send a request.
+/// The decision about a request of a tool.
 struct Verdict<'a> {
     grant: &'a EffectiveGrant,
     /// The method and normalised address.

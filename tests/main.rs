@@ -42,7 +42,7 @@ mod search_in_skill;
 mod quotas;
 // Grants, each with its denied side.
 mod grants;
-// What components ask for, and what operators see of it.
+// The requests and secrets that components ask for, as operators see them.
 mod needs;
 // The requests of guests, and the process that sends them.
 mod network;

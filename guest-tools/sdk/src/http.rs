@@ -184,7 +184,7 @@ pub struct Exchange {
     url: String,
 }
 
-/// The body of a request, as far as it is not sent.
+/// The rest of the body of a request, which is not sent yet.
 #[derive(Debug)]
 struct Sending {
     // Dropped before the body.
@@ -341,7 +341,7 @@ impl Stream {
         self.read(InputStream::blocking_read)
     }
 
-    /// Returns the bytes that are there: none if there are none yet, `None` at the end.
+    /// Returns the bytes that have arrived, which may be none, or `None` at the end.
     pub fn ready(&mut self) -> Result<Option<Vec<u8>>, HttpError> {
         self.read(InputStream::read)
     }

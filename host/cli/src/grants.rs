@@ -69,7 +69,7 @@ impl GrantsCommand {
     }
 }
 
-/// Returns the grant of a tool. Complains if there is no such tool.
+/// Returns the grant of a tool, or reports that the tool is unknown.
 fn find<'a>(grants: &'a [EffectiveGrant], tool: &str) -> Option<&'a EffectiveGrant> {
     let found = grants.iter().find(|grant| grant.tool == tool);
     if found.is_none() {

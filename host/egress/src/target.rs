@@ -239,7 +239,7 @@ pub(crate) fn read_path(path: &str) -> Result<(String, String), TargetError> {
         return Err(TargetError::Path);
     }
     let decoded = String::from_utf8_lossy(&decoded).replace('\\', "/");
-    // What is left of `..` was hidden by an escape. Some servers ignore what follows a `;`.
+    // A `..` that is still here was hidden by an escape. Some servers ignore text after a `;`.
     let is_dots = |segment: &str| [".", ".."].contains(&segment.split(';').next().unwrap_or(""));
     match decoded.split('/').any(is_dots) {
         true => Err(TargetError::Path),

@@ -143,7 +143,7 @@ struct Script {
     end: End,
 }
 
-/// What a server does after its answer.
+/// The behaviour of a server after its answer.
 #[derive(Clone)]
 enum End {
     Close,
@@ -285,12 +285,12 @@ fn grant_of(server: &Server) -> NetworkGrant {
     hosts.into_iter().fold(grant, rule)
 }
 
-/// What a guest gets of a response.
+/// The parts of a response that a guest gets.
 struct Answer {
     outcome: Outcome,
     response: Response<()>,
     body: Vec<u8>,
-    /// Whether the body failed after these bytes.
+    /// True if the body failed after these bytes.
     is_cut: bool,
 }
 

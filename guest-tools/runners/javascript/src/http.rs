@@ -19,7 +19,7 @@ enum State {
     Read(Stream, bool),
 }
 
-/// What has happened to a request.
+/// A change of a request.
 enum Event {
     /// The head of the response has arrived: the status, and names and values of headers.
     Head(u16, Vec<String>),

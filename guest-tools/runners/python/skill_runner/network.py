@@ -400,7 +400,7 @@ def _replace_httpcore():
     sync.SyncStream.read, sync.SyncStream.write = read, write
 
     class AsyncStream(httpcore.AsyncNetworkStream):
-        """A stream whose functions wait in the host."""
+        """A stream for async code. Its functions block."""
 
         def __init__(self, stream):
             self._stream = stream

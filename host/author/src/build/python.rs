@@ -30,7 +30,7 @@ const HTTP_INTERFACES: [&str; 3] = [
     "wasi:http/outgoing-handler@0.2.0=wasi_http_outgoing_handler",
     "wasi:io/streams@0.2.0=wasi_io_streams",
 ];
-/// The world that projects get whose `needs.toml` asks for the network.
+/// The world of projects that ask for the network in `needs.toml`.
 const HTTP_WORLD_NAME: &str = "requests";
 /// The maximum number of failed imports to show. Guards against: a project that fills the screen.
 const MAX_SHOWN_IMPORTS: usize = 20;
@@ -165,7 +165,7 @@ fn componentize(
     Ok(component)
 }
 
-/// Writes a package whose world is the project's with requests. Returns its folder.
+/// Writes a package with the project's world and the imports for requests. Returns its folder.
 fn http_wit(project: &Project, wit: &ProjectWit) -> Result<PathBuf, BuildError> {
     let folder = project.scratch("wit-http")?;
     let cannot_write =

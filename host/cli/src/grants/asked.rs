@@ -71,7 +71,7 @@ impl Asked {
         self.secrets = secrets.collect();
     }
 
-    /// Returns lines for people. There are none if the component asks for nothing.
+    /// Returns lines for people. The list is empty if the component asks for nothing.
     pub(super) fn lines(&self) -> Vec<Line> {
         if let Some(why) = &self.ignored_for {
             return vec![format_line!("  asks for: {why}")];

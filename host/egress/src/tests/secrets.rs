@@ -5,7 +5,7 @@ use super::*;
 /// The placeholder in base64, as in Basic authentication.
 const BASE64: &str = "cGxhY2Vob2xkZXItMDEyMzQ1Njc4OWFiY2RlZg==";
 
-/// What becomes of a request with a placeholder.
+/// The result of a request with a placeholder.
 #[derive(Debug, Clone, Copy)]
 enum Fate {
     /// The server gets this in the request, and `TOKEN` is sent.
@@ -163,7 +163,7 @@ async fn denies_short_placeholders() {
     assert_eq!(server.received(), "");
 }
 
-/// What becomes of a response that contains a secret.
+/// The result of a response that contains a secret.
 #[derive(Debug, Clone, Copy)]
 enum Echo {
     /// There is no response.

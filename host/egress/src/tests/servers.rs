@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What a guest gets from a server.
+/// The parts of a server's answer that a guest gets.
 #[derive(Debug, PartialEq, Eq)]
 enum Gets {
     Failure(FailureKind),

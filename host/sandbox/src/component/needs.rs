@@ -254,7 +254,7 @@ mod tests {
             json!({"header": "authorization", "hosts": ["e.org", "e.org:8443"], "why": "counts"});
         let expected = json!({"network": network, "secrets": {"TOKEN": secret}});
         assert_eq!(needs.to_json(), expected);
-        // What a build writes is what a host reads.
+        // A host reads the same needs that a build has written.
         let again = read(&[&expected.to_string()]).unwrap();
         assert_eq!(again.to_json(), expected);
         let secrets =

@@ -231,12 +231,12 @@ macro_rules! of_calls {
                 /// Bytes of the bodies of all requests of a call. Beyond the limit, a request
                 /// fails.
                 request_bytes: usize, Bytes "16MiB" in 1, MAX_BODY_BYTES;
-                against "a guest that sends without end"
+                against "a guest that never stops sending"
 
                 /// Bytes of the bodies of all responses of a call. Beyond the limit, a body
                 /// ends with an error.
                 response_bytes: usize, Bytes "64MiB" in 1, MAX_BODY_BYTES;
-                against "a server whose response has no end"
+                against "an endless response"
 
                 /// Bytes that a guest's standard output and error together leave in
                 /// the log.

@@ -1,4 +1,4 @@
-"""The hosts to which a script sends requests, as far as its code says."""
+"""Finds the hosts of requests in the code of a script."""
 
 import ast
 import os
@@ -49,8 +49,8 @@ HOST = re.compile(r"(https?)://([A-Za-z0-9.-]+|\[[0-9a-fA-F:]+\])(?::(\d+))?(.?)
 
 
 def origin(text, is_whole=True):
-    """Returns the scheme, host and port of a URL, or None. A text that goes on has the whole host only if
-    something follows it."""
+    """Returns the scheme, host and port of a URL, or None. If the text is only the start of a URL, something
+    must follow the host: the rest could be part of it."""
     found = HOST.match(text)
     if found is None:
         return None

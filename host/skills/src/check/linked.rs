@@ -274,13 +274,13 @@ mod tests {
         let body = "`code.md` and text.md. <a href=\"tag.md#x\">t</a> @at.md [i](i{x}.md) \
                     [w](r/w*.md) `r/h{x}.md` https://a.b/url.md missing.md ../a/out.md SKILL.md";
         let read = [
-            "code.md",
-            "text.md",
-            "tag.md",
             "at.md",
+            "code.md",
             "i{x}.md",
-            "r/w*.md",
             "r/h{x}.md",
+            "r/w*.md",
+            "tag.md",
+            "text.md",
         ];
         let mut files = vec![skill(body)];
         files.extend(read.iter().map(|path| (*path, hidden())));

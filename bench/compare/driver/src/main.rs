@@ -49,6 +49,8 @@ enum Order {
     },
     /// The trip of a cache line to another processor and back.
     Exchange { times: usize },
+    /// A GET request by `ureq`, with the body of its response.
+    Fetch { url: String, times: usize },
 }
 
 /// The form of an answer.
@@ -159,6 +161,13 @@ fn execute(host: &Host, runtime: &Runtime, order: Order) -> anyhow::Result<Answe
             nanoseconds: exchange::trips(times),
             last: String::new(),
         },
+        Order::Fetch { url, times } => {
+            let agent = ureq::agent();
+            timed(times, || {
+                let mut body = agent.get(&url).call()?.into_body().into_reader();
+                Ok(io::copy(&mut body, &mut io::sink())?.to_string())
+            })?
+        }
     })
 }
 

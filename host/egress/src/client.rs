@@ -6,17 +6,21 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
+use anyhow::{Context as _, bail, ensure};
 use bytes::Bytes;
-use http::{HeaderValue, Request, Response};
+use http::{HeaderValue, Request, Response, StatusCode};
 use http_body::Body;
+use http_body_util::{BodyExt as _, Empty};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use tokio::sync::Semaphore;
 
-use crate::message::{GRANT, OUTCOME, Outcome, PLACEHOLDER};
+use crate::message::{GRANT, ISSUER, OUTCOME, Outcome, PLACEHOLDER};
 
 /// The maximum bytes of the head of a response: that of the server, and the outcome.
 const MAX_HEAD_BYTES: usize = 512 << 10;
@@ -28,12 +32,18 @@ const MAX_HEADERS: usize = 1_024;
 /// of what the process has for all. Guards against: a component that keeps others from sending.
 pub(crate) const MAX_COMPONENT_REQUESTS: usize = 64;
 
+/// The longest time to fetch keys, from name resolution to the last byte. Guards against: an issuer
+/// that answers slowly or never.
+const KEYS_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// A handle to the egress process.
 #[derive(Debug, Clone)]
 pub struct EgressClient {
     control: Arc<OwnedFd>,
     /// The requests that each component may begin now, by component file.
     slots: Arc<Mutex<BTreeMap<String, Arc<Semaphore>>>>,
+    /// The requests that all components may begin now. Keys do not wait for them.
+    all_slots: Arc<Semaphore>,
     /// The process ends when this is closed.
     _lifetime: Arc<OwnedFd>,
 }
@@ -48,11 +58,13 @@ pub struct Origin<'a> {
 }
 
 impl EgressClient {
-    /// Creates a handle from the socket of the process, and a pipe whose closing ends it.
-    pub(crate) fn new(control: OwnedFd, lifetime: OwnedFd) -> Self {
+    /// Creates a handle from the socket of the process, a pipe whose closing ends it, and the
+    /// maximum number of guests' requests at the same time.
+    pub(crate) fn new(control: OwnedFd, lifetime: OwnedFd, max_requests: usize) -> Self {
         Self {
             control: Arc::new(control),
             slots: Arc::default(),
+            all_slots: Arc::new(Semaphore::new(max_requests)),
             _lifetime: Arc::new(lifetime),
         }
     }
@@ -77,6 +89,7 @@ impl EgressClient {
         request
             .headers_mut()
             .insert(GRANT, header(origin.component)?);
+        request.headers_mut().remove(ISSUER);
         request.headers_mut().remove(OUTCOME);
         request.headers_mut().remove(PLACEHOLDER);
         for (name, placeholder) in origin.placeholders {
@@ -85,6 +98,81 @@ impl EgressClient {
         }
         let slots = self.slots_of(origin.component);
         let slot = slots.acquire_owned().await.map_err(io::Error::other)?;
+        let any_slot = Arc::clone(&self.all_slots).acquire_owned().await;
+        let any_slot = any_slot.map_err(io::Error::other)?;
+        self.exchange(request, (slot, any_slot)).await
+    }
+
+    /// Fetches the keys at the address of an issuer, of at most this many bytes.
+    ///
+    /// # Errors
+    ///
+    /// If the process was started without this issuer or has ended, or the issuer does not send
+    /// the keys in time.
+    pub async fn fetch_keys(&self, address: &str, max_bytes: usize) -> anyhow::Result<Vec<u8>> {
+        self.fetch_keys_within(KEYS_TIMEOUT, address, max_bytes)
+            .await
+    }
+
+    pub(crate) async fn fetch_keys_within(
+        &self,
+        time: Duration,
+        address: &str,
+        max_bytes: usize,
+    ) -> anyhow::Result<Vec<u8>> {
+        let fetching = self.fetch_keys_slowly(address, max_bytes);
+        let fetched = tokio::time::timeout(time, fetching).await;
+        fetched.unwrap_or_else(|_| bail!("the issuer took longer than {time:?}"))
+    }
+
+    async fn fetch_keys_slowly(&self, address: &str, max_bytes: usize) -> anyhow::Result<Vec<u8>> {
+        let mut request = Request::new(Empty::new());
+        let address = HeaderValue::try_from(address)?;
+        request.headers_mut().insert(ISSUER, address);
+        let answer = self.exchange(request, ()).await;
+        let (response, outcome) = answer.context("the egress process does not answer")?;
+        if let Some(failure) = outcome.failure {
+            bail!("{}", failure.why);
+        }
+        let (head, mut body) = response.into_parts();
+        let status = head.status;
+        ensure!(
+            status == StatusCode::OK,
+            "the issuer answered with status {status}"
+        );
+        let mut keys = Vec::new();
+        while let Some(frame) = body.frame().await {
+            let frame = frame.context("the issuer's answer was cut off")?;
+            // Otherwise it has trailers.
+            if let Ok(data) = frame.into_data() {
+                ensure!(
+                    keys.len() + data.len() <= max_bytes,
+                    "the issuer's answer is over the limit of {max_bytes} bytes"
+                );
+                keys.extend_from_slice(&data);
+            }
+        }
+        Ok(keys)
+    }
+
+    /// Returns whether the process has ended, and the process that starts it again. The host cannot
+    /// start them, as it may be confined.
+    pub fn has_ended(&self) -> bool {
+        let mut polled = [PollFd::new(&self.control, PollFlags::empty())];
+        let polled_now = poll(&mut polled, Some(&Timespec::default()));
+        polled_now.is_ok() && polled[0].revents().contains(PollFlags::HUP)
+    }
+
+    /// Sends a request on a socket of its own. `slots` are returned when it is over.
+    async fn exchange<B>(
+        &self,
+        request: Request<B>,
+        slots: impl Send + 'static,
+    ) -> io::Result<(Response<Incoming>, Outcome)>
+    where
+        B: Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
         let stream = tokio::net::UnixStream::from_std(self.open()?)?;
         let mut builder = http1::Builder::new();
         builder
@@ -95,7 +183,7 @@ impl EgressClient {
         tokio::spawn(async move {
             // It ends with the response, whose reader learns of errors.
             let _ = connection.await;
-            drop(slot);
+            drop(slots);
         });
         let response = sender.send_request(request).await;
         let mut response = response.map_err(io::Error::other)?;

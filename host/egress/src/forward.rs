@@ -1,12 +1,10 @@
-//! Sends one request of the host to its server, if the component's grant allows it.
+//! Sends one request of the host to its server: that of a component if its grant allows it, or one
+//! for an issuer's keys.
 
 mod echo;
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::{
@@ -15,35 +13,15 @@ use http::{
 use http_body_util::BodyExt as _;
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::Incoming;
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
-use rustls::pki_types::ServerName;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
-use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 
 use self::echo::{CheckedBody, SentSecrets};
-use crate::message::{Failure, FailureKind, GRANT, OUTCOME, Outcome, PLACEHOLDER};
+use crate::connect::connect;
+use crate::issuer::Issuers;
+use crate::message::{Failure, FailureKind, GRANT, ISSUER, OUTCOME, Outcome, PLACEHOLDER};
 use crate::policy::{Denial, NetworkGrant};
 use crate::resolve::Resolve;
-use crate::rule::NetworkRule;
 use crate::target::{Target, TargetError};
-
-/// The longest time to resolve a name, connect, and set up TLS. Guards against: servers and
-/// name servers that never answer, for guests with long calls.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(if cfg!(test) { 3 } else { 20 });
-
-/// The maximum number of addresses of a name that are tried.
-const MAX_TRIES: usize = 4;
-
-/// The maximum number of addresses of a name. Guards against: checks without end.
-const MAX_ADDRESSES: usize = 1_000;
-
-/// The maximum bytes of the status and headers of a response, and the maximum number of headers.
-/// Guards against: a server that fills the memory.
-const MAX_HEAD_BYTES: usize = 64 << 10;
-const MAX_HEADERS: usize = 128;
 
 /// The minimum bytes of a placeholder. Guards against: texts that are in a request by chance.
 const MIN_PLACEHOLDER: usize = 16;
@@ -78,7 +56,7 @@ pub(crate) type ResponseBody = UnsyncBoxBody<Bytes, Box<dyn std::error::Error + 
 #[derive(Clone)]
 pub(crate) struct SecretValue(pub(crate) Arc<[u8]>);
 
-/// The grants, secrets and connections of the process that sends requests.
+/// The grants, secrets, issuers and connections of the process that sends requests.
 pub(crate) struct Sender<R> {
     /// The grants, by component file.
     pub(crate) grants: BTreeMap<String, NetworkGrant>,
@@ -86,13 +64,18 @@ pub(crate) struct Sender<R> {
     pub(crate) secrets: BTreeMap<(String, String), SecretValue>,
     pub(crate) resolver: R,
     pub(crate) tls: TlsConnector,
+    pub(crate) issuers: Issuers<R>,
 }
 
 impl<R: Resolve> Sender<R> {
     /// Answers a request of the host: with the server's response, or with a failure.
-    pub(crate) async fn answer(&self, request: Request<Incoming>) -> Response<ResponseBody> {
+    pub(crate) async fn answer(&self, mut request: Request<Incoming>) -> Response<ResponseBody> {
         let mut outcome = Outcome::default();
-        let mut response = match self.send(request, &mut outcome).await {
+        let answered = match request.headers_mut().remove(ISSUER) {
+            Some(address) => self.fetch_keys(&address, &mut outcome).await,
+            None => self.send(request, &mut outcome).await,
+        };
+        let mut response = match answered {
             Ok(response) => response,
             Err(failure) => {
                 outcome.failure = Some(failure);
@@ -104,6 +87,21 @@ impl<R: Resolve> Sender<R> {
         };
         response.headers_mut().insert(OUTCOME, outcome.header());
         response
+    }
+
+    /// Returns the status and the body of an issuer's response.
+    async fn fetch_keys(
+        &self,
+        address: &HeaderValue,
+        outcome: &mut Outcome,
+    ) -> Result<Response<ResponseBody>, Failure> {
+        let (response, connection) = self.issuers.fetch_keys(address, outcome).await?;
+        let (head, body) = response.into_parts();
+        let secrets = SentSecrets::new(Vec::new());
+        let body = CheckedBody::new(body, secrets, String::new(), connection);
+        let mut response = Response::new(body.boxed_unsync());
+        *response.status_mut() = head.status;
+        Ok(response)
     }
 
     async fn send(
@@ -131,30 +129,12 @@ impl<R: Resolve> Sender<R> {
         let sent = sent.map_err(|why| denied(&why))?;
         outcome.secrets = sent.iter().map(|(name, _)| name.clone()).collect();
 
-        let connecting = self.connect(grant, rule, &target, outcome);
-        let stream = tokio::time::timeout(CONNECT_TIMEOUT, connecting).await;
-        let stream = stream.map_err(|_| {
-            let why = format!("the server was not reached in {CONNECT_TIMEOUT:?}");
-            Failure::new(FailureKind::Timeout, why)
-        })??;
-        let mut builder = http1::Builder::new();
-        builder
-            .max_buf_size(MAX_HEAD_BYTES)
-            .max_headers(MAX_HEADERS);
-        let protocol = |error: hyper::Error| Failure::new(FailureKind::Protocol, describe(&error));
-        let (mut sender, connection) = builder.handshake(stream).await.map_err(protocol)?;
-        let connection = EndedOnDrop(tokio::spawn(async move {
-            // The request's future reports the error.
-            let _ = connection.await;
-        }));
         let is_head = request.method() == Method::HEAD;
         let request = for_server(request, &target).map_err(|why| denied(&why))?;
-        let response = sender.send_request(request).await;
-        let (mut head, body) = response.map_err(protocol)?.into_parts();
-        if head.status == StatusCode::SWITCHING_PROTOCOLS {
-            let why = "the server changed the protocol of the connection";
-            return Err(Failure::new(FailureKind::Protocol, why));
-        }
+        let check = |address| grant.allow_address(rule, address);
+        let connection = connect(&target, &self.resolver, &self.tls, check, outcome).await?;
+        let (response, connection) = connection.exchange(request).await?;
+        let (mut head, body) = response.into_parts();
         remove_dropped(&mut head.headers);
         if !is_head {
             head.headers.remove(header::CONTENT_LENGTH);
@@ -218,76 +198,6 @@ impl<R: Resolve> Sender<R> {
         }
         Ok(sent)
     }
-
-    /// Resolves the host, checks every address, and connects to one of them.
-    async fn connect(
-        &self,
-        grant: &NetworkGrant,
-        rule: &NetworkRule,
-        target: &Target,
-        outcome: &mut Outcome,
-    ) -> Result<TokioIo<Pin<Box<dyn Stream>>>, Failure> {
-        let addresses = match target.address() {
-            Some(address) => vec![SocketAddr::new(address, target.port())],
-            None => {
-                let resolved = self.resolver.resolve(&target.host(), target.port()).await;
-                resolved.map_err(|error| Failure::new(FailureKind::Name, error))?
-            }
-        };
-        if addresses.is_empty() || addresses.len() > MAX_ADDRESSES {
-            let why = format!("the name has {} addresses", addresses.len());
-            return Err(Failure::new(FailureKind::Name, why));
-        }
-        for address in &addresses {
-            let allowed = grant.allow_address(rule, *address);
-            allowed.map_err(|why| Failure::new(FailureKind::Denied, why))?;
-        }
-        let mut failure = None;
-        for address in addresses.iter().take(MAX_TRIES) {
-            match TcpStream::connect(address).await {
-                Ok(stream) => {
-                    outcome.address = Some(address.to_string());
-                    let _ = stream.set_nodelay(true);
-                    return self.secure(target, stream).await;
-                }
-                Err(error) => failure = Some(error),
-            }
-        }
-        let why = failure.map(|error| error.to_string()).unwrap_or_default();
-        Err(Failure::new(FailureKind::Connection, why))
-    }
-
-    /// Sets up TLS, if the request uses it.
-    async fn secure(
-        &self,
-        target: &Target,
-        stream: TcpStream,
-    ) -> Result<TokioIo<Pin<Box<dyn Stream>>>, Failure> {
-        if !target.is_tls() {
-            return Ok(TokioIo::new(Box::pin(stream)));
-        }
-        let host = target.host();
-        let name = host.trim_matches(['[', ']']).to_owned();
-        let name = ServerName::try_from(name);
-        let name = name.map_err(|error| Failure::new(FailureKind::Certificate, error))?;
-        match self.tls.connect(name, stream).await {
-            Ok(stream) => Ok(TokioIo::new(Box::pin(stream))),
-            Err(error) => Err(Failure::new(FailureKind::Certificate, error)),
-        }
-    }
-}
-
-pub(crate) trait Stream: AsyncRead + AsyncWrite + Send {}
-
-impl<T: AsyncRead + AsyncWrite + Send> Stream for T {}
-
-/// A task that ends when this is dropped.
-struct EndedOnDrop(JoinHandle<()>);
-
-impl Drop for EndedOnDrop {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
 }
 
 /// Returns the request as the server gets it.
@@ -325,11 +235,4 @@ fn replace(bytes: &[u8], part: &[u8], new: &[u8]) -> Vec<u8> {
     }
     replaced.extend_from_slice(rest);
     replaced
-}
-
-fn describe(error: &hyper::Error) -> String {
-    match std::error::Error::source(error) {
-        Some(source) => format!("{error}: {source}"),
-        None => error.to_string(),
-    }
 }

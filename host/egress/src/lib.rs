@@ -1,5 +1,5 @@
 //! The HTTP requests of tools: which of them an operator allows, and the process that sends
-//! them.
+//! them. It also fetches the keys of issuers of access tokens.
 //!
 //! - `address`: addresses that are not public.
 //! - `target`: the method and address of a request, normalised.
@@ -8,6 +8,8 @@
 //! - `coverage`: compares what a component asks for with its grant.
 //! - `message`: what the host and the process tell each other besides HTTP.
 //! - `resolve`: host names.
+//! - `connect`: connections to servers.
+//! - `issuer`: the requests for issuers' keys.
 //! - `forward`: sends one request.
 //! - `serve`: the process.
 //! - `client`: the host's end.
@@ -29,6 +31,10 @@ mod coverage;
 mod message;
 
 mod resolve;
+
+mod connect;
+
+mod issuer;
 
 mod forward;
 

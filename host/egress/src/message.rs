@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 /// The component file whose grant covers the request.
 pub(crate) const GRANT: HeaderName = HeaderName::from_static("skillhost-grant");
 
+/// The address of an issuer's keys. A request with it has no body, and gets the keys.
+pub(crate) const ISSUER: HeaderName = HeaderName::from_static("skillhost-issuer");
+
 /// The name of a secret and its placeholder in this call, with `=` between them.
 pub(crate) const PLACEHOLDER: HeaderName = HeaderName::from_static("skillhost-placeholder");
 

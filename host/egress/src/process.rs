@@ -35,9 +35,10 @@ use tokio_rustls::TlsConnector;
 
 use crate::client::EgressClient;
 use crate::forward::{SecretValue, Sender};
+use crate::issuer::Issuers;
 use crate::policy::NetworkGrant;
 use crate::resolve::SystemResolver;
-use crate::serve::serve;
+use crate::serve::{MAX_REQUESTS, serve};
 
 /// The only argument of the first process. It is not a verb for people.
 pub const SUPERVISOR_ARGUMENT: &str = "egress";
@@ -55,7 +56,7 @@ const RESOLVER_INTERVAL: Duration = Duration::from_secs(2);
 /// process that fails at each start.
 const RESTART_DELAYS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(30)];
 
-/// The maximum number of names that are resolved at the same time.
+/// The maximum number of names that are resolved at the same time for guests.
 const MAX_RESOLVING: usize = 64;
 
 /// The maximum bytes of a message about the start of the process.
@@ -65,7 +66,7 @@ const MAX_START_BYTES: usize = 4 << 10;
 const MAX_SECRET_BYTES: u64 = 8 << 10;
 const MAX_AUTHORITIES_BYTES: u64 = 4 << 20;
 
-/// The grants of all components, and the files of their secrets.
+/// The grants of all components, the files of their secrets, and the addresses of issuers' keys.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct EgressSettings {
     components: BTreeMap<String, ComponentSettings>,
@@ -73,6 +74,8 @@ pub struct EgressSettings {
     authorities: Option<PathBuf>,
     /// The users and groups who may change the files, besides root and this user.
     trusted: Vec<String>,
+    /// The addresses of issuers' keys.
+    issuers: Vec<String>,
 }
 
 /// The grant of one component, and the files of its secrets.
@@ -89,8 +92,10 @@ struct SenderSettings {
     grants: BTreeMap<String, NetworkGrant>,
     /// The values of secrets, by component file and name.
     secrets: BTreeMap<String, BTreeMap<String, String>>,
-    /// Further certificate authorities, in PEM.
+    /// Further certificate authorities, in PEM, for the requests of components.
     authorities: String,
+    /// The addresses of issuers' keys.
+    issuers: Vec<String>,
 }
 
 impl EgressSettings {
@@ -111,16 +116,22 @@ impl EgressSettings {
         self
     }
 
-    /// Trusts the certificate authorities in a file, besides Mozilla's.
+    /// Adds an issuer with the address of its keys, whose host may be private.
+    pub fn issuer(mut self, address: impl Into<String>) -> Self {
+        self.issuers.push(address.into());
+        self
+    }
+
+    /// Trusts the certificate authorities in a file, besides Mozilla's, for requests of components.
     pub fn authorities(mut self, file: impl Into<PathBuf>) -> Self {
         self.authorities = Some(file.into());
         self
     }
 
-    /// Returns whether no component may send a request.
+    /// Returns whether no component may send a request, and there is no issuer.
     pub fn is_empty(&self) -> bool {
         let mut components = self.components.values();
-        components.all(|component| component.grant.is_empty())
+        components.all(|component| component.grant.is_empty()) && self.issuers.is_empty()
     }
 
     /// Trusts these users and groups to change the files.
@@ -175,7 +186,11 @@ impl StartingEgress {
         let answer = read_message(&self.control, MAX_START_BYTES)?;
         let answer = answer.context("the egress process ended at its start")?;
         match answer.kind {
-            Kind::Answer => Ok(EgressClient::new(self.control.into(), self.lifetime)),
+            Kind::Answer => Ok(EgressClient::new(
+                self.control.into(),
+                self.lifetime,
+                MAX_REQUESTS as usize,
+            )),
             _ => bail!("{}", String::from_utf8_lossy(&answer.bytes)),
         }
     }
@@ -253,11 +268,13 @@ pub fn send_requests() -> anyhow::Result<()> {
         return Ok(());
     };
     let settings: SenderSettings = serde_json::from_slice(&message.bytes)?;
+    // One more for the name of each issuer.
+    let max_resolving = MAX_RESOLVING + settings.issuers.len();
     let sender = settings.sender()?;
     let control = UnixStream::from(io::stdout().as_fd().try_clone_to_owned()?);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .max_blocking_threads(MAX_RESOLVING)
+        .max_blocking_threads(max_resolving)
         .build()?;
     let (gone, is_gone) = tokio::sync::oneshot::channel();
     thread::spawn(move || {
@@ -351,6 +368,7 @@ impl EgressSettings {
             grants: BTreeMap::new(),
             secrets: BTreeMap::new(),
             authorities: String::new(),
+            issuers: self.issuers,
         };
         if let Some(file) = &self.authorities {
             let text = read_authorities(file, &trust);
@@ -400,13 +418,6 @@ fn read_authorities(file: &Path, trust: &Trust) -> anyhow::Result<String> {
 
 impl SenderSettings {
     fn sender(self) -> anyhow::Result<Sender<SystemResolver>> {
-        let mut roots = RootCertStore {
-            roots: webpki_roots::TLS_SERVER_ROOTS.into(),
-        };
-        for certificate in CertificateDer::pem_slice_iter(self.authorities.as_bytes()) {
-            roots.add(certificate?)?;
-        }
-        let client = ClientConfig::builder().with_root_certificates(roots);
         let mut secrets = BTreeMap::new();
         for (component, values) in self.secrets {
             for (name, value) in values {
@@ -414,11 +425,29 @@ impl SenderSettings {
                 secrets.insert((component.clone(), name), value);
             }
         }
+        let issuers = self.issuers.into_iter();
+        let issuers = issuers.map(|address| (address, SystemResolver::new(1)));
         Ok(Sender {
             grants: self.grants,
             secrets,
-            resolver: SystemResolver,
-            tls: TlsConnector::from(Arc::new(client.with_no_client_auth())),
+            resolver: SystemResolver::new(MAX_RESOLVING),
+            tls: connector(&self.authorities)?,
+            issuers: Issuers {
+                resolvers: issuers.collect(),
+                tls: connector("")?,
+            },
         })
     }
+}
+
+/// Trusts Mozilla's certificate authorities, and further ones in PEM.
+fn connector(authorities: &str) -> anyhow::Result<TlsConnector> {
+    let mut roots = RootCertStore {
+        roots: webpki_roots::TLS_SERVER_ROOTS.into(),
+    };
+    for certificate in CertificateDer::pem_slice_iter(authorities.as_bytes()) {
+        roots.add(certificate?)?;
+    }
+    let client = ClientConfig::builder().with_root_certificates(roots);
+    Ok(TlsConnector::from(Arc::new(client.with_no_client_auth())))
 }

@@ -1,7 +1,11 @@
 //! The addresses of host names.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
 
 /// A resolver of host names. Tests have one of their own.
 pub(crate) trait Resolve: Send + Sync + 'static {
@@ -14,11 +18,52 @@ pub(crate) trait Resolve: Send + Sync + 'static {
 }
 
 /// The resolver of the machine's C library.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct SystemResolver;
+#[derive(Debug)]
+pub(crate) struct SystemResolver {
+    /// The names that may be resolved now. The C library cannot be interrupted, so a name keeps its
+    /// slot after its request is gone.
+    slots: Arc<Semaphore>,
+}
+
+impl SystemResolver {
+    /// Creates a resolver of this many names at the same time. The runtime needs a blocking thread
+    /// for each.
+    pub(crate) fn new(max: usize) -> Self {
+        let slots = Arc::new(Semaphore::new(max));
+        Self { slots }
+    }
+}
 
 impl Resolve for SystemResolver {
     async fn resolve(&self, name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
-        Ok(tokio::net::lookup_host((name, port)).await?.collect())
+        let slot = Arc::clone(&self.slots).acquire_owned().await;
+        let slot = slot.map_err(io::Error::other)?;
+        let host = (name.to_owned(), port);
+        let resolved = spawn_blocking(move || {
+            let _slot = slot;
+            Ok(host.to_socket_addrs()?.collect())
+        });
+        resolved.await.map_err(io::Error::other)?
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn resolvers_do_not_wait_for_each_other() {
+        let (busy, free) = (SystemResolver::new(1), SystemResolver::new(1));
+        let slot = busy.slots.acquire().await.unwrap();
+        let waiting = busy.resolve("localhost", 1);
+        let waited = tokio::time::timeout(Duration::from_millis(50), waiting).await;
+        assert!(waited.is_err());
+        let resolved = tokio::time::timeout(Duration::from_secs(60), free.resolve("localhost", 1));
+        let addresses = resolved.await.unwrap().unwrap();
+        assert!(addresses.iter().all(|address| address.ip().is_loopback()));
+        drop(slot);
+        assert_eq!(busy.resolve("localhost", 1).await.unwrap(), addresses);
     }
 }

@@ -21,8 +21,8 @@ use tokio::sync::Semaphore;
 use crate::forward::Sender;
 use crate::resolve::Resolve;
 
-/// The maximum number of requests at the same time. Further ones wait in the socket.
-const MAX_REQUESTS: u32 = 256;
+/// The maximum number of guests' requests at the same time. Further ones wait in the host.
+pub(crate) const MAX_REQUESTS: u32 = 256;
 
 /// The maximum bytes of the head of a request from the host.
 const MAX_HEAD_BYTES: usize = 512 << 10;
@@ -40,7 +40,7 @@ pub(crate) async fn serve<R: Resolve>(
     serve_at_most(MAX_REQUESTS, control, sender, ended).await
 }
 
-/// As [`serve`], with another maximum number of requests at the same time.
+/// As [`serve`], with another maximum number of guests' requests at the same time.
 pub(crate) async fn serve_at_most<R: Resolve>(
     max: u32,
     control: UnixStream,
@@ -49,6 +49,9 @@ pub(crate) async fn serve_at_most<R: Resolve>(
 ) -> io::Result<()> {
     control.set_nonblocking(true)?;
     let control = tokio::net::UnixStream::from_std(control)?;
+    // One more for each issuer, so that guests keep nobody from fetching keys.
+    let issuers = u32::try_from(sender.issuers.resolvers.len()).map_err(io::Error::other)?;
+    let max = max + issuers;
     let sender = Arc::new(sender);
     let slots = Arc::new(Semaphore::new(max as usize));
     let mut ended = pin!(ended);

@@ -1,5 +1,6 @@
 //! Requests through the process, with servers and a resolver of the tests' own.
 
+mod issuers;
 mod names;
 mod requests;
 mod secrets;
@@ -31,6 +32,7 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use crate::client::{EgressClient, Origin};
 use crate::forward::{SecretValue, Sender};
+use crate::issuer::Issuers;
 use crate::message::{Failure, FailureKind, Outcome};
 use crate::policy::{NetworkGrant, SecretUse};
 use crate::resolve::Resolve;
@@ -252,6 +254,16 @@ fn egress(grant: NetworkGrant, names: Names, tls: &Tls) -> EgressClient {
 }
 
 fn egress_at_most(max: u32, grant: NetworkGrant, names: Names, tls: &Tls) -> EgressClient {
+    egress_with_issuers(max, grant, names, tls, &[])
+}
+
+fn egress_with_issuers(
+    max: u32,
+    grant: NetworkGrant,
+    names: Names,
+    tls: &Tls,
+    issuers: &[&str],
+) -> EgressClient {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let secret = |name: &str, value: &str| {
         let value = SecretValue(Arc::from(value.as_bytes()));
@@ -262,6 +274,7 @@ fn egress_at_most(max: u32, grant: NetworkGrant, names: Names, tls: &Tls) -> Egr
         secrets: BTreeMap::from([secret("TOKEN", SECRET), secret("OTHER", OTHER_SECRET)]),
         resolver: names,
         tls: tls.connector.clone(),
+        issuers: self::issuers(issuers, tls),
     };
     let lifetime = ours.try_clone().unwrap();
     tokio::spawn(serve_at_most(
@@ -270,7 +283,18 @@ fn egress_at_most(max: u32, grant: NetworkGrant, names: Names, tls: &Tls) -> Egr
         sender,
         std::future::pending::<()>(),
     ));
-    EgressClient::new(ours.into(), lifetime.into())
+    EgressClient::new(ours.into(), lifetime.into(), max as usize)
+}
+
+/// Returns issuers with these addresses of keys, on this machine.
+fn issuers(addresses: &[&str], tls: &Tls) -> Issuers<Names> {
+    let addresses = addresses.iter();
+    Issuers {
+        resolvers: addresses
+            .map(|address| ((*address).to_owned(), Names::local()))
+            .collect(),
+        tls: tls.connector.clone(),
+    }
 }
 
 /// A grant of one server, with and without TLS, by all its names.

@@ -14,7 +14,8 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use memchr::memmem::{self, Finder};
 
-use super::{EndedOnDrop, SecretValue};
+use super::SecretValue;
+use crate::connect::EndedOnDrop;
 
 /// The secrets that were sent in a request.
 pub(super) struct SentSecrets(Vec<SentSecret>);

@@ -337,6 +337,7 @@ async fn odd_secrets_do_not_come_back() {
             secrets: BTreeMap::from([(key, SecretValue(Arc::from(secret.as_bytes())))]),
             resolver: Names::local(),
             tls: tls.connector.clone(),
+            issuers: issuers(&[], &tls),
         };
         let lifetime = ours.try_clone().unwrap();
         tokio::spawn(serve_at_most(
@@ -345,7 +346,7 @@ async fn odd_secrets_do_not_come_back() {
             sender,
             std::future::pending::<()>(),
         ));
-        let client = EgressClient::new(ours.into(), lifetime.into());
+        let client = EgressClient::new(ours.into(), lifetime.into(), 4);
         let request = Request::get(format!("https://{host}/")).header("x-token", PLACEHOLDER);
         let answer = send(&client, "a.wasm", request.body("").unwrap()).await;
         // A header of the answer may contain a secret of one letter.

@@ -1,0 +1,162 @@
+//! Connections to servers.
+
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use http_body::Body;
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+use tokio_rustls::TlsConnector;
+
+use crate::message::{Failure, FailureKind, Outcome};
+use crate::policy::Denial;
+use crate::resolve::Resolve;
+use crate::target::Target;
+
+/// The longest time to resolve a name, connect, and set up TLS. Guards against: servers and
+/// name servers that never answer, for guests with long calls.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(if cfg!(test) { 3 } else { 20 });
+
+/// The maximum number of addresses of a name that are tried.
+const MAX_TRIES: usize = 4;
+
+/// The maximum number of addresses of a name. Guards against: checks without end.
+const MAX_ADDRESSES: usize = 1_000;
+
+/// The maximum bytes of the status and headers of a response, and the maximum number of headers.
+/// Guards against: a server that fills the memory.
+const MAX_HEAD_BYTES: usize = 64 << 10;
+const MAX_HEADERS: usize = 128;
+
+/// A connection to a server, over TLS if its target uses it.
+pub(crate) struct Connection(TokioIo<Pin<Box<dyn Stream>>>);
+
+trait Stream: AsyncRead + AsyncWrite + Send {}
+
+impl<T: AsyncRead + AsyncWrite + Send> Stream for T {}
+
+/// A task that ends when this is dropped.
+pub(crate) struct EndedOnDrop(JoinHandle<()>);
+
+impl Drop for EndedOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Resolves the host of a target, checks every address, and connects to one of them.
+pub(crate) async fn connect(
+    target: &Target,
+    resolver: &impl Resolve,
+    tls: &TlsConnector,
+    check: impl Fn(SocketAddr) -> Result<(), Denial>,
+    outcome: &mut Outcome,
+) -> Result<Connection, Failure> {
+    let connecting = async {
+        let stream = connect_tcp(target, resolver, check, outcome).await?;
+        secure(target, tls, stream).await
+    };
+    let connected = tokio::time::timeout(CONNECT_TIMEOUT, connecting).await;
+    connected.map_err(|_| {
+        let why = format!("the server was not reached in {CONNECT_TIMEOUT:?}");
+        Failure::new(FailureKind::Timeout, why)
+    })?
+}
+
+async fn connect_tcp(
+    target: &Target,
+    resolver: &impl Resolve,
+    check: impl Fn(SocketAddr) -> Result<(), Denial>,
+    outcome: &mut Outcome,
+) -> Result<TcpStream, Failure> {
+    let addresses = match target.address() {
+        Some(address) => vec![SocketAddr::new(address, target.port())],
+        None => {
+            let resolved = resolver.resolve(&target.host(), target.port()).await;
+            resolved.map_err(|error| Failure::new(FailureKind::Name, error))?
+        }
+    };
+    if addresses.is_empty() || addresses.len() > MAX_ADDRESSES {
+        let why = format!("the name has {} addresses", addresses.len());
+        return Err(Failure::new(FailureKind::Name, why));
+    }
+    for address in &addresses {
+        check(*address).map_err(|why| Failure::new(FailureKind::Denied, why))?;
+    }
+    let mut failure = None;
+    for address in addresses.iter().take(MAX_TRIES) {
+        match TcpStream::connect(address).await {
+            Ok(stream) => {
+                outcome.address = Some(address.to_string());
+                let _ = stream.set_nodelay(true);
+                return Ok(stream);
+            }
+            Err(error) => failure = Some(error),
+        }
+    }
+    let why = failure.map(|error| error.to_string()).unwrap_or_default();
+    Err(Failure::new(FailureKind::Connection, why))
+}
+
+/// Sets up TLS, if the target uses it.
+async fn secure(
+    target: &Target,
+    tls: &TlsConnector,
+    stream: TcpStream,
+) -> Result<Connection, Failure> {
+    if !target.is_tls() {
+        return Ok(Connection(TokioIo::new(Box::pin(stream))));
+    }
+    let host = target.host();
+    let name = host.trim_matches(['[', ']']).to_owned();
+    let name = ServerName::try_from(name);
+    let name = name.map_err(|error| Failure::new(FailureKind::Certificate, error))?;
+    match tls.connect(name, stream).await {
+        Ok(stream) => Ok(Connection(TokioIo::new(Box::pin(stream)))),
+        Err(error) => Err(Failure::new(FailureKind::Certificate, error)),
+    }
+}
+
+impl Connection {
+    /// Sends a request, and returns the response. Its body ends early if the task is dropped.
+    pub(crate) async fn exchange<B>(
+        self,
+        request: Request<B>,
+    ) -> Result<(Response<Incoming>, EndedOnDrop), Failure>
+    where
+        B: Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let mut builder = http1::Builder::new();
+        builder
+            .max_buf_size(MAX_HEAD_BYTES)
+            .max_headers(MAX_HEADERS);
+        let protocol = |error: hyper::Error| Failure::new(FailureKind::Protocol, describe(&error));
+        let (mut sender, connection) = builder.handshake(self.0).await.map_err(protocol)?;
+        let connection = EndedOnDrop(tokio::spawn(async move {
+            // The request's future reports the error.
+            let _ = connection.await;
+        }));
+        let response = sender.send_request(request).await.map_err(protocol)?;
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            let why = "the server changed the protocol of the connection";
+            return Err(Failure::new(FailureKind::Protocol, why));
+        }
+        Ok((response, connection))
+    }
+}
+
+fn describe(error: &hyper::Error) -> String {
+    match std::error::Error::source(error) {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
+    }
+}

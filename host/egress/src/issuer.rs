@@ -1,0 +1,50 @@
+//! The issuers of access tokens, whose keys the host verifies tokens with.
+//!
+//! The host names an issuer by the address of its keys. It cannot choose another address, the
+//! method or a header.
+
+use bytes::Bytes;
+use http::{HeaderValue, Method, Request, Response, Uri, header};
+use http_body_util::Empty;
+use hyper::body::Incoming;
+use tokio_rustls::TlsConnector;
+
+use crate::connect::{EndedOnDrop, connect};
+use crate::message::{Failure, FailureKind, Outcome};
+use crate::resolve::Resolve;
+use crate::target::Target;
+
+/// The issuers whose keys may be fetched.
+pub(crate) struct Issuers<R> {
+    /// The address of each issuer's keys, and a resolver for it alone, so that no issuer waits for
+    /// the name server of another one, or of guests.
+    pub(crate) resolvers: Vec<(String, R)>,
+    /// Trusts only Mozilla's authorities: an operator adds others for tools, not for tokens.
+    pub(crate) tls: TlsConnector,
+}
+
+impl<R: Resolve> Issuers<R> {
+    /// Requests the keys of the issuer with this address. The operator chose it, so its host may
+    /// have any address.
+    pub(crate) async fn fetch_keys(
+        &self,
+        address: &HeaderValue,
+        outcome: &mut Outcome,
+    ) -> Result<(Response<Incoming>, EndedOnDrop), Failure> {
+        let denied = |why: &dyn ToString| Failure::new(FailureKind::Denied, why.to_string());
+        let mut issuers = self.resolvers.iter();
+        let issuer = issuers.find(|(known, _)| known.as_bytes() == address.as_bytes());
+        let (address, resolver) =
+            issuer.ok_or_else(|| denied(&"no issuer has its keys at this address"))?;
+        let uri = Uri::try_from(address).map_err(|why| denied(&why))?;
+        let target = Target::new(&Method::GET, &uri).map_err(|why| denied(&why))?;
+        let request = Request::get(target.path_and_query())
+            .header(header::HOST, target.authority())
+            .header(header::ACCEPT, "application/json")
+            .header(header::USER_AGENT, "skillhost")
+            .body(Empty::<Bytes>::new())
+            .map_err(|why| denied(&why))?;
+        let connection = connect(&target, resolver, &self.tls, |_| Ok(()), outcome).await?;
+        connection.exchange(request).await
+    }
+}

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::support::certificates::{Authority, write_private};
@@ -345,33 +345,13 @@ fn configuration_refuses_wrong_rules_with_their_line() {
     }
 }
 
-/// Returns the ids of processes with this argument below a server.
-fn descendants(client: &Client, argument: &str) -> Vec<Pid> {
-    let mut found = Vec::new();
-    let mut all = client.children();
-    while let Some(pid) = all.pop() {
-        let id = pid.as_raw_nonzero();
-        let line = fs::read_to_string(format!("/proc/{id}/cmdline")).unwrap_or_default();
-        if line.split('\0').nth(1) == Some(argument) {
-            found.push(pid);
-        }
-        let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children"));
-        let children = children.unwrap_or_default();
-        let children = children
-            .split_whitespace()
-            .filter_map(|id| Pid::from_raw(id.parse().ok()?));
-        all.extend(children);
-    }
-    found
-}
-
 #[test]
 fn starts_the_egress_process_only_for_grants_and_again_after_it_died() {
     let server = WebServer::start(|_| answer("200 OK", "hello"));
     let host = &server.authority;
     let without = program("");
     let client = Client::start(without.folder.path(), &["--config", "c.toml"], NEWEST);
-    assert_eq!(descendants(&client, "egress"), []);
+    assert_eq!(client.descendants("egress"), []);
     let program = program(&grant(&format!("http://{host}"), ""));
     let mut client = Client::start(program.folder.path(), &["--config", "c.toml"], NEWEST);
     client.wait_for_components();
@@ -383,16 +363,16 @@ fn starts_the_egress_process_only_for_grants_and_again_after_it_died() {
         answer["results"][0]["status"].clone()
     };
     assert_eq!(status(), 200);
-    let sender = descendants(&client, "egress-sender");
-    assert_eq!((descendants(&client, "egress").len(), sender.len()), (1, 1));
+    let sender = client.descendants("egress-sender");
+    assert_eq!((client.descendants("egress").len(), sender.len()), (1, 1));
     kill_process(sender[0], Signal::KILL).unwrap();
     wait_until("the process is not started again", || {
-        let now = descendants(&client, "egress-sender");
+        let now = client.descendants("egress-sender");
         now.len() == 1 && now != sender
     });
     let answer = client.call("send_requests", json!({"requests": requests}));
     assert!(answer.to_string().contains("200"), "{answer}");
-    let supervisor = descendants(&client, "egress");
+    let supervisor = client.descendants("egress");
     client.end();
     wait_until("the process outlives its server", || {
         rustix::process::test_kill_process(supervisor[0]).is_err()

@@ -401,7 +401,7 @@ fn closes_inherited_descriptors() {
     for (arguments, processes, is_open) in [
         (&["--skills", "skills"][..], 2, false),
         (&["--skills", "skills", "--confine", "off"], 1, true),
-        // With a process that fetches keys.
+        // With the egress process.
         (&http, 3, false),
     ] {
         let mut command = Command::new("sh");

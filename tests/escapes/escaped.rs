@@ -12,7 +12,7 @@ use crate::targets::Targets;
 /// one that reads a third-party component.
 pub(crate) const CHILD: &str = "--escape-from-child";
 
-/// The second argument of a process that is confined like one that fetches keys.
+/// The second argument of a process that is confined like the egress process.
 pub(crate) const NETWORK: &str = "network";
 
 /// Runs the program with escaped code as its arguments say.

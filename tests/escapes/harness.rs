@@ -19,7 +19,7 @@ const MAX_UNSUPPORTED: usize = 44;
 /// The rows that succeed in a process that reads a third-party component.
 const ALLOWED_IN_CHILD: [&str; 1] = ["keeps reading its own limit"];
 
-/// The rows that succeed in a process that fetches from the network: it resolves names and
+/// The rows that succeed in a process like the egress process: it resolves names and
 /// connects. Its Unix sockets were opened before; it can create only pairs.
 const ALLOWED_IN_NETWORK: [&str; 11] = [
     "keeps creating a stream socket pair",

@@ -2,7 +2,7 @@
 //! escaped its wasm sandbox.
 //!
 //! The escaped code tries each row of a table in the serving process, confined, and likewise in
-//! the compiling process, the process that fetches keys, and the broker. `harness` starts this
+//! the compiling process, the egress process, and the broker. `harness` starts this
 //! program as each of them and checks what the code reached. The program `skillhost` contains none
 //! of this code.
 //!

@@ -289,14 +289,14 @@ fn bad_issuer_costs_only_its_own_tokens() {
                 // It may be valid.
                 let token = SigningKey::new("k").token(&issuer.url(), "skills:read");
                 assert_eq!(read(&server, "a", &token).status, 503);
-                // The fetcher has ended its attempt in time. Otherwise the server would kill it.
                 wait_until("the failure is not logged", || {
                     log.lock()
                         .unwrap()
                         .contains("refusing all tokens of the issuer")
                 });
+                // The egress process is not to blame.
                 let log = log.lock().unwrap();
-                assert!(!log.contains("the key fetcher has ended"), "{log}");
+                assert!(!log.contains("egress"), "{log}");
                 assert!(issuer.asked() <= 2);
             });
         }
@@ -417,50 +417,50 @@ fn proc_file(id: impl Display, what: &str) -> String {
     fs::read_to_string(format!("/proc/{id}/{what}")).unwrap_or_default()
 }
 
-/// Returns the processes in which a server fetches keys.
-fn fetching(server: &ServerProcess) -> Vec<u32> {
-    let children = server.child.children().into_iter();
-    let children = children.map(|child| child.as_raw_nonzero().get().unsigned_abs());
-    let fetches = |id: &u32| proc_file(id, "cmdline").contains("fetch-keys");
-    children.filter(fetches).collect()
+/// Returns the process that starts the egress process, and the egress process.
+fn egress_processes(server: &ServerProcess) -> [Pid; 2] {
+    let mut both = [Vec::new(), Vec::new()];
+    wait_until("the egress process does not start", || {
+        both = ["egress", "egress-sender"].map(|argument| server.child.descendants(argument));
+        both.iter().all(|processes| processes.len() == 1)
+    });
+    both.map(|processes| processes[0])
 }
 
 #[test]
-fn key_fetcher_gets_no_environment() {
+fn egress_process_gets_no_environment() {
     let issuer = TestIssuer::start(Reply::Silent);
     let program = Program::new();
     let line = format!("jwks_url = \"{}/keys\"", issuer.url());
     let server = serve(&program, &issuer.url(), &line);
     // The token of `SKILLHOST_HTTP_TOKEN` would be there.
     assert!(proc_file(server.child.pid, "environ").contains("SKILLHOST_"));
-    let fetching = fetching(&server);
-    assert_eq!(fetching.len(), 1);
-    for id in fetching {
-        assert_eq!(proc_file(id, "environ"), "");
+    for process in egress_processes(&server) {
+        assert_eq!(proc_file(process.as_raw_nonzero(), "environ"), "");
     }
 }
 
 #[test]
-fn arguments_of_key_fetcher_hold_no_address() {
+fn arguments_of_egress_process_hold_no_address() {
     let issuer = TestIssuer::start(Reply::Silent);
     let program = Program::new();
     let line = format!("jwks_url = \"{}/keys?key=topsecret\"", issuer.url());
     let server = serve(&program, &issuer.url(), &line);
     wait_until("the issuer is not asked", || issuer.asked() > 0);
-    let fetching = fetching(&server);
-    assert_eq!(fetching.len(), 1);
-    let arguments = proc_file(fetching[0], "cmdline");
-    assert!(arguments.ends_with("\0fetch-keys\0"), "{arguments:?}");
+    let arguments = egress_processes(&server)
+        .map(|process| proc_file(process.as_raw_nonzero(), "cmdline"))
+        .map(|arguments| arguments.split_once('\0').unwrap().1.to_owned());
+    assert_eq!(arguments, ["egress\0", "egress-sender\0"]);
 }
 
 #[test]
-fn server_is_unready_after_key_fetcher_ends() {
+fn server_is_unready_after_egress_process_ends_for_good() {
     let issuer = TestIssuer::start(Reply::Silent);
     let program = Program::new();
     let line = format!("jwks_url = \"{}/keys\"", issuer.url());
     let server = serve(&program, &issuer.url(), &line);
-    let fetcher = Pid::from_raw(fetching(&server)[0].cast_signed()).unwrap();
-    kill_process(fetcher, Signal::KILL).unwrap();
+    let [supervisor, _] = egress_processes(&server);
+    kill_process(supervisor, Signal::KILL).unwrap();
     let ask = |path: &str| Client::once(server.address, &Request::get(path));
     wait_until("still ready", || ask("/readyz").status == 503);
     let answer = ask("/readyz");
@@ -469,21 +469,57 @@ fn server_is_unready_after_key_fetcher_ends() {
 }
 
 #[test]
+fn fetches_keys_again_after_egress_process_was_killed_or_paused() {
+    thread::scope(|scope| {
+        for signal in [Signal::KILL, Signal::STOP] {
+            scope.spawn(move || fetch_keys_after(signal));
+        }
+    });
+}
+
+/// Sends a signal to the egress process, and expects that a new key is fetched afterwards.
+fn fetch_keys_after(signal: Signal) {
+    let (old, new) = (SigningKey::new("old"), SigningKey::new("new"));
+    let issuer = TestIssuer::start(Reply::Keys(keys(&[&old])));
+    let program = Program::new();
+    let line = format!("jwks_url = \"{}/keys\"", issuer.url());
+    let server = serve(&program, &issuer.url(), &line);
+    let status = |key: &SigningKey| {
+        let token = key.token(&issuer.url(), "skills:read");
+        read(&server, "a", &token).status
+    };
+    wait_until("the keys are not fetched", || status(&old) == 200);
+    let before = egress_processes(&server);
+    *issuer.reply.lock().unwrap() = Reply::Keys(keys(&[&new]));
+    kill_process(before[1], signal).unwrap();
+    if signal == Signal::STOP {
+        // Until a fetch has failed.
+        wait_until("keys come from a paused process", || {
+            thread::sleep(PAUSE);
+            status(&new) == 503
+        });
+        // The keys from before still count.
+        assert_eq!(status(&old), 200);
+        kill_process(before[1], Signal::CONT).unwrap();
+    }
+    wait_until("the new key is not fetched", || {
+        thread::sleep(PAUSE);
+        status(&new) == 200
+    });
+    let after = egress_processes(&server);
+    assert_eq!(after[0], before[0]);
+    assert_eq!(after[1] != before[1], signal == Signal::KILL);
+    let ready = Client::once(server.address, &Request::get("/readyz"));
+    assert_eq!(ready.status, 200);
+}
+
+#[test]
 fn keys_in_a_file_need_no_process() {
     let program = Program::new();
     program.write("keys.json", keys(&[&SigningKey::new("one")]));
     let line = "jwks_file = \"keys.json\"";
     let server = serve(&program, "https://login.example.com", line);
-    assert!(fetching(&server).is_empty());
-}
-
-/// Returns the processes that fetch keys at this moment.
-fn fetching_now(server: &ServerProcess) -> Vec<u32> {
-    let fetchers = fetching(server).into_iter();
-    let children = fetchers.map(|id| proc_file(id, &format!("task/{id}/children")));
-    let children: Vec<_> = children.collect();
-    let ids = children.iter().flat_map(|ids| ids.split_ascii_whitespace());
-    ids.map(|id| id.parse().unwrap()).collect()
+    assert_eq!(server.child.descendants("egress"), []);
 }
 
 #[test]
@@ -532,26 +568,19 @@ fn fetches_keys_after_resolver_files_appear() {
 }
 
 #[test]
-fn fetching_process_is_confined_and_still_fetches() {
+fn egress_process_is_confined_and_still_fetches() {
     let key = SigningKey::new("one");
-    let was_seen = Arc::new(AtomicUsize::new(0));
-    let reply = Reply::KeysAfter(Arc::clone(&was_seen), keys(&[&key]));
-    let issuer = TestIssuer::start(reply);
+    let issuer = TestIssuer::start(Reply::Keys(keys(&[&key])));
     let program = Program::new();
     // A host name, which the C library resolves.
     let url = format!("http://localhost:{}", issuer.address.port());
     let server = serve(&program, &url, &format!("jwks_url = \"{url}/keys\""));
     let token = key.token(&url, "skills:read");
-    wait_until("the issuer is not asked", || issuer.asked() > 0);
-    let fetching = fetching_now(&server);
-    assert_eq!(fetching.len(), 1);
-    let status = proc_file(fetching[0], "status");
-    let environment = proc_file(fetching[0], "environ");
-    was_seen.store(1, Ordering::SeqCst);
     wait_until("the keys are not fetched", || {
         read(&server, "a", &token).status == 200
     });
-    assert_eq!(environment, "");
+    let [_, sender] = egress_processes(&server);
+    let status = proc_file(sender.as_raw_nonzero(), "status");
     for line in [
         "NoNewPrivs:\t1",
         "Seccomp:\t2",
@@ -563,11 +592,12 @@ fn fetching_process_is_confined_and_still_fetches() {
 }
 
 #[test]
-fn confined_process_speaks_tls_to_issuers() {
-    // The certificate of this issuer is signed by no authority, so it is refused.
+fn issuers_need_certificates_of_public_authorities() {
+    // The certificate of this issuer is signed by an authority for tools alone, so it is refused.
+    let authority = Authority::new();
     let peer = Program::new();
     peer.write("skills/a/SKILL.md", "# A\n");
-    write_pair(&peer, "server", &Authority::new().of_server());
+    write_pair(&peer, "server", &authority.of_server());
     let options = [
         "--skills",
         "skills",
@@ -581,7 +611,9 @@ fn confined_process_speaks_tls_to_issuers() {
     let address = issuer.first_line();
     let url = address.strip_suffix("/mcp").unwrap();
     let program = Program::new();
-    let mut server = serve(&program, url, &format!("jwks_url = \"{url}/keys\""));
+    program.write("ca.pem", &authority.certificate);
+    let lines = format!("jwks_url = \"{url}/keys\"\n[network]\nca_file = \"ca.pem\"");
+    let mut server = serve(&program, url, &lines);
     let token = SigningKey::new("one").token(url, "skills:read");
     assert_eq!(read(&server, "a", &token).status, 503);
     server.signal();

@@ -294,6 +294,11 @@ impl Client {
         self.child.children()
     }
 
+    /// Returns the processes with this first argument that the server or its children have started.
+    pub(crate) fn descendants(&self, argument: &str) -> Vec<Pid> {
+        self.child.descendants(argument)
+    }
+
     pub(crate) fn pid(&self) -> u32 {
         self.child.pid
     }

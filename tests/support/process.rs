@@ -145,6 +145,24 @@ impl Process {
         pids.collect()
     }
 
+    /// Returns the processes with this first argument that this one or its children have started.
+    pub(crate) fn descendants(&self, argument: &str) -> Vec<Pid> {
+        let mut found = Vec::new();
+        let mut all = self.children();
+        while let Some(pid) = all.pop() {
+            let id = pid.as_raw_nonzero();
+            // A process that has ended has neither.
+            let read = |file| fs::read_to_string(format!("/proc/{id}/{file}")).unwrap_or_default();
+            if read("cmdline".to_owned()).split('\0').nth(1) == Some(argument) {
+                found.push(pid);
+            }
+            let children = read(format!("task/{id}/children"));
+            let children = children.split_ascii_whitespace();
+            all.extend(children.filter_map(|id| Pid::from_raw(id.parse().ok()?)));
+        }
+        found
+    }
+
     /// Returns whether a process ignores a signal.
     pub(crate) fn ignores(process: Pid, signal: Signal) -> bool {
         let status = format!("/proc/{}/status", process.as_raw_nonzero());

@@ -83,7 +83,7 @@ impl CallCommand {
         // Reserve nothing for further calls.
         settings.host.load.calls = 1;
         let builder = options.builder(&settings.host)?;
-        let egress = options.start_egress(&settings.host)?;
+        let egress = options.start_egress(settings.host.egress()?)?;
         let needs = Needs {
             is_server: false,
             output: self.output_dir.as_deref(),

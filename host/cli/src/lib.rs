@@ -128,14 +128,7 @@ fn run_as_helper(first: &OsStr) -> Option<ExitCode> {
     if let Some(exit) = process::compile_for_parent(first) {
         return Some(exit);
     }
-    let result = if first == skillhost_identity::FETCH_ARGUMENT {
-        skillhost_confine::ignore_termination_signals();
-        // The server starts this process before it closes its own inherited descriptors.
-        skillhost_confine::close_inherited_descriptors();
-        skillhost_identity::fetch_keys()
-    } else if first == skillhost_identity::FETCH_ONCE_ARGUMENT {
-        skillhost_confine::confine_network().and_then(|()| skillhost_identity::fetch_keys_once())
-    } else if first == skillhost_egress::SUPERVISOR_ARGUMENT {
+    let result = if first == skillhost_egress::SUPERVISOR_ARGUMENT {
         skillhost_confine::ignore_termination_signals();
         // The host starts this process before it closes its own inherited descriptors.
         skillhost_confine::close_inherited_descriptors();

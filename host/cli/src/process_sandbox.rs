@@ -8,7 +8,7 @@
 //! |---|---|
 //! | read the configuration, tokens and keys | the verb |
 //! | start the program, or connect to the socket, that receives checkpoints of the audit log | `CommonOptions::builder` |
-//! | start the processes that fetch issuers' keys | `serve/http.rs` |
+//! | start the egress process | `CommonOptions::start_egress` |
 //! | bind the server's sockets | `serve/http.rs` |
 //! | close inherited descriptors | [`confine`] |
 //! | read the machine's memory and `/proc/self/fd` once, and open the mount table | [`read_before_confinement`] |

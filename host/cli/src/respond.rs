@@ -41,7 +41,7 @@ impl RespondCommand {
         let options = outer.merge(std::mem::take(&mut self.options));
         let options = options.started_by(Starter::Agent);
         let settings: Settings = options.load()?;
-        let egress = options.start_egress(&settings.host)?;
+        let egress = options.start_egress(settings.host.egress()?)?;
         let builder = with_egress(options.builder(&settings.host)?, egress)?;
         let host = builder.build().await?;
         report_problems(&host);

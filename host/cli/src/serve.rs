@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use skillhost::HostBuilder;
+use skillhost::{EgressSettings, HostBuilder, StartingEgress};
 use skillhost_mcp::stdio::{self, StdioLimits};
 use skillhost_mcp::{Handler, LiveHost};
 use tokio::signal::unix::{SignalKind, signal};
@@ -18,7 +18,7 @@ use crate::process_sandbox::{self, Needs, SandboxArguments};
 use crate::settings::Settings;
 use crate::warm::{Successor, WarmCommand};
 use skillhost_program::exit::Exit;
-use skillhost_program::options::{CommonOptions, Starter, report_problems, with_egress};
+use skillhost_program::options::{CommonOptions, Starter, report_problems};
 use skillhost_program::terminal;
 
 /// The maximum time that the start of a host has after its client has left. Guards against: a
@@ -60,8 +60,13 @@ impl ServeCommand {
         }
         options.report_replaceable_folders(&settings.host);
         let builder = options.builder(&settings.host)?;
-        let egress = options.start_egress(&settings.host)?;
-        let http = match self.http.address.take() {
+        let mut egress = settings.host.egress()?;
+        if self.http.address.is_some() {
+            let addresses = http::key_addresses(&settings.identity);
+            egress = addresses.fold(egress, EgressSettings::issuer);
+        }
+        let egress = options.start_egress(egress)?;
+        let mut http = match self.http.address.take() {
             Some(address) => Some(self.http.prepare(
                 address,
                 &settings,
@@ -82,8 +87,12 @@ impl ServeCommand {
         };
         let (builder, _) =
             process_sandbox::confine(&self.sandbox, &options, &settings, needs, builder)?;
+        let egress = egress.map(StartingEgress::wait).transpose()?;
+        if let (Some(http), Some(egress)) = (&mut http, &egress) {
+            http.fetch_keys_with(egress.clone());
+        }
         Ok(ReadyServer {
-            builder: with_egress(builder, egress)?,
+            builder: egress.into_iter().fold(builder, HostBuilder::egress),
             stdio: settings.stdio,
             http,
             successor,

@@ -144,13 +144,13 @@ impl Config {
         parse(text, name, folder)
     }
 
-    /// Returns the settings of the egress process, or `None` if no grant allows a request. See
-    /// [`HostBuilder::egress`](crate::HostBuilder::egress).
+    /// Returns the settings of the egress process. They are [empty](EgressSettings::is_empty) if no
+    /// grant allows a request. See [`HostBuilder::egress`](crate::HostBuilder::egress).
     ///
     /// # Errors
     ///
     /// If the current folder, where a relative path begins, is unknown.
-    pub fn egress(&self) -> io::Result<Option<EgressSettings>> {
+    pub fn egress(&self) -> io::Result<EgressSettings> {
         let mut settings = EgressSettings::new();
         for (component, grant) in &self.grants {
             if !grant.network.is_empty() {
@@ -163,7 +163,7 @@ impl Config {
         if let Some(file) = &self.ca_file {
             settings = settings.authorities(absolute(&file.path)?);
         }
-        Ok((!settings.is_empty()).then_some(settings))
+        Ok(settings)
     }
 
     /// Returns whether a host of this configuration has a built-in tool.

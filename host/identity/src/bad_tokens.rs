@@ -3,8 +3,6 @@
 mod configured;
 mod support;
 
-use std::path::Path;
-
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use ring::signature::KeyPair as _;

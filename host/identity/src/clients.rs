@@ -1,7 +1,6 @@
 //! The clients of a server, and the checks of a request's credentials. Only the operator learns
 //! the reason of a refusal, not the peer.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -14,6 +13,7 @@ use crate::access_token;
 use crate::budget::ClientBudget;
 use crate::client::{Client, Identity};
 use crate::connections::{CertificateNames, ConnectionClients};
+use crate::issuer::{FetchKeys, KeyReader};
 use crate::oauth::{OAuthClients, ResourceMetadata};
 use crate::refusal::{IssuerIndex, Refusal};
 use crate::settings::{ClientConfig, ClientLimits, IssuerConfig};
@@ -26,7 +26,7 @@ pub struct Clients {
     tokens: Vec<ClientToken>,
     oauth: Option<Arc<OAuthClients>>,
     connections: ConnectionClients,
-    opener: Opener,
+    key_reader: KeyReader,
 }
 
 /// A token and its client.
@@ -101,22 +101,20 @@ impl Clients {
     /// Adds the issuers whose access tokens this server accepts. `resource` is the server's
     /// address.
     ///
-    /// Starts `program` once for each address of keys, so call this before the process confines
-    /// itself.
+    /// Keys at an address also need [`Self::with_fetch`].
     ///
     /// # Errors
     ///
-    /// If keys in a file cannot be read, or a process cannot be started.
+    /// If keys in a file cannot be read.
     pub fn with_issuers(
         mut self,
         configured: &[ClientConfig],
         issuers: &[IssuerConfig],
         resource: &str,
-        program: &Path,
         trust: &Trust,
     ) -> anyhow::Result<Self> {
         let clients = configured.iter().zip(&self.clients);
-        let oauth = OAuthClients::new(clients, issuers, resource, program, trust)?;
+        let oauth = OAuthClients::new(clients, issuers, resource, trust)?;
         self.oauth = oauth.map(Arc::new);
         Ok(self)
     }
@@ -125,7 +123,15 @@ impl Clients {
     /// broker.
     #[must_use]
     pub fn with_opener(mut self, opener: Opener) -> Self {
-        self.opener = opener;
+        self.key_reader.opener = opener;
+        self
+    }
+
+    /// Sets what fetches issuers' keys from their addresses. Default: nothing, so that no such keys
+    /// can be used.
+    #[must_use]
+    pub fn with_fetch(mut self, fetch: Arc<dyn FetchKeys>) -> Self {
+        self.key_reader.fetch = Some(fetch);
         self
     }
 
@@ -148,7 +154,7 @@ impl Clients {
 
     async fn refresh_all_keys(&self) {
         if let Some(oauth) = &self.oauth {
-            oauth.refresh_all_keys(&self.opener).await;
+            oauth.refresh_all_keys(&self.key_reader).await;
         }
     }
 
@@ -159,16 +165,15 @@ impl Clients {
     /// If too many requests wait for the keys, or they cannot be read.
     pub async fn refresh_keys(&self, issuer: IssuerIndex) -> Result<(), Refusal> {
         match &self.oauth {
-            Some(oauth) => oauth.refresh_keys(issuer, &self.opener).await,
+            Some(oauth) => oauth.refresh_keys(issuer, &self.key_reader).await,
             None => Ok(()),
         }
     }
 
-    /// Returns whether a process that fetches an issuer's keys has ended. Only a restart of the
-    /// server starts it again.
-    pub fn has_lost_fetcher(&self) -> bool {
+    /// Returns whether the keys of all issuers can be read again without a restart of the server.
+    pub fn can_read_keys(&self) -> bool {
         let oauth = self.oauth.as_ref();
-        oauth.is_some_and(|oauth| oauth.has_lost_fetcher())
+        oauth.is_none_or(|oauth| oauth.can_read_keys(&self.key_reader))
     }
 
     /// Returns whether there are no clients, so that everybody may send requests.

@@ -2,7 +2,9 @@
 //! its tokens.
 
 use std::collections::HashMap;
+use std::fmt::Debug;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::{Duration, Instant, SystemTime};
@@ -16,7 +18,6 @@ use tokio::sync::Semaphore;
 
 use crate::access_token::{Claims, TokenError, UncheckedToken};
 use crate::client::{Client, Expiry, Identity};
-use crate::fetch::KeyFetcher;
 use crate::keys::{KeyError, KeySet, MAX_BYTES};
 use crate::settings::{IssuerConfig, KeySource};
 
@@ -38,6 +39,40 @@ const MAX_WAITING: usize = 16;
 /// The maximum number of an issuer's verified tokens that are remembered. Guards against: a
 /// client that gets new tokens without end.
 const MAX_VERIFIED_TOKENS: usize = 4096;
+
+/// Fetches the keys of issuers. The program decides how: this crate opens no connection.
+pub trait FetchKeys: Debug + Send + Sync {
+    /// Fetches the keys at the address of an issuer, of at most this many bytes. Ends within a
+    /// bounded time.
+    fn fetch_keys<'a>(&'a self, address: &'a str, max_bytes: usize) -> KeysFuture<'a>;
+
+    /// Returns whether no keys can be fetched until the server is restarted.
+    fn has_ended(&self) -> bool;
+}
+
+/// A fetch of keys.
+pub type KeysFuture<'a> = Pin<Box<dyn Future<Output = anyhow::Result<Vec<u8>>> + Send + 'a>>;
+
+/// The ways to read the keys of issuers again.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct KeyReader {
+    /// Opens key files.
+    pub(crate) opener: Opener,
+    /// Fetches keys from addresses. `None` if the program cannot.
+    pub(crate) fetch: Option<Arc<dyn FetchKeys>>,
+}
+
+impl KeyReader {
+    async fn fetch_keys(&self, address: &str) -> anyhow::Result<Vec<u8>> {
+        let fetch = self.fetch.as_ref();
+        let fetch = fetch.context("this server fetches no keys")?;
+        fetch.fetch_keys(address, MAX_BYTES).await
+    }
+
+    fn can_fetch(&self) -> bool {
+        self.fetch.as_ref().is_some_and(|fetch| !fetch.has_ended())
+    }
+}
 
 /// An issuer of access tokens.
 #[derive(Debug)]
@@ -62,8 +97,8 @@ pub(crate) struct Issuer {
 /// The source of an issuer's keys.
 #[derive(Debug)]
 pub(crate) enum IssuerKeySource {
-    /// An address. Another process fetches the keys from it.
-    Address(KeyFetcher),
+    /// An address. [`FetchKeys`] fetches the keys from it.
+    Address(String),
     /// A file.
     File {
         path: PathBuf,
@@ -148,12 +183,11 @@ impl IssuerKeys {
 impl Issuer {
     /// Opens the source of an issuer's keys.
     ///
-    /// Keys in a file are read at once. For keys at an address, starts `program`; the first
-    /// [refresh](Self::refresh) fetches them.
+    /// Keys in a file are read at once. The first [refresh](Self::refresh) fetches those at an
+    /// address.
     pub(crate) fn new(
         config: &IssuerConfig,
         resource: &str,
-        program: &Path,
         trust: &Trust,
     ) -> anyhow::Result<Self> {
         let (source, keys) = match &config.keys {
@@ -171,8 +205,8 @@ impl Issuer {
                 (source, keys)
             }
             KeySource::Address(address) => {
-                let fetcher = KeyFetcher::start(program, address)?;
-                (IssuerKeySource::Address(fetcher), KeySet::default())
+                let source = IssuerKeySource::Address(address.clone());
+                (source, KeySet::default())
             }
         };
         let algorithms = config.algorithms.iter();
@@ -207,9 +241,12 @@ impl Issuer {
         }
     }
 
-    /// Returns whether the issuer's keys can never be fetched again.
-    pub(crate) fn has_lost_fetcher(&self) -> bool {
-        matches!(&self.source, IssuerKeySource::Address(fetcher) if fetcher.has_ended())
+    /// Returns whether the issuer's keys can be read again without a restart.
+    pub(crate) fn can_read_keys(&self, reader: &KeyReader) -> bool {
+        match self.source {
+            IssuerKeySource::Address(_) => reader.can_fetch(),
+            IssuerKeySource::File { .. } => true,
+        }
     }
 
     /// Returns whether the last refresh failed. A token with an unknown key may be valid then.
@@ -245,15 +282,15 @@ impl Issuer {
     /// old keys up to [`MAX_KEY_AGE`].
     ///
     /// Returns `false` at once if too many callers wait for the keys.
-    pub(crate) async fn refresh(self: &Arc<Self>, opener: &Opener) -> bool {
+    pub(crate) async fn refresh(self: &Arc<Self>, reader: &KeyReader) -> bool {
         let Ok(_waiting) = self.waiting.try_acquire() else {
             return false;
         };
         let mut last_refresh = Arc::clone(&self.last_refresh).lock_owned().await;
         if last_refresh.is_none_or(|last| last.elapsed() >= MIN_REFRESH_INTERVAL) {
-            let (issuer, opener) = (Arc::clone(self), opener.clone());
+            let (issuer, reader) = (Arc::clone(self), reader.clone());
             let refresh = async move {
-                issuer.read_keys(opener).await;
+                issuer.read_keys(reader).await;
                 *last_refresh = Some(Instant::now());
             };
             // In its own task, the refresh continues if the request is dropped. Otherwise a peer
@@ -264,8 +301,8 @@ impl Issuer {
     }
 
     /// Reads the keys, and logs a problem once.
-    async fn read_keys(&self, opener: Opener) {
-        let read = self.read_source(opener).await;
+    async fn read_keys(&self, reader: KeyReader) {
+        let read = self.read_source(reader).await;
         self.has_failed.store(read.is_err(), Ordering::SeqCst);
         let problem = match read {
             Ok(set) => {
@@ -297,16 +334,16 @@ impl Issuer {
         *logged = problem;
     }
 
-    async fn read_source(&self, opener: Opener) -> anyhow::Result<KeySet> {
+    async fn read_source(&self, reader: KeyReader) -> anyhow::Result<KeySet> {
         match &self.source {
-            IssuerKeySource::Address(fetcher) => KeySet::parse(&fetcher.fetch().await?),
+            IssuerKeySource::Address(address) => KeySet::parse(&reader.fetch_keys(address).await?),
             IssuerKeySource::File {
                 path,
                 trust,
                 setting,
             } => {
                 let (path, trust) = (path.clone(), trust.clone());
-                let read = move || read_file(&path, &trust, &opener);
+                let read = move || read_file(&path, &trust, &reader.opener);
                 let read = tokio::task::spawn_blocking(read).await;
                 let keys = read.context("the server is ending").flatten();
                 keys.with_context(|| setting.clone())
@@ -328,13 +365,13 @@ fn read_file(path: &Path, trust: &Trust, opener: &Opener) -> anyhow::Result<KeyS
 
 #[cfg(test)]
 mod tests {
-    use std::io::Read as _;
+    use std::sync::atomic::AtomicUsize;
 
     use serde_json::json;
     use skillhost::config;
+    use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
     use super::*;
-    use crate::fetch::tests::{fetcher_with_pipes, send_keys};
     use crate::settings::IdentitySettings;
 
     fn issuer_with_file(path: PathBuf) -> Arc<Issuer> {
@@ -345,8 +382,46 @@ mod tests {
         })
     }
 
-    fn issuer_with_fetcher(fetcher: KeyFetcher) -> Arc<Issuer> {
-        issuer_with_source(IssuerKeySource::Address(fetcher))
+    fn issuer_with_address() -> Arc<Issuer> {
+        issuer_with_source(IssuerKeySource::Address(
+            "https://a.example/keys".to_owned(),
+        ))
+    }
+
+    /// Fetches the keys that a test sends.
+    #[derive(Debug)]
+    struct TestFetch {
+        fetches: AtomicUsize,
+        keys: tokio::sync::Mutex<UnboundedReceiver<String>>,
+    }
+
+    impl FetchKeys for TestFetch {
+        fn fetch_keys<'a>(&'a self, address: &'a str, max_bytes: usize) -> KeysFuture<'a> {
+            assert_eq!((address, max_bytes), ("https://a.example/keys", MAX_BYTES));
+            self.fetches.fetch_add(1, Ordering::SeqCst);
+            Box::pin(async {
+                let keys = self.keys.lock().await.recv().await;
+                Ok(keys.context("the test sends no more keys")?.into_bytes())
+            })
+        }
+
+        fn has_ended(&self) -> bool {
+            self.keys.try_lock().is_ok_and(|keys| keys.is_closed())
+        }
+    }
+
+    /// Returns a reader that fetches what the sender sends.
+    fn fetching_reader() -> (KeyReader, Arc<TestFetch>, UnboundedSender<String>) {
+        let (sender, keys) = unbounded_channel();
+        let fetch = Arc::new(TestFetch {
+            fetches: AtomicUsize::new(0),
+            keys: keys.into(),
+        });
+        let reader = KeyReader {
+            fetch: Some(Arc::clone(&fetch) as Arc<dyn FetchKeys>),
+            ..KeyReader::default()
+        };
+        (reader, fetch, sender)
     }
 
     fn issuer_with_source(source: IssuerKeySource) -> Arc<Issuer> {
@@ -354,9 +429,8 @@ mod tests {
                     issuer = \"https://a.example\"\njwks_url = \"https://a.example/keys\"\n";
         let settings: IdentitySettings =
             config::parse(text, "skillhost.toml", Path::new("/")).unwrap();
-        let program = Path::new("/bin/true");
         let (config, trust) = (&settings.issuers[0], Trust::new());
-        let mut issuer = Issuer::new(config, "https://mcp.example", program, &trust).unwrap();
+        let mut issuer = Issuer::new(config, "https://mcp.example", &trust).unwrap();
         issuer.source = source;
         Arc::new(issuer)
     }
@@ -403,7 +477,7 @@ mod tests {
         let before = issuer.keys();
         before.remember([1; 32], token_valid_until(later));
         assert!(is_remembered(1));
-        assert!(issuer.refresh(&Opener::DIRECT).await);
+        assert!(issuer.refresh(&KeyReader::default()).await);
         assert!(!is_remembered(1));
         // The check began before the refresh, and ends after it.
         before.remember([2; 32], token_valid_until(later));
@@ -419,10 +493,10 @@ mod tests {
         let known = || (issuer.has_key("old"), issuer.has_key("new"));
         write("old");
         assert_eq!(known(), (false, false));
-        assert!(issuer.refresh(&Opener::DIRECT).await);
+        assert!(issuer.refresh(&KeyReader::default()).await);
         assert_eq!(known(), (true, false));
         write("new");
-        assert!(issuer.refresh(&Opener::DIRECT).await);
+        assert!(issuer.refresh(&KeyReader::default()).await);
         assert_eq!(known(), (true, false));
         let good = key_set("new");
         for (text, has_new, problem) in [
@@ -438,7 +512,7 @@ mod tests {
             }
             // Lets the next refresh begin at once.
             *issuer.last_refresh.lock().await = None;
-            assert!(issuer.refresh(&Opener::DIRECT).await);
+            assert!(issuer.refresh(&KeyReader::default()).await);
             assert_eq!(known(), (false, has_new));
             let logged = issuer.logged_problem.lock().unwrap().clone();
             assert!(logged.contains(problem), "{logged}");
@@ -456,13 +530,13 @@ mod tests {
             for (age, is_kept) in [(MAX_KEY_AGE - minute, true), (MAX_KEY_AGE, false)] {
                 let issuer = issuer_with_file(file.clone());
                 std::fs::write(&file, key_set("old")).unwrap();
-                assert!(issuer.refresh(&Opener::DIRECT).await);
+                assert!(issuer.refresh(&KeyReader::default()).await);
                 make_older(&issuer, age);
                 let later = SystemTime::now() + Duration::from_secs(600);
                 issuer.keys().remember([1; 32], token_valid_until(later));
                 std::fs::write(&file, text).unwrap();
                 *issuer.last_refresh.lock().await = None;
-                assert!(issuer.refresh(&Opener::DIRECT).await);
+                assert!(issuer.refresh(&KeyReader::default()).await);
                 let keys = issuer.keys();
                 let is_known = issuer.has_key("old");
                 let is_remembered = keys.recall(&[1; 32], SystemTime::now()).is_some();
@@ -477,7 +551,7 @@ mod tests {
         let file = folder.path().join("keys");
         std::fs::write(&file, key_set("old")).unwrap();
         let issuer = issuer_with_file(file);
-        assert!(issuer.refresh(&Opener::DIRECT).await);
+        assert!(issuer.refresh(&KeyReader::default()).await);
         let now = SystemTime::now();
         let later = now + Duration::from_secs(600);
         issuer.keys().remember([1; 32], token_valid_until(later));
@@ -491,7 +565,7 @@ mod tests {
         assert_eq!(found(), (false, false));
         // The next refresh reads them again.
         *issuer.last_refresh.lock().await = None;
-        assert!(issuer.refresh(&Opener::DIRECT).await);
+        assert!(issuer.refresh(&KeyReader::default()).await);
         assert_eq!(found(), (true, false));
     }
 
@@ -502,53 +576,51 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn tells_whether_keys_can_be_fetched_again() {
-        let (fetcher, requests, _answers) = fetcher_with_pipes();
-        let issuer = issuer_with_fetcher(fetcher);
-        assert!(!issuer.has_lost_fetcher());
-        drop(requests);
-        assert!(issuer.has_lost_fetcher());
-        let with_file = issuer_with_file(PathBuf::from("/none"));
-        assert!(!with_file.has_lost_fetcher());
+    async fn tells_whether_keys_can_be_read_again() {
+        let (reader, _, sender) = fetching_reader();
+        let (issuer, with_file) = (issuer_with_address(), issuer_with_file("/none".into()));
+        assert!(issuer.can_read_keys(&reader));
+        drop(sender);
+        assert!(!issuer.can_read_keys(&reader));
+        assert!(with_file.can_read_keys(&reader));
+        assert!(!issuer.can_read_keys(&KeyReader::default()));
     }
 
     #[tokio::test]
     async fn refresh_continues_when_its_caller_is_gone() {
-        let (fetcher, mut requests, answers) = fetcher_with_pipes();
-        let issuer = issuer_with_fetcher(fetcher);
+        let (reader, fetch, sender) = fetching_reader();
+        let issuer = issuer_with_address();
         let refresh = || {
-            let issuer = Arc::clone(&issuer);
-            tokio::spawn(async move { issuer.refresh(&Opener::DIRECT).await })
+            let (issuer, reader) = (Arc::clone(&issuer), reader.clone());
+            tokio::spawn(async move { issuer.refresh(&reader).await })
         };
         let first = refresh();
-        let request = tokio::task::spawn_blocking(move || {
-            requests.read_exact(&mut [0; 5]).unwrap();
-            requests
-        });
-        let mut requests = request.await.unwrap();
+        while fetch.fetches.load(Ordering::SeqCst) == 0 {
+            tokio::task::yield_now().await;
+        }
         first.abort();
         assert!(first.await.unwrap_err().is_cancelled());
         let second = refresh();
-        send_keys(answers, &key_set("new"));
+        sender.send(key_set("new")).unwrap();
         assert!(second.await.unwrap());
         assert!(issuer.has_key("new"));
         // The issuer was asked once.
-        drop(issuer);
-        assert_eq!(requests.read(&mut [0]).unwrap(), 0);
+        assert_eq!(fetch.fetches.load(Ordering::SeqCst), 1);
     }
 
     #[tokio::test]
     async fn refuses_to_refresh_when_too_many_wait() {
-        let (fetcher, _requests, answers) = fetcher_with_pipes();
-        let issuer = issuer_with_fetcher(fetcher);
+        let (reader, _, sender) = fetching_reader();
+        let issuer = issuer_with_address();
         let waiting = issuer
             .waiting
             .acquire_many(MAX_WAITING as u32)
             .await
             .unwrap();
-        assert!(!issuer.refresh(&Opener::DIRECT).await);
+        assert!(!issuer.refresh(&reader).await);
         drop(waiting);
-        send_keys(answers, &key_set("new"));
-        assert!(issuer.refresh(&Opener::DIRECT).await);
+        sender.send(key_set("new")).unwrap();
+        assert!(issuer.refresh(&reader).await);
+        assert!(issuer.has_key("new"));
     }
 }

@@ -21,8 +21,6 @@ mod strict_json;
 mod signature;
 // The public keys of an issuer.
 mod keys;
-// The processes that fetch keys.
-mod fetch;
 // The checks of an access token.
 mod access_token;
 // An issuer: its keys and the rules for its tokens.
@@ -43,7 +41,7 @@ pub use budget::{BudgetError, RequestLease};
 pub use client::{Client, Expiry, Identity};
 pub use clients::Clients;
 pub use connections::CertificateNames;
-pub use fetch::{FETCH_ARGUMENT, FETCH_ONCE_ARGUMENT, fetch_keys, fetch_keys_once};
+pub use issuer::{FetchKeys, KeysFuture};
 pub use oauth::ResourceMetadata;
 pub use refusal::{IssuerIndex, Refusal};
 pub use settings::{

@@ -2,19 +2,17 @@
 //! finds the client whose claims it has. A valid token is remembered until it expires.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
 use skillhost::Trust;
-use skillhost_skills::broker::Opener;
 use tokio::task::JoinSet;
 
 use crate::access_token::{Claims, TokenError, UncheckedToken};
 use crate::client::{Client, Identity};
-use crate::issuer::{Issuer, VerifiedToken};
+use crate::issuer::{Issuer, KeyReader, VerifiedToken};
 use crate::refusal::{IssuerIndex, Refusal};
 use crate::settings::{ClientConfig, IssuerConfig};
 
@@ -57,7 +55,6 @@ impl OAuthClients {
         clients: impl Iterator<Item = (&'c ClientConfig, &'c Arc<Client>)>,
         issuers: &[IssuerConfig],
         resource: &str,
-        program: &Path,
         trust: &Trust,
     ) -> anyhow::Result<Option<Self>> {
         let mut rules = Vec::new();
@@ -97,7 +94,7 @@ impl OAuthClients {
                 config.place,
                 config.name
             );
-            opened.push(Arc::new(Issuer::new(config, resource, program, trust)?));
+            opened.push(Arc::new(Issuer::new(config, resource, trust)?));
         }
         Ok(Some(Self {
             metadata: ResourceMetadata::new(resource, issuers, &rules)?,
@@ -152,16 +149,17 @@ impl OAuthClients {
         Ok(Arc::clone(&rule.client))
     }
 
-    /// Returns whether the keys of an issuer can never be fetched again.
-    pub(crate) fn has_lost_fetcher(&self) -> bool {
-        self.issuers.iter().any(|issuer| issuer.has_lost_fetcher())
+    /// Returns whether the keys of all issuers can be read again without a restart.
+    pub(crate) fn can_read_keys(&self, reader: &KeyReader) -> bool {
+        let mut issuers = self.issuers.iter();
+        issuers.all(|issuer| issuer.can_read_keys(reader))
     }
 
     /// Reads the keys of all issuers again.
-    pub(crate) async fn refresh_all_keys(&self, opener: &Opener) {
+    pub(crate) async fn refresh_all_keys(&self, reader: &KeyReader) {
         let refreshes = self.issuers.iter().map(|issuer| {
-            let (issuer, opener) = (Arc::clone(issuer), opener.clone());
-            async move { issuer.refresh(&opener).await }
+            let (issuer, reader) = (Arc::clone(issuer), reader.clone());
+            async move { issuer.refresh(&reader).await }
         });
         refreshes.collect::<JoinSet<_>>().join_all().await;
     }
@@ -170,10 +168,10 @@ impl OAuthClients {
     pub(crate) async fn refresh_keys(
         &self,
         IssuerIndex(index): IssuerIndex,
-        opener: &Opener,
+        reader: &KeyReader,
     ) -> Result<(), Refusal> {
         match self.issuers.get(index) {
-            Some(issuer) if !issuer.refresh(opener).await => Err(Refusal::TooManyWaiting),
+            Some(issuer) if !issuer.refresh(reader).await => Err(Refusal::TooManyWaiting),
             Some(issuer) if issuer.has_failed() => Err(Refusal::UnreadableKeys),
             _ => Ok(()),
         }

@@ -13,8 +13,8 @@ use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
 use skillhost::config::{self, Config, ConfiguredPath, ConfiguredRoot, DEFAULT_FILE, FileSettings};
 use skillhost::{
-    Catalog, Grant, Host, HostBuilder, MAX_DEPTH, Observer, Principal, SearchHit, SkillIndex,
-    SkillsRoot, StartingEgress, Trust, TrustError,
+    Catalog, EgressSettings, Grant, Host, HostBuilder, MAX_DEPTH, Observer, Principal, SearchHit,
+    SkillIndex, SkillsRoot, StartingEgress, Trust, TrustError,
 };
 use skillhost_audit::LogSigner;
 use skillhost_helper::OWN_PROGRAM;
@@ -393,13 +393,13 @@ impl CommonOptions {
         Ok(builder.progress(show_compilations()))
     }
 
-    /// Starts the process that sends the requests of tools, if a grant allows any.
-    pub fn start_egress(&self, config: &Config) -> anyhow::Result<Option<StartingEgress>> {
-        let settings = config.egress()?;
-        let settings = settings.map(|settings| settings.trust(&self.trust_settings()));
-        settings
-            .map(|settings| settings.start(OWN_PROGRAM.as_ref()))
-            .transpose()
+    /// Starts the egress process, if its settings need it.
+    pub fn start_egress(&self, settings: EgressSettings) -> anyhow::Result<Option<StartingEgress>> {
+        if settings.is_empty() {
+            return Ok(None);
+        }
+        let settings = settings.trust(&self.trust_settings());
+        settings.start(OWN_PROGRAM.as_ref()).map(Some)
     }
 
     /// Reports folders of skills, and symlinks in them that are followed, that others can make lead
@@ -477,10 +477,8 @@ pub fn with_egress(
     builder: HostBuilder,
     egress: Option<StartingEgress>,
 ) -> anyhow::Result<HostBuilder> {
-    Ok(match egress {
-        Some(egress) => builder.egress(egress.wait()?),
-        None => builder,
-    })
+    let egress = egress.map(StartingEgress::wait).transpose()?;
+    Ok(egress.into_iter().fold(builder, HostBuilder::egress))
 }
 
 /// Adapts a configuration to a host that no call runs on: it reserves nothing for calls,

@@ -396,8 +396,9 @@ fn ready(
         let text = "the tools are being loaded\n";
         return refusal(StatusCode::SERVICE_UNAVAILABLE, text);
     }
-    if clients.has_lost_fetcher() {
-        let text = "a process that fetches keys has ended; restart the server\n";
+    if !clients.can_read_keys() {
+        let text =
+            "no keys of issuers can be fetched: the egress process has ended; restart the server\n";
         return refusal(StatusCode::SERVICE_UNAVAILABLE, text);
     }
     "ready\n".into_response()

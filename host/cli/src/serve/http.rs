@@ -9,10 +9,11 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use clap::Args;
 use skillhost::config::ConfiguredPath;
-use skillhost::{Host, HostBuilder, Trust};
+use skillhost::{EgressClient, Host, HostBuilder, Trust};
 use skillhost_confine::SocketFile;
-use skillhost_helper::OWN_PROGRAM;
-use skillhost_identity::{ClientConfig, Clients, IdentitySettings, KeySource, Token};
+use skillhost_identity::{
+    ClientConfig, Clients, FetchKeys, IdentitySettings, KeySource, KeysFuture, Token,
+};
 use skillhost_mcp::{Handler, LiveHost};
 use skillhost_server::{
     HttpOptions, HttpSettings, Metrics, Server, Shutdown, SocketMode, Sockets, Tls, TlsFiles,
@@ -152,7 +153,7 @@ impl BoundSockets {
 }
 
 impl HttpArguments {
-    /// Reads the tokens, starts the processes that fetch keys, and binds the sockets.
+    /// Reads the tokens, and binds the sockets.
     pub(crate) fn prepare(
         self,
         address: HttpAddress,
@@ -165,7 +166,6 @@ impl HttpArguments {
             &identity.clients,
             &identity.issuers,
             resource,
-            OWN_PROGRAM.as_ref(),
             trust,
         )?;
         for warning in Clients::warnings(&identity.clients) {
@@ -268,6 +268,12 @@ impl ReadyHttp {
             .collect()
     }
 
+    /// Fetches issuers' keys from their addresses with the egress process.
+    pub(crate) fn fetch_keys_with(&mut self, egress: EgressClient) {
+        let clients = std::mem::take(&mut self.options.clients);
+        self.options.clients = clients.with_fetch(Arc::new(EgressFetch(egress)));
+    }
+
     /// Returns the path of the Unix socket, or `None` if the server listens on none.
     pub(crate) fn socket(&self) -> Option<&Path> {
         self.bound.unix.as_ref().map(|(path, _)| &**path)
@@ -361,6 +367,29 @@ fn close_on_shutdown(live: &Arc<LiveHost>, shutdown: &Shutdown) {
         shutdown.requested().await;
         live.close();
     });
+}
+
+/// The egress process, as what fetches issuers' keys.
+#[derive(Debug)]
+struct EgressFetch(EgressClient);
+
+impl FetchKeys for EgressFetch {
+    fn fetch_keys<'a>(&'a self, address: &'a str, max_bytes: usize) -> KeysFuture<'a> {
+        Box::pin(self.0.fetch_keys(address, max_bytes))
+    }
+
+    fn has_ended(&self) -> bool {
+        self.0.has_ended()
+    }
+}
+
+/// Returns the addresses of issuers' keys.
+pub(super) fn key_addresses(identity: &IdentitySettings) -> impl Iterator<Item = &str> {
+    let issuers = identity.issuers.iter();
+    issuers.filter_map(|issuer| match &issuer.keys {
+        KeySource::Address(address) => Some(&**address),
+        KeySource::File(_) => None,
+    })
 }
 
 /// Returns the files with issuers' keys.

@@ -72,12 +72,10 @@ fn refuses_inconsistent_issuers_and_claims() {
         let text = format!("[http]\nresource = \"{RESOURCE}\"\n{text}");
         let settings: IdentitySettings = config::parse(&text, "skillhost.toml", folder).unwrap();
         let clients = Clients::read(&settings.clients, &Trust::new()).unwrap();
-        let program = Path::new("/bin/true");
         let error = clients.with_issuers(
             &settings.clients,
             &settings.issuers,
             RESOURCE,
-            program,
             &Trust::new(),
         );
         let error = format!("{:#}", error.err().unwrap());

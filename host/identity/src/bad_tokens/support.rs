@@ -1,6 +1,5 @@
 //! Keys, tokens and clients for the tests of access tokens.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -206,13 +205,11 @@ pub(super) fn clients_with(line: &str, keys: &Value, tables: &str) -> Clients {
     );
     let settings: IdentitySettings = config::parse(&text, "skillhost.toml", folder.path()).unwrap();
     let clients = Clients::read(&settings.clients, &Trust::new()).unwrap();
-    let program = Path::new("/bin/true");
     clients
         .with_issuers(
             &settings.clients,
             &settings.issuers,
             RESOURCE,
-            program,
             &Trust::new(),
         )
         .unwrap()

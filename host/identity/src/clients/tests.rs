@@ -310,12 +310,10 @@ async fn refresh_finds_new_key() {
     let settings: IdentitySettings = config::parse(text, "skillhost.toml", folder.path()).unwrap();
     for all in [true, false] {
         let clients = Clients::read(&settings.clients, &Trust::new()).unwrap();
-        let program = Path::new("/bin/true");
         let clients = clients.with_issuers(
             &settings.clients,
             &settings.issuers,
             "https://x",
-            program,
             &Trust::new(),
         );
         let mut clients = clients.unwrap();
@@ -371,13 +369,11 @@ async fn polling_notices_withdrawn_key() {
                 [clients.c]\nclaims = { iss = \"https://a.example\" }\n";
     let settings: IdentitySettings = config::parse(text, "skillhost.toml", folder.path()).unwrap();
     let clients = Clients::read(&settings.clients, &Trust::new()).unwrap();
-    let program = Path::new("/bin/true");
     let clients = clients
         .with_issuers(
             &settings.clients,
             &settings.issuers,
             "https://x",
-            program,
             &Trust::new(),
         )
         .unwrap();
@@ -428,12 +424,10 @@ async fn refuses_remembered_token_of_withdrawn_key() {
     );
     let settings: IdentitySettings = config::parse(&text, "skillhost.toml", folder).unwrap();
     let clients = Clients::read(&settings.clients, &Trust::new()).unwrap();
-    let program = Path::new("/bin/true");
     let clients = clients.with_issuers(
         &settings.clients,
         &settings.issuers,
         resource,
-        program,
         &Trust::new(),
     );
     let clients = clients.unwrap();

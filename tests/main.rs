@@ -46,6 +46,8 @@ mod grants;
 mod needs;
 // The requests of guests, and the process that sends them.
 mod network;
+// Questions to people about the requests of guests.
+mod consent;
 // Components that claim the same tool or grant.
 mod admission;
 // Trust: configurations, and files that others can change.

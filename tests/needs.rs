@@ -136,7 +136,8 @@ fn inspect_escapes_needs_and_ignores_wrong_ones() {
 #[test]
 fn inspect_says_that_requests_need_a_grant() {
     let program = Program::new();
-    let note = "sends HTTP requests: each is denied unless a grant's `network` allows it\n";
+    let note = "sends HTTP requests: each is denied unless a grant's `network` allows it, or with \
+                \"ask\" a person does\n";
     program.write("silent.wasm", count_lines());
     program.write(
         "sends.wasm",

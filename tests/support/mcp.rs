@@ -72,6 +72,8 @@ pub(crate) struct Client {
     /// Messages that arrived during a wait for another one.
     unclaimed: VecDeque<Value>,
     revision: &'static str,
+    /// The capabilities that the client declares.
+    capabilities: Value,
     next_id: u64,
 }
 
@@ -80,6 +82,19 @@ impl Client {
     /// sessions.
     pub(crate) fn start(folder: &Path, arguments: &[&str], revision: &'static str) -> Self {
         let mut client = Self::start_unopened(folder, arguments, revision);
+        client.open();
+        client
+    }
+
+    /// Starts the server like [`Client::start`], and declares these capabilities.
+    pub(crate) fn start_with(
+        folder: &Path,
+        arguments: &[&str],
+        revision: &'static str,
+        capabilities: Value,
+    ) -> Self {
+        let mut client = Self::start_unopened(folder, arguments, revision);
+        client.capabilities = capabilities;
         client.open();
         client
     }
@@ -120,6 +135,7 @@ impl Client {
             hung_up,
             unclaimed: VecDeque::new(),
             revision,
+            capabilities: json!({}),
             next_id: 1,
         }
     }
@@ -132,7 +148,7 @@ impl Client {
             "initialize",
             json!({
                 "protocolVersion": self.revision,
-                "capabilities": {},
+                "capabilities": self.capabilities,
                 "clientInfo": {"name": "test", "version": "1"},
             }),
         );
@@ -173,7 +189,8 @@ impl Client {
     pub(crate) fn written(&self, id: &Value, method: &str, mut params: Value) -> String {
         if self.revision == NEWEST {
             params["_meta"]["io.modelcontextprotocol/protocolVersion"] = NEWEST.into();
-            params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({});
+            params["_meta"]["io.modelcontextprotocol/clientCapabilities"] =
+                self.capabilities.clone();
         }
         json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()
     }

@@ -13,6 +13,7 @@ use skillhost::{DescriptionSource, EffectiveGrant, Host, Limits, Line, SecretUse
 use crate::settings::Settings;
 use asked::Asked;
 use explain::ExplainCommand;
+use skillhost_egress::ASK;
 use skillhost_program::exit::Exit;
 use skillhost_program::inspect::secret_line;
 use skillhost_program::options::{CommonOptions, ReportFormat};
@@ -134,6 +135,11 @@ fn lines(grant: &EffectiveGrant, asked: &Asked) -> Vec<Line> {
 }
 
 fn network_line(grant: &EffectiveGrant, asked: &Asked) -> Line {
+    if grant.network.asks() {
+        return format_line!(
+            "  network: {ASK}; a person decides at the first request to an origin"
+        );
+    }
     let rules: Vec<String> = grant.network.rules().map(ToString::to_string).collect();
     if !rules.is_empty() {
         return format_line!("  network: {}", rules.join("; "));
@@ -183,6 +189,7 @@ fn to_json(grant: &EffectiveGrant, asked: &Asked) -> Value {
         "scripts": grant.scripts,
         "view": grant.view.name(),
         "network": network.rules().map(ToString::to_string).collect::<Vec<_>>(),
+        "network_asks": network.asks(),
         "network_private": network.private_addresses().map(ToString::to_string).collect::<Vec<_>>(),
         "secrets": network.secrets().map(secret_json).collect::<Value>(),
         "sends_requests": asked.sends_requests,

@@ -258,6 +258,11 @@ fn audit_file(config: &Config) -> Option<&Path> {
     (file != Path::new("-")).then_some(file)
 }
 
+/// Returns the path of the file of consent.
+fn consent_file(config: &Config) -> Option<&Path> {
+    Some(config.consent_file.as_ref()?.path.as_path())
+}
+
 /// Returns the configured folders to read, with their configured paths.
 ///
 /// Leaves out a tools folder that others can change, because they could choose what is read. The
@@ -297,15 +302,15 @@ fn file_system_root() -> PathBuf {
 }
 
 /// Starts the broker, unless it is not needed: for one call without third-party tools,
-/// `--output-dir` and the file of an audit log.
+/// `--output-dir`, and the files of an audit log and of consent.
 fn start_broker(
     config: &Config,
     trust: &Trust,
     needs: &Needs<'_>,
     folders: &[AllowedPath],
 ) -> anyhow::Result<Option<Arc<BrokerClient>>> {
-    let has_log = audit_file(config).is_some();
-    if !needs.is_server && needs.output.is_none() && config.tools.is_empty() && !has_log {
+    let has_file = audit_file(config).is_some() || consent_file(config).is_some();
+    if !needs.is_server && needs.output.is_none() && config.tools.is_empty() && !has_file {
         return Ok(None);
     }
     let policy = broker_policy(config, trust, needs, folders);
@@ -324,10 +329,13 @@ fn broker_policy(
     let files = files.map(|file| allowed_path(file, trust.users()));
     let accounts = ACCOUNT_FILES.iter();
     let files = files.chain(accounts.map(|file| allowed_path(file.as_ref(), None)));
+    let consent = consent_file(config).map(|file| allowed_path(file, trust.users()));
+    let files = files.chain(consent);
     BrokerPolicy {
         paths: folders.iter().cloned().chain(files).collect(),
         output: needs.output.map(|output| EncodedPath(output.to_owned())),
         log: audit_file(config).map(|log| EncodedPath(log.to_owned())),
+        consent: consent_file(config).map(|file| EncodedPath(file.to_owned())),
         socket: needs.socket.map(|socket| EncodedPath(socket.to_owned())),
         child_task: COMPILE_ARGUMENT.to_owned(),
         child_variables: vec![EXPLICIT_CHECKS.to_owned()],
@@ -354,6 +362,10 @@ impl Broker for HostBroker {
 
     fn open_log(&self) -> io::Result<OwnedFd> {
         self.0.open_log()
+    }
+
+    fn append_consent(&self, line: &str) -> io::Result<()> {
+        self.0.append_consent(line)
     }
 
     fn start(
@@ -475,7 +487,7 @@ mod tests {
         let read = |text| Config::parse(text, "c.toml", Path::new("/f")).unwrap();
         let text = "skills = [{ path = \"linked\", follow_root_links = true, depth = 3 }, \
                     \"plain\"]\ntools = [\"tools\"]\nhome = \"home\"\naudit_file = \"log\"\n\
-                    compile_time = \"7s\"\n";
+                    compile_time = \"7s\"\n[network]\nconsent_file = \"consent\"\n";
         let config = read(text);
         let needs = Needs {
             is_server: true,
@@ -503,10 +515,12 @@ mod tests {
             (Path::new("token"), false, true),
             (Path::new("/etc/group"), false, false),
             (Path::new("/etc/passwd"), false, false),
+            (Path::new("/f/consent"), false, true),
         ];
         assert_eq!(folders.collect::<Vec<_>>(), expected);
         assert_eq!(policy.output.unwrap().0, Path::new("out"));
         assert_eq!(policy.log.unwrap().0, Path::new("/f/log"));
+        assert_eq!(policy.consent.unwrap().0, Path::new("/f/consent"));
         assert_eq!(policy.socket.unwrap().0, Path::new("socket"));
         assert_eq!(policy.child_task, COMPILE_ARGUMENT);
         assert_eq!(policy.child_variables, [EXPLICIT_CHECKS]);

@@ -56,6 +56,8 @@ pub struct BrokerPolicy {
     pub output: Option<EncodedPath>,
     /// The audit log that the broker opens.
     pub log: Option<EncodedPath>,
+    /// The file of consent that the broker appends lines to.
+    pub consent: Option<EncodedPath>,
     /// The Unix socket that the broker removes at the end.
     pub socket: Option<EncodedPath>,
     /// The only argument of child processes, which names their task.
@@ -112,6 +114,8 @@ enum Request {
     Watch { events: u32 },
     /// Open or create the audit log.
     OpenLog,
+    /// Append a line to the file of consent.
+    AppendConsent { line: String },
     /// Start a child process. The descriptors are its three streams and its control socket.
     Start { environment: Vec<(String, String)> },
     /// Create the output folder.
@@ -199,6 +203,18 @@ impl BrokerClient {
     /// Fails if the policy has no audit log, or it cannot be opened.
     pub fn open_log(&self) -> io::Result<OwnedFd> {
         self.request_file(&Request::OpenLog, &[])
+    }
+
+    /// Appends a line to the file of consent.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the policy has no such file, the line is not one of consent, or too many lines have
+    /// been written.
+    pub fn append_consent(&self, line: &str) -> io::Result<()> {
+        let line = line.to_owned();
+        self.request(&Request::AppendConsent { line }, &[])
+            .map(drop)
     }
 
     /// Starts a child process with these streams as its stdin, stdout and stderr.

@@ -28,6 +28,7 @@ use anyhow::Context as _;
 
 use skillhost_egress::EgressSettings;
 use skillhost_sandbox::tool::audit::AuditMode;
+use skillhost_sandbox::tool::consent::ConsentLimits;
 use skillhost_sandbox::tool::grant::Grant;
 use skillhost_sandbox::tool::limits::{CompileLimits, Limits, Load};
 use skillhost_sandbox::tool::offer::{ToolSet, Wording};
@@ -106,6 +107,10 @@ pub struct Config {
     /// A file of certificate authorities, in PEM, that the requests of tools trust besides
     /// Mozilla's.
     pub ca_file: Option<ConfiguredPath>,
+    /// The file of what people allowed to components whose grant has `network = "ask"`.
+    pub consent_file: Option<ConfiguredPath>,
+    /// The limits of the questions to people.
+    pub consent: ConsentLimits,
 }
 
 /// A folder of skills and its place in the configuration.

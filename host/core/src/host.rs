@@ -21,7 +21,7 @@ use serde_json::{Map, Value};
 use tokio::time::timeout;
 
 use skillhost_egress::EgressClient;
-use skillhost_sandbox::call::{RequestGate, RunOutcome, SandboxCall};
+use skillhost_sandbox::call::{ConsentGate, RequestGate, RunOutcome, SandboxCall};
 use skillhost_sandbox::component::Tool;
 use skillhost_sandbox::component::embedded::SKILL_RESOURCES;
 use skillhost_sandbox::engine::{CallQuota, CallSlot, EpochEngine};
@@ -29,6 +29,7 @@ use skillhost_sandbox::granted_skills::GrantedSkills;
 use skillhost_sandbox::scripts;
 use skillhost_sandbox::tool::arguments::parse_arguments;
 use skillhost_sandbox::tool::audit::{Audit, AuditEntry, CallSubject};
+use skillhost_sandbox::tool::consent::{ConsentRules, Question};
 use skillhost_sandbox::tool::grant::{Scope, Terms};
 use skillhost_sandbox::tool::observer::{Observation, Observer, Occupancy};
 use skillhost_sandbox::tool::{
@@ -71,6 +72,8 @@ struct Inner {
     model_output: Option<usize>,
     /// The process that sends the requests of guests.
     egress: Option<EgressClient>,
+    /// The rules for the consent to requests.
+    consent: Arc<ConsentRules>,
 }
 
 /// The parts of a host that its successor takes over.
@@ -439,6 +442,11 @@ impl Host {
             Some(Err(FolderError::Unknown)) => skill.map(str::to_owned),
             _ => None,
         };
+        let named = match &folder {
+            Some(Ok(open)) => open.skill.as_deref(),
+            _ => None,
+        };
+        let requests = self.request_gate(caller, tool, named, terms, requests);
         let tracer = self.0.observer.as_ref();
         let tracer = tracer.filter(|observer| observer.traces());
         let call = SandboxCall {
@@ -448,7 +456,7 @@ impl Host {
             terms,
             skills: skills.within(self.1.as_ref()),
             scripts,
-            requests: self.request_gate(tool, terms, requests),
+            requests,
             is_traced: tracer.is_some(),
             memory: entry
                 .as_ref()
@@ -498,13 +506,22 @@ impl Host {
     /// Returns the requests that a call may send.
     fn request_gate(
         &self,
+        caller: &Caller,
         tool: &Tool,
+        skill: Option<&str>,
         terms: &Terms,
         log: Option<RequestLog>,
     ) -> Option<RequestGate> {
-        let egress = self.0.egress.as_ref()?;
+        let (egress, log) = (self.0.egress.as_ref()?, log?);
+        let (name, digest) = (&tool.definition.name, &tool.component.digest);
+        let question = Question::new(name, skill, tool.component.grant_name(), digest);
+        let consent = ConsentGate {
+            rules: Arc::clone(&self.0.consent),
+            session: caller.consent_session().cloned(),
+            question,
+        };
         let component = tool.component.grant_name();
-        RequestGate::new(egress, component, &terms.network, log?)
+        RequestGate::new(egress, component, &terms.network, log, consent)
             .inspect_err(|error| tracing::error!("the requests of this call are denied: {error}"))
             .ok()
     }

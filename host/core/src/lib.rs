@@ -48,6 +48,7 @@
 //! | build a host | [`HostBuilder`], [`ToolSet`], [`Wording`], [`Grant`], [`Limits`], [`Load`], [`Trust`], [`Config`] |
 //! | list its tools | [`Host::definitions`], [`Definition`] |
 //! | call a tool | [`Host::call`], [`Caller`], [`Output`], [`OutputFiles`], [`CallError`], [`parse_arguments`] |
+//! | let a person decide about requests | [`Asker`], [`ConsentSession`], [`Caller::consent`] |
 //! | observe calls | [`Observer`], [`CallEnd`], [`CallOutcome`], [`CallTrace`], [`Host::occupancy`] |
 //! | see what tools may do | [`Host::grants`], [`Host::problems`], [`EffectiveGrant`] |
 //! | inspect a component | [`inspect()`], [`Inspector`], [`Inspection`], [`ComponentMetadata`], [`Needs`] |
@@ -79,6 +80,7 @@ pub use skillhost_egress::{
 pub use skillhost_sandbox::component::compile::{COMPILE_ARGUMENT, Compilation, compile_component};
 pub use skillhost_sandbox::component::embedded::SKILL_RESOURCES;
 pub use skillhost_sandbox::tool::audit::{AuditMode, CheckpointSigner};
+pub use skillhost_sandbox::tool::consent::{Answer, Asker, Choice, ConsentSession, Question};
 pub use skillhost_sandbox::tool::grant::{FolderAccess, Grant, PatternError, Scope};
 pub use skillhost_sandbox::tool::limits::{self, Limits, Load};
 pub use skillhost_sandbox::tool::offer::{DescriptionSource, ToolSet, Wording};

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use http::Method;
 
-use crate::policy::{NetworkGrant, SecretUse};
+use crate::policy::{NetworkGrant, Permission, SecretUse};
 use crate::rule::{HostPattern, NetworkRule, matches_path};
 
 /// The part of what a component asks for that its grant allows.
@@ -16,12 +16,22 @@ pub enum Coverage {
     Part,
     /// Nothing.
     None,
+    /// What a person allows when it is first requested.
+    Asks,
 }
 
 impl NetworkGrant {
     /// Returns how much of the requests that a rule asks for is allowed. Patterns of paths that
     /// overlap in other ways than one within the other count as different.
     pub fn coverage(&self, asked: &NetworkRule) -> Coverage {
+        if self.asks() {
+            let address = asked.address();
+            let allowed = self.allow_host(Permission::Consent, address, asked.port);
+            return match allowed {
+                Ok(()) if asked.is_tls => Coverage::Asks,
+                _ => Coverage::None,
+            };
+        }
         let rules = || self.rules.iter();
         let is_whole = match &*asked.methods {
             [] => rules().any(|rule| rule.methods.is_empty() && self.covers(rule, asked)),
@@ -68,6 +78,7 @@ impl NetworkGrant {
     /// Returns whether a rule allows requests to the host of another, if that has the right
     /// addresses.
     fn is_usable(&self, rule: &NetworkRule, like: &NetworkRule) -> bool {
+        let rule = Permission::Rule(rule);
         self.allow_host(rule, like.address(), like.port).is_ok()
     }
 }
@@ -153,7 +164,7 @@ mod tests {
 
     #[test]
     fn coverage_counts_only_usable_rules() {
-        use Coverage::{None, Part, Whole};
+        use Coverage::{Asks, None, Part, Whole};
         for (asked, rules, expected) in [
             ("https://e.org", &[][..], None),
             ("https://e.org", &["https://e.org"], Whole),
@@ -188,6 +199,15 @@ mod tests {
                 expected,
                 "{asked} {rules:?}"
             );
+        }
+        let grant = NetworkGrant::ask();
+        for (asked, expected) in [
+            ("https://e.org", Asks),
+            ("https://1.1.1.1", Asks),
+            ("https://10.0.0.1", None),
+            ("http://e.org", None),
+        ] {
+            assert_eq!(grant.coverage(&asked.parse().unwrap()), expected, "{asked}");
         }
         let secret = |header, hosts: &[&str]| SecretUse::new("A", header, hosts).unwrap();
         let grant = NetworkGrant::new().secret(secret("authorization", &["e.org", "f.org:81"]));

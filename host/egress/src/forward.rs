@@ -19,7 +19,7 @@ use self::echo::{CheckedBody, SentSecrets};
 use crate::connect::connect;
 use crate::issuer::Issuers;
 use crate::message::{Failure, FailureKind, GRANT, ISSUER, OUTCOME, Outcome, PLACEHOLDER};
-use crate::policy::{Denial, NetworkGrant};
+use crate::policy::{Denial, NetworkGrant, Permission};
 use crate::resolve::Resolve;
 use crate::target::{Target, TargetError};
 
@@ -118,8 +118,8 @@ impl<R: Resolve> Sender<R> {
             .get(&component)
             .ok_or_else(|| denied(&Denial::NoRule))?;
         let target = Target::new(request.method(), request.uri()).map_err(|why| denied(&why))?;
-        let rule = grant.allow(&target).map_err(|why| denied(&why))?;
-        outcome.rule = Some(rule.to_string());
+        let by = grant.allow(&target).map_err(|why| denied(&why))?;
+        outcome.rule = Some(by.to_string());
         let headers = request.headers_mut();
         if let Some(name) = OVERRIDES.iter().find(|name| headers.contains_key(*name)) {
             let why = format!("its header `{name}` may replace the method or path");
@@ -131,7 +131,7 @@ impl<R: Resolve> Sender<R> {
 
         let is_head = request.method() == Method::HEAD;
         let request = for_server(request, &target).map_err(|why| denied(&why))?;
-        let check = |address| grant.allow_address(rule, address);
+        let check = |address| grant.allow_address(by, address);
         let connection = connect(&target, &self.resolver, &self.tls, check, outcome).await?;
         let (response, connection) = connection.exchange(request).await?;
         let (mut head, body) = response.into_parts();

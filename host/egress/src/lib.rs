@@ -50,7 +50,7 @@ mod tests;
 pub use client::{EgressClient, Origin};
 pub use coverage::Coverage;
 pub use message::{Failure, FailureKind, Outcome};
-pub use policy::{Denial, NetworkGrant, PrivateAddress, SecretUse};
+pub use policy::{ASK, Denial, NetworkGrant, Permission, PrivateAddress, SecretUse};
 pub use process::{
     EgressSettings, SENDER_ARGUMENT, SUPERVISOR_ARGUMENT, StartingEgress, forbid_core_dumps,
     send_requests, supervise,

@@ -25,7 +25,7 @@ pub struct Outcome {
     /// The address that the request was sent to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
-    /// The rule that allowed the request.
+    /// The rule that allowed the request, or the kind of consent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
     /// The names of the secrets that were sent.
@@ -82,7 +82,8 @@ impl FailureKind {
 }
 
 impl Failure {
-    pub(crate) fn new(kind: FailureKind, why: impl ToString) -> Self {
+    /// Creates a failure. The explanation is shortened, and keeps only printable ASCII.
+    pub fn new(kind: FailureKind, why: impl ToString) -> Self {
         let why = why.to_string();
         // A line of a log has no control characters, and a header only those of ASCII.
         let shown = why.chars().filter(|c| (' '..='~').contains(c));

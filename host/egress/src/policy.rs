@@ -14,6 +14,8 @@ use crate::target::{Host, Target, read_authority};
 /// The requests that the tools of a component may send. The default allows none.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct NetworkGrant {
+    /// True if a person allows each origin instead of rules.
+    asks: bool,
     pub(crate) rules: Vec<NetworkRule>,
     pub(crate) private: Vec<PrivateAddress>,
     pub(crate) secrets: Vec<SecretUse>,
@@ -81,11 +83,46 @@ impl From<PrivateAddress> for String {
     }
 }
 
+/// The part of a grant that allows a request.
+#[derive(Debug, Clone, Copy)]
+pub enum Permission<'a> {
+    /// A rule.
+    Rule(&'a NetworkRule),
+    /// A person's consent, which the host asks for.
+    Consent,
+}
+
+impl Permission<'_> {
+    /// Returns whether the request has no TLS.
+    pub fn is_plain(&self) -> bool {
+        matches!(self, Self::Rule(rule) if rule.is_plain())
+    }
+
+    /// Returns whether the host is `localhost`, which is then allowed to be this machine.
+    pub fn is_localhost(&self) -> bool {
+        matches!(self, Self::Rule(rule) if rule.is_localhost())
+    }
+}
+
+impl fmt::Display for Permission<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rule(rule) => rule.fmt(f),
+            Self::Consent => f.write_str(ASK),
+        }
+    }
+}
+
+/// The value of `network` in a grant that asks a person.
+pub const ASK: &str = "ask";
+
 /// The reason why a request is denied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Denial {
     /// No rule allows the method and address.
     NoRule,
+    /// The grant asks a person, and the request has no TLS.
+    PlainAsk,
     /// The host has an address that is not public, and that the grant does not name.
     PrivateAddress(IpAddr),
     /// The request has no TLS, and its host is neither `localhost` nor in `network_private`.
@@ -99,6 +136,7 @@ impl fmt::Display for Denial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoRule => f.write_str("no rule in `network` allows it"),
+            Self::PlainAsk => f.write_str("`network = \"ask\"` is only for `https`"),
             Self::PrivateAddress(address) => write!(
                 f,
                 "its host has the address {address}, which is not public and not in \
@@ -123,6 +161,17 @@ impl NetworkGrant {
         Self::default()
     }
 
+    /// Creates a grant that lets a person allow public origins over TLS, one by one. It has no use
+    /// for rules, private addresses and secrets: those added to it allow nothing.
+    ///
+    /// The egress process allows each such origin. The host asks the person.
+    pub fn ask() -> Self {
+        Self {
+            asks: true,
+            ..Self::default()
+        }
+    }
+
     /// Adds a rule.
     pub fn rule(mut self, rule: NetworkRule) -> Self {
         self.rules.push(rule);
@@ -143,7 +192,12 @@ impl NetworkGrant {
 
     /// Returns whether the grant allows no request.
     pub fn is_empty(&self) -> bool {
-        self.rules.is_empty()
+        self.rules.is_empty() && !self.asks
+    }
+
+    /// Returns whether a person allows each origin.
+    pub fn asks(&self) -> bool {
+        self.asks
     }
 
     /// Returns the rules.
@@ -166,14 +220,21 @@ impl NetworkGrant {
         self.secrets.iter().map(|secret| &*secret.name)
     }
 
-    /// Returns the rule that allows a request, by method and address alone.
+    /// Returns the rule or the consent that allows a request, by method and address alone.
     ///
     /// # Errors
     ///
-    /// If no rule allows it.
-    pub fn allow(&self, target: &Target) -> Result<&NetworkRule, Denial> {
+    /// If nothing allows it.
+    pub fn allow(&self, target: &Target) -> Result<Permission<'_>, Denial> {
+        if self.asks {
+            return match target.is_tls() {
+                true => Ok(Permission::Consent),
+                false => Err(Denial::PlainAsk),
+            };
+        }
         let mut rules = self.rules.iter();
-        rules.find(|rule| rule.allows(target)).ok_or(Denial::NoRule)
+        let rule = rules.find(|rule| rule.allows(target));
+        rule.map(Permission::Rule).ok_or(Denial::NoRule)
     }
 
     /// Checks an address that the host of an allowed request has.
@@ -181,43 +242,43 @@ impl NetworkGrant {
     /// # Errors
     ///
     /// If the request must not be sent to it.
-    pub fn allow_address(&self, rule: &NetworkRule, address: SocketAddr) -> Result<(), Denial> {
+    pub fn allow_address(&self, by: Permission<'_>, address: SocketAddr) -> Result<(), Denial> {
         let (ip, port) = (canonical(address.ip()), address.port());
-        let is_granted = self.private.iter().any(|granted| granted.covers(ip, port))
-            || rule.is_localhost() && ip.is_loopback();
+        let is_private = |granted: &PrivateAddress| granted.covers(ip, port);
+        let is_granted = !self.asks && self.private.iter().any(is_private)
+            || by.is_localhost() && ip.is_loopback();
         match is_granted {
             true => Ok(()),
-            false if rule.is_plain() => Err(Denial::Plain),
+            false if by.is_plain() => Err(Denial::Plain),
             false if is_public(ip) => Ok(()),
             false => Err(Denial::PrivateAddress(ip)),
         }
     }
 
-    /// Returns the rule that allows a request, as far as this is known before the host's name is
-    /// resolved.
+    /// Returns what allows a request, as far as this is known before the host's name is resolved.
     ///
     /// # Errors
     ///
     /// If the request is denied, whatever addresses the host has.
-    pub fn allow_unresolved(&self, target: &Target) -> Result<&NetworkRule, Denial> {
-        let rule = self.allow(target)?;
-        self.allow_host(rule, target.address(), target.port())?;
-        Ok(rule)
+    pub fn allow_unresolved(&self, target: &Target) -> Result<Permission<'_>, Denial> {
+        let by = self.allow(target)?;
+        self.allow_host(by, target.address(), target.port())?;
+        Ok(by)
     }
 
     /// Checks a host that may be a name with any addresses.
     pub(crate) fn allow_host(
         &self,
-        rule: &NetworkRule,
+        by: Permission<'_>,
         address: Option<IpAddr>,
         port: u16,
     ) -> Result<(), Denial> {
         if let Some(address) = address {
-            return self.allow_address(rule, SocketAddr::new(address, port));
+            return self.allow_address(by, SocketAddr::new(address, port));
         }
         let mut private = self.private.iter();
-        let may_be_plain = rule.is_localhost() || private.any(|granted| granted.covers_port(port));
-        match rule.is_plain() && !may_be_plain {
+        let may_be_plain = by.is_localhost() || private.any(|granted| granted.covers_port(port));
+        match by.is_plain() && !may_be_plain {
             true => Err(Denial::Plain),
             false => Ok(()),
         }
@@ -225,12 +286,13 @@ impl NetworkGrant {
 
     /// Returns the secrets that a request may have.
     pub fn secrets_for(&self, target: &Target) -> impl Iterator<Item = &SecretUse> {
-        let secrets = self.secrets.iter();
+        let secrets = self.secrets.iter().filter(|_| !self.asks);
         secrets.filter(|secret| secret.allows(target, &secret.header))
     }
 
     pub(crate) fn find_secret(&self, name: &str) -> Option<&SecretUse> {
-        self.secrets.iter().find(|secret| secret.name == name)
+        let mut secrets = self.secrets.iter().filter(|_| !self.asks);
+        secrets.find(|secret| secret.name == name)
     }
 }
 
@@ -423,9 +485,46 @@ mod tests {
             if !granted.is_empty() {
                 grant = grant.private(granted.parse().unwrap());
             }
-            let allowed = grant.allow_address(&rule.parse().unwrap(), address.parse().unwrap());
+            let rule = rule.parse().unwrap();
+            let allowed = grant.allow_address(Permission::Rule(&rule), address.parse().unwrap());
             assert_eq!(allowed, expected, "{rule} {granted} {address}");
         }
+    }
+
+    #[test]
+    fn asks_only_for_public_addresses_over_tls() {
+        let secret = SecretUse::new("TOKEN", "authorization", ["e.org"]).unwrap();
+        let grant = NetworkGrant::ask()
+            .rule("http://localhost".parse().unwrap())
+            .private("10.0.0.1".parse().unwrap())
+            .secret(secret);
+        for (uri, expected) in [
+            ("https://e.org/", None),
+            ("https://e.org:8443/", None),
+            ("https://1.1.1.1/", None),
+            ("http://e.org/", Some(Denial::PlainAsk)),
+            ("http://localhost/", Some(Denial::PlainAsk)),
+            (
+                "https://10.0.0.1/",
+                Some(Denial::PrivateAddress([10, 0, 0, 1].into())),
+            ),
+            (
+                "https://[::1]/",
+                Some(Denial::PrivateAddress("::1".parse().unwrap())),
+            ),
+        ] {
+            let allowed = grant.allow_unresolved(&target(uri).unwrap());
+            assert_eq!(allowed.err(), expected, "{uri}");
+        }
+        let localhost = target("https://localhost/").unwrap();
+        let by = grant.allow(&localhost).unwrap();
+        for address in ["127.0.0.1:443", "10.0.0.1:443"] {
+            let allowed = grant.allow_address(by, address.parse().unwrap());
+            assert!(allowed.is_err(), "{address}");
+        }
+        let public = target("https://e.org/").unwrap();
+        assert_eq!(grant.secrets_for(&public).count(), 0);
+        assert!(grant.find_secret("TOKEN").is_none() && !grant.is_empty());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use http::request::Parts;
 use rmcp::service::{RequestContext, RoleServer};
-use skillhost::{Caller, Peer, TraceId, Transport};
+use skillhost::{Caller, ConsentSession, Peer, TraceId, Transport};
 use skillhost_identity::Client;
 
 /// The HTTP header of a trace, for clients that do not write it into the message.
@@ -22,6 +22,9 @@ pub(crate) fn from_context(context: &RequestContext<RoleServer>) -> Caller {
     let peer = parts.and_then(|parts| parts.extensions.get::<Peer>());
     if let Some(peer) = peer {
         caller = caller.peer(*peer);
+    }
+    if let Some(session) = context.extensions.get::<Arc<ConsentSession>>() {
+        caller = caller.consent(Arc::clone(session));
     }
     let client = parts.and_then(|parts| parts.extensions.get::<Arc<Client>>());
     if let Some(client) = client {

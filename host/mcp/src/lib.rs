@@ -33,6 +33,8 @@ mod faults;
 mod calls;
 // The current host, its replacement, and notifications of changes.
 mod live;
+// Questions to the person behind a client.
+mod consent;
 // The client of a request, and the host as that client sees it.
 mod client;
 // The work of a request: its turn, its cancellation and its progress reports.

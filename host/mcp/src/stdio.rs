@@ -33,7 +33,7 @@ use std::future::pending;
 use std::io;
 use std::os::fd::AsFd;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use rmcp::service::{QuitReason, ServerInitializeError, serve_server_with_ct};
@@ -134,7 +134,12 @@ async fn serve_until(
         is_initialized: false,
         has_headers: false,
     });
-    let service = CancellableHandler { handler, in_flight };
+    let service = CancellableHandler {
+        handler,
+        in_flight,
+        consent: OnceLock::new(),
+        input_closed: end.input_closed.clone(),
+    };
     // Boxed: the unboxed type is so deep that its callers do not compile.
     let mut session: Pin<Box<dyn Future<Output = anyhow::Result<()>> + Send>> =
         Box::pin(run_session(service, transport, end.client_gone.clone()));

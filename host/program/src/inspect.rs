@@ -91,7 +91,8 @@ pub fn lines(inspection: &Inspection, all: bool) -> Vec<Line> {
     lines.extend(import_lines(&inspection.imports, all));
     if inspection.needs.sends_requests {
         lines.push(format_line!(
-            "sends HTTP requests: each is denied unless a grant's `network` allows it"
+            "sends HTTP requests: each is denied unless a grant's `network` allows it, or with \
+             \"ask\" a person does"
         ));
     }
     lines

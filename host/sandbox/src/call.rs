@@ -24,7 +24,7 @@ use crate::versions;
 use crate::view::View;
 use crate::wasi::{ImportState, ScriptGate};
 
-pub use crate::wasi::RequestGate;
+pub use crate::wasi::{ConsentGate, RequestGate};
 use skillhost_skills::catalog::{CallFolder, FolderError};
 
 pub(crate) use answer::{GuestAnswer, GuestFailure};
@@ -308,17 +308,25 @@ impl Sandbox {
     ) -> RunOutcome<T> {
         let time = state.limits.time;
         state.deadline = Instant::now().checked_add(time);
+        let pauses = state.imports.http.pauses.clone();
         let mut store = store::armed(&self.engine, state);
         let waited = if self.engine.limited {
-            tokio::time::timeout(time, slot.run(guest(&mut store))).await
+            // Not a timeout of tokio: a person's decision takes no time of the call. Unconstrained,
+            // so that a guest that is always ready does not keep it from ending.
+            let elapsed = tokio::task::unconstrained(pauses.elapsed(time));
+            tokio::select! {
+                biased;
+                done = slot.run(guest(&mut store)) => Some(done),
+                () = elapsed => None,
+            }
         } else {
-            Ok(guest(&mut store).await)
+            Some(guest(&mut store).await)
         };
         let mut trace = CallTrace::default();
         let result = match waited {
-            Ok(Ok(done)) => Ok(done),
-            Err(_) => Err(Stop::Time(time)),
-            Ok(Err(error)) => {
+            Some(Ok(done)) => Ok(done),
+            None => Err(Stop::Time(time)),
+            Some(Err(error)) => {
                 if store.data().imports.is_traced {
                     trace.frames = store::frames(&error);
                 }
@@ -333,7 +341,7 @@ impl Sandbox {
             result,
             memory: state.imports.memory(),
             view: state.imports.view(),
-            deadline: state.deadline,
+            deadline: state.deadline.map(|deadline| deadline + pauses.total()),
             met: state.imports.stop.take(),
             trace,
         }

@@ -1,11 +1,12 @@
 //! The engine that compiles and runs components: enabled WebAssembly features, allocation
 //! of instances, and the epoch clock that interrupts them. `quota` has the budgets that
 //! calls share, `fair` the sharing among clients, `memory` the memory of one call, `turns`
-//! the scheduling of third-party guests.
+//! the scheduling of third-party guests, `pauses` the times that do not count.
 
 mod fair;
 mod machine;
 mod memory;
+pub(crate) mod pauses;
 mod quota;
 #[cfg(test)]
 mod tests;

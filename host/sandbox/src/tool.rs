@@ -5,6 +5,7 @@ pub mod arguments;
 pub mod audit;
 mod caller;
 mod changes;
+pub mod consent;
 mod definition;
 pub mod grant;
 mod help;

@@ -54,7 +54,7 @@ use skillhost_skills::guard::Folder;
 
 use environment::FixedClock;
 use http::HttpAccess;
-pub use http::RequestGate;
+pub use http::{ConsentGate, RequestGate};
 use log::GuestLog;
 pub(crate) use scripts::ScriptGate;
 

@@ -27,6 +27,9 @@ pub trait Broker: Send + Sync {
     /// Opens the audit log for reading and appending. Creates a new file if the log was renamed.
     fn open_log(&self) -> io::Result<OwnedFd>;
 
+    /// Appends a line to the file of consent. Creates the file if it is missing.
+    fn append_consent(&self, line: &str) -> io::Result<()>;
+
     /// Starts a child process for a task, with these streams as its stdin, stdout and stderr.
     fn start(
         &self,
@@ -125,6 +128,10 @@ pub(crate) mod tests {
         }
 
         fn open_log(&self) -> io::Result<OwnedFd> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+
+        fn append_consent(&self, _: &str) -> io::Result<()> {
             Err(io::ErrorKind::Unsupported.into())
         }
 

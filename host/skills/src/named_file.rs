@@ -1,16 +1,17 @@
 //! The opener of all files that an operator names: configurations, keys, tokens, certificates,
-//! checkpoints, audit logs to verify, conformance cases, and the files of a build. It never
+//! checkpoints, audit logs to verify, consent, conformance cases, and the files of a build. It never
 //! blocks, opens only regular files, and reads them up to a size.
 //!
 //! `guard.rs` opens files of skills and component files. `tool/audit` of the crate
 //! `skillhost-sandbox` opens the audit log for appending.
 
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use anyhow::{Context as _, ensure};
+use rustix::fs::{Mode, OFlags};
 
 use crate::broker::Opener;
 use crate::own_user::is_own_user;
@@ -74,6 +75,23 @@ fn open_own(
     ensure!(metadata.mode() & forbidden == 0, "{advice}");
     checked?;
     Ok(file)
+}
+
+/// Appends a line to the file of consent, through the broker if there is one. Creates the file for
+/// its owner alone if it is missing.
+///
+/// # Errors
+///
+/// If the file cannot be opened, is not a regular file, or cannot be written.
+pub fn append_consent(path: &Path, opener: &Opener, line: &str) -> io::Result<()> {
+    if let Some(broker) = opener.broker() {
+        return broker.append_consent(line);
+    }
+    let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE;
+    let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let mut file = File::from(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?);
+    check_kind(&file.metadata()?).map_err(io::Error::other)?;
+    file.write_all(line.as_bytes())
 }
 
 /// Reads an open file to its end.

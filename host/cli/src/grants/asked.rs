@@ -97,6 +97,7 @@ impl AskedPower {
             Coverage::Whole => "granted",
             Coverage::Part => "GRANTED IN PART",
             Coverage::None => "NOT GRANTED",
+            Coverage::Asks => "ASKS A PERSON",
         };
         format_line!("    {granted}: {}", self.line)
     }
@@ -107,6 +108,7 @@ impl AskedPower {
             Coverage::Whole => "yes",
             Coverage::Part => "part",
             Coverage::None => "no",
+            Coverage::Asks => "ask",
         }
         .into();
         json

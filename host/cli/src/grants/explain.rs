@@ -5,8 +5,8 @@ use std::str::FromStr as _;
 use clap::Args;
 use http::{Method, Uri};
 use serde_json::{Value, json};
-use skillhost::{EffectiveGrant, Line, NetworkRule, SecretUse};
-use skillhost_egress::Target;
+use skillhost::{EffectiveGrant, Host, Line, NetworkRule, SecretUse};
+use skillhost_egress::{Permission, Target};
 
 use super::find;
 use crate::settings::Settings;
@@ -17,7 +17,8 @@ use skillhost_program::terminal::{self, format_line};
 /// Tell whether a tool may send an HTTP request, and which rule allows it
 ///
 /// Resolves no name: whether the addresses of a host are allowed, only a real request shows.
-/// Exit codes: 0 allowed, 1 denied, 2 unknown tool or wrong usage.
+/// Asks nobody either, and knows no session: with `network = "ask"`, only the consent file allows.
+/// Exit codes: 0 allowed, 1 denied or a person is asked, 2 unknown tool or wrong usage.
 #[derive(Args)]
 #[command(allow_missing_positional = true)]
 pub(super) struct ExplainCommand {
@@ -51,12 +52,13 @@ impl ExplainCommand {
         let Some(grant) = find(&grants, &self.tool) else {
             return Ok(Exit::Usage);
         };
-        let verdict = Verdict::new(grant, &method, &url);
+        let verdict = Verdict::new(&host, grant, &method, &url);
         match self.output {
             ReportFormat::Text => terminal::print(&verdict.lines())?,
             ReportFormat::Json => terminal::print_json(&verdict.to_json())?,
         }
         Ok(match verdict.allowed {
+            Ok(_) if verdict.asks() => Exit::Failure,
             Ok(_) => Exit::Ok,
             Err(_) => Exit::Failure,
         })
@@ -81,8 +83,10 @@ struct Verdict<'a> {
     grant: &'a EffectiveGrant,
     /// The method and normalised address.
     request: String,
-    /// The rule that allows it, or the reason why it is denied.
-    allowed: Result<&'a NetworkRule, String>,
+    /// The rule or the consent that allows it, or the reason why it is denied.
+    allowed: Result<Permission<'a>, String>,
+    /// The line of the consent file that allows it, if the grant asks.
+    line: Option<usize>,
     /// The host, if the request is allowed only with certain addresses of it.
     unresolved_host: Option<String>,
     /// The rules, each with what it does not allow in the request, if none allows it.
@@ -92,12 +96,13 @@ struct Verdict<'a> {
 }
 
 impl<'a> Verdict<'a> {
-    fn new(grant: &'a EffectiveGrant, method: &Method, url: &Uri) -> Self {
+    fn new(host: &Host, grant: &'a EffectiveGrant, method: &Method, url: &Uri) -> Self {
         let network = &grant.network;
         let mut verdict = Self {
             grant,
             request: format!("{method} {url}"),
             allowed: Err(String::new()),
+            line: None,
             unresolved_host: None,
             differences: Vec::new(),
             secrets: Vec::new(),
@@ -118,6 +123,9 @@ impl<'a> Verdict<'a> {
             .map(|(rule, difference)| Some((rule, difference?)))
             .collect();
         verdict.differences = differences.unwrap_or_default();
+        if let Ok(Permission::Consent) = verdict.allowed {
+            verdict.line = host.consent_line(&grant.digest, &target.origin());
+        }
         if verdict.allowed.is_ok() {
             verdict.unresolved_host = target.address().is_none().then(|| target.host());
             verdict.secrets = network.secrets_for(&target).collect();
@@ -125,10 +133,15 @@ impl<'a> Verdict<'a> {
         verdict
     }
 
+    /// Returns whether a person must be asked.
+    fn asks(&self) -> bool {
+        matches!(self.allowed, Ok(Permission::Consent)) && self.line.is_none()
+    }
+
     fn lines(&self) -> Vec<Line> {
-        let rule =
+        let by =
             match &self.allowed {
-                Ok(rule) => rule,
+                Ok(by) => by,
                 Err(why) => {
                     let mut lines = vec![
                         format_line!("denied: {}", self.request),
@@ -141,12 +154,22 @@ impl<'a> Verdict<'a> {
                     return lines;
                 }
             };
-        let mut lines = vec![
-            format_line!("allowed: {}", self.request),
-            format_line!("  by the rule `{rule}`"),
-        ];
+        let mut lines = match (by, self.line) {
+            (Permission::Rule(rule), _) => vec![
+                format_line!("allowed: {}", self.request),
+                format_line!("  by the rule `{rule}`"),
+            ],
+            (Permission::Consent, Some(line)) => vec![
+                format_line!("allowed: {}", self.request),
+                format_line!("  by line {line} of the consent file"),
+            ],
+            (Permission::Consent, None) => vec![
+                format_line!("asks: {}", self.request),
+                format_line!("  a person decides at the first request of a session to this origin"),
+            ],
+        };
         if let Some(host) = &self.unresolved_host {
-            lines.push(format_line!("  if {}", condition(rule, host)));
+            lines.push(format_line!("  if {}", condition(by, host)));
         }
         lines.extend(self.secrets.iter().map(|secret| {
             let (name, header) = (secret.name(), secret.header());
@@ -165,8 +188,10 @@ impl<'a> Verdict<'a> {
             "tool": self.grant.tool,
             "component": self.grant.origin,
             "request": self.request,
-            "allowed": self.allowed.is_ok(),
+            "allowed": self.allowed.is_ok() && !self.asks(),
+            "asks": self.asks(),
             "rule": self.allowed.as_ref().ok().map(ToString::to_string),
+            "consent_line": self.line,
             "denied_for": self.allowed.as_ref().err(),
             "unresolved_host": self.unresolved_host,
             "other_rules": rules.collect::<Value>(),
@@ -176,8 +201,9 @@ impl<'a> Verdict<'a> {
 }
 
 /// Returns the condition for the addresses of a host, which only a real request resolves.
-fn condition(rule: &NetworkRule, host: &str) -> String {
-    let allowed = match (rule.is_localhost(), rule.is_plain()) {
+fn condition(by: &Permission<'_>, host: &str) -> String {
+    let allowed = match (by.is_localhost(), by.is_plain()) {
+        _ if matches!(by, Permission::Consent) => "public",
         (true, true) => "of this machine or in `network_private`",
         (true, false) => "of this machine, public, or in `network_private`",
         (false, true) => "in `network_private`",

@@ -1,11 +1,12 @@
 //! The broker process: checks each request against the policy, and carries it out.
 //!
 //! The broker is confined too. It may read any file, because it opens files for others. It may
-//! write only in the folders that hold the output folder and the audit log, and remove files only
-//! in the folder of the Unix socket. It may not use the network.
+//! write only in the folders that hold the output folder, the audit log and the file of consent, and
+//! remove files only in the folder of the Unix socket. It may not use the network.
 
 use std::ffi::OsString;
-use std::io;
+use std::fs::File;
+use std::io::{self, Write as _};
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -33,6 +34,13 @@ use crate::{ProcessSandbox, Profile, SocketFile, link_targets};
 /// The maximum number of child processes at a time. Guards against: a confined process that
 /// starts them without end.
 const MAX_CHILDREN: usize = 16;
+
+/// The maximum number of lines of consent that the broker writes. Guards against: a confined process
+/// that fills the disk, or consents to every origin that it can think of.
+const MAX_CONSENTS: usize = 100;
+
+/// The maximum bytes of a line of consent.
+const MAX_CONSENT_LINE: usize = 512;
 
 /// The interval at which a child process is polled.
 const POLL_INTERVAL: Timespec = Timespec {
@@ -96,6 +104,9 @@ impl ConfinedBroker {
         if let Some(EncodedPath(log)) = &policy.log {
             sandbox = sandbox.allow_create_files(parent(log));
         }
+        if let Some(EncodedPath(consent)) = &policy.consent {
+            sandbox = sandbox.allow_create_files(parent(consent));
+        }
         let mut socket = None;
         if let Some(EncodedPath(path)) = &policy.socket {
             socket = SocketFile::open(path).ok();
@@ -107,6 +118,7 @@ impl ConfinedBroker {
             program: OWN_PROGRAM.as_ref(),
             children: Arc::default(),
             output: None,
+            consents: 0,
             last_match: 0,
             link_targets: Vec::new(),
         };
@@ -256,6 +268,8 @@ struct BrokerProcess {
     children: Arc<AtomicUsize>,
     /// The output folder, once it is created.
     output: Option<OwnedFd>,
+    /// The number of lines of consent that were written.
+    consents: usize,
     /// The index of the allowed path that held the last requested path.
     last_match: usize,
     /// The targets of symlinks in allowed folders, from the last search.
@@ -316,6 +330,7 @@ impl BrokerProcess {
                     .map(Answer::Number)
             }
             Request::OpenLog => self.open_log().map(Answer::Opened),
+            Request::AppendConsent { line } => self.append_consent(&line).map(|()| Answer::Done),
             Request::Start { environment } => self
                 .start(thread::Builder::new(), environment, exactly(descriptors)?)
                 .map(|()| Answer::Done),
@@ -376,24 +391,21 @@ impl BrokerProcess {
     /// Opens the audit log by its path. The confined process checks its owner.
     fn open_log(&self) -> io::Result<OwnedFd> {
         let EncodedPath(log) = self.policy.log.as_ref().ok_or(Errno::ACCESS)?;
-        let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        loop {
-            let opened = match rustix::fs::open(log, STEP, Mode::empty()) {
-                // Opening a device can change its state.
-                Ok(found) if !Identity::of(found.as_fd())?.kind.is_file() => Err(Errno::ACCESS),
-                Ok(found) => rustix::fs::open(descriptor_path(&found), flags, Mode::empty()),
-                Err(Errno::NOENT) => {
-                    let flags = flags | OFlags::CREATE | OFlags::EXCL;
-                    rustix::fs::open(log, flags, Mode::RUSR | Mode::WUSR)
-                }
-                Err(error) => Err(error),
-            };
-            match opened {
-                // Another process created it meanwhile.
-                Err(Errno::EXIST) => {}
-                opened => return Ok(opened?),
-            }
+        open_to_append(log)
+    }
+
+    /// Appends a line to the file of consent. The confined process has no descriptor of the file,
+    /// so it can neither change nor remove lines.
+    fn append_consent(&mut self, line: &str) -> io::Result<()> {
+        let EncodedPath(consent) = self.policy.consent.as_ref().ok_or(Errno::ACCESS)?;
+        if !is_consent(line) {
+            return Err(Errno::INVAL.into());
         }
+        if self.consents >= MAX_CONSENTS {
+            return Err(Errno::DQUOT.into());
+        }
+        self.consents += 1;
+        File::from(open_to_append(consent)?).write_all(line.as_bytes())
     }
 
     /// Returns the allowed folder or file that holds a path without symlinks, and the rest of the
@@ -513,6 +525,42 @@ impl BrokerProcess {
     }
 }
 
+/// Opens a regular file for reading and appending by its path, which may not be a symlink. Creates it
+/// if it is missing.
+fn open_to_append(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    loop {
+        let opened = match rustix::fs::open(path, STEP, Mode::empty()) {
+            // Opening a device can change its state.
+            Ok(found) if !Identity::of(found.as_fd())?.kind.is_file() => Err(Errno::ACCESS),
+            Ok(found) => rustix::fs::open(descriptor_path(&found), flags, Mode::empty()),
+            Err(Errno::NOENT) => {
+                let flags = flags | OFlags::CREATE | OFlags::EXCL;
+                rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)
+            }
+            Err(error) => Err(error),
+        };
+        match opened {
+            // Another process created it meanwhile.
+            Err(Errno::EXIST) => {}
+            opened => return Ok(opened?),
+        }
+    }
+}
+
+/// Returns whether a text is a line of consent: a SHA-256, an `https` origin and a comment, all in
+/// ASCII. A line break may stand before it.
+fn is_consent(line: &str) -> bool {
+    let text = line.strip_prefix('\n').unwrap_or(line);
+    let text = text.strip_suffix('\n').unwrap_or("\n");
+    let digest = text.split(' ').next().unwrap_or_default();
+    line.len() <= MAX_CONSENT_LINE
+        && text.bytes().all(|byte| (b' '..=b'~').contains(&byte))
+        && digest.len() == 64
+        && digest.bytes().all(|byte| byte.is_ascii_hexdigit())
+        && text[64..].starts_with(" https://")
+}
+
 /// A slot of a child process. It is released on drop, even if the process does not start.
 struct ChildSlot(Arc<AtomicUsize>);
 
@@ -571,6 +619,7 @@ mod tests {
             program: Path::new("/bin/true"),
             children: Arc::default(),
             output: None,
+            consents: 0,
             last_match: 0,
             link_targets: Vec::new(),
         }
@@ -602,6 +651,48 @@ mod tests {
             let expected = is_found.then(|| PathBuf::from(&name[2..]));
             assert_eq!((below, broker.last_match), (expected, last_match), "{name}");
         }
+    }
+
+    #[test]
+    fn appends_only_lines_of_consent_up_to_a_number() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("consent");
+        let mut broker = broker();
+        let digest = "0123456789abcdef".repeat(4);
+        let line = format!("{digest} https://example.org # a.wasm\n");
+        broker.append_consent(&line).unwrap_err();
+        broker.policy.consent = Some(EncodedPath(file.clone()));
+        for wrong in [
+            String::new(),
+            "\n".to_owned(),
+            line.trim_end().to_owned(),
+            format!("\n\n{line}"),
+            format!("{line}{line}"),
+            line.replace("https", "http"),
+            line.replace("example", "ex\u{e4}mple"),
+            line[1..].to_owned(),
+            format!("{}\n", line.trim_end().repeat(10)),
+        ] {
+            broker.append_consent(&wrong).unwrap_err();
+        }
+        assert!(!file.exists());
+        broker.append_consent(&line).unwrap();
+        let mode = std::os::unix::fs::MetadataExt::mode(&file.metadata().unwrap());
+        assert_eq!(mode & 0o777, 0o600);
+        for _ in 1..MAX_CONSENTS {
+            broker.append_consent(&format!("\n{line}")).unwrap();
+        }
+        broker.append_consent(&line).unwrap_err();
+        let text = std::fs::read_to_string(&file).unwrap();
+        let lines = text.lines().filter(|text| !text.is_empty());
+        assert_eq!(lines.count(), MAX_CONSENTS);
+        // Nothing is written through a symlink.
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        broker.policy.consent = Some(EncodedPath(link));
+        broker.consents = 0;
+        broker.append_consent(&line).unwrap_err();
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
     }
 
     #[test]

@@ -1,15 +1,16 @@
 //! The tables `[grants]` and `[pins]`: the powers and digests of components.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::de::{Error, IgnoredAny, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 
 use super::tables::Tables;
-use skillhost_egress::{NetworkGrant, SecretUse};
+use skillhost_egress::{ASK, NetworkGrant, SecretUse};
 use skillhost_sandbox::component::embedded;
 use skillhost_sandbox::tool::grant::{FolderAccess, Grant};
 use skillhost_sandbox::tool::limits::Limits;
@@ -27,9 +28,56 @@ pub(super) struct RawGrant {
     _limits: IgnoredAny,
     environment: BTreeMap<String, String>,
     scripts: Vec<String>,
-    network: Vec<Spanned<String>>,
+    network: RawRules,
     network_private: Vec<Spanned<String>>,
     secrets: BTreeMap<String, Spanned<RawSecret>>,
+}
+
+/// The raw value of `network` in a grant.
+enum RawRules {
+    Ask,
+    Rules(Vec<Spanned<String>>),
+}
+
+impl Default for RawRules {
+    fn default() -> Self {
+        Self::Rules(Vec::new())
+    }
+}
+
+impl<'de> Deserialize<'de> for RawRules {
+    /// Reads a word or a list. An untagged enum would lose the places of the rules.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(RulesVisitor)
+    }
+}
+
+struct RulesVisitor;
+
+impl<'de> Visitor<'de> for RulesVisitor {
+    type Value = RawRules;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "a list of rules such as [\"GET https://api.example.org/v1/*\"], or \"{ASK}\""
+        )
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<RawRules, E> {
+        match text {
+            ASK => Ok(RawRules::Ask),
+            _ => Err(E::invalid_value(serde::de::Unexpected::Str(text), &self)),
+        }
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<RawRules, A::Error> {
+        let mut rules = Vec::new();
+        while let Some(rule) = list.next_element()? {
+            rules.push(rule);
+        }
+        Ok(RawRules::Rules(rules))
+    }
 }
 
 /// The raw keys of a secret.
@@ -59,14 +107,32 @@ impl RawGrant {
         tables: &Tables<'_>,
     ) -> anyhow::Result<Grant> {
         let grant = Grant::new().limits(limits);
+        self.check_ask().with_context(|| place.to_owned())?;
         let grant = self.add_network(grant, tables)?;
         self.add_access(grant).with_context(|| place.to_owned())
     }
 
+    /// Refuses powers that a person cannot judge, beside a grant that asks one.
+    fn check_ask(&self) -> anyhow::Result<()> {
+        let key = match self {
+            _ if !matches!(self.network, RawRules::Ask) => return Ok(()),
+            _ if !self.network_private.is_empty() => "network_private",
+            _ if !self.secrets.is_empty() => "secrets",
+            _ => return Ok(()),
+        };
+        bail!(
+            "`network = \"{ASK}\"` is only for public addresses, without secrets: remove `{key}`, \
+             or write rules instead of \"{ASK}\""
+        )
+    }
+
     /// Adds the requests that the component may send, and the files of its secrets.
     fn add_network(&mut self, mut grant: Grant, tables: &Tables<'_>) -> anyhow::Result<Grant> {
-        let mut network = NetworkGrant::new();
-        for rule in std::mem::take(&mut self.network) {
+        let (mut network, rules) = match std::mem::take(&mut self.network) {
+            RawRules::Ask => (NetworkGrant::ask(), Vec::new()),
+            RawRules::Rules(rules) => (NetworkGrant::new(), rules),
+        };
+        for rule in rules {
             let place = tables.place(rule.span().start);
             let rule = rule.into_inner().parse();
             network = network.rule(rule.with_context(|| format!("{place}: `network`"))?);

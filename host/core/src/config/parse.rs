@@ -19,6 +19,7 @@ use super::{
     AnswerLimits, Config, ConfiguredPath, ConfiguredRoot, FileSettings, Keys, PromptLimits, Tables,
     grants, limits,
 };
+use skillhost_sandbox::tool::consent::ConsentLimits;
 use skillhost_sandbox::tool::limits::{CompileLimits, Limits, Load};
 use skillhost_sandbox::tool::offer::{ToolSet, Wording};
 use skillhost_skills::catalog::{HiddenFolders, MAX_DEPTH, SkillsRoot};
@@ -38,6 +39,7 @@ impl FileSettings for Config {
         keys.names("grants.*.environment");
         keys.fields::<RawSecret>("grants.*.secrets.*");
         keys.fields::<RawNetwork>("network");
+        keys.limits::<ConsentLimits>();
         keys.limits::<Limits>();
         keys.limits_in::<Limits>("grants.*.limits");
         keys.names("pins");
@@ -119,6 +121,8 @@ impl Tables<'_> {
             answers: self.limits()?,
             search_offer: raw.search.offer(),
             ca_file: raw.network.ca_file.map(|file| self.path(file)),
+            consent_file: raw.network.consent_file.map(|file| self.path(file)),
+            consent: self.limits()?,
             limits,
         })
     }

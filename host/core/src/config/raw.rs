@@ -55,6 +55,7 @@ pub(super) struct RawConfig {
 #[serde(default)]
 pub(super) struct RawNetwork {
     pub(super) ca_file: Option<Spanned<PathBuf>>,
+    pub(super) consent_file: Option<Spanned<PathBuf>>,
 }
 
 #[derive(Deserialize)]

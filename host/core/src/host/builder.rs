@@ -25,6 +25,7 @@ use skillhost_sandbox::component::{Loader, Tool};
 use skillhost_sandbox::engine::{self, EpochEngine};
 use skillhost_sandbox::granted_skills::GrantedSkills;
 use skillhost_sandbox::tool::audit::CheckpointSigner;
+use skillhost_sandbox::tool::consent::{ConsentFile, ConsentRules};
 use skillhost_sandbox::tool::grant::{Defaults, Grant};
 use skillhost_sandbox::tool::limits::{Limits, Load};
 use skillhost_sandbox::tool::observer::Observer;
@@ -447,6 +448,7 @@ impl HostBuilder {
             })
             .next()
             .map(resource_reader);
+        let consent = self.consent_rules()?;
         let inner = Arc::new(Inner {
             catalog,
             runtime,
@@ -462,8 +464,21 @@ impl HostBuilder {
             prompt_budget: self.config.prompt.budget,
             model_output: self.config.answers.model_output,
             egress: self.egress,
+            consent: Arc::new(consent),
         });
         Ok(Host(inner, None))
+    }
+
+    /// Returns the rules for consent, with the file that the operator names.
+    fn consent_rules(&self) -> anyhow::Result<ConsentRules> {
+        let file = self.config.consent_file.as_ref().map(|file| {
+            let opened = ConsentFile::open(&file.path, self.trust.clone(), self.opener.clone());
+            opened.map(Arc::new).with_context(|| file.place.clone())
+        });
+        Ok(ConsentRules {
+            limits: self.config.consent.clone(),
+            file: file.transpose()?,
+        })
     }
 
     /// Opens the cache, if there is one. Without it the host only starts more slowly, so an

@@ -93,6 +93,13 @@ impl Host {
         self.tool(tool)?.tool.component.needs()
     }
 
+    /// Returns the line of the consent file that allows a component, by its digest, to send requests
+    /// to an origin. Returns `None` if there is none, or the file cannot be read.
+    pub fn consent_line(&self, digest: &str, origin: &str) -> Option<usize> {
+        let file = self.0.consent.file.as_ref()?;
+        file.find(digest, origin).ok().flatten()
+    }
+
     /// Returns whether the settings disable a known tool.
     pub fn leaves_out(&self, tool: &str) -> bool {
         let mut known = tools_of(&self.0.components).map(|tool| &tool.definition.name);

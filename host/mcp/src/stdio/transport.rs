@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 use rmcp::model::{
@@ -14,12 +14,14 @@ use rmcp::model::{
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleServer, Service};
 use rmcp::transport::Transport;
+use skillhost::ConsentSession;
 use tokio_util::sync::CancellationToken;
 
 use super::in_flight::{InFlight, RequestSlot};
 use super::reader::MessageReader;
 use super::writer::MessageWriter;
 use crate::Handler;
+use crate::consent::ClientAsker;
 
 /// The transport that rmcp reads from and writes to.
 pub(crate) struct StdioTransport {
@@ -99,6 +101,10 @@ impl Transport<RoleServer> for StdioTransport {
 pub(crate) struct CancellableHandler {
     pub(crate) handler: Handler,
     pub(crate) in_flight: Arc<InFlight>,
+    /// What the person behind the client decides. The process has one session.
+    pub(crate) consent: OnceLock<Arc<ConsentSession>>,
+    /// Cancelled when no more input is read.
+    pub(crate) input_closed: CancellationToken,
 }
 
 impl Service<RoleServer> for CancellableHandler {
@@ -111,6 +117,11 @@ impl Service<RoleServer> for CancellableHandler {
             context.ct = cancelled;
             context.extensions.insert(lease);
         }
+        let consent = self.consent.get_or_init(|| {
+            let asker = ClientAsker::new(context.peer.clone(), self.input_closed.clone());
+            Arc::new(ConsentSession::new(asker))
+        });
+        context.extensions.insert(Arc::clone(consent));
         let cancelled = context.ct.clone();
         let mut handling = pin!(self.handler.handle_request(request, context));
         match poll_fn(|task| poll_caught(handling.as_mut(), task)).await {

@@ -127,9 +127,14 @@ pub(super) fn armed(engine: &EpochEngine, state: StoreState) -> Store<StoreState
     store.set_epoch_deadline(1);
     store.epoch_deadline_callback(|mut context| {
         let state = context.data_mut();
+        let pauses = &state.imports.http.pauses;
+        if let Some(end) = pauses.end_of_open() {
+            return Ok(UpdateDeadline::YieldCustom(1, end));
+        }
+        let time = pauses.total();
         if state
             .deadline
-            .is_some_and(|deadline| Instant::now() >= deadline)
+            .is_some_and(|deadline| Instant::now() >= deadline + time)
         {
             state.imports.stop = Some(Stop::Time(state.limits.time));
             wasmtime::bail!("the call is past its deadline");

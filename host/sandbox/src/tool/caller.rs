@@ -8,6 +8,8 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use super::consent::ConsentSession;
+
 /// The caller of a tool, for the audit log.
 ///
 /// The default is the program that embeds the host, without any details.
@@ -22,11 +24,16 @@ pub struct Caller {
     pub id: Option<String>,
     pub(crate) trace: Option<TraceId>,
     pub(crate) lease: CallerLease,
+    consent: CallerConsent,
 }
 
 /// A lease of the caller's request, held until all work for the request has ended.
 #[derive(Clone, Default)]
 pub(crate) struct CallerLease(Option<Arc<dyn Any + Send + Sync>>);
+
+/// The session in which a person may be asked.
+#[derive(Debug, Clone, Default)]
+struct CallerConsent(Option<Arc<ConsentSession>>);
 
 /// The transport of a call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -124,6 +131,19 @@ impl Caller {
         self.lease = CallerLease(Some(lease));
         self
     }
+
+    /// Sets the session in which a person decides about requests of components whose grant has
+    /// `network = "ask"`. Default: none; such requests are denied.
+    #[must_use]
+    pub fn consent(mut self, session: Arc<ConsentSession>) -> Self {
+        self.consent = CallerConsent(Some(session));
+        self
+    }
+
+    /// Returns the session in which a person may be asked.
+    pub fn consent_session(&self) -> Option<&Arc<ConsentSession>> {
+        self.consent.0.as_ref()
+    }
 }
 
 impl fmt::Debug for CallerLease {
@@ -142,6 +162,17 @@ impl PartialEq for CallerLease {
 }
 
 impl Eq for CallerLease {}
+
+impl PartialEq for CallerConsent {
+    fn eq(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (Some(session), Some(other)) => Arc::ptr_eq(session, other),
+            (session, other) => session.is_none() && other.is_none(),
+        }
+    }
+}
+
+impl Eq for CallerConsent {}
 
 impl Transport {
     /// Returns the name of the transport in the audit log.

@@ -33,6 +33,8 @@ pub struct RequestRecord {
     /// The result of the request, as the egress process reports it. `None` if the request was
     /// cancelled, or its time ended, or the process failed.
     pub outcome: Option<Outcome>,
+    /// The rule that would have allowed the request, if nobody consented to it.
+    pub missing_rule: Option<String>,
     /// The bytes of the body that were sent.
     pub sent_bytes: u64,
     /// The bytes of the body that were received.
@@ -94,6 +96,14 @@ impl RequestLog {
         if let Some(RequestEntry { record, .. }) = self.lock().get_mut(number) {
             (record.status, record.outcome) = (status, outcome);
             record.duration = Some(duration);
+        }
+    }
+
+    /// Notes that nobody consented to a request, and the rule that would have allowed it.
+    pub(crate) fn deny(&self, number: usize, outcome: Outcome, rule: String, duration: Duration) {
+        self.end(number, None, Some(outcome), duration);
+        if let Some(entry) = self.lock().get_mut(number) {
+            entry.record.missing_rule = Some(rule);
         }
     }
 

@@ -11,10 +11,14 @@ use std::time::{Duration, Instant};
 use http::{Request, Response};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt as _;
-use skillhost_egress::{EgressClient, FailureKind, NetworkGrant, Origin, Target};
+use skillhost_egress::{
+    ASK, EgressClient, Failure, FailureKind, NetworkGrant, Origin, Outcome, Target,
+};
 use tokio::time::Sleep;
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
 
+use crate::engine::pauses::CallPauses;
+use crate::tool::consent::{ConsentRules, ConsentSession, Question};
 use crate::tool::limits::Limits;
 use crate::tool::request::{RequestLog, RequestRecord};
 use skillhost_skills::text::digest::hex;
@@ -44,6 +48,18 @@ pub struct RequestGate {
     placeholders: Arc<[(String, String)]>,
     /// The requests of the call.
     log: RequestLog,
+    consent: Arc<ConsentGate>,
+}
+
+/// The consent to requests of a call, if its grant asks.
+#[derive(Debug)]
+pub struct ConsentGate {
+    /// The rules of the host.
+    pub rules: Arc<ConsentRules>,
+    /// The session in which a person may be asked.
+    pub session: Option<Arc<ConsentSession>>,
+    /// The question of the call, without method and origin.
+    pub question: Question,
 }
 
 impl RequestGate {
@@ -57,6 +73,7 @@ impl RequestGate {
         component: &str,
         grant: &Arc<NetworkGrant>,
         log: RequestLog,
+        consent: ConsentGate,
     ) -> io::Result<Self> {
         let placeholder = |name: &str| {
             let mut random = [0; 16];
@@ -70,22 +87,70 @@ impl RequestGate {
             grant: Arc::clone(grant),
             placeholders: placeholders.collect::<io::Result<_>>()?,
             log,
+            consent: Arc::new(consent),
         })
     }
 
     /// Returns the environment variables of the guest: a placeholder for each secret, and the
-    /// rules, one per line.
+    /// rules, one per line, or `ask`.
     pub(crate) fn environment(&self) -> impl Iterator<Item = (String, String)> {
-        let rules: Vec<String> = self.grant.rules().map(ToString::to_string).collect();
+        let rules: Vec<String> = match self.grant.asks() {
+            true => vec![ASK.to_owned()],
+            false => self.grant.rules().map(ToString::to_string).collect(),
+        };
         let rules = (RULES_VARIABLE.to_owned(), rules.join("\n"));
         self.placeholders.iter().cloned().chain([rules])
     }
+
+    /// Returns the consent to a request, or `None` if it needs none: a rule of the grant counts, or
+    /// the egress process denies it in any case. The call is paused meanwhile.
+    async fn consent(
+        &self,
+        target: &Target,
+        method: &str,
+        pauses: &CallPauses,
+    ) -> Result<Option<String>, Denied> {
+        if !self.grant.asks() || self.grant.allow_unresolved(target).is_err() {
+            return Ok(None);
+        }
+        let ConsentGate {
+            rules,
+            session,
+            question,
+        } = &*self.consent;
+        let mut question = question.clone();
+        question.origin = target.origin();
+        method.clone_into(&mut question.method);
+        let rule = format!("{method} {}/*", question.origin);
+        let _pause = pauses.begin();
+        match rules.decide(session.as_deref(), question).await {
+            Ok(consent) => Ok(Some(consent.to_string())),
+            Err(why) => {
+                let why = format!("{why}; to allow it, write `network = [\"{rule}\"]`");
+                Err(Denied {
+                    outcome: Outcome {
+                        failure: Some(Failure::new(FailureKind::Denied, why)),
+                        ..Outcome::default()
+                    },
+                    rule,
+                })
+            }
+        }
+    }
+}
+
+/// A request that nobody consented to, and the rule that would have allowed it.
+struct Denied {
+    outcome: Outcome,
+    rule: String,
 }
 
 /// The guest's access to HTTP. The default denies all requests.
 #[derive(Debug)]
 pub(crate) struct HttpAccess {
     pub(crate) gate: Option<RequestGate>,
+    /// The times in which a person decides about a request.
+    pub(crate) pauses: CallPauses,
     limits: RequestLimits,
     sent: Arc<AtomicU64>,
     received: Arc<AtomicU64>,
@@ -105,6 +170,7 @@ impl HttpAccess {
     pub(crate) fn new(limits: &Limits) -> Self {
         Self {
             gate: None,
+            pauses: CallPauses::default(),
             limits: RequestLimits {
                 requests: limits.requests,
                 request_bytes: limits.request_bytes,
@@ -136,7 +202,8 @@ impl WasiHttpHooks for HttpAccess {
         }
         let totals = (Arc::clone(&self.sent), Arc::clone(&self.received));
         let options = options.unwrap_or_default();
-        Box::new(send(gate, self.limits, totals, request, options))
+        let pauses = self.pauses.clone();
+        Box::new(send(gate, pauses, self.limits, totals, request, options))
     }
 
     fn p2_outgoing_body_chunk_size(&mut self) -> usize {
@@ -146,6 +213,7 @@ impl WasiHttpHooks for HttpAccess {
 
 async fn send(
     gate: RequestGate,
+    pauses: CallPauses,
     limits: RequestLimits,
     (all_sent, all_received): (Arc<AtomicU64>, Arc<AtomicU64>),
     request: Request<WasiBody>,
@@ -164,8 +232,23 @@ async fn send(
             .unwrap_or_default(),
         ..RequestRecord::default()
     };
-    let log = gate.log;
+    let log = gate.log.clone();
     let (index, sent, received) = log.begin(record);
+    let consent = match &target {
+        Ok(target) => gate.consent(target, &method, &pauses).await,
+        // The egress process says why.
+        Err(_) => Ok(None),
+    };
+    let consent = match consent {
+        Ok(consent) => consent,
+        Err(Denied { outcome, rule }) => {
+            let failure = outcome.failure.clone();
+            log.deny(index, outcome, rule, start.elapsed());
+            let why = failure.map(|failure| failure.why).unwrap_or_default();
+            warn_of(&gate.component, &method, &origin, &why);
+            return Err(Error::HttpRequestDenied);
+        }
+    };
     let request = request.map(|body| BoundedBody {
         body,
         own: sent,
@@ -180,7 +263,7 @@ async fn send(
     };
     let timeout = options.first_byte_timeout.unwrap_or(DEFAULT_TIMEOUT);
     let answer = tokio::time::timeout(timeout, gate.client.send(sender, request)).await;
-    let (response, outcome) = match answer {
+    let (response, mut outcome) = match answer {
         Ok(Ok(answer)) => answer,
         Ok(Err(error)) => {
             tracing::error!("the egress process does not answer: {error}");
@@ -192,16 +275,15 @@ async fn send(
             return Err(Error::ConnectionReadTimeout);
         }
     };
+    if consent.is_some() {
+        outcome.rule = consent;
+    }
     let failure = outcome.failure.clone();
     let status = response.status().as_u16();
     let status = failure.is_none().then_some(status);
     log.end(index, status, Some(outcome), start.elapsed());
     if let Some(failure) = failure {
-        tracing::warn!(
-            "`{}` requested {method} {origin} and got no response: {}",
-            gate.component,
-            failure.why
-        );
+        warn_of(&gate.component, &method, &origin, &failure.why);
         return Err(error_for_guest(failure.kind));
     }
     let between = options.between_bytes_timeout.unwrap_or(DEFAULT_TIMEOUT);
@@ -217,6 +299,11 @@ async fn send(
         body.boxed_unsync()
     });
     Ok((response, Box::new(async { Ok(()) })))
+}
+
+/// Tells the operator why a request has no response.
+fn warn_of(component: &str, method: &str, origin: &str, why: &str) {
+    tracing::warn!("`{component}` requested {method} {origin} and got no response: {why}");
 }
 
 /// Returns what a guest learns of a failure. The operator's details stay in the log.

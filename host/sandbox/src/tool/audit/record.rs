@@ -164,8 +164,11 @@ struct RequestFields {
     received_bytes: u64,
     /// The time to the head of the response.
     duration_us: Option<u64>,
-    /// The rule of the grant that allows it.
+    /// The rule of the grant, or the consent, that allows it.
     rule: Option<String>,
+    /// The rule that would have allowed it, if nobody consented.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    missing_rule: Option<String>,
     /// The names of the secrets that it has.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     secrets: Vec<String>,
@@ -187,6 +190,7 @@ impl RequestFields {
             received_bytes: request.received_bytes,
             duration_us: request.duration.map(micros),
             rule: outcome.rule.as_deref().map(bounded),
+            missing_rule: request.missing_rule.as_deref().map(bounded),
             secrets: outcome.secrets,
         }
     }

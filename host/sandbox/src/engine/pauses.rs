@@ -1,0 +1,129 @@
+//! Pauses of a call: times in which a person decides about it. They do not count towards the time
+//! of the call, and its guest does not compute meanwhile.
+
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+
+/// The pauses of a call.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CallPauses(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    /// Notified when no pause is open any more.
+    ended: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The number of open pauses, and when the first of them began.
+    open: usize,
+    since: Option<Instant>,
+    /// The time of all pauses that have ended.
+    total: Duration,
+}
+
+/// An open pause, which ends on drop.
+pub(crate) struct Pause(CallPauses);
+
+impl CallPauses {
+    /// Begins a pause. Pauses that overlap count once.
+    pub(crate) fn begin(&self) -> Pause {
+        let mut state = self.state();
+        state.open += 1;
+        state.since.get_or_insert_with(Instant::now);
+        Pause(self.clone())
+    }
+
+    /// Returns the time of all pauses that have ended.
+    pub(crate) fn total(&self) -> Duration {
+        self.state().total
+    }
+
+    /// Returns the end of the open pause, or `None` if no pause is open.
+    pub(crate) fn end_of_open(&self) -> Option<Pin<Box<dyn Future<Output = ()> + Send>>> {
+        if self.state().open == 0 {
+            return None;
+        }
+        let pauses = self.clone();
+        Some(Box::pin(async move { pauses.none_open().await }))
+    }
+
+    /// Waits until a call that began now has taken this time, without its pauses.
+    pub(crate) async fn elapsed(&self, time: Duration) {
+        let start = Instant::now();
+        loop {
+            self.none_open().await;
+            let taken = start.elapsed().saturating_sub(self.total());
+            match time.checked_sub(taken) {
+                Some(left) if !left.is_zero() => tokio::time::sleep(left).await,
+                _ => return,
+            }
+        }
+    }
+
+    async fn none_open(&self) {
+        loop {
+            let mut ended = pin!(self.0.ended.notified());
+            // Enabled first: a pause that ends after the check wakes it.
+            ended.as_mut().enable();
+            if self.state().open == 0 {
+                return;
+            }
+            ended.await;
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Pause {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.open -= 1;
+        if state.open == 0 {
+            let since = state.since.take();
+            state.total += since.map_or(Duration::ZERO, |since| since.elapsed());
+            drop(state);
+            self.0.0.ended.notify_waiters();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn pauses_do_not_count() {
+        let pauses = CallPauses::default();
+        let (one, other) = (pauses.begin(), pauses.begin());
+        let time = Duration::from_millis(50);
+        let mut elapsed = pin!(pauses.elapsed(time));
+        let waits = tokio::time::timeout(4 * time, elapsed.as_mut()).await;
+        assert!(waits.is_err(), "the pause counts");
+        drop(one);
+        let end = pauses.end_of_open().expect("a pause is open");
+        let waits = tokio::time::timeout(time, end).await;
+        assert!(waits.is_err() && pauses.total().is_zero());
+        let end = pauses.end_of_open().expect("a pause is open");
+        drop(other);
+        end.await;
+        assert!(pauses.end_of_open().is_none());
+        // Overlapping pauses count once.
+        let total = pauses.total();
+        assert!(total >= 5 * time && total < 60 * time, "{total:?}");
+        let rest = Instant::now();
+        elapsed.await;
+        assert!(rest.elapsed() <= 40 * time);
+        // The time between pauses counts.
+        drop(pauses.begin());
+        assert!(pauses.total() < 2 * total);
+    }
+}

@@ -1,0 +1,332 @@
+//! Consent: a person allows a component to send requests to an origin, if its grant has
+//! `network = "ask"`.
+//!
+//! A transport implements [`Asker`] and gives each of its callers a [`ConsentSession`]. Nothing
+//! here knows how a person is asked.
+
+mod file;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::declare_limits;
+use skillhost_skills::blocking;
+use skillhost_skills::text::line::Line;
+
+pub use file::ConsentFile;
+
+/// The maximum characters of a value in a question. Guards against: a component whose names hide
+/// the rest of the question.
+const MAX_SHOWN: usize = 100;
+
+declare_limits! {
+    /// The limits of the questions whether a component may send requests to an origin.
+    ConsentLimits in "network", "nobody could answer a question" {
+        /// Time that a person has to answer a question. Without an answer, the requests are denied.
+        consent_time: Duration, Time "60s" in 100, 3_600_000;
+        against "a call that waits for a person who is away"
+
+        /// Questions in a session. Further requests to new origins are denied.
+        consent_questions: usize, Count "8" in 1, 1_000;
+        against "a component that asks until a person gives in"
+    }
+}
+
+/// A question whether a component may send requests to an origin.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Question {
+    /// The tool that was called.
+    pub tool: String,
+    /// The skill of the call, if it has one.
+    pub skill: Option<String>,
+    /// The name of the component's file.
+    pub component: String,
+    /// SHA-256 of the component, in hex.
+    pub digest: String,
+    /// The method of the first request.
+    pub method: String,
+    /// The scheme, host and port, normalised.
+    pub origin: String,
+    /// True if an answer can be kept beyond the session.
+    pub can_remember: bool,
+}
+
+/// A person's answer to a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Choice {
+    /// Allows the origin until the session ends.
+    Session,
+    /// Allows the origin to this component from now on.
+    Always,
+    /// Denies the origin until the session ends.
+    Deny,
+}
+
+/// The result of asking: the choice, or the reason why nobody could be asked.
+pub type Answer = Result<Choice, String>;
+
+/// A way to ask a person.
+pub trait Asker: Send + Sync {
+    /// Asks a question, and waits for the answer. Dropping the future withdraws the question.
+    fn ask<'a>(
+        &'a self,
+        question: &'a Question,
+    ) -> Pin<Box<dyn Future<Output = Answer> + Send + 'a>>;
+}
+
+/// The person behind a session, and what that person has decided in it.
+pub struct ConsentSession {
+    asker: Box<dyn Asker>,
+    /// The number of questions so far. Locked during a question, so that there is one at a time.
+    asked: tokio::sync::Mutex<usize>,
+    /// What was decided, by digest of the component and origin. It has at most one entry for each
+    /// question.
+    decisions: Mutex<BTreeMap<(String, String), Decision>>,
+}
+
+/// A decision that holds until the session ends.
+#[derive(Debug, Clone)]
+enum Decision {
+    Allowed,
+    Denied(String),
+}
+
+/// The rules for consent of a host: limits, and the file of what was allowed beyond a session.
+#[derive(Debug, Default)]
+pub struct ConsentRules {
+    /// The limits of questions.
+    pub limits: ConsentLimits,
+    /// The file, if the operator names one.
+    pub file: Option<Arc<ConsentFile>>,
+}
+
+/// The consent that allows a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Consent {
+    /// A person's answer in this session.
+    Session,
+    /// This line of the file.
+    Line(usize),
+}
+
+impl fmt::Display for Consent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Session => f.write_str("consent of the session"),
+            Self::Line(line) => write!(f, "consent in line {line} of the consent file"),
+        }
+    }
+}
+
+impl Question {
+    /// Creates the question of a call, without method and origin.
+    pub fn new(tool: &str, skill: Option<&str>, component: &str, digest: &str) -> Self {
+        Self {
+            tool: tool.to_owned(),
+            skill: skill.map(str::to_owned),
+            component: component.to_owned(),
+            digest: digest.to_owned(),
+            method: String::new(),
+            origin: String::new(),
+            can_remember: false,
+        }
+    }
+
+    fn key(&self) -> (String, String) {
+        (self.digest.clone(), self.origin.clone())
+    }
+}
+
+impl fmt::Display for Question {
+    /// Writes the question for a person. Names and origin come from a component, so each is one
+    /// escaped line that cannot look like another part of the question.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            tool,
+            skill,
+            component,
+            digest,
+            method,
+            origin,
+            ..
+        } = self;
+        writeln!(
+            f,
+            "May a tool send requests over the internet? It can send what its calls know: \
+             arguments, and files of the skill.\n"
+        )?;
+        writeln!(f, "Origin: {}", shown(origin))?;
+        if origin.contains("://xn--") || origin.contains(".xn--") {
+            writeln!(
+                f,
+                "The host is an international name in its ASCII form (punycode). It may look like \
+                 another name."
+            )?;
+        }
+        writeln!(f, "First request: {}", shown(method))?;
+        writeln!(f, "Tool: {}", shown(tool))?;
+        if let Some(skill) = skill {
+            writeln!(f, "Skill: {}", shown(skill))?;
+        }
+        writeln!(f, "Component: {}", shown(component))?;
+        write!(f, "SHA-256: {}", shown(digest))
+    }
+}
+
+/// Returns a value for a person: short, on one line, in backticks that it cannot close.
+fn shown(value: &str) -> String {
+    let mut short: String = value.chars().take(MAX_SHOWN).collect();
+    if short.len() < value.len() {
+        short.push('…');
+    }
+    format!("`{}`", Line::new(short.replace('`', "'")))
+}
+
+impl ConsentSession {
+    /// Creates a session in which nothing is decided.
+    pub fn new(asker: impl Asker + 'static) -> Self {
+        Self {
+            asker: Box::new(asker),
+            asked: tokio::sync::Mutex::default(),
+            decisions: Mutex::default(),
+        }
+    }
+
+    fn known(&self, question: &Question) -> Option<Result<Consent, String>> {
+        let decisions = self.decisions();
+        Some(match decisions.get(&question.key())? {
+            Decision::Allowed => Ok(Consent::Session),
+            Decision::Denied(why) => Err(why.clone()),
+        })
+    }
+
+    fn remember(&self, question: &Question, decision: Decision) {
+        self.decisions().insert(question.key(), decision);
+    }
+
+    fn decisions(&self) -> MutexGuard<'_, BTreeMap<(String, String), Decision>> {
+        let locked = self.decisions.lock();
+        locked.unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for ConsentSession {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConsentSession").finish_non_exhaustive()
+    }
+}
+
+impl ConsentRules {
+    /// Returns the consent to a request, and asks for it if nothing is decided yet. Requests to
+    /// the same origin wait for the same question.
+    ///
+    /// # Errors
+    ///
+    /// The reason for the operator, if the request is denied.
+    pub async fn decide(
+        &self,
+        session: Option<&ConsentSession>,
+        mut question: Question,
+    ) -> Result<Consent, String> {
+        question.can_remember = self.file.is_some();
+        let asking = match self.decided(session, &question).await {
+            Some(decided) => return decided,
+            None => session.ok_or("this caller cannot ask a person")?,
+        };
+        let mut asked = asking.asked.lock().await;
+        // Another request may have asked meanwhile.
+        if let Some(decided) = self.decided(session, &question).await {
+            return decided;
+        }
+        let max = self.limits.consent_questions;
+        if *asked >= max {
+            return Err(format!(
+                "the session has had all its {max} questions (`consent_questions`)"
+            ));
+        }
+        // Counted before the answer: a call that ends meanwhile has shown its question.
+        *asked += 1;
+        let time = self.limits.consent_time;
+        let denied = match tokio::time::timeout(time, asking.asker.ask(&question)).await {
+            Ok(Ok(Choice::Always)) if self.append(&question).await => {
+                if let Some(decided) = self.line(&question).await {
+                    return Ok(decided);
+                }
+                None
+            }
+            Ok(Ok(Choice::Session | Choice::Always)) => None,
+            Ok(Ok(Choice::Deny)) => Some("a person denied it in this session".to_owned()),
+            Ok(Err(why)) => {
+                *asked -= 1;
+                return Err(why);
+            }
+            Err(_) => Some(format!("nobody answered the question in {time:?}")),
+        };
+        match denied {
+            None => {
+                asking.remember(&question, Decision::Allowed);
+                Ok(Consent::Session)
+            }
+            Some(why) => {
+                asking.remember(&question, Decision::Denied(why.clone()));
+                Err(why)
+            }
+        }
+    }
+
+    /// Returns what is decided already. The operator's file counts more than the session.
+    async fn decided(
+        &self,
+        session: Option<&ConsentSession>,
+        question: &Question,
+    ) -> Option<Result<Consent, String>> {
+        match self.line(question).await {
+            Some(consent) => Some(Ok(consent)),
+            None => session.and_then(|session| session.known(question)),
+        }
+    }
+
+    /// Returns the line of the file that allows the origin, as the file is now.
+    async fn line(&self, question: &Question) -> Option<Consent> {
+        let file = Arc::clone(self.file.as_ref()?);
+        let (digest, origin) = question.key();
+        let found = blocking::run((), move || file.find(&digest, &origin)).await;
+        match found.ok()? {
+            Ok(line) => line.map(Consent::Line),
+            Err(error) => {
+                tracing::error!(
+                    "{}",
+                    Line::new(format_args!("{error:#}; it allows nothing"))
+                );
+                None
+            }
+        }
+    }
+
+    /// Writes a line to the file. Returns whether that worked.
+    async fn append(&self, question: &Question) -> bool {
+        let Some(file) = self.file.clone() else {
+            return false;
+        };
+        let question = question.clone();
+        let written = blocking::run((), move || {
+            file.append(&question.component, &question.digest, &question.origin)
+        });
+        match written.await {
+            Ok(Ok(())) => true,
+            Ok(Err(error)) => {
+                let error = Line::new(format_args!("{error:#}; the answer holds for the session"));
+                tracing::error!("{error}");
+                false
+            }
+            Err(_) => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

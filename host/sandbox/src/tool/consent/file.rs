@@ -1,0 +1,148 @@
+//! The file of what people allowed beyond a session: a line for each component and origin.
+//!
+//! A line has the component's SHA-256 and the origin, with a space between them. Empty lines and
+//! text after a `#` mean nothing. The operator may edit the file at any time.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail, ensure};
+use http::{Method, Uri};
+use skillhost_egress::Target;
+use skillhost_skills::broker::Opener;
+use skillhost_skills::named_file;
+use skillhost_skills::trust::Trust;
+
+/// The maximum bytes of the file. Guards against: a file that is read without end at each request.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// The maximum characters of a component's name in the comment of a line.
+const MAX_NAME: usize = 64;
+
+/// A file of consent, which is read at each request.
+#[derive(Debug)]
+pub struct ConsentFile {
+    path: PathBuf,
+    trust: Trust,
+    opener: Opener,
+}
+
+impl ConsentFile {
+    /// Returns the file at a path. A missing file has no lines.
+    ///
+    /// # Errors
+    ///
+    /// If others may write the file or change its path, or a line is wrong.
+    pub fn open(path: &Path, trust: Trust, opener: Opener) -> anyhow::Result<Self> {
+        let file = Self {
+            path: path.to_owned(),
+            trust,
+            opener,
+        };
+        if file.read()?.is_none() {
+            let trust = file.trust.with_opener(&file.opener);
+            trust
+                .check_parent(path)
+                .with_context(|| file.cannot_use())?;
+        }
+        Ok(file)
+    }
+
+    /// Returns the number of the line that allows a component to send requests to an origin.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be used.
+    pub fn find(&self, digest: &str, origin: &str) -> anyhow::Result<Option<usize>> {
+        let text = self.read()?.unwrap_or_default();
+        for (line, number) in text.lines().zip(1..) {
+            let entry = read_line(line).with_context(|| self.cannot_use_line(number))?;
+            if entry.is_some_and(|entry| entry == (digest.to_owned(), origin.to_owned())) {
+                return Ok(Some(number));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Adds a line.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be written, or would be too large.
+    pub fn append(&self, component: &str, digest: &str, origin: &str) -> anyhow::Result<()> {
+        let text = self.read()?.unwrap_or_default();
+        // An editor may have left out the last line break.
+        let start = match text.is_empty() || text.ends_with('\n') {
+            true => "",
+            false => "\n",
+        };
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        let name = component.chars().take(MAX_NAME);
+        let name: String = name.map(|c| if is_plain(c) { c } else { '_' }).collect();
+        let line = format!("{start}{digest} {origin} # {name}\n");
+        ensure!(
+            (text.len() + line.len()) as u64 <= MAX_BYTES,
+            "{}: it would have more than {MAX_BYTES} bytes; remove lines",
+            self.cannot_use()
+        );
+        let written = named_file::append_consent(&self.path, &self.opener, &line);
+        written.with_context(|| format!("cannot write to the `consent_file` `{}`", self.name()))
+    }
+
+    /// Reads and checks the file. Returns `None` if there is none.
+    fn read(&self) -> anyhow::Result<Option<String>> {
+        let file = match named_file::open_public(&self.path, &self.trust, &self.opener) {
+            Err(error) if is_missing(&error) => return Ok(None),
+            file => file,
+        };
+        let text = file.and_then(|file| named_file::read_all_text(file, MAX_BYTES));
+        let text = text.with_context(|| self.cannot_use())?;
+        for (line, number) in text.lines().zip(1..) {
+            read_line(line).with_context(|| self.cannot_use_line(number))?;
+        }
+        Ok(Some(text))
+    }
+
+    fn cannot_use(&self) -> String {
+        format!("cannot use the `consent_file` `{}`", self.name())
+    }
+
+    fn cannot_use_line(&self, number: usize) -> String {
+        format!("{}, line {number}", self.cannot_use())
+    }
+
+    fn name(&self) -> impl std::fmt::Display {
+        self.path.display()
+    }
+}
+
+fn is_missing(error: &anyhow::Error) -> bool {
+    let cause = error.downcast_ref::<io::Error>();
+    cause.is_some_and(|cause| cause.kind() == io::ErrorKind::NotFound)
+}
+
+/// Returns the digest and the origin in a line, or `None` if it has none.
+fn read_line(line: &str) -> anyhow::Result<Option<(String, String)>> {
+    let entry = line.split('#').next().unwrap_or_default();
+    let words: Vec<&str> = entry.split_ascii_whitespace().collect();
+    let (digest, origin) = match *words {
+        [] => return Ok(None),
+        [digest, origin] => (digest, origin),
+        _ => bail!("a line is a SHA-256, a space and an origin such as `https://example.org`"),
+    };
+    let is_digest = digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
+    ensure!(is_digest, "a SHA-256 has 64 digits in hex");
+    let target = origin.parse::<Uri>().ok();
+    let target = target.and_then(|uri| Target::new(&Method::GET, &uri).ok());
+    let is_origin = |target: &Target| {
+        let rest = target.path_and_query();
+        target.is_tls() && rest == "/" && !origin.ends_with('/')
+    };
+    match target.filter(is_origin) {
+        Some(target) => Ok(Some((digest.to_ascii_lowercase(), target.origin()))),
+        None => bail!(
+            "`{}` is no origin such as `https://example.org:8443`",
+            origin.escape_debug()
+        ),
+    }
+}

@@ -78,6 +78,7 @@ fn configured_host_equals_that_of_the_program() {
             "view": grant.view.name(),
             "scripts": grant.scripts,
             "network": grant.network.rules().map(ToString::to_string).collect::<Vec<_>>(),
+            "network_asks": grant.network.asks(),
             "network_private": [],
             "secrets": [],
             "sends_requests": host.needs(&grant.tool).unwrap().sends_requests,

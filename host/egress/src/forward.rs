@@ -19,7 +19,7 @@ use self::echo::{CheckedBody, SentSecrets};
 use crate::connect::connect;
 use crate::issuer::Issuers;
 use crate::message::{Failure, FailureKind, GRANT, ISSUER, OUTCOME, Outcome, PLACEHOLDER};
-use crate::policy::{Denial, NetworkGrant, Permission};
+use crate::policy::{Denial, NetworkGrant};
 use crate::resolve::Resolve;
 use crate::target::{Target, TargetError};
 

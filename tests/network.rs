@@ -2,6 +2,8 @@
 //! the audit log has.
 
 use std::fs;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
@@ -15,7 +17,7 @@ use crate::support::watchdog::wait_until;
 use crate::support::web_server::{WebServer, answer};
 
 /// Returns a program whose guest has these keys in its grant.
-fn program(grant: &str) -> Program {
+pub(crate) fn program(grant: &str) -> Program {
     let program = Program::new();
     let component = fs::read(guests().join("requests.wasm")).unwrap();
     program.write("tools/requests.wasm", component);
@@ -31,7 +33,7 @@ fn program(grant: &str) -> Program {
 }
 
 /// Returns a grant with this rule and these further keys.
-fn grant(rule: &str, more: &str) -> String {
+pub(crate) fn grant(rule: &str, more: &str) -> String {
     format!("[grants.\"requests.wasm\"]\nnetwork = [\"{rule}\"]\n{more}")
 }
 
@@ -154,6 +156,142 @@ fn limits_bound_the_requests_of_a_call() {
         let error = results[at]["error"].as_str().unwrap_or_default();
         assert!(error.starts_with(expected), "{limit}: {results:?}");
     }
+}
+
+/// The maximum bytes that an endless server gets rid of: what the guest may receive, and what the
+/// sockets hold.
+const MAX_ENDLESS: usize = 32 << 20;
+
+#[test]
+fn endless_servers_are_bounded_and_reported() {
+    let head = "HTTP/1.1 200 OK\r\n";
+    let body = "HTTP/1.1 200 OK\r\n\r\n";
+    let [byte, header, piece] = [
+        "x",
+        Box::leak(format!("a: {}\r\n", "x".repeat(8_000)).into_boxed_str()),
+        Box::leak("x".repeat(100_000).into_boxed_str()),
+    ];
+    let second = Duration::from_secs(1);
+    for (start, piece, pause, option, error, line, failure) in [
+        (
+            head,
+            byte,
+            second,
+            ("first_byte_ms", json!(2_500)),
+            "ErrorCode::ConnectionReadTimeout",
+            "got no response: the server did not answer in 2.5s",
+            json!("timeout"),
+        ),
+        (
+            head,
+            header,
+            Duration::ZERO,
+            ("read", json!("all")),
+            "ErrorCode::HttpProtocolError",
+            "got no response: ",
+            json!("protocol"),
+        ),
+        (
+            body,
+            byte,
+            second,
+            ("between_ms", json!(100)),
+            "timeout",
+            "got only a part of the response: ",
+            Value::Null,
+        ),
+        (
+            body,
+            piece,
+            Duration::ZERO,
+            ("read", json!("all")),
+            "HTTP response body size exceeds limit",
+            "got only a part of the response: ",
+            Value::Null,
+        ),
+    ] {
+        let (server, sent) = WebServer::start_endless(start, piece, pause);
+        let host = &server.authority;
+        let limits = "limits = { response_bytes = 1000000 }";
+        let program = program(&grant(&format!("http://{host}"), limits));
+        let mut request = json!({"host": host, "path": "/"});
+        request[option.0] = option.1;
+        let run = call(&program, &json!([request]));
+        let answer: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|_| panic!("{run:?}"));
+        let told = answer["results"][0]["error"].as_str().unwrap_or_default();
+        assert!(told.contains(error), "{error}: {run:?}");
+        assert!(!told.contains(host), "{told}");
+        let lines: Vec<&str> = run.stderr.lines().collect();
+        assert_eq!(lines.len(), 1, "{run:?}");
+        let expected = format!("`requests.wasm` requested GET http://{host} and {line}");
+        assert!(lines[0].contains(&expected), "{run:?}");
+        assert_eq!(record(&program)["requests"][0]["failure"], failure);
+        assert!(sent.load(Ordering::SeqCst) < MAX_ENDLESS, "{error}");
+    }
+}
+
+#[test]
+fn unread_and_slow_bodies_end_with_the_call() {
+    let head = "HTTP/1.1 200 OK\r\n\r\n";
+    let piece = Box::leak("x".repeat(100_000).into_boxed_str());
+    let (slow, _) = WebServer::start_endless(head, "x", Duration::from_millis(200));
+    let (fast, sent) = WebServer::start_endless(head, piece, Duration::ZERO);
+    let rules = format!("http://{}\", \"http://{}", slow.authority, fast.authority);
+    let program = program(&grant(&rules, "limits = { time = \"3s\" }"));
+    // The host takes no more of a body than the guest reads.
+    let unread = json!({"host": fast.authority, "path": "/", "read": "none"});
+    let results = send(&program, &json!([unread]));
+    assert_eq!(results[0]["status"], 200, "{results:?}");
+    assert!(sent.load(Ordering::SeqCst) < MAX_ENDLESS);
+    // Each byte comes in time, but there is no end.
+    let run = call(&program, &json!([{"host": slow.authority, "path": "/"}]));
+    assert_ne!(run.code, 0, "{run:?}");
+    let record = record(&program);
+    assert_eq!(
+        (&record["outcome"], &record["reason"]),
+        (&json!("stopped"), &json!("time"))
+    );
+    let request = &record["requests"][0];
+    assert_eq!(request["status"], 200, "{record}");
+    assert!(request["received_bytes"].as_u64() > Some(0), "{record}");
+}
+
+#[test]
+fn thousands_of_requests_are_one_line() {
+    let server = WebServer::start(|_| answer("200 OK", "hello"));
+    let host = &server.authority;
+    // Each request keeps the handle of its options until the call ends.
+    let limits = "limits = { requests = 3, handles = 100000 }";
+    let program = program(&grant(&format!("http://{host}"), limits));
+    let requests = json!([{"host": host, "path": "/", "repeat": 10_000}]);
+    let run = call(&program, &requests);
+    assert!(
+        run.stdout.contains("ErrorCode::ConnectionLimitReached"),
+        "{run:?}"
+    );
+    assert_eq!(server.requests().len(), 3);
+    let line = "`requests.wasm` sends more requests in a call than `limits.requests` allows: 3";
+    assert_eq!(run.stderr.matches(line).count(), 1, "{run:?}");
+    assert_eq!(run.stderr.lines().count(), 1, "{run:?}");
+}
+
+#[test]
+fn large_request_bodies_are_reported() {
+    let server = WebServer::start(|_| answer("200 OK", "hello"));
+    let host = &server.authority;
+    let limits = "limits = { request_bytes = 20000 }";
+    let program = program(&grant(&format!("http://{host}"), limits));
+    let body = "y".repeat(60_000);
+    let run = call(
+        &program,
+        &json!([{"host": host, "path": "/", "method": "POST", "body": body}]),
+    );
+    assert!(
+        run.stdout.contains("ErrorCode::HttpRequestBodySize"),
+        "{run:?}"
+    );
+    let line = "the bodies of the call's requests exceed `limits.request_bytes`: 20000";
+    assert_eq!(run.stderr.matches(line).count(), 1, "{run:?}");
 }
 
 #[test]

@@ -14,6 +14,32 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::watchdog;
 
+/// Returns the processes below a process that have this first argument.
+pub(crate) fn descendants(process: u32, argument: &str) -> Vec<Pid> {
+    let mut found = Vec::new();
+    let mut all = children_of(process);
+    while let Some(pid) = all.pop() {
+        let id = pid.as_raw_nonzero();
+        let line = fs::read_to_string(format!("/proc/{id}/cmdline")).unwrap_or_default();
+        if line.split('\0').nth(1) == Some(argument) {
+            found.push(pid);
+        }
+        all.extend(children_of(id.get().unsigned_abs()));
+    }
+    found
+}
+
+/// Returns the processes that a process has started; none if it has ended.
+fn children_of(process: u32) -> Vec<Pid> {
+    let threads = fs::read_dir(format!("/proc/{process}/task"));
+    let threads = threads.into_iter().flatten().flatten();
+    let children = threads.filter_map(|it| fs::read_to_string(it.path().join("children")).ok());
+    let children: Vec<String> = children.collect();
+    let numbers = children.iter().flat_map(|it| it.split_ascii_whitespace());
+    let pids = numbers.map(|number| Pid::from_raw(number.parse().unwrap()).unwrap());
+    pids.collect()
+}
+
 /// A process of a test, killed on drop.
 pub(crate) struct Process {
     pub(crate) stdin: Option<ChildStdin>,
@@ -138,29 +164,12 @@ impl Process {
 
     /// Returns the processes that this one has started.
     pub(crate) fn children(&self) -> Vec<Pid> {
-        let own = self.child.child.lock().unwrap().id();
-        let children = fs::read_to_string(format!("/proc/{own}/task/{own}/children")).unwrap();
-        let numbers = children.split_ascii_whitespace();
-        let pids = numbers.map(|number| Pid::from_raw(number.parse().unwrap()).unwrap());
-        pids.collect()
+        children_of(self.pid)
     }
 
     /// Returns the processes with this first argument that this one or its children have started.
     pub(crate) fn descendants(&self, argument: &str) -> Vec<Pid> {
-        let mut found = Vec::new();
-        let mut all = self.children();
-        while let Some(pid) = all.pop() {
-            let id = pid.as_raw_nonzero();
-            // A process that has ended has neither.
-            let read = |file| fs::read_to_string(format!("/proc/{id}/{file}")).unwrap_or_default();
-            if read("cmdline".to_owned()).split('\0').nth(1) == Some(argument) {
-                found.push(pid);
-            }
-            let children = read(format!("task/{id}/children"));
-            let children = children.split_ascii_whitespace();
-            all.extend(children.filter_map(|id| Pid::from_raw(id.parse().ok()?)));
-        }
-        found
+        descendants(self.pid, argument)
     }
 
     /// Returns whether a process ignores a signal.

@@ -1,9 +1,11 @@
 //! A web server at loopback, plain or with TLS, that notes the requests it gets.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::TcpListener;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -24,7 +26,29 @@ pub(crate) struct WebServer {
 impl WebServer {
     /// Starts a server that answers each request with these bytes.
     pub(crate) fn start(answer: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static) -> Self {
-        Self::start_with(None, answer)
+        Self::start_with(None, whole(answer))
+    }
+
+    /// Starts a server that sends a start, and then pieces with pauses before them until its client
+    /// leaves. Also returns the number of bytes that it has sent.
+    pub(crate) fn start_endless(
+        start: &'static str,
+        piece: &'static str,
+        pause: Duration,
+    ) -> (Self, Arc<AtomicUsize>) {
+        let sent = Arc::<AtomicUsize>::default();
+        let count = Arc::clone(&sent);
+        let respond = move |_: &str, stream: &mut dyn Write| {
+            stream.write_all(start.as_bytes())?;
+            stream.flush()?;
+            loop {
+                thread::sleep(pause);
+                stream.write_all(piece.as_bytes())?;
+                stream.flush()?;
+                count.fetch_add(piece.len(), Ordering::SeqCst);
+            }
+        };
+        (Self::start_with(None, respond), sent)
     }
 
     /// Starts a server with TLS.
@@ -36,25 +60,25 @@ impl WebServer {
         let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes()).unwrap();
         let config = ServerConfig::builder().with_no_client_auth();
         let config = config.with_single_cert(vec![certificate], key).unwrap();
-        Self::start_with(Some(Arc::new(config)), answer)
+        Self::start_with(Some(Arc::new(config)), whole(answer))
     }
 
     fn start_with(
         tls: Option<Arc<ServerConfig>>,
-        answer: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static,
+        respond: impl Fn(&str, &mut dyn Write) -> io::Result<()> + Send + Sync + 'static,
     ) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
         let requests = Arc::<Mutex<Vec<String>>>::default();
-        let (noted, answer) = (Arc::clone(&requests), Arc::new(answer));
+        let (noted, respond) = (Arc::clone(&requests), Arc::new(respond));
         thread::spawn(move || {
             while let Ok((stream, _)) = listener.accept() {
-                let (tls, noted, answer) = (tls.clone(), Arc::clone(&noted), Arc::clone(&answer));
+                let (tls, noted, respond) = (tls.clone(), Arc::clone(&noted), Arc::clone(&respond));
                 thread::spawn(move || match tls {
-                    None => exchange(stream, &noted, &*answer),
+                    None => exchange(stream, &noted, &*respond),
                     Some(config) => {
                         let connection = ServerConnection::new(config).unwrap();
-                        exchange(StreamOwned::new(connection, stream), &noted, &*answer);
+                        exchange(StreamOwned::new(connection, stream), &noted, &*respond);
                     }
                 });
             }
@@ -75,7 +99,7 @@ impl WebServer {
 fn exchange(
     mut stream: impl Read + Write,
     noted: &Mutex<Vec<String>>,
-    answer: &dyn Fn(&str) -> Vec<u8>,
+    respond: &dyn Fn(&str, &mut dyn Write) -> io::Result<()>,
 ) {
     let mut bytes = Vec::new();
     let mut piece = [0; 4096];
@@ -87,8 +111,15 @@ fn exchange(
     }
     let request = String::from_utf8_lossy(&bytes).into_owned();
     noted.lock().unwrap().push(request.clone());
-    let _ = stream.write_all(&answer(&request));
+    let _ = respond(&request, &mut stream);
     let _ = stream.flush();
+}
+
+/// Sends the whole answer at once.
+fn whole(
+    answer: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static,
+) -> impl Fn(&str, &mut dyn Write) -> io::Result<()> + Send + Sync + 'static {
+    move |request, stream| stream.write_all(&answer(request))
 }
 
 /// Returns whether a request has its head, and the last chunk or as many bytes as it says.

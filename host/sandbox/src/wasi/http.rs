@@ -198,6 +198,14 @@ impl WasiHttpHooks for HttpAccess {
         };
         self.requests += 1;
         if self.requests > self.limits.requests {
+            // Once in a call, however many follow.
+            if self.requests == self.limits.requests + 1 {
+                tracing::warn!(
+                    "`{}` sends more requests in a call than `limits.requests` allows: {}",
+                    gate.component,
+                    self.limits.requests
+                );
+            }
             return Box::new(async { Err(Error::ConnectionLimitReached) });
         }
         let totals = (Arc::clone(&self.sent), Arc::clone(&self.received));
@@ -232,6 +240,8 @@ async fn send(
             .unwrap_or_default(),
         ..RequestRecord::default()
     };
+    let what = format!("`{}` requested {method} {origin}", gate.component);
+    let counted = Arc::clone(&all_sent);
     let log = gate.log.clone();
     let (index, sent, received) = log.begin(record);
     let consent = match &target {
@@ -245,7 +255,7 @@ async fn send(
             let failure = outcome.failure.clone();
             log.deny(index, outcome, rule, start.elapsed());
             let why = failure.map(|failure| failure.why).unwrap_or_default();
-            warn_of(&gate.component, &method, &origin, &why);
+            tracing::warn!("{what} and got no response: {why}");
             return Err(Error::HttpRequestDenied);
         }
     };
@@ -256,6 +266,7 @@ async fn send(
         max: limits.request_bytes as u64,
         exceeded: |bytes| Error::HttpRequestBodySize(Some(bytes)),
         timeout: None,
+        failed: None,
     });
     let sender = Origin {
         component: &gate.component,
@@ -266,12 +277,30 @@ async fn send(
     let (response, mut outcome) = match answer {
         Ok(Ok(answer)) => answer,
         Ok(Err(error)) => {
-            tracing::error!("the egress process does not answer: {error}");
             log.end(index, None, None, start.elapsed());
+            let bytes = counted.load(Ordering::Relaxed);
+            if bytes > limits.request_bytes as u64 {
+                tracing::warn!(
+                    "{what} and got no response: the bodies of the call's requests exceed \
+                     `limits.request_bytes`: {}",
+                    limits.request_bytes
+                );
+                return Err(Error::HttpRequestBodySize(Some(bytes)));
+            }
+            tracing::error!("the egress process does not answer: {error}");
             return Err(Error::ConnectionTerminated);
         }
         Err(_) => {
-            log.end(index, None, None, start.elapsed());
+            let failure = Failure {
+                kind: FailureKind::Timeout,
+                why: format!("the server did not answer in {timeout:?}"),
+            };
+            tracing::warn!("{what} and got no response: {}", failure.why);
+            let outcome = Outcome {
+                failure: Some(failure),
+                ..Outcome::default()
+            };
+            log.end(index, None, Some(outcome), start.elapsed());
             return Err(Error::ConnectionReadTimeout);
         }
     };
@@ -283,7 +312,7 @@ async fn send(
     let status = failure.is_none().then_some(status);
     log.end(index, status, Some(outcome), start.elapsed());
     if let Some(failure) = failure {
-        warn_of(&gate.component, &method, &origin, &failure.why);
+        tracing::warn!("{what} and got no response: {}", failure.why);
         return Err(error_for_guest(failure.kind));
     }
     let between = options.between_bytes_timeout.unwrap_or(DEFAULT_TIMEOUT);
@@ -295,15 +324,11 @@ async fn send(
             max: limits.response_bytes as u64,
             exceeded: |bytes| Error::HttpResponseBodySize(Some(bytes)),
             timeout: Some((between, Box::pin(tokio::time::sleep(between)))),
+            failed: Some(format!("{what} and got only a part of the response")),
         };
         body.boxed_unsync()
     });
     Ok((response, Box::new(async { Ok(()) })))
-}
-
-/// Tells the operator why a request has no response.
-fn warn_of(component: &str, method: &str, origin: &str, why: &str) {
-    tracing::warn!("`{component}` requested {method} {origin} and got no response: {why}");
 }
 
 /// Returns what a guest learns of a failure. The operator's details stay in the log.
@@ -331,6 +356,37 @@ struct BoundedBody<B> {
     max: u64,
     exceeded: fn(u64) -> Error,
     timeout: Option<(Duration, Pin<Box<Sleep>>)>,
+    /// What the operator is told before the error that ends the body.
+    failed: Option<String>,
+}
+
+impl<B: Body<Data = bytes::Bytes, Error = Error> + Unpin> BoundedBody<B> {
+    fn next(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<bytes::Bytes>, Error>>> {
+        let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) else {
+            let Some((_, sleep)) = &mut self.timeout else {
+                return Poll::Pending;
+            };
+            ready!(sleep.as_mut().poll(context));
+            return Poll::Ready(Some(Err(Error::ConnectionReadTimeout)));
+        };
+        if let Some((time, sleep)) = &mut self.timeout {
+            sleep.as_mut().reset(tokio::time::Instant::now() + *time);
+        }
+        if let Some(Ok(frame)) = &frame
+            && let Some(data) = frame.data_ref()
+        {
+            let bytes = data.len() as u64;
+            self.own.fetch_add(bytes, Ordering::Relaxed);
+            let all = self.all.fetch_add(bytes, Ordering::Relaxed) + bytes;
+            if all > self.max {
+                return Poll::Ready(Some(Err((self.exceeded)(all))));
+            }
+        }
+        Poll::Ready(frame)
+    }
 }
 
 impl<B: Body<Data = bytes::Bytes, Error = Error> + Unpin> Body for BoundedBody<B> {
@@ -341,28 +397,13 @@ impl<B: Body<Data = bytes::Bytes, Error = Error> + Unpin> Body for BoundedBody<B
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<bytes::Bytes>, Error>>> {
-        let this = &mut *self;
-        let Poll::Ready(frame) = Pin::new(&mut this.body).poll_frame(context) else {
-            let Some((_, sleep)) = &mut this.timeout else {
-                return Poll::Pending;
-            };
-            ready!(sleep.as_mut().poll(context));
-            return Poll::Ready(Some(Err(Error::ConnectionReadTimeout)));
-        };
-        if let Some((time, sleep)) = &mut this.timeout {
-            sleep.as_mut().reset(tokio::time::Instant::now() + *time);
-        }
-        if let Some(Ok(frame)) = &frame
-            && let Some(data) = frame.data_ref()
+        let next = ready!(self.next(context));
+        if let Some(Err(error)) = &next
+            && let Some(failed) = self.failed.take()
         {
-            let bytes = data.len() as u64;
-            this.own.fetch_add(bytes, Ordering::Relaxed);
-            let all = this.all.fetch_add(bytes, Ordering::Relaxed) + bytes;
-            if all > this.max {
-                return Poll::Ready(Some(Err((this.exceeded)(all))));
-            }
+            tracing::warn!("{failed}: {error}");
         }
-        Poll::Ready(frame)
+        Poll::Ready(next)
     }
 
     fn is_end_stream(&self) -> bool {

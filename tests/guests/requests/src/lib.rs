@@ -1,5 +1,8 @@
 //! Sends the HTTP requests that a test asks for, as they are: with any header, address and body.
-//! In all texts, `${NAME}` stands for a variable of the guest.
+//! In all texts, `${NAME}` stands for a variable of the guest. Afterwards it searches its own memory.
+
+#[cfg(target_arch = "wasm32")]
+use core::arch::wasm32::memory_size;
 
 use serde_json::{Value, json};
 use skillhost_guest::{Access, Failure, Output, Tool};
@@ -13,8 +16,10 @@ use wasip2::io::streams::StreamError;
 skillhost_guest::arguments! {
     struct Requests {
         /// A JSON list of requests: `method`, `scheme`, `host`, `path`, `headers` as pairs, `body`,
-        /// `read` (`all`, `none`, or `first` for one piece), `repeat`, `first_byte_ms`
+        /// `read` (`all`, `none`, or `first` for one piece), `repeat`, `first_byte_ms`, `between_ms`
         requests: String,
+        /// A JSON list of texts, each from its last letter to its first, to count in the memory
+        scan: Option<String>,
     }
 }
 
@@ -22,8 +27,10 @@ skillhost_guest::arguments! {
 const PIECE: u64 = 64 << 10;
 
 fn send(arguments: Requests, _: Access) -> Result<Output, Failure> {
-    let requests: Vec<Value> = serde_json::from_str(&arguments.requests)
-        .map_err(|error| Failure::failed(error.to_string()))?;
+    let failed = |error: serde_json::Error| Failure::failed(error.to_string());
+    let requests: Vec<Value> = serde_json::from_str(&arguments.requests).map_err(failed)?;
+    let scan = arguments.scan.as_deref().unwrap_or("[]");
+    let scan: Vec<String> = serde_json::from_str(scan).map_err(failed)?;
     let mut held = Vec::new();
     let mut results = Vec::new();
     for request in &requests {
@@ -37,8 +44,30 @@ fn send(arguments: Requests, _: Access) -> Result<Output, Failure> {
         results.push(result);
     }
     let variables = wasip2::cli::environment::get_environment();
-    let answer = json!({ "results": results, "variables": variables });
+    let found: Vec<usize> = scan.iter().map(|text| count_in_memory(text)).collect();
+    let answer = json!({ "results": results, "variables": variables, "found": found });
     Ok(Output::text(answer.to_string()))
+}
+
+/// Returns how often this guest's memory has a text, which is given in reverse: given as it is, the
+/// memory would have it.
+fn count_in_memory(reversed: &str) -> usize {
+    let reversed = reversed.as_bytes();
+    let bytes = memory_size::<0>() << 16;
+    // SAFETY: the address is in the memory, and not null.
+    let byte = |address: usize| unsafe { (address as *const u8).read_volatile() };
+    // Each match ends at its last letter, which is the first one here.
+    let is_end = |end: &usize| {
+        let mut letters = reversed.iter().enumerate();
+        letters.all(|(distance, letter)| byte(end - distance) == *letter)
+    };
+    (reversed.len()..bytes).filter(is_end).count()
+}
+
+/// Returns no memory. Lints compile this guest for the machine that they run on.
+#[cfg(not(target_arch = "wasm32"))]
+fn memory_size<const MEMORY: u32>() -> usize {
+    0
 }
 
 /// Sends one request. Bodies that are not read are added to `held`.
@@ -73,6 +102,12 @@ fn exchange(request: &Value, held: &mut Vec<IncomingBody>) -> Result<Value, Stri
     if let Some(time) = request["first_byte_ms"].as_u64() {
         let time = Some(time * 1_000_000);
         options.set_first_byte_timeout(time).map_err(|()| "time")?;
+    }
+    if let Some(time) = request["between_ms"].as_u64() {
+        let time = Some(time * 1_000_000);
+        options
+            .set_between_bytes_timeout(time)
+            .map_err(|()| "time")?;
     }
     let future = outgoing_handler::handle(outgoing, Some(options)).map_err(|code| name(&code))?;
     write(body, &text(&request["body"]))?;

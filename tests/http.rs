@@ -11,6 +11,7 @@ mod metrics;
 mod oauth;
 mod program;
 mod protocol;
+mod requests;
 mod sessions;
 mod slots;
 mod tls;

@@ -1,6 +1,8 @@
 //! The memory of processes, from `/proc`.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt as _;
 
 /// Returns the resident memory of this process in bytes.
 pub(crate) fn resident() -> usize {
@@ -15,3 +17,46 @@ pub(crate) fn status(process: &str, line: &str) -> usize {
     let kib = line.unwrap().trim().trim_end_matches(" kB");
     kib.parse::<usize>().unwrap() << 10
 }
+
+/// Returns how often the readable memory of a process has a text. The memory of a process that runs
+/// changes meanwhile.
+///
+/// # Errors
+///
+/// If this process may not read it, or the process is gone.
+pub(crate) fn count(process: u32, text: &str) -> io::Result<usize> {
+    let text = text.as_bytes();
+    let maps = fs::read_to_string(format!("/proc/{process}/maps"))?;
+    let memory = File::open(format!("/proc/{process}/mem"))?;
+    let mut found = 0;
+    for map in maps.lines() {
+        let mut words = map.split_ascii_whitespace();
+        let (range, rights) = (words.next().unwrap(), words.next().unwrap());
+        // The kernel's own pages of a process are not memory that can be read.
+        if !rights.starts_with('r') || map.contains("[v") {
+            continue;
+        }
+        let (start, end) = range.split_once('-').unwrap();
+        let [mut start, end] = [start, end].map(|end| u64::from_str_radix(end, 16).unwrap());
+        let mut piece = vec![0; PIECE];
+        while start < end {
+            let length = PIECE.min(usize::try_from(end - start).unwrap());
+            // A mapping may end, or have pages beyond the end of its file.
+            let Ok(read) = memory.read_at(&mut piece[..length], start) else {
+                break;
+            };
+            let bytes = &piece[..read];
+            let mut matches = memchr::memmem::find_iter(bytes, text);
+            found += std::iter::from_fn(|| matches.next()).count();
+            if read < length || start + length as u64 == end {
+                break;
+            }
+            // The next piece begins with what may be the start of the text.
+            start += (length - (text.len() - 1)) as u64;
+        }
+    }
+    Ok(found)
+}
+
+/// The bytes of a process's memory that are searched at once.
+const PIECE: usize = 1 << 20;

@@ -80,27 +80,47 @@ impl Program {
 /// A user without rights.
 pub(crate) const NOBODY: u32 = 65534;
 
-/// Runs the program as a user who cannot read everything, because CI runs as root. Copies the
-/// binary to a place where that user can start it.
-pub(crate) fn run_unprivileged(arguments: &[&str]) -> Run {
-    let folder = tempfile::tempdir().unwrap();
-    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    let binary: PathBuf = folder.path().join("skillhost");
-    // Another process copies it. A child of another test could inherit a file that this process
-    // has open for writing, and such a file cannot be run.
-    let copied = process::output(
-        Command::new("cp").args([env!("CARGO_BIN_EXE_skillhost").as_ref(), &*binary]),
-    );
-    assert!(copied.status.success(), "{copied:?}");
-    let mut command = command(&binary);
-    command
-        .args(arguments)
-        .current_dir("/")
-        .env("SKILLHOST_CACHE", "off");
-    if rustix::process::geteuid().is_root() {
-        command.uid(NOBODY).gid(NOBODY);
+/// A copy of the program that a user can start who cannot read everything, because CI runs as root.
+pub(crate) struct UnprivilegedCopy(TempDir);
+
+impl UnprivilegedCopy {
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        // Another process copies it. A child of another test could inherit a file that this process
+        // has open for writing, and such a file cannot be run.
+        let program = env!("CARGO_BIN_EXE_skillhost");
+        let copied = process::output(Command::new("cp").arg(program).arg(folder.path()));
+        assert!(copied.status.success(), "{copied:?}");
+        Self(folder)
     }
-    finish(command, "")
+
+    /// Returns a command that runs the program as that user, without a cache.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = command(&self.0.path().join("skillhost"));
+        command
+            .args(arguments)
+            .current_dir("/")
+            .env("SKILLHOST_CACHE", "off");
+        if rustix::process::geteuid().is_root() {
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        command
+    }
+
+    /// Gives a folder and all that is in it to that user.
+    pub(crate) fn own(&self, folder: &Path) {
+        if rustix::process::geteuid().is_root() {
+            let owner = format!("{NOBODY}:{NOBODY}");
+            let given = process::output(Command::new("chown").args(["-R", &owner]).arg(folder));
+            assert!(given.status.success(), "{given:?}");
+        }
+    }
+}
+
+/// Runs the program as a user who cannot read everything.
+pub(crate) fn run_unprivileged(arguments: &[&str]) -> Run {
+    finish(UnprivilegedCopy::new().command(arguments), "")
 }
 
 /// Returns a command with an empty environment, except for the tests' cache.

@@ -18,7 +18,8 @@ use std::time::{Duration, Instant};
 use rustix::fs::{Mode, OFlags};
 use skillhost_confine::broker::{AllowedPath, BrokerClient, BrokerPolicy, EncodedPath};
 
-use crate::table::TABLE;
+use crate::servers::Servers;
+use crate::table::{EGRESS_TABLE, Escape, SECRET, TABLE};
 use crate::targets::VARIABLE;
 
 /// The errors of a refused system call. `EXDEV` is Landlock's for renames and links out of a
@@ -54,6 +55,8 @@ pub(crate) struct Fixture {
     port: TcpListener,
     socket: UnixListener,
     datagrams: UnixDatagram,
+    /// The servers that the egress process may reach.
+    servers: Option<Servers>,
 }
 
 impl Drop for Fixture {
@@ -132,7 +135,41 @@ impl Fixture {
             port,
             socket,
             datagrams,
+            servers: None,
         }
+    }
+
+    /// Creates targets with a grant of the network.
+    pub(crate) fn with_egress() -> Self {
+        let mut fixture = Self::new();
+        let servers = Servers::start();
+        let at = |path: &str| fixture.folder.path().join(path);
+        fs::write(
+            at("confined.toml"),
+            CONFIGURATION.to_owned() + &servers.grant(),
+        )
+        .unwrap();
+        fs::write(at("ca.pem"), &servers.certificate).unwrap();
+        fs::write(at("token"), SECRET).unwrap();
+        set_mode(&at("token"), 0o600);
+        fixture.servers = Some(servers);
+        fixture
+    }
+
+    /// Returns the rows that escaped code tries.
+    pub(crate) fn table(&self) -> &'static [Escape] {
+        match self.servers {
+            None => &TABLE,
+            Some(_) => &EGRESS_TABLE,
+        }
+    }
+
+    /// Returns the requests that the servers got.
+    pub(crate) fn requests(&self) -> Vec<String> {
+        self.servers
+            .as_ref()
+            .map(Servers::requests)
+            .unwrap_or_default()
     }
 
     /// Tries all rows in this program with these arguments.
@@ -167,7 +204,7 @@ impl Fixture {
                 outcomes.insert(number, Outcome::Killed);
             }
             assert!(outcomes.len() > first_row, "no row ran: {output}");
-            if outcomes.len() == TABLE.len() {
+            if outcomes.len() == self.table().len() {
                 return outcomes.into_values().collect();
             }
         }
@@ -177,7 +214,15 @@ impl Fixture {
     fn variable(&self, first_row: usize) -> String {
         let folder = self.folder.path().to_str().unwrap();
         let port = self.port.local_addr().unwrap().port();
-        format!("{folder}\n{}\n{port}\n{first_row}", self.victim.id())
+        let servers = self
+            .servers
+            .as_ref()
+            .map(Servers::ports)
+            .unwrap_or_default();
+        format!(
+            "{folder}\n{}\n{port}\n{first_row}{servers}",
+            self.victim.id()
+        )
     }
 
     /// Starts a broker, sends a request, and returns the broker's output.

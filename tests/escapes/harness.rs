@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use crate::escaped::{CHILD, NETWORK};
 use crate::fixture::{Fixture, Outcome};
-use crate::table::TABLE;
+use crate::table::{GRANTED, SECRET, TABLE};
 use crate::targets::{VARIABLE, call};
 
 /// The maximum number of rows that may fail in an unconfined process. A machine may not support
@@ -161,7 +161,7 @@ const FATAL: [&str; 57] = [
 ];
 
 /// The tests, by name.
-const TESTS: [(&str, fn()); 6] = [
+const TESTS: [(&str, fn()); 7] = [
     (
         "serving::reaches_only_its_own_files",
         serving_process_is_confined,
@@ -169,6 +169,10 @@ const TESTS: [(&str, fn()); 6] = [
     (
         "serving::reaches_almost_everything_unconfined",
         unconfined_process_reaches_almost_everything,
+    ),
+    (
+        "serving::sends_only_granted_requests",
+        serving_process_sends_only_granted_requests,
     ),
     ("child::reaches_nothing", child_process_is_confined),
     (
@@ -241,6 +245,30 @@ fn serving_process_is_confined() {
     assert_fatal_rows_killed(&outcomes);
     assert_eq!(fixture.state(), before);
     fixture.assert_nothing_connected();
+}
+
+fn serving_process_sends_only_granted_requests() {
+    let fixture = Fixture::with_egress();
+    let outcomes = fixture.run_table(&["serve", "--config", "confined.toml"]);
+    for (escape, outcome) in fixture.table().iter().zip(&outcomes) {
+        if escape.name.starts_with("keeps ") {
+            assert_eq!(*outcome, Outcome::Done, "{}", escape.name);
+        } else {
+            assert!(outcome.is_refused(), "{}: {outcome:?}", escape.name);
+        }
+    }
+    fixture.assert_nothing_connected();
+    let requests = fixture.requests();
+    let granted = [
+        format!("GET {GRANTED} HTTP/1.1"),
+        "GET / HTTP/1.1".to_owned(),
+    ];
+    for request in &requests {
+        let line = request.lines().next().unwrap_or_default();
+        assert!(granted.contains(&line.to_owned()), "{request}");
+    }
+    // The host that may have the secret has it.
+    assert!(requests.concat().contains(SECRET), "{requests:?}");
 }
 
 fn unconfined_process_reaches_almost_everything() {

@@ -21,9 +21,19 @@ mod fixture;
 #[cfg(target_arch = "x86_64")]
 mod harness;
 #[cfg(target_arch = "x86_64")]
+mod servers;
+#[cfg(target_arch = "x86_64")]
 mod table;
 #[cfg(target_arch = "x86_64")]
 mod targets;
+
+/// The arguments of the helper processes that contain no escaped code.
+#[cfg(target_arch = "x86_64")]
+const HELPERS: [&str; 3] = [
+    skillhost_confine::broker::ARGUMENT,
+    skillhost_egress::SUPERVISOR_ARGUMENT,
+    skillhost_egress::SENDER_ARGUMENT,
+];
 
 #[cfg(target_arch = "x86_64")]
 fn main() -> std::process::ExitCode {
@@ -31,10 +41,8 @@ fn main() -> std::process::ExitCode {
     let first = std::env::args().nth(1);
     match targets::Targets::open() {
         Some(targets) => escaped::run(targets),
-        // The broker of a tested server gets no variables.
-        None if first.as_deref() == Some(skillhost_confine::broker::ARGUMENT) => {
-            skillhost_cli::run(None)
-        }
+        // The helper processes of a tested server get no variables.
+        None if first.is_some_and(|first| HELPERS.contains(&&*first)) => skillhost_cli::run(None),
         None => harness::run(),
     }
 }

@@ -3,10 +3,13 @@
 //! A row has a name and a system call. A name that begins with `keeps` is no attack: it shows that
 //! the process sandbox allows what the program needs.
 
+mod egress;
 mod files;
 mod kernel;
 mod processes;
 mod sockets;
+
+pub(crate) use egress::{GRANTED, SECRET};
 
 use std::sync::LazyLock;
 
@@ -29,6 +32,10 @@ pub(crate) static TABLE: LazyLock<Vec<Escape>> = LazyLock::new(|| {
     ]
     .concat()
 });
+
+/// The rows for a process with an egress process: those of sockets, and requests.
+pub(crate) static EGRESS_TABLE: LazyLock<Vec<Escape>> =
+    LazyLock::new(|| [sockets::ESCAPES, egress::ESCAPES].concat());
 
 /// Defines rows from names and closures.
 macro_rules! escapes {

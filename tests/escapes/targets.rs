@@ -6,10 +6,11 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsRawFd as _, IntoRawFd as _};
 use std::path::PathBuf;
 
-use crate::table::TABLE;
+use crate::table::{EGRESS_TABLE, Escape, TABLE};
 
 /// The variable that turns on escaped code. Its lines are the folder of the test, the process id of
-/// the victim, the test's TCP port, and the number of the first row to try.
+/// the victim, the test's TCP port, and the number of the first row to try. In a process with an
+/// egress process, the ports of the servers of [`Targets::servers`] follow.
 pub(crate) const VARIABLE: &str = "SKILLHOST_ESCAPES";
 
 /// The targets of escaped code. Descriptors are numbers, as system calls take them.
@@ -19,6 +20,9 @@ pub(crate) struct Targets {
     pub(crate) victim: usize,
     /// A TCP port on which the test listens.
     pub(crate) port: u16,
+    /// The ports of a plain server and of one with TLS, to which the egress process sends requests.
+    /// They are 0 without an egress process.
+    pub(crate) servers: [u16; 2],
     first_row: usize,
     /// A listening TCP socket.
     pub(crate) listener: usize,
@@ -53,6 +57,8 @@ impl Targets {
             victim: words.next()?.parse().ok()?,
             port: words.next()?.parse().ok()?,
             first_row: words.next()?.parse().ok()?,
+            servers: [words.next(), words.next()]
+                .map(|port| port.and_then(|port| port.parse().ok()).unwrap_or_default()),
             folder,
             listener: listener.into_raw_fd() as usize,
             stream: stream.into_raw_fd() as usize,
@@ -65,10 +71,17 @@ impl Targets {
         })
     }
 
+    fn table(&self) -> &'static [Escape] {
+        match self.servers {
+            [0, _] => &TABLE,
+            _ => &EGRESS_TABLE,
+        }
+    }
+
     /// Tries each row from the first one of this process on, and prints its result. A row that
     /// kills this process prints no result.
     pub(crate) fn try_escapes(&self) {
-        for (number, escape) in TABLE.iter().enumerate().skip(self.first_row) {
+        for (number, escape) in self.table().iter().enumerate().skip(self.first_row) {
             print(&format!("escape {number} begins {}\n", escape.name));
             let result = match (escape.run)(self) {
                 Ok(_) => "done".to_owned(),

@@ -282,9 +282,11 @@ impl Fixture {
         // The program may have ended already.
         let _ = stdin.write_all(SESSION.as_bytes());
         let mut stderr = child.stderr.take().unwrap();
-        let output = thread::spawn(move || {
+        let (sender, receiver) = mpsc::channel();
+        thread::spawn(move || {
             let mut output = String::new();
-            stderr.read_to_string(&mut output).map(|_| output).unwrap()
+            stderr.read_to_string(&mut output).unwrap();
+            sender.send(output)
         });
         // The program answers the call before it ends.
         drop(stdin);
@@ -293,7 +295,8 @@ impl Fixture {
             assert!(Instant::now() < deadline, "{arguments:?} does not end");
             thread::sleep(Duration::from_millis(5));
         }
-        output.join().unwrap()
+        let output = receiver.recv_timeout(TIMEOUT);
+        output.expect("a helper process outlives the program")
     }
 
     /// Returns the contents and attributes of all files, except those that serving may change.

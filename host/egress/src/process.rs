@@ -229,9 +229,12 @@ pub fn supervise(resolver_files: &[&str]) -> anyhow::Result<()> {
         let files = identities(resolver_files);
         let mut sender = start_sender(&settings)?;
         match wait(&sender, resolver_files, &files)? {
+            // Nobody waits for the requests any more. Escaped code may have made some that never end.
             Event::HostGone => {
-                drop(sender.stdin.take());
-                sender.wait()?;
+                for sender in replaced.iter_mut().chain([&mut sender]) {
+                    sender.kill()?;
+                    sender.wait()?;
+                }
                 return Ok(());
             }
             // It ends after the requests that it has.

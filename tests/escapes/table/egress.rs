@@ -239,7 +239,7 @@ escapes! {
     };
     "keeps sending after nonsense" => |t| {
         let socket = control(t).ok_or(ENOTSOCK)?;
-        for descriptors in [&[][..], &[t.file], &[t.stream, t.listener]] {
+        for descriptors in [&[][..], &[t.file], &[t.stream, t.listener], &[t.terminal]] {
             // The queue may be full.
             let _ = send(socket, "nonsense", descriptors);
         }

@@ -2,12 +2,13 @@
 //! file beyond the bound are errors at once, with the path.
 
 use std::fs::{self, File, Permissions};
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
 
 use rustix::fs::{CWD, FileType, Mode};
+use rustix::io::Errno;
 
 use crate::support::certificates::{Authority, write_pair};
-use crate::support::program::Program;
+use crate::support::program::{Program, run_as};
 
 /// The kinds of named files.
 #[derive(Clone, Copy, PartialEq)]
@@ -227,6 +228,72 @@ fn refuses_identity_files_that_others_can_replace() {
         }
     }
     assert_eq!(tried, 14);
+}
+
+#[test]
+fn reads_secrets_that_root_gave_to_its_group_alone() {
+    if !rustix::process::geteuid().is_root() {
+        return; // Only root can change owners; CI runs as root.
+    }
+    const USER: u32 = 54_321;
+    const GROUP: u32 = 54_322;
+    let program = Program::new();
+    let folder = program.folder.path();
+    fs::set_permissions(folder, Permissions::from_mode(0o755)).unwrap();
+    assert_eq!(program.run(&["audit", "new-key", "key"]).code, 0);
+    let key = folder.join("key");
+    let path = key.to_str().unwrap();
+    let read = |user, group| run_as(user, group, &["audit", "public-key", path]);
+    let set = |owner, mode| {
+        chown(&key, Some(owner), Some(GROUP)).unwrap();
+        fs::set_permissions(&key, Permissions::from_mode(mode)).unwrap();
+    };
+    for (owner, mode, is_read) in [
+        (0, 0o440, true),
+        (0, 0o640, true),
+        (0, 0o460, false),
+        (0, 0o450, false),
+        (0, 0o444, false),
+        // The user could have kept it from the group.
+        (USER, 0o440, false),
+        (USER, 0o400, true),
+    ] {
+        set(owner, mode);
+        let run = read(USER, GROUP);
+        assert_eq!(run.code == 0, is_read, "{owner} {mode:o}: {run:?}");
+    }
+    set(0, 0o440);
+    assert_ne!(read(USER, USER).code, 0, "another group");
+    let as_root = read(0, GROUP);
+    let says = as_root.stderr.contains("its group may read it");
+    assert!(says, "{as_root:?}");
+    if let Err(error) = allow_another_user(&key) {
+        assert_eq!(error, Errno::OPNOTSUPP);
+        return; // Not every file system has access control lists.
+    }
+    let with_list = read(USER, GROUP);
+    let says = with_list.stderr.contains("its group may read it");
+    assert!(says, "{with_list:?}");
+}
+
+/// Lets one more user read a file, by an access control list.
+fn allow_another_user(path: &std::path::Path) -> rustix::io::Result<()> {
+    const NOBODY_NAMED: u32 = u32::MAX;
+    // The tag of an entry, its bits, and its user: the owner, a user, the group, the mask, others.
+    let entries = [
+        (0x01, 4, NOBODY_NAMED),
+        (0x02, 4, 54_323),
+        (0x04, 4, NOBODY_NAMED),
+        (0x10, 4, NOBODY_NAMED),
+        (0x20, 0, NOBODY_NAMED),
+    ];
+    let entries = entries.map(|(tag, bits, user): (u16, u16, u32)| {
+        let bytes = [tag.to_le_bytes(), bits.to_le_bytes()].concat();
+        [&*bytes, &user.to_le_bytes()].concat()
+    });
+    let list = [&2_u32.to_le_bytes()[..], &entries.concat()].concat();
+    let flags = rustix::fs::XattrFlags::empty();
+    rustix::fs::setxattr(path, "system.posix_acl_access", &list, flags)
 }
 
 #[test]

@@ -95,15 +95,20 @@ impl UnprivilegedCopy {
         Self(folder)
     }
 
-    /// Returns a command that runs the program as that user, without a cache.
+    /// Returns a command that runs the program as [`NOBODY`], without a cache.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        self.command_as(NOBODY, NOBODY, arguments)
+    }
+
+    /// Returns a command that runs the program as a user and group, if this process is root.
+    fn command_as(&self, user: u32, group: u32, arguments: &[&str]) -> Command {
         let mut command = command(&self.0.path().join("skillhost"));
         command
             .args(arguments)
             .current_dir("/")
             .env("SKILLHOST_CACHE", "off");
         if rustix::process::geteuid().is_root() {
-            command.uid(NOBODY).gid(NOBODY);
+            command.uid(user).gid(group);
         }
         command
     }
@@ -116,6 +121,11 @@ impl UnprivilegedCopy {
             assert!(given.status.success(), "{given:?}");
         }
     }
+}
+
+/// Runs the program as a user and group, if this process is root.
+pub(crate) fn run_as(user: u32, group: u32, arguments: &[&str]) -> Run {
+    finish(UnprivilegedCopy::new().command_as(user, group, arguments), "")
 }
 
 /// Runs the program as a user who cannot read everything.

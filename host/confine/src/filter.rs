@@ -97,6 +97,7 @@ const SERVING: &[c_long] = &[
     libc::SYS_faccessat2,
     libc::SYS_fadvise64,
     libc::SYS_fdatasync,
+    libc::SYS_fgetxattr,
     libc::SYS_flock,
     libc::SYS_fstatfs,
     libc::SYS_fsync,

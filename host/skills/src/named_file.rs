@@ -5,16 +5,17 @@
 //! `guard.rs` opens files of skills and component files. `tool/audit` of the crate
 //! `skillhost-sandbox` opens the audit log for appending.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use anyhow::{Context as _, ensure};
 use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 
 use crate::broker::Opener;
-use crate::own_user::is_own_user;
+use crate::own_user::{is_own_group, is_own_user};
 use crate::regular_file;
 use crate::trust::Trust;
 
@@ -31,7 +32,9 @@ pub fn open(path: &Path) -> anyhow::Result<File> {
 }
 
 /// Opens a file that holds a secret. It must belong to the user of this process or to root,
-/// nobody else may read or write it, and only users in `trust` may change the path to it.
+/// nobody else may read or write it, and only users in `trust` may change the path to it. If it
+/// belongs to root and this process is another user, a group of this process may read it too: root
+/// has given it to that group, and otherwise the process could not read it.
 ///
 /// # Errors
 ///
@@ -39,7 +42,29 @@ pub fn open(path: &Path) -> anyhow::Result<File> {
 /// path.
 pub fn open_private(path: &Path, trust: &Trust, opener: &Opener) -> anyhow::Result<File> {
     let advice = "users other than its owner may read or write it; set its mode to 0600";
-    open_own(path, trust, opener, 0o077, advice)
+    let file = open_own(path, trust, opener, 0o037, advice)?;
+    let metadata = file.metadata()?;
+    ensure!(
+        metadata.mode() & 0o040 == 0 || is_for_own_group(&file, &metadata),
+        "its group may read it; set its mode to 0600, or give it to root and to a group of this \
+         process, which must not run as root"
+    );
+    Ok(file)
+}
+
+/// Returns whether root has given an open file to a group of this process alone.
+fn is_for_own_group(file: &File, metadata: &Metadata) -> bool {
+    metadata.uid() == 0
+        && !rustix::process::geteuid().is_root()
+        && is_own_group(metadata.gid())
+        && !has_access_list(file)
+}
+
+/// Returns whether an access control list may let further users read an open file. The group's
+/// bits of the mode do not tell them apart.
+fn has_access_list(file: &File) -> bool {
+    let found = rustix::fs::fgetxattr(file, "system.posix_acl_access", &mut [0; 64][..]);
+    !matches!(found, Err(Errno::NODATA | Errno::OPNOTSUPP))
 }
 
 /// Opens a public file. It must belong to the user of this process or to root, nobody else may

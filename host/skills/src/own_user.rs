@@ -55,6 +55,12 @@ pub(crate) fn own_groups() -> &'static [u32] {
     &NAMESPACE.own_groups
 }
 
+/// Returns whether a group is one of this process. Returns `false` for the overflow group, because
+/// it stands for every group that a user namespace does not map.
+pub(crate) fn is_own_group(group: u32) -> bool {
+    group != overflow_group() && own_groups().contains(&group)
+}
+
 fn own_groups_now() -> Vec<u32> {
     let mut groups = rustix::process::getgroups().unwrap_or_default();
     groups.push(rustix::process::getegid());

@@ -4,9 +4,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use skillhost_server::{HttpLimits, HttpOptions};
+use skillhost_server::{HttpLimits, HttpOptions, Token};
 
-use super::{endless, read, serve, serve_guests, with_limits};
+use super::{TOKEN, endless, options, read, serve, serve_guests, with_limits};
 use crate::support::folders::Folders;
 use crate::support::http::{Client, Request, TestServer, meta};
 use crate::support::watchdog::wait_until;
@@ -152,6 +152,8 @@ fn requests_and_connections_past_the_bound_get_503() {
             (answer.status, answer.header("retry-after")),
             (503, Some("1"))
         );
+        let message = answer.json()["error"]["message"].to_string();
+        assert!(message.contains("no more of `requests` in"), "{message}");
     }
     assert_eq!(second.ask(&Request::get("/healthz")).status, 200);
     // One more connection is refused while all others are busy.
@@ -166,11 +168,68 @@ fn requests_and_connections_past_the_bound_get_503() {
         (answer.status, answer.header("retry-after")),
         (503, Some("1"))
     );
+    let named = answer.body.contains("no more of `connections` in");
+    assert!(named, "{}", answer.body);
     // The slots are free again.
     drop((working, listening));
     wait_until("still busy", || {
         Client::once(server.address, &read(2)).status == 200
     });
+}
+
+#[test]
+fn connections_of_one_peer_get_no_refusal_by_default() {
+    const CONNECTIONS: usize = 200;
+    let token = options(|options| options.token = Some(Token::new(TOKEN).unwrap()));
+    let proxy = options(|options| options.trusted_proxies.push("127.0.0.1".into()));
+    for options in [HttpOptions::default(), token, proxy] {
+        let (server, _folders) = serve_guests(options);
+        let bearer = format!("Bearer {TOKEN}");
+        let connect = |id: usize| {
+            let mut client = Client::connect(server.address);
+            let request = endless(id as u64).with("Authorization", &bearer);
+            client.send(&request.bytes());
+            client
+        };
+        let working: Vec<_> = (1..CONNECTIONS).map(connect).collect();
+        wait_until("some call does not wait", || {
+            let occupancy = server.host.occupancy();
+            occupancy.running + occupancy.waiting == working.len()
+        });
+        let call = Request::call(0, "read_skill", json!({"skill_name": "a"}));
+        let call = call.with("Authorization", &bearer);
+        assert_eq!(Client::once(server.address, &call).text(), "# A\n");
+    }
+}
+
+#[test]
+fn requests_share_the_bytes_of_bodies() {
+    let server = serve(with_limits(|limits| limits.bodies = 1 << 20));
+    let padded = |length: usize| {
+        let mut body = read(1).body;
+        body.resize(length, b' ');
+        Request::post(body)
+    };
+    let refused = |request: &Request| {
+        let answer = Client::once(server.address, request);
+        let text = answer.json()["error"]["message"].to_string();
+        let is_named = text.contains("no more of `bodies` in");
+        assert_eq!(answer.status == 503, is_named, "{} {text}", answer.status);
+        is_named
+    };
+    // An address without a token has three quarters.
+    assert!(!refused(&padded(700_000)) && refused(&padded(800_000)));
+    // Values count besides their text.
+    let values = json!({"skill_name": "calculator", "file_path": vec![0; 2_000]});
+    assert!(refused(&Request::call(1, "read_file_in_skill", values)));
+    // A body that has not arrived completely.
+    let mut sending = Client::connect(server.address);
+    let bytes = padded(700_000).bytes();
+    sending.send(&bytes[..bytes.len() - 1]);
+    wait_until("the body takes no bytes", || refused(&padded(200_000)));
+    assert!(!refused(&padded(1_000)));
+    drop(sending);
+    wait_until("the bytes are still taken", || !refused(&padded(200_000)));
 }
 
 #[test]

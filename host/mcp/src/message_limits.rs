@@ -87,6 +87,12 @@ pub fn check(message: &[u8]) -> Result<(), Excess> {
     label_excess(json, &MESSAGE).map_or(Ok(()), Err)
 }
 
+/// Returns the maximum number of bytes that a message takes in memory: its text, and the values
+/// that are parsed from it.
+pub fn memory_of(message: &[u8]) -> usize {
+    message.len() + values::memory_for(values::count(message))
+}
+
 /// Returns whether a number has another spelling once it is read.
 fn has_other_number(value: RawJson<'_>) -> bool {
     let text = value.get();
@@ -156,6 +162,11 @@ const META: LabelScope = LabelScope {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn measures_text_and_values_of_request() {
+        assert_eq!(memory_of(b"[1, 2]"), 6 + values::memory_for(3));
+    }
 
     fn assert_fits(message: &str, fits: bool) {
         let checked = check(message.as_bytes());

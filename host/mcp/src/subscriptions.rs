@@ -2,16 +2,8 @@
 
 use rmcp::model::SubscriptionFilter;
 
-use crate::values;
-
 /// The method of a subscription.
 pub const LISTEN: &str = "subscriptions/listen";
-
-/// Returns the maximum number of bytes that a subscription's request takes in memory while its
-/// stream is open.
-pub fn retained_bytes(request: &[u8]) -> usize {
-    request.len() + values::memory_for(values::count(request))
-}
 
 /// Returns the part of a filter that the server accepts: changes of lists. Changes of single
 /// resources are not reported.
@@ -37,10 +29,5 @@ mod tests {
         // rmcp would search the list once for each of its resources.
         requested.resource_subscriptions = Some(vec!["skill://a/SKILL.md".to_owned(); 10]);
         assert_eq!(accepted_filter(&requested), lists);
-    }
-
-    #[test]
-    fn measures_text_and_values_of_request() {
-        assert_eq!(retained_bytes(b"[1, 2]"), 6 + values::memory_for(3));
     }
 }

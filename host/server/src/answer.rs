@@ -22,6 +22,8 @@ use skillhost_mcp::answer_lease::AnswerLease;
 /// The resources that a request holds until the last byte of its answer is written.
 pub(crate) struct RequestResources {
     pub(crate) _lease: Lease,
+    /// The memory of the request's body and of its values.
+    pub(crate) body_lease: Lease,
     pub(crate) _protection: Option<Protection>,
     pub(crate) _in_flight: Option<CancellableRequest>,
     pub(crate) answer_lease: Arc<AnswerLease>,

@@ -10,7 +10,8 @@ use http_body_util::BodyExt as _;
 use tokio::time::timeout;
 
 use crate::HttpLimits;
-use crate::reply::{and_close, refusal};
+use crate::budget::Lease;
+use crate::reply::{and_close, busy, refusal};
 
 /// The most pieces of any body. A piece is a chunk, or what one read of the connection brings.
 /// Guards against: a peer that takes the processor with a body of tiny chunks.
@@ -24,14 +25,17 @@ enum BodyError {
     TooLarge,
     TooManyPieces,
     Aborted,
+    /// Too few bytes are left in `bodies`.
+    Busy,
 }
 
-/// Reads the body of a request. Returns a refusal if it is too large or too slow, or comes in too
-/// many pieces.
+/// Reads the body of a request, whose bytes grow a lease. Returns a refusal if it is too large or
+/// too slow, if it comes in too many pieces, or if too few bytes are left.
 pub(crate) async fn read(
     body: Body,
     headers: &HeaderMap,
     limits: &HttpLimits,
+    lease: &mut Lease,
 ) -> Result<Bytes, Response> {
     let announced = headers
         .get(CONTENT_LENGTH)
@@ -39,7 +43,7 @@ pub(crate) async fn read(
     if announced.is_some_and(|length| length > limits.body as u64) {
         return Err(refuse(&BodyError::TooLarge, limits));
     }
-    match timeout(limits.body_time, collect(body, limits.body)).await {
+    match timeout(limits.body_time, collect(body, limits.body, lease)).await {
         Ok(bytes) => bytes.map_err(|error| refuse(&error, limits)),
         Err(_) => Err(refuse_slow(limits.body_time)),
     }
@@ -47,7 +51,7 @@ pub(crate) async fn read(
 
 /// Copies the pieces of a body into one buffer. Each piece would keep the whole buffer that it was
 /// read into.
-async fn collect(mut body: Body, max_bytes: usize) -> Result<Bytes, BodyError> {
+async fn collect(mut body: Body, max_bytes: usize, lease: &mut Lease) -> Result<Bytes, BodyError> {
     let mut bytes = Vec::new();
     let mut pieces = 0;
     while let Some(frame) = body.frame().await {
@@ -57,6 +61,9 @@ async fn collect(mut body: Body, max_bytes: usize) -> Result<Bytes, BodyError> {
         };
         if piece.len() > max_bytes - bytes.len() {
             return Err(BodyError::TooLarge);
+        }
+        if !lease.grow(piece.len()) {
+            return Err(BodyError::Busy);
         }
         bytes.extend_from_slice(&piece);
         pieces += 1;
@@ -77,6 +84,7 @@ fn refuse(error: &BodyError, limits: &HttpLimits) -> Response {
             let text = "the body came in too many pieces: send larger chunks\n";
             (StatusCode::PAYLOAD_TOO_LARGE, text.to_owned())
         }
+        BodyError::Busy => return and_close(busy("bodies")),
         BodyError::Aborted => (StatusCode::BAD_REQUEST, "the body ended early\n".to_owned()),
     };
     and_close(refusal(status, text))
@@ -98,6 +106,7 @@ mod tests {
     use http_body::Frame;
 
     use super::*;
+    use crate::budget::{Budget, Holder};
 
     /// A body of equal pieces. Panics if a piece is still held when the next is read.
     struct Pieces {
@@ -150,7 +159,8 @@ mod tests {
             body: max_bytes,
             ..HttpLimits::default()
         };
-        let bytes = read(body, &HeaderMap::new(), &limits).await;
+        let mut lease = Budget::new(limits.bodies, 0).empty_lease(Holder::Anybody);
+        let bytes = read(body, &HeaderMap::new(), &limits, &mut lease).await;
         bytes
             .map(|bytes| bytes.len())
             .map_err(|refusal| refusal.status().as_u16())

@@ -34,7 +34,7 @@ use crate::HttpLimits;
 use crate::listeners::Listeners;
 use crate::metrics::Metrics;
 use crate::peer_watch::{AnswerState, PeerWatch};
-use crate::reply::{BUSY, RETRY_AFTER_SECONDS};
+use crate::reply::{RETRY_AFTER_SECONDS, busy_text};
 use crate::slots::{ConnectionSlot, ConnectionSlots};
 use crate::stream::Stream;
 use crate::tls::{self, Tls};
@@ -349,11 +349,12 @@ impl Drop for ConnectionGauge {
 /// Answers that the server is busy, and does not serve the connection.
 async fn refuse(mut stream: Stream, peer: Peer, _permit: OwnedSemaphorePermit) {
     tracing::info!(%peer, "refused a connection: `connections` are open");
-    let length = BUSY.len();
+    let text = busy_text("connections");
+    let length = text.len();
     let answer = format!(
         "HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\n\
          retry-after: {RETRY_AFTER_SECONDS}\r\ncontent-type: text/plain; charset=utf-8\r\n\
-         content-length: {length}\r\n\r\n{BUSY}"
+         content-length: {length}\r\n\r\n{text}"
     );
     let answered = async {
         stream.write_all(answer.as_bytes()).await?;

@@ -19,7 +19,7 @@ use skillhost_identity::{BudgetError, Client};
 use skillhost_mcp::Changes;
 use skillhost_mcp::message_limits::{self, MAX_LABEL_BYTES};
 use skillhost_mcp::progress::WithoutReports;
-use skillhost_mcp::subscriptions::{self, LISTEN};
+use skillhost_mcp::subscriptions::LISTEN;
 use skillhost_skills::text::raw_json::RawJson;
 use tokio::sync::watch::Receiver;
 use tokio_util::sync::CancellationToken;
@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 use crate::accept::{AcceptedForms, EVENT_STREAM, is_json};
 use crate::answer::{AnswerBody, AnswerEnd, RequestResources, end_of_request, end_of_stream};
 use crate::answer_budget::AnswerBudget;
-use crate::budget::{Budget, Holder};
+use crate::budget::{Budget, Holder, Lease};
 use crate::headers::{self, PROTOCOL_VERSION, SESSION_ID};
 use crate::reply::{and_close, busy, error_answer, into_error, over_budget, refusal};
 use crate::sessions::{MessageKind, Sessions};
@@ -46,6 +46,7 @@ pub(crate) struct Endpoint<S> {
     service: StreamableHttpService<S, NeverSessionManager>,
     requests: Arc<Budget>,
     streams: Arc<Budget>,
+    bodies: Arc<Budget>,
     answers: AnswerBudget,
     sessions: Arc<Sessions>,
     changes: Option<Receiver<Changes>>,
@@ -91,6 +92,7 @@ impl<S: ServerHandler> Endpoint<S> {
             service,
             requests: Budget::new(limits.requests, clients),
             streams: Budget::new(limits.streams, clients),
+            bodies: Budget::new(limits.bodies, clients),
             answers: AnswerBudget::new(limits.answers, clients),
             sessions,
             changes,
@@ -99,22 +101,31 @@ impl<S: ServerHandler> Endpoint<S> {
         }
     }
 
-    /// Takes the resources that a request needs until its answer is written. Returns `None` if too
-    /// few are left.
-    fn acquire(&self, budget: &Arc<Budget>, asked: &Asked) -> Option<RequestResources> {
+    /// Takes the resources that a request or stream needs until its answer is written. Refuses it
+    /// if too few are left.
+    fn acquire(&self, is_stream: bool, asked: &Asked) -> Result<RequestResources, Response> {
+        let (budget, limit) = if is_stream {
+            (&self.streams, "streams")
+        } else {
+            (&self.requests, "requests")
+        };
         let client = asked.client.as_ref();
         let client = client.map(|client| Holder::Client(client::key(client)));
         // The connection of a client is protected already.
         let slot = asked.slot.as_ref().filter(|_| client.is_none());
         let peer = slot.and_then(|slot| slot.peer()).map(Holder::Peer);
         let answers = client.clone().unwrap_or(Holder::Anybody);
-        let lease = budget.lease(client.or(peer).unwrap_or(Holder::Anybody))?;
-        let protection = match slot {
-            Some(slot) => Some(slot.protect_during_request()?),
-            None => None,
-        };
-        Some(RequestResources {
+        let holder = client.or(peer).unwrap_or(Holder::Anybody);
+        let body_lease = self.bodies.empty_lease(holder.clone());
+        let lease = budget.lease(holder).ok_or_else(|| busy(limit))?;
+        let protection = slot.map(|slot| {
+            let protection = slot.protect_during_request();
+            protection.ok_or_else(|| busy("connections"))
+        });
+        let protection = protection.transpose()?;
+        Ok(RequestResources {
             _lease: lease,
+            body_lease,
             _protection: protection,
             _in_flight: None,
             answer_lease: self.answers.lease(answers),
@@ -150,8 +161,9 @@ impl<S: ServerHandler> Endpoint<S> {
         let changes = self.changes.as_ref();
         let is_stream = request.method() == Method::GET && changes::is_requested(request.headers());
         if let Some(changes) = changes.filter(|_| is_stream) {
-            let Some(resources) = self.acquire(&self.streams, &asked) else {
-                return busy();
+            let resources = match self.acquire(true, &asked) {
+                Ok(resources) => resources,
+                Err(refused) => return refused,
             };
             let end = end_of_stream(request.extensions());
             return changes::stream(changes.clone(), asked.client)
@@ -177,20 +189,20 @@ impl<S: ServerHandler> Endpoint<S> {
         }
         let method = headers::method(request.headers());
         let is_subscription = method.is_some_and(|method| method == LISTEN);
-        let budget = if is_subscription {
-            &self.streams
-        } else {
-            &self.requests
-        };
-        let Some(mut resources) = self.acquire(budget, &asked) else {
-            return busy();
+        let mut resources = match self.acquire(is_subscription, &asked) {
+            Ok(resources) => resources,
+            Err(refused) => return refused,
         };
         let end_of_stream = end_of_stream(request.extensions());
         let (mut parts, body) = request.into_parts();
         if let Some(error) = parts.extensions.remove::<BudgetError>() {
-            return self.refuse_message(&error, &parts.headers, body).await;
+            let lease = &mut resources.body_lease;
+            return self
+                .refuse_message(&error, &parts.headers, body, lease)
+                .await;
         }
-        let body = match body::read(body, &parts.headers, &self.limits).await {
+        let lease = &mut resources.body_lease;
+        let body = match body::read(body, &parts.headers, &self.limits, lease).await {
             Ok(body) => body,
             Err(refused) => return refused,
         };
@@ -207,12 +219,12 @@ impl<S: ServerHandler> Endpoint<S> {
             if let Err(excess) = message_limits::check(&message.body) {
                 return malformed(&message.body, Some(&excess.to_string()));
             }
-            if is_subscription
-                && !resources
-                    .answer_lease
-                    .reserve(subscriptions::retained_bytes(&message.body))
-            {
-                return busy();
+            let memory = message_limits::memory_of(&message.body);
+            if !resources.body_lease.grow(memory - message.body.len()) {
+                return into_error(busy("bodies"), || request_id(&message.body)).await;
+            }
+            if is_subscription && !resources.answer_lease.reserve(memory) {
+                return busy("answers");
             }
             let sessions = &self.sessions;
             match sessions.classify(&parts.headers, &message.body, asked.client.as_deref()) {
@@ -283,7 +295,7 @@ impl<S: ServerHandler> Endpoint<S> {
             && !resources.answer_lease.reserve_answer(length)
         {
             tracing::info!("dropped an answer: too few bytes are left in `answers`");
-            return into_error(busy(), || request_id(&message.body)).await;
+            return into_error(busy("answers"), || request_id(&message.body)).await;
         }
         drop(message.body);
         if let (StatusCode::OK, Some(id)) = (answer.status(), message.session_id) {
@@ -306,10 +318,11 @@ impl<S> Endpoint<S> {
         error: &BudgetError,
         headers: &HeaderMap,
         body: Body,
+        lease: &mut Lease,
     ) -> Response {
         let mut limits = self.limits.clone();
         limits.body = limits.body.min(MAX_REFUSED_BODY);
-        let Ok(body) = body::read(body, headers, &limits).await else {
+        let Ok(body) = body::read(body, headers, &limits, lease).await else {
             return and_close(over_budget(error));
         };
         self.sessions.classify(headers, &body, None);

@@ -22,7 +22,7 @@ use crate::client;
 use crate::headers::SESSION_ID;
 use crate::host_check::{HostCheck, HostCheckError};
 use crate::metrics::Metrics;
-use crate::reply::{and_close, busy, into_error, over_budget, refusal};
+use crate::reply::{and_close, busy, into_error, over_budget, refusal, try_again};
 use crate::slots::ConnectionSlot;
 
 /// The maximum number of characters of a path in the log. Guards against: a peer that floods the
@@ -110,7 +110,9 @@ impl Gate {
                 metadata.map(|it| &it.scopes),
             ),
             // A client discards a token that is called invalid, and this one may be valid.
-            Refusal::TooManyWaiting | Refusal::UnreadableKeys => return busy(),
+            Refusal::TooManyWaiting | Refusal::UnreadableKeys => {
+                return try_again("the issuer's keys cannot be read now; try again\n");
+            }
             Refusal::NoClient | Refusal::AmbiguousClient => {
                 return forbidden("the token belongs to no client\n");
             }
@@ -172,7 +174,7 @@ async fn admit_client(identity: Identity, mut request: Request, next: Next) -> R
     if !slot.is_none_or(|slot| slot.protect_for(key)) {
         count(0);
         // The remaining slots are for other peers.
-        return and_close(busy());
+        return and_close(busy("connections"));
     }
     let is_for_metrics = request.uri().path() == METRICS_PATH;
     // Counts every request, before its body is read.

@@ -12,8 +12,10 @@ use skillhost_mcp::TRY_LATER;
 
 use crate::accept::{JSON, is_json};
 
-/// The text of an answer to a request or connection beyond a limit.
-pub(crate) const BUSY: &str = "the server is busy, try again\n";
+/// Returns the text of an answer to a request or connection beyond a limit in `[http]`.
+pub(crate) fn busy_text(limit: &str) -> String {
+    format!("the server is busy: this peer gets no more of `{limit}` in `[http]`; try again\n")
+}
 
 /// The number of seconds after which a peer may try again.
 pub(crate) const RETRY_AFTER_SECONDS: &str = "1";
@@ -27,10 +29,15 @@ pub(crate) fn refusal(status: StatusCode, text: impl Into<String>) -> Response {
     (status, text.into()).into_response()
 }
 
-/// Refuses a request beyond a limit.
-pub(crate) fn busy() -> Response {
+/// Refuses a request beyond a limit in `[http]`.
+pub(crate) fn busy(limit: &str) -> Response {
+    try_again(busy_text(limit))
+}
+
+/// Refuses a request that may succeed later.
+pub(crate) fn try_again(text: impl Into<String>) -> Response {
     let headers = [(RETRY_AFTER, RETRY_AFTER_SECONDS)];
-    (StatusCode::SERVICE_UNAVAILABLE, headers, BUSY).into_response()
+    (StatusCode::SERVICE_UNAVAILABLE, headers, text.into()).into_response()
 }
 
 /// Refuses a request of a client that has used up its budget.

@@ -94,8 +94,13 @@ declare_limits! {
         /// Requests to `/mcp` at a time, from reading the body until the last byte
         /// of the answer is written. A further one gets the answer that the
         /// server is busy.
-        requests: usize, Count "128" in 1, u32::MAX;
+        requests: usize, Count "512" in 1, u32::MAX;
         against "peers that ask faster than guests answer"
+
+        /// Bytes of the bodies of these requests, and of the values that are parsed
+        /// from them. A further request gets the answer that the server is busy.
+        bodies: usize, Bytes "256MiB" in 1 << 20, u64::MAX;
+        against "peers that send many large requests at a time"
 
         /// Bytes of answers that are not written yet. The server drops an answer that
         /// does not fit, and answers that it is busy.

@@ -24,16 +24,16 @@ PARTS = {
 }
 
 
-def main():
-    names = sys.argv[1:] or list(PARTS)
+def main(parts):
+    names = sys.argv[1:] or list(parts)
     for name in names:
-        if name not in PARTS:
-            sys.exit("unknown part `%s`; the parts are %s" % (name, ", ".join(PARTS)))
+        if name not in parts:
+            sys.exit("unknown part `%s`; the parts are %s" % (name, ", ".join(parts)))
     failed = []
     for name in names:
         start = time.monotonic()
         print("== %s" % name, flush=True)
-        wrong = PARTS[name]()
+        wrong = parts[name]()
         for line in wrong:
             print("WRONG: %s" % line)
         if wrong:
@@ -44,4 +44,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    main(PARTS)

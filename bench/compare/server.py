@@ -2,6 +2,7 @@
 `skillhost serve` is held against. The function is asynchronous, because the SDK would
 run another one in a thread, which takes longer; the text is sent once, as
 skillhost sends it, and not a second time as structured content; nothing is logged."""
+import socket
 import sys
 
 from mcp.server.mcpserver import MCPServer
@@ -24,5 +25,17 @@ async def read_file_in_skill(skill_name: str, file_path: str) -> CallToolResult:
     return CallToolResult(content=[TextContent(type="text", text=text)])
 
 
+def serve_over_http():
+    """Prints the address, and serves without sessions, as skillhost does."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+    print("http://127.0.0.1:%d/mcp" % port, flush=True)
+    server.run("streamable-http", port=port, stateless_http=True, json_response=True)
+
+
 if __name__ == "__main__":
-    server.run()
+    if sys.argv[2:] == ["http"]:
+        serve_over_http()
+    else:
+        server.run()

@@ -3,6 +3,7 @@
 //! answer a line on stdout.
 
 mod exchange;
+mod plain;
 mod recorded;
 
 use std::hint::black_box;
@@ -79,6 +80,7 @@ fn main() -> anyhow::Result<()> {
     };
     let host = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [place] => host(place)?,
+        ["plain", skills] => return plain::serve(skills.into()),
         [_, "ready", file] => {
             return recorded::serve(&fs::read_to_string(file)?, |_, _| Ok(None));
         }
@@ -102,7 +104,9 @@ fn main() -> anyhow::Result<()> {
                 result(answer).map(Some)
             });
         }
-        _ => bail!("usage: skillhost-compare PLACE [ready FILE | sandboxed FILE | called FILE]"),
+        _ => bail!(
+            "usage: skillhost-compare plain DIR | PLACE [ready FILE | sandboxed FILE | called FILE]"
+        ),
     };
     let mut output = io::stdout().lock();
     writeln!(output, "{}", host.definitions().len())?;

@@ -101,9 +101,9 @@ impl<S: ServerHandler> Endpoint<S> {
         }
     }
 
-    /// Takes the resources that a request or stream needs until its answer is written. Refuses it
-    /// if too few are left.
-    fn acquire(&self, is_stream: bool, asked: &Asked) -> Result<RequestResources, Response> {
+    /// Takes the resources that a request or stream needs until its answer is written. Returns the
+    /// limit in `[http]` of which too few are left.
+    fn acquire(&self, is_stream: bool, asked: &Asked) -> Result<RequestResources, &'static str> {
         let (budget, limit) = if is_stream {
             (&self.streams, "streams")
         } else {
@@ -117,10 +117,10 @@ impl<S: ServerHandler> Endpoint<S> {
         let answers = client.clone().unwrap_or(Holder::Anybody);
         let holder = client.or(peer).unwrap_or(Holder::Anybody);
         let body_lease = self.bodies.empty_lease(holder.clone());
-        let lease = budget.lease(holder).ok_or_else(|| busy(limit))?;
+        let lease = budget.lease(holder).ok_or(limit)?;
         let protection = slot.map(|slot| {
             let protection = slot.protect_during_request();
-            protection.ok_or_else(|| busy("connections"))
+            protection.ok_or("connections")
         });
         let protection = protection.transpose()?;
         Ok(RequestResources {
@@ -163,7 +163,7 @@ impl<S: ServerHandler> Endpoint<S> {
         if let Some(changes) = changes.filter(|_| is_stream) {
             let resources = match self.acquire(true, &asked) {
                 Ok(resources) => resources,
-                Err(refused) => return refused,
+                Err(limit) => return busy(limit),
             };
             let end = end_of_stream(request.extensions());
             return changes::stream(changes.clone(), asked.client)
@@ -191,7 +191,7 @@ impl<S: ServerHandler> Endpoint<S> {
         let is_subscription = method.is_some_and(|method| method == LISTEN);
         let mut resources = match self.acquire(is_subscription, &asked) {
             Ok(resources) => resources,
-            Err(refused) => return refused,
+            Err(limit) => return busy(limit),
         };
         let end_of_stream = end_of_stream(request.extensions());
         let (mut parts, body) = request.into_parts();

@@ -21,7 +21,7 @@ use skillhost_helper::OWN_PROGRAM;
 use skillhost_index::MemoryIndex;
 use tracing::level_filters::LevelFilter;
 
-use crate::progress::show_compilations;
+use crate::progress::{self, show_compilations};
 use crate::terminal;
 
 /// The default folder of skills. It is used if it exists and no other is given or configured.
@@ -157,6 +157,19 @@ impl CommonOptions {
         self.grant.extend(after.grant);
         self.trust.extend(after.trust);
         self
+    }
+
+    /// Returns whether no option is given.
+    pub fn is_empty(&self) -> bool {
+        let paths = [&self.skills, &self.tools];
+        self.config.is_none()
+            && self.audit.is_none()
+            && self.log.is_none()
+            && self.depth.is_none()
+            && !self.follow_root_links
+            && paths.iter().all(|paths| paths.is_empty())
+            && self.grant.is_empty()
+            && self.trust.is_empty()
     }
 
     /// Sets the starter, which is a person by default.
@@ -455,6 +468,7 @@ impl CommonOptions {
 
     async fn wait_for_index(&self, host: &Host) {
         host.update_index();
+        let _shown = progress::show_on_terminal("indexing skills");
         let index = Arc::clone(&self.index);
         let wait = move || index.wait_until_ready(INDEX_TIMEOUT);
         let is_ready = tokio::task::spawn_blocking(wait).await;
@@ -462,6 +476,41 @@ impl CommonOptions {
             tracing::warn!("the index is incomplete: the search leaves out some skills");
         }
     }
+}
+
+/// The options of `serve` that name a file or folder.
+const PATH_OPTIONS: [&str; 4] = ["--audit", "--config", "--skills", "--tools"];
+
+/// Returns the arguments of `serve` with absolute paths, for a program that starts it in another
+/// folder.
+///
+/// # Errors
+///
+/// If the current folder is gone.
+pub fn absolute_paths(arguments: &[String]) -> anyhow::Result<Vec<String>> {
+    let mut is_path = false;
+    let absolute = arguments.iter().map(|argument| {
+        let (option, path) = match argument.split_once('=') {
+            Some((option, path)) if PATH_OPTIONS.contains(&option) => (Some(option), path),
+            _ if is_path => (None, &**argument),
+            _ => {
+                is_path = PATH_OPTIONS.contains(&&**argument);
+                return Ok(argument.clone());
+            }
+        };
+        is_path = false;
+        // Not paths: stderr, and the names of the usual places.
+        let is_word = path == "-" || USUAL_PLACES.iter().any(|(name, _)| *name == path);
+        let path = if is_word {
+            path.to_owned()
+        } else {
+            let path = std::path::absolute(path);
+            let path = path.context("cannot make a path absolute")?;
+            path.to_string_lossy().into_owned()
+        };
+        Ok(option.map_or(path.clone(), |option| format!("{option}={path}")))
+    });
+    absolute.collect()
 }
 
 /// Returns the symlinks directly in a folder.
@@ -510,6 +559,14 @@ pub fn report_advice(catalog: &Catalog) -> bool {
     !advice.is_empty()
 }
 
+/// Returns a folder of the user: the one that a variable names by an absolute path, or else one in
+/// the home folder. Returns `None` if there is no home folder either.
+pub fn user_folder(variable: Option<&str>, in_home: &str) -> Option<PathBuf> {
+    let named = variable.and_then(env::var_os).map(PathBuf::from);
+    let named = named.filter(|folder| folder.is_absolute());
+    named.or_else(|| Some(home_folder()?.join(in_home)))
+}
+
 /// Returns the user's home folder. A relative one would be the choice of the current folder.
 fn home_folder() -> Option<PathBuf> {
     let home = PathBuf::from(env::var_os("HOME")?);
@@ -528,11 +585,8 @@ pub fn cache_folder() -> Option<PathBuf> {
         Some(value) if value == "off" => None,
         Some(value) if !value.is_empty() => Some(value.into()),
         _ => {
-            let base = env::var_os("XDG_CACHE_HOME")
-                .map(PathBuf::from)
-                .filter(|base| base.is_absolute())
-                // With a relative path, the author of the current folder could supply code.
-                .or_else(|| Some(home_folder()?.join(".cache")))?;
+            // With a relative path, the author of the current folder could supply code.
+            let base = user_folder(Some("XDG_CACHE_HOME"), ".cache")?;
             Some(base.join("skillhost"))
         }
     }

@@ -34,6 +34,11 @@ pub fn show(work: impl Into<String>) -> ShownWork {
     ShownWork { progress, work }
 }
 
+/// Shows a piece of work until the returned guard is dropped, if stderr is a terminal.
+pub fn show_on_terminal(work: impl Into<String>) -> Option<ShownWork> {
+    terminal::is_interactive().then(|| show(work))
+}
+
 /// Work that is shown until this is dropped.
 pub struct ShownWork {
     progress: Progress,

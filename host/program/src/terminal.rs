@@ -12,7 +12,7 @@ use serde_json::Value;
 use skillhost::Line;
 use skillhost::line::{self, is_hidden};
 use skillhost_sandbox::tool::audit::write_stderr_line;
-use unicode_width::UnicodeWidthChar as _;
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 /// The number of columns if stdout is not a terminal.
 const DEFAULT_WIDTH: usize = 100;
@@ -24,9 +24,11 @@ const MAX_MESSAGE: usize = 4096;
 /// Moves to the start of the line and erases it.
 const ERASE_LINE: &str = "\r\x1b[K";
 
-/// The maximum number of characters of the progress line, so that it fits on one line of any
-/// terminal.
-const MAX_PROGRESS_CHARS: usize = 70;
+/// The maximum number of columns of the progress line.
+const MAX_PROGRESS_COLUMNS: usize = 70;
+
+/// The minimum number of columns of a table's last column. With less, each row becomes a block.
+const MIN_LAST_COLUMN: usize = 20;
 
 /// Creates a [`Line`] as `format!` creates a string.
 #[macro_export]
@@ -68,7 +70,9 @@ pub fn say(line: &Line) {
 /// line clears it.
 pub fn show_progress(line: &Line) {
     let mut progress = PROGRESS.lock().unwrap_or_else(PoisonError::into_inner);
-    *progress = line.as_str().chars().take(MAX_PROGRESS_CHARS).collect();
+    // One column less than the terminal has: a line that wraps could not be erased.
+    let columns = columns(io::stderr()).map_or(MAX_PROGRESS_COLUMNS, |columns| columns - 1);
+    *progress = start(line.as_str(), columns.min(MAX_PROGRESS_COLUMNS)).to_owned();
     let _ = write!(io::stderr(), "{ERASE_LINE}{progress}");
 }
 
@@ -106,7 +110,90 @@ pub fn explain_wait(what: impl Display, key: &str) {
 
 /// Returns the number of columns of stdout.
 pub fn width() -> usize {
-    terminal_size::terminal_size_of(io::stdout()).map_or(DEFAULT_WIDTH, |(width, _)| width.0.into())
+    columns(io::stdout()).unwrap_or(DEFAULT_WIDTH)
+}
+
+/// Returns the number of columns of a terminal, at least 1.
+fn columns(stream: impl std::os::fd::AsFd) -> Option<usize> {
+    let (width, _) = terminal_size::terminal_size_of(stream)?;
+    Some(usize::from(width.0).max(1))
+}
+
+/// Returns the start of a text that fits a number of columns.
+fn start(text: &str, columns: usize) -> &str {
+    let mut used = 0;
+    let end = text.char_indices().find(|(_, c)| {
+        used += c.width().unwrap_or(0);
+        used > columns
+    });
+    &text[..end.map_or(text.len(), |(end, _)| end)]
+}
+
+/// Returns a table for people, within a number of columns. The last column is wrapped. If it would
+/// be too narrow, each row becomes a block of lines.
+pub fn table<const N: usize>(headings: [&str; N], rows: &[[String; N]], width: usize) -> Vec<Line> {
+    // Escape before measuring: escapes take columns too.
+    let escape = |row: &[String; N]| row.each_ref().map(|cell| Line::new(cell).to_string());
+    let rows: Vec<[String; N]> = rows.iter().map(escape).collect();
+    let widest = |column: usize| {
+        let cells = rows.iter().map(|row| row[column].width());
+        cells.max().unwrap_or(0).max(headings[column].width())
+    };
+    let widths: Vec<usize> = (0..N - 1).map(widest).collect();
+    let used: usize = widths.iter().map(|width| width + 2).sum();
+    if used + MIN_LAST_COLUMN > width {
+        return blocks(&rows, width);
+    }
+    let headings = [headings.map(str::to_owned)];
+    let mut lines = Vec::new();
+    for row in headings.iter().chain(&rows) {
+        let mut start = String::new();
+        for (cell, width) in row.iter().zip(&widths) {
+            let padding = " ".repeat(width + 2 - cell.width());
+            start.push_str(&(cell.clone() + &padding));
+        }
+        for part in wrap(&row[N - 1], width - used) {
+            lines.push(Line::new((start + &part).trim_end()));
+            start = " ".repeat(used);
+        }
+    }
+    lines
+}
+
+/// Returns a line for the first cell of each row, and below it the others. Rows about the same thing
+/// share their first line.
+fn blocks<const N: usize>(rows: &[[String; N]], width: usize) -> Vec<Line> {
+    let mut lines = Vec::new();
+    let mut last = None;
+    for row in rows {
+        if last != Some(&row[0]) {
+            lines.push(Line::new(&row[0]));
+        }
+        last = Some(&row[0]);
+        let mut indentation = "  ";
+        for part in wrap(&row[1..].join(": "), width.saturating_sub(4)) {
+            lines.push(format_line!("{indentation}{part}"));
+            indentation = "    ";
+        }
+    }
+    lines
+}
+
+/// Returns the words of a text in lines of at most a number of columns. A longer word has a line of
+/// its own.
+pub fn wrap(text: &str, columns: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let line = lines.last_mut().expect("there is a line");
+        if line.is_empty() {
+            line.push_str(word);
+        } else if line.width() + 1 + word.width() <= columns {
+            line.push_str(&format!(" {word}"));
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines
 }
 
 /// Prints lines to stdout.
@@ -193,6 +280,44 @@ mod tests {
         ] {
             assert_eq!(name(given).as_str(), shown);
         }
+    }
+
+    #[test]
+    fn tables_fit_narrow_terminals() {
+        let rows = [
+            [
+                "a".to_owned(),
+                "skills".to_owned(),
+                "one, two, three, four, five".to_owned(),
+            ],
+            ["a".to_owned(), "view".to_owned(), "x\u{1b}".to_owned()],
+        ];
+        let shown = |width| {
+            let lines = table(["TOOL", "SETTING", "VALUE"], &rows, width);
+            lines
+                .iter()
+                .map(Line::to_string)
+                .collect::<Vec<_>>()
+                .join("\n")
+        };
+        assert_eq!(
+            shown(60),
+            "TOOL  SETTING  VALUE\n\
+             a     skills   one, two, three, four, five\n\
+             a     view     x\\u{1b}"
+        );
+        assert_eq!(
+            shown(40),
+            "TOOL  SETTING  VALUE\n\
+             a     skills   one, two, three, four,\n               five\n\
+             a     view     x\\u{1b}"
+        );
+        assert_eq!(
+            shown(25),
+            "a\n  skills: one, two,\n    three, four, five\n  view: x\\u{1b}"
+        );
+        assert!(!shown(1).is_empty());
+        assert_eq!(start("数据分析", 5), "数据");
     }
 
     #[test]

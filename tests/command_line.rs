@@ -2,6 +2,7 @@
 
 mod author;
 mod call;
+mod clients;
 mod failed_starts;
 mod hints;
 mod listings;

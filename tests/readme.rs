@@ -190,6 +190,7 @@ fn the_page_lists_each_verb_and_option() {
     assert!(verbs.len() >= 16, "only {verbs:?} were found");
     let mut helps: Vec<String> = verbs.iter().map(|verb| help(&[verb])).collect();
     helps.extend(["new-key", "digest", "verify", "show"].map(|verb| help(&["audit", verb])));
+    helps.extend(["list", "add", "remove"].map(|verb| help(&["clients", verb])));
     let options = helps.iter().flat_map(|help| help_words(help, "      --"));
     let options: BTreeSet<&str> = options.collect();
     assert!(options.len() >= 30, "only {options:?} were found");

@@ -2,6 +2,7 @@
 import sys
 import time
 
+import agents
 import balancer
 import comparison
 import conformance
@@ -20,6 +21,7 @@ PARTS = {
     "terminal": terminal.run,
     "balancer": balancer.run,
     "oauth": oauth.run,
+    "agents": agents.run,
     "comparison": comparison.run,
 }
 

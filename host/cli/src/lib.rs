@@ -22,6 +22,8 @@ mod grants;
 mod prompt;
 mod respond;
 mod serve;
+// Checks the options of `serve`.
+mod clients;
 mod skills;
 mod tools;
 // Prints the rows of `skills`.
@@ -83,6 +85,7 @@ enum Verb {
     /// Check what every tool component must do, and run its author's cases
     Test(author::AuthorCommand),
     Serve(serve::ServeCommand),
+    Clients(clients::ClientsCommand),
     Warm(warm::WarmCommand),
     Audit(audit::AuditCommand),
 }
@@ -238,6 +241,7 @@ impl Verb {
             Self::Check(check) => check.execute(options).await,
             Self::Grants(grants) => grants.execute(options).await,
             Self::Inspect(inspect) => inspect.execute().await,
+            Self::Clients(clients) => clients.execute(&options),
             Self::Audit(audit) => audit.execute(&options.trust_settings()).await,
             Self::Call(_) | Self::Serve(_) | Self::Warm(_) => {
                 unreachable!("`prepare` handles this verb")

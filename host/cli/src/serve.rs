@@ -47,6 +47,11 @@ pub(crate) struct ReadyServer {
 }
 
 impl ServeCommand {
+    /// Checks whether the server listens for HTTP.
+    pub(crate) fn is_http(&self) -> bool {
+        self.http.address.is_some()
+    }
+
     /// Opens, binds and starts what the server needs, then confines the process.
     pub(crate) fn prepare(mut self, outer: CommonOptions) -> anyhow::Result<ReadyServer> {
         let options = outer.merge(std::mem::take(&mut self.options));

@@ -6,6 +6,7 @@ mod clients;
 mod failed_starts;
 mod hints;
 mod listings;
+mod manners;
 mod offer;
 mod search;
 mod skills;

@@ -110,7 +110,7 @@ fn a_component_forges_nothing_in_its_description() {
             "inspect as JSON",
             vec!["inspect", &file, "--output", "json"],
         ),
-        ("grants", vec!["grants", "--tools", "tools"]),
+        ("grants", vec!["grants", "--all", "--tools", "tools"]),
         (
             "grants as JSON",
             vec!["grants", "--tools", "tools", "--output", "json"],
@@ -186,7 +186,7 @@ fn skill_forges_nothing_in_lists_checks_and_problems() {
         ("check of a folder", vec!["check", &folder], ""),
         ("check as JSON", vec!["check", "--output", "json"], ""),
         ("check as SARIF", vec!["check", "--output", "sarif"], ""),
-        ("grants", vec!["grants"], ""),
+        ("grants", vec!["grants", "--all"], ""),
         ("grants as JSON", vec!["grants", "--output", "json"], ""),
     ] {
         check(case, &program, &arguments, stdin);
@@ -226,7 +226,7 @@ fn a_skill_name_cannot_imitate_another_line() {
     let lines: Vec<&str> = run.stdout.lines().collect();
     let of_good = lines.iter().filter(|line| line.starts_with("good "));
     assert_eq!(of_good.count(), 1, "{}", run.stdout);
-    let run = program.run(&["grants"]);
+    let run = program.run(&["grants", "--all"]);
     assert!(run.stdout.contains("\"good, other\""), "{}", run.stdout);
 }
 

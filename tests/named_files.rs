@@ -307,8 +307,16 @@ fn table_has_every_option_of_every_verb() {
         lines.map(str::to_owned).collect()
     };
     let verbs = |help: &str| -> Vec<String> {
-        let lines = below(help, "Commands:").into_iter();
-        let words = lines.filter(|line| !line.starts_with("   "));
+        // The verbs of the program are in groups, above its options.
+        let lines = match help.split_once("\nOptions:\n") {
+            Some((groups, _)) if help.contains("Serve agents:\n") => groups
+                .lines()
+                .filter(|line| line.starts_with("  "))
+                .map(str::to_owned)
+                .collect(),
+            _ => below(help, "Commands:"),
+        };
+        let words = lines.into_iter().filter(|line| !line.starts_with("   "));
         let words = words.filter_map(|line| Some(line.split_whitespace().next()?.to_owned()));
         words.filter(|word| word != "help").collect()
     };

@@ -189,7 +189,7 @@ hosts = ["api.example.org", "api.example.org:8443"]
 fn grants_compares_asked_and_granted() {
     let program = project(GRANT);
     program.write("token", "the-value");
-    let text = run(&program, &["grants", "fetch"]).stdout;
+    let text = run(&program, &["grants", "--all", "fetch"]).stdout;
     for line in [
         "  network: https://api.example.org/v1/*; GET https://other.example.org/data/*; http://",
         "  private addresses: 10.0.0.1, 10.1.2.3:8080\n",
@@ -235,7 +235,7 @@ fn grants_compares_asked_and_granted() {
 fn asking_grants_nothing() {
     for grant in ["", "[grants.\"fetch.wasm\"]\nskills = [\"a\"]\n"] {
         let program = project(grant);
-        let text = run(&program, &["grants", "fetch"]).stdout;
+        let text = run(&program, &["grants", "--all", "fetch"]).stdout;
         for line in [
             "  network: none; its requests are denied\n",
             "    NOT GRANTED: requests GET https://api.example.org/v1/*: reads forecasts\n",
@@ -255,7 +255,7 @@ fn asking_grants_nothing() {
     // Most components send and ask for nothing.
     let program = project("");
     program.write("tools/count_lines.wasm", count_lines());
-    let text = run(&program, &["grants", "count_lines"]).stdout;
+    let text = run(&program, &["grants", "--all", "count_lines"]).stdout;
     assert!(
         text.contains("  network: none\n") && !text.contains("asks for"),
         "{text}"
@@ -265,7 +265,7 @@ fn asking_grants_nothing() {
         "tools/count_lines.wasm",
         with_section(count_lines(), "{\"a\": 1}"),
     );
-    let text = run(&program, &["grants", "count_lines"]).stdout;
+    let text = run(&program, &["grants", "--all", "count_lines"]).stdout;
     let note = "  asks for: the section `skillhost:needs` is ignored: unknown field `a`";
     assert!(text.contains(note), "{text}");
 }

@@ -112,7 +112,7 @@ fn refuses_http_address_without_port() {
 #[test]
 fn grants_formats_sizes_for_people_only() {
     let program = program();
-    let shown = program.run(&["grants"]).stdout;
+    let shown = program.run(&["grants", "--all"]).stdout;
     assert!(
         shown.contains("10s of time, 64 MiB of memory, 16 MiB of output,"),
         "{shown}"

@@ -295,7 +295,7 @@ fn grants_shows_allowed_and_refused_skills() {
     );
     assert_eq!(grant["limits"]["time_ms"], 2000);
     assert_eq!(grant["view"], "read-only");
-    let text = program.run(&["grants"]).stdout;
+    let text = program.run(&["grants", "--all"]).stdout;
     assert!(
         text.contains("  scripts: none\n  view: read-only\n"),
         "{text}"
@@ -305,7 +305,7 @@ fn grants_shows_allowed_and_refused_skills() {
         "{text}"
     );
     let tools = guests();
-    let run = program.run(&["--tools", tools.to_str().unwrap(), "grants"]);
+    let run = program.run(&["--tools", tools.to_str().unwrap(), "grants", "--all"]);
     assert!(
         run.stdout.contains("  skills: none\n    allows: none\n"),
         "{}",
@@ -397,7 +397,7 @@ fn grants_shows_home_and_hard_links() {
         let grant = format!("tools = [\"tools\"]\n[grants.\"count_lines.wasm\"]\n{granted}\n");
         program.write("c.toml", grant);
         let grants = ["--config", "c.toml", "grants", "count_lines"];
-        let text = program.run(&grants).stdout;
+        let text = program.run(&[&grants[..], &["--all"]].concat()).stdout;
         let word = |allowed| if allowed { "allowed" } else { "refused" };
         let (home_word, links_word) = (word(home), word(hard_links));
         let lines = format!("  home folder: {home_word}\n  hard links: {links_word}\n");

@@ -76,7 +76,7 @@ fn offers_component_tools_unless_list_omits_them() {
 
 #[test]
 fn offer_does_not_affect_resources() {
-    let shown = |offer: &str| run(&program(), offer, &["grants"]).stdout;
+    let shown = |offer: &str| run(&program(), offer, &["grants", "--all"]).stdout;
     assert!(shown("offer = []").contains("skill_resources (from "));
     assert!(!shown("disabled_tools = [\"skill_resources\"]").contains("skill_resources (from "));
 }
@@ -108,7 +108,7 @@ fn operator_replaces_descriptions() {
         };
         assert_eq!(grant["description"], source, "{tool}");
     }
-    let text = run(&program, config, &["grants"]).stdout;
+    let text = run(&program, config, &["grants", "--all"]).stdout;
     assert_eq!(
         text.matches("  description: replaced by the operator's\n")
             .count(),

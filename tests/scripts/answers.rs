@@ -456,7 +456,7 @@ fn failure_and_its_record_have_no_files() {
 #[test]
 fn grants_show_scripts_and_bad_pattern_is_error() {
     let program = program();
-    let run = program.run(&["grants"]);
+    let run = program.run(&["grants", "--all"]);
     let of_tool: Vec<&str> = run
         .stdout
         .split("take_steps (from")

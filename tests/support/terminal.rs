@@ -87,11 +87,24 @@ pub(crate) fn on_a_terminal<S: AsRef<std::ffi::OsStr>>(
     arguments: &[S],
     stdin: &str,
 ) -> Printout {
+    on_a_terminal_of(program, 0, &[], arguments, stdin)
+}
+
+/// Runs the program with a terminal of a number of columns, 0 if unknown, and further variables such as `A=b`.
+pub(crate) fn on_a_terminal_of<S: AsRef<std::ffi::OsStr>>(
+    program: &Program,
+    columns: u16,
+    variables: &[&str],
+    arguments: &[S],
+    stdin: &str,
+) -> Printout {
     // The input is a file, because a terminal would echo it.
     let script = "
-import os, pty, sys
+import fcntl, os, pty, struct, sys, termios
+columns = int(sys.argv.pop(1))
 pid, terminal = pty.fork()
 if pid == 0:
+    fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack('HHHH', 24, columns, 0, 0))
     os.dup2(os.open(sys.argv[1], os.O_RDONLY), 0)
     os.execv(sys.argv[2], sys.argv[2:])
 while True:
@@ -109,9 +122,11 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
     let mut terminal = Command::new("python3");
     terminal
         .args(["-c", script])
+        .arg(columns.to_string())
         .arg(input.path())
         .arg("/usr/bin/env")
         .arg("-i")
+        .args(variables)
         .arg(format!("SKILLHOST_CACHE={}", cache().display()))
         .arg(env!("CARGO_BIN_EXE_skillhost"))
         .args(arguments)

@@ -1,6 +1,7 @@
 //! `skillhost grants`: shows what each tool may do, and what its component asks for.
 
 mod asked;
+mod differences;
 mod explain;
 
 use std::collections::BTreeMap;
@@ -19,7 +20,10 @@ use skillhost_program::inspect::secret_line;
 use skillhost_program::options::{CommonOptions, ReportFormat};
 use skillhost_program::terminal::{self, format_line};
 
-/// Show what each tool may read and send, its limits, and what it asks for
+/// The word for an empty list of powers.
+const NONE: &str = "none";
+
+/// Show which tools differ from the defaults, and in what: skills, network, limits, and more
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct GrantsCommand {
@@ -28,9 +32,15 @@ pub(crate) struct GrantsCommand {
     /// Show only these tools
     #[arg(value_name = "TOOL")]
     named: Vec<String>,
-    /// Form of the grants
+    /// Show everything of each tool, not only what differs from the defaults
+    #[arg(long)]
+    all: bool,
+    /// Form of the grants; JSON has everything
     #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
     output: ReportFormat,
+    /// Print JSON, as `--output json` does
+    #[arg(long, conflicts_with = "output")]
+    json: bool,
     #[command(flatten)]
     options: CommonOptions,
 }
@@ -56,11 +66,17 @@ impl GrantsCommand {
         }
         grants.retain(|grant| self.named.is_empty() || self.named.contains(&grant.tool));
         let grants = with_asked(&host, &grants);
-        match self.output {
-            ReportFormat::Text => {
+        let output = if self.json {
+            ReportFormat::Json
+        } else {
+            self.output
+        };
+        match output {
+            ReportFormat::Text if self.all => {
                 let lines = grants.iter().flat_map(|(grant, asked)| lines(grant, asked));
                 terminal::print(&lines.collect::<Vec<Line>>())?;
             }
+            ReportFormat::Text => terminal::print(&differences::lines(&grants))?,
             ReportFormat::Json => {
                 let grants = grants.iter().map(|(grant, asked)| to_json(grant, asked));
                 terminal::print_json(&grants.collect())?;
@@ -110,18 +126,11 @@ fn lines(grant: &EffectiveGrant, asked: &Asked) -> Vec<Line> {
         format_line!("  hard links: {}", allowed_word(grant.hard_links)),
         format_line!("  scripts: {}", grant.scripts),
         format_line!("  view: {}", grant.view.name()),
-        network_line(grant, asked),
+        format_line!("  network: {}", network(grant, asked)),
     ];
-    let addresses: Vec<String> = grant
-        .network
-        .private_addresses()
-        .map(ToString::to_string)
-        .collect();
+    let addresses = private_addresses(grant);
     if !addresses.is_empty() {
-        lines.push(format_line!(
-            "  private addresses: {}",
-            addresses.join(", ")
-        ));
+        lines.push(format_line!("  private addresses: {addresses}"));
     }
     let secrets = grant.network.secrets();
     lines.extend(secrets.map(|secret| format_line!("  {}", secret_line(secret))));
@@ -134,25 +143,31 @@ fn lines(grant: &EffectiveGrant, asked: &Asked) -> Vec<Line> {
     lines
 }
 
-fn network_line(grant: &EffectiveGrant, asked: &Asked) -> Line {
+/// Returns the granted requests in words.
+fn network(grant: &EffectiveGrant, asked: &Asked) -> String {
     if grant.network.asks() {
-        return format_line!(
-            "  network: {ASK}; a person decides at the first request to an origin"
-        );
+        return format!("{ASK}; a person decides at the first request to an origin");
     }
     let rules: Vec<String> = grant.network.rules().map(ToString::to_string).collect();
     if !rules.is_empty() {
-        return format_line!("  network: {}", rules.join("; "));
+        return rules.join("; ");
     }
     if asked.sends_requests == Some(true) {
-        return format_line!("  network: none; its requests are denied");
+        return "none; its requests are denied".to_owned();
     }
-    format_line!("  network: none")
+    NONE.to_owned()
+}
+
+/// Returns the granted addresses that are not public, in words.
+fn private_addresses(grant: &EffectiveGrant) -> String {
+    let addresses = grant.network.private_addresses();
+    let addresses: Vec<String> = addresses.map(ToString::to_string).collect();
+    addresses.join(", ")
 }
 
 fn names(names: &[String]) -> String {
     if names.is_empty() {
-        return "none".to_owned();
+        return NONE.to_owned();
     }
     let names: Vec<String> = names
         .iter()

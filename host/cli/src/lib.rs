@@ -6,6 +6,8 @@
 
 mod suggest;
 
+mod help;
+
 mod settings;
 
 mod process_sandbox;
@@ -52,7 +54,8 @@ pub use settings::{Confinement, ProcessSettings, Settings};
     name = "skillhost",
     version,
     max_term_width = 100,
-    arg_required_else_help = true
+    arg_required_else_help = true,
+    help_template = help::template(Verb::augment_subcommands(clap::Command::new("skillhost")))
 )]
 struct CommandLine {
     #[command(flatten)]

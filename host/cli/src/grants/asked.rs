@@ -76,12 +76,19 @@ impl Asked {
         if let Some(why) = &self.ignored_for {
             return vec![format_line!("  asks for: {why}")];
         }
-        let powers = self.network.iter().chain(&self.secrets);
-        let mut lines: Vec<Line> = powers.map(AskedPower::line).collect();
+        let powers = self.powers();
+        let mut lines: Vec<Line> = powers.map(|power| format_line!("    {power}")).collect();
         if !lines.is_empty() {
             lines.insert(0, format_line!("  asks for (unverified):"));
         }
         lines
+    }
+
+    /// Returns each power that is asked for, with how far it is granted; or why this is unknown.
+    pub(super) fn powers(&self) -> impl Iterator<Item = Line> {
+        let why = self.ignored_for.iter().map(Line::new);
+        let powers = self.network.iter().chain(&self.secrets);
+        why.chain(powers.map(AskedPower::line))
     }
 
     pub(super) fn to_json(&self) -> Value {
@@ -99,7 +106,7 @@ impl AskedPower {
             Coverage::None => "NOT GRANTED",
             Coverage::Asks => "ASKS A PERSON",
         };
-        format_line!("    {granted}: {}", self.line)
+        format_line!("{granted}: {}", self.line)
     }
 
     fn to_json(&self) -> Value {

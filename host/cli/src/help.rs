@@ -1,0 +1,77 @@
+//! The help of the program: its verbs in groups, by task.
+
+use clap::Command;
+use clap::builder::Styles;
+use skillhost_program::terminal;
+
+/// The verbs, by task. A test checks that each has one place.
+const GROUPS: [(&str, &[&str]); 5] = [
+    (
+        "Find and check skills",
+        &["skills", "find", "check", "prompt"],
+    ),
+    ("Call tools", &["call", "tools", "respond"]),
+    ("Serve agents", &["serve", "clients", "warm"]),
+    ("Control what tools may do", &["grants", "inspect", "audit"]),
+    (
+        "Write tools",
+        &[
+            "new",
+            "build",
+            "dev",
+            "test",
+            "add-library",
+            "remove-library",
+        ],
+    ),
+];
+
+/// The maximum number of columns, as clap has it for the options.
+const MAX_WIDTH: usize = 100;
+
+/// Returns the template of the help for a command with all verbs.
+pub(crate) fn template(verbs: Command) -> String {
+    let styles = Styles::styled();
+    let (header, literal) = (styles.get_header(), styles.get_literal());
+    let width = terminal::width().min(MAX_WIDTH);
+    let names = GROUPS.iter().flat_map(|(_, names)| *names);
+    let name_width = names.map(|name| name.len()).max().unwrap_or(0);
+    let mut template = "{about-with-newline}\n{usage-heading} {usage}\n".to_owned();
+    for (title, names) in GROUPS {
+        template.push_str(&format!("\n{header}{title}:{header:#}\n"));
+        for name in names {
+            let about = verbs.find_subcommand(name).and_then(Command::get_about);
+            let about = about.map(ToString::to_string).unwrap_or_default();
+            let padding = " ".repeat(name_width - name.len());
+            let mut start = format!("  {literal}{name}{literal:#}{padding}  ");
+            for line in terminal::wrap(&about, width.saturating_sub(name_width + 4)) {
+                template.push_str(&format!("{start}{line}\n"));
+                start = " ".repeat(name_width + 4);
+            }
+        }
+    }
+    template + &format!("\n{header}Options:{header:#}\n{{options}}{{after-help}}")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn each_verb_is_in_one_group() {
+        let command = crate::CommandLine::command();
+        let verbs = command.get_subcommands().map(Command::get_name);
+        let verbs: BTreeSet<&str> = verbs.collect();
+        let grouped: Vec<&str> = GROUPS
+            .iter()
+            .flat_map(|(_, names)| *names)
+            .copied()
+            .collect();
+        assert_eq!(grouped.iter().copied().collect::<BTreeSet<_>>(), verbs);
+        assert_eq!(grouped.len(), verbs.len());
+    }
+}

@@ -131,7 +131,7 @@ fn grants_show_only_differences() {
         "tools = [\"tools\"]\n[grants.\"count_lines.wasm\"]\nview = \"copy-on-write\"\n\
          scripts = [\"scripts/*\"]\nhard_links = true\n",
     );
-    let run = program.run(&["grants", "count_lines"]);
+    let run = program.run(&["--config", "skillhost.toml", "grants", "count_lines"]);
     for row in [
         "hard links  allowed",
         "scripts     scripts/*",

@@ -73,6 +73,7 @@ impl Format {
 
     fn edit(self, text: &str, place: Place<'_>, entry: Option<&Value>) -> anyhow::Result<String> {
         let before = self.read(text)?;
+        take(&mut before.clone(), place)?;
         let (mark, body) = match text.strip_prefix(BYTE_ORDER_MARK) {
             Some(body) => (&text[..BYTE_ORDER_MARK.len_utf8()], body),
             None => ("", text),

@@ -8,6 +8,7 @@ mod hints;
 mod listings;
 mod manners;
 mod offer;
+mod runners;
 mod search;
 mod skills;
 mod warm;

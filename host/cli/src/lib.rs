@@ -23,6 +23,7 @@ mod check;
 mod grants;
 mod prompt;
 mod respond;
+mod runners;
 mod serve;
 // Checks the options of `serve`.
 mod clients;
@@ -75,6 +76,7 @@ enum Verb {
     Check(check::CheckCommand),
     Grants(grants::GrantsCommand),
     Inspect(inspect::InspectCommand),
+    Runners(runners::RunnersCommand),
     /// Create a tool project with a working tool, a skill and cases
     New(author::AuthorCommand),
     /// Build a tool project, and show its component as an operator sees it
@@ -245,6 +247,7 @@ impl Verb {
             Self::Grants(grants) => grants.execute(options).await,
             Self::Inspect(inspect) => inspect.execute().await,
             Self::Clients(clients) => clients.execute(&options),
+            Self::Runners(runners) => runners.execute(),
             Self::Audit(audit) => audit.execute(&options.trust_settings()).await,
             Self::Call(_) | Self::Serve(_) | Self::Warm(_) => {
                 unreachable!("`prepare` handles this verb")

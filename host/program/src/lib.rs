@@ -13,6 +13,8 @@ pub mod panic;
 
 pub mod progress;
 
+pub mod runners;
+
 pub mod options;
 
 pub mod inspect;

@@ -22,6 +22,7 @@ use skillhost_index::MemoryIndex;
 use tracing::level_filters::LevelFilter;
 
 use crate::progress::{self, show_compilations};
+use crate::runners::{self, RUNNERS};
 use crate::terminal;
 
 /// The default folder of skills. It is used if it exists and no other is given or configured.
@@ -71,6 +72,7 @@ pub struct CommonOptions {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=MAX_DEPTH as i64))]
     depth: Option<u8>,
     /// Load tool components from this folder, besides the configured ones;
+    /// `runners` stands for the runners of scripts that came with this program;
     /// repeatable
     #[arg(long, value_name = "DIR")]
     tools: Vec<PathBuf>,
@@ -269,10 +271,13 @@ impl CommonOptions {
             let default = self.local_root(folder, hint, "the current folder");
             config.skills.extend(default);
         }
-        let tools = self.tools.iter().map(|path| ConfiguredPath {
-            path: path.clone(),
-            place: "`--tools`".to_owned(),
+        let tools = self.tools.iter().map(|path| {
+            Ok(ConfiguredPath {
+                path: tools_folder(path)?,
+                place: "`--tools`".to_owned(),
+            })
         });
+        let tools: Vec<_> = tools.collect::<anyhow::Result<_>>()?;
         config.tools.splice(0..0, tools);
         for argument in &self.grant {
             let (component, skills) = argument.split_once('=').with_context(|| {
@@ -488,19 +493,23 @@ const PATH_OPTIONS: [&str; 4] = ["--audit", "--config", "--skills", "--tools"];
 ///
 /// If the current folder is gone.
 pub fn absolute_paths(arguments: &[String]) -> anyhow::Result<Vec<String>> {
-    let mut is_path = false;
+    // The option whose path is the next argument.
+    let mut before = None;
     let absolute = arguments.iter().map(|argument| {
-        let (option, path) = match argument.split_once('=') {
-            Some((option, path)) if PATH_OPTIONS.contains(&option) => (Some(option), path),
-            _ if is_path => (None, &**argument),
+        let (option, prefix, path) = match (before.take(), argument.split_once('=')) {
+            (Some(option), _) => (option, String::new(), &**argument),
+            (None, Some((option, path))) if PATH_OPTIONS.contains(&option) => {
+                (option, format!("{option}="), path)
+            }
             _ => {
-                is_path = PATH_OPTIONS.contains(&&**argument);
+                before = PATH_OPTIONS.into_iter().find(|option| option == argument);
                 return Ok(argument.clone());
             }
         };
-        is_path = false;
-        // Not paths: stderr, and the names of the usual places.
-        let is_word = path == "-" || USUAL_PLACES.iter().any(|(name, _)| *name == path);
+        // Not paths: stderr, the runners, and the names of the usual places.
+        let is_word = path == "-"
+            || (option, path) == ("--tools", RUNNERS)
+            || USUAL_PLACES.iter().any(|(name, _)| *name == path);
         let path = if is_word {
             path.to_owned()
         } else {
@@ -508,9 +517,31 @@ pub fn absolute_paths(arguments: &[String]) -> anyhow::Result<Vec<String>> {
             let path = path.context("cannot make a path absolute")?;
             path.to_string_lossy().into_owned()
         };
-        Ok(option.map_or(path.clone(), |option| format!("{option}={path}")))
+        Ok(prefix + &path)
     });
     absolute.collect()
+}
+
+/// Returns the folder that an argument of `--tools` names.
+fn tools_folder(path: &Path) -> anyhow::Result<PathBuf> {
+    if path != Path::new(RUNNERS) {
+        return Ok(path.to_owned());
+    }
+    if path.is_dir() {
+        terminal::complain(format_args!(
+            "`--tools {RUNNERS}` names the runners that came with this program, not the folder \
+             `{RUNNERS}` here; `--tools ./{RUNNERS}` names it"
+        ));
+    }
+    let folder = runners::folder().context("cannot find the folder of this program")?;
+    if !folder.is_dir() {
+        bail!(
+            "`--tools {RUNNERS}`: there is no folder `{}`; `skillhost {RUNNERS}` tells how to get \
+             the runners",
+            folder.display()
+        );
+    }
+    Ok(folder)
 }
 
 /// Returns the symlinks directly in a folder.

@@ -114,6 +114,8 @@ mod path_checks;
 mod paths;
 // The fuzz targets, each for a moment.
 mod fuzzing;
+// The packing of releases.
+mod release;
 // The commands of the README and the guides, and the links of all pages.
 mod readme;
 // docs/performance.md and its figures.

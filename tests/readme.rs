@@ -14,9 +14,10 @@ const PAGES: [&str; 3] = ["README.md", "docs/guides/use.md", "docs/guides/agents
 const STARTS: [&str; 2] = ["cargo run --release -- ", "skillhost "];
 
 /// The start of each command that needs a network or does not end. `tests/clients/run`
-/// runs the client and the server, `.ci/run` the tests.
-const NOT_RUN: [&str; 4] = [
+/// runs the client and the server, `.ci/run` the tests, `tests/release/run` what installs a release.
+const NOT_RUN: [&str; 5] = [
     "cargo test\n",
+    "uvx skillhost call ",
     "cargo install --locked --path host/cli",
     "npx @modelcontextprotocol/inspector --cli skillhost serve --skills ",
     "(umask 077 && head -c 32 /dev/urandom | base64 > token)\nskillhost serve --http ",

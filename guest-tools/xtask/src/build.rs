@@ -31,7 +31,7 @@ pub(crate) fn build(root: &Path, toolchain: &Toolchain, guests: &[Guest]) -> Res
 
     // The flags need the name of the registry's folder, which exists only after a fetch.
     run(command(toolchain, "fetch", &manifest)?.arg("--quiet"))?;
-    let flags = remap_flags(root)?;
+    let flags = remap_flags(root, None)?;
 
     let mut built = Vec::new();
     for guest in guests {

@@ -43,7 +43,7 @@ pub(crate) fn cargo(toolchain: &Toolchain) -> Result<Command> {
 
 /// Returns the `PATH` with another folder first. `wasm-component-ld` and build scripts find
 /// programs there.
-fn path_with(first: PathBuf) -> Result<OsString> {
+pub(crate) fn path_with(first: PathBuf) -> Result<OsString> {
     let path = env::var_os("PATH").unwrap_or_default();
     let context = format!("cannot put `{}` on the `PATH`", first.display());
     env::join_paths([first].into_iter().chain(env::split_paths(&path))).context(context)
@@ -72,9 +72,11 @@ fn keeps_variable(name: &str, toolchain: &Toolchain) -> bool {
 }
 
 /// Returns flags that keep this machine's folders out of components. A panic message holds the path
-/// of its source, and the folder of a registry has its host in the name.
-pub(crate) fn remap_flags(root: &Path) -> Result<OsString> {
+/// of its source, and the folder of a registry has its host in the name. `target` is the folder of
+/// code that build scripts make, if there is such code.
+pub(crate) fn remap_flags(root: &Path, target: Option<&Path>) -> Result<OsString> {
     let mut folders = vec![(root.to_owned(), "/src")];
+    folders.extend(target.map(|target| (target.to_owned(), "/target")));
     let sources = cargo_home()?.join("registry").join("src");
     if sources.exists() {
         let context = || format!("cannot list `{}`", sources.display());

@@ -12,6 +12,7 @@ mod fuzz;
 mod guests;
 mod layers;
 mod mutants;
+mod release;
 mod toolchain;
 mod workspace;
 
@@ -35,6 +36,7 @@ enum Task {
     Guests(guests::Arguments),
     Layers(layers::Arguments),
     Mutants(mutants::Arguments),
+    Release(release::Arguments),
 }
 
 /// The result of a task that ran to its end.
@@ -60,6 +62,7 @@ fn main() -> ExitCode {
         Task::Fuzz(arguments) => fuzz::execute(&arguments),
         Task::Layers(arguments) => layers::execute(&arguments),
         Task::Mutants(arguments) => mutants::execute(&arguments),
+        Task::Release(arguments) => release::execute(&arguments),
     };
     match result {
         Ok(Outcome::Clean) => ExitCode::SUCCESS,

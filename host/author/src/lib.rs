@@ -48,6 +48,12 @@ enum Verb {
     Test(test::TestCommand),
 }
 
+/// Returns the command line, for its manual.
+#[cfg(feature = "manual")]
+pub fn command() -> clap::Command {
+    <CommandLine as clap::CommandFactory>::command()
+}
+
 /// Runs the program.
 pub fn run() -> ExitCode {
     skillhost_confine::record_inherited_descriptors();

@@ -38,7 +38,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use clap::{Parser, Subcommand};
+use clap::{Command, CommandFactory as _, Parser, Subcommand};
 use skillhost::Observer;
 use skillhost_program::exit::Exit;
 use skillhost_program::options::CommonOptions;
@@ -93,6 +93,12 @@ enum Verb {
     Clients(clients::ClientsCommand),
     Warm(warm::WarmCommand),
     Audit(audit::AuditCommand),
+}
+
+/// Returns the command line, for its manual. It has the names of authors' verbs, without their
+/// options.
+pub fn command() -> Command {
+    CommandLine::command()
 }
 
 /// Runs the program, and returns its exit code.

@@ -13,10 +13,12 @@ const NAME: &str = "skillhost";
 fn main() -> anyhow::Result<()> {
     let share = env::args_os().nth(1).context("expected a folder")?;
     let share = PathBuf::from(share);
-    let mut command = skillhost_cli::command();
+    // A page for each `help VERB` would repeat that of the verb.
+    let mut command = skillhost_cli::command().disable_help_subcommand(true);
     for verb in skillhost_author::command().get_subcommands() {
         command = command.mut_subcommand(verb.get_name(), |_| verb.clone());
     }
+    command = command.mut_subcommands(|verb| verb.disable_help_subcommand(true));
     for (shell, folder, file) in [
         (Shell::Bash, "bash-completion/completions", "skillhost"),
         (Shell::Zsh, "zsh/site-functions", "_skillhost"),

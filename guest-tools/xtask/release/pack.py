@@ -13,6 +13,7 @@ import bill
 from archives import File, Folder, ar, compress, tar, zip_file
 
 HERE = pathlib.Path(__file__).resolve().parent
+DEPLOY = HERE.parents[2] / "docs/deploy"
 REPOSITORY = HERE.parents[2]
 
 NAME = "skillhost"
@@ -134,7 +135,7 @@ def deb(inputs):
     tree = {"usr/" + path: file for path, file in inputs.installed().items()}
     for name in [path for path in tree if path.startswith("usr/share/man/")]:
         tree[name + ".gz"] = File(compress(tree.pop(name).data))
-    tree["usr/lib/systemd/system/skillhost.service"] = template("skillhost.service")
+    tree["usr/lib/systemd/system/skillhost.service"] = File((DEPLOY / "skillhost.service").read_bytes(), 0o644)
     tree["usr/lib/sysusers.d/skillhost.conf"] = template("skillhost.sysusers")
     tree["etc/skillhost/skillhost.toml"] = template("skillhost.toml")
     tree["usr/share/doc/skillhost/copyright"] = text(

@@ -209,8 +209,9 @@ fn shows_entry_without_write() {
 
 #[test]
 fn refuses_files_that_are_not_only_the_users() {
+    type Prepare = fn(PathBuf);
     let is_root = rustix::process::geteuid().is_root();
-    let cases: [(&str, fn(PathBuf), &str); 7] = [
+    let cases: [(&str, Prepare, &str); 7] = [
         (
             "symlink",
             |file| symlink("elsewhere", file).unwrap(),

@@ -47,6 +47,7 @@ mod process;
 #[cfg(test)]
 mod tests;
 
+pub use address::is_public;
 pub use client::{EgressClient, Origin};
 pub use coverage::Coverage;
 pub use message::{Failure, FailureKind, Outcome};

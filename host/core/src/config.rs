@@ -1,8 +1,8 @@
 //! Reading and checking `skillhost.toml`. Every error names the file, the line and a valid
 //! value. Nothing is guessed.
 //!
-//! [`Config`] has the settings of a host. The tables `[stdio]`, `[http]`, `[clients]`, `[issuers]`
-//! and `[process]` are for programs around a host: the crates that use them read them as
+//! [`Config`] has the settings of a host. The tables `[stdio]`, `[http]`, `[clients]`, `[issuers]`,
+//! `[process]`, `[components]` and `[trust]` are for programs around a host: the crates that use them read them as
 //! [`FileSettings`]. [`Config`] does not read them.
 
 mod answers;
@@ -59,6 +59,9 @@ pub struct Config {
     pub skills: Vec<ConfiguredRoot>,
     /// Folders of tool components.
     pub tools: Vec<ConfiguredPath>,
+    /// Component files with names of their own, by the name that grants and pins use, such as
+    /// `csv.wasm`. A program fills them: a configuration has no key for them.
+    pub named_components: BTreeMap<String, PathBuf>,
     /// The base of paths in calls that name no skill.
     pub home: Option<ConfiguredPath>,
     /// Disabled tools: not offered, and not callable.
@@ -169,6 +172,11 @@ impl Config {
             settings = settings.authorities(absolute(&file.path)?);
         }
         Ok(settings)
+    }
+
+    /// Returns whether there may be components besides the built-in ones.
+    pub fn has_third_party_components(&self) -> bool {
+        !self.tools.is_empty() || !self.named_components.is_empty()
     }
 
     /// Returns whether a host of this configuration has a built-in tool.

@@ -1,6 +1,7 @@
 //! Parsing a configuration's text into settings. `keys` checks the keys, `limits` parses
 //! the limits.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
@@ -89,6 +90,7 @@ impl Tables<'_> {
             tools: tools
                 .map(|path| self.within_reach(path))
                 .collect::<anyhow::Result<_>>()?,
+            named_components: BTreeMap::new(),
             home: raw.home.map(|path| self.path(path)),
             disabled_tools: raw.disabled_tools.into_iter().collect(),
             offer: match raw.offer {

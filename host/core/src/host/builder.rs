@@ -103,6 +103,15 @@ impl HostBuilder {
         self
     }
 
+    /// Adds one tool component under another name than that of its file: grants, pins and messages
+    /// use `name`, such as `csv.wasm`. It is loaded after the components of the folders.
+    pub fn named_component(mut self, name: impl Into<String>, file: impl Into<PathBuf>) -> Self {
+        self.config
+            .named_components
+            .insert(name.into(), file.into());
+        self
+    }
+
     /// Sets the folder for relative paths in calls that name no skill. Default: none; such
     /// calls are refused.
     pub fn home(mut self, folder: impl Into<PathBuf>) -> Self {
@@ -403,6 +412,7 @@ impl HostBuilder {
                 require_pins: self.config.require_pins,
                 grants: &self.config.grants,
                 trust: &self.trust,
+                named: &self.config.named_components,
             },
             loaded: Vec::new(),
             left_out: 0,
@@ -568,8 +578,8 @@ impl HostBuilder {
         all.map(|limits| limits.memory).max().unwrap_or_default()
     }
 
-    /// Returns the `.wasm` files of the tool folders sorted by name, then the components
-    /// that were named one by one.
+    /// Returns the `.wasm` files of the tool folders sorted by name, then the names of the
+    /// components with names of their own, then the components that were named one by one.
     fn component_files(&self) -> anyhow::Result<Vec<PathBuf>> {
         let mut files: Vec<PathBuf> = Vec::new();
         // Two paths may lead to the same folder.
@@ -595,6 +605,7 @@ impl HostBuilder {
             found.sort();
             files.append(&mut found);
         }
+        files.extend(self.config.named_components.keys().map(PathBuf::from));
         files.extend_from_slice(&self.components);
         Ok(files)
     }

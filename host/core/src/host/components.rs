@@ -77,6 +77,8 @@ pub(crate) struct IntakeRules<'a> {
     pub(crate) require_pins: bool,
     pub(crate) grants: &'a BTreeMap<String, Grant>,
     pub(crate) trust: &'a Trust,
+    /// The files of components with names of their own.
+    pub(crate) named: &'a BTreeMap<String, PathBuf>,
 }
 
 /// A component file with a checked owner and pin.
@@ -238,7 +240,7 @@ impl<'a> ComponentIntake<'a> {
         } = file;
         let origin = path.display().to_string();
         let runnable = |digest| {
-            let source = ComponentSource::File(path.to_owned());
+            let source = ComponentSource::File(self.rules.content_of(path).to_owned());
             ToolComponent::new(Arc::clone(&self.loader), origin.clone(), digest, source)
         };
         let loaded = match content {
@@ -253,7 +255,7 @@ impl<'a> ComponentIntake<'a> {
             },
             FileContent::Code(component) => {
                 // Read again, to keep few files in memory at a time.
-                let bytes = read(path, &self.loader.opener)?;
+                let bytes = read(self.rules.content_of(path), &self.loader.opener)?;
                 if sha256_hex(&bytes) != digest {
                     bail!(
                         "{}: its file changed while it was loaded",
@@ -350,8 +352,9 @@ impl<'a> ComponentIntake<'a> {
     fn inspect(&self, file: &Path) -> anyhow::Result<Option<ComponentFile>> {
         let origin = file.display().to_string();
         let cannot = || cannot_load(&origin);
-        let owner = self.rules.trust.check(file).with_context(cannot)?;
-        let bytes = read(file, &self.loader.opener)?;
+        let content = self.rules.content_of(file);
+        let owner = self.rules.trust.check(content).with_context(cannot)?;
+        let bytes = read(content, &self.loader.opener)?;
         let digest = sha256_hex(&bytes);
         self.rules.check_pin(file, &digest)?;
         let unchanged = self.earlier_of(file);
@@ -446,6 +449,13 @@ impl LoadedComponent {
 }
 
 impl IntakeRules<'_> {
+    /// Returns the file with the content of a component file: another one for a component with a
+    /// name of its own.
+    fn content_of<'f>(&'f self, file: &'f Path) -> &'f Path {
+        let named = file.to_str().and_then(|name| self.named.get(name));
+        named.map_or(file, |content| content)
+    }
+
     /// Checks that a component of this digest may be loaded from this file.
     fn check_pin(&self, file: &Path, digest: &str) -> anyhow::Result<()> {
         let name = file.file_name().unwrap_or_default().to_string_lossy();

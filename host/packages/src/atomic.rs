@@ -1,0 +1,42 @@
+//! Replaces a file as a whole: a reader finds the old file or the new one, also after a crash.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::Path;
+use std::process;
+
+/// The beginning of the names of unfinished files. A crash may leave one.
+pub(crate) const UNFINISHED: &str = ".unfinished-";
+
+/// Writes a file, or replaces it. A new file has this mode; a replaced one keeps its own.
+pub(crate) fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    // A symlink stays one: its target is replaced.
+    let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let mode = match fs::metadata(path) {
+        Ok(metadata) => metadata.permissions().mode() & 0o777,
+        Err(_) => mode,
+    };
+    let folder = match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let unfinished = folder.join(format!("{UNFINISHED}{}-{name}", process::id()));
+    let _ = fs::remove_file(&unfinished);
+    let written = (|| {
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(mode)
+            .open(&unfinished)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&unfinished, path)?;
+        File::open(folder)?.sync_all()
+    })();
+    if written.is_err() {
+        let _ = fs::remove_file(&unfinished);
+    }
+    written
+}

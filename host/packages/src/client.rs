@@ -1,0 +1,598 @@
+//! The client of a registry. Everything that a registry sends is bounded and checked.
+//!
+//! Credentials are sent to the registry, and to a token service on its own authority. Redirects of
+//! blobs are followed without them.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail, ensure};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, LOCATION, WWW_AUTHENTICATE};
+use http::{Method, Request, Response, StatusCode, Uri};
+use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
+use skillhost_skills::named_file;
+use skillhost_skills::text::digest::hex;
+use ureq::Body;
+use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
+use ureq::unversioned::transport::DefaultConnector;
+
+use crate::credentials::{self, Credentials};
+use crate::digest::Digest;
+use crate::manifest::{self, MAX_MANIFEST, Manifest};
+use crate::reference::{Reference, Version};
+use crate::resolver::{CheckedResolver, RegistryAddresses, Target};
+
+/// The maximum number of redirects for a blob.
+const MAX_REDIRECTS: usize = 3;
+
+/// The maximum time of a request without a large body, from name resolution to the last byte.
+/// Guards against: a registry that answers slowly or never.
+const REQUEST_TIME: Duration = Duration::from_secs(30);
+
+/// The minimum bytes in a second of a blob. Guards against: a registry that sends a byte a second.
+const MIN_BYTES_PER_SECOND: u64 = 64 << 10;
+
+/// The maximum bytes of the answer of a token service.
+const MAX_TOKEN: u64 = 64 << 10;
+
+/// The maximum bytes of the challenge of a registry.
+const MAX_CHALLENGE: usize = 4096;
+
+/// The maximum bytes of an error message of a registry that are shown.
+const MAX_ERROR: u64 = 512;
+
+/// The maximum bytes of a file of certificate authorities.
+const MAX_AUTHORITIES: u64 = 1 << 20;
+
+/// The settings of a client.
+#[derive(Debug, Clone, Default)]
+pub struct RegistrySettings {
+    /// Files of credentials, as docker and podman write them. The first that has some counts.
+    pub credentials: Vec<PathBuf>,
+    /// A file of certificate authorities in PEM that are trusted instead of Mozilla's.
+    pub authorities: Option<PathBuf>,
+    /// The maximum time of a request without a large body. `None` means 30 seconds.
+    pub request_time: Option<Duration>,
+}
+
+/// A client for one repository of a registry.
+pub struct Registry {
+    /// Sends requests to the registry.
+    own: ureq::Agent,
+    /// Sends requests to other hosts, without credentials.
+    other: ureq::Agent,
+    /// The scheme and authority of the registry.
+    base: String,
+    repository: String,
+    credentials: Option<Credentials>,
+    /// The header `Authorization` that the registry accepted last.
+    authorization: Option<String>,
+    /// The access that a token is asked for.
+    scope: &'static str,
+    request_time: Duration,
+}
+
+/// A request that can be sent again.
+struct Call<'a> {
+    method: Method,
+    address: String,
+    headers: Vec<(http::HeaderName, &'a str)>,
+    body: Option<&'a [u8]>,
+    time: Duration,
+}
+
+#[derive(Deserialize)]
+struct Token {
+    #[serde(alias = "access_token")]
+    token: String,
+}
+
+impl Registry {
+    /// Creates a client that reads a repository. Connects to nothing.
+    ///
+    /// # Errors
+    ///
+    /// If the settings name a file that cannot be used.
+    pub fn new(reference: &Reference, settings: &RegistrySettings) -> anyhow::Result<Self> {
+        let registry = reference.registry();
+        let roots = settings.authorities.as_ref().map(|file| {
+            authorities(file)
+                .with_context(|| format!("cannot use the authorities in `{}`", file.display()))
+        });
+        let roots = roots.transpose()?;
+        // A registry of this machine with TLS has a certificate of the operator's authority.
+        let is_plain = reference.is_loopback() && roots.is_none();
+        let scheme = if is_plain { "http" } else { "https" };
+        let tls = TlsConfig::builder().root_certs(roots.unwrap_or(RootCerts::WebPki));
+        let tls = tls.build();
+        let addresses = RegistryAddresses::default();
+        let agent = |target| {
+            let config = ureq::Agent::config_builder()
+                .tls_config(tls.clone())
+                .https_only(!is_plain)
+                .http_status_as_error(false)
+                .max_redirects(0)
+                .max_redirects_will_error(false)
+                .proxy(None)
+                .user_agent("skillhost")
+                .build();
+            let resolver = CheckedResolver::new(target, Arc::clone(&addresses));
+            ureq::Agent::with_parts(config, DefaultConnector::default(), resolver)
+        };
+        let repository = reference.repository().to_owned();
+        Ok(Self {
+            own: agent(Target::Registry),
+            other: agent(Target::Redirect),
+            base: format!("{scheme}://{registry}"),
+            credentials: credentials::find(&settings.credentials, registry, &repository)?,
+            repository,
+            authorization: None,
+            scope: "pull",
+            request_time: settings.request_time.unwrap_or(REQUEST_TIME),
+        })
+    }
+
+    /// Returns the same client, which may also write.
+    pub fn for_push(mut self) -> Self {
+        self.scope = "pull,push";
+        self
+    }
+
+    /// Returns the manifest of a version, with its bytes and digest.
+    pub(crate) fn manifest(
+        &mut self,
+        version: &Version,
+    ) -> anyhow::Result<(Manifest, Vec<u8>, Digest)> {
+        let found = self.find_manifest(version)?;
+        found.with_context(|| match version {
+            Version::Tag(tag) => format!("the registry has no version `{tag}`"),
+            Version::Digest(digest) => format!("the registry has no manifest {digest}"),
+        })
+    }
+
+    /// Returns the manifest of a version, or `None` if the registry has none.
+    pub(crate) fn find_manifest(
+        &mut self,
+        version: &Version,
+    ) -> anyhow::Result<Option<(Manifest, Vec<u8>, Digest)>> {
+        let name = match version {
+            Version::Tag(tag) => tag.clone(),
+            Version::Digest(digest) => digest.to_string(),
+        };
+        let call = Call {
+            headers: vec![(ACCEPT, manifest::ACCEPT)],
+            ..self.get(format!("manifests/{name}"))
+        };
+        let mut answer = self.send(&call)?;
+        if answer.status() == StatusCode::NOT_FOUND {
+            return Ok(None);
+        }
+        expect(&mut answer, &[StatusCode::OK], "cannot read the manifest")?;
+        let text = |name: &str| {
+            let value = answer.headers().get(name)?.to_str().ok()?;
+            Some(value.split(';').next().unwrap_or(value).trim().to_owned())
+        };
+        let (media_type, claimed) = (text("content-type"), text("docker-content-digest"));
+        let bytes =
+            read_bounded(answer.body_mut(), MAX_MANIFEST).context("cannot read the manifest")?;
+        let digest = Digest::of(&bytes);
+        if let Version::Digest(expected) = version {
+            ensure!(
+                digest == *expected,
+                "the registry sent a manifest with the digest {digest} instead of {expected}"
+            );
+        }
+        if let Some(claimed) = claimed {
+            ensure!(
+                claimed == digest.to_string(),
+                "the registry says that the manifest has the digest `{}`, and it has {digest}",
+                claimed.escape_debug()
+            );
+        }
+        let manifest = Manifest::parse(&bytes, media_type.as_deref())?;
+        Ok(Some((manifest, bytes, digest)))
+    }
+
+    /// Returns a blob. The caller has checked that it may have this many bytes.
+    pub(crate) fn blob(&mut self, digest: &Digest, size: u64) -> anyhow::Result<Vec<u8>> {
+        self.read_blob(digest, size)
+            .with_context(|| format!("cannot read the blob {digest}"))
+    }
+
+    fn read_blob(&mut self, digest: &Digest, size: u64) -> anyhow::Result<Vec<u8>> {
+        let time = self.request_time + Duration::from_secs(size / MIN_BYTES_PER_SECOND);
+        let call = Call {
+            time,
+            ..self.get(format!("blobs/{digest}"))
+        };
+        let mut answer = self.send(&call)?;
+        let mut address = call.address;
+        for _ in 0..MAX_REDIRECTS {
+            if !answer.status().is_redirection() {
+                break;
+            }
+            address = join(&address, &answer)?;
+            let request = Request::get(&address).body(())?;
+            let request = self.other.configure_request(request);
+            let request = request.timeout_global(Some(time)).build();
+            let sent = self.other.run(request);
+            answer = sent.with_context(|| format!("cannot follow the redirect to {address:?}"))?;
+        }
+        ensure!(
+            !answer.status().is_redirection(),
+            "the registry redirects more than {MAX_REDIRECTS} times"
+        );
+        expect(&mut answer, &[StatusCode::OK], "the registry refused it")?;
+        let mut body = answer.into_body().into_reader();
+        let (mut bytes, mut hash) = (Vec::new(), Sha256::new());
+        let mut part = vec![0; 64 << 10];
+        loop {
+            let read = body.read(&mut part).map_err(readable)?;
+            if read == 0 {
+                break;
+            }
+            hash.update(&part[..read]);
+            bytes.extend_from_slice(&part[..read]);
+            ensure!(
+                bytes.len() as u64 <= size,
+                "it has more than the {size} bytes that its manifest declares"
+            );
+        }
+        ensure!(
+            bytes.len() as u64 == size,
+            "it has {} bytes, and its manifest declares {size}",
+            bytes.len()
+        );
+        let found = Digest::from_hex(hex(&hash.finalize()));
+        ensure!(found == *digest, "its bytes have the digest {found}");
+        Ok(bytes)
+    }
+
+    /// Returns the manifests about a subject: from the referrers API, or else from the tag that
+    /// stands for it.
+    pub(crate) fn referrers(&mut self, subject: &Digest) -> anyhow::Result<Option<Manifest>> {
+        let call = Call {
+            headers: vec![(ACCEPT, manifest::OCI_INDEX)],
+            ..self.get(format!("referrers/{subject}"))
+        };
+        let mut answer = self.send(&call)?;
+        if answer.status() == StatusCode::OK {
+            let bytes = read_bounded(answer.body_mut(), MAX_MANIFEST)?;
+            let index = Manifest::parse(&bytes, Some(manifest::OCI_INDEX));
+            return index.context("the list of signatures is invalid").map(Some);
+        }
+        let tag = Version::Tag(fallback_tag(subject));
+        Ok(self.find_manifest(&tag)?.map(|(manifest, ..)| manifest))
+    }
+
+    /// Returns whether the registry has the referrers API.
+    pub(crate) fn has_referrers(&mut self, subject: &Digest) -> anyhow::Result<bool> {
+        let call = self.get(format!("referrers/{subject}"));
+        Ok(self.send(&call)?.status() == StatusCode::OK)
+    }
+
+    /// Writes a blob, unless the registry has it.
+    pub(crate) fn put_blob(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
+        let digest = Digest::of(bytes);
+        let find = Call {
+            method: Method::HEAD,
+            ..self.get(format!("blobs/{digest}"))
+        };
+        if self.send(&find)?.status() == StatusCode::OK {
+            return Ok(());
+        }
+        let start = Call {
+            method: Method::POST,
+            body: Some(b""),
+            ..self.get("blobs/uploads/".to_owned())
+        };
+        let mut answer = self.send(&start)?;
+        expect(
+            &mut answer,
+            &[StatusCode::ACCEPTED],
+            "the registry accepts no blob",
+        )?;
+        let address = join(&start.address, &answer)?;
+        let is_own = |address: &str| {
+            let rest = address.strip_prefix(&self.base);
+            rest.is_some_and(|rest| rest.starts_with('/'))
+        };
+        ensure!(
+            is_own(&address),
+            "the registry wants the blob at another host, which gets no credentials: {address:?}"
+        );
+        let separator = if address.contains('?') { '&' } else { '?' };
+        let size = bytes.len() as u64;
+        let put = Call {
+            method: Method::PUT,
+            address: format!("{address}{separator}digest={digest}"),
+            headers: vec![(CONTENT_TYPE, "application/octet-stream")],
+            body: Some(bytes),
+            time: self.request_time + Duration::from_secs(size / MIN_BYTES_PER_SECOND),
+        };
+        let mut answer = self.send(&put)?;
+        expect(
+            &mut answer,
+            &[StatusCode::CREATED],
+            "the registry refused the blob",
+        )
+    }
+
+    /// Writes a manifest under its digest or a tag.
+    pub(crate) fn put_manifest(
+        &mut self,
+        version: &Version,
+        media_type: &str,
+        bytes: &[u8],
+    ) -> anyhow::Result<()> {
+        let name = match version {
+            Version::Tag(tag) => tag.clone(),
+            Version::Digest(digest) => digest.to_string(),
+        };
+        let put = Call {
+            method: Method::PUT,
+            headers: vec![(CONTENT_TYPE, media_type)],
+            body: Some(bytes),
+            ..self.get(format!("manifests/{name}"))
+        };
+        let mut answer = self.send(&put)?;
+        let good = [StatusCode::CREATED, StatusCode::OK];
+        expect(&mut answer, &good, "the registry refused the manifest")
+    }
+
+    fn get(&self, path: String) -> Call<'static> {
+        Call {
+            method: Method::GET,
+            address: format!("{}/v2/{}/{path}", self.base, self.repository),
+            headers: Vec::new(),
+            body: None,
+            time: self.request_time,
+        }
+    }
+
+    /// Sends a request to the registry, and once more with credentials if it asks for them.
+    fn send(&mut self, call: &Call<'_>) -> anyhow::Result<Response<Body>> {
+        let answer = self.send_once(call)?;
+        if answer.status() != StatusCode::UNAUTHORIZED {
+            return Ok(answer);
+        }
+        let challenge = answer.headers().get(WWW_AUTHENTICATE);
+        let challenge = challenge
+            .and_then(|it| it.to_str().ok())
+            .unwrap_or_default();
+        ensure!(
+            challenge.len() <= MAX_CHALLENGE,
+            "the registry sent a challenge of more than {MAX_CHALLENGE} bytes"
+        );
+        self.authorization = Some(self.answer_challenge(challenge)?);
+        let answer = self.send_once(call)?;
+        ensure!(
+            answer.status() != StatusCode::UNAUTHORIZED,
+            "the registry refused the credentials for `{}`",
+            self.repository
+        );
+        Ok(answer)
+    }
+
+    fn send_once(&self, call: &Call<'_>) -> anyhow::Result<Response<Body>> {
+        let mut request = Request::builder()
+            .method(call.method.clone())
+            .uri(&call.address);
+        for (name, value) in &call.headers {
+            request = request.header(name, *value);
+        }
+        if let Some(authorization) = &self.authorization {
+            request = request.header(AUTHORIZATION, authorization);
+        }
+        let time = Some(call.time);
+        let answer = match call.body {
+            None => {
+                let request = self.own.configure_request(request.body(())?);
+                self.own.run(request.timeout_global(time).build())
+            }
+            Some(body) => {
+                let request = self.own.configure_request(request.body(body)?);
+                self.own.run(request.timeout_global(time).build())
+            }
+        };
+        answer.map_err(|error| {
+            let why = explain(&error);
+            anyhow::anyhow!("cannot reach the registry `{}`: {why}", self.base)
+        })
+    }
+
+    /// Returns the header `Authorization` that a challenge asks for.
+    fn answer_challenge(&self, challenge: &str) -> anyhow::Result<String> {
+        let missing = || {
+            format!(
+                "the registry `{}` wants credentials; `docker login` or `podman login` stores some \
+                 (programs that keep them elsewhere, such as a keychain, are not supported)",
+                self.base
+            )
+        };
+        let (scheme, rest) = challenge.split_once(' ').unwrap_or((challenge, ""));
+        match scheme.to_ascii_lowercase().as_str() {
+            "basic" => {
+                let credentials = self.credentials.as_ref().with_context(missing)?;
+                Ok(credentials.header())
+            }
+            "bearer" => {
+                let parameters = parameters(rest);
+                let token = self.token(&parameters).context("cannot get a token");
+                let token = token.with_context(|| {
+                    if self.credentials.is_none() {
+                        missing()
+                    } else {
+                        "no access".to_owned()
+                    }
+                })?;
+                ensure!(
+                    !token.is_empty() && token.bytes().all(|c| c.is_ascii_graphic()),
+                    "the token service sent an invalid token"
+                );
+                Ok(format!("Bearer {token}"))
+            }
+            _ => bail!(missing()),
+        }
+    }
+
+    /// Gets a token. Sends credentials only if the service has the authority of the registry.
+    fn token(&self, parameters: &BTreeMap<String, String>) -> anyhow::Result<String> {
+        let realm = parameters
+            .get("realm")
+            .context("the challenge has no `realm`")?;
+        let realm: Uri = realm
+            .parse()
+            .context("the challenge has an invalid `realm`")?;
+        let scheme = realm.scheme_str().unwrap_or_default();
+        let authority = realm.authority().map_or("", |it| it.as_str());
+        let is_own = format!("{scheme}://{authority}") == self.base;
+        ensure!(
+            is_own || scheme == "https",
+            "the token service at `{authority}` has no TLS"
+        );
+        ensure!(
+            !authority.contains('@'),
+            "the challenge has an invalid `realm`"
+        );
+        let mut query = format!("scope=repository:{}:{}", self.repository, self.scope);
+        if let Some(service) = parameters.get("service") {
+            ensure!(
+                service
+                    .bytes()
+                    .all(|c| c.is_ascii_alphanumeric() || b"-._~:/ ".contains(&c)),
+                "the challenge has an invalid `service`"
+            );
+            query = format!("service={}&{query}", service.replace(' ', "%20"));
+        }
+        let path = realm.path_and_query().map_or("/", |it| it.as_str());
+        let separator = if path.contains('?') { '&' } else { '?' };
+        let address = format!("{scheme}://{authority}{path}{separator}{query}");
+        let mut request = Request::get(&address);
+        if let (true, Some(credentials)) = (is_own, &self.credentials) {
+            request = request.header(AUTHORIZATION, credentials.header());
+        }
+        let agent = if is_own { &self.own } else { &self.other };
+        let request = agent.configure_request(request.body(())?);
+        let request = request.timeout_global(Some(self.request_time)).build();
+        let answer = agent.run(request);
+        let mut answer = answer.map_err(|error| {
+            let why = explain(&error);
+            anyhow::anyhow!("cannot reach the token service `{authority}`: {why}")
+        })?;
+        let elsewhere = if is_own {
+            String::new()
+        } else {
+            format!(" (`{authority}` is not the registry, so it gets no credentials)")
+        };
+        ensure!(
+            answer.status() == StatusCode::OK,
+            "the token service answered with status {}{elsewhere}",
+            answer.status().as_u16()
+        );
+        let bytes = read_bounded(answer.body_mut(), MAX_TOKEN)?;
+        let token: Option<Token> = serde_json::from_slice(&bytes).ok();
+        Ok(token.context("the token service sent no token")?.token)
+    }
+}
+
+/// Returns the tag that stands for the referrers API in registries without one.
+pub(crate) fn fallback_tag(subject: &Digest) -> String {
+    format!("sha256-{}", subject.hex())
+}
+
+/// Reads the authorities of a file.
+fn authorities(file: &std::path::Path) -> anyhow::Result<RootCerts> {
+    let bytes = named_file::read(file, MAX_AUTHORITIES)?;
+    let mut found: Vec<Certificate<'static>> = Vec::new();
+    for item in parse_pem(&bytes) {
+        if let PemItem::Certificate(certificate) = item? {
+            found.push(certificate);
+        }
+    }
+    ensure!(!found.is_empty(), "it has no certificate in PEM");
+    Ok(RootCerts::new_with_certs(&found))
+}
+
+/// Returns the parameters of a challenge: `name="value"`, with commas between them.
+fn parameters(text: &str) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    let mut rest = text;
+    while let Some((name, after)) = rest.split_once("=\"") {
+        let Some((value, after)) = after.split_once('"') else {
+            break;
+        };
+        let name = name.trim_matches([',', ' ']).to_ascii_lowercase();
+        found.insert(name, value.to_owned());
+        rest = after;
+    }
+    found
+}
+
+/// Returns the target of an answer's `Location`.
+fn join(address: &str, answer: &Response<Body>) -> anyhow::Result<String> {
+    let location = answer.headers().get(LOCATION);
+    let location = location.and_then(|it| it.to_str().ok());
+    let location = location.context("the registry names no `Location`")?;
+    if !location.starts_with('/') || location.starts_with("//") {
+        let uri: Option<Uri> = location.parse().ok();
+        let uri = uri.filter(|it| it.scheme().is_some() && it.authority().is_some());
+        uri.context("the registry names an invalid `Location`")?;
+        return Ok(location.to_owned());
+    }
+    let uri: Uri = address.parse()?;
+    let scheme = uri.scheme_str().unwrap_or_default();
+    let authority = uri.authority().map_or("", |it| it.as_str());
+    Ok(format!("{scheme}://{authority}{location}"))
+}
+
+/// Fails unless the answer has one of these statuses. The error has the start of its body.
+fn expect(
+    answer: &mut Response<Body>,
+    statuses: &[StatusCode],
+    failure: &str,
+) -> anyhow::Result<()> {
+    let status = answer.status();
+    if statuses.contains(&status) {
+        return Ok(());
+    }
+    let mut text = String::new();
+    let _ = answer
+        .body_mut()
+        .as_reader()
+        .take(MAX_ERROR)
+        .read_to_string(&mut text);
+    let text = text.trim().escape_debug().to_string();
+    let colon = if text.is_empty() { "" } else { ": " };
+    bail!(
+        "{failure}: it answered with status {}{colon}{text}",
+        status.as_u16()
+    )
+}
+
+/// Reads a body of at most `max` bytes.
+fn read_bounded(body: &mut Body, max: u64) -> anyhow::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut reader = body.as_reader().take(max + 1);
+    reader.read_to_end(&mut bytes).map_err(readable)?;
+    ensure!(bytes.len() as u64 <= max, "it is larger than {max} bytes");
+    Ok(bytes)
+}
+
+fn readable(error: std::io::Error) -> anyhow::Error {
+    anyhow::anyhow!("the registry aborted it or is too slow: {error}")
+}
+
+/// Returns an error of a connection in words.
+fn explain(error: &ureq::Error) -> String {
+    match error {
+        ureq::Error::Timeout(_) => "it took too long".to_owned(),
+        ureq::Error::HostNotFound => "there is no such host".to_owned(),
+        ureq::Error::Io(error) => error.to_string(),
+        error => error.to_string(),
+    }
+}

@@ -1,0 +1,174 @@
+//! Manifests of packages: one component each, or an image index that lists manifests.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, bail, ensure};
+use serde::{Deserialize, Serialize};
+
+use crate::digest::Digest;
+
+/// The media type of an OCI manifest.
+pub(crate) const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+/// The media type of an OCI image index.
+pub(crate) const OCI_INDEX: &str = "application/vnd.oci.image.index.v1+json";
+/// The media type of Docker's manifest.
+const DOCKER_MANIFEST: &str = "application/vnd.docker.distribution.manifest.v2+json";
+/// The media type of Docker's index.
+const DOCKER_INDEX: &str = "application/vnd.docker.distribution.manifest.list.v2+json";
+
+/// The header `Accept` of requests for manifests.
+pub(crate) const ACCEPT: &str = "application/vnd.oci.image.manifest.v1+json, \
+     application/vnd.oci.image.index.v1+json, \
+     application/vnd.docker.distribution.manifest.v2+json, \
+     application/vnd.docker.distribution.manifest.list.v2+json";
+
+/// The media types of a component.
+const WASM: [&str; 2] = [WASM_LAYER, "application/vnd.wasm.content.layer.v1+wasm"];
+
+/// The media type of a component that is pushed.
+pub(crate) const WASM_LAYER: &str = "application/wasm";
+
+/// The maximum bytes of a manifest. Guards against: a registry that fills the memory. A manifest
+/// of a component has less than 2 KiB.
+pub(crate) const MAX_MANIFEST: u64 = 1 << 20;
+
+/// The maximum bytes of a component, as hosts load it.
+pub(crate) const MAX_COMPONENT: u64 = 64 << 20;
+
+/// A manifest or an image index.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Manifest {
+    pub(crate) schema_version: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) media_type: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) artifact_type: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) config: Option<Descriptor>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) layers: Option<Vec<Descriptor>>,
+    /// The manifests of an index.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) manifests: Option<Vec<Descriptor>>,
+    /// The manifest that this one is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) subject: Option<Descriptor>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) annotations: BTreeMap<String, String>,
+}
+
+/// A reference from a manifest to other bytes of the same repository.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Descriptor {
+    pub(crate) media_type: String,
+    pub(crate) digest: Digest,
+    pub(crate) size: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) artifact_type: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) platform: Option<Platform>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) annotations: BTreeMap<String, String>,
+}
+
+/// The platform of a manifest in an index.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Platform {
+    #[serde(default)]
+    architecture: String,
+}
+
+impl Descriptor {
+    /// Describes bytes.
+    pub(crate) fn of(media_type: &str, bytes: &[u8]) -> Self {
+        Self {
+            media_type: media_type.to_owned(),
+            digest: Digest::of(bytes),
+            size: bytes.len() as u64,
+            artifact_type: None,
+            platform: None,
+            annotations: BTreeMap::new(),
+        }
+    }
+}
+
+impl Manifest {
+    /// Parses a manifest. `media_type` is the answer's content type.
+    pub(crate) fn parse(bytes: &[u8], media_type: Option<&str>) -> anyhow::Result<Self> {
+        let manifest: Self = serde_json::from_slice(bytes).context("the manifest is invalid")?;
+        ensure!(
+            manifest.schema_version == 2,
+            "the manifest has the schema version {}, and only 2 is supported",
+            manifest.schema_version
+        );
+        if let (Some(own), Some(other)) = (&manifest.media_type, media_type)
+            && own != other
+        {
+            bail!(
+                "the manifest says that it is `{}`, and the registry that it is `{}`",
+                own.escape_debug(),
+                other.escape_debug()
+            );
+        }
+        let media_type = manifest.media_type.as_deref().or(media_type);
+        let media_type = media_type.unwrap_or(OCI_MANIFEST);
+        match media_type {
+            OCI_MANIFEST | DOCKER_MANIFEST => ensure!(
+                manifest.manifests.is_none() && manifest.layers.is_some(),
+                "the manifest has no layers, or is an index too"
+            ),
+            OCI_INDEX | DOCKER_INDEX => ensure!(
+                manifest.layers.is_none() && manifest.manifests.is_some(),
+                "the index has no manifests, or is a manifest too"
+            ),
+            other => bail!("`{}` is not a kind of manifest", other.escape_debug()),
+        }
+        Ok(manifest)
+    }
+
+    /// Returns the descriptor of the only component of the package.
+    pub(crate) fn component(&self) -> anyhow::Result<&Descriptor> {
+        let layers = self.layers.as_deref().unwrap_or_default();
+        let [layer] = layers else {
+            bail!(
+                "the package has {} layers, and a component has one",
+                layers.len()
+            );
+        };
+        ensure!(
+            WASM.contains(&&*layer.media_type),
+            "the package is `{}`, not a component (`{WASM_LAYER}`)",
+            layer.media_type.escape_debug()
+        );
+        ensure!(
+            layer.size <= MAX_COMPONENT,
+            "the component has {} bytes, more than {MAX_COMPONENT}",
+            layer.size
+        );
+        Ok(layer)
+    }
+
+    /// Returns the manifest of the component that an index lists. Returns `None` if this is not an
+    /// index.
+    pub(crate) fn choose(&self) -> anyhow::Result<Option<&Descriptor>> {
+        let Some(manifests) = &self.manifests else {
+            return Ok(None);
+        };
+        let is_wasm = |it: &&Descriptor| {
+            it.platform
+                .as_ref()
+                .is_some_and(|it| it.architecture == "wasm")
+        };
+        let mut wasm = manifests.iter().filter(is_wasm);
+        match (wasm.next(), wasm.next(), &manifests[..]) {
+            (Some(only), None, _) => Ok(Some(only)),
+            (None, _, [only]) if only.platform.is_none() => Ok(Some(only)),
+            (None, ..) => bail!("the index lists no manifest for the architecture `wasm`"),
+            (Some(_), ..) => bail!(
+                "the index lists several manifests for the architecture `wasm`; name one by digest"
+            ),
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Pulls a package from a registry, and checks a locked one in the store.
+
+use anyhow::{Context as _, bail, ensure};
+
+use crate::client::Registry;
+use crate::digest::Digest;
+use crate::lock::LockedComponent;
+use crate::manifest::{Descriptor, MAX_COMPONENT, MAX_MANIFEST, Manifest};
+use crate::reference::Version;
+use crate::signature::{BUNDLE_PREFIX, MAX_BUNDLE, PublicKey, Signer};
+use crate::store::Store;
+
+/// The maximum number of manifests about a package that are read for a signature. Guards against:
+/// a registry that lists millions.
+const MAX_SIGNATURES: usize = 32;
+
+/// A package whose blobs are in the store.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct PulledPackage {
+    /// The digest of the manifest.
+    pub manifest: Digest,
+    /// The digest of the component.
+    pub content: Digest,
+    /// The bytes of the component.
+    pub size: u64,
+    /// The signer.
+    pub signer: Signer,
+    /// The digest of the bundle with the signature.
+    pub bundle: Option<Digest>,
+}
+
+/// Pulls a version into the store. Checks its signature before its component is read.
+///
+/// One of `keys` must have signed it; `None` accepts an unsigned package. With `bundle`, no other
+/// signature counts.
+///
+/// # Errors
+///
+/// If the registry does not answer as it must, or the package is not a signed component.
+pub(crate) fn pull_version(
+    registry: &mut Registry,
+    version: &Version,
+    keys: Option<&[PublicKey]>,
+    bundle: Option<&Digest>,
+    store: &Store,
+) -> anyhow::Result<PulledPackage> {
+    let (mut manifest, mut bytes, mut digest) = registry.manifest(version)?;
+    if let Some(chosen) = manifest.choose()? {
+        let chosen = Version::Digest(chosen.digest.clone());
+        (manifest, bytes, digest) = registry.manifest(&chosen)?;
+        ensure!(
+            manifest.manifests.is_none(),
+            "the index lists another index instead of a manifest"
+        );
+    }
+    let layer = manifest.component()?.clone();
+    let signed = match keys {
+        Some(keys) => Some(find_signature(registry, &digest, keys, bundle)?),
+        None => None,
+    };
+    let content = match store.read(&layer.digest, MAX_COMPONENT) {
+        Ok(Some(content)) if content.len() as u64 == layer.size => content,
+        _ => registry.blob(&layer.digest, layer.size)?,
+    };
+    store.write(&content)?;
+    store.write(&bytes)?;
+    let (signer, bundle) = match signed {
+        Some((key, bundle)) => (Signer::Key(key), Some(store.write(&bundle)?)),
+        None => (Signer::Unsigned, None),
+    };
+    Ok(PulledPackage {
+        manifest: digest,
+        content: layer.digest,
+        size: layer.size,
+        signer,
+        bundle,
+    })
+}
+
+/// Pulls the package of a reference; see [`pull_version`].
+///
+/// # Errors
+///
+/// Those of [`pull_version`].
+pub fn pull(
+    registry: &mut Registry,
+    reference: &crate::Reference,
+    keys: Option<&[PublicKey]>,
+    bundle: Option<&Digest>,
+    store: &Store,
+) -> anyhow::Result<PulledPackage> {
+    pull_version(registry, reference.version(), keys, bundle, store)
+        .with_context(|| format!("cannot pull `{reference}`"))
+}
+
+/// Returns the id of the key that signed a manifest, and the bundle.
+fn find_signature(
+    registry: &mut Registry,
+    manifest: &Digest,
+    keys: &[PublicKey],
+    bundle: Option<&Digest>,
+) -> anyhow::Result<(String, Vec<u8>)> {
+    let referrers = registry
+        .referrers(manifest)
+        .context("cannot read its signatures")?;
+    let referrers = referrers
+        .and_then(|index| index.manifests)
+        .unwrap_or_default();
+    let mut problems = Vec::new();
+    for referrer in referrers.iter().take(MAX_SIGNATURES) {
+        // The list of a fallback tag may not say what the referrer is.
+        let bundle = match read_bundle(registry, referrer, manifest, bundle) {
+            Ok(Some(bundle)) => bundle,
+            Ok(None) => continue,
+            Err(error) => {
+                problems.push(format!("{error:#}"));
+                continue;
+            }
+        };
+        for key in keys {
+            match key.verify(&bundle, manifest) {
+                Ok(()) => return Ok((key.id(), bundle)),
+                Err(error) => problems.push(format!("{error:#}")),
+            }
+        }
+    }
+    ensure!(
+        referrers.len() <= MAX_SIGNATURES,
+        "none of the first {MAX_SIGNATURES} manifests about it is a trusted signature"
+    );
+    if problems.is_empty() {
+        bail!("it is unsigned, and a rule in `[trust]` asks for a signature");
+    }
+    problems.dedup();
+    bail!("it has no trusted signature: {}", problems.join("; "))
+}
+
+/// Reads the bundle of a manifest about another one. Returns `None` if it has none.
+fn read_bundle(
+    registry: &mut Registry,
+    referrer: &Descriptor,
+    subject: &Digest,
+    bundle: Option<&Digest>,
+) -> anyhow::Result<Option<Vec<u8>>> {
+    let (manifest, ..) = registry.manifest(&Version::Digest(referrer.digest.clone()))?;
+    let is_about = manifest
+        .subject
+        .as_ref()
+        .is_some_and(|it| it.digest == *subject);
+    let layers = manifest.layers.as_deref().unwrap_or_default();
+    let [layer] = layers else {
+        return Ok(None);
+    };
+    let is_other = bundle.is_some_and(|bundle| *bundle != layer.digest);
+    if !is_about || is_other || !layer.media_type.starts_with(BUNDLE_PREFIX) {
+        return Ok(None);
+    }
+    ensure!(
+        layer.size <= MAX_BUNDLE,
+        "a signature has {} bytes, more than {MAX_BUNDLE}",
+        layer.size
+    );
+    registry.blob(&layer.digest, layer.size).map(Some)
+}
+
+/// Checks a locked component without a network: the signature of its manifest, if `keys` must have
+/// signed it, and that the manifest names the component.
+///
+/// # Errors
+///
+/// If a blob is missing, changed or not signed. The error names what to do.
+pub fn verify_locked(
+    locked: &LockedComponent,
+    keys: Option<&[PublicKey]>,
+    store: &Store,
+) -> anyhow::Result<()> {
+    let missing = || {
+        let name = &locked.name;
+        format!("the component `{name}` is not in the store; `skillhost fetch` gets it")
+    };
+    ensure!(store.has(&locked.content), missing());
+    let Some(keys) = keys else {
+        return Ok(());
+    };
+    let bundle = locked.bundle.as_ref().with_context(|| {
+        format!(
+            "the component `{0}` is locked as unsigned, and a rule in `[trust]` asks for a \
+             signature; `skillhost update {0}` looks for one",
+            locked.name
+        )
+    })?;
+    let bundle = store.read(bundle, MAX_BUNDLE)?.with_context(missing)?;
+    let verified = keys.iter().map(|key| key.verify(&bundle, &locked.manifest));
+    let mut problems = Vec::new();
+    for verified in verified {
+        match verified {
+            Ok(()) => {
+                problems.clear();
+                break;
+            }
+            Err(error) => problems.push(format!("{error:#}")),
+        }
+    }
+    ensure!(
+        problems.is_empty(),
+        "the signature of the component `{}` is not valid: {}",
+        locked.name,
+        problems.join("; ")
+    );
+    let manifest = store
+        .read(&locked.manifest, MAX_MANIFEST)?
+        .with_context(missing)?;
+    let manifest = Manifest::parse(&manifest, None)?;
+    let layer = manifest.component()?;
+    ensure!(
+        layer.digest == locked.content && layer.size == locked.size,
+        "the signed manifest of the component `{}` names other bytes than the lock file",
+        locked.name
+    );
+    Ok(())
+}

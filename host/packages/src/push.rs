@@ -1,0 +1,184 @@
+//! Pushes a component: its blobs, its manifest by digest, its signature, and the tag last.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, bail, ensure};
+use serde_json::{Value, json};
+
+use crate::client::{Registry, fallback_tag};
+use crate::digest::Digest;
+use crate::manifest::{Descriptor, MAX_COMPONENT, Manifest, OCI_INDEX, OCI_MANIFEST, WASM_LAYER};
+use crate::reference::{Reference, Version};
+use crate::signature::{BUNDLE, PREDICATE, SigningKey};
+
+/// The media type of a component's config.
+const CONFIG: &str = "application/vnd.wasm.config.v0+json";
+
+/// The media type of an empty config, whose bytes are `{}`.
+const EMPTY: &str = "application/vnd.oci.empty.v1+json";
+
+/// The annotation with the name of a layer's file.
+const TITLE: &str = "org.opencontainers.image.title";
+
+/// The maximum attempts to add a signature to a fallback tag that others change too.
+const ATTEMPTS: usize = 5;
+
+/// A component that is pushed.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct PushedPackage {
+    /// The digest of the manifest.
+    pub manifest: Digest,
+    /// The digest of the component.
+    pub content: Digest,
+    /// The id of the key that signed it.
+    pub signer: Option<String>,
+}
+
+/// Pushes a component. `title` is the name of its file, `annotations` those of the manifest, and
+/// `interfaces` its exports and imports, for the config.
+///
+/// # Errors
+///
+/// If the registry refuses a part, or does not have it afterwards. The tag is moved last, so it
+/// never leads to a part of a package.
+pub fn push(
+    registry: &mut Registry,
+    reference: &Reference,
+    component: &[u8],
+    title: &str,
+    annotations: BTreeMap<String, String>,
+    interfaces: &Value,
+    key: Option<&SigningKey>,
+) -> anyhow::Result<PushedPackage> {
+    let tag = reference
+        .tag()
+        .context("name a tag: a digest cannot be chosen")?;
+    ensure!(
+        component.len() as u64 <= MAX_COMPONENT,
+        "the component has {} bytes, more than {MAX_COMPONENT}",
+        component.len()
+    );
+    let mut layer = Descriptor::of(WASM_LAYER, component);
+    layer.annotations.insert(TITLE.to_owned(), title.to_owned());
+    let config = json!({
+        "created": "1970-01-01T00:00:00Z",
+        "architecture": "wasm",
+        "os": "wasip2",
+        "layerDigests": [layer.digest.to_string()],
+        "component": interfaces,
+    });
+    let config = serde_json::to_vec(&config)?;
+    let manifest = Manifest {
+        schema_version: 2,
+        media_type: Some(OCI_MANIFEST.to_owned()),
+        config: Some(Descriptor::of(CONFIG, &config)),
+        layers: Some(vec![layer.clone()]),
+        annotations,
+        ..Manifest::default()
+    };
+    let manifest = serde_json::to_vec(&manifest)?;
+    let digest = Digest::of(&manifest);
+    registry.put_blob(component)?;
+    registry.put_blob(&config)?;
+    let version = Version::Digest(digest.clone());
+    registry.put_manifest(&version, OCI_MANIFEST, &manifest)?;
+    let subject = Descriptor::of(OCI_MANIFEST, &manifest);
+    if let Some(key) = key {
+        sign(registry, subject, key)?;
+    }
+    // What a puller would get. The tag is moved only if it is right.
+    registry
+        .manifest(&version)
+        .context("cannot read back the manifest")?;
+    let read = registry.blob(&layer.digest, layer.size);
+    read.context("cannot read back the component")?;
+    registry.put_manifest(&Version::Tag(tag.to_owned()), OCI_MANIFEST, &manifest)?;
+    Ok(PushedPackage {
+        manifest: digest,
+        content: layer.digest,
+        signer: key.map(|key| key.public().id()),
+    })
+}
+
+/// Signs a manifest, and pushes the signature as a manifest about it.
+fn sign(registry: &mut Registry, subject: Descriptor, key: &SigningKey) -> anyhow::Result<()> {
+    let bundle = key.sign(&subject.digest)?;
+    let signed = subject.digest.clone();
+    let annotations = BTreeMap::from([
+        (
+            "dev.sigstore.bundle.content".to_owned(),
+            "dsse-envelope".to_owned(),
+        ),
+        (
+            "dev.sigstore.bundle.predicateType".to_owned(),
+            PREDICATE.to_owned(),
+        ),
+    ]);
+    let referrer = Manifest {
+        schema_version: 2,
+        media_type: Some(OCI_MANIFEST.to_owned()),
+        artifact_type: Some(BUNDLE.to_owned()),
+        config: Some(Descriptor::of(EMPTY, b"{}")),
+        layers: Some(vec![Descriptor::of(BUNDLE, &bundle)]),
+        subject: Some(subject),
+        annotations: annotations.clone(),
+        ..Manifest::default()
+    };
+    let referrer = serde_json::to_vec(&referrer)?;
+    registry.put_blob(b"{}")?;
+    registry.put_blob(&bundle)?;
+    let version = Version::Digest(Digest::of(&referrer));
+    registry.put_manifest(&version, OCI_MANIFEST, &referrer)?;
+    if !registry.has_referrers(&signed)? {
+        let mut descriptor = Descriptor::of(OCI_MANIFEST, &referrer);
+        descriptor.artifact_type = Some(BUNDLE.to_owned());
+        descriptor.annotations = annotations;
+        add_to_fallback_tag(registry, &signed, descriptor)?;
+    }
+    let listed = registry
+        .referrers(&signed)?
+        .and_then(|index| index.manifests);
+    let listed = listed.unwrap_or_default();
+    ensure!(
+        listed.iter().any(|it| it.digest == Digest::of(&referrer)),
+        "the registry does not list the signature; the tag is not moved"
+    );
+    Ok(())
+}
+
+/// Adds a signature to the index under a manifest's fallback tag. Another signer may replace the
+/// index at the same time, so it is read back.
+fn add_to_fallback_tag(
+    registry: &mut Registry,
+    subject: &Digest,
+    referrer: Descriptor,
+) -> anyhow::Result<()> {
+    let tag = Version::Tag(fallback_tag(subject));
+    for _ in 0..ATTEMPTS {
+        let found = registry.find_manifest(&tag)?;
+        let manifests = found.and_then(|(manifest, ..)| manifest.manifests);
+        let mut manifests = manifests.unwrap_or_default();
+        if manifests.iter().any(|it| it.digest == referrer.digest) {
+            return Ok(());
+        }
+        manifests.push(referrer.clone());
+        let index = Manifest {
+            schema_version: 2,
+            media_type: Some(OCI_INDEX.to_owned()),
+            manifests: Some(manifests),
+            ..Manifest::default()
+        };
+        registry.put_manifest(&tag, OCI_INDEX, &serde_json::to_vec(&index)?)?;
+    }
+    let found = registry.find_manifest(&tag)?;
+    let manifests = found.and_then(|(manifest, ..)| manifest.manifests);
+    if manifests
+        .unwrap_or_default()
+        .iter()
+        .any(|it| it.digest == referrer.digest)
+    {
+        return Ok(());
+    }
+    bail!("others change the list of signatures at the same time; push again")
+}

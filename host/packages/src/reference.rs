@@ -1,0 +1,261 @@
+//! References to packages: `oci://REGISTRY/REPOSITORY:TAG` or `…@sha256:DIGEST`.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use anyhow::{Context as _, bail, ensure};
+
+use crate::digest::Digest;
+
+/// The scheme of a reference.
+const SCHEME: &str = "oci://";
+
+/// The tag of a reference that names neither a tag nor a digest.
+const DEFAULT_TAG: &str = "latest";
+
+/// The maximum bytes of a repository's name, as registries have it.
+const MAX_REPOSITORY: usize = 255;
+
+/// The maximum bytes of a tag, as registries have it.
+const MAX_TAG: usize = 128;
+
+/// A reference to a package in a registry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reference {
+    registry: String,
+    repository: String,
+    version: Version,
+}
+
+/// A version of a package.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Version {
+    /// A name that the registry may move to other bytes.
+    Tag(String),
+    /// Fixed bytes. A tag beside the digest is dropped.
+    Digest(Digest),
+}
+
+impl Reference {
+    /// Returns the registry: a host, and a port if it has one.
+    pub fn registry(&self) -> &str {
+        &self.registry
+    }
+
+    /// Returns the path of the repository in the registry.
+    pub fn repository(&self) -> &str {
+        &self.repository
+    }
+
+    /// Returns the reference without its tag or digest, as rules of trust name it.
+    pub fn place(&self) -> String {
+        format!("{SCHEME}{}/{}", self.registry, self.repository)
+    }
+
+    /// Returns the last part of the repository's name.
+    pub fn last_name(&self) -> &str {
+        let last = self.repository.rsplit('/').next();
+        last.unwrap_or(&self.repository)
+    }
+
+    /// Returns the tag. Returns `None` if the reference has a digest.
+    pub fn tag(&self) -> Option<&str> {
+        match &self.version {
+            Version::Tag(tag) => Some(tag),
+            Version::Digest(_) => None,
+        }
+    }
+
+    pub(crate) fn version(&self) -> &Version {
+        &self.version
+    }
+
+    /// Returns whether the registry is on this machine: the only place that plain HTTP goes to.
+    pub(crate) fn is_loopback(&self) -> bool {
+        let host = match self.registry.rsplit_once(':') {
+            Some((host, port)) if port.bytes().all(|c| c.is_ascii_digit()) => host,
+            _ => &self.registry,
+        };
+        let address = host.trim_start_matches('[').trim_end_matches(']');
+        host == "localhost" || address.parse().is_ok_and(|it: IpAddr| it.is_loopback())
+    }
+}
+
+impl FromStr for Reference {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> anyhow::Result<Self> {
+        parse(text).with_context(|| {
+            let text = text.escape_debug();
+            format!("`{text}` is not a reference such as `oci://registry.example/acme/csv:1.2`")
+        })
+    }
+}
+
+fn parse(text: &str) -> anyhow::Result<Reference> {
+    let Some(text) = text.strip_prefix(SCHEME) else {
+        bail!("it must start with `{SCHEME}`");
+    };
+    let (registry, rest) = text.split_once('/').context("it has no repository")?;
+    check_registry(registry)?;
+    let (rest, digest) = match rest.split_once('@') {
+        Some((rest, digest)) => (rest, Some(digest.parse()?)),
+        None => (rest, None),
+    };
+    let (repository, tag) = match rest.split_once(':') {
+        Some((repository, tag)) => (repository, Some(tag)),
+        None => (rest, None),
+    };
+    check_repository(repository)?;
+    let tag = tag.unwrap_or(DEFAULT_TAG);
+    check_tag(tag)?;
+    let version = match digest {
+        Some(digest) => Version::Digest(digest),
+        None => Version::Tag(tag.to_owned()),
+    };
+    Ok(Reference {
+        registry: registry.to_owned(),
+        repository: repository.to_owned(),
+        version,
+    })
+}
+
+/// Checks a registry: a host name with a dot, `localhost`, or an address, and perhaps a port.
+fn check_registry(registry: &str) -> anyhow::Result<()> {
+    let authority: http::uri::Authority = registry.parse().context("the registry is not a host")?;
+    let host = authority.host();
+    let is_plain = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || b"-.:[]".contains(&c);
+    ensure!(
+        registry.bytes().all(is_plain),
+        "the registry may have lower-case letters, digits, `-`, `.` and a port"
+    );
+    let port = registry.strip_prefix(host).unwrap_or_default();
+    let has_port = |port: &str| port.parse().is_ok_and(|port: u16| port > 0);
+    ensure!(
+        port.is_empty() || port.strip_prefix(':').is_some_and(has_port),
+        "the registry has an invalid port"
+    );
+    ensure!(
+        host == "localhost" || host.contains('.') || host.starts_with('['),
+        "the registry `{host}` must be a host name with a dot, an address or `localhost`"
+    );
+    Ok(())
+}
+
+fn check_repository(repository: &str) -> anyhow::Result<()> {
+    let is_alphanumeric = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let is_part = |part: &str| {
+        let bytes = part.as_bytes();
+        bytes.first().is_some_and(|c| is_alphanumeric(*c))
+            && bytes.last().is_some_and(|c| is_alphanumeric(*c))
+            && bytes
+                .iter()
+                .all(|c| is_alphanumeric(*c) || b"._-".contains(c))
+            && !part.contains("..")
+    };
+    ensure!(
+        repository.len() <= MAX_REPOSITORY && repository.split('/').all(is_part),
+        "the repository may have lower-case letters and digits, with `.`, `_` and `-` between \
+         them, in parts with `/` between them"
+    );
+    Ok(())
+}
+
+fn check_tag(tag: &str) -> anyhow::Result<()> {
+    let is_word = |c: u8| c.is_ascii_alphanumeric() || c == b'_';
+    let bytes = tag.as_bytes();
+    ensure!(
+        bytes.len() <= MAX_TAG
+            && bytes.first().is_some_and(|c| is_word(*c))
+            && bytes.iter().all(|c| is_word(*c) || b".-".contains(c)),
+        "the tag may have up to {MAX_TAG} letters, digits, `_`, `.` and `-`"
+    );
+    Ok(())
+}
+
+impl fmt::Display for Reference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.place())?;
+        match &self.version {
+            Version::Tag(tag) => write!(f, ":{tag}"),
+            Version::Digest(digest) => write!(f, "@{digest}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parses_references() {
+        for (text, shown) in [
+            (
+                "oci://registry.example/acme/csv:1.2",
+                "oci://registry.example/acme/csv:1.2",
+            ),
+            (
+                "oci://registry.example/csv",
+                "oci://registry.example/csv:latest",
+            ),
+            (
+                "oci://localhost:5000/a/b_c/d-e:x",
+                "oci://localhost:5000/a/b_c/d-e:x",
+            ),
+            ("oci://[::1]:5000/a:x", "oci://[::1]:5000/a:x"),
+        ] {
+            let reference: Reference = text.parse().unwrap();
+            assert_eq!(reference.to_string(), shown);
+        }
+        let digest = Digest::of(b"x");
+        let fixed = format!("oci://registry.example/csv:1@{digest}");
+        let fixed: Reference = fixed.parse().unwrap();
+        assert_eq!(
+            fixed.to_string(),
+            format!("oci://registry.example/csv@{digest}")
+        );
+    }
+
+    #[test]
+    fn refuses_what_is_no_reference() {
+        for text in [
+            "registry.example/acme/csv",
+            "https://registry.example/csv",
+            "oci://registry.example",
+            "oci://registry.example/",
+            "oci://acme/csv",
+            "oci://user:word@registry.example/csv",
+            "oci://registry.example/../csv",
+            "oci://registry.example/a/./csv",
+            "oci://registry.example/a//csv",
+            "oci://registry.example/Csv",
+            "oci://registry.example/csv:",
+            "oci://registry.example/csv:a b",
+            "oci://registry.example/csv:\u{1b}[2J",
+            "oci://registry.example/csv@sha256:12",
+            "oci://registry.example/csv@sha512:12",
+            "oci://registry.example/csv?x=1",
+            "oci://registry.example:x/csv",
+        ] {
+            assert!(text.parse::<Reference>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn knows_registries_of_this_machine() {
+        for (registry, is_loopback) in [
+            ("localhost", true),
+            ("localhost:5000", true),
+            ("127.0.0.1:5000", true),
+            ("127.9.9.9", true),
+            ("[::1]:5000", true),
+            ("localhost.example", false),
+            ("127.0.0.1.example", false),
+            ("10.0.0.1", false),
+        ] {
+            let reference: Reference = format!("oci://{registry}/csv").parse().unwrap();
+            assert_eq!(reference.is_loopback(), is_loopback, "{registry}");
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Which addresses a request may go to. The operator names the registry, so its own addresses are
+//! free. The registry names the target of a redirect, which must not be more private.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use skillhost_egress::is_public;
+use ureq::config::Config;
+use ureq::http::Uri;
+use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
+use ureq::unversioned::transport::NextTimeout;
+
+/// The addresses of a registry that were connected to.
+pub(crate) type RegistryAddresses = Arc<Mutex<Vec<IpAddr>>>;
+
+/// A resolver that checks every address of a name.
+#[derive(Debug)]
+pub(crate) struct CheckedResolver {
+    inner: DefaultResolver,
+    target: Target,
+    registry: RegistryAddresses,
+}
+
+/// The host that is resolved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// The registry.
+    Registry,
+    /// A host that the registry names.
+    Redirect,
+}
+
+impl CheckedResolver {
+    /// Creates a resolver. `registry` is shared by those of one client.
+    pub(crate) fn new(target: Target, registry: RegistryAddresses) -> Self {
+        Self {
+            inner: DefaultResolver::default(),
+            target,
+            registry,
+        }
+    }
+
+    fn check(&self, uri: &Uri, addresses: &[SocketAddr]) -> Result<(), String> {
+        let host = uri.host().unwrap_or_default();
+        let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        for address in addresses.iter().map(|it| it.ip().to_canonical()) {
+            if uri.scheme_str() == Some("http") && !address.is_loopback() {
+                return Err(format!("plain HTTP to `{host}`, which is not this machine"));
+            }
+            match self.target {
+                Target::Registry if !registry.contains(&address) => registry.push(address),
+                Target::Redirect if !is_public(address) && !registry.contains(&address) => {
+                    return Err(format!(
+                        "a redirect to `{host}`, whose address is not public"
+                    ));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Resolver for CheckedResolver {
+    fn resolve(
+        &self,
+        uri: &Uri,
+        config: &Config,
+        timeout: NextTimeout,
+    ) -> Result<ResolvedSocketAddrs, ureq::Error> {
+        let addresses = self.inner.resolve(uri, config, timeout)?;
+        match self.check(uri, &addresses) {
+            Ok(()) => Ok(addresses),
+            Err(why) => Err(std::io::Error::other(format!("refused {why}")).into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn redirects_lead_to_no_more_private_address() {
+        let registry = RegistryAddresses::default();
+        let own = CheckedResolver::new(Target::Registry, Arc::clone(&registry));
+        let redirect = CheckedResolver::new(Target::Redirect, registry);
+        let check = |resolver: &CheckedResolver, uri: &str, address: &str| {
+            let addresses = [SocketAddr::new(address.parse().unwrap(), 443)];
+            resolver.check(&uri.parse().unwrap(), &addresses).is_ok()
+        };
+        assert!(check(&own, "https://registry.example", "10.0.0.5"));
+        for (uri, address, is_allowed) in [
+            ("https://cdn.example", "93.184.216.34", true),
+            ("https://cdn.example", "10.0.0.5", true),
+            ("https://cdn.example", "::ffff:10.0.0.5", true),
+            ("https://cdn.example", "10.0.0.6", false),
+            ("https://cdn.example", "127.0.0.1", false),
+            ("https://cdn.example", "169.254.169.254", false),
+            ("https://cdn.example", "::ffff:127.0.0.1", false),
+            ("https://cdn.example", "fe80::1", false),
+            ("http://cdn.example", "93.184.216.34", false),
+            ("http://cdn.example", "10.0.0.5", false),
+        ] {
+            assert_eq!(
+                check(&redirect, uri, address),
+                is_allowed,
+                "{uri} {address}"
+            );
+        }
+        assert!(!check(&own, "http://localhost", "10.0.0.5"));
+        assert!(check(&own, "http://localhost", "127.0.0.1"));
+    }
+}

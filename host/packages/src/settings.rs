@@ -1,0 +1,343 @@
+//! The keys of `skillhost.toml` about packages, and edits of them that keep comments and order.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail, ensure};
+use serde::Deserialize;
+use skillhost::config::{ConfiguredPath, FileSettings, Keys, Tables};
+use skillhost_skills::named_file;
+use skillhost_skills::trust::Trust;
+use toml::Spanned;
+use toml_edit::{DocumentMut, Item, Table, value};
+
+use crate::atomic;
+use crate::reference::Reference;
+use crate::signature::PublicKey;
+
+/// The table of the sources of components.
+const COMPONENTS: &str = "components";
+
+/// The table of rules about signers.
+const TRUST: &str = "trust";
+
+/// The key that refuses components without a signer.
+const REQUIRE_SIGNATURES: &str = "require_signatures";
+
+/// The maximum bytes of a name.
+const MAX_NAME: usize = 64;
+
+/// The maximum bytes of a configuration that is edited.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// The settings of packages.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct PackageSettings {
+    /// The sources of components, by name.
+    pub sources: BTreeMap<String, ConfiguredSource>,
+    /// The keys that must sign the packages of some places.
+    rules: Vec<TrustRule>,
+    /// True if a package without a rule about its signer is refused.
+    pub require_signatures: bool,
+}
+
+/// A source of a component, with its place in the configuration.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct ConfiguredSource {
+    /// The package.
+    pub reference: Reference,
+    /// The place, for messages.
+    pub place: String,
+}
+
+/// A rule about the signers of packages.
+#[derive(Debug, Clone)]
+struct TrustRule {
+    /// A repository, or a place that ends in `/*` with all repositories below it.
+    pattern: String,
+    keys: Vec<ConfiguredPath>,
+}
+
+#[derive(Deserialize)]
+#[serde(expecting = "expected a table with `source`")]
+struct RawSource {
+    source: Spanned<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(expecting = "expected a table with `keys`, a list of files")]
+struct RawRule {
+    keys: Spanned<Vec<Spanned<PathBuf>>>,
+}
+
+impl FileSettings for PackageSettings {
+    fn declare_keys(keys: &mut Keys) {
+        keys.fields::<RawSource>("components.*");
+        keys.fields::<RawRule>("trust.*");
+    }
+
+    fn from_tables(tables: &Tables<'_>) -> anyhow::Result<Self> {
+        let raw: BTreeMap<String, RawSource> = tables.table(COMPONENTS)?;
+        let sources = raw.into_iter().map(|(name, raw)| {
+            let place = tables.place(raw.source.span().start);
+            let source = || {
+                check_name(&name)?;
+                raw.source.get_ref().parse()
+            };
+            let reference = source().with_context(|| place.clone())?;
+            anyhow::Ok((name, ConfiguredSource { reference, place }))
+        });
+        let sources = sources.collect::<anyhow::Result<_>>()?;
+        let raw: BTreeMap<String, RawRule> = tables.table(TRUST)?;
+        let rules = raw.into_iter().map(|(pattern, raw)| {
+            let place = tables.place(raw.keys.span().start);
+            check_pattern(&pattern).with_context(|| place.clone())?;
+            let keys: Vec<_> = raw.keys.into_inner();
+            ensure!(
+                !keys.is_empty(),
+                "{place}: `keys` is empty, so nothing would be accepted"
+            );
+            let keys = keys.into_iter().map(|key| tables.path(key)).collect();
+            anyhow::Ok(TrustRule { pattern, keys })
+        });
+        Ok(Self {
+            sources,
+            rules: rules.collect::<anyhow::Result<_>>()?,
+            require_signatures: tables.table(REQUIRE_SIGNATURES)?,
+        })
+    }
+}
+
+impl PackageSettings {
+    /// Returns the keys one of which must have signed a package. Returns `None` if it may be
+    /// unsigned. The longest pattern that fits counts.
+    ///
+    /// # Errors
+    ///
+    /// If a key cannot be read, or no rule fits and signatures are required.
+    pub fn keys(
+        &self,
+        reference: &Reference,
+        trust: &Trust,
+    ) -> anyhow::Result<Option<Vec<PublicKey>>> {
+        let place = reference.place();
+        let fitting = self.rules.iter().filter(|rule| rule.fits(&place));
+        let Some(rule) = fitting.max_by_key(|rule| rule.pattern.len()) else {
+            ensure!(
+                !self.require_signatures,
+                "`{place}` has no rule in `[trust]`, and `require_signatures` is set; add \
+                 `[trust.\"{place}\"]` with the `keys` of its signers"
+            );
+            return Ok(None);
+        };
+        let keys = rule
+            .keys
+            .iter()
+            .map(|key| PublicKey::read(&key.path, trust).with_context(|| key.place.clone()));
+        keys.collect::<anyhow::Result<_>>().map(Some)
+    }
+}
+
+impl TrustRule {
+    fn fits(&self, place: &str) -> bool {
+        match self.pattern.strip_suffix('*') {
+            Some(beginning) => place.starts_with(beginning),
+            None => place == self.pattern,
+        }
+    }
+}
+
+/// Checks the pattern of a rule: a repository, or a registry or a part of its repositories.
+fn check_pattern(pattern: &str) -> anyhow::Result<()> {
+    let wrong = || {
+        let pattern = pattern.escape_debug();
+        format!(
+            "`{pattern}` is not a pattern such as `oci://registry.example/acme/*` or \
+             `oci://registry.example/acme/csv`"
+        )
+    };
+    let place = match pattern.strip_suffix("/*") {
+        // With a repository it is a reference.
+        Some(place) => format!("{place}/x"),
+        None => pattern.to_owned(),
+    };
+    let reference: Reference = place.parse().with_context(wrong)?;
+    ensure!(reference.place() == place, "{}: leave out the tag", wrong());
+    Ok(())
+}
+
+/// Checks the name of a component: it becomes the file name `NAME.wasm` of grants.
+pub fn check_name(name: &str) -> anyhow::Result<()> {
+    let is_alphanumeric = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let bytes = name.as_bytes();
+    ensure!(
+        bytes.len() <= MAX_NAME
+            && bytes.first().is_some_and(|c| is_alphanumeric(*c))
+            && bytes
+                .iter()
+                .all(|c| is_alphanumeric(*c) || b"-_".contains(c)),
+        "the name `{}` must have up to {MAX_NAME} lower-case letters, digits, `-` and `_`, and \
+         start with a letter or a digit",
+        name.escape_debug()
+    );
+    Ok(())
+}
+
+/// Adds the source of a component to a configuration, or replaces it. Creates the file if it is
+/// missing.
+pub fn add_source(file: &Path, name: &str, reference: &Reference) -> anyhow::Result<()> {
+    edit(file, |document| {
+        let tables = document.entry(COMPONENTS).or_insert_with(|| {
+            let mut table = Table::new();
+            // Only the tables in it are written.
+            table.set_implicit(true);
+            Item::Table(table)
+        });
+        let tables = tables
+            .as_table_like_mut()
+            .context("`components` is not a table")?;
+        let source = value(reference.to_string());
+        match tables.get_mut(name).and_then(Item::as_table_like_mut) {
+            Some(table) => drop(table.insert("source", source)),
+            None => {
+                let mut table = Table::new();
+                table.insert("source", source);
+                tables.insert(name, Item::Table(table));
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Removes the source of a component from a configuration.
+pub fn remove_source(file: &Path, name: &str) -> anyhow::Result<()> {
+    edit(file, |document| {
+        let tables = document
+            .get_mut(COMPONENTS)
+            .and_then(Item::as_table_like_mut);
+        let removed = tables.and_then(|tables| tables.remove(name));
+        removed.with_context(|| format!("it has no component `{name}`"))?;
+        Ok(())
+    })
+}
+
+fn edit(
+    file: &Path,
+    change: impl FnOnce(&mut DocumentMut) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let cannot = || format!("cannot edit `{}`", file.display());
+    let text = match fs::symlink_metadata(file) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+        Err(error) => bail!("{}: {error}", cannot()),
+        Ok(_) => named_file::read_text(file, MAX_BYTES).with_context(cannot)?,
+    };
+    let mut document: DocumentMut = text.parse().with_context(cannot)?;
+    change(&mut document).with_context(cannot)?;
+    atomic::replace(file, document.to_string().as_bytes(), 0o644).with_context(cannot)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn longest_rule_that_fits_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = r#"
+            [trust."oci://registry.example/*"]
+            keys = ["all.pub"]
+            [trust."oci://registry.example/acme/*"]
+            keys = ["acme.pub"]
+            [trust."oci://registry.example/acme/csv"]
+            keys = ["csv.pub"]
+        "#;
+        let settings: PackageSettings =
+            skillhost::config::parse(text, "skillhost.toml", folder.path()).unwrap();
+        for (reference, key) in [
+            ("oci://registry.example/acme/csv:1", Some("csv.pub")),
+            ("oci://registry.example/acme/other:1", Some("acme.pub")),
+            ("oci://registry.example/acme-evil/csv:1", Some("all.pub")),
+            ("oci://registry.example:5000/acme/csv:1", None),
+            ("oci://other.example/acme/csv:1", None),
+        ] {
+            // The keys do not exist, and the error names the one that would count.
+            let keys = settings.keys(&reference.parse().unwrap(), &Trust::new());
+            match (keys, key) {
+                (Ok(None), None) => {}
+                (Err(error), Some(key)) => {
+                    assert!(format!("{error:#}").contains(key), "{reference}: {error:#}");
+                }
+                (keys, _) => panic!("{reference}: {keys:?}"),
+            }
+        }
+        let settings = PackageSettings {
+            require_signatures: true,
+            ..settings
+        };
+        let other = "oci://other.example/csv".parse().unwrap();
+        let error = settings
+            .keys(&other, &Trust::new())
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("has no rule in `[trust]`"), "{error}");
+    }
+
+    #[test]
+    fn refuses_wrong_tables() {
+        for (text, why) in [
+            (
+                "[components.csv]\nsource = \"csv\"",
+                "line 2: `csv` is not a reference",
+            ),
+            (
+                "[components.\"../x\"]\nsource = \"oci://r.example/x\"",
+                "the name `../x`",
+            ),
+            (
+                "[components.csv]\nsource = \"oci://r.example/x\"\nsorce = 1",
+                "unknown key",
+            ),
+            (
+                "[trust.\"oci://r.example/acme*\"]\nkeys = [\"k\"]",
+                "is not a pattern",
+            ),
+            ("[trust.\"*\"]\nkeys = [\"k\"]", "is not a pattern"),
+            (
+                "[trust.\"oci://r.example/csv:1\"]\nkeys = [\"k\"]",
+                "leave out the tag",
+            ),
+            (
+                "[trust.\"oci://r.example/*\"]\nkeys = []",
+                "`keys` is empty",
+            ),
+        ] {
+            let parsed: anyhow::Result<PackageSettings> =
+                skillhost::config::parse(text, "skillhost.toml", Path::new("."));
+            let error = format!("{:#}", parsed.unwrap_err());
+            assert!(error.contains(why), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn edits_keep_comments_and_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("skillhost.toml");
+        let before = "# ours\nskills = [\"s\"] # here\n\n[limits]\ntime = \"5s\"\n";
+        fs::write(&file, before).unwrap();
+        let (one, two) = ("oci://r.example/csv:1", "oci://r.example/csv:2");
+        add_source(&file, "csv", &one.parse().unwrap()).unwrap();
+        let expected = format!("{before}\n[components.csv]\nsource = \"{one}\"\n");
+        assert_eq!(fs::read_to_string(&file).unwrap(), expected);
+        add_source(&file, "csv", &two.parse().unwrap()).unwrap();
+        assert_eq!(
+            fs::read_to_string(&file).unwrap(),
+            expected.replace(one, two)
+        );
+        remove_source(&file, "csv").unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), before);
+        assert!(remove_source(&file, "csv").is_err());
+    }
+}

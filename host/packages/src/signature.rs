@@ -1,0 +1,374 @@
+//! Signatures of manifests by a P-256 key: sigstore bundles with an in-toto statement, as cosign
+//! writes and verifies them.
+//!
+//! The bundle has a DSSE envelope. What is signed is the envelope's encoding (PAE) of the
+//! statement, which names the digest of the manifest.
+
+use std::fmt;
+use std::path::Path;
+
+use anyhow::{Context as _, bail, ensure};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use ring::rand::SystemRandom;
+use ring::signature::{
+    ECDSA_P256_SHA256_ASN1, ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair as _,
+    UnparsedPublicKey,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use skillhost_skills::broker::Opener;
+use skillhost_skills::named_file;
+use skillhost_skills::text::digest::sha256_hex;
+use skillhost_skills::trust::Trust;
+
+use crate::digest::Digest;
+
+/// The media type of a bundle.
+pub(crate) const BUNDLE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
+
+/// The beginning of the media types of bundles of all versions.
+pub(crate) const BUNDLE_PREFIX: &str = "application/vnd.dev.sigstore.bundle";
+
+/// The type of the signed payload.
+const PAYLOAD: &str = "application/vnd.in-toto+json";
+
+/// The type of the statement.
+const STATEMENT: &str = "https://in-toto.io/Statement/v1";
+
+/// The predicate of a statement that only says that an artifact is signed.
+pub(crate) const PREDICATE: &str = "https://sigstore.dev/cosign/sign/v1";
+
+/// The maximum bytes of a bundle. Guards against: a registry that fills the memory.
+pub(crate) const MAX_BUNDLE: u64 = 256 << 10;
+
+/// The maximum bytes of a key file.
+const MAX_KEY: u64 = 16 << 10;
+
+/// The DER encoding of a P-256 public key, before its point.
+const SPKI_PREFIX: [u8; 26] = [
+    0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a,
+    0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
+];
+
+/// The bytes of an uncompressed point.
+const POINT: usize = 65;
+
+/// A public key that verifies signatures.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PublicKey {
+    point: Vec<u8>,
+}
+
+/// A private key that signs.
+pub struct SigningKey {
+    pair: EcdsaKeyPair,
+    random: SystemRandom,
+}
+
+/// The signer of a package, as the lock file names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Signer {
+    /// Nobody whom a rule of `[trust]` names.
+    Unsigned,
+    /// A key, by the SHA-256 of its encoding.
+    Key(String),
+}
+
+impl fmt::Display for Signer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unsigned => f.write_str("unsigned"),
+            Self::Key(id) => write!(f, "key:{id}"),
+        }
+    }
+}
+
+impl PublicKey {
+    /// Reads a key in PEM. Only users in `trust` may change the file.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be used or has no P-256 public key.
+    pub fn read(path: &Path, trust: &Trust) -> anyhow::Result<Self> {
+        let read = || {
+            let file = named_file::open_public(path, trust, &Opener::DIRECT)?;
+            Self::from_pem(&named_file::read_all_text(file, MAX_KEY)?)
+        };
+        read().with_context(|| format!("cannot use the public key `{}`", path.display()))
+    }
+
+    /// Parses a key in PEM.
+    pub(crate) fn from_pem(text: &str) -> anyhow::Result<Self> {
+        ensure!(
+            !text.contains("PRIVATE KEY"),
+            "it is a private key, which only the signer needs; `openssl pkey -in FILE -pubout` \
+             prints the public one"
+        );
+        let der = decode_pem(text, "PUBLIC KEY");
+        let point = der
+            .as_deref()
+            .and_then(|der| der.strip_prefix(&SPKI_PREFIX));
+        let point = point.filter(|point| point.len() == POINT && point[0] == 4);
+        let point = point.context("it is not a P-256 public key in PEM")?;
+        Ok(Self {
+            point: point.to_vec(),
+        })
+    }
+
+    fn der(&self) -> Vec<u8> {
+        [&SPKI_PREFIX, &self.point[..]].concat()
+    }
+
+    /// Returns the key's id: the SHA-256 of its encoding, in hex.
+    pub fn id(&self) -> String {
+        sha256_hex(&self.der())
+    }
+
+    /// Checks that a bundle has this key's signature of a manifest.
+    ///
+    /// # Errors
+    ///
+    /// If the bundle is invalid, signed by another key, or about another manifest.
+    pub(crate) fn verify(&self, bundle: &[u8], manifest: &Digest) -> anyhow::Result<()> {
+        let bundle: Bundle = serde_json::from_slice(bundle).context("the bundle is invalid")?;
+        ensure!(
+            bundle.media_type.starts_with(BUNDLE_PREFIX),
+            "the bundle has an unknown media type"
+        );
+        let envelope = bundle
+            .dsse_envelope
+            .context("the bundle has no DSSE envelope")?;
+        ensure!(
+            envelope.payload_type == PAYLOAD,
+            "the bundle is about `{}`, not `{PAYLOAD}`",
+            envelope.payload_type.escape_debug()
+        );
+        let payload = STANDARD.decode(&envelope.payload);
+        let payload = payload.context("the payload is invalid base64")?;
+        let [signature] = &envelope.signatures[..] else {
+            bail!(
+                "the bundle has {} signatures instead of one",
+                envelope.signatures.len()
+            );
+        };
+        let signature = STANDARD.decode(&signature.sig);
+        let signature = signature.context("the signature is invalid base64")?;
+        let key = UnparsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, &self.point);
+        let verified = key.verify(&encode(PAYLOAD, &payload), &signature);
+        ensure!(
+            verified.is_ok(),
+            "it is not signed by the key {}",
+            self.id()
+        );
+        let statement: Statement =
+            serde_json::from_slice(&payload).context("the signed statement is invalid")?;
+        ensure!(
+            statement.kind == STATEMENT && statement.predicate_type == PREDICATE,
+            "the signed statement is of another type"
+        );
+        let is_subject = |subject: &Subject| subject.digest.sha256 == manifest.hex();
+        ensure!(
+            statement.subject.iter().any(is_subject),
+            "it is a signature of another artifact"
+        );
+        Ok(())
+    }
+}
+
+impl SigningKey {
+    /// Reads a private key: PKCS#8 in PEM, as openssl writes it.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be used, others can read it, or it has no P-256 key.
+    pub fn read(path: &Path, trust: &Trust) -> anyhow::Result<Self> {
+        let read = || {
+            let file = named_file::open_private(path, trust, &Opener::DIRECT)?;
+            Self::from_pem(&named_file::read_all_text(file, MAX_KEY)?)
+        };
+        read().with_context(|| format!("cannot use the key file `{}`", path.display()))
+    }
+
+    pub(crate) fn from_pem(text: &str) -> anyhow::Result<Self> {
+        let wrong = "it is not a P-256 private key in PEM (PKCS#8); `openssl genpkey -algorithm EC \
+                     -pkeyopt ec_paramgen_curve:P-256` makes one";
+        let der = decode_pem(text, "PRIVATE KEY").context(wrong)?;
+        let random = SystemRandom::new();
+        let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &der, &random);
+        let pair = pair.ok().context(wrong)?;
+        Ok(Self { pair, random })
+    }
+
+    /// Returns the public key.
+    pub fn public(&self) -> PublicKey {
+        PublicKey {
+            point: self.pair.public_key().as_ref().to_vec(),
+        }
+    }
+
+    /// Returns a bundle with a signature of a manifest.
+    pub(crate) fn sign(&self, manifest: &Digest) -> anyhow::Result<Vec<u8>> {
+        let statement = json!({
+            "_type": STATEMENT,
+            "subject": [{"digest": {"sha256": manifest.hex()}}],
+            "predicateType": PREDICATE,
+            "predicate": {},
+        });
+        let payload = serde_json::to_vec(&statement)?;
+        let signed = self.pair.sign(&self.random, &encode(PAYLOAD, &payload));
+        let signature = signed.ok().context("cannot sign")?;
+        let bundle = Bundle {
+            media_type: BUNDLE.to_owned(),
+            verification_material: json!({
+                "publicKey": {"hint": STANDARD.encode(self.public().id())},
+            }),
+            dsse_envelope: Some(Envelope {
+                payload: STANDARD.encode(payload),
+                payload_type: PAYLOAD.to_owned(),
+                signatures: vec![EnvelopeSignature {
+                    sig: STANDARD.encode(signature),
+                }],
+            }),
+        };
+        Ok(serde_json::to_vec(&bundle)?)
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Bundle {
+    media_type: String,
+    #[serde(default)]
+    verification_material: Value,
+    #[serde(default)]
+    dsse_envelope: Option<Envelope>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Envelope {
+    payload: String,
+    payload_type: String,
+    signatures: Vec<EnvelopeSignature>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct EnvelopeSignature {
+    sig: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Statement {
+    #[serde(rename = "_type")]
+    kind: String,
+    subject: Vec<Subject>,
+    predicate_type: String,
+}
+
+#[derive(Deserialize)]
+struct Subject {
+    digest: SubjectDigest,
+}
+
+#[derive(Deserialize)]
+struct SubjectDigest {
+    #[serde(default)]
+    sha256: String,
+}
+
+/// Returns the bytes that a DSSE envelope's signature covers.
+fn encode(payload_type: &str, payload: &[u8]) -> Vec<u8> {
+    let head = format!(
+        "DSSEv1 {} {payload_type} {} ",
+        payload_type.len(),
+        payload.len()
+    );
+    [head.as_bytes(), payload].concat()
+}
+
+/// Returns the bytes of the only block of PEM with this label.
+fn decode_pem(text: &str, label: &str) -> Option<Vec<u8>> {
+    let text = text
+        .trim()
+        .strip_prefix(&format!("-----BEGIN {label}-----"))?;
+    let text = text.strip_suffix(&format!("-----END {label}-----"))?;
+    let text: String = text.split_ascii_whitespace().collect();
+    STANDARD.decode(text).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::signing_key;
+
+    #[test]
+    fn verifies_only_its_own_signature_of_the_manifest() {
+        let (one, two) = (signing_key(), signing_key());
+        let (manifest, other) = (Digest::of(b"one"), Digest::of(b"other"));
+        let bundle = one.sign(&manifest).unwrap();
+        one.public().verify(&bundle, &manifest).unwrap();
+        let message = |key: &SigningKey, bundle: &[u8], manifest: &Digest| {
+            format!("{:#}", key.public().verify(bundle, manifest).unwrap_err())
+        };
+        assert!(message(&two, &bundle, &manifest).contains("not signed by the key"));
+        assert!(message(&one, &bundle, &other).contains("another artifact"));
+        assert!(message(&one, b"{", &manifest).contains("bundle is invalid"));
+        let changed = |pointer: &str, value: Value| {
+            let mut json: Value = serde_json::from_slice(&bundle).unwrap();
+            *json.pointer_mut(pointer).unwrap() = value;
+            message(&one, json.to_string().as_bytes(), &manifest)
+        };
+        let payload = STANDARD.encode(
+            json!({
+                "_type": STATEMENT,
+                "subject": [{"digest": {"sha256": manifest.hex()}}],
+                "predicateType": PREDICATE,
+                "predicate": {"more": true},
+            })
+            .to_string(),
+        );
+        for (pointer, value, expected) in [
+            ("/mediaType", json!("text/plain"), "unknown media type"),
+            ("/dsseEnvelope", json!(null), "no DSSE envelope"),
+            (
+                "/dsseEnvelope/payloadType",
+                json!("text/plain"),
+                "not `application/vnd.in-toto",
+            ),
+            (
+                "/dsseEnvelope/payload",
+                json!("%"),
+                "payload is invalid base64",
+            ),
+            (
+                "/dsseEnvelope/payload",
+                json!(payload),
+                "not signed by the key",
+            ),
+            ("/dsseEnvelope/signatures", json!([]), "0 signatures"),
+            (
+                "/dsseEnvelope/signatures/0/sig",
+                json!("%"),
+                "signature is invalid base64",
+            ),
+            (
+                "/dsseEnvelope/signatures/0/sig",
+                json!("AAAA"),
+                "not signed by the key",
+            ),
+        ] {
+            let message = changed(pointer, value);
+            assert!(message.contains(expected), "{pointer}: {message}");
+        }
+    }
+
+    #[test]
+    fn signs_the_encoding_that_dsse_defines() {
+        // The example of the DSSE specification.
+        let encoded = encode("http://example.com/HelloWorld", b"hello world");
+        let expected = "DSSEv1 29 http://example.com/HelloWorld 11 hello world";
+        assert_eq!(encoded, expected.as_bytes());
+    }
+}

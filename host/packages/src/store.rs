@@ -1,0 +1,245 @@
+//! The store: blobs by digest, in a folder that only its user can write.
+//!
+//! `sha256/` has a file for each blob: components, their manifests and bundles. `locks/` has a file
+//! for each lock file whose blobs are kept: its name is the digest of the lock file's path, which is
+//! its content.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, ensure};
+use rustix::fs::{FlockOperation, flock};
+use skillhost_skills::named_file;
+use skillhost_skills::trust::{Trust, own_folder};
+
+use crate::atomic;
+use crate::digest::Digest;
+use crate::lock::LockFile;
+
+/// The maximum bytes of the path of a lock file.
+const MAX_PATH: u64 = 4096;
+
+/// A store that exists.
+#[derive(Debug, Clone)]
+pub struct Store {
+    blobs: PathBuf,
+    locks: PathBuf,
+}
+
+/// The right to change the store and the files that name its blobs. Another process that wants it
+/// waits.
+pub struct StoreLock(#[expect(dead_code, reason = "it unlocks when it is dropped")] OwnedFd);
+
+/// A blob that was removed, or would be.
+pub type BlobSize = (Digest, u64);
+
+impl Store {
+    /// Opens the store in a folder, and creates it if it is missing.
+    ///
+    /// # Errors
+    ///
+    /// If other users can write in the folder.
+    pub fn open(folder: &Path, trust: &Trust) -> anyhow::Result<Self> {
+        let open = |name: &str| -> anyhow::Result<PathBuf> {
+            let path = folder.join(name);
+            own_folder(&path, trust)
+                .with_context(|| format!("cannot use the store `{}`", path.display()))?;
+            Ok(path)
+        };
+        Ok(Self {
+            blobs: open("sha256")?,
+            locks: open("locks")?,
+        })
+    }
+
+    /// Returns the folder of the blobs.
+    pub fn folder(&self) -> &Path {
+        &self.blobs
+    }
+
+    /// Waits until no other process changes the store.
+    pub fn lock(&self) -> anyhow::Result<StoreLock> {
+        let lock = || -> io::Result<OwnedFd> {
+            let folder = OwnedFd::from(File::open(&self.blobs)?);
+            flock(&folder, FlockOperation::LockExclusive)?;
+            Ok(folder)
+        };
+        let locked = lock();
+        let cannot = || format!("cannot lock the store `{}`", self.blobs.display());
+        Ok(StoreLock(locked.with_context(cannot)?))
+    }
+
+    /// Returns the path of a blob, which may be missing.
+    pub fn path(&self, digest: &Digest) -> PathBuf {
+        self.blobs.join(digest.hex())
+    }
+
+    /// Returns whether a blob is in the store. Its bytes are checked when they are read.
+    pub fn has(&self, digest: &Digest) -> bool {
+        self.path(digest).is_file()
+    }
+
+    /// Reads a blob of at most `max` bytes. Returns `None` if the store does not have it.
+    ///
+    /// # Errors
+    ///
+    /// If its bytes have another digest.
+    pub fn read(&self, digest: &Digest, max: u64) -> anyhow::Result<Option<Vec<u8>>> {
+        let path = self.path(digest);
+        if !path.exists() {
+            return Ok(None);
+        }
+        let cannot = || format!("cannot use `{}` of the store", path.display());
+        let bytes = named_file::read(&path, max).with_context(cannot)?;
+        let found = Digest::of(&bytes);
+        ensure!(
+            found == *digest,
+            "{}: its bytes have the digest {found}; remove it, and run `skillhost fetch`",
+            cannot()
+        );
+        Ok(Some(bytes))
+    }
+
+    /// Writes a blob. Replaces one whose bytes are damaged.
+    pub fn write(&self, bytes: &[u8]) -> anyhow::Result<Digest> {
+        let digest = Digest::of(bytes);
+        let is_there = self.read(&digest, bytes.len() as u64);
+        if !matches!(is_there, Ok(Some(_))) {
+            let path = self.path(&digest);
+            let written = atomic::replace(&path, bytes, 0o600);
+            written.with_context(|| format!("cannot write `{}`", path.display()))?;
+        }
+        Ok(digest)
+    }
+
+    /// Returns the blobs in the order of their digests.
+    pub fn list(&self) -> anyhow::Result<Vec<BlobSize>> {
+        let cannot = || format!("cannot read the store `{}`", self.blobs.display());
+        let mut blobs = Vec::new();
+        for entry in fs::read_dir(&self.blobs).with_context(cannot)? {
+            let entry = entry.with_context(cannot)?;
+            let name = format!("sha256:{}", entry.file_name().to_string_lossy());
+            if let Ok(digest) = name.parse() {
+                blobs.push((digest, entry.metadata().with_context(cannot)?.len()));
+            }
+        }
+        blobs.sort();
+        Ok(blobs)
+    }
+
+    /// Keeps the blobs that a lock file names, as long as it names them.
+    pub fn keep(&self, lock_file: &Path) -> anyhow::Result<()> {
+        let path = std::path::absolute(lock_file)?;
+        let bytes = path.as_os_str().as_bytes();
+        let entry = self.locks.join(Digest::of(bytes).hex());
+        atomic::replace(&entry, bytes, 0o600)
+            .with_context(|| format!("cannot write `{}`", entry.display()))
+    }
+
+    /// Returns the digests that the known lock files name. Forgets lock files that do not exist.
+    ///
+    /// # Errors
+    ///
+    /// If a lock file cannot be read: its blobs would be lost.
+    pub fn kept(&self) -> anyhow::Result<BTreeSet<Digest>> {
+        let mut kept = BTreeSet::new();
+        let cannot = || format!("cannot read `{}`", self.locks.display());
+        for entry in fs::read_dir(&self.locks).with_context(cannot)? {
+            let entry = entry.with_context(cannot)?.path();
+            let path = named_file::read(&entry, MAX_PATH).with_context(cannot)?;
+            let path = PathBuf::from(std::ffi::OsString::from_vec(path));
+            match LockFile::read(&path)? {
+                Some(lock) => kept.extend(lock.digests().cloned()),
+                None => fs::remove_file(&entry).with_context(cannot)?,
+            }
+        }
+        Ok(kept)
+    }
+
+    /// Removes blobs that no known lock file names, and unfinished files. Returns the blobs.
+    pub fn clean(&self) -> anyhow::Result<Vec<BlobSize>> {
+        let kept = self.kept()?;
+        let mut removed = self.list()?;
+        removed.retain(|(digest, _)| !kept.contains(digest));
+        for (digest, _) in &removed {
+            let path = self.path(digest);
+            fs::remove_file(&path)
+                .with_context(|| format!("cannot remove `{}`", path.display()))?;
+        }
+        for folder in [&self.blobs, &self.locks] {
+            for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+                let name = entry.file_name();
+                if name.to_string_lossy().starts_with(atomic::UNFINISHED) {
+                    let _ = fs::remove_file(entry.path());
+                }
+            }
+        }
+        Ok(removed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+    use crate::tests::locked;
+
+    #[test]
+    fn reads_only_bytes_of_the_digest() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join("new/store"), &Trust::new()).unwrap();
+        let digest = store.write(b"bytes").unwrap();
+        assert_eq!(store.read(&digest, 5).unwrap().unwrap(), b"bytes");
+        assert!(store.read(&digest, 4).is_err());
+        assert!(store.read(&Digest::of(b"other"), 5).unwrap().is_none());
+        let path = store.path(&digest);
+        for (path, mode) in [(path.as_path(), 0o600), (store.folder(), 0o700)] {
+            let found = fs::metadata(path).unwrap().permissions().mode();
+            assert_eq!(found & 0o777, mode, "{path:?}");
+        }
+        // A crash or a disk may damage it; the next download repairs it.
+        fs::write(&path, "other").unwrap();
+        let error = store.read(&digest, 5).unwrap_err().to_string();
+        assert!(error.contains("skillhost fetch"), "{error}");
+        store.write(b"bytes").unwrap();
+        assert_eq!(store.read(&digest, 5).unwrap().unwrap(), b"bytes");
+    }
+
+    #[test]
+    fn refuses_folder_that_others_can_write() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = folder.path().join("open");
+        fs::create_dir(&open).unwrap();
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(Store::open(&open, &Trust::new()).is_err());
+        assert!(fs::read_dir(&open).unwrap().next().is_none());
+    }
+
+    #[test]
+    fn cleans_only_what_no_lock_file_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join("store"), &Trust::new()).unwrap();
+        let (kept, lost) = (store.write(b"kept").unwrap(), store.write(b"lost").unwrap());
+        fs::write(store.folder().join(".unfinished-1-x"), "part").unwrap();
+        let path = folder.path().join("skillhost.lock");
+        let mut lock = LockFile::default();
+        lock.set(locked("csv", &kept));
+        lock.write(&path).unwrap();
+        store.keep(&path).unwrap();
+        let removed = store.clean().unwrap();
+        assert_eq!(removed, [(lost, 4)]);
+        assert!(store.has(&kept));
+        assert_eq!(fs::read_dir(store.folder()).unwrap().count(), 1);
+        // Nothing is removed while a lock file cannot be read.
+        fs::write(&path, "x = ").unwrap();
+        assert!(store.clean().is_err());
+        assert!(store.has(&kept));
+        fs::remove_file(&path).unwrap();
+        assert_eq!(store.clean().unwrap(), [(kept, 4)]);
+    }
+}

@@ -1,0 +1,718 @@
+//! Pushes to and pulls from a registry, well-behaved and hostile.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use ring::rand::SystemRandom;
+use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair};
+use serde_json::{Value, json};
+use skillhost_skills::trust::Trust;
+use tempfile::TempDir;
+
+use crate::{
+    Digest, LockedComponent, PublicKey, PulledPackage, Reference, Registry, RegistrySettings,
+    Signer, SigningKey, Store, pull, push, verify_locked,
+};
+use registry::{Answer, TestRegistry, answer, header};
+
+#[path = "../../../tests/support/registry.rs"]
+mod registry;
+
+const WASM: &str = "application/wasm";
+const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+const INDEX: &str = "application/vnd.oci.image.index.v1+json";
+const CONTENT: &[u8] = b"the bytes of a component";
+
+/// Makes a key.
+pub(crate) fn signing_key() -> SigningKey {
+    let random = SystemRandom::new();
+    let der = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &random).unwrap();
+    let text = STANDARD.encode(der.as_ref());
+    let pem = format!("-----BEGIN PRIVATE KEY-----\n{text}\n-----END PRIVATE KEY-----\n");
+    SigningKey::from_pem(&pem).unwrap()
+}
+
+/// Returns an unsigned component of a lock file.
+pub(crate) fn locked(name: &str, content: &Digest) -> LockedComponent {
+    LockedComponent {
+        name: name.to_owned(),
+        source: format!("oci://registry.example/acme/{name}:1"),
+        manifest: Digest::of(name.as_bytes()),
+        content: content.clone(),
+        size: 1,
+        signer: Signer::Unsigned,
+        bundle: None,
+        tools: Vec::new(),
+        imports: Vec::new(),
+        powers: Vec::new(),
+    }
+}
+
+/// A registry with the package `acme/csv:1`, and an empty store.
+struct Setup {
+    registry: TestRegistry,
+    store: Store,
+    settings: RegistrySettings,
+    folder: TempDir,
+}
+
+impl Setup {
+    fn new() -> Self {
+        Self::with(TestRegistry::start())
+    }
+
+    fn with(registry: TestRegistry) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let layer = registry.put_blob(WASM, CONTENT);
+        registry.put_manifest("1", &manifest(&[layer]));
+        Self {
+            store: Store::open(&folder.path().join("store"), &Trust::new()).unwrap(),
+            settings: RegistrySettings::default(),
+            registry,
+            folder,
+        }
+    }
+
+    fn reference(&self) -> Reference {
+        format!("oci://{}/acme/csv:1", self.registry.authority)
+            .parse()
+            .unwrap()
+    }
+
+    fn client(&self) -> Registry {
+        Registry::new(&self.reference(), &self.settings).unwrap()
+    }
+
+    fn pull(&self, keys: Option<&[PublicKey]>) -> anyhow::Result<PulledPackage> {
+        pull(
+            &mut self.client(),
+            &self.reference(),
+            keys,
+            None,
+            &self.store,
+        )
+    }
+
+    /// Returns the error of a pull, which leaves nothing in the store.
+    fn error(&self, keys: Option<&[PublicKey]>) -> String {
+        let error = format!("{:#}", self.pull(keys).unwrap_err());
+        assert!(self.store.list().unwrap().is_empty(), "{error}");
+        error
+    }
+
+    fn push(&self, content: &[u8], key: Option<&SigningKey>) -> anyhow::Result<Digest> {
+        let mut client = self.client().for_push();
+        let annotations = [("a".to_owned(), "b".to_owned())].into();
+        let interfaces = json!({"exports": [], "imports": []});
+        let reference = self.reference();
+        let title = "csv.wasm";
+        let pushed = push(
+            &mut client,
+            &reference,
+            content,
+            title,
+            annotations,
+            &interfaces,
+            key,
+        );
+        pushed.map(|pushed| pushed.manifest)
+    }
+
+    /// Stores credentials for the registry.
+    fn log_in(&mut self, pair: &str) {
+        let file = self.folder.path().join("auth.json");
+        let auths = json!({&self.registry.authority: {"auth": STANDARD.encode(pair)}});
+        fs::write(&file, json!({"auths": auths}).to_string()).unwrap();
+        self.settings.credentials = vec![PathBuf::from("/missing"), file];
+    }
+}
+
+fn manifest(layers: &[Value]) -> Value {
+    json!({
+        "schemaVersion": 2,
+        "mediaType": MANIFEST,
+        "config": {"mediaType": WASM, "digest": Digest::of(b"{}").to_string(), "size": 2},
+        "layers": layers,
+    })
+}
+
+fn raw(status: &str, headers: &[(&str, &str)], body: &[u8]) -> Option<Answer> {
+    Some(Answer::Raw(answer(status, headers, body)))
+}
+
+#[test]
+fn pulls_component_by_tag_and_digest() {
+    let setup = Setup::new();
+    let pulled = setup.pull(None).unwrap();
+    assert_eq!(pulled.content, Digest::of(CONTENT));
+    assert_eq!(pulled.signer, Signer::Unsigned);
+    assert_eq!(
+        setup.store.read(&pulled.content, 99).unwrap().unwrap(),
+        CONTENT
+    );
+    // A tag may move between two requests, so it is resolved once.
+    let heads = setup.registry.take_heads();
+    let of_tag = heads.iter().filter(|head| head.contains("/manifests/1 "));
+    assert_eq!(of_tag.count(), 1);
+    let accept = header(&heads[0], "accept");
+    for kind in [
+        "oci.image.manifest",
+        "oci.image.index",
+        "docker.distribution.manifest.v2",
+    ] {
+        assert!(accept.contains(kind), "{accept}");
+    }
+    // The blob is in the store, so it is not read again.
+    let fixed = format!("{}@{}", setup.reference().place(), pulled.manifest)
+        .parse()
+        .unwrap();
+    pull(&mut setup.client(), &fixed, None, None, &setup.store).unwrap();
+    assert!(
+        setup
+            .registry
+            .take_heads()
+            .iter()
+            .all(|head| !head.contains("/blobs/"))
+    );
+}
+
+#[test]
+fn locked_manifest_is_not_replaced() {
+    let setup = Setup::new();
+    let locked = setup.pull(None).unwrap().manifest;
+    let other = setup.registry.put_blob(WASM, b"other");
+    let other = manifest(&[other]).to_string();
+    setup
+        .registry
+        .change(move |_| raw("200 OK", &[], other.as_bytes()));
+    let fixed = format!("{}@{locked}", setup.reference().place());
+    let pulled = pull(
+        &mut setup.client(),
+        &fixed.parse().unwrap(),
+        None,
+        None,
+        &setup.store,
+    );
+    let error = format!("{:#}", pulled.unwrap_err());
+    assert!(error.contains("sent a manifest with the digest"), "{error}");
+}
+
+#[test]
+fn chooses_the_wasm_manifest_of_an_index() {
+    let setup = Setup::new();
+    let wasm = setup
+        .registry
+        .put_manifest("wasm", &setup.registry.manifest("1").unwrap());
+    let entry = |digest: &str, architecture: &str| {
+        let platform = json!({"architecture": architecture, "os": "any"});
+        json!({"mediaType": MANIFEST, "digest": digest, "size": 1, "platform": platform})
+    };
+    let other = Digest::of(b"other").to_string();
+    let index = |manifests: &[Value]| json!({"schemaVersion": 2, "mediaType": INDEX, "manifests": manifests});
+    let set = |index: &Value| setup.registry.put_manifest("1", index);
+    set(&index(&[entry(&other, "amd64"), entry(&wasm, "wasm")]));
+    assert_eq!(setup.pull(None).unwrap().manifest.to_string(), wasm);
+    let inner = set(&index(&[entry(&wasm, "wasm")]));
+    for (manifests, why) in [
+        (
+            vec![entry(&other, "amd64")],
+            "no manifest for the architecture `wasm`",
+        ),
+        (
+            vec![entry(&wasm, "wasm"), entry(&other, "wasm")],
+            "several manifests",
+        ),
+        (vec![entry(&inner, "wasm")], "another index"),
+        (vec![], "no manifest for the architecture `wasm`"),
+    ] {
+        set(&index(&manifests));
+        let error = format!("{:#}", setup.pull(None).unwrap_err());
+        assert!(error.contains(why), "{error}");
+    }
+}
+
+#[test]
+fn hostile_registries_leave_the_store_as_it_is() {
+    type Change = fn(&str) -> Option<Answer>;
+    let blob: [(Change, &str); 12] = [
+        (
+            |_| raw("200 OK", &[], b"the bytes of a comp0nent"),
+            "its bytes have the digest",
+        ),
+        (
+            |_| raw("200 OK", &[], b"the"),
+            "it has 3 bytes, and its manifest declares 24",
+        ),
+        (
+            |_| {
+                Some(Answer::Raw(
+                    b"HTTP/1.1 200 OK\r\ncontent-length: 24\r\n\r\nthe".to_vec(),
+                ))
+            },
+            "aborted it or is too slow",
+        ),
+        (
+            |_| raw("200 OK", &[], &[0; 1 << 20]),
+            "more than the 24 bytes",
+        ),
+        (
+            |_| raw("404 Not Found", &[], b"\x1b[2Jno"),
+            "status 404: \\u{1b}[2Jno",
+        ),
+        (
+            |_| raw("307 X", &[("location", "http://169.254.169.254/x")], b""),
+            "refused plain HTTP to `169.254.169.254`",
+        ),
+        (
+            |_| raw("307 X", &[("location", "https://169.254.169.254/x")], b""),
+            "refused a redirect to `169.254.169.254`",
+        ),
+        (
+            |_| raw("302 X", &[("location", "https://10.0.0.1/x")], b""),
+            "refused a redirect to `10.0.0.1`",
+        ),
+        (
+            |_| {
+                raw(
+                    "302 X",
+                    &[("location", "https://[::ffff:192.168.0.1]/x")],
+                    b"",
+                )
+            },
+            "whose address is not public",
+        ),
+        (
+            |_| raw("302 X", &[("location", "file:///etc/passwd")], b""),
+            "invalid `Location`",
+        ),
+        (|_| raw("302 X", &[], b""), "no `Location`"),
+        (
+            |head| {
+                let host = header(head, "host");
+                raw(
+                    "302 X",
+                    &[("location", &format!("http://{host}/v2/a/blobs/x"))],
+                    b"",
+                )
+            },
+            "more than 3 times",
+        ),
+    ];
+    let of_manifest: [(Change, &str); 13] = [
+        (|_| raw("404 Not Found", &[], b""), "no version `1`"),
+        (|_| raw("500 X", &[], b"down"), "status 500: down"),
+        (
+            |_| raw("200 OK", &[], &[b' '; (1 << 20) + 1]),
+            "larger than 1048576 bytes",
+        ),
+        (
+            |_| {
+                let head = b"HTTP/1.1 200 OK\r\ncontent-length: 104857600\r\n\r\n".to_vec();
+                Some(Answer::Raw([head, vec![b' '; 2 << 20]].concat()))
+            },
+            "larger than 1048576 bytes",
+        ),
+        (|_| raw("200 OK", &[], b"{"), "the manifest is invalid"),
+        (
+            |_| raw("200 OK", &[], b"{\"schemaVersion\": 1}"),
+            "schema version 1",
+        ),
+        (
+            |_| {
+                raw(
+                    "200 OK",
+                    &[("content-type", "text/html")],
+                    b"{\"schemaVersion\": 2}",
+                )
+            },
+            "not a kind",
+        ),
+        (
+            |_| raw("200 OK", &[("docker-content-digest", "sha256:0")], b"{}"),
+            "says that the manifest has the digest `sha256:0`",
+        ),
+        (
+            |_| {
+                let body = manifest(&[]).to_string();
+                raw("200 OK", &[("content-type", INDEX)], body.as_bytes())
+            },
+            "and the registry that it is",
+        ),
+        (
+            |_| {
+                let layer = json!({"mediaType": WASM, "digest": "sha256:../x", "size": 1});
+                raw("200 OK", &[], manifest(&[layer]).to_string().as_bytes())
+            },
+            "expected a digest",
+        ),
+        (
+            |_| raw("302 X", &[("location", "http://localhost/v2/")], b""),
+            "status 302",
+        ),
+        (
+            |_| {
+                let long = "x".repeat(1 << 20);
+                raw("200 OK", &[("x-long", &long)], b"{}")
+            },
+            "cannot reach the registry",
+        ),
+        (
+            |_| Some(Answer::Raw(b"SSH-2.0-x\r\n\r\n".to_vec())),
+            "cannot reach the registry",
+        ),
+    ];
+    let setup = Setup::new();
+    for (part, cases) in [("/blobs/", &blob[..]), ("/manifests/", &of_manifest[..])] {
+        for (change, why) in cases {
+            let change = *change;
+            setup.registry.change(move |head| {
+                let line = head.lines().next().unwrap_or_default();
+                line.contains(part).then(|| change(head)).flatten()
+            });
+            let error = setup.error(None);
+            assert!(error.contains(why), "expected `{why}`: {error}");
+            assert!(!error.contains('\u{1b}'), "{error:?}");
+        }
+    }
+    setup.registry.behave();
+    setup.pull(None).unwrap();
+}
+
+#[test]
+fn refuses_packages_that_are_no_component() {
+    let setup = Setup::new();
+    let layer = |media_type: &str, size: u64| json!({"mediaType": media_type, "digest": Digest::of(CONTENT).to_string(), "size": size});
+    let good = layer(WASM, 24);
+    for (layers, why) in [
+        (vec![], "has 0 layers"),
+        (vec![good.clone(), good.clone()], "has 2 layers"),
+        (vec![good.clone(); 4_000], "has 4000 layers"),
+        (
+            vec![layer("application/vnd.oci.image.layer.v1.tar", 24)],
+            "not a component",
+        ),
+        (
+            vec![layer("\u{1b}[2J", 24)],
+            "`\\u{1b}[2J`, not a component",
+        ),
+        (vec![layer(WASM, 1 << 40)], "more than 67108864"),
+        (vec![layer(WASM, 23)], "more than the 23 bytes"),
+        (vec![layer(WASM, 25)], "its manifest declares 25"),
+    ] {
+        setup.registry.put_manifest("1", &manifest(&layers));
+        let error = setup.error(None);
+        assert!(error.contains(why), "{error}");
+    }
+}
+
+#[test]
+fn slow_registries_end_in_bounded_time() {
+    let mut setup = Setup::new();
+    setup.settings.request_time = Some(Duration::from_millis(300));
+    for part in ["/manifests/", "/blobs/"] {
+        setup.registry.change(move |head| {
+            let is_part = head.contains(part);
+            let bytes = answer("200 OK", &[("x-long", &"x".repeat(2_000))], &[b'x'; 24]);
+            is_part.then_some(Answer::Slow(bytes))
+        });
+        let start = Instant::now();
+        setup.error(None);
+        assert!(start.elapsed() < Duration::from_secs(10), "{part}");
+    }
+}
+
+#[test]
+fn sends_credentials_only_to_the_registry() {
+    let mut setup = Setup::new();
+    setup.log_in("acme:secret");
+    let other = TestRegistry::start();
+    other.put_blob(WASM, CONTENT);
+    let target = format!(
+        "http://{}/v2/x/blobs/{}",
+        other.authority,
+        Digest::of(CONTENT)
+    );
+    setup.registry.change(move |head| {
+        if header(head, "authorization").is_empty() {
+            return raw("401 X", &[("www-authenticate", "Basic realm=\"x\"")], b"");
+        }
+        head.contains("/blobs/")
+            .then(|| Answer::Raw(answer("307 X", &[("location", &target)], b"")))
+    });
+    setup.pull(None).unwrap();
+    let basic = format!("Basic {}", STANDARD.encode("acme:secret"));
+    let heads = setup.registry.take_heads();
+    // The first request has none: the registry has to ask.
+    let sent: Vec<_> = heads
+        .iter()
+        .map(|head| header(head, "authorization"))
+        .collect();
+    assert_eq!(sent, ["", &basic, &basic]);
+    let heads = other.take_heads();
+    assert_eq!(heads.len(), 1);
+    assert_eq!(header(&heads[0], "authorization"), "");
+}
+
+#[test]
+fn token_service_elsewhere_gets_no_credentials() {
+    let mut setup = Setup::new();
+    setup.log_in("acme:secret");
+    setup.settings.request_time = Some(Duration::from_secs(5));
+    let elsewhere = TestRegistry::start();
+    let (own, other) = (
+        setup.registry.authority.clone(),
+        elsewhere.authority.clone(),
+    );
+    let basic = format!("Basic {}", STANDARD.encode("acme:secret"));
+    // A token of the registry's own service is used for all that follows.
+    let realm = format!("Bearer realm=\"http://{own}/token\",service=\"the registry\"");
+    let expected = basic.clone();
+    setup.registry.change(move |head| {
+        let sent = header(head, "authorization");
+        if head.starts_with("GET /token") {
+            let query = "service=the%20registry&scope=repository:acme/csv:pull";
+            assert!(head.contains(query), "{head}");
+            assert_eq!(sent, expected);
+            return raw("200 OK", &[], b"{\"token\": \"good\"}");
+        }
+        let is_good = sent == "Bearer good";
+        (!is_good).then(|| Answer::Raw(answer("401 X", &[("www-authenticate", &realm)], b"")))
+    });
+    setup.pull(None).unwrap();
+    for (challenge, why) in [
+        (
+            format!("Bearer realm=\"http://{other}/token\""),
+            "has no TLS",
+        ),
+        (
+            format!("Bearer realm=\"https://{other}/token\""),
+            "cannot reach the token service",
+        ),
+        (
+            "Bearer realm=\"https://10.0.0.1/token\"".to_owned(),
+            "not public",
+        ),
+        (
+            format!("Bearer realm=\"http://{own}@{other}/token\""),
+            "has no TLS",
+        ),
+        ("Bearer realm=\"/token\"".to_owned(), "has no TLS"),
+        ("Bearer".to_owned(), "no `realm`"),
+        ("Digest realm=\"x\"".to_owned(), "wants credentials"),
+        (String::new(), "wants credentials"),
+        (
+            format!("Basic {}", "x".repeat(5_000)),
+            "challenge of more than 4096 bytes",
+        ),
+        (
+            "Basic realm=\"x\"".to_owned(),
+            "refused the credentials for `acme/csv`",
+        ),
+    ] {
+        let header = challenge.clone();
+        setup
+            .registry
+            .change(move |_| raw("401 X", &[("www-authenticate", &header)], b""));
+        let error = format!("{:#}", setup.pull(None).unwrap_err());
+        assert!(error.contains(why), "{challenge}: {error}");
+        assert!(!error.contains("secret"), "{error}");
+    }
+    assert_eq!(elsewhere.take_heads(), [""; 0]);
+}
+
+#[test]
+fn pushes_and_pulls_signed_components() {
+    for registry in [TestRegistry::start(), TestRegistry::start_with_referrers()] {
+        let setup = Setup::with(registry);
+        let (one, two) = (signing_key(), signing_key());
+        let keys = |key: &SigningKey| vec![key.public()];
+        assert!(setup.error(Some(&keys(&one))).contains("it is unsigned"));
+        let pushed = setup.push(CONTENT, Some(&one)).unwrap();
+        assert!(
+            setup
+                .error(Some(&keys(&two)))
+                .contains("not signed by the key")
+        );
+        // Another signer is added beside the first.
+        assert_eq!(setup.push(CONTENT, Some(&two)).unwrap(), pushed);
+        for key in [&one, &two] {
+            let pulled = setup.pull(Some(&keys(key))).unwrap();
+            assert_eq!(pulled.manifest, pushed);
+            assert_eq!(pulled.signer, Signer::Key(key.public().id()));
+            let mut locked = locked("csv", &pulled.content);
+            locked.manifest = pulled.manifest;
+            locked.size = pulled.size;
+            locked.bundle = pulled.bundle;
+            locked.signer = pulled.signer;
+            verify_locked(&locked, Some(&keys(key)), &setup.store).unwrap();
+        }
+        let manifest = setup.registry.manifest("1").unwrap();
+        assert_eq!(
+            manifest["config"]["mediaType"],
+            "application/vnd.wasm.config.v0+json"
+        );
+        assert_eq!(
+            manifest["layers"][0]["annotations"]["org.opencontainers.image.title"],
+            "csv.wasm"
+        );
+        assert_eq!(manifest["annotations"]["a"], "b");
+    }
+}
+
+#[test]
+fn moves_the_tag_only_after_all_else() {
+    let setup = Setup::new();
+    let before = setup.registry.manifest("1").unwrap();
+    let key = signing_key();
+    type Change = fn(&str) -> Option<Answer>;
+    let cases: [(Change, &str); 5] = [
+        (
+            |head| {
+                head.starts_with("POST")
+                    .then(|| raw("403 X", &[], b""))
+                    .flatten()
+            },
+            "accepts no blob",
+        ),
+        (
+            |head| {
+                let elsewhere = ("location", "https://elsewhere.example/upload");
+                head.starts_with("POST")
+                    .then(|| raw("202 X", &[elsewhere], b""))
+                    .flatten()
+            },
+            "which gets no credentials",
+        ),
+        (
+            |head| {
+                let is_it = head.starts_with("PUT") && head.contains("/manifests/sha256:");
+                is_it.then(|| raw("413 X", &[], b"")).flatten()
+            },
+            "refused the manifest",
+        ),
+        (
+            |head| {
+                let is_it = head.starts_with("GET") && head.contains("/blobs/");
+                is_it.then(|| raw("200 OK", &[], b"x")).flatten()
+            },
+            "cannot read back the component",
+        ),
+        (
+            |head| {
+                let is_it = head.starts_with("GET") && head.contains("/manifests/sha256-");
+                is_it.then(|| raw("404 X", &[], b"")).flatten()
+            },
+            "others change the list of signatures",
+        ),
+    ];
+    for (at, (change, why)) in cases.into_iter().enumerate() {
+        setup.registry.change(change);
+        let content = format!("content {at}");
+        let error = format!(
+            "{:#}",
+            setup.push(content.as_bytes(), Some(&key)).unwrap_err()
+        );
+        assert!(error.contains(why), "{error}");
+        assert_eq!(setup.registry.manifest("1").unwrap(), before);
+    }
+}
+
+#[test]
+fn signatures_of_other_artifacts_do_not_count() {
+    let setup = Setup::new();
+    let key = signing_key();
+    let keys = [key.public()];
+    let other = setup.push(b"other", Some(&key)).unwrap();
+    let fallback = |digest: &Digest| format!("sha256-{}", digest.hex());
+    let listed = setup.registry.manifest(&fallback(&other)).unwrap();
+    let digest = setup.push(CONTENT, None).unwrap();
+    // The list names the other artifact's signature, then a copy of it that claims to be about
+    // this one.
+    setup.registry.put_manifest(&fallback(&digest), &listed);
+    assert!(setup.error(Some(&keys)).contains("it is unsigned"));
+    let referrer = listed["manifests"][0]["digest"].as_str().unwrap();
+    let mut copy = setup.registry.manifest(referrer).unwrap();
+    copy["subject"]["digest"] = digest.to_string().into();
+    let copy = setup.registry.put_manifest("copy", &copy);
+    let mut list = listed.clone();
+    list["manifests"][0]["digest"] = copy.into();
+    setup.registry.put_manifest(&fallback(&digest), &list);
+    assert!(
+        setup
+            .error(Some(&keys))
+            .contains("a signature of another artifact")
+    );
+    // A list without end.
+    list["manifests"] = Value::Array(vec![list["manifests"][0].clone(); 33]);
+    setup.registry.put_manifest(&fallback(&digest), &list);
+    assert!(setup.error(Some(&keys)).contains("none of the first 32"));
+}
+
+#[test]
+fn locked_components_are_checked_without_a_network() {
+    let setup = Setup::new();
+    let key = signing_key();
+    let keys = [key.public()];
+    setup.push(CONTENT, Some(&key)).unwrap();
+    let pulled = setup.pull(Some(&keys)).unwrap();
+    let mut good = locked("csv", &pulled.content);
+    (good.manifest, good.size) = (pulled.manifest.clone(), pulled.size);
+    (good.bundle, good.signer) = (pulled.bundle.clone(), pulled.signer.clone());
+    let check = |locked: &LockedComponent| {
+        let verified = verify_locked(locked, Some(&keys), &setup.store);
+        verified.map_err(|error| format!("{error:#}"))
+    };
+    check(&good).unwrap();
+    let other = setup.store.write(b"other bytes").unwrap();
+    type Change<'c> = Box<dyn Fn(&mut LockedComponent) + 'c>;
+    let cases: [(Change<'_>, &str); 6] = [
+        (
+            Box::new(|it| it.content = Digest::of(b"missing")),
+            "`skillhost fetch` gets it",
+        ),
+        (
+            Box::new(|it| it.content = other.clone()),
+            "names other bytes than the lock file",
+        ),
+        (
+            Box::new(|it| it.size += 1),
+            "names other bytes than the lock file",
+        ),
+        (
+            Box::new(|it| it.manifest = other.clone()),
+            "a signature of another artifact",
+        ),
+        (
+            Box::new(|it| it.bundle = Some(other.clone())),
+            "the bundle is invalid",
+        ),
+        (Box::new(|it| it.bundle = None), "is locked as unsigned"),
+    ];
+    for (change, why) in cases {
+        let mut changed = good.clone();
+        change(&mut changed);
+        let error = check(&changed).unwrap_err();
+        assert!(error.contains(why), "{error}");
+    }
+    // Bytes of the store that changed on the disk.
+    for (digest, why) in [
+        (pulled.bundle.as_ref().unwrap(), "its bytes have the digest"),
+        (&pulled.manifest, "its bytes have the digest"),
+    ] {
+        let path = setup.store.path(digest);
+        let bytes = fs::read(&path).unwrap();
+        fs::write(&path, "x").unwrap();
+        assert!(check(&good).unwrap_err().contains(why));
+        fs::remove_file(&path).unwrap();
+        assert!(
+            check(&good)
+                .unwrap_err()
+                .contains("`skillhost fetch` gets it")
+        );
+        fs::write(&path, bytes).unwrap();
+    }
+    check(&good).unwrap();
+}

@@ -48,6 +48,8 @@ mod needs;
 mod network;
 // Questions to people about the requests of guests.
 mod consent;
+// Packages from a registry, from the author to a call.
+mod packages;
 // Components that claim the same tool or grant.
 mod admission;
 // Trust: configurations, and files that others can change.

@@ -35,7 +35,7 @@ fn needs() -> Value {
 }
 
 /// Adds a section of needs to a component.
-fn with_section(mut component: Vec<u8>, content: &str) -> Vec<u8> {
+pub(crate) fn with_section(mut component: Vec<u8>, content: &str) -> Vec<u8> {
     let content = ["\u{f}skillhost:needs", content].concat();
     component.push(0);
     let mut length = content.len();
@@ -48,7 +48,7 @@ fn with_section(mut component: Vec<u8>, content: &str) -> Vec<u8> {
     component
 }
 
-fn count_lines() -> Vec<u8> {
+pub(crate) fn count_lines() -> Vec<u8> {
     fs::read(guests().join("count_lines.wasm")).unwrap()
 }
 

@@ -10,6 +10,8 @@ pub(crate) mod model;
 pub(crate) mod odd_json;
 pub(crate) mod process;
 pub(crate) mod program;
+#[expect(dead_code, reason = "the tests of the crate `packages` use all of it")]
+pub(crate) mod registry;
 pub(crate) mod session;
 pub(crate) mod terminal;
 pub(crate) mod watchdog;

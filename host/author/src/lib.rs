@@ -14,6 +14,8 @@ mod build;
 mod dev;
 mod new;
 mod test;
+// Finds the component as `test` does.
+mod push;
 
 use std::env;
 use std::process::ExitCode;
@@ -46,6 +48,7 @@ enum Verb {
     AddLibrary(build::AddLibraryCommand),
     RemoveLibrary(build::RemoveLibraryCommand),
     Test(test::TestCommand),
+    Push(push::PushCommand),
 }
 
 /// Returns the command line, for its manual.
@@ -97,6 +100,7 @@ impl Verb {
             Self::AddLibrary(library) => Ok(library.execute()),
             Self::RemoveLibrary(library) => Ok(library.execute()),
             Self::Test(test) => test.execute(options).await,
+            Self::Push(push) => push.execute(options).await,
         }
     }
 }

@@ -123,7 +123,7 @@ fn conformance(options: &CommonOptions, component: &Path) -> anyhow::Result<Conf
 }
 
 /// Returns the only component in `dist` of the current folder.
-fn find_built_component() -> Result<PathBuf, String> {
+pub(crate) fn find_built_component() -> Result<PathBuf, String> {
     let entries = std::fs::read_dir("dist").into_iter().flatten().flatten();
     let files = entries.map(|entry| entry.path());
     let mut files: Vec<PathBuf> = files

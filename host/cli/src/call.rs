@@ -17,8 +17,8 @@ use skillhost::{
 use skillhost_confine::broker::BrokerClient;
 use skillhost_skills::text::count::count;
 
+use crate::packages;
 use crate::process_sandbox::{self, Needs, SandboxArguments};
-use crate::settings::Settings;
 use arguments::CallArguments;
 use skillhost_program::exit::Exit;
 use skillhost_program::options::{CommonOptions, report_problems, with_egress};
@@ -79,7 +79,7 @@ impl CallCommand {
         if let Some(folder) = &self.output_dir {
             output_dir::check(folder, &options.trust_settings())?;
         }
-        let mut settings: Settings = options.load()?;
+        let mut settings = packages::load(&options)?;
         // Reserve nothing for further calls.
         settings.host.load.calls = 1;
         let builder = options.builder(&settings.host)?;
@@ -292,14 +292,14 @@ impl ReadyCall {
 
 /// Returns a phrase that names the folders in which tools were searched.
 fn searched_folders(config: &Config) -> String {
-    if config.tools.is_empty() {
+    if !config.has_third_party_components() {
         return "only built-in tools are loaded; `--tools DIR` adds those of a folder".to_owned();
     }
-    let folders: Vec<String> = config
-        .tools
-        .iter()
-        .map(|folder| format!("`{}`", folder.path.display()))
-        .collect();
+    let folders = config.tools.iter();
+    let folders = folders.map(|folder| format!("`{}`", folder.path.display()));
+    let named = config.named_components.keys();
+    let named = named.map(|name| format!("`{name}`"));
+    let folders: Vec<String> = folders.chain(named).collect();
     format!(
         "looked among the built-in tools and in {}; `--tools DIR` adds a folder",
         folders.join(", ")

@@ -16,6 +16,7 @@ use skillhost::check::{Finding, Severity, check_folder, rules};
 use skillhost::{Catalog, SkillsRoot};
 use skillhost_skills::skill_md::is_skill_md;
 
+use crate::packages;
 use crate::settings::Settings;
 use scripts::{ScriptChecker, ScriptReport};
 use skillhost_program::exit::Exit;
@@ -87,7 +88,7 @@ impl CheckCommand {
         let options = outer.merge(std::mem::take(&mut self.options));
         let mut checked = Vec::new();
         if self.targets.is_empty() {
-            let Settings { host: config, .. } = options.load()?;
+            let Settings { host: config, .. } = packages::load(&options)?;
             options.report_replaceable_folders(&config);
             let catalog = options::open_catalog(&config)?;
             options::report_advice(&catalog);

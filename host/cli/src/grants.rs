@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use skillhost::limits::{LimitSet as _, Unit};
 use skillhost::{DescriptionSource, EffectiveGrant, Host, Limits, Line, SecretUse};
 
-use crate::settings::Settings;
+use crate::packages;
 use asked::Asked;
 use explain::ExplainCommand;
 use skillhost_egress::ASK;
@@ -56,7 +56,7 @@ impl GrantsCommand {
         if let Some(GrantsVerb::Explain(explain)) = self.verb {
             return explain.execute(options).await;
         }
-        let settings: Settings = options.load()?;
+        let settings = packages::load(&options)?;
         let host = options.build_host_without_calls(settings.host).await?;
         let mut grants = host.grants();
         for named in &self.named {

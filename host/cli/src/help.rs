@@ -5,14 +5,18 @@ use clap::builder::Styles;
 use skillhost_program::terminal;
 
 /// The verbs, by task. A test checks that each has one place.
-const GROUPS: [(&str, &[&str]); 5] = [
+const GROUPS: [(&str, &[&str]); 6] = [
     (
         "Find and check skills",
         &["skills", "find", "check", "prompt"],
     ),
-    ("Call tools", &["call", "tools", "respond"]),
+    ("Call tools", &["call", "tools", "runners", "respond"]),
     ("Serve agents", &["serve", "clients", "warm"]),
     ("Control what tools may do", &["grants", "inspect", "audit"]),
+    (
+        "Add tools from registries",
+        &["add", "update", "remove", "fetch", "lock", "store"],
+    ),
     (
         "Write tools",
         &[
@@ -20,6 +24,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "build",
             "dev",
             "test",
+            "push",
             "add-library",
             "remove-library",
         ],

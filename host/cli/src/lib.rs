@@ -10,25 +10,33 @@ mod help;
 
 mod settings;
 
+mod packages;
+
 mod process_sandbox;
 
 mod warm;
 
 // The verbs.
 
+mod add;
 mod audit;
 mod author;
 mod call;
 mod check;
+mod fetch;
 mod grants;
+mod lock;
 mod prompt;
+mod remove;
 mod respond;
 mod runners;
 mod serve;
 // Checks the options of `serve`.
 mod clients;
 mod skills;
+mod store;
 mod tools;
+mod update;
 // Prints the rows of `skills`.
 mod find;
 
@@ -77,6 +85,12 @@ enum Verb {
     Grants(grants::GrantsCommand),
     Inspect(inspect::InspectCommand),
     Runners(runners::RunnersCommand),
+    Add(add::AddCommand),
+    Remove(remove::RemoveCommand),
+    Update(update::UpdateCommand),
+    Fetch(fetch::FetchCommand),
+    Lock(lock::LockCommand),
+    Store(store::StoreCommand),
     /// Create a tool project with a working tool, a skill and cases
     New(author::AuthorCommand),
     /// Build a tool project, and show its component as an operator sees it
@@ -89,6 +103,8 @@ enum Verb {
     RemoveLibrary(author::AuthorCommand),
     /// Check what every tool component must do, and run its author's cases
     Test(author::AuthorCommand),
+    /// Push a component to a registry, and sign it
+    Push(author::AuthorCommand),
     Serve(serve::ServeCommand),
     Clients(clients::ClientsCommand),
     Warm(warm::WarmCommand),
@@ -239,6 +255,7 @@ impl Verb {
                 | Self::AddLibrary(_)
                 | Self::RemoveLibrary(_)
                 | Self::Test(_)
+                | Self::Push(_)
         )
     }
 
@@ -254,6 +271,12 @@ impl Verb {
             Self::Inspect(inspect) => inspect.execute().await,
             Self::Clients(clients) => clients.execute(&options),
             Self::Runners(runners) => runners.execute(),
+            Self::Add(add) => add.execute(options).await,
+            Self::Remove(remove) => remove.execute(options),
+            Self::Update(update) => update.execute(options).await,
+            Self::Fetch(fetch) => fetch.execute(options),
+            Self::Lock(lock) => lock.execute(options),
+            Self::Store(store) => store.execute(options),
             Self::Audit(audit) => audit.execute(&options.trust_settings()).await,
             Self::Call(_) | Self::Serve(_) | Self::Warm(_) => {
                 unreachable!("`prepare` handles this verb")
@@ -263,7 +286,8 @@ impl Verb {
             | Self::Dev(_)
             | Self::AddLibrary(_)
             | Self::RemoveLibrary(_)
-            | Self::Test(_) => {
+            | Self::Test(_)
+            | Self::Push(_) => {
                 unreachable!("`run` starts `skillhost-author` for this verb")
             }
         }

@@ -15,6 +15,7 @@
 //! | check the cache folders and the audit log, and create them if they are missing | [`OwnFiles::open`] |
 //! | start the broker | [`start_broker`] |
 
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -281,9 +282,17 @@ fn readable_folders(config: &Config, trust: &Trust) -> Vec<AllowedPath> {
     });
     let tools = config.tools.iter().filter(is_trusted);
     let tools = tools.map(|folder| allowed_path(&folder.path, trust.users()));
+    // Their folders, because a hundred files would need a hundred rules.
+    let named = config
+        .named_components
+        .values()
+        .filter_map(|file| file.parent());
+    let named: BTreeSet<&Path> = named.filter(|folder| trust.check(folder).is_ok()).collect();
+    let named = named.into_iter();
+    let named = named.map(|folder| allowed_path(folder, trust.users()));
     let home = config.home.iter();
     let home = home.map(|folder| allowed_path(&folder.path, None));
-    roots.chain(tools).chain(home).collect()
+    roots.chain(tools).chain(named).chain(home).collect()
 }
 
 /// Allows a path, but not the targets of symlinks in it.
@@ -310,7 +319,11 @@ fn start_broker(
     folders: &[AllowedPath],
 ) -> anyhow::Result<Option<Arc<BrokerClient>>> {
     let has_file = audit_file(config).is_some() || consent_file(config).is_some();
-    if !needs.is_server && needs.output.is_none() && config.tools.is_empty() && !has_file {
+    if !needs.is_server
+        && needs.output.is_none()
+        && !config.has_third_party_components()
+        && !has_file
+    {
         return Ok(None);
     }
     let policy = broker_policy(config, trust, needs, folders);

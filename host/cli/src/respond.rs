@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use skillhost::exchange::{self, Format, MessageError};
 use skillhost::{Caller, Host, Transport, message, parse_arguments};
 
-use crate::settings::Settings;
+use crate::packages;
 use input::RequestReader;
 use skillhost_program::exit::Exit;
 use skillhost_program::options::{CommonOptions, Starter, report_problems, with_egress};
@@ -40,7 +40,7 @@ impl RespondCommand {
     pub(crate) async fn execute(mut self, outer: CommonOptions) -> anyhow::Result<Exit> {
         let options = outer.merge(std::mem::take(&mut self.options));
         let options = options.started_by(Starter::Agent);
-        let settings: Settings = options.load()?;
+        let settings = packages::load(&options)?;
         let egress = options.start_egress(settings.host.egress()?)?;
         let builder = with_egress(options.builder(&settings.host)?, egress)?;
         let host = builder.build().await?;

@@ -14,8 +14,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use crate::packages;
 use crate::process_sandbox::{self, Needs, SandboxArguments};
-use crate::settings::Settings;
 use crate::warm::{Successor, WarmCommand};
 use skillhost_program::exit::Exit;
 use skillhost_program::options::{CommonOptions, Starter, report_problems};
@@ -56,7 +56,7 @@ impl ServeCommand {
     pub(crate) fn prepare(mut self, outer: CommonOptions) -> anyhow::Result<ReadyServer> {
         let options = outer.merge(std::mem::take(&mut self.options));
         let options = options.started_by(Starter::Client);
-        let settings: Settings = options.load()?;
+        let settings = packages::load(&options)?;
         if self.http.address.is_none() && !settings.identity.clients.is_empty() {
             terminal::complain(
                 "`[clients]` applies only to `--http`: over stdio there is one client, which may use \
@@ -85,7 +85,7 @@ impl ServeCommand {
             files: http.iter().flat_map(|http| http.files()).collect(),
             socket: http.as_ref().and_then(|http| http.socket()),
         };
-        let successor = if http.is_none() && !settings.host.tools.is_empty() {
+        let successor = if http.is_none() && settings.host.has_third_party_components() {
             Successor::start_for_client()
         } else {
             None

@@ -8,6 +8,7 @@ use skillhost::Config;
 use skillhost::config::{FileSettings, Keys, Tables};
 use skillhost_identity::IdentitySettings;
 use skillhost_mcp::stdio::StdioLimits;
+use skillhost_packages::PackageSettings;
 use skillhost_server::HttpSettings;
 
 /// The name of the table with the settings of the process sandbox.
@@ -27,6 +28,8 @@ pub struct Settings {
     pub identity: IdentitySettings,
     /// The use of the process sandbox.
     pub process: ProcessSettings,
+    /// The sources and signers of packages.
+    pub packages: PackageSettings,
 }
 
 /// The settings of the process sandbox.
@@ -58,6 +61,7 @@ impl FileSettings for Settings {
         HttpSettings::declare_keys(keys);
         IdentitySettings::declare_keys(keys);
         keys.fields::<ProcessSettings>(PROCESS);
+        PackageSettings::declare_keys(keys);
     }
 
     fn from_tables(tables: &Tables<'_>) -> anyhow::Result<Self> {
@@ -67,6 +71,7 @@ impl FileSettings for Settings {
             http: HttpSettings::from_tables(tables)?,
             identity: IdentitySettings::from_tables(tables)?,
             process: tables.table(PROCESS)?,
+            packages: PackageSettings::from_tables(tables)?,
         })
     }
 }

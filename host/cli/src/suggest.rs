@@ -33,8 +33,9 @@ const MEANINGS: [(&[&str], &str); 18] = [
         "`skillhost new NAME` makes a project for a tool",
     ),
     (
-        &["add", "install", "load", "import", "enable", "update"],
-        "nothing is installed: `--skills DIR` and `--tools DIR` name folders",
+        &["install", "load", "import", "enable", "pull"],
+        "`skillhost add REF` adds a component from a registry; `--skills DIR` and `--tools DIR` \
+         name folders",
     ),
     (
         &["validate", "lint", "verify", "doctor"],

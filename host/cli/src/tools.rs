@@ -4,7 +4,7 @@ use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 use skillhost::exchange::{self, Format};
 
-use crate::settings::Settings;
+use crate::packages;
 use skillhost_program::exit::Exit;
 use skillhost_program::options::CommonOptions;
 use skillhost_program::terminal;
@@ -66,7 +66,7 @@ impl ToolsCommand {
             terminal::complain("`--strict` is for the formats `openai` and `responses`");
             return Ok(Exit::Usage);
         }
-        let settings: Settings = options.load()?;
+        let settings = packages::load(&options)?;
         let host = options.build_host_without_calls(settings.host).await?;
         let definitions = host.definitions();
         let strict = format.filter(|_| self.strict);

@@ -14,8 +14,8 @@ use skillhost::{HostBuilder, Trust};
 use skillhost_helper::OWN_PROGRAM;
 use skillhost_skills::trust::own_folder;
 
+use crate::packages;
 use crate::process_sandbox::{self, Needs, SandboxArguments};
-use crate::settings::Settings;
 use skillhost_program::exit::Exit;
 use skillhost_program::options::{self, CommonOptions, Starter, report_problems};
 use skillhost_program::terminal::{self, format_line};
@@ -53,7 +53,7 @@ impl WarmCommand {
     pub(crate) fn prepare(mut self, outer: CommonOptions) -> anyhow::Result<ReadyWarm> {
         let options = outer.merge(std::mem::take(&mut self.options));
         let options = options.started_by(self.starter);
-        let mut settings: Settings = options.load()?;
+        let mut settings = packages::load(&options)?;
         if options::cache_folder().is_none() {
             bail!(
                 "cannot store compiled components: there is no cache folder; set `SKILLHOST_CACHE` \

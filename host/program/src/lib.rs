@@ -19,4 +19,6 @@ pub mod options;
 
 pub mod inspect;
 
+pub mod registry;
+
 pub mod process;

@@ -199,6 +199,12 @@ impl CommonOptions {
         Ok(settings)
     }
 
+    /// Returns the configuration that a verb edits: the one of `--config`, or the one in the
+    /// current folder.
+    pub fn config_file(&self) -> &Path {
+        self.config.as_deref().unwrap_or(Path::new(DEFAULT_FILE))
+    }
+
     /// Returns a root of skills with the options for folders that the command line names.
     pub fn root(&self, path: &Path) -> SkillsRoot {
         SkillsRoot {
@@ -593,8 +599,7 @@ pub fn report_advice(catalog: &Catalog) -> bool {
 /// Returns a folder of the user: the one that a variable names by an absolute path, or else one in
 /// the home folder. Returns `None` if there is no home folder either.
 pub fn user_folder(variable: Option<&str>, in_home: &str) -> Option<PathBuf> {
-    let named = variable.and_then(env::var_os).map(PathBuf::from);
-    let named = named.filter(|folder| folder.is_absolute());
+    let named = variable.and_then(absolute_variable);
     named.or_else(|| Some(home_folder()?.join(in_home)))
 }
 
@@ -609,6 +614,38 @@ fn is_same_folder(one: &Path, other: &Path) -> bool {
     real(one).is_some_and(|one| real(other) == Some(one))
 }
 
+/// Returns the folder of the store of packages: a folder in the user's data folder. Returns `None`
+/// if the user has no home folder.
+pub fn store_folder() -> Option<PathBuf> {
+    let base = user_folder(Some("XDG_DATA_HOME"), ".local/share")?;
+    Some(base.join("skillhost/store"))
+}
+
+/// Returns the files in which podman and docker store credentials, in the order in which podman
+/// reads them.
+pub fn credential_files() -> Vec<PathBuf> {
+    let in_folder = |variable: &str, file: &str| Some(absolute_variable(variable)?.join(file));
+    let home = home_folder();
+    let in_home = |file: &str| Some(home.as_ref()?.join(file));
+    let docker = in_folder("DOCKER_CONFIG", "config.json");
+    [
+        absolute_variable("REGISTRY_AUTH_FILE"),
+        in_folder("XDG_RUNTIME_DIR", "containers/auth.json"),
+        user_folder(Some("XDG_CONFIG_HOME"), ".config")
+            .map(|folder| folder.join("containers/auth.json")),
+        docker.or_else(|| in_home(".docker/config.json")),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// Returns the path in a variable. A relative one would be the choice of the current folder.
+fn absolute_variable(name: &str) -> Option<PathBuf> {
+    let path = PathBuf::from(env::var_os(name)?);
+    path.is_absolute().then_some(path)
+}
+
 /// Returns the folder for compiled components: `SKILLHOST_CACHE`, or else a folder in the user's
 /// cache folder. Returns `None` if the variable is `off` or there is no such folder.
 pub fn cache_folder() -> Option<PathBuf> {
@@ -616,7 +653,6 @@ pub fn cache_folder() -> Option<PathBuf> {
         Some(value) if value == "off" => None,
         Some(value) if !value.is_empty() => Some(value.into()),
         _ => {
-            // With a relative path, the author of the current folder could supply code.
             let base = user_folder(Some("XDG_CACHE_HOME"), ".cache")?;
             Some(base.join("skillhost"))
         }

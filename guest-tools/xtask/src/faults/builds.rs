@@ -40,6 +40,7 @@ const GROUPS: &[(&str, &str, &str, &str)] = &[
     ("skills", "--lib", "skillhost_skills", "lib"),
     ("conformance", "--lib", "skillhost_conformance", "lib"),
     ("identity", "--lib", "skillhost_identity", "lib"),
+    ("packages", "--lib", "skillhost_packages", "lib"),
     ("index", "--lib", "skillhost_index", "lib"),
     ("mcp", "--lib", "skillhost_mcp", "lib"),
     ("cli", "--lib", "skillhost_cli", "lib"),

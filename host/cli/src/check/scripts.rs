@@ -25,7 +25,7 @@ impl ScriptChecker {
     /// Loads the configured components. Returns `None` if none of them has the tool, or if they
     /// cannot be loaded: `check` reports that, and still checks the skills.
     pub(super) async fn load(options: &CommonOptions, mut config: Config) -> Option<Self> {
-        if config.tools.is_empty() {
+        if !config.has_third_party_components() {
             return None;
         }
         match Self::host_with_tool(options, &mut config).await {

@@ -9,7 +9,7 @@ use skillhost::{EffectiveGrant, Host, Line, NetworkRule, SecretUse};
 use skillhost_egress::{Permission, Target};
 
 use super::find;
-use crate::settings::Settings;
+use crate::packages;
 use skillhost_program::exit::Exit;
 use skillhost_program::options::{CommonOptions, ReportFormat};
 use skillhost_program::terminal::{self, format_line};
@@ -46,7 +46,7 @@ impl ExplainCommand {
             }
         };
         let options = outer.merge(std::mem::take(&mut self.options));
-        let settings: Settings = options.load()?;
+        let settings = packages::load(&options)?;
         let host = options.build_host_without_calls(settings.host).await?;
         let grants = host.grants();
         let Some(grant) = find(&grants, &self.tool) else {

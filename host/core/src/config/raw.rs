@@ -48,6 +48,12 @@ pub(super) struct RawConfig {
     pub(super) search: RawSearch,
     #[serde(rename = "process")]
     _process: IgnoredAny,
+    #[serde(rename = "components")]
+    _components: IgnoredAny,
+    #[serde(rename = "trust")]
+    _trust: IgnoredAny,
+    #[serde(rename = "require_signatures")]
+    _require_signatures: IgnoredAny,
 }
 
 /// The raw keys of the requests of all tools.

@@ -124,7 +124,8 @@ fn names_each_problem_with_its_line() {
             "`skillhost.toml`, line 1: unknown key `xyz`; the keys here are skills, tools, home, \
              disabled_tools, offer, wording, descriptions, help, hard_links, omitted_names, audit_file, audit, \
              pins, require_pins, require_components, limits, grants, network, stdio, http, clients, \
-             issuers, prompt, search, process, calls, queue, calls_per_tool, calls_memory, stack, \
+             issuers, prompt, search, process, components, trust, require_signatures, calls, \
+             queue, calls_per_tool, calls_memory, stack, \
              compile_time, model_output",
         ),
         (
@@ -219,7 +220,8 @@ fn keys_beyond_the_folder_exist() {
 
 #[test]
 fn ignores_tables_of_other_crates() {
-    let text = "stdio.message = 1\nhttp.x = 1\nclients.x = 1\nissuers.x = 1\nprocess.x = 1\n";
+    let text = "stdio.message = 1\nhttp.x = 1\nclients.x = 1\nissuers.x = 1\nprocess.x = 1\n\
+                components.x = 1\ntrust.x = 1\n";
     let read = |text: &str| {
         let mut config = parse(text).unwrap();
         config.file = None;

@@ -1,0 +1,117 @@
+//! `skillhost push`: pushes a component to a registry, signs it, and moves the tag last.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use serde_json::json;
+use skillhost::{ComponentMetadata, Inspection};
+use skillhost_packages::{Reference, Registry, SigningKey, push};
+use skillhost_program::exit::Exit;
+use skillhost_program::inspect::inspector;
+use skillhost_program::options::CommonOptions;
+use skillhost_program::registry::RegistryArguments;
+use skillhost_program::terminal::{self, format_line};
+use skillhost_skills::named_file;
+
+use crate::test::find_built_component;
+
+/// The maximum bytes of a component file. The push refuses some below it by the registry's rules.
+const MAX_COMPONENT: u64 = 64 << 20;
+
+/// Push a component to a registry, sign it, and move the tag last
+#[derive(Args)]
+pub(crate) struct PushCommand {
+    /// Package with a tag, such as oci://registry.example/acme/csv:1.2
+    #[arg(value_name = "REF")]
+    reference: String,
+    /// Component file [default: the only one in ./dist]
+    #[arg(value_name = "FILE.wasm")]
+    component: Option<PathBuf>,
+    /// Sign with this P-256 private key: PKCS#8 in PEM, of mode 0600
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
+    #[command(flatten)]
+    registry: RegistryArguments,
+    #[command(flatten)]
+    options: CommonOptions,
+}
+
+impl PushCommand {
+    pub(crate) async fn execute(mut self, outer: CommonOptions) -> anyhow::Result<Exit> {
+        let options = outer.merge(std::mem::take(&mut self.options));
+        let reference: Reference = match self.reference.parse() {
+            Ok(reference) => reference,
+            Err(error) => {
+                terminal::complain(format_args!("{error:#}"));
+                return Ok(Exit::Usage);
+            }
+        };
+        let component = match self.component.map_or_else(find_built_component, Ok) {
+            Ok(component) => component,
+            Err(error) => {
+                terminal::complain(error);
+                return Ok(Exit::Usage);
+            }
+        };
+        let trust = options.trust_settings();
+        let key = self
+            .key
+            .map(|key| SigningKey::read(&key, &trust))
+            .transpose()?;
+        let inspection = inspector(&component).run().await?;
+        if let Err(why) = &inspection.tools {
+            bail!("`{}` would be refused: {why}", component.display());
+        }
+        let bytes = named_file::read(&component, MAX_COMPONENT)
+            .with_context(|| format!("cannot read `{}`", component.display()))?;
+        let title = component.file_name().unwrap_or_default().to_string_lossy();
+        let imports = inspection.imports.iter().map(|import| &import.name);
+        let interfaces = json!({
+            "exports": inspection.interface.iter().collect::<Vec<_>>(),
+            "imports": imports.collect::<Vec<_>>(),
+        });
+        let mut registry = Registry::new(&reference, &self.registry.settings())?.for_push();
+        let pushed = push(
+            &mut registry,
+            &reference,
+            &bytes,
+            &title,
+            annotations(&inspection),
+            &interfaces,
+            key.as_ref(),
+        );
+        let pushed = pushed.with_context(|| format!("cannot push `{reference}`"))?;
+        let signer = match &pushed.signer {
+            Some(key) => format_line!("signer: the key {key}"),
+            None => format_line!("signer: unsigned (`--key FILE` signs)"),
+        };
+        terminal::print(&[
+            format_line!("pushed {reference}"),
+            format_line!("manifest: {}", pushed.manifest),
+            format_line!("component: {}", pushed.content),
+            signer,
+        ])?;
+        Ok(Exit::Ok)
+    }
+}
+
+/// Returns the annotations of a component's metadata.
+fn annotations(inspection: &Inspection) -> BTreeMap<String, String> {
+    let metadata: &ComponentMetadata = &inspection.metadata;
+    [
+        ("title", &metadata.name),
+        ("version", &metadata.version),
+        ("description", &metadata.description),
+        ("authors", &metadata.authors),
+        ("licenses", &metadata.licenses),
+        ("source", &metadata.source),
+    ]
+    .into_iter()
+    .filter_map(|(key, text)| {
+        let key = format!("org.opencontainers.image.{key}");
+        Some((key, text.clone()?))
+    })
+    .collect()
+}

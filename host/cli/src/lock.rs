@@ -1,0 +1,62 @@
+//! `skillhost lock`: checks the lock file against the configuration and the store.
+
+use clap::Args;
+use skillhost_packages::RegistrySettings;
+use skillhost_program::exit::Exit;
+use skillhost_program::options::CommonOptions;
+use skillhost_program::terminal::{self, format_line};
+use skillhost_skills::text::count::count;
+
+use crate::packages::{self, Project};
+
+/// Check the lock file, without a network
+#[derive(Args)]
+pub(crate) struct LockCommand {
+    /// Check that the lock file and the configuration name the same components,
+    /// and that the store has their bytes and signatures
+    #[arg(long = "check", required = true)]
+    _check: bool,
+    #[command(flatten)]
+    options: CommonOptions,
+}
+
+impl LockCommand {
+    pub(crate) fn execute(mut self, outer: CommonOptions) -> anyhow::Result<Exit> {
+        let options = outer.merge(std::mem::take(&mut self.options));
+        let project = Project::open(&options, RegistrySettings::default())?;
+        let Project {
+            settings,
+            lock,
+            store,
+            trust,
+            ..
+        } = &project;
+        let sources = &settings.packages.sources;
+        let mut problems = Vec::new();
+        for (name, source) in sources {
+            let checked = packages::check(settings, name, source, lock, store, trust);
+            let checked = checked.and_then(|locked| store.read(&locked.content, locked.size));
+            if let Err(error) = checked {
+                problems.push(format!("{}: {error:#}", source.place));
+            }
+        }
+        for locked in lock.components() {
+            if !sources.contains_key(&locked.name) {
+                problems.push(format!(
+                    "`{}` has the component `{}`, which the configuration does not name",
+                    project.lock_file.display(),
+                    locked.name
+                ));
+            }
+        }
+        problems.iter().for_each(terminal::complain);
+        if !problems.is_empty() {
+            return Ok(Exit::Failure);
+        }
+        let number = count(sources.len(), "component");
+        terminal::print(&[format_line!(
+            "{number} locked, in the store and as `[trust]` asks"
+        )])?;
+        Ok(Exit::Ok)
+    }
+}

@@ -1,0 +1,260 @@
+//! The packages of a configuration: locked components for the verbs that run them, and what the
+//! verbs share that change them.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail, ensure};
+use skillhost::{Inspection, Line, Trust};
+use skillhost_packages::{
+    ConfiguredSource, Digest, LOCK_FILE, LockFile, LockedComponent, Reference, Registry,
+    RegistrySettings, Signer, Store, StoreLock, pull, verify_locked,
+};
+use skillhost_program::inspect::inspector;
+use skillhost_program::options::{CommonOptions, store_folder};
+use skillhost_program::terminal::format_line;
+use skillhost_sandbox::component::embedded;
+
+use crate::settings::Settings;
+
+/// The power to send requests at all, in a lock file.
+const SENDS_REQUESTS: &str = "sends HTTP requests";
+
+/// Loads the settings of a verb, with the locked components. Uses no network.
+///
+/// # Errors
+///
+/// If a component is not locked, not in the store, or not signed as `[trust]` asks. The error names
+/// the command that changes that.
+pub(crate) fn load(options: &CommonOptions) -> anyhow::Result<Settings> {
+    let mut settings: Settings = options.load()?;
+    if settings.packages.sources.is_empty() {
+        return Ok(settings);
+    }
+    let trust = options.trust_settings();
+    let file = lock_file(options.config_file());
+    let lock = read_lock(&file, &trust)?;
+    let store = open_store(&trust)?;
+    for (name, source) in &settings.packages.sources {
+        let locked = check(&settings, name, source, &lock, &store, &trust)
+            .with_context(|| source.place.clone())?;
+        let file_name = locked.file_name();
+        let digest = locked.content.hex().to_owned();
+        let path = store.path(&locked.content);
+        let host = &mut settings.host;
+        // The lock is a pin, which also refuses other bytes under the same file name.
+        let pin = host.pins.entry(file_name.clone()).or_insert(digest.clone());
+        ensure!(
+            pin.eq_ignore_ascii_case(&digest),
+            "{}: the pin `{file_name}` is {pin}, and the lock file has {digest}",
+            source.place
+        );
+        host.named_components.insert(file_name, path);
+    }
+    Ok(settings)
+}
+
+/// Returns the locked component of a source, checked without a network.
+pub(crate) fn check<'l>(
+    settings: &Settings,
+    name: &str,
+    source: &ConfiguredSource,
+    lock: &'l LockFile,
+    store: &Store,
+    trust: &Trust,
+) -> anyhow::Result<&'l LockedComponent> {
+    let locked = lock.find(name).with_context(|| {
+        format!("the component `{name}` is not locked; `skillhost update {name}` locks it")
+    })?;
+    ensure!(
+        locked.source == source.reference.to_string(),
+        "the component `{name}` is locked from `{}`; `skillhost update {name}` locks it from `{}`",
+        locked.source.escape_debug(),
+        source.reference
+    );
+    let keys = settings.packages.keys(&source.reference, trust)?;
+    verify_locked(locked, keys.as_deref(), store)?;
+    Ok(locked)
+}
+
+/// The configuration, lock file and store of a verb that changes packages.
+pub(crate) struct Project {
+    pub(crate) settings: Settings,
+    pub(crate) config_file: PathBuf,
+    pub(crate) lock_file: PathBuf,
+    pub(crate) lock: LockFile,
+    pub(crate) store: Store,
+    pub(crate) trust: Trust,
+    registry: RegistrySettings,
+    _turn: StoreLock,
+}
+
+impl Project {
+    /// Opens the files of the configuration. Other processes that change packages wait until this
+    /// one ends.
+    pub(crate) fn open(
+        options: &CommonOptions,
+        registry: RegistrySettings,
+    ) -> anyhow::Result<Self> {
+        let trust = options.trust_settings();
+        let store = open_store(&trust)?;
+        let turn = store.lock()?;
+        let settings: Settings = options.load()?;
+        let config_file = options.config_file().to_owned();
+        let lock_file = lock_file(&config_file);
+        Ok(Self {
+            settings,
+            lock: read_lock(&lock_file, &trust)?,
+            config_file,
+            lock_file,
+            store,
+            trust,
+            registry,
+            _turn: turn,
+        })
+    }
+
+    /// Pulls a package, and reads what it is.
+    pub(crate) async fn pull(
+        &self,
+        name: &str,
+        reference: &Reference,
+    ) -> anyhow::Result<(LockedComponent, Inspection)> {
+        let keys = self.settings.packages.keys(reference, &self.trust)?;
+        let mut registry = Registry::new(reference, &self.registry)?;
+        let pulled = pull(&mut registry, reference, keys.as_deref(), None, &self.store)?;
+        let inspection = self.inspect(&pulled.content).await?;
+        let tools = match &inspection.tools {
+            Ok(tools) => tools.iter().map(|tool| tool.name.clone()).collect(),
+            Err(why) => bail!("the component of `{reference}` would be refused: {why}"),
+        };
+        let locked = LockedComponent {
+            name: name.to_owned(),
+            source: reference.to_string(),
+            manifest: pulled.manifest,
+            content: pulled.content,
+            size: pulled.size,
+            signer: pulled.signer,
+            bundle: pulled.bundle,
+            tools,
+            imports: inspection
+                .imports
+                .iter()
+                .map(|it| it.name.clone())
+                .collect(),
+            powers: powers(&inspection),
+        };
+        self.check_tools(&locked)?;
+        Ok((locked, inspection))
+    }
+
+    /// Gets the blobs of a locked component, and no others.
+    pub(crate) fn fetch(&self, locked: &LockedComponent) -> anyhow::Result<()> {
+        let source: Reference = locked.source.parse()?;
+        let fixed: Reference = format!("{}@{}", source.place(), locked.manifest).parse()?;
+        let keys = self.settings.packages.keys(&source, &self.trust)?;
+        let mut registry = Registry::new(&fixed, &self.registry)?;
+        let bundle = locked.bundle.as_ref();
+        let pulled = pull(&mut registry, &fixed, keys.as_deref(), bundle, &self.store)?;
+        ensure!(
+            pulled.content == locked.content,
+            "the manifest of `{}` names other bytes than the lock file",
+            locked.name
+        );
+        Ok(())
+    }
+
+    /// Reads what a component of the store is.
+    pub(crate) async fn inspect(&self, content: &Digest) -> anyhow::Result<Inspection> {
+        inspector(&self.store.path(content)).run().await
+    }
+
+    /// Writes the lock file, and keeps what it names in the store.
+    pub(crate) fn write_lock(&self) -> anyhow::Result<()> {
+        self.lock.write(&self.lock_file)?;
+        self.store.keep(&self.lock_file)
+    }
+
+    /// Refuses a component with a tool that is built in or in another locked component: it would
+    /// not be served.
+    fn check_tools(&self, locked: &LockedComponent) -> anyhow::Result<()> {
+        let others = self.lock.components().iter();
+        let others = others.filter(|other| other.name != locked.name);
+        let mut owners: BTreeMap<&str, &str> =
+            embedded::names().map(|it| (it, "the host")).collect();
+        for other in others {
+            owners.extend(
+                other
+                    .tools
+                    .iter()
+                    .map(|tool| (tool.as_str(), other.name.as_str())),
+            );
+        }
+        for tool in &locked.tools {
+            if let Some(owner) = owners.get(tool.as_str()) {
+                bail!(
+                    "the component of `{}` has the tool `{}`, which `{owner}` has too",
+                    locked.source,
+                    tool.escape_debug()
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns the requests and secrets that a component asks for, as the lock file names them.
+fn powers(inspection: &Inspection) -> Vec<String> {
+    let mut powers = Vec::new();
+    if inspection.needs.sends_requests {
+        powers.push(SENDS_REQUESTS.to_owned());
+    }
+    if let Ok(needs) = &inspection.needs.needs {
+        powers.extend(
+            needs
+                .network
+                .iter()
+                .map(|need| format!("requests {}", need.rule)),
+        );
+        let secrets = needs.secrets.iter();
+        powers.extend(secrets.map(|need| {
+            let hosts: Vec<String> = need.secret.hosts().collect();
+            let (name, header) = (need.secret.name(), need.secret.header());
+            format!(
+                "secret {name} in the header {header} to {}",
+                hosts.join(", ")
+            )
+        }));
+    }
+    powers
+}
+
+/// Returns a line about the signer.
+pub(crate) fn signer_line(signer: &Signer) -> Line {
+    match signer {
+        Signer::Unsigned => format_line!("signer: unsigned (no rule in `[trust]` asks for one)"),
+        Signer::Key(id) => format_line!("signer: the key {id}"),
+    }
+}
+
+/// Returns the path of the lock file beside a configuration.
+fn lock_file(config: &Path) -> PathBuf {
+    config.with_file_name(LOCK_FILE)
+}
+
+/// Reads a lock file. Refuses one that others can write.
+fn read_lock(file: &Path, trust: &Trust) -> anyhow::Result<LockFile> {
+    if !file.exists() {
+        return Ok(LockFile::default());
+    }
+    let checked = trust.check(file);
+    checked.with_context(|| format!("cannot use the lock file `{}`", file.display()))?;
+    Ok(LockFile::read(file)?.unwrap_or_default())
+}
+
+/// Opens the user's store.
+pub(crate) fn open_store(trust: &Trust) -> anyhow::Result<Store> {
+    let folder = store_folder();
+    let folder = folder.context("there is no folder for the store: set `XDG_DATA_HOME` to one")?;
+    Store::open(&folder, trust)
+}

@@ -1,0 +1,73 @@
+//! `skillhost store`: lists and cleans the store of packages.
+
+use std::collections::BTreeMap;
+
+use clap::{Args, Subcommand};
+use skillhost_packages::{Digest, RegistrySettings};
+use skillhost_program::exit::Exit;
+use skillhost_program::options::CommonOptions;
+use skillhost_program::terminal::{self, format_line};
+use skillhost_skills::text::count::count;
+
+use crate::packages::Project;
+
+/// List or clean the store of packages
+#[derive(Args)]
+pub(crate) struct StoreCommand {
+    #[command(subcommand)]
+    verb: StoreVerb,
+    #[command(flatten)]
+    options: CommonOptions,
+}
+
+#[derive(Subcommand)]
+enum StoreVerb {
+    /// List the digests in the store, their bytes, and their use by this
+    /// configuration
+    List,
+    /// Remove what no lock file names that added or fetched something
+    Clean,
+}
+
+impl StoreCommand {
+    pub(crate) fn execute(mut self, outer: CommonOptions) -> anyhow::Result<Exit> {
+        let options = outer.merge(std::mem::take(&mut self.options));
+        let project = Project::open(&options, RegistrySettings::default())?;
+        match self.verb {
+            StoreVerb::List => {
+                let mut uses: BTreeMap<&Digest, String> = BTreeMap::new();
+                for locked in project.lock.components() {
+                    let name = &locked.name;
+                    uses.insert(&locked.content, format!("component of {name}"));
+                    uses.insert(&locked.manifest, format!("manifest of {name}"));
+                    if let Some(bundle) = &locked.bundle {
+                        uses.insert(bundle, format!("signature of {name}"));
+                    }
+                }
+                let kept = project.store.kept()?;
+                let blobs = project.store.list()?;
+                let lines = blobs.iter().map(|(digest, size)| {
+                    let used = uses.get(digest).map_or_else(
+                        || {
+                            if kept.contains(digest) {
+                                "another lock file"
+                            } else {
+                                "unused"
+                            }
+                        },
+                        |used| used.as_str(),
+                    );
+                    format_line!("{digest}  {size} bytes  {used}")
+                });
+                terminal::print(&lines.collect::<Vec<_>>())?;
+            }
+            StoreVerb::Clean => {
+                let removed = project.store.clean()?;
+                let bytes: u64 = removed.iter().map(|(_, size)| size).sum();
+                let number = count(removed.len(), "file");
+                terminal::print(&[format_line!("removed {number} of {bytes} bytes")])?;
+            }
+        }
+        Ok(Exit::Ok)
+    }
+}

@@ -1,0 +1,436 @@
+//! Packages: from an author's component through a registry to a call, as their users see it.
+
+use std::fs;
+use std::path::PathBuf;
+
+use rcgen::KeyPair;
+use serde_json::json;
+
+use crate::needs::{count_lines, with_section};
+use crate::support::certificates::write_private;
+use crate::support::guests;
+use crate::support::program::{Program, Run, finish};
+use crate::support::registry::{TestRegistry, answer};
+
+/// A user with a configuration, skills and an empty store.
+struct User {
+    program: Program,
+    registry: TestRegistry,
+}
+
+impl User {
+    fn new() -> Self {
+        let program = Program::new();
+        program.write("skills/calculator/SKILL.md", "# One\n# Two\n");
+        let config = "# ours\nskills = [\"skills\"] # here\n";
+        program.write("skillhost.toml", config);
+        Self {
+            program,
+            registry: TestRegistry::start(),
+        }
+    }
+
+    fn run(&self, arguments: &[&str]) -> Run {
+        let mut command = self.program.command(arguments);
+        command.env("XDG_DATA_HOME", self.path("data"));
+        finish(command, "")
+    }
+
+    /// Runs a verb that must succeed, and returns what it prints.
+    #[track_caller]
+    fn good(&self, arguments: &[&str]) -> String {
+        let run = self.run(arguments);
+        assert_eq!(run.code, 0, "{arguments:?}: {run:?}");
+        run.stdout
+    }
+
+    /// Runs a verb that must fail with this code, and changes no file. Returns its error.
+    #[track_caller]
+    fn bad(&self, code: i32, arguments: &[&str]) -> String {
+        let before = self.files();
+        let run = self.run(arguments);
+        assert_eq!(run.code, code, "{arguments:?}: {run:?}");
+        assert_eq!(self.files(), before, "{arguments:?}: {run:?}");
+        run.stderr
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.program.folder.path().join(name)
+    }
+
+    fn files(&self) -> [Option<String>; 2] {
+        ["skillhost.toml", "skillhost.lock"].map(|name| fs::read_to_string(self.path(name)).ok())
+    }
+
+    fn append(&self, text: &str) {
+        let config = fs::read_to_string(self.path("skillhost.toml")).unwrap();
+        self.program.write("skillhost.toml", config + text);
+    }
+
+    fn reference(&self) -> String {
+        format!("oci://{}/acme/csv:1", self.registry.authority)
+    }
+
+    /// Makes a key, and files of it: `NAME.key` and `NAME.pub`.
+    fn new_key(&self, name: &str) {
+        let key = KeyPair::generate().unwrap();
+        write_private(&self.program, &format!("{name}.key"), &key.serialize_pem());
+        self.program
+            .write(&format!("{name}.pub"), key.public_key_pem());
+    }
+
+    /// Pushes a component, and signs it with a key if there is one.
+    fn push(&self, component: &[u8], key: Option<&str>) -> String {
+        self.program.write("dist/csv.wasm", component);
+        let (reference, key) = (self.reference(), key.map(|key| format!("{key}.key")));
+        let mut arguments = vec!["push", &*reference];
+        arguments.extend(key.iter().flat_map(|key| ["--key", key]));
+        self.good(&arguments)
+    }
+
+    fn call(&self) -> Run {
+        self.run(&[
+            "call",
+            "count_lines",
+            "skill_name=calculator",
+            "path=SKILL.md",
+        ])
+    }
+}
+
+const GRANT: &str = "[grants.\"csv.wasm\"]\nskills = [\"calculator\"]\n";
+
+fn needs() -> String {
+    json!({
+        "network": [{"rule": "GET https://api.example.org/v1/*", "why": "reads forecasts"}],
+        "secrets": {"TOKEN": {"header": "authorization", "hosts": ["api.example.org"], "why": "x"}},
+    })
+    .to_string()
+}
+
+#[test]
+fn signed_component_goes_from_author_to_call() {
+    let user = User::new();
+    user.new_key("acme");
+    let pushed = user.push(&count_lines(), Some("acme"));
+    assert!(pushed.contains("signer: the key "), "{pushed}");
+    let place = format!("oci://{}/acme/*", user.registry.authority);
+    user.append(&format!("[trust.\"{place}\"]\nkeys = [\"acme.pub\"]\n"));
+    let before = user.files()[0].clone().unwrap();
+    let shown = user.good(&["add", &user.reference()]);
+    for part in [
+        "csv from oci://localhost:",
+        "signer: the key ",
+        "tools:\n  count_lines: reads the skill named by `skill_name`\n    Count the lines",
+        "imports:\n",
+        "[grants.\"csv.wasm\"]",
+    ] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    let [config, lock] = user.files().map(Option::unwrap);
+    let source = format!("\n[components.csv]\nsource = \"{}\"\n", user.reference());
+    assert_eq!(config, before + &source);
+    assert!(lock.contains("signer = \"key:"), "{lock}");
+    user.good(&["lock", "--check"]);
+    // From here on, no network: nothing grants itself.
+    user.registry.take_heads();
+    let refused = user.call();
+    assert_eq!(refused.code, 3, "{refused:?}");
+    assert!(
+        refused.stdout.contains("it may not read the skill"),
+        "{refused:?}"
+    );
+    user.append(GRANT);
+    let called = user.call();
+    assert_eq!(
+        (called.code, called.stdout.contains('2')),
+        (0, true),
+        "{called:?}"
+    );
+    let grants = user.good(&["grants", "count_lines"]);
+    assert!(grants.contains("count_lines (from csv.wasm)"), "{grants}");
+    assert_eq!(user.registry.take_heads(), [""; 0]);
+    // What is not in the store is fetched by its own verb only.
+    fs::remove_dir_all(user.path("data")).unwrap();
+    let error = user.call();
+    assert_eq!(error.code, 4, "{error:?}");
+    assert!(
+        error.stderr.contains("`skillhost fetch` gets it"),
+        "{error:?}"
+    );
+    assert_eq!(user.registry.take_heads(), [""; 0]);
+    assert!(
+        user.bad(1, &["lock", "--check"])
+            .contains("`skillhost fetch` gets it")
+    );
+    assert_eq!(user.good(&["fetch"]), "csv: fetched\n");
+    assert_eq!(user.good(&["fetch"]), "csv: in the store\n");
+    assert_eq!(user.call().code, 0);
+}
+
+#[test]
+fn locked_bytes_stay_when_the_tag_moves() {
+    let user = User::new();
+    user.push(&count_lines(), None);
+    let shown = user.good(&["add", &user.reference()]);
+    assert!(shown.contains("signer: unsigned"), "{shown}");
+    user.append(GRANT);
+    let before = user.files();
+    user.push(&with_section(count_lines(), "{}"), None);
+    assert_eq!(user.call().code, 0);
+    fs::remove_dir_all(user.path("data")).unwrap();
+    user.good(&["fetch"]);
+    assert_eq!(user.files(), before);
+    assert_eq!(user.call().code, 0);
+    let updated = user.good(&["update", "csv"]);
+    assert!(updated.contains("manifest: sha256:"), "{updated}");
+    assert_ne!(user.files(), before);
+    assert_eq!(user.good(&["update"]), "csv is up to date\n");
+    assert_eq!(user.call().code, 0);
+}
+
+#[test]
+fn update_takes_no_new_power_or_signer_unasked() {
+    let user = User::new();
+    user.new_key("one");
+    user.new_key("two");
+    let place = format!("oci://{}/acme/csv", user.registry.authority);
+    user.append(&format!(
+        "[trust.\"{place}\"]\nkeys = [\"one.pub\", \"two.pub\"]\n"
+    ));
+    user.push(&count_lines(), Some("one"));
+    user.good(&["add", &user.reference()]);
+    let asks = with_section(count_lines(), &needs());
+    user.push(&asks, Some("one"));
+    let run = user.run(&["update"]);
+    for part in [
+        "+ asks for: requests GET https://api.example.org/v1/*",
+        "+ asks for: secret TOKEN in the header authorization to api.example.org",
+    ] {
+        assert!(run.stdout.contains(part), "{run:?}");
+    }
+    let error = user.bad(1, &["update"]);
+    assert!(error.contains("a new power; `--accept-powers`"), "{error}");
+    user.bad(1, &["update", "--accept-signer"]);
+    user.good(&["update", "--accept-powers"]);
+    user.push(&with_section(asks, &needs()), Some("two"));
+    let error = user.bad(1, &["update", "--accept-powers"]);
+    assert!(
+        error.contains("another signer; `--accept-signer`"),
+        "{error}"
+    );
+    user.good(&["update", "--accept-signer"]);
+    user.good(&["lock", "--check"]);
+}
+
+#[test]
+fn add_prints_the_grant_for_what_a_component_asks_for() {
+    let user = User::new();
+    user.push(&with_section(count_lines(), &needs()), None);
+    let shown = user.good(&["add", &user.reference(), "--name", "lines"]);
+    let (_, grant) = shown.split_once("write into `skillhost.toml`:\n").unwrap();
+    user.append(grant);
+    write_private(&user.program, "TOKEN.secret", "x");
+    let grants = user.good(&["--config", "skillhost.toml", "grants", "count_lines"]);
+    assert!(
+        grants.contains("    granted: requests GET https://api.example.org/v1/*"),
+        "{grants}"
+    );
+    assert!(
+        grants.contains("    granted: secret TOKEN in the header authorization"),
+        "{grants}"
+    );
+}
+
+#[test]
+fn refused_packages_change_nothing() {
+    let user = User::new();
+    let reference = user.reference();
+    let place = format!("oci://{}/acme/csv", user.registry.authority);
+    user.push(&count_lines(), None);
+    for (setting, why) in [
+        (
+            "require_signatures = true\n".to_owned(),
+            "has no rule in `[trust]`",
+        ),
+        (
+            format!("[trust.\"{place}\"]\nkeys = [\"acme.pub\"]\n"),
+            "it is unsigned",
+        ),
+    ] {
+        let config = user.files()[0].clone().unwrap();
+        user.new_key("acme");
+        user.append(&setting);
+        let error = user.bad(4, &["add", &reference]);
+        assert!(error.contains(why), "{error}");
+        user.program.write("skillhost.toml", config);
+    }
+    for (arguments, why) in [
+        (&["add", "csv"][..], "is not a reference such as"),
+        (
+            &["add", &reference, "--name", "../csv"],
+            "`--name NAME` chooses another name",
+        ),
+        (&["update", "csv"], "there is no component `csv`"),
+        (&["remove", "csv"], "there is no component `csv`"),
+        (
+            &["push", "csv", "dist/csv.wasm"],
+            "is not a reference such as",
+        ),
+    ] {
+        let error = user.bad(2, arguments);
+        assert!(error.contains(why), "{arguments:?}: {error}");
+    }
+    let layer = user
+        .registry
+        .put_blob("application/wasm", b"\0asm\x0d\0\x01\0rubbish");
+    let manifest = json!({
+        "schemaVersion": 2,
+        "mediaType": "application/vnd.oci.image.manifest.v1+json",
+        "layers": [layer],
+    });
+    user.registry.put_manifest("1", &manifest);
+    user.bad(4, &["add", &reference]);
+    user.push(&count_lines(), None);
+    user.good(&["add", &reference]);
+    let error = user.bad(2, &["add", &reference]);
+    assert!(error.contains("there is a component `csv`"), "{error}");
+    let error = user.bad(4, &["add", &reference, "--name", "other"]);
+    assert!(
+        error.contains("the tool `count_lines`, which `csv` has too"),
+        "{error}"
+    );
+    // An answer of a registry cannot write on the terminal.
+    user.registry.change(|_| {
+        let body = b"\x1b[2Jcsv is up to date";
+        Some(crate::support::registry::Answer::Raw(answer(
+            "500 X",
+            &[],
+            body,
+        )))
+    });
+    let error = user.bad(4, &["update"]);
+    assert!(
+        error.contains("\\u{1b}[2J") && !error.contains('\x1b'),
+        "{error}"
+    );
+}
+
+#[test]
+fn no_component_runs_against_its_lock() {
+    let user = User::new();
+    user.push(&count_lines(), None);
+    user.good(&["add", &user.reference()]);
+    user.append(GRANT);
+    let [config, lock] = user.files().map(Option::unwrap);
+    let other = "0".repeat(64);
+    for (config, lock, why) in [
+        (
+            config.replace("acme/csv", "evil/csv"),
+            lock.clone(),
+            "`skillhost update csv` locks it",
+        ),
+        (
+            config.clone(),
+            String::new(),
+            "the component `csv` is not locked",
+        ),
+        (
+            config.clone(),
+            lock.replace("unsigned = true", ""),
+            "either `signer` or",
+        ),
+        (
+            format!("{config}[pins]\n\"csv.wasm\" = \"{other}\"\n"),
+            lock.clone(),
+            "and the lock file has",
+        ),
+        (
+            format!("require_signatures = true\n{config}"),
+            lock.clone(),
+            "has no rule in `[trust]`",
+        ),
+    ] {
+        user.program.write("skillhost.toml", &config);
+        user.program.write("skillhost.lock", &lock);
+        let run = user.call();
+        assert_eq!(run.code, 4, "{run:?}");
+        assert!(run.stderr.contains(why), "{why}: {run:?}");
+    }
+    user.program.write("skillhost.toml", &config);
+    user.program.write("skillhost.lock", &lock);
+    assert_eq!(user.call().code, 0);
+    // Another file of the same name does not get the component's grant.
+    let unchecked = fs::read(guests().join("unchecked.wasm")).unwrap();
+    user.program.write("tools/csv.wasm", unchecked);
+    user.program
+        .write("skillhost.toml", format!("tools = [\"tools\"]\n{config}"));
+    let run = user.call();
+    assert_eq!(run.code, 0, "{run:?}");
+    assert!(run.stderr.contains("and the pin `csv.wasm` is"), "{run:?}");
+    user.program.write("skillhost.toml", &config);
+    // Changed bytes in the store.
+    let store = user.path("data/skillhost/store/sha256");
+    let content = lock
+        .lines()
+        .find_map(|line| line.strip_prefix("content = \"sha256:"));
+    let content = store.join(content.unwrap().trim_matches('"'));
+    let mut bytes = fs::read(&content).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    fs::write(&content, bytes).unwrap();
+    let run = user.call();
+    assert_ne!(run.code, 0, "{run:?}");
+    assert!(run.stderr.contains("and the pin `csv.wasm` is"), "{run:?}");
+    assert!(
+        user.bad(1, &["lock", "--check"])
+            .contains("its bytes have the digest")
+    );
+    assert_eq!(user.good(&["fetch"]), "csv: fetched\n");
+    assert_eq!(user.call().code, 0);
+}
+
+#[test]
+fn removed_components_leave_the_store_when_it_is_cleaned() {
+    let user = User::new();
+    let before = user.files()[0].clone().unwrap();
+    user.push(&count_lines(), None);
+    user.good(&["add", &user.reference()]);
+    let list = user.good(&["store", "list"]);
+    assert!(
+        list.contains("component of csv\n") && list.contains("manifest of csv\n"),
+        "{list}"
+    );
+    assert_eq!(
+        user.good(&["store", "clean"]),
+        "removed 0 files of 0 bytes\n"
+    );
+    user.append(GRANT);
+    let run = user.run(&["remove", "csv"]);
+    assert_eq!(run.code, 0, "{run:?}");
+    assert!(run.stderr.contains("still names `csv.wasm`"), "{run:?}");
+    assert_eq!(user.files()[0].as_deref(), Some(&*(before + GRANT)));
+    let list = user.good(&["store", "list"]);
+    assert_eq!(list.matches("unused\n").count(), 2, "{list}");
+    user.good(&["store", "clean"]);
+    assert_eq!(user.good(&["store", "list"]), "");
+}
+
+#[test]
+fn push_signs_only_with_private_p256_keys() {
+    let user = User::new();
+    user.program.write("dist/csv.wasm", count_lines());
+    let reference = user.reference();
+    let ed25519 = KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap();
+    write_private(&user.program, "ed25519.key", &ed25519.serialize_pem());
+    let open = KeyPair::generate().unwrap();
+    user.program.write("open.key", open.serialize_pem());
+    for (key, why) in [
+        ("ed25519.key", "not a P-256 private key"),
+        ("open.key", "set its mode to 0600"),
+        ("missing.key", "cannot use the key file `missing.key`"),
+    ] {
+        let error = user.bad(4, &["push", &reference, "--key", key]);
+        assert!(error.contains(why), "{error}");
+    }
+    assert_eq!(user.registry.take_heads(), [""; 0]);
+}

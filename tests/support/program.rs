@@ -125,7 +125,10 @@ impl UnprivilegedCopy {
 
 /// Runs the program as a user and group, if this process is root.
 pub(crate) fn run_as(user: u32, group: u32, arguments: &[&str]) -> Run {
-    finish(UnprivilegedCopy::new().command_as(user, group, arguments), "")
+    finish(
+        UnprivilegedCopy::new().command_as(user, group, arguments),
+        "",
+    )
 }
 
 /// Runs the program as a user who cannot read everything.

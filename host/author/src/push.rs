@@ -72,7 +72,7 @@ impl PushCommand {
             "exports": inspection.interface.iter().collect::<Vec<_>>(),
             "imports": imports.collect::<Vec<_>>(),
         });
-        let mut registry = Registry::new(&reference, &self.registry.settings())?.for_push();
+        let mut registry = Registry::new(&reference, &self.registry.settings()?)?.for_push();
         let pushed = push(
             &mut registry,
             &reference,

@@ -46,7 +46,7 @@ impl AddCommand {
             ));
             return Ok(Exit::Usage);
         }
-        let mut project = Project::open(&options, self.registry.settings())?;
+        let mut project = Project::open(&options, self.registry.settings()?)?;
         if let Some(source) = project.settings.packages.sources.get(name) {
             terminal::complain(format_args!(
                 "{}: there is a component `{name}` from `{}`; `--name NAME` chooses another name, \

@@ -21,7 +21,7 @@ pub(crate) struct FetchCommand {
 impl FetchCommand {
     pub(crate) fn execute(mut self, outer: CommonOptions) -> anyhow::Result<Exit> {
         let options = outer.merge(std::mem::take(&mut self.options));
-        let project = Project::open(&options, self.registry.settings())?;
+        let project = Project::open(&options, self.registry.settings()?)?;
         let mut exit = Exit::Ok;
         for (name, source) in &project.settings.packages.sources {
             let Some(locked) = project.lock.find(name) else {

@@ -36,7 +36,7 @@ pub(crate) struct UpdateCommand {
 impl UpdateCommand {
     pub(crate) async fn execute(mut self, outer: CommonOptions) -> anyhow::Result<Exit> {
         let options = outer.merge(std::mem::take(&mut self.options));
-        let mut project = Project::open(&options, self.registry.settings())?;
+        let mut project = Project::open(&options, self.registry.settings()?)?;
         let sources = project.settings.packages.sources.clone();
         if let Some(name) = self
             .name

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Read;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -53,10 +53,36 @@ const MAX_AUTHORITIES: u64 = 1 << 20;
 pub struct RegistrySettings {
     /// Files of credentials, as docker and podman write them. The first that has some counts.
     pub credentials: Vec<PathBuf>,
-    /// A file of certificate authorities in PEM that are trusted instead of Mozilla's.
-    pub authorities: Option<PathBuf>,
+    /// Certificate authorities that are trusted instead of Mozilla's.
+    pub authorities: Option<Authorities>,
     /// The maximum time of a request without a large body. `None` means 30 seconds.
     pub request_time: Option<Duration>,
+}
+
+/// Certificate authorities.
+#[derive(Debug, Clone)]
+pub struct Authorities(RootCerts);
+
+impl Authorities {
+    /// Reads a file of certificate authorities in PEM.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read, or has no certificate.
+    pub fn read(file: &Path) -> anyhow::Result<Self> {
+        let read = || -> anyhow::Result<Self> {
+            let bytes = named_file::read(file, MAX_AUTHORITIES)?;
+            let mut found: Vec<Certificate<'static>> = Vec::new();
+            for item in parse_pem(&bytes) {
+                if let PemItem::Certificate(certificate) = item? {
+                    found.push(certificate);
+                }
+            }
+            ensure!(!found.is_empty(), "it has no certificate in PEM");
+            Ok(Self(RootCerts::new_with_certs(&found)))
+        };
+        read().with_context(|| format!("cannot use the authorities in `{}`", file.display()))
+    }
 }
 
 /// A client for one repository of a registry.
@@ -99,11 +125,10 @@ impl Registry {
     /// If the settings name a file that cannot be used.
     pub fn new(reference: &Reference, settings: &RegistrySettings) -> anyhow::Result<Self> {
         let registry = reference.registry();
-        let roots = settings.authorities.as_ref().map(|file| {
-            authorities(file)
-                .with_context(|| format!("cannot use the authorities in `{}`", file.display()))
-        });
-        let roots = roots.transpose()?;
+        let roots = settings
+            .authorities
+            .clone()
+            .map(|authorities| authorities.0);
         // A registry of this machine with TLS has a certificate of the operator's authority.
         let is_plain = reference.is_loopback() && roots.is_none();
         let scheme = if is_plain { "http" } else { "https" };
@@ -503,19 +528,6 @@ impl Registry {
 /// Returns the tag that stands for the referrers API in registries without one.
 pub(crate) fn fallback_tag(subject: &Digest) -> String {
     format!("sha256-{}", subject.hex())
-}
-
-/// Reads the authorities of a file.
-fn authorities(file: &std::path::Path) -> anyhow::Result<RootCerts> {
-    let bytes = named_file::read(file, MAX_AUTHORITIES)?;
-    let mut found: Vec<Certificate<'static>> = Vec::new();
-    for item in parse_pem(&bytes) {
-        if let PemItem::Certificate(certificate) = item? {
-            found.push(certificate);
-        }
-    }
-    ensure!(!found.is_empty(), "it has no certificate in PEM");
-    Ok(RootCerts::new_with_certs(&found))
 }
 
 /// Returns the parameters of a challenge: `name="value"`, with commas between them.

@@ -48,7 +48,7 @@ mod push;
 #[cfg(test)]
 mod tests;
 
-pub use client::{Registry, RegistrySettings};
+pub use client::{Authorities, Registry, RegistrySettings};
 pub use digest::Digest;
 pub use lock::{LOCK_FILE, LockFile, LockedComponent};
 pub use package::{PulledPackage, pull, verify_locked};

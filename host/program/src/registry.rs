@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use skillhost_packages::RegistrySettings;
+use skillhost_packages::{Authorities, RegistrySettings};
 
 use crate::options::credential_files;
 
@@ -18,11 +18,16 @@ pub struct RegistryArguments {
 
 impl RegistryArguments {
     /// Returns the settings of a client.
-    pub fn settings(&self) -> RegistrySettings {
-        RegistrySettings {
+    ///
+    /// # Errors
+    ///
+    /// If the file of authorities cannot be used.
+    pub fn settings(&self) -> anyhow::Result<RegistrySettings> {
+        let authorities = self.ca_file.as_deref().map(Authorities::read);
+        Ok(RegistrySettings {
             credentials: credential_files(),
-            authorities: self.ca_file.clone(),
+            authorities: authorities.transpose()?,
             ..RegistrySettings::default()
-        }
+        })
     }
 }

@@ -395,7 +395,7 @@ fn grants_and_explain_say_that_a_person_is_asked() {
         program.run(&[&config, arguments].concat())
     };
     let shown = run(&["grants", "send_requests"]);
-    let line = "  network: ask; a person decides at the first request to an origin\n";
+    let line = "network  ask; a person decides at the first request to an origin\n";
     assert!(shown.stdout.contains(line), "{shown:?}");
     let shown = run(&["grants", "send_requests", "--output", "json"]);
     let grants: Value = serde_json::from_str(&shown.stdout).unwrap();

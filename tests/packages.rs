@@ -147,7 +147,7 @@ fn signed_component_goes_from_author_to_call() {
         (0, true),
         "{called:?}"
     );
-    let grants = user.good(&["grants", "count_lines"]);
+    let grants = user.good(&["grants", "--all", "count_lines"]);
     assert!(grants.contains("count_lines (from csv.wasm)"), "{grants}");
     assert_eq!(user.registry.take_heads(), [""; 0]);
     // What is not in the store is fetched by its own verb only.
@@ -233,11 +233,11 @@ fn add_prints_the_grant_for_what_a_component_asks_for() {
     write_private(&user.program, "TOKEN.secret", "x");
     let grants = user.good(&["--config", "skillhost.toml", "grants", "count_lines"]);
     assert!(
-        grants.contains("    granted: requests GET https://api.example.org/v1/*"),
+        grants.contains("granted: requests GET https://api.example.org/v1/*"),
         "{grants}"
     );
     assert!(
-        grants.contains("    granted: secret TOKEN in the header authorization"),
+        grants.contains("granted: secret TOKEN in the header authorization"),
         "{grants}"
     );
 }

@@ -26,11 +26,11 @@ pub(super) fn lines(grants: &[(&EffectiveGrant, Asked)]) -> Vec<Line> {
     }
     let defaults = "built-in tools read all skills, others none; no requests";
     let tools = match unchanged {
-        0 => "no tool has only the defaults".to_owned(),
-        1 => format!("1 tool has the defaults ({defaults})"),
-        _ => format!("{unchanged} tools have the defaults ({defaults})"),
+        0 => String::new(),
+        1 => format!("1 tool has the defaults ({defaults}); "),
+        _ => format!("{unchanged} tools have the defaults ({defaults}); "),
     };
-    let last = format!("{tools}; `--all` shows everything");
+    let last = format!("{tools}`--all` shows everything");
     let last = terminal::wrap(&last, terminal::width());
     lines.extend(last.iter().map(Line::new));
     lines

@@ -279,7 +279,7 @@ fn names_files_that_cannot_be_used() {
     );
     program.write("open.key", &other.key);
     let open = program.folder.path().join("open.key");
-    fs::set_permissions(open, fs::Permissions::from_mode(0o640)).unwrap();
+    fs::set_permissions(open, fs::Permissions::from_mode(0o644)).unwrap();
     program.write("shared.crt", &other.certificate);
     let shared = program.folder.path().join("shared.crt");
     fs::set_permissions(shared, fs::Permissions::from_mode(0o666)).unwrap();

@@ -154,7 +154,7 @@ fn refuses_unusable_token_files() {
     let folder = folder.path();
     write(folder, "good", TOKEN, 0o600);
     write(folder, "same", &format!(" {TOKEN}\n"), 0o600);
-    write(folder, "open", "another-token-of-a", 0o640);
+    write(folder, "open", "another-token-of-a", 0o644);
     write(folder, "short", "0123456789abcde", 0o600);
     write(folder, "unicode", "0123456789äbcdef", 0o600);
     write(folder, "two", "0123456789abcdef\n0123456789abcdef\n", 0o600);

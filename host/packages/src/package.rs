@@ -30,14 +30,7 @@ pub struct PulledPackage {
     pub bundle: Option<Digest>,
 }
 
-/// Pulls a version into the store. Checks its signature before its component is read.
-///
-/// One of `keys` must have signed it; `None` accepts an unsigned package. With `bundle`, no other
-/// signature counts.
-///
-/// # Errors
-///
-/// If the registry does not answer as it must, or the package is not a signed component.
+/// Pulls one version; see [`pull`].
 pub(crate) fn pull_version(
     registry: &mut Registry,
     version: &Version,
@@ -78,11 +71,14 @@ pub(crate) fn pull_version(
     })
 }
 
-/// Pulls the package of a reference; see [`pull_version`].
+/// Pulls a version into the store. Checks its signature before its component is read.
+///
+/// One of `keys` must have signed it; `None` accepts an unsigned package. With `bundle`, no other
+/// signature counts.
 ///
 /// # Errors
 ///
-/// Those of [`pull_version`].
+/// If the registry does not answer as it must, or the package is not a signed component.
 pub fn pull(
     registry: &mut Registry,
     reference: &crate::Reference,

@@ -83,10 +83,13 @@ pub struct ConsentSession {
     asker: Box<dyn Asker>,
     /// The number of questions so far. Locked during a question, so that there is one at a time.
     asked: tokio::sync::Mutex<usize>,
-    /// What was decided, by digest of the component and origin. It has at most one entry for each
-    /// question.
-    decisions: Mutex<BTreeMap<(String, String), Decision>>,
+    /// The decisions. There is at most one entry for each question.
+    decisions: Mutex<BTreeMap<DecisionKey, Decision>>,
 }
+
+/// The digest of the component, the skill and the origin: scripts of all skills have the same
+/// component.
+type DecisionKey = (String, Option<String>, String);
 
 /// A decision that holds until the session ends.
 #[derive(Debug, Clone)]
@@ -136,8 +139,14 @@ impl Question {
         }
     }
 
-    fn key(&self) -> (String, String) {
-        (self.digest.clone(), self.origin.clone())
+    fn key(&self) -> DecisionKey {
+        let Self {
+            digest,
+            skill,
+            origin,
+            ..
+        } = self;
+        (digest.clone(), skill.clone(), origin.clone())
     }
 }
 
@@ -152,14 +161,15 @@ impl fmt::Display for Question {
             digest,
             method,
             origin,
-            ..
+            can_remember,
         } = self;
         writeln!(
             f,
             "May a tool send requests over the internet? It can send what its calls know: \
              arguments, and files of the skill.\n"
         )?;
-        writeln!(f, "Origin: {}", shown(origin))?;
+        // Whole, since the end of a host name decides whose it is. It has at most 253 bytes.
+        writeln!(f, "Origin: {}", in_backticks(origin))?;
         if origin.contains("://xn--") || origin.contains(".xn--") {
             writeln!(
                 f,
@@ -171,19 +181,30 @@ impl fmt::Display for Question {
         writeln!(f, "Tool: {}", shown(tool))?;
         if let Some(skill) = skill {
             writeln!(f, "Skill: {}", shown(skill))?;
+            if *can_remember {
+                writeln!(
+                    f,
+                    "To allow it always allows it with every skill that the component gets."
+                )?;
+            }
         }
         writeln!(f, "Component: {}", shown(component))?;
         write!(f, "SHA-256: {}", shown(digest))
     }
 }
 
-/// Returns a value for a person: short, on one line, in backticks that it cannot close.
+/// Returns a value for a person, shortened; see [`in_backticks`].
 fn shown(value: &str) -> String {
     let mut short: String = value.chars().take(MAX_SHOWN).collect();
     if short.len() < value.len() {
         short.push('…');
     }
-    format!("`{}`", Line::new(short.replace('`', "'")))
+    in_backticks(&short)
+}
+
+/// Returns a value for a person: on one line, in backticks that it cannot close.
+fn in_backticks(value: &str) -> String {
+    format!("`{}`", Line::new(value.replace('`', "'")))
 }
 
 impl ConsentSession {
@@ -208,7 +229,7 @@ impl ConsentSession {
         self.decisions().insert(question.key(), decision);
     }
 
-    fn decisions(&self) -> MutexGuard<'_, BTreeMap<(String, String), Decision>> {
+    fn decisions(&self) -> MutexGuard<'_, BTreeMap<DecisionKey, Decision>> {
         let locked = self.decisions.lock();
         locked.unwrap_or_else(PoisonError::into_inner)
     }
@@ -293,7 +314,7 @@ impl ConsentRules {
     /// Returns the line of the file that allows the origin, as the file is now.
     async fn line(&self, question: &Question) -> Option<Consent> {
         let file = Arc::clone(self.file.as_ref()?);
-        let (digest, origin) = question.key();
+        let (digest, origin) = (question.digest.clone(), question.origin.clone());
         let found = blocking::run((), move || file.find(&digest, &origin)).await;
         match found.ok()? {
             Ok(line) => line.map(Consent::Line),

@@ -154,6 +154,23 @@ async fn requests_wait_for_the_same_question() {
 }
 
 #[tokio::test]
+async fn session_decides_for_each_skill() {
+    let ((session, answer, asked), rules) = (session(), rules(None));
+    for (skill, given) in [
+        (Some("a"), Choice::Session),
+        (Some("b"), Choice::Deny),
+        (None, Choice::Deny),
+    ] {
+        answer.send(Ok(given)).unwrap();
+        let mut question = question("https://a.org");
+        question.skill = skill.map(str::to_owned);
+        let decided = rules.decide(Some(&session), question).await;
+        assert_eq!(decided.is_ok(), given == Choice::Session, "{skill:?}");
+    }
+    assert_eq!(asked.available_permits(), 3);
+}
+
+#[tokio::test]
 async fn file_keeps_what_is_always_allowed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("consent");
@@ -255,6 +272,11 @@ fn question_shows_hostile_names_on_their_own_lines() {
         "{text}"
     );
     assert!(text.contains(&format!("SHA-256: `{DIGEST}`")), "{text}");
+    // The end of a host name decides whose it is.
+    let long = format!("https://good.org.{}.evil.example", "x".repeat(200));
+    let text = question(&long).to_string();
+    assert!(text.contains(&format!("Origin: `{long}`\n")), "{text}");
+    let text = hostile.to_string();
     let is_hidden = |c: char| skillhost_skills::text::line::is_hidden(c) && c != '\n';
     assert!(!text.contains(is_hidden), "{text}");
     for plain in ["https://a.org", "https://axn--b.org", "https://a.org:8443"] {

@@ -200,6 +200,13 @@ fn update_takes_no_new_power_or_signer_unasked() {
     ));
     user.push(&count_lines(), Some("one"));
     user.good(&["add", &user.reference()]);
+    let lock = || user.files()[1].clone().unwrap();
+    let part = |lock: &str, key: &str, end: &str| -> String {
+        let start = lock.find(&format!("{key} = ")).unwrap();
+        let length = lock[start..].find(end).unwrap() + end.len();
+        lock[start..start + length].to_owned()
+    };
+    let first = lock();
     let asks = with_section(count_lines(), &needs());
     user.push(&asks, Some("one"));
     let run = user.run(&["update"]);
@@ -213,6 +220,14 @@ fn update_takes_no_new_power_or_signer_unasked() {
     assert!(error.contains("a new power; `--accept-powers`"), "{error}");
     user.bad(1, &["update", "--accept-signer"]);
     user.good(&["update", "--accept-powers"]);
+    // Powers that somebody has written into the lock file are new all the same.
+    let second = lock();
+    let powers = part(&second, "powers", "]");
+    let edited = first.replace(&part(&first, "powers", "]"), &powers);
+    user.program.write("skillhost.lock", edited);
+    let error = user.bad(1, &["update"]);
+    assert!(error.contains("a new power; `--accept-powers`"), "{error}");
+    user.program.write("skillhost.lock", &second);
     user.push(&with_section(asks, &needs()), Some("two"));
     let error = user.bad(1, &["update", "--accept-powers"]);
     assert!(
@@ -221,6 +236,12 @@ fn update_takes_no_new_power_or_signer_unasked() {
     );
     user.good(&["update", "--accept-signer"]);
     user.good(&["lock", "--check"]);
+    let third = lock();
+    let signer = part(&first, "signer", "\n");
+    let edited = third.replace(&part(&third, "signer", "\n"), &signer);
+    user.program.write("skillhost.lock", edited);
+    let error = user.bad(1, &["lock", "--check"]);
+    assert!(error.contains("another signer of the component"), "{error}");
 }
 
 #[test]
@@ -324,6 +345,12 @@ fn no_component_runs_against_its_lock() {
     user.append(GRANT);
     let [config, lock] = user.files().map(Option::unwrap);
     let other = "0".repeat(64);
+    let digest = |key: &str| {
+        let start = format!("{key} = \"sha256:");
+        let line = lock.lines().find_map(|line| line.strip_prefix(&start));
+        line.unwrap().trim_matches('"').to_owned()
+    };
+    let fixed = |text: &str| text.replace("acme/csv:1", &format!("acme/csv@sha256:{other}"));
     for (config, lock, why) in [
         (
             config.replace("acme/csv", "evil/csv"),
@@ -334,6 +361,12 @@ fn no_component_runs_against_its_lock() {
             config.clone(),
             String::new(),
             "the component `csv` is not locked",
+        ),
+        (fixed(&config), fixed(&lock), "names another manifest than"),
+        (
+            config.clone(),
+            lock.replace(&digest("content"), &digest("manifest")),
+            "names other bytes than the lock file",
         ),
         (
             config.clone(),
@@ -358,6 +391,19 @@ fn no_component_runs_against_its_lock() {
         assert!(run.stderr.contains(why), "{why}: {run:?}");
     }
     user.program.write("skillhost.toml", &config);
+    // `fetch` asks the configured source alone.
+    user.registry.take_heads();
+    user.program
+        .write("skillhost.lock", lock.replace("acme/csv", "evil/csv"));
+    let error = user.bad(4, &["fetch"]);
+    assert!(error.contains("`skillhost update csv` locks it"), "{error}");
+    assert_eq!(user.registry.take_heads(), [""; 0]);
+    // A symlink would name another file to write.
+    fs::rename(user.path("skillhost.lock"), user.path("other.lock")).unwrap();
+    std::os::unix::fs::symlink("other.lock", user.path("skillhost.lock")).unwrap();
+    let error = user.bad(4, &["update"]);
+    assert!(error.contains("it is a symlink"), "{error}");
+    fs::remove_file(user.path("skillhost.lock")).unwrap();
     user.program.write("skillhost.lock", &lock);
     assert_eq!(user.call().code, 0);
     // Another file of the same name does not get the component's grant.
@@ -371,10 +417,7 @@ fn no_component_runs_against_its_lock() {
     user.program.write("skillhost.toml", &config);
     // Changed bytes in the store.
     let store = user.path("data/skillhost/store/sha256");
-    let content = lock
-        .lines()
-        .find_map(|line| line.strip_prefix("content = \"sha256:"));
-    let content = store.join(content.unwrap().trim_matches('"'));
+    let content = store.join(digest("content"));
     let mut bytes = fs::read(&content).unwrap();
     *bytes.last_mut().unwrap() ^= 1;
     fs::write(&content, bytes).unwrap();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use clap::Args;
 use serde_json::json;
 use skillhost::{ComponentMetadata, Inspection};
@@ -14,6 +14,7 @@ use skillhost_program::options::CommonOptions;
 use skillhost_program::registry::RegistryArguments;
 use skillhost_program::terminal::{self, format_line};
 use skillhost_skills::named_file;
+use skillhost_skills::text::digest::sha256_hex;
 
 use crate::test::find_built_component;
 
@@ -66,6 +67,11 @@ impl PushCommand {
         }
         let bytes = named_file::read(&component, MAX_COMPONENT)
             .with_context(|| format!("cannot read `{}`", component.display()))?;
+        ensure!(
+            sha256_hex(&bytes) == inspection.digest,
+            "`{}` changed while it was read; run the command again",
+            component.display()
+        );
         let title = component.file_name().unwrap_or_default().to_string_lossy();
         let imports = inspection.imports.iter().map(|import| &import.name);
         let interfaces = json!({

@@ -7,7 +7,7 @@ use skillhost_program::options::CommonOptions;
 use skillhost_program::registry::RegistryArguments;
 use skillhost_program::terminal::{self, format_line};
 
-use crate::packages::Project;
+use crate::packages::{Project, check_source};
 
 /// Get the locked components that the store does not have, by digest
 #[derive(Args)]
@@ -33,6 +33,7 @@ impl FetchCommand {
                 continue;
             };
             let fetched = || -> anyhow::Result<&str> {
+                check_source(locked, &source.reference)?;
                 let keys = project
                     .settings
                     .packages
@@ -42,7 +43,7 @@ impl FetchCommand {
                 if is_whole && verify_locked(locked, keys.as_deref(), &project.store).is_ok() {
                     return Ok("in the store");
                 }
-                project.fetch(locked)?;
+                project.fetch(locked, &source.reference)?;
                 Ok("fetched")
             };
             match fetched() {

@@ -66,15 +66,34 @@ pub(crate) fn check<'l>(
     let locked = lock.find(name).with_context(|| {
         format!("the component `{name}` is not locked; `skillhost update {name}` locks it")
     })?;
-    ensure!(
-        locked.source == source.reference.to_string(),
-        "the component `{name}` is locked from `{}`; `skillhost update {name}` locks it from `{}`",
-        locked.source.escape_debug(),
-        source.reference
-    );
+    check_source(locked, &source.reference)?;
     let keys = settings.packages.keys(&source.reference, trust)?;
     verify_locked(locked, keys.as_deref(), store)?;
     Ok(locked)
+}
+
+/// Checks that a component is locked from the configured source.
+pub(crate) fn check_source(locked: &LockedComponent, source: &Reference) -> anyhow::Result<()> {
+    let name = &locked.name;
+    ensure!(
+        locked.source == source.to_string(),
+        "the component `{name}` is locked from `{}`; `skillhost update {name}` locks it from \
+         `{source}`",
+        locked.source.escape_debug()
+    );
+    check_manifest(&locked.manifest, source)
+}
+
+/// Checks that a manifest is the one that a source with a digest names.
+fn check_manifest(manifest: &Digest, source: &Reference) -> anyhow::Result<()> {
+    if let Some(digest) = source.digest() {
+        ensure!(
+            manifest == digest,
+            "`{source}` names another manifest than {manifest}; if it is an index, name one of its \
+             manifests"
+        );
+    }
+    Ok(())
 }
 
 /// The configuration, lock file and store of a verb that changes packages.
@@ -123,6 +142,7 @@ impl Project {
         let keys = self.settings.packages.keys(reference, &self.trust)?;
         let mut registry = Registry::new(reference, &self.registry)?;
         let pulled = pull(&mut registry, reference, keys.as_deref(), None, &self.store)?;
+        check_manifest(&pulled.manifest, reference)?;
         let inspection = self.inspect(&pulled.content).await?;
         let tools = match &inspection.tools {
             Ok(tools) => tools.iter().map(|tool| tool.name.clone()).collect(),
@@ -148,11 +168,10 @@ impl Project {
         Ok((locked, inspection))
     }
 
-    /// Gets the blobs of a locked component, and no others.
-    pub(crate) fn fetch(&self, locked: &LockedComponent) -> anyhow::Result<()> {
-        let source: Reference = locked.source.parse()?;
+    /// Gets the blobs of a locked component from this source, and no others.
+    pub(crate) fn fetch(&self, locked: &LockedComponent, source: &Reference) -> anyhow::Result<()> {
         let fixed: Reference = format!("{}@{}", source.place(), locked.manifest).parse()?;
-        let keys = self.settings.packages.keys(&source, &self.trust)?;
+        let keys = self.settings.packages.keys(source, &self.trust)?;
         let mut registry = Registry::new(&fixed, &self.registry)?;
         let bundle = locked.bundle.as_ref();
         let pulled = pull(&mut registry, &fixed, keys.as_deref(), bundle, &self.store)?;
@@ -204,7 +223,7 @@ impl Project {
 }
 
 /// Returns the requests and secrets that a component asks for, as the lock file names them.
-fn powers(inspection: &Inspection) -> Vec<String> {
+pub(crate) fn powers(inspection: &Inspection) -> Vec<String> {
     let mut powers = Vec::new();
     if inspection.needs.sends_requests {
         powers.push(SENDS_REQUESTS.to_owned());
@@ -242,8 +261,14 @@ fn lock_file(config: &Path) -> PathBuf {
     config.with_file_name(LOCK_FILE)
 }
 
-/// Reads a lock file. Refuses one that others can write.
+/// Reads a lock file. Refuses one that others can write, and a symlink: the author of the folder
+/// would choose the file that is written.
 fn read_lock(file: &Path, trust: &Trust) -> anyhow::Result<LockFile> {
+    ensure!(
+        !file.is_symlink(),
+        "cannot use the lock file `{}`: it is a symlink; put a file in its place",
+        file.display()
+    );
     if !file.exists() {
         return Ok(LockFile::default());
     }

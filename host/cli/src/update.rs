@@ -11,7 +11,7 @@ use skillhost_program::registry::RegistryArguments;
 use skillhost_program::terminal::{self, format_line};
 
 use crate::add;
-use crate::packages::{Project, signer_line};
+use crate::packages::{Project, powers, signer_line};
 
 /// Lock the newest bytes of components from registries, and show what changes
 ///
@@ -61,7 +61,7 @@ impl UpdateCommand {
                     continue;
                 }
             };
-            let Some(old) = project.lock.find(name).cloned() else {
+            let Some(mut old) = project.lock.find(name).cloned() else {
                 terminal::print(&add::lines(&locked, &inspection, &project))?;
                 project.lock.set(locked);
                 project.write_lock()?;
@@ -76,6 +76,10 @@ impl UpdateCommand {
             } else {
                 None
             };
+            // Not what the lock file says of them: it may have been edited.
+            if let Some(before) = &before {
+                old.powers = powers(before);
+            }
             terminal::print(&changes(&old, before.as_ref(), &locked, &inspection))?;
             if let Some(why) = self.refusal(&old, &locked) {
                 terminal::complain(format_args!("`{name}` is not updated: {why}"));

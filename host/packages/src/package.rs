@@ -176,6 +176,16 @@ pub fn verify_locked(
         format!("the component `{name}` is not in the store; `skillhost fetch` gets it")
     };
     ensure!(store.has(&locked.content), missing());
+    let manifest = store
+        .read(&locked.manifest, MAX_MANIFEST)?
+        .with_context(missing)?;
+    let manifest = Manifest::parse(&manifest, None)?;
+    let layer = manifest.component()?;
+    ensure!(
+        layer.digest == locked.content && layer.size == locked.size,
+        "the manifest of the component `{}` names other bytes than the lock file",
+        locked.name
+    );
     let Some(keys) = keys else {
         return Ok(());
     };
@@ -187,32 +197,24 @@ pub fn verify_locked(
         )
     })?;
     let bundle = store.read(bundle, MAX_BUNDLE)?.with_context(missing)?;
-    let verified = keys.iter().map(|key| key.verify(&bundle, &locked.manifest));
     let mut problems = Vec::new();
-    for verified in verified {
-        match verified {
+    for key in keys {
+        match key.verify(&bundle, &locked.manifest) {
             Ok(()) => {
-                problems.clear();
-                break;
+                ensure!(
+                    locked.signer == Signer::Key(key.id()),
+                    "the lock file names another signer of the component `{0}` than the one who \
+                     signed it; `skillhost update {0}` locks it again",
+                    locked.name
+                );
+                return Ok(());
             }
             Err(error) => problems.push(format!("{error:#}")),
         }
     }
-    ensure!(
-        problems.is_empty(),
+    bail!(
         "the signature of the component `{}` is not valid: {}",
         locked.name,
         problems.join("; ")
-    );
-    let manifest = store
-        .read(&locked.manifest, MAX_MANIFEST)?
-        .with_context(missing)?;
-    let manifest = Manifest::parse(&manifest, None)?;
-    let layer = manifest.component()?;
-    ensure!(
-        layer.digest == locked.content && layer.size == locked.size,
-        "the signed manifest of the component `{}` names other bytes than the lock file",
-        locked.name
-    );
-    Ok(())
+    )
 }

@@ -67,6 +67,14 @@ impl Reference {
         }
     }
 
+    /// Returns the digest of the manifest. Returns `None` if the reference has a tag.
+    pub fn digest(&self) -> Option<&Digest> {
+        match &self.version {
+            Version::Tag(_) => None,
+            Version::Digest(digest) => Some(digest),
+        }
+    }
+
     pub(crate) fn version(&self) -> &Version {
         &self.version
     }
@@ -139,6 +147,11 @@ fn check_registry(registry: &str) -> anyhow::Result<()> {
     ensure!(
         host == "localhost" || host.contains('.') || host.starts_with('['),
         "the registry `{host}` must be a host name with a dot, an address or `localhost`"
+    );
+    // A registry with two names would have two rules of trust.
+    ensure!(
+        !host.ends_with('.') && port != ":443",
+        "leave out the dot at the end of the registry, and the port 443"
     );
     Ok(())
 }
@@ -237,6 +250,8 @@ mod tests {
             "oci://registry.example/csv@sha512:12",
             "oci://registry.example/csv?x=1",
             "oci://registry.example:x/csv",
+            "oci://registry.example:443/csv",
+            "oci://registry.example./csv",
         ] {
             assert!(text.parse::<Reference>().is_err(), "{text}");
         }

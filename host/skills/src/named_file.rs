@@ -62,7 +62,7 @@ fn is_for_own_group(file: &File, metadata: &Metadata) -> bool {
 
 /// Returns whether an access control list may let further users read an open file. The group's
 /// bits of the mode do not tell them apart.
-fn has_access_list(file: &File) -> bool {
+pub fn has_access_list(file: &File) -> bool {
     let found = rustix::fs::fgetxattr(file, "system.posix_acl_access", &mut [0; 64][..]);
     !matches!(found, Err(Errno::NODATA | Errno::OPNOTSUPP))
 }

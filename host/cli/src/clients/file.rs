@@ -194,7 +194,12 @@ impl ClientFile {
             status.st_nlink == 1,
             "it has other names (hard links), which would keep the old content; edit it by hand"
         );
-        let text = named_file::read_all_text(file.into(), MAX_BYTES)?;
+        let file = File::from(file);
+        ensure!(
+            !named_file::has_access_list(&file),
+            "it has an access control list, which a new file would not have; edit it by hand"
+        );
+        let text = named_file::read_all_text(file, MAX_BYTES)?;
         Ok(Some(Found { text, status }))
     }
 }

@@ -171,11 +171,20 @@ pub fn verify_locked(
     keys: Option<&[PublicKey]>,
     store: &Store,
 ) -> anyhow::Result<()> {
-    let missing = || {
-        let name = &locked.name;
-        format!("the component `{name}` is not in the store; `skillhost fetch` gets it")
-    };
+    let name = &locked.name;
+    let missing =
+        || format!("the component `{name}` is not in the store; `skillhost fetch` gets it");
     ensure!(store.has(&locked.content), missing());
+    if let Some(keys) = keys {
+        let bundle = locked.bundle.as_ref().with_context(|| {
+            format!(
+                "the component `{name}` is locked as unsigned, and a rule in `[trust]` asks for a \
+                 signature; `skillhost update {name}` looks for one"
+            )
+        })?;
+        let bundle = store.read(bundle, MAX_BUNDLE)?.with_context(missing)?;
+        verify_signer(locked, keys, &bundle)?;
+    }
     let manifest = store
         .read(&locked.manifest, MAX_MANIFEST)?
         .with_context(missing)?;
@@ -183,29 +192,26 @@ pub fn verify_locked(
     let layer = manifest.component()?;
     ensure!(
         layer.digest == locked.content && layer.size == locked.size,
-        "the manifest of the component `{}` names other bytes than the lock file",
-        locked.name
+        "the manifest of the component `{name}` names other bytes than the lock file"
     );
-    let Some(keys) = keys else {
-        return Ok(());
-    };
-    let bundle = locked.bundle.as_ref().with_context(|| {
-        format!(
-            "the component `{0}` is locked as unsigned, and a rule in `[trust]` asks for a \
-             signature; `skillhost update {0}` looks for one",
-            locked.name
-        )
-    })?;
-    let bundle = store.read(bundle, MAX_BUNDLE)?.with_context(missing)?;
+    Ok(())
+}
+
+/// Checks that the locked signer signed the manifest, and has one of the keys.
+fn verify_signer(
+    locked: &LockedComponent,
+    keys: &[PublicKey],
+    bundle: &[u8],
+) -> anyhow::Result<()> {
+    let name = &locked.name;
     let mut problems = Vec::new();
     for key in keys {
-        match key.verify(&bundle, &locked.manifest) {
+        match key.verify(bundle, &locked.manifest) {
             Ok(()) => {
                 ensure!(
                     locked.signer == Signer::Key(key.id()),
-                    "the lock file names another signer of the component `{0}` than the one who \
-                     signed it; `skillhost update {0}` locks it again",
-                    locked.name
+                    "the lock file names another signer of the component `{name}` than the one \
+                     who signed it; `skillhost update {name}` locks it again"
                 );
                 return Ok(());
             }
@@ -213,8 +219,7 @@ pub fn verify_locked(
         }
     }
     bail!(
-        "the signature of the component `{}` is not valid: {}",
-        locked.name,
+        "the signature of the component `{name}` is not valid: {}",
         problems.join("; ")
     )
 }

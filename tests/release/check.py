@@ -151,10 +151,10 @@ def bundle(artefacts):
 def root_folder(user, root):
     """Mounts what a container runtime does, and the user's work, in another root folder. Yields a
     command prefix."""
-    for name in ["proc", "dev", "work"]:
+    for name in ["proc", "dev", "mnt"]:
         (root / name).mkdir(exist_ok=True)
     script = ('mount -t proc proc "$1/proc" && mount --bind /dev "$1/dev" && '
-              'mount --bind "$2" "$1/work" && root=$1 && shift 2 && '
+              'mount --bind "$2" "$1/mnt" && root=$1 && shift 2 && '
               'exec chroot $SPEC "$root" "$@"')
     yield ["unshare", "--mount", "--pid", "--fork", "sh", "-c", script, "sh", root, user.work]
 
@@ -168,7 +168,7 @@ def deb(artefacts):
             folder.mkdir()
         shutil.copy(file, user.work / "skillhost.deb")
         (user.work / "use").write_text("""set -eu
-cd /work
+cd /mnt
 dpkg -i skillhost.deb
 skillhost %s
 skillhost --tools runners --config scripts.toml call run_skill_script \\
@@ -188,10 +188,10 @@ dpkg -P skillhost
 test ! -e /etc/skillhost
 """ % " ".join(CALL))
         script = ('mount -t overlay overlay -o lowerdir=/,upperdir="$1/upper",workdir="$1/inner" '
-                  '"$1/root" && mount -t proc proc "$1/root/proc" && mkdir -p "$1/root/work" && '
-                  'mount --bind "$1/work" "$1/root/work" && '
-                  'exec chroot "$1/root" env PATH=/usr/sbin:/usr/bin:/sbin:/bin sh /work/use')
-        # An overlay cannot have a part of itself as its upper folder: a tmpfs is none.
+                  '"$1/root" && mount -t proc proc "$1/root/proc" && mkdir -p "$1/root/mnt" && '
+                  'mount --bind "$1/work" "$1/root/mnt" && '
+                  'exec chroot "$1/root" env PATH=/usr/sbin:/usr/bin:/sbin:/bin sh /mnt/use')
+        # An overlay cannot have a part of itself as its upper folder, so it gets a tmpfs.
         script = ('mount -t tmpfs tmpfs "$1/upper" && mkdir "$1/upper/up" "$1/upper/in" && '
                   + script.replace('upperdir="$1/upper"', 'upperdir="$1/upper/up"')
                           .replace('workdir="$1/inner"', 'workdir="$1/upper/in"'))
@@ -225,7 +225,7 @@ def image(artefacts):
                             **spec).stdout,
                    (REPOSITORY / "skills/calculator/examples/basic.py").read_text())
             with user.server(*inside, *process["args"], "--tools", "runners", "--config",
-                             "/work/scripts.toml", **spec) as server:
+                             "/mnt/scripts.toml", **spec) as server:
                 server.reads()
                 server.runs_script()
 

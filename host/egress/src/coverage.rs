@@ -16,7 +16,7 @@ pub enum Coverage {
     Part,
     /// Nothing.
     None,
-    /// What a person allows when it is first requested.
+    /// A person decides when it is first requested.
     Asks,
 }
 

@@ -178,7 +178,7 @@ pub(super) enum Scope {
     Project,
 }
 
-/// How a client reaches the server.
+/// The way that a client reaches the server.
 pub(super) enum Server {
     /// The client starts it.
     Program(Program),

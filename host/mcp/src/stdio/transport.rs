@@ -101,7 +101,7 @@ impl Transport<RoleServer> for StdioTransport {
 pub(crate) struct CancellableHandler {
     pub(crate) handler: Handler,
     pub(crate) in_flight: Arc<InFlight>,
-    /// What the person behind the client decides. The process has one session.
+    /// The decisions of the person behind the client. The process has one session.
     pub(crate) consent: OnceLock<Arc<ConsentSession>>,
     /// Cancelled when no more input is read.
     pub(crate) input_closed: CancellationToken,

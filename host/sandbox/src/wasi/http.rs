@@ -356,7 +356,7 @@ struct BoundedBody<B> {
     max: u64,
     exceeded: fn(u64) -> Error,
     timeout: Option<(Duration, Pin<Box<Sleep>>)>,
-    /// What the operator is told before the error that ends the body.
+    /// The line for the operator before the error that ends the body.
     failed: Option<String>,
 }
 

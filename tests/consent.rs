@@ -17,7 +17,7 @@ const SESSION: &str = "allow for this session";
 const ALWAYS: &str = "always allow";
 const DENY: &str = "deny";
 
-/// What a guest learns of a denied request.
+/// The error that a guest gets for a denied request.
 const DENIED: &str = "ErrorCode::HttpRequestDenied";
 
 /// A revision in which a server may ask.
@@ -325,7 +325,7 @@ fn file_keeps_what_is_always_allowed() {
     assert!(!found.contains(&DENIED.to_owned()), "{found:?}");
     let rule = &recorded(&program)[0]["rule"];
     assert_eq!(rule, "consent in line 1 of the consent file");
-    // What the operator removes no longer counts.
+    // A removed line no longer counts.
     program.write("consent.txt", "");
     let call = send(&mut client, &[get(origin)]);
     assert_eq!(errors(&mut client, call), [DENIED]);

@@ -150,7 +150,7 @@ fn signed_component_goes_from_author_to_call() {
     let grants = user.good(&["grants", "--all", "count_lines"]);
     assert!(grants.contains("count_lines (from csv.wasm)"), "{grants}");
     assert_eq!(user.registry.take_heads(), [""; 0]);
-    // What is not in the store is fetched by its own verb only.
+    // Only `fetch` gets missing bytes.
     fs::remove_dir_all(user.path("data")).unwrap();
     let error = user.call();
     assert_eq!(error.code, 4, "{error:?}");

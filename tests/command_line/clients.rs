@@ -310,7 +310,7 @@ fn replaces_other_entries_only_if_told_to() {
         written,
         json!({"mcpServers": {"skillhost": entry, "skills": entry}})
     );
-    // What the user added to the entry stays.
+    // The user's additions to the entry stay.
     let more = user
         .text(".cursor/mcp.json")
         .replacen("\"args\"", "\"timeout\": 5, \"args\"", 1);

@@ -1,5 +1,5 @@
-"""Writes archives whose bytes depend only on their contents: entries sorted by path, one time, no
-owner. A tree is a dict from a path to a File."""
+"""Writes archives whose bytes depend only on their contents: sorted entries with the
+same time and no owner. A tree is a dict from a path to a File."""
 import dataclasses
 import gzip
 import io

@@ -87,7 +87,7 @@ pub fn push(
     if let Some(key) = key {
         sign(registry, subject, key)?;
     }
-    // What a puller would get. The tag is moved only if it is right.
+    // Reads as a puller would. The tag moves only if the bytes are right.
     registry
         .manifest(&version)
         .context("cannot read back the manifest")?;

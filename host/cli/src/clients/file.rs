@@ -24,7 +24,7 @@ pub(super) struct ClientFile {
     /// The path in that folder.
     inside: &'static Path,
     /// True if symlinks to the file's folder are followed: in the user's own folder, not in a
-    /// project, whose author is perhaps not the user.
+    /// project, which may have another author.
     follows_links: bool,
     found: Option<Found>,
 }
@@ -77,7 +77,7 @@ impl ClientFile {
     ///
     /// # Errors
     ///
-    /// If somebody has changed the file since it was read, or it cannot be written.
+    /// If the file has changed since it was read, or cannot be written.
     pub(super) fn replace(&self, text: &str) -> anyhow::Result<()> {
         let folder = self.open_folder(true)?;
         let folder = folder.context("its folder is missing")?;

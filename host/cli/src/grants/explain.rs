@@ -17,7 +17,7 @@ use skillhost_program::terminal::{self, format_line};
 /// Tell whether a tool may send an HTTP request, and which rule allows it
 ///
 /// Resolves no name: whether the addresses of a host are allowed, only a real request shows.
-/// Asks nobody either, and knows no session: with `network = "ask"`, only the consent file allows.
+/// Asks no person and knows no session: with `network = "ask"`, only the consent file allows.
 /// Exit codes: 0 allowed, 1 denied or a person is asked, 2 unknown tool or wrong usage.
 #[derive(Args)]
 #[command(allow_missing_positional = true)]

@@ -59,7 +59,7 @@ fn remove(text: &str, place: Place<'_>) -> anyhow::Result<String> {
     let mut edited = text.to_owned();
     edited.replace_range(start..end, "");
     if servers.len() == 1 {
-        // Nothing after the colon would be null, which is no map.
+        // An empty value is null, not a map.
         let colon = text[servers_key.range.end..].find(':');
         let colon = colon.context("its key has no colon")? + servers_key.range.end;
         edited.insert_str(colon + 1, " {}");
@@ -266,7 +266,7 @@ impl Node {
     }
 }
 
-/// Returns the value of a scalar, as far as entries and comparisons need it.
+/// Returns the value of a scalar, of the types that entries and comparisons need.
 fn scalar(text: &str, style: ScalarStyle) -> Value {
     if style != ScalarStyle::Plain {
         return text.into();

@@ -160,6 +160,15 @@ impl Inner {
         self.granted.allow(name) && scope.is_none_or(|scope| scope.allows_skill(name))
     }
 
+    /// Counts the allowed names. Each page of a long list does.
+    fn count(&self, names: &[String]) -> usize {
+        let scope = self.scope.as_ref();
+        if self.granted.allow_all() && scope.is_none_or(|scope| scope.has_all_skills()) {
+            return names.len();
+        }
+        names.iter().filter(|name| self.allow(name)).count()
+    }
+
     fn page(
         &self,
         from: Option<&str>,
@@ -172,8 +181,7 @@ impl Inner {
             Some(_) => Freshness::Recent,
         };
         let names = self.catalog.shared_names(freshness);
-        let is_granted = |name: &&String| self.allow(name);
-        let mut total = names.iter().filter(is_granted).count();
+        let mut total = self.count(&names);
         if total > limits.directory_entries {
             return Err(Stop::DirectoryEntries(limits.directory_entries));
         }
@@ -191,7 +199,7 @@ impl Inner {
         };
         let (mut skills, mut listed) = (Vec::new(), ListedSkills::default());
         let mut next = None;
-        for name in names[start..].iter().filter(is_granted) {
+        for name in names[start..].iter().filter(|name| self.allow(name)) {
             if budget.is_spent() {
                 next = Some(opaque_cursor(name));
                 break;

@@ -223,6 +223,11 @@ impl Skills {
     pub fn allow(&self, name: &str) -> bool {
         self.0.iter().any(|pattern| pattern.matches(name))
     }
+
+    /// Returns whether every possible skill is in the set.
+    pub fn allow_all(&self) -> bool {
+        self.0.contains(&Pattern::all())
+    }
 }
 
 impl Scripts {

@@ -69,8 +69,7 @@ impl Scope {
 
     /// Returns whether the scope allows every possible skill.
     pub fn has_all_skills(&self) -> bool {
-        let all = Pattern::all();
-        self.skills.iter().all(|skills| skills.0.contains(&all))
+        self.skills.iter().all(Skills::allow_all)
     }
 
     /// Returns the patterns that match no tool or skill in these lists, each with its kind.

@@ -1,8 +1,9 @@
-//! Helper processes: processes that this program starts from its own file, each for one task.
+//! Helper processes: most are this program, started again from its own file, each for one task.
 //!
 //! - `program`: the file of this program, and commands that start it.
 //! - `message`: the messages between this process and a helper process.
-//! - `process`: a helper process that answers requests over pipes.
+//! - `process`: a helper process that answers requests over pipes, and other programs that turn an
+//!   input into an output, with limits.
 //!
 //! This crate is part of [skillhost](https://crates.io/crates/skillhost). It may change at any
 //! time.
@@ -14,5 +15,5 @@ mod message;
 mod process;
 
 pub use message::{Kind, Message, read_message, write_message};
-pub use process::{ChildHandle, HelperProcess, answer_requests, answer_stdin};
+pub use process::{ChildHandle, GroupLeader, HelperProcess, answer_requests, answer_stdin};
 pub use program::{OWN_PROGRAM, command, restore_process_name};

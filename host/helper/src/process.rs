@@ -2,13 +2,15 @@
 
 use std::io::{self, ErrorKind, PipeReader, PipeWriter, Read, Write as _};
 use std::os::fd::OwnedFd;
-use std::process::ExitStatus;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, ExitStatus};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow, bail};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::message::{Kind, Message, head, read_message, write_message};
 
@@ -27,7 +29,7 @@ pub trait ChildHandle: Send {
     fn kill(&mut self) -> io::Result<()>;
 }
 
-impl ChildHandle for std::process::Child {
+impl ChildHandle for Child {
     fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
         self.try_wait()
     }
@@ -35,6 +37,36 @@ impl ChildHandle for std::process::Child {
     fn kill(&mut self) -> io::Result<()> {
         self.kill()?;
         self.wait().map(drop)
+    }
+}
+
+/// A child process with a process group of its own: killing it kills the processes that it started.
+#[derive(Debug)]
+pub struct GroupLeader(Child);
+
+impl GroupLeader {
+    /// Starts a command in a new process group.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the command cannot be started.
+    pub fn spawn(command: &mut Command) -> io::Result<Self> {
+        command.process_group(0).spawn().map(Self)
+    }
+}
+
+impl ChildHandle for GroupLeader {
+    fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
+        self.0.try_wait()
+    }
+
+    fn kill(&mut self) -> io::Result<()> {
+        // The identifier of a process that was waited for may belong to another one.
+        if self.0.try_wait()?.is_none() {
+            kill_process_group(Pid::from_child(&self.0), Signal::KILL)?;
+            self.0.wait()?;
+        }
+        Ok(())
     }
 }
 
@@ -148,6 +180,46 @@ impl HelperProcess {
         }
     }
 
+    /// Writes the whole input of a process that does not speak in messages, and returns its whole
+    /// output after it has ended.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the process fails, or exceeds the limit on time or on the output's size. The error
+    /// has what the process wrote to stderr.
+    pub fn filter(
+        mut self,
+        input: &[u8],
+        max_output: usize,
+        time: Duration,
+    ) -> anyhow::Result<Vec<u8>> {
+        let name = self.name;
+        let late = || anyhow!("{name} took longer than {time:?}");
+        let deadline = Instant::now() + time;
+        let mut exchange = Exchange {
+            unsent: [&[], input],
+            is_only: true,
+            deadline,
+            process: &mut self,
+        };
+        exchange.send();
+        let mut output = Vec::new();
+        let mut bounded = exchange.take(max_output as u64 + 1);
+        match bounded.read_to_end(&mut output) {
+            Ok(_) if output.len() > max_output => {
+                bail!("{name} wrote more than {max_output} bytes")
+            }
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::TimedOut => return Err(late()),
+            Err(error) => return Err(error).with_context(|| format!("cannot read from {name}")),
+        }
+        let status = self.finish(deadline).ok_or_else(late)?;
+        if !status.as_ref().is_ok_and(ExitStatus::success) {
+            return Err(self.explain(status));
+        }
+        Ok(output)
+    }
+
     fn exchange(
         &mut self,
         request: &[u8],
@@ -162,6 +234,7 @@ impl HelperProcess {
         let head = head(Kind::Request, request.len().try_into()?);
         let mut exchange = Exchange {
             unsent: [&head, request],
+            is_only: false,
             deadline,
             process: self,
         };
@@ -189,8 +262,16 @@ impl HelperProcess {
     /// Waits for the end of a process that has closed its output, and returns the reason. Returns
     /// `None` if the process has not ended at the deadline.
     fn explain_end(&mut self, deadline: Instant) -> Option<anyhow::Error> {
+        let status = self.finish(deadline)?;
+        Some(self.explain(status))
+    }
+
+    /// Waits for the end of a process that has closed its output. Returns `None` if the process has
+    /// not ended at the deadline.
+    fn finish(&mut self, deadline: Instant) -> Option<io::Result<ExitStatus>> {
         let exchange = Exchange {
             unsent: [&[], &[]],
+            is_only: false,
             deadline,
             process: self,
         };
@@ -201,20 +282,23 @@ impl HelperProcess {
                 exchange.process.read_errors();
             }
         }
+        self.wait(deadline).transpose()
+    }
+
+    /// Returns the reason why a process has ended.
+    fn explain(&self, status: io::Result<ExitStatus>) -> anyhow::Error {
         let name = self.name;
-        let status = self.wait(deadline);
         let message = String::from_utf8_lossy(&self.message);
         let message = message.trim_end();
-        Some(match status {
-            Ok(None) => return None,
-            Ok(Some(status)) if status.code().is_none() => {
+        match status {
+            Ok(status) if status.code().is_none() => {
                 anyhow!("{name} exceeded its limits: {status}")
             }
             _ if !message.is_empty() => anyhow!("{message}"),
-            Ok(Some(status)) if !status.success() => anyhow!("{name} failed: {status}"),
+            Ok(status) if !status.success() => anyhow!("{name} failed: {status}"),
             // A confined process cannot wait for processes that it started before confinement.
             _ => anyhow!("{name} has ended"),
-        })
+        }
     }
 
     /// Waits until the process ends. Returns `None` if it has not ended at the deadline.
@@ -260,6 +344,8 @@ impl Drop for HelperProcess {
 /// A reader of an answer. While it waits, it sends the request and reads the process's stderr.
 struct Exchange<'a> {
     unsent: [&'a [u8]; 2],
+    /// True if the process gets no further input, so that its input ends with this one.
+    is_only: bool,
     deadline: Instant,
     process: &'a mut HelperProcess,
 }
@@ -319,6 +405,9 @@ impl Exchange<'_> {
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             // The process has closed its input. `explain_end` finds the reason.
             Err(_) => self.process.requests = None,
+        }
+        if self.is_only && !self.has_unsent() {
+            self.process.requests = None;
         }
     }
 }
@@ -446,6 +535,49 @@ mod tests {
         let message = run("head -c 9000 /dev/zero | tr '\\0' x >&2; exit 1", long);
         assert_eq!(message.len(), MAX_ERROR_BYTES);
         assert!(begin.elapsed() < Duration::from_secs(30));
+    }
+
+    #[test]
+    fn filters_whole_input() {
+        let long = Duration::from_secs(60);
+        let filter = |script, max, time| {
+            let output = start(script).filter(&b"ab".repeat(100_000), max, time);
+            output.map_err(|error| format!("{error:#}"))
+        };
+        assert_eq!(filter("exec cat", 200_000, long), Ok(b"ab".repeat(100_000)));
+        assert_eq!(start("exec cat").filter(b"", 0, long).unwrap(), b"");
+        for (script, time, why) in [
+            ("exec cat", long, "the test process wrote more than 9 bytes"),
+            ("exec yes", long, "the test process wrote more than 9 bytes"),
+            ("exit 3", long, "the test process failed: exit status: 3"),
+            ("echo some; echo why >&2; exit 3", long, "why"),
+            (
+                "cat >/dev/null; exec sleep 100",
+                Duration::from_millis(300),
+                "the test process took longer than 300ms",
+            ),
+        ] {
+            assert_eq!(filter(script, 9, time), Err(why.to_owned()), "{script}");
+        }
+    }
+
+    #[test]
+    fn kills_processes_that_process_started() {
+        let (mut ended, alive) = io::pipe().unwrap();
+        let process = HelperProcess::start("the test process", |[stdin, stdout, _]| {
+            let mut command = crate::command(Path::new("/bin/sh"));
+            command
+                .args(["-c", "sleep 100 & wait"])
+                .env("PATH", "/usr/bin:/bin")
+                .stdin(Stdio::from(stdin))
+                .stdout(Stdio::from(stdout))
+                .stderr(Stdio::from(alive));
+            Ok(Box::new(GroupLeader::spawn(&mut command)?))
+        });
+        let error = process.unwrap().filter(b"", 9, Duration::from_millis(300));
+        assert!(error.is_err());
+        // Both processes held the other end.
+        assert_eq!(ended.read(&mut [0]).unwrap(), 0);
     }
 
     #[test]

@@ -23,7 +23,7 @@ use ureq::unversioned::transport::DefaultConnector;
 use crate::credentials::{self, Credentials};
 use crate::digest::Digest;
 use crate::manifest::{self, MAX_MANIFEST, Manifest};
-use crate::reference::{Reference, Version};
+use crate::reference::{Reference, Version, is_loopback};
 use crate::resolver::{CheckedResolver, RegistryAddresses, Target};
 
 /// The maximum number of redirects for a blob.
@@ -85,14 +85,19 @@ impl Authorities {
     }
 }
 
+/// Connections to a server that the operator named, and to hosts that the server names.
+struct Connections {
+    /// Sends requests to the server.
+    own: ureq::Agent,
+    /// Sends requests to other hosts, which must not be more private.
+    other: ureq::Agent,
+    /// The scheme and authority of the server.
+    base: String,
+}
+
 /// A client for one repository of a registry.
 pub struct Registry {
-    /// Sends requests to the registry.
-    own: ureq::Agent,
-    /// Sends requests to other hosts, without credentials.
-    other: ureq::Agent,
-    /// The scheme and authority of the registry.
-    base: String,
+    connections: Connections,
     repository: String,
     credentials: Option<Credentials>,
     /// The header `Authorization` that the registry accepted last.
@@ -117,20 +122,11 @@ struct Token {
     token: String,
 }
 
-impl Registry {
-    /// Creates a client that reads a repository. Connects to nothing.
-    ///
-    /// # Errors
-    ///
-    /// If the settings name a file that cannot be used.
-    pub fn new(reference: &Reference, settings: &RegistrySettings) -> anyhow::Result<Self> {
-        let registry = reference.registry();
-        let roots = settings
-            .authorities
-            .clone()
-            .map(|authorities| authorities.0);
-        // A registry of this machine with TLS has a certificate of the operator's authority.
-        let is_plain = reference.is_loopback() && roots.is_none();
+impl Connections {
+    /// Creates connections, with TLS unless the server `is_plain`. Connects to nothing.
+    fn new(authority: &str, is_plain: bool, settings: &RegistrySettings) -> Self {
+        let authorities = settings.authorities.as_ref();
+        let roots = authorities.map(|authorities| authorities.0.clone());
         let scheme = if is_plain { "http" } else { "https" };
         let tls = TlsConfig::builder().root_certs(roots.unwrap_or(RootCerts::WebPki));
         let tls = tls.build();
@@ -148,11 +144,58 @@ impl Registry {
             let resolver = CheckedResolver::new(target, Arc::clone(&addresses));
             ureq::Agent::with_parts(config, DefaultConnector::default(), resolver)
         };
-        let repository = reference.repository().to_owned();
-        Ok(Self {
+        Self {
             own: agent(Target::Registry),
             other: agent(Target::Redirect),
-            base: format!("{scheme}://{registry}"),
+            base: format!("{scheme}://{authority}"),
+        }
+    }
+
+    /// Follows the redirects of an answer, without credentials.
+    fn follow(
+        &self,
+        mut address: String,
+        mut answer: Response<Body>,
+        time: Duration,
+    ) -> anyhow::Result<Response<Body>> {
+        for _ in 0..MAX_REDIRECTS {
+            if !answer.status().is_redirection() {
+                break;
+            }
+            address = join(&address, location(&answer)?)?;
+            let request = Request::get(&address).body(())?;
+            let request = self.other.configure_request(request);
+            let request = request.timeout_global(Some(time)).build();
+            let sent = self.other.run(request);
+            answer = sent.with_context(|| format!("cannot follow the redirect to {address:?}"))?;
+        }
+        ensure!(
+            !answer.status().is_redirection(),
+            "the server redirects more than {MAX_REDIRECTS} times"
+        );
+        Ok(answer)
+    }
+
+    /// Returns whether an address is one of the server.
+    fn is_own(&self, address: &str) -> bool {
+        let rest = address.strip_prefix(&self.base);
+        rest.is_some_and(|rest| rest.starts_with('/'))
+    }
+}
+
+impl Registry {
+    /// Creates a client that reads a repository. Connects to nothing.
+    ///
+    /// # Errors
+    ///
+    /// If the settings name a file that cannot be used.
+    pub fn new(reference: &Reference, settings: &RegistrySettings) -> anyhow::Result<Self> {
+        let registry = reference.registry();
+        let repository = reference.repository().to_owned();
+        // A registry of this machine with TLS has a certificate of the operator's authority.
+        let is_plain = is_loopback(registry) && settings.authorities.is_none();
+        Ok(Self {
+            connections: Connections::new(registry, is_plain, settings),
             credentials: credentials::find(&settings.credentials, registry, &repository)?,
             repository,
             authorization: None,
@@ -234,23 +277,9 @@ impl Registry {
             time,
             ..self.get(format!("blobs/{digest}"))
         };
-        let mut answer = self.send(&call)?;
-        let mut address = call.address;
-        for _ in 0..MAX_REDIRECTS {
-            if !answer.status().is_redirection() {
-                break;
-            }
-            address = join(&address, &answer)?;
-            let request = Request::get(&address).body(())?;
-            let request = self.other.configure_request(request);
-            let request = request.timeout_global(Some(time)).build();
-            let sent = self.other.run(request);
-            answer = sent.with_context(|| format!("cannot follow the redirect to {address:?}"))?;
-        }
-        ensure!(
-            !answer.status().is_redirection(),
-            "the registry redirects more than {MAX_REDIRECTS} times"
-        );
+        let answer = self.send(&call)?;
+        let followed = self.connections.follow(call.address, answer, time);
+        let mut answer = followed?;
         expect(&mut answer, &[StatusCode::OK], "the registry refused it")?;
         let mut body = answer.into_body().into_reader();
         let (mut bytes, mut hash) = (Vec::new(), Sha256::new());
@@ -321,13 +350,9 @@ impl Registry {
             &[StatusCode::ACCEPTED],
             "the registry accepts no blob",
         )?;
-        let address = join(&start.address, &answer)?;
-        let is_own = |address: &str| {
-            let rest = address.strip_prefix(&self.base);
-            rest.is_some_and(|rest| rest.starts_with('/'))
-        };
+        let address = join(&start.address, location(&answer)?)?;
         ensure!(
-            is_own(&address),
+            self.connections.is_own(&address),
             "the registry wants the blob at another host, which gets no credentials: {address:?}"
         );
         let separator = if address.contains('?') { '&' } else { '?' };
@@ -372,7 +397,7 @@ impl Registry {
     fn get(&self, path: String) -> Call<'static> {
         Call {
             method: Method::GET,
-            address: format!("{}/v2/{}/{path}", self.base, self.repository),
+            address: format!("{}/v2/{}/{path}", self.connections.base, self.repository),
             headers: Vec::new(),
             body: None,
             time: self.request_time,
@@ -413,20 +438,23 @@ impl Registry {
         if let Some(authorization) = &self.authorization {
             request = request.header(AUTHORIZATION, authorization);
         }
-        let time = Some(call.time);
+        let (own, time) = (&self.connections.own, Some(call.time));
         let answer = match call.body {
             None => {
-                let request = self.own.configure_request(request.body(())?);
-                self.own.run(request.timeout_global(time).build())
+                let request = own.configure_request(request.body(())?);
+                own.run(request.timeout_global(time).build())
             }
             Some(body) => {
-                let request = self.own.configure_request(request.body(body)?);
-                self.own.run(request.timeout_global(time).build())
+                let request = own.configure_request(request.body(body)?);
+                own.run(request.timeout_global(time).build())
             }
         };
         answer.map_err(|error| {
             let why = explain(&error);
-            anyhow::anyhow!("cannot reach the registry `{}`: {why}", self.base)
+            anyhow::anyhow!(
+                "cannot reach the registry `{}`: {why}",
+                self.connections.base
+            )
         })
     }
 
@@ -436,7 +464,7 @@ impl Registry {
             format!(
                 "the registry `{}` wants credentials; `docker login` or `podman login` stores some \
                  (programs that keep them elsewhere, such as a keychain, are not supported)",
-                self.base
+                self.connections.base
             )
         };
         let (scheme, rest) = challenge.split_once(' ').unwrap_or((challenge, ""));
@@ -475,7 +503,7 @@ impl Registry {
             .context("the challenge has an invalid `realm`")?;
         let scheme = realm.scheme_str().unwrap_or_default();
         let authority = realm.authority().map_or("", |it| it.as_str());
-        let is_own = format!("{scheme}://{authority}") == self.base;
+        let is_own = format!("{scheme}://{authority}") == self.connections.base;
         ensure!(
             is_own || scheme == "https",
             "the token service at `{authority}` has no TLS"
@@ -501,7 +529,12 @@ impl Registry {
         if let (true, Some(credentials)) = (is_own, &self.credentials) {
             request = request.header(AUTHORIZATION, credentials.header());
         }
-        let agent = if is_own { &self.own } else { &self.other };
+        let connections = &self.connections;
+        let agent = if is_own {
+            &connections.own
+        } else {
+            &connections.other
+        };
         let request = agent.configure_request(request.body(())?);
         let request = request.timeout_global(Some(self.request_time)).build();
         let answer = agent.run(request);
@@ -545,21 +578,35 @@ fn parameters(text: &str) -> BTreeMap<String, String> {
     found
 }
 
-/// Returns the target of an answer's `Location`.
-fn join(address: &str, answer: &Response<Body>) -> anyhow::Result<String> {
+/// Returns the header `Location` of an answer.
+fn location(answer: &Response<Body>) -> anyhow::Result<&str> {
     let location = answer.headers().get(LOCATION);
     let location = location.and_then(|it| it.to_str().ok());
-    let location = location.context("the registry names no `Location`")?;
-    if !location.starts_with('/') || location.starts_with("//") {
-        let uri: Option<Uri> = location.parse().ok();
-        let uri = uri.filter(|it| it.scheme().is_some() && it.authority().is_some());
-        uri.context("the registry names an invalid `Location`")?;
-        return Ok(location.to_owned());
-    }
+    location.context("the server names no `Location`")
+}
+
+/// Returns the address that `target` means in a document with this address.
+fn join(address: &str, target: &str) -> anyhow::Result<String> {
+    let wrong = || format!("the server names an invalid address: {target:?}");
     let uri: Uri = address.parse()?;
     let scheme = uri.scheme_str().unwrap_or_default();
     let authority = uri.authority().map_or("", |it| it.as_str());
-    Ok(format!("{scheme}://{authority}{location}"))
+    let joined = if target.contains("://") {
+        target.to_owned()
+    } else if target.starts_with("//") {
+        format!("{scheme}:{target}")
+    } else if target.starts_with('/') {
+        format!("{scheme}://{authority}{target}")
+    } else {
+        let (folder, _) = uri.path().rsplit_once('/').with_context(wrong)?;
+        let path = target.trim_start_matches("./");
+        format!("{scheme}://{authority}{folder}/{path}")
+    };
+    let uri: Uri = joined.parse().ok().with_context(wrong)?;
+    let authority = uri.authority().with_context(wrong)?;
+    let has_parent = uri.path().split('/').any(|part| part == "..");
+    ensure!(!authority.as_str().contains('@') && !has_parent, wrong());
+    Ok(joined)
 }
 
 /// Fails unless the answer has one of these statuses. The error has the start of its body.
@@ -596,7 +643,7 @@ fn read_bounded(body: &mut Body, max: u64) -> anyhow::Result<Vec<u8>> {
 }
 
 fn readable(error: std::io::Error) -> anyhow::Error {
-    anyhow::anyhow!("the registry aborted it or is too slow: {error}")
+    anyhow::anyhow!("the server aborted it or is too slow: {error}")
 }
 
 /// Returns an error of a connection in words.

@@ -286,7 +286,7 @@ fn hostile_registries_leave_the_store_as_it_is() {
         ),
         (
             |_| raw("302 X", &[("location", "file:///etc/passwd")], b""),
-            "invalid `Location`",
+            "an invalid address",
         ),
         (|_| raw("302 X", &[], b""), "no `Location`"),
         (

@@ -1,5 +1,7 @@
 //! Packages: from an author's component through a registry to a call, as their users see it.
 
+mod skills;
+
 use std::fs;
 use std::path::PathBuf;
 
@@ -292,7 +294,7 @@ fn refused_packages_change_nothing() {
             &["add", &reference, "--name", "../csv"],
             "`--name NAME` chooses another name",
         ),
-        (&["update", "csv"], "there is no component `csv`"),
+        (&["update", "csv"], "there is no component or skill `csv`"),
         (&["remove", "csv"], "there is no component `csv`"),
         (
             &["push", "csv", "dist/csv.wasm"],

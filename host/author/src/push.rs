@@ -1,4 +1,6 @@
-//! `skillhost push`: pushes a component to a registry, signs it, and moves the tag last.
+//! `skillhost push`: pushes a component or a skill to a registry, signs it, and moves the tag last.
+
+mod skill;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,7 +9,7 @@ use anyhow::{Context as _, bail, ensure};
 use clap::Args;
 use serde_json::json;
 use skillhost::{ComponentMetadata, Inspection};
-use skillhost_packages::{Reference, Registry, SigningKey, push};
+use skillhost_packages::{PushedPackage, Reference, Registry, SigningKey, push};
 use skillhost_program::exit::Exit;
 use skillhost_program::inspect::inspector;
 use skillhost_program::options::CommonOptions;
@@ -21,14 +23,15 @@ use crate::test::find_built_component;
 /// The maximum bytes of a component file. The push refuses some below it by the registry's rules.
 const MAX_COMPONENT: u64 = 64 << 20;
 
-/// Push a component to a registry, sign it, and move the tag last
+/// Push a component or a skill to a registry, sign it, and move the tag last
 #[derive(Args)]
 pub(crate) struct PushCommand {
     /// Package with a tag, such as oci://registry.example/acme/csv:1.2
     #[arg(value_name = "REF")]
     reference: String,
-    /// Component file [default: the only one in ./dist]
-    #[arg(value_name = "FILE.wasm")]
+    /// Component file, or folder of a skill [default: the only component in
+    /// ./dist]
+    #[arg(value_name = "FILE.wasm|FOLDER")]
     component: Option<PathBuf>,
     /// Sign with this P-256 private key: PKCS#8 in PEM, of mode 0600
     #[arg(long, value_name = "FILE")]
@@ -61,6 +64,12 @@ impl PushCommand {
             .key
             .map(|key| SigningKey::read(&key, &trust))
             .transpose()?;
+        let mut registry = Registry::new(&reference, &self.registry.settings()?)?.for_push();
+        if component.is_dir() {
+            let pushed = skill::push(&mut registry, &reference, &component, key.as_ref())?;
+            print(&reference, "files", &pushed)?;
+            return Ok(Exit::Ok);
+        }
         let inspection = inspector(&component).run().await?;
         if let Err(why) = &inspection.tools {
             bail!("`{}` would be refused: {why}", component.display());
@@ -78,7 +87,6 @@ impl PushCommand {
             "exports": inspection.interface.iter().collect::<Vec<_>>(),
             "imports": imports.collect::<Vec<_>>(),
         });
-        let mut registry = Registry::new(&reference, &self.registry.settings()?)?.for_push();
         let pushed = push(
             &mut registry,
             &reference,
@@ -89,18 +97,23 @@ impl PushCommand {
             key.as_ref(),
         );
         let pushed = pushed.with_context(|| format!("cannot push `{reference}`"))?;
-        let signer = match &pushed.signer {
-            Some(key) => format_line!("signer: the key {key}"),
-            None => format_line!("signer: unsigned (`--key FILE` signs)"),
-        };
-        terminal::print(&[
-            format_line!("pushed {reference}"),
-            format_line!("manifest: {}", pushed.manifest),
-            format_line!("component: {}", pushed.content),
-            signer,
-        ])?;
+        print(&reference, "component", &pushed)?;
         Ok(Exit::Ok)
     }
+}
+
+/// Prints what was pushed. `content` says what its content is.
+fn print(reference: &Reference, content: &str, pushed: &PushedPackage) -> anyhow::Result<()> {
+    let signer = match &pushed.signer {
+        Some(key) => format_line!("signer: the key {key}"),
+        None => format_line!("signer: unsigned (`--key FILE` signs)"),
+    };
+    terminal::print(&[
+        format_line!("pushed {reference}"),
+        format_line!("manifest: {}", pushed.manifest),
+        format_line!("{content}: {}", pushed.content),
+        signer,
+    ])
 }
 
 /// Returns the annotations of a component's metadata.

@@ -1,28 +1,32 @@
-//! `skillhost add`: adds a component from a registry to the configuration, and locks it.
+//! `skillhost add`: adds a component or a skill from a registry to the configuration, and locks it.
 
 use clap::Args;
 use skillhost::{Inspection, Line};
-use skillhost_packages::{LockedComponent, Reference, add_source, check_name};
+use skillhost_packages::{LockedComponent, PackageKind, Reference, add_source, check_name};
 use skillhost_program::exit::Exit;
 use skillhost_program::inspect;
-use skillhost_program::options::CommonOptions;
+use skillhost_program::options::{CommonOptions, open_catalog};
 use skillhost_program::registry::RegistryArguments;
 use skillhost_program::terminal::{self, format_line};
 
-use crate::packages::{Project, signer_line};
+use crate::packages::{Project, signer_line, skills};
 
-/// Add a component from a registry, and lock its bytes
+/// Add a component or a skill from a registry, and lock its bytes
 ///
-/// Grants nothing: prints what the component asks for, and the grant to write.
+/// Grants nothing: prints what a component asks for, and the grant to write. A
+/// skill is served, and its files and scripts are printed.
 #[derive(Args)]
 pub(crate) struct AddCommand {
     /// Package, such as oci://registry.example/acme/csv:1.2
     #[arg(value_name = "REF")]
     reference: String,
-    /// Name of the component; grants and pins name it NAME.wasm [default: the
-    /// last part of the repository's name]
+    /// Name of the component or skill; grants and pins name a component
+    /// NAME.wasm [default: the last part of the repository's name]
     #[arg(long)]
     name: Option<String>,
+    /// Add a skill, not a component
+    #[arg(long)]
+    skill: bool,
     #[command(flatten)]
     registry: RegistryArguments,
     #[command(flatten)]
@@ -47,20 +51,35 @@ impl AddCommand {
             return Ok(Exit::Usage);
         }
         let mut project = Project::open(&options, self.registry.settings()?)?;
-        if let Some(source) = project.settings.packages.sources.get(name) {
+        let (kind, sources) = if self.skill {
+            (PackageKind::Skill, &project.settings.packages.skills)
+        } else {
+            (PackageKind::Component, &project.settings.packages.sources)
+        };
+        if let Some(source) = sources.get(name) {
             terminal::complain(format_args!(
-                "{}: there is a component `{name}` from `{}`; `--name NAME` chooses another name, \
+                "{}: there is a {kind} `{name}` from `{}`; `--name NAME` chooses another name, \
                  and `skillhost update {name}` gets the newest bytes of that source",
                 source.place, source.reference
             ));
             return Ok(Exit::Usage);
         }
-        let (locked, inspection) = project.pull(name, &reference).await?;
-        let lines = lines(&locked, &inspection, &project);
-        project.lock.set(locked);
+        let lines = if self.skill {
+            let others = open_catalog(&project.settings.host)?;
+            skills::refuse_conflict(&others, name)?;
+            let (locked, files) = project.pull_skill(name, &reference)?;
+            let lines = skills::lines(&locked, &files, &project.store);
+            project.lock.set_skill(locked);
+            lines
+        } else {
+            let (locked, inspection) = project.pull(name, &reference).await?;
+            let lines = lines(&locked, &inspection, &project);
+            project.lock.set(locked);
+            lines
+        };
         // The lock first: a source without a lock would keep the host from starting.
         project.write_lock()?;
-        add_source(&project.config_file, name, &reference)?;
+        add_source(&project.config_file, kind, name, &reference)?;
         terminal::print(&lines)?;
         Ok(Exit::Ok)
     }

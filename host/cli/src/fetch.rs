@@ -1,15 +1,16 @@
-//! `skillhost fetch`: gets the locked components that are not in the store.
+//! `skillhost fetch`: gets the locked components and skills that are not in the store.
 
+use anyhow::Context as _;
 use clap::Args;
-use skillhost_packages::verify_locked;
+use skillhost_packages::{ConfiguredSource, PackageKind, verify_locked};
 use skillhost_program::exit::Exit;
 use skillhost_program::options::CommonOptions;
 use skillhost_program::registry::RegistryArguments;
 use skillhost_program::terminal::{self, format_line};
 
-use crate::packages::{Project, check_source};
+use crate::packages::{Project, check_source, not_locked};
 
-/// Get the locked components that the store does not have, by digest
+/// Get the locked components and skills that the store does not have, by digest
 #[derive(Args)]
 pub(crate) struct FetchCommand {
     #[command(flatten)]
@@ -23,33 +24,18 @@ impl FetchCommand {
         let options = outer.merge(std::mem::take(&mut self.options));
         let project = Project::open(&options, self.registry.settings()?)?;
         let mut exit = Exit::Ok;
-        for (name, source) in &project.settings.packages.sources {
-            let Some(locked) = project.lock.find(name) else {
-                terminal::complain(format_args!(
-                    "{}: the component `{name}` is not locked; `skillhost update {name}` locks it",
-                    source.place
-                ));
-                exit = Exit::Setup;
-                continue;
-            };
-            let fetched = || -> anyhow::Result<&str> {
-                check_source(locked, &source.reference)?;
-                let keys = project
-                    .settings
-                    .packages
-                    .keys(&source.reference, &project.trust)?;
-                let is_whole = project.store.read(&locked.content, locked.size);
-                let is_whole = matches!(is_whole, Ok(Some(_)));
-                if is_whole && verify_locked(locked, keys.as_deref(), &project.store).is_ok() {
-                    return Ok("in the store");
-                }
-                project.fetch(locked, &source.reference)?;
-                Ok("fetched")
-            };
-            match fetched() {
+        let packages = &project.settings.packages;
+        let components = packages.sources.iter();
+        let components =
+            components.map(|(name, it)| (name, it, fetch_component(&project, name, it)));
+        let skills = packages.skills.iter();
+        let skills = skills.map(|(name, it)| (name, it, project.fetch_skill(name, it)));
+        for (name, source, fetched) in components.chain(skills) {
+            match fetched {
                 Ok(done) => terminal::print(&[format_line!("{name}: {done}")])?,
                 Err(error) => {
-                    terminal::complain(format_args!("cannot fetch `{name}`: {error:#}"));
+                    let place = &source.place;
+                    terminal::complain(format_args!("{place}: cannot fetch `{name}`: {error:#}"));
                     exit = Exit::Setup;
                 }
             }
@@ -57,4 +43,24 @@ impl FetchCommand {
         project.store.keep(&project.lock_file)?;
         Ok(exit)
     }
+}
+
+/// Gets the blobs of a locked component if they are missing. Returns what was done.
+fn fetch_component(
+    project: &Project,
+    name: &str,
+    source: &ConfiguredSource,
+) -> anyhow::Result<&'static str> {
+    let locked = project.lock.find(name);
+    let locked = locked.with_context(|| not_locked(PackageKind::Component, name))?;
+    check_source(locked, &source.reference)?;
+    let packages = &project.settings.packages;
+    let keys = packages.keys(&source.reference, &project.trust)?;
+    let is_whole = project.store.read(&locked.content, locked.size);
+    let is_whole = matches!(is_whole, Ok(Some(_)));
+    if is_whole && verify_locked(locked, keys.as_deref(), &project.store).is_ok() {
+        return Ok("in the store");
+    }
+    project.fetch(locked, &source.reference)?;
+    Ok("fetched")
 }

@@ -10,6 +10,8 @@ mod help;
 
 mod settings;
 
+mod line_diff;
+
 mod packages;
 
 mod process_sandbox;

@@ -1,19 +1,19 @@
 //! `skillhost lock`: checks the lock file against the configuration and the store.
 
 use clap::Args;
-use skillhost_packages::RegistrySettings;
+use skillhost_packages::{PackageKind, RegistrySettings, read_skill};
 use skillhost_program::exit::Exit;
 use skillhost_program::options::CommonOptions;
 use skillhost_program::terminal::{self, format_line};
 use skillhost_skills::text::count::count;
 
-use crate::packages::{self, Project};
+use crate::packages::{self, Project, skills};
 
 /// Check the lock file, without a network
 #[derive(Args)]
 pub(crate) struct LockCommand {
-    /// Check that the lock file and the configuration name the same components,
-    /// and that the store has their bytes and signatures
+    /// Check that the lock file and the configuration name the same components
+    /// and skills, and that the store has their bytes and signatures
     #[arg(long = "check", required = true)]
     _check: bool,
     #[command(flatten)]
@@ -40,11 +40,24 @@ impl LockCommand {
                 problems.push(format!("{}: {error:#}", source.place));
             }
         }
-        for locked in lock.components() {
-            if !sources.contains_key(&locked.name) {
+        let from = &settings.packages.skills;
+        for (name, source) in from {
+            let checked = skills::check(settings, name, source, lock, store, trust);
+            let checked = checked.and_then(|locked| read_skill(locked, store));
+            if let Err(error) = checked {
+                problems.push(format!("{}: {error:#}", source.place));
+            }
+        }
+        for locked in lock.packages() {
+            let is_named = match locked.kind {
+                PackageKind::Component => sources.contains_key(&locked.name),
+                PackageKind::Skill => from.contains_key(&locked.name),
+            };
+            if !is_named {
                 problems.push(format!(
-                    "`{}` has the component `{}`, which the configuration does not name",
+                    "`{}` has the {} `{}`, which the configuration does not name",
                     project.lock_file.display(),
+                    locked.kind,
                     locked.name
                 ));
             }
@@ -53,7 +66,10 @@ impl LockCommand {
         if !problems.is_empty() {
             return Ok(Exit::Failure);
         }
-        let number = count(sources.len(), "component");
+        let mut number = count(sources.len(), "component");
+        if !from.is_empty() {
+            number = format!("{number} and {}", count(from.len(), "skill"));
+        }
         terminal::print(&[format_line!(
             "{number} locked, in the store and as `[trust]` asks"
         )])?;

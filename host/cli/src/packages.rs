@@ -1,5 +1,7 @@
-//! The packages of a configuration: locked components for the verbs that run them, and what the
-//! verbs share that change them.
+//! The packages of a configuration: locked components and skills for the verbs that run them, and
+//! what the verbs share that change them. `packages/skills.rs` has the part about skills.
+
+pub(crate) mod skills;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,8 +9,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail, ensure};
 use skillhost::{Inspection, Line, Trust};
 use skillhost_packages::{
-    ConfiguredSource, Digest, LOCK_FILE, LockFile, LockedComponent, Reference, Registry,
-    RegistrySettings, Signer, Store, StoreLock, pull, verify_locked,
+    ConfiguredSource, Digest, LOCK_FILE, LockFile, LockedComponent, LockedPackage, PackageKind,
+    Reference, Registry, RegistrySettings, Signer, Store, StoreLock, pull, verify_locked,
 };
 use skillhost_program::inspect::inspector;
 use skillhost_program::options::{CommonOptions, store_folder};
@@ -20,15 +22,15 @@ use crate::settings::Settings;
 /// The power to send requests at all, in a lock file.
 const SENDS_REQUESTS: &str = "sends HTTP requests";
 
-/// Loads the settings of a verb, with the locked components. Uses no network.
+/// Loads the settings of a verb, with the locked components and skills. Uses no network.
 ///
 /// # Errors
 ///
-/// If a component is not locked, not in the store, or not signed as `[trust]` asks. The error names
-/// the command that changes that.
+/// If a package is not locked, not in the store, or not signed as `[trust]` asks, or another skill
+/// has the name of a locked one. The error names the command that changes that.
 pub(crate) fn load(options: &CommonOptions) -> anyhow::Result<Settings> {
     let mut settings: Settings = options.load()?;
-    if settings.packages.sources.is_empty() {
+    if settings.packages.sources.is_empty() && settings.packages.skills.is_empty() {
         return Ok(settings);
     }
     let trust = options.trust_settings();
@@ -51,6 +53,7 @@ pub(crate) fn load(options: &CommonOptions) -> anyhow::Result<Settings> {
         );
         host.named_components.insert(file_name, path);
     }
+    skills::add_roots(&mut settings, &lock, &store, &trust)?;
     Ok(settings)
 }
 
@@ -63,21 +66,36 @@ pub(crate) fn check<'l>(
     store: &Store,
     trust: &Trust,
 ) -> anyhow::Result<&'l LockedComponent> {
-    let locked = lock.find(name).with_context(|| {
-        format!("the component `{name}` is not locked; `skillhost update {name}` locks it")
-    })?;
-    check_source(locked, &source.reference)?;
-    let keys = settings.packages.keys(&source.reference, trust)?;
-    verify_locked(locked, keys.as_deref(), store)?;
+    let locked = lock.find(name);
+    let locked = locked.with_context(|| not_locked(PackageKind::Component, name))?;
+    check_package(settings, locked, source, store, trust)?;
     Ok(locked)
 }
 
-/// Checks that a component is locked from the configured source.
-pub(crate) fn check_source(locked: &LockedComponent, source: &Reference) -> anyhow::Result<()> {
-    let name = &locked.name;
+/// Checks a locked package against its source and the store.
+fn check_package(
+    settings: &Settings,
+    locked: &LockedPackage,
+    source: &ConfiguredSource,
+    store: &Store,
+    trust: &Trust,
+) -> anyhow::Result<()> {
+    check_source(locked, &source.reference)?;
+    let keys = settings.packages.keys(&source.reference, trust)?;
+    verify_locked(locked, keys.as_deref(), store)
+}
+
+/// Returns the message about a package that is not in the lock file.
+pub(crate) fn not_locked(kind: PackageKind, name: &str) -> String {
+    format!("the {kind} `{name}` is not locked; `skillhost update {name}` locks it")
+}
+
+/// Checks that a package is locked from the configured source.
+pub(crate) fn check_source(locked: &LockedPackage, source: &Reference) -> anyhow::Result<()> {
+    let LockedPackage { kind, name, .. } = locked;
     ensure!(
         locked.source == source.to_string(),
-        "the component `{name}` is locked from `{}`; `skillhost update {name}` locks it from \
+        "the {kind} `{name}` is locked from `{}`; `skillhost update {name}` locks it from \
          `{source}`",
         locked.source.escape_debug()
     );
@@ -149,13 +167,7 @@ impl Project {
             Err(why) => bail!("the component of `{reference}` would be refused: {why}"),
         };
         let locked = LockedComponent {
-            name: name.to_owned(),
-            source: reference.to_string(),
-            manifest: pulled.manifest,
-            content: pulled.content,
-            size: pulled.size,
-            signer: pulled.signer,
-            bundle: pulled.bundle,
+            package: pulled.lock(PackageKind::Component, name, reference),
             tools,
             imports: inspection
                 .imports

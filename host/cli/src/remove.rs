@@ -1,18 +1,21 @@
-//! `skillhost remove`: removes a component from the configuration and the lock file.
+//! `skillhost remove`: removes a component or a skill from the configuration and the lock file.
 
 use clap::Args;
-use skillhost_packages::{RegistrySettings, remove_source};
+use skillhost_packages::{PackageKind, RegistrySettings, remove_source};
 use skillhost_program::exit::Exit;
 use skillhost_program::options::CommonOptions;
 use skillhost_program::terminal::{self, format_line};
 
 use crate::packages::Project;
 
-/// Remove a component that `add` added
+/// Remove a component or a skill that `add` added
 #[derive(Args)]
 pub(crate) struct RemoveCommand {
-    /// Name of the component
+    /// Name of the component or skill
     name: String,
+    /// Remove a skill, not a component
+    #[arg(long)]
+    skill: bool,
     #[command(flatten)]
     options: CommonOptions,
 }
@@ -22,10 +25,15 @@ impl RemoveCommand {
         let options = outer.merge(std::mem::take(&mut self.options));
         let mut project = Project::open(&options, RegistrySettings::default())?;
         let (name, packages) = (&self.name, &project.settings.packages);
-        if !packages.sources.contains_key(name) {
-            let names: Vec<&str> = packages.sources.keys().map(String::as_str).collect();
+        let (kind, sources) = if self.skill {
+            (PackageKind::Skill, &packages.skills)
+        } else {
+            (PackageKind::Component, &packages.sources)
+        };
+        if !sources.contains_key(name) {
+            let names: Vec<&str> = sources.keys().map(String::as_str).collect();
             terminal::complain(format_args!(
-                "there is no component `{name}`; the components are {}",
+                "there is no {kind} `{name}`; the {kind}s are {}",
                 if names.is_empty() {
                     "none".to_owned()
                 } else {
@@ -34,12 +42,19 @@ impl RemoveCommand {
             ));
             return Ok(Exit::Usage);
         }
-        remove_source(&project.config_file, name)?;
-        project.lock.remove(name);
+        remove_source(&project.config_file, kind, name)?;
+        if self.skill {
+            project.lock.remove_skill(name);
+        } else {
+            project.lock.remove(name);
+        }
         project.write_lock()?;
         terminal::print(&[format_line!(
             "removed {name}; `skillhost store clean` removes its bytes"
         )])?;
+        if self.skill {
+            return Ok(Exit::Ok);
+        }
         let file = format!("{name}.wasm");
         let config = &project.settings.host;
         for (table, is_there) in [

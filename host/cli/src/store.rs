@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use clap::{Args, Subcommand};
-use skillhost_packages::{Digest, RegistrySettings};
+use skillhost_packages::{Digest, PackageKind, RegistrySettings};
 use skillhost_program::exit::Exit;
 use skillhost_program::options::CommonOptions;
 use skillhost_program::terminal::{self, format_line};
@@ -36,9 +36,13 @@ impl StoreCommand {
         match self.verb {
             StoreVerb::List => {
                 let mut uses: BTreeMap<&Digest, String> = BTreeMap::new();
-                for locked in project.lock.components() {
+                for locked in project.lock.packages() {
                     let name = &locked.name;
-                    uses.insert(&locked.content, format!("component of {name}"));
+                    let content = match locked.kind {
+                        PackageKind::Component => "component",
+                        PackageKind::Skill => "files",
+                    };
+                    uses.insert(&locked.content, format!("{content} of {name}"));
                     uses.insert(&locked.manifest, format!("manifest of {name}"));
                     if let Some(bundle) = &locked.bundle {
                         uses.insert(bundle, format!("signature of {name}"));

@@ -1,30 +1,30 @@
-//! `skillhost update`: locks the newest bytes of components, and shows what changes.
+//! `skillhost update`: locks the newest bytes of components and skills, and shows what changes.
 
 use std::collections::BTreeMap;
 
 use clap::Args;
 use skillhost::{Inspection, Line};
-use skillhost_packages::{LockedComponent, Signer};
+use skillhost_packages::{LockedComponent, LockedPackage, Reference, Signer, read_skill};
 use skillhost_program::exit::Exit;
 use skillhost_program::options::CommonOptions;
 use skillhost_program::registry::RegistryArguments;
 use skillhost_program::terminal::{self, format_line};
 
 use crate::add;
-use crate::packages::{Project, powers, signer_line};
+use crate::packages::{Project, powers, signer_line, skills};
 
-/// Lock the newest bytes of components from registries, and show what changes
+/// Lock the newest bytes of packages from registries, and show what changes
 ///
 /// A component that asks for a new power or has another signer is left as it
 /// is, unless the option for that is given.
 #[derive(Args)]
 pub(crate) struct UpdateCommand {
-    /// Name of the component [default: all]
+    /// Name of the component or skill [default: all]
     name: Option<String>,
     /// Accept components that ask for new requests or secrets
     #[arg(long)]
     accept_powers: bool,
-    /// Accept components with another signer, or with none any more
+    /// Accept packages with another signer, or with none any more
     #[arg(long)]
     accept_signer: bool,
     #[command(flatten)]
@@ -37,19 +37,18 @@ impl UpdateCommand {
     pub(crate) async fn execute(mut self, outer: CommonOptions) -> anyhow::Result<Exit> {
         let options = outer.merge(std::mem::take(&mut self.options));
         let mut project = Project::open(&options, self.registry.settings()?)?;
-        let sources = project.settings.packages.sources.clone();
-        if let Some(name) = self
-            .name
-            .as_ref()
-            .filter(|name| !sources.contains_key(*name))
-        {
+        let packages = project.settings.packages.clone();
+        let is_known = |name: &String| {
+            packages.sources.contains_key(name) || packages.skills.contains_key(name)
+        };
+        if let Some(name) = self.name.as_ref().filter(|name| !is_known(name)) {
             terminal::complain(format_args!(
-                "there is no component `{name}`; `skillhost add REF` adds one"
+                "there is no component or skill `{name}`; `skillhost add REF` adds one"
             ));
             return Ok(Exit::Usage);
         }
         let mut exit = Exit::Ok;
-        for (name, source) in &sources {
+        for (name, source) in &packages.sources {
             if self.name.as_ref().is_some_and(|only| only != name) {
                 continue;
             }
@@ -89,7 +88,50 @@ impl UpdateCommand {
             project.lock.set(locked);
             project.write_lock()?;
         }
+        for (name, source) in &packages.skills {
+            if self.name.as_ref().is_some_and(|only| only != name) {
+                continue;
+            }
+            match self.update_skill(&mut project, name, &source.reference)? {
+                Exit::Ok => {}
+                failed => exit = failed,
+            }
+        }
         Ok(exit)
+    }
+
+    /// Locks the newest files of a skill, and shows what changes.
+    fn update_skill(
+        &self,
+        project: &mut Project,
+        name: &str,
+        reference: &Reference,
+    ) -> anyhow::Result<Exit> {
+        let (locked, files) = match project.pull_skill(name, reference) {
+            Ok(pulled) => pulled,
+            Err(error) => {
+                terminal::complain(format_args!("cannot update `{name}`: {error:#}"));
+                return Ok(Exit::Setup);
+            }
+        };
+        let store = &project.store;
+        let lines = match project.lock.find_skill(name) {
+            None => skills::lines(&locked, &files, store),
+            Some(old) if *old == locked => vec![format_line!("{name} is up to date")],
+            Some(old) => {
+                let before = read_skill(old, store).ok();
+                skills::changes(old, before.as_ref(), &locked, &files, store)
+            }
+        };
+        terminal::print(&lines)?;
+        let old = project.lock.find_skill(name);
+        if let Some(why) = old.and_then(|old| self.signer_refusal(old, &locked)) {
+            terminal::complain(format_args!("`{name}` is not updated: {why}"));
+            return Ok(Exit::Failure);
+        }
+        project.lock.set_skill(locked);
+        project.write_lock()?;
+        Ok(Exit::Ok)
     }
 
     /// Returns the reason why a change needs an option that is not given.
@@ -98,6 +140,10 @@ impl UpdateCommand {
         if gains_power && !self.accept_powers {
             return Some("it asks for a new power; `--accept-powers` accepts that".to_owned());
         }
+        self.signer_refusal(old, new)
+    }
+
+    fn signer_refusal(&self, old: &LockedPackage, new: &LockedPackage) -> Option<String> {
         // A first signature takes nothing away.
         let loses_signer = old.signer != new.signer && old.signer != Signer::Unsigned;
         if loses_signer && !self.accept_signer {

@@ -1,4 +1,4 @@
-//! Packages: components that come from a registry, and are fixed by a lock file.
+//! Packages: components and skills that come from a registry, and are fixed by a lock file.
 //!
 //! - `digest`: SHA-256 digests.
 //! - `reference`: where a package is: registry, repository, and tag or digest.
@@ -8,9 +8,13 @@
 //! - `client`: the client of a registry.
 //! - `signature`: keys, and sigstore bundles of them.
 //! - `atomic`: replaces files as a whole.
+//! - `skill_files`: the checked files of a skill, from any source.
+//! - `skill_folder`: reads a skill of an author.
+//! - `layer`: packs and unpacks the files of a skill.
 //! - `settings`: the tables of `skillhost.toml` about packages, and edits of them.
 //! - `lock`: `skillhost.lock`.
 //! - `store`: blobs by digest, in a folder of the user.
+//! - `unpacked`: the files of skills in the store.
 //! - `package`: pulls a package, and checks a locked one.
 //! - `push`: pushes and signs a package.
 //!
@@ -35,11 +39,19 @@ mod signature;
 
 mod atomic;
 
+mod skill_files;
+
+mod skill_folder;
+
+mod layer;
+
 mod settings;
 
 mod lock;
 
 mod store;
+
+mod unpacked;
 
 mod package;
 
@@ -50,10 +62,13 @@ mod tests;
 
 pub use client::{Authorities, Registry, RegistrySettings};
 pub use digest::Digest;
-pub use lock::{LOCK_FILE, LockFile, LockedComponent};
-pub use package::{PulledPackage, pull, verify_locked};
-pub use push::{PushedPackage, push};
+pub use lock::{LOCK_FILE, LockFile, LockedComponent, LockedPackage, LockedSkill};
+pub use manifest::PackageKind;
+pub use package::{PulledPackage, pull, pull_skill, read_skill, verify_locked};
+pub use push::{PushedPackage, push, push_skill};
 pub use reference::Reference;
 pub use settings::{ConfiguredSource, PackageSettings, add_source, check_name, remove_source};
 pub use signature::{PublicKey, Signer, SigningKey};
+pub use skill_files::{SkillFiles, SkillFilesBuilder, SkillMetadata};
+pub use skill_folder::{SkillFolder, read_skill_folder};
 pub use store::{BlobSize, Store, StoreLock};

@@ -1,5 +1,7 @@
 //! `skillhost.lock`: the bytes of each package that `skillhost.toml` names, to commit beside it.
 
+use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
 use std::path::Path;
 
 use anyhow::{Context as _, bail, ensure};
@@ -9,8 +11,10 @@ use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Table, value};
 
 use crate::atomic;
 use crate::digest::Digest;
+use crate::manifest::PackageKind;
 use crate::settings::check_name;
 use crate::signature::Signer;
+use crate::skill_files::SkillPaths;
 
 /// The name of a lock file, which is beside `skillhost.toml`.
 pub const LOCK_FILE: &str = "skillhost.lock";
@@ -25,25 +29,35 @@ const HEAD: &str = "# Written by `skillhost add`, `update` and `remove`. Commit 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LockFile {
     components: Vec<LockedComponent>,
+    skills: Vec<LockedSkill>,
 }
 
-/// A component with fixed bytes.
+/// The fixed bytes of a component or a skill.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LockedComponent {
+pub struct LockedPackage {
+    /// What it is.
+    pub kind: PackageKind,
     /// The name in `skillhost.toml`.
     pub name: String,
     /// The reference that was resolved.
     pub source: String,
     /// The digest of the manifest.
     pub manifest: Digest,
-    /// The digest of the component.
+    /// The digest of the component, or of the layer with the skill's files.
     pub content: Digest,
-    /// The bytes of the component.
+    /// The bytes of the component or the layer.
     pub size: u64,
     /// The signer, whom a rule of `[trust]` names.
     pub signer: Signer,
     /// The digest of the bundle with the signature.
     pub bundle: Option<Digest>,
+}
+
+/// A component with fixed bytes. Reads as its package.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LockedComponent {
+    /// The package of the component.
+    pub package: LockedPackage,
     /// The names of its tools.
     pub tools: Vec<String>,
     /// Its imports.
@@ -52,16 +66,28 @@ pub struct LockedComponent {
     pub powers: Vec<String>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawLock {
-    #[serde(default)]
-    component: Vec<RawComponent>,
+/// A skill with fixed files. Reads as its package.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LockedSkill {
+    /// The package of the skill.
+    pub package: LockedPackage,
+    /// The digest of each file, by its path.
+    pub files: BTreeMap<String, Digest>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RawComponent {
+struct RawLock {
+    #[serde(default)]
+    component: Vec<RawPackage>,
+    #[serde(default)]
+    skill: Vec<RawPackage>,
+}
+
+/// An entry. Each kind has its own lists.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawPackage {
     name: String,
     source: String,
     manifest: Digest,
@@ -70,9 +96,10 @@ struct RawComponent {
     signer: Option<String>,
     unsigned: Option<bool>,
     bundle: Option<Digest>,
-    tools: Vec<String>,
-    imports: Vec<String>,
-    powers: Vec<String>,
+    tools: Option<Vec<String>>,
+    imports: Option<Vec<String>>,
+    powers: Option<Vec<String>>,
+    files: Option<BTreeMap<String, Digest>>,
 }
 
 impl LockFile {
@@ -102,20 +129,39 @@ impl LockFile {
             );
             lock.components.push(raw.component()?);
         }
+        for raw in raw.skill {
+            check_name(&raw.name)?;
+            ensure!(
+                lock.find_skill(&raw.name).is_none(),
+                "it has the skill `{}` twice",
+                raw.name
+            );
+            lock.skills.push(raw.skill()?);
+        }
         Ok(lock)
     }
 
     /// Writes the lock file.
+    ///
+    /// # Errors
+    ///
+    /// If it would be too large to be read again, or cannot be written.
     pub fn write(&self, path: &Path) -> anyhow::Result<()> {
-        let mut tables = ArrayOfTables::new();
-        for component in &self.components {
-            tables.push(component.table());
-        }
         let mut document = DocumentMut::new();
-        document.insert("component", Item::ArrayOfTables(tables));
+        let components: ArrayOfTables = self.components.iter().map(|it| it.table()).collect();
+        document.insert("component", Item::ArrayOfTables(components));
+        let skills: ArrayOfTables = self.skills.iter().map(LockedSkill::table).collect();
+        document.insert("skill", Item::ArrayOfTables(skills));
         let text = format!("{HEAD}{document}");
-        atomic::replace(path, text.as_bytes(), 0o644)
-            .with_context(|| format!("cannot write `{}`", path.display()))
+        let write = || -> anyhow::Result<()> {
+            ensure!(
+                text.len() as u64 <= MAX_BYTES,
+                "it would have {} bytes, more than {MAX_BYTES}",
+                text.len()
+            );
+            Ok(atomic::replace(path, text.as_bytes(), 0o644)?)
+        };
+        write().with_context(|| format!("cannot write `{}`", path.display()))
     }
 
     /// Returns the components in the order of their names.
@@ -123,9 +169,19 @@ impl LockFile {
         &self.components
     }
 
+    /// Returns the skills in the order of their names.
+    pub fn skills(&self) -> &[LockedSkill] {
+        &self.skills
+    }
+
     /// Returns the component of a name.
     pub fn find(&self, name: &str) -> Option<&LockedComponent> {
         self.components.iter().find(|locked| locked.name == name)
+    }
+
+    /// Returns the skill of a name.
+    pub fn find_skill(&self, name: &str) -> Option<&LockedSkill> {
+        self.skills.iter().find(|locked| locked.name == name)
     }
 
     /// Adds a component, or replaces the one of its name.
@@ -135,14 +191,32 @@ impl LockFile {
         self.components.sort_by(|a, b| a.name.cmp(&b.name));
     }
 
+    /// Adds a skill, or replaces the one of its name.
+    pub fn set_skill(&mut self, skill: LockedSkill) {
+        self.remove_skill(&skill.name);
+        self.skills.push(skill);
+        self.skills.sort_by(|a, b| a.name.cmp(&b.name));
+    }
+
     /// Removes the component of a name.
     pub fn remove(&mut self, name: &str) {
         self.components.retain(|locked| locked.name != name);
     }
 
+    /// Removes the skill of a name.
+    pub fn remove_skill(&mut self, name: &str) {
+        self.skills.retain(|locked| locked.name != name);
+    }
+
+    /// Returns the locked components and skills.
+    pub fn packages(&self) -> impl Iterator<Item = &LockedPackage> {
+        let components = self.components.iter().map(|it| &it.package);
+        components.chain(self.skills.iter().map(|it| &it.package))
+    }
+
     /// Returns the digests of all blobs that the file names.
     pub fn digests(&self) -> impl Iterator<Item = &Digest> {
-        self.components.iter().flat_map(|locked| {
+        self.packages().flat_map(|locked| {
             [&locked.manifest, &locked.content]
                 .into_iter()
                 .chain(&locked.bundle)
@@ -150,8 +224,42 @@ impl LockFile {
     }
 }
 
-impl RawComponent {
-    fn component(self) -> anyhow::Result<LockedComponent> {
+impl RawPackage {
+    fn component(mut self) -> anyhow::Result<LockedComponent> {
+        let lists = (self.tools.take(), self.imports.take(), self.powers.take());
+        let (Some(tools), Some(imports), Some(powers), None) =
+            (lists.0, lists.1, lists.2, &self.files)
+        else {
+            bail!(
+                "the component `{}` needs `tools`, `imports` and `powers` alone",
+                self.name
+            );
+        };
+        Ok(LockedComponent {
+            package: self.package(PackageKind::Component)?,
+            tools,
+            imports,
+            powers,
+        })
+    }
+
+    fn skill(mut self) -> anyhow::Result<LockedSkill> {
+        let files = self.files.take();
+        let (Some(files), None, None, None) = (files, &self.tools, &self.imports, &self.powers)
+        else {
+            bail!("the skill `{}` needs `files` alone", self.name);
+        };
+        let mut paths = SkillPaths::default();
+        files
+            .keys()
+            .try_for_each(|path| paths.add(path.as_bytes()).map(drop))?;
+        Ok(LockedSkill {
+            package: self.package(PackageKind::Skill)?,
+            files,
+        })
+    }
+
+    fn package(self, kind: PackageKind) -> anyhow::Result<LockedPackage> {
         let signer = match (self.signer, self.unsigned) {
             (None, Some(true)) => Signer::Unsigned,
             (Some(signer), None) => match signer.strip_prefix("key:") {
@@ -165,7 +273,8 @@ impl RawComponent {
             "`{}` needs a `bundle` exactly if it has a `signer`",
             self.name
         );
-        Ok(LockedComponent {
+        Ok(LockedPackage {
+            kind,
             name: self.name,
             source: self.source,
             manifest: self.manifest,
@@ -173,10 +282,29 @@ impl RawComponent {
             size: self.size,
             signer,
             bundle: self.bundle,
-            tools: self.tools,
-            imports: self.imports,
-            powers: self.powers,
         })
+    }
+}
+
+impl Deref for LockedComponent {
+    type Target = LockedPackage;
+
+    fn deref(&self) -> &LockedPackage {
+        &self.package
+    }
+}
+
+impl Deref for LockedSkill {
+    type Target = LockedPackage;
+
+    fn deref(&self) -> &LockedPackage {
+        &self.package
+    }
+}
+
+impl DerefMut for LockedComponent {
+    fn deref_mut(&mut self) -> &mut LockedPackage {
+        &mut self.package
     }
 }
 
@@ -188,6 +316,26 @@ impl LockedComponent {
 
     fn table(&self) -> Table {
         let list = |items: &[String]| value(Array::from_iter(items));
+        let mut table = self.package.table();
+        table.insert("tools", list(&self.tools));
+        table.insert("imports", list(&self.imports));
+        table.insert("powers", list(&self.powers));
+        table
+    }
+}
+
+impl LockedSkill {
+    fn table(&self) -> Table {
+        let mut table = self.package.table();
+        let files = self.files.iter();
+        let files = files.map(|(path, digest)| (path, value(digest.to_string())));
+        table.insert("files", Item::Table(files.collect()));
+        table
+    }
+}
+
+impl LockedPackage {
+    fn table(&self) -> Table {
         let mut table = Table::new();
         table.insert("name", value(&self.name));
         table.insert("source", value(&self.source));
@@ -201,9 +349,6 @@ impl LockedComponent {
         if let Some(bundle) = &self.bundle {
             table.insert("bundle", value(bundle.to_string()));
         }
-        table.insert("tools", list(&self.tools));
-        table.insert("imports", list(&self.imports));
-        table.insert("powers", list(&self.powers));
         table
     }
 }
@@ -211,7 +356,7 @@ impl LockedComponent {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tests::locked;
+    use crate::tests::{locked, locked_skill};
 
     #[test]
     fn reads_what_it_wrote() {
@@ -225,11 +370,27 @@ mod tests {
         signed.tools = vec!["one".to_owned(), "two \"x\"".to_owned()];
         lock.set(signed);
         lock.set(locked("a", &Digest::of(b"a")));
+        lock.set_skill(locked_skill("b", &["scripts/a b.py", "SKILL.md", "x.y"]));
+        lock.set_skill(locked_skill("a", &["SKILL.md"]));
         lock.write(&path).unwrap();
         assert_eq!(LockFile::read(&path).unwrap(), Some(lock.clone()));
         let names: Vec<_> = lock.components().iter().map(|it| &*it.name).collect();
         assert_eq!(names, ["a", "b"]);
-        assert_eq!(lock.digests().count(), 5);
+        let names: Vec<_> = lock.skills().iter().map(|it| &*it.name).collect();
+        assert_eq!(names, ["a", "b"]);
+        assert_eq!(lock.digests().count(), 9);
+        lock.remove_skill("a");
+        assert!(lock.find("a").is_some() && lock.find_skill("a").is_none());
+        lock.set_skill(locked_skill("b", &["SKILL.md"]));
+        assert_eq!(lock.find_skill("b").unwrap().files.len(), 1);
+        // What cannot be read again is not written.
+        let before = std::fs::read_to_string(&path).unwrap();
+        let many: Vec<String> = (0..50_000).map(|at| format!("{at}")).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        lock.set_skill(locked_skill("c", &many));
+        let error = lock.write(&path).unwrap_err();
+        assert!(format!("{error:#}").contains("more than"), "{error:#}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), before);
     }
 
     #[test]
@@ -247,10 +408,33 @@ mod tests {
             ("unsigned = true", "signer = \"acme\"", "not `key:"),
             ("unsigned = true", "signer = \"key:ab\"", "needs a `bundle`"),
             ("powers = []", "powers = []\nextra = 1", "unknown field"),
+            ("powers = []", "", "needs `tools`, `imports` and `powers`"),
+            (
+                "powers = []",
+                "powers = []\nfiles = {}",
+                "and `powers` alone",
+            ),
+            ("[[component]]", "[[skill]]", "needs `files` alone"),
         ] {
             let error = LockFile::parse(&text.replace(from, to)).unwrap_err();
             assert!(format!("{error:#}").contains(why), "{to}: {error:#}");
         }
+        let mut lock = LockFile::default();
+        lock.set_skill(locked_skill("csv", &["SKILL.md"]));
+        lock.write(&path).unwrap();
+        let skill = std::fs::read_to_string(&path).unwrap();
+        let twice = format!("\"SKILL.MD\" = \"{}\"\n\"SKILL.md\"", Digest::of(b""));
+        for (from, to, why) in [
+            ("\"SKILL.md\"", "\"../SKILL.md\"", "`..`"),
+            ("\"SKILL.md\"", &twice, "differ only by case"),
+            ("unsigned", "tools = []\nunsigned", "needs `files` alone"),
+        ] {
+            let error = LockFile::parse(&skill.replace(from, to)).unwrap_err();
+            assert!(format!("{error:#}").contains(why), "{to}: {error:#}");
+        }
+        LockFile::parse(&format!("{text}{skill}")).unwrap();
+        let error = LockFile::parse(&format!("{skill}{skill}")).unwrap_err();
+        assert!(error.to_string().contains("twice"), "{error:#}");
         let twice = format!("{text}{text}");
         assert!(
             LockFile::parse(&twice)

@@ -1,6 +1,7 @@
-//! Manifests of packages: one component each, or an image index that lists manifests.
+//! Manifests of packages: one component or skill each, or an image index that lists manifests.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use anyhow::{Context as _, bail, ensure};
 use serde::{Deserialize, Serialize};
@@ -28,12 +29,43 @@ const WASM: [&str; 2] = [WASM_LAYER, "application/vnd.wasm.content.layer.v1+wasm
 /// The media type of a component that is pushed.
 pub(crate) const WASM_LAYER: &str = "application/wasm";
 
+/// The media types of a layer with the files of a skill: a tar archive, plain or in gzip.
+const SKILL: [&str; 3] = [
+    SKILL_LAYER,
+    "application/vnd.docker.image.rootfs.diff.tar.gzip",
+    PLAIN_SKILL_LAYER,
+];
+
+/// The media type of a skill that is pushed.
+pub(crate) const SKILL_LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
+
+/// The media type of a layer that is not compressed.
+pub(crate) const PLAIN_SKILL_LAYER: &str = "application/vnd.oci.image.layer.v1.tar";
+
 /// The maximum bytes of a manifest. Guards against: a registry that fills the memory. A manifest
 /// of a component has less than 2 KiB.
 pub(crate) const MAX_MANIFEST: u64 = 1 << 20;
 
 /// The maximum bytes of a component, as hosts load it.
 pub(crate) const MAX_COMPONENT: u64 = 64 << 20;
+
+/// What a package is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PackageKind {
+    /// A component: WebAssembly with tools.
+    Component,
+    /// A skill: files, with a SKILL.md.
+    Skill,
+}
+
+impl fmt::Display for PackageKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Component => "component",
+            Self::Skill => "skill",
+        })
+    }
+}
 
 /// A manifest or an image index.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -128,34 +160,45 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// Returns the descriptor of the only component of the package.
-    pub(crate) fn component(&self) -> anyhow::Result<&Descriptor> {
+    /// Returns the descriptor of the only layer of the package, which must have this kind.
+    pub(crate) fn layer(&self, kind: PackageKind) -> anyhow::Result<&Descriptor> {
         let layers = self.layers.as_deref().unwrap_or_default();
         let [layer] = layers else {
             bail!(
-                "the package has {} layers, and a component has one",
+                "the package has {} layers, and a {kind} has one",
                 layers.len()
             );
         };
+        let types: &[&str] = match kind {
+            PackageKind::Component => &WASM,
+            PackageKind::Skill => &SKILL,
+        };
         ensure!(
-            WASM.contains(&&*layer.media_type),
-            "the package is `{}`, not a component (`{WASM_LAYER}`)",
-            layer.media_type.escape_debug()
+            types.contains(&&*layer.media_type),
+            "the package is `{}`, not a {kind} (`{}`)",
+            layer.media_type.escape_debug(),
+            types[0]
         );
         ensure!(
             layer.size <= MAX_COMPONENT,
-            "the component has {} bytes, more than {MAX_COMPONENT}",
+            "the {kind} has {} bytes, more than {MAX_COMPONENT}",
             layer.size
         );
         Ok(layer)
     }
 
-    /// Returns the manifest of the component that an index lists. Returns `None` if this is not an
+    /// Returns the manifest of this kind that an index lists. Returns `None` if this is not an
     /// index.
-    pub(crate) fn choose(&self) -> anyhow::Result<Option<&Descriptor>> {
+    ///
+    /// An index of a skill lists a manifest for each platform, with the same layer.
+    pub(crate) fn choose(&self, kind: PackageKind) -> anyhow::Result<Option<&Descriptor>> {
         let Some(manifests) = &self.manifests else {
             return Ok(None);
         };
+        if kind == PackageKind::Skill {
+            let first = manifests.first();
+            return Ok(Some(first.context("the index lists no manifest")?));
+        }
         let is_wasm = |it: &&Descriptor| {
             it.platform
                 .as_ref()

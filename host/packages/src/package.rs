@@ -4,10 +4,12 @@ use anyhow::{Context as _, bail, ensure};
 
 use crate::client::Registry;
 use crate::digest::Digest;
-use crate::lock::LockedComponent;
-use crate::manifest::{Descriptor, MAX_COMPONENT, MAX_MANIFEST, Manifest};
-use crate::reference::Version;
+use crate::layer;
+use crate::lock::{LockedPackage, LockedSkill};
+use crate::manifest::{Descriptor, MAX_COMPONENT, MAX_MANIFEST, Manifest, PackageKind};
+use crate::reference::{Reference, Version};
 use crate::signature::{BUNDLE_PREFIX, MAX_BUNDLE, PublicKey, Signer};
+use crate::skill_files::SkillFiles;
 use crate::store::Store;
 
 /// The maximum number of manifests about a package that are read for a signature. Guards against:
@@ -20,9 +22,9 @@ const MAX_SIGNATURES: usize = 32;
 pub struct PulledPackage {
     /// The digest of the manifest.
     pub manifest: Digest,
-    /// The digest of the component.
+    /// The digest of the component, or of the layer with the skill's files.
     pub content: Digest,
-    /// The bytes of the component.
+    /// The bytes of the component or the layer.
     pub size: u64,
     /// The signer.
     pub signer: Signer,
@@ -30,16 +32,34 @@ pub struct PulledPackage {
     pub bundle: Option<Digest>,
 }
 
-/// Pulls one version; see [`pull`].
-pub(crate) fn pull_version(
+impl PulledPackage {
+    /// Returns the entry of the lock file.
+    pub fn lock(self, kind: PackageKind, name: &str, source: &Reference) -> LockedPackage {
+        LockedPackage {
+            kind,
+            name: name.to_owned(),
+            source: source.to_string(),
+            manifest: self.manifest,
+            content: self.content,
+            size: self.size,
+            signer: self.signer,
+            bundle: self.bundle,
+        }
+    }
+}
+
+/// Pulls one version; see [`pull`]. Stores nothing if `read` refuses its layer, whose bytes it gets.
+fn pull_version<T>(
     registry: &mut Registry,
     version: &Version,
+    kind: PackageKind,
     keys: Option<&[PublicKey]>,
     bundle: Option<&Digest>,
     store: &Store,
-) -> anyhow::Result<PulledPackage> {
+    read: impl FnOnce(&Descriptor, &[u8]) -> anyhow::Result<T>,
+) -> anyhow::Result<(PulledPackage, T)> {
     let (mut manifest, mut bytes, mut digest) = registry.manifest(version)?;
-    if let Some(chosen) = manifest.choose()? {
+    if let Some(chosen) = manifest.choose(kind)? {
         let chosen = Version::Digest(chosen.digest.clone());
         (manifest, bytes, digest) = registry.manifest(&chosen)?;
         ensure!(
@@ -47,7 +67,7 @@ pub(crate) fn pull_version(
             "the index lists another index instead of a manifest"
         );
     }
-    let layer = manifest.component()?.clone();
+    let layer = manifest.layer(kind)?.clone();
     let signed = match keys {
         Some(keys) => Some(find_signature(registry, &digest, keys, bundle)?),
         None => None,
@@ -56,22 +76,24 @@ pub(crate) fn pull_version(
         Ok(Some(content)) if content.len() as u64 == layer.size => content,
         _ => registry.blob(&layer.digest, layer.size)?,
     };
+    let read = read(&layer, &content)?;
     store.write(&content)?;
     store.write(&bytes)?;
     let (signer, bundle) = match signed {
         Some((key, bundle)) => (Signer::Key(key), Some(store.write(&bundle)?)),
         None => (Signer::Unsigned, None),
     };
-    Ok(PulledPackage {
+    let pulled = PulledPackage {
         manifest: digest,
         content: layer.digest,
         size: layer.size,
         signer,
         bundle,
-    })
+    };
+    Ok((pulled, read))
 }
 
-/// Pulls a version into the store. Checks its signature before its component is read.
+/// Pulls a component into the store. Checks its signature before its bytes are read.
 ///
 /// One of `keys` must have signed it; `None` accepts an unsigned package. With `bundle`, no other
 /// signature counts.
@@ -81,13 +103,53 @@ pub(crate) fn pull_version(
 /// If the registry does not answer as it must, or the package is not a signed component.
 pub fn pull(
     registry: &mut Registry,
-    reference: &crate::Reference,
+    reference: &Reference,
     keys: Option<&[PublicKey]>,
     bundle: Option<&Digest>,
     store: &Store,
 ) -> anyhow::Result<PulledPackage> {
-    pull_version(registry, reference.version(), keys, bundle, store)
+    let (version, kind) = (reference.version(), PackageKind::Component);
+    let nothing = |_: &Descriptor, _: &[u8]| Ok(());
+    let pulled = pull_version(registry, version, kind, keys, bundle, store, nothing);
+    let (pulled, ()) = pulled.with_context(|| format!("cannot pull `{reference}`"))?;
+    Ok(pulled)
+}
+
+/// Pulls a skill into the store, like [`pull`], and returns its files. Does not unpack them there:
+/// [`Store::unpack`] does.
+///
+/// # Errors
+///
+/// If the registry does not answer as it must, or the package is not a signed skill, or its archive
+/// or a name in it is refused.
+pub fn pull_skill(
+    registry: &mut Registry,
+    reference: &Reference,
+    keys: Option<&[PublicKey]>,
+    bundle: Option<&Digest>,
+    store: &Store,
+) -> anyhow::Result<(PulledPackage, SkillFiles)> {
+    let (version, kind) = (reference.version(), PackageKind::Skill);
+    pull_version(registry, version, kind, keys, bundle, store, layer::unpack)
         .with_context(|| format!("cannot pull `{reference}`"))
+}
+
+/// Reads the files of a skill from its layer in the store.
+///
+/// # Errors
+///
+/// If the manifest or the layer is missing or changed, or has other files than the lock file.
+pub fn read_skill(locked: &LockedSkill, store: &Store) -> anyhow::Result<SkillFiles> {
+    let manifest = read_manifest(locked, store)?;
+    let layer = store.read(&locked.content, MAX_COMPONENT)?;
+    let layer = layer.with_context(|| missing(locked))?;
+    let files = layer::unpack(manifest.layer(PackageKind::Skill)?, &layer)?;
+    ensure!(
+        files.digests() == locked.files,
+        "the layer of the skill `{}` has other files than the lock file",
+        locked.name
+    );
+    Ok(files)
 }
 
 /// Returns the id of the key that signed a manifest, and the bundle.
@@ -160,57 +222,60 @@ fn read_bundle(
     registry.blob(&layer.digest, layer.size).map(Some)
 }
 
-/// Checks a locked component without a network: the signature of its manifest, if `keys` must have
-/// signed it, and that the manifest names the component.
+/// Checks a locked package without a network: the signature of its manifest, if `keys` must have
+/// signed it, and that the manifest names the component or layer.
 ///
 /// # Errors
 ///
 /// If a blob is missing, changed or not signed. The error names what to do.
 pub fn verify_locked(
-    locked: &LockedComponent,
+    locked: &LockedPackage,
     keys: Option<&[PublicKey]>,
     store: &Store,
 ) -> anyhow::Result<()> {
-    let name = &locked.name;
-    let missing =
-        || format!("the component `{name}` is not in the store; `skillhost fetch` gets it");
+    let LockedPackage { kind, name, .. } = locked;
+    let missing = || missing(locked);
     ensure!(store.has(&locked.content), missing());
     if let Some(keys) = keys {
         let bundle = locked.bundle.as_ref().with_context(|| {
             format!(
-                "the component `{name}` is locked as unsigned, and a rule in `[trust]` asks for a \
+                "the {kind} `{name}` is locked as unsigned, and a rule in `[trust]` asks for a \
                  signature; `skillhost update {name}` looks for one"
             )
         })?;
         let bundle = store.read(bundle, MAX_BUNDLE)?.with_context(missing)?;
         verify_signer(locked, keys, &bundle)?;
     }
-    let manifest = store
-        .read(&locked.manifest, MAX_MANIFEST)?
-        .with_context(missing)?;
-    let manifest = Manifest::parse(&manifest, None)?;
-    let layer = manifest.component()?;
+    let manifest = read_manifest(locked, store)?;
+    let layer = manifest.layer(*kind)?;
     ensure!(
         layer.digest == locked.content && layer.size == locked.size,
-        "the manifest of the component `{name}` names other bytes than the lock file"
+        "the manifest of the {kind} `{name}` names other bytes than the lock file"
     );
     Ok(())
 }
 
+fn read_manifest(locked: &LockedPackage, store: &Store) -> anyhow::Result<Manifest> {
+    let manifest = store.read(&locked.manifest, MAX_MANIFEST)?;
+    Manifest::parse(&manifest.with_context(|| missing(locked))?, None)
+}
+
+/// Returns the message about a package that is not in the store.
+fn missing(locked: &LockedPackage) -> String {
+    let LockedPackage { kind, name, .. } = locked;
+    format!("the {kind} `{name}` is not in the store; `skillhost fetch` gets it")
+}
+
 /// Checks that the locked signer signed the manifest, and has one of the keys.
-fn verify_signer(
-    locked: &LockedComponent,
-    keys: &[PublicKey],
-    bundle: &[u8],
-) -> anyhow::Result<()> {
-    let name = &locked.name;
+fn verify_signer(locked: &LockedPackage, keys: &[PublicKey], bundle: &[u8]) -> anyhow::Result<()> {
+    let LockedPackage { kind, name, .. } = locked;
     let mut problems = Vec::new();
     for key in keys {
         match key.verify(bundle, &locked.manifest) {
             Ok(()) => {
                 ensure!(
                     locked.signer == Signer::Key(key.id()),
-                    "the lock file names another signer of the component `{name}` than the one \
+                    "the lock file names another signer of the {kind} `{name}` than the one \
                      who signed it; `skillhost update {name}` locks it again"
                 );
                 return Ok(());
@@ -219,7 +284,7 @@ fn verify_signer(
         }
     }
     bail!(
-        "the signature of the component `{name}` is not valid: {}",
+        "the signature of the {kind} `{name}` is not valid: {}",
         problems.join("; ")
     )
 }

@@ -1,4 +1,4 @@
-//! Pushes a component: its blobs, its manifest by digest, its signature, and the tag last.
+//! Pushes a component or a skill: its blobs, its manifest by digest, its signature, and the tag last.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,28 @@ use serde_json::{Value, json};
 
 use crate::client::{Registry, fallback_tag};
 use crate::digest::Digest;
-use crate::manifest::{Descriptor, MAX_COMPONENT, Manifest, OCI_INDEX, OCI_MANIFEST, WASM_LAYER};
+use crate::layer;
+use crate::manifest::{
+    Descriptor, MAX_COMPONENT, Manifest, OCI_INDEX, OCI_MANIFEST, SKILL_LAYER, WASM_LAYER,
+};
 use crate::reference::{Reference, Version};
 use crate::signature::{BUNDLE, PREDICATE, SigningKey};
+use crate::skill_files::{SkillFiles, SkillMetadata};
 
 /// The media type of a component's config.
 const CONFIG: &str = "application/vnd.wasm.config.v0+json";
+
+/// The media type of the config of a container image, which a skill has: Kubernetes can mount it as
+/// a volume.
+const IMAGE_CONFIG: &str = "application/vnd.oci.image.config.v1+json";
+
+/// The type of a skill's manifest, and the beginning of its annotations and labels, as ToolHive
+/// writes them.
+const SKILL_TYPE: &str = "dev.toolhive.skills.v1";
+const SKILL_KEYS: &str = "dev.toolhive.skills";
+
+/// The time that configs and manifests have: the same package has the same digest.
+const CREATED: &str = "1970-01-01T00:00:00Z";
 
 /// The media type of an empty config, whose bytes are `{}`.
 const EMPTY: &str = "application/vnd.oci.empty.v1+json";
@@ -23,16 +39,26 @@ const TITLE: &str = "org.opencontainers.image.title";
 /// The maximum attempts to add a signature to a fallback tag that others change too.
 const ATTEMPTS: usize = 5;
 
-/// A component that is pushed.
+/// A component or a skill that is pushed.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct PushedPackage {
     /// The digest of the manifest.
     pub manifest: Digest,
-    /// The digest of the component.
+    /// The digest of the component, or of the layer with the skill's files.
     pub content: Digest,
     /// The id of the key that signed it.
     pub signer: Option<String>,
+}
+
+/// The parts of a package.
+struct Parts<'p> {
+    layer: Descriptor,
+    content: &'p [u8],
+    config_type: &'static str,
+    config: Value,
+    artifact_type: Option<String>,
+    annotations: BTreeMap<String, String>,
 }
 
 /// Pushes a component. `title` is the name of its file, `annotations` those of the manifest, and
@@ -51,35 +77,121 @@ pub fn push(
     interfaces: &Value,
     key: Option<&SigningKey>,
 ) -> anyhow::Result<PushedPackage> {
-    let tag = reference
-        .tag()
-        .context("name a tag: a digest cannot be chosen")?;
-    ensure!(
-        component.len() as u64 <= MAX_COMPONENT,
-        "the component has {} bytes, more than {MAX_COMPONENT}",
-        component.len()
-    );
     let mut layer = Descriptor::of(WASM_LAYER, component);
     layer.annotations.insert(TITLE.to_owned(), title.to_owned());
     let config = json!({
-        "created": "1970-01-01T00:00:00Z",
+        "created": CREATED,
         "architecture": "wasm",
         "os": "wasip2",
         "layerDigests": [layer.digest.to_string()],
         "component": interfaces,
     });
-    let config = serde_json::to_vec(&config)?;
+    let parts = Parts {
+        layer,
+        content: component,
+        config_type: CONFIG,
+        config,
+        artifact_type: None,
+        annotations,
+    };
+    push_parts(registry, reference, parts, key)
+}
+
+/// Pushes a skill. The same files give the same package.
+///
+/// # Errors
+///
+/// As for a component, and if the skill would be refused when it is added.
+pub fn push_skill(
+    registry: &mut Registry,
+    reference: &Reference,
+    files: &SkillFiles,
+    key: Option<&SigningKey>,
+) -> anyhow::Result<PushedPackage> {
+    let archive = layer::pack(files)?;
+    let content = layer::compress(&archive)?;
+    let layer = Descriptor::of(SKILL_LAYER, &content);
+    let unpacked = layer::unpack(&layer, &content);
+    ensure!(
+        unpacked.context("the skill could not be added")? == *files,
+        "the skill would have other files when it is added"
+    );
+    let metadata = SkillMetadata::of(files);
+    let paths: Vec<&str> = files.iter().map(|(path, _)| path).collect();
+    let key_of = |name: &str| format!("{SKILL_KEYS}.{name}");
+    let mut annotations: BTreeMap<String, String> = [
+        ("name", &metadata.name),
+        ("description", &metadata.description),
+        ("version", &metadata.version),
+    ]
+    .into_iter()
+    .filter_map(|(name, text)| Some((key_of(name), text.clone()?)))
+    .collect();
+    let mut labels = annotations.clone();
+    let tools = serde_json::to_string(&metadata.allowed_tools)?;
+    labels.insert(key_of("allowedTools"), tools);
+    labels.insert(key_of("files"), serde_json::to_string(&paths)?);
+    labels.extend(metadata.license.clone().map(|it| (key_of("license"), it)));
+    annotations.insert(
+        "org.opencontainers.image.created".to_owned(),
+        CREATED.to_owned(),
+    );
+    for (name, text) in [
+        ("title", metadata.name),
+        ("description", metadata.description),
+        ("version", metadata.version),
+        ("licenses", metadata.license),
+    ] {
+        let name = format!("org.opencontainers.image.{name}");
+        annotations.extend(text.map(|text| (name, text)));
+    }
+    let parts = Parts {
+        layer,
+        content: &content,
+        config_type: IMAGE_CONFIG,
+        // Files have no architecture, and an image must have one.
+        config: json!({
+            "created": CREATED,
+            "architecture": "amd64",
+            "os": "linux",
+            "config": {"Labels": labels},
+            "rootfs": {"type": "layers", "diff_ids": [Digest::of(&archive).to_string()]},
+            "history": [{"created": CREATED, "created_by": "skillhost push"}],
+        }),
+        artifact_type: Some(SKILL_TYPE.to_owned()),
+        annotations,
+    };
+    push_parts(registry, reference, parts, key)
+}
+
+fn push_parts(
+    registry: &mut Registry,
+    reference: &Reference,
+    parts: Parts<'_>,
+    key: Option<&SigningKey>,
+) -> anyhow::Result<PushedPackage> {
+    let Parts { layer, content, .. } = parts;
+    let tag = reference
+        .tag()
+        .context("name a tag: a digest cannot be chosen")?;
+    ensure!(
+        layer.size <= MAX_COMPONENT,
+        "the package has {} bytes, more than {MAX_COMPONENT}",
+        layer.size
+    );
+    let config = serde_json::to_vec(&parts.config)?;
     let manifest = Manifest {
         schema_version: 2,
         media_type: Some(OCI_MANIFEST.to_owned()),
-        config: Some(Descriptor::of(CONFIG, &config)),
+        artifact_type: parts.artifact_type,
+        config: Some(Descriptor::of(parts.config_type, &config)),
         layers: Some(vec![layer.clone()]),
-        annotations,
+        annotations: parts.annotations,
         ..Manifest::default()
     };
     let manifest = serde_json::to_vec(&manifest)?;
     let digest = Digest::of(&manifest);
-    registry.put_blob(component)?;
+    registry.put_blob(content)?;
     registry.put_blob(&config)?;
     let version = Version::Digest(digest.clone());
     registry.put_manifest(&version, OCI_MANIFEST, &manifest)?;
@@ -92,7 +204,7 @@ pub fn push(
         .manifest(&version)
         .context("cannot read back the manifest")?;
     let read = registry.blob(&layer.digest, layer.size);
-    read.context("cannot read back the component")?;
+    read.context("cannot read back the content")?;
     registry.put_manifest(&Version::Tag(tag.to_owned()), OCI_MANIFEST, &manifest)?;
     Ok(PushedPackage {
         manifest: digest,

@@ -13,11 +13,15 @@ use toml::Spanned;
 use toml_edit::{DocumentMut, Item, Table, value};
 
 use crate::atomic;
+use crate::manifest::PackageKind;
 use crate::reference::Reference;
 use crate::signature::PublicKey;
 
 /// The table of the sources of components.
 const COMPONENTS: &str = "components";
+
+/// The table of the sources of skills.
+const SKILLS: &str = "skills_from";
 
 /// The table of rules about signers.
 const TRUST: &str = "trust";
@@ -37,13 +41,15 @@ const MAX_BYTES: u64 = 1 << 20;
 pub struct PackageSettings {
     /// The sources of components, by name.
     pub sources: BTreeMap<String, ConfiguredSource>,
+    /// The sources of skills, by name.
+    pub skills: BTreeMap<String, ConfiguredSource>,
     /// The keys that must sign the packages of some places.
     rules: Vec<TrustRule>,
     /// True if a package without a rule about its signer is refused.
     pub require_signatures: bool,
 }
 
-/// A source of a component, with its place in the configuration.
+/// A source of a component or a skill, with its place in the configuration.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ConfiguredSource {
@@ -76,21 +82,11 @@ struct RawRule {
 impl FileSettings for PackageSettings {
     fn declare_keys(keys: &mut Keys) {
         keys.fields::<RawSource>("components.*");
+        keys.fields::<RawSource>("skills_from.*");
         keys.fields::<RawRule>("trust.*");
     }
 
     fn from_tables(tables: &Tables<'_>) -> anyhow::Result<Self> {
-        let raw: BTreeMap<String, RawSource> = tables.table(COMPONENTS)?;
-        let sources = raw.into_iter().map(|(name, raw)| {
-            let place = tables.place(raw.source.span().start);
-            let source = || {
-                check_name(&name)?;
-                raw.source.get_ref().parse()
-            };
-            let reference = source().with_context(|| place.clone())?;
-            anyhow::Ok((name, ConfiguredSource { reference, place }))
-        });
-        let sources = sources.collect::<anyhow::Result<_>>()?;
         let raw: BTreeMap<String, RawRule> = tables.table(TRUST)?;
         let rules = raw.into_iter().map(|(pattern, raw)| {
             let place = tables.place(raw.keys.span().start);
@@ -104,11 +100,30 @@ impl FileSettings for PackageSettings {
             anyhow::Ok(TrustRule { pattern, keys })
         });
         Ok(Self {
-            sources,
+            sources: read_sources(tables, COMPONENTS)?,
+            skills: read_sources(tables, SKILLS)?,
             rules: rules.collect::<anyhow::Result<_>>()?,
             require_signatures: tables.table(REQUIRE_SIGNATURES)?,
         })
     }
+}
+
+/// Reads a table of sources.
+fn read_sources(
+    tables: &Tables<'_>,
+    table: &'static str,
+) -> anyhow::Result<BTreeMap<String, ConfiguredSource>> {
+    let raw: BTreeMap<String, RawSource> = tables.table(table)?;
+    let sources = raw.into_iter().map(|(name, raw)| {
+        let place = tables.place(raw.source.span().start);
+        let source = || {
+            check_name(&name)?;
+            raw.source.get_ref().parse()
+        };
+        let reference = source().with_context(|| place.clone())?;
+        Ok((name, ConfiguredSource { reference, place }))
+    });
+    sources.collect()
 }
 
 impl PackageSettings {
@@ -169,7 +184,8 @@ fn check_pattern(pattern: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks the name of a component: it becomes the file name `NAME.wasm` of grants.
+/// Checks the name of a component or a skill: it becomes the file name `NAME.wasm` of grants, or the
+/// name of a folder.
 pub fn check_name(name: &str) -> anyhow::Result<()> {
     let is_alphanumeric = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit();
     let bytes = name.as_bytes();
@@ -186,11 +202,25 @@ pub fn check_name(name: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Adds the source of a component to a configuration, or replaces it. Creates the file if it is
+/// Returns the table of the sources of a kind.
+fn table_of(kind: PackageKind) -> &'static str {
+    match kind {
+        PackageKind::Component => COMPONENTS,
+        PackageKind::Skill => SKILLS,
+    }
+}
+
+/// Adds the source of a package to a configuration, or replaces it. Creates the file if it is
 /// missing.
-pub fn add_source(file: &Path, name: &str, reference: &Reference) -> anyhow::Result<()> {
+pub fn add_source(
+    file: &Path,
+    kind: PackageKind,
+    name: &str,
+    reference: &Reference,
+) -> anyhow::Result<()> {
     edit(file, |document| {
-        let tables = document.entry(COMPONENTS).or_insert_with(|| {
+        let key = table_of(kind);
+        let tables = document.entry(key).or_insert_with(|| {
             let mut table = Table::new();
             // Only the tables in it are written.
             table.set_implicit(true);
@@ -198,7 +228,7 @@ pub fn add_source(file: &Path, name: &str, reference: &Reference) -> anyhow::Res
         });
         let tables = tables
             .as_table_like_mut()
-            .context("`components` is not a table")?;
+            .with_context(|| format!("`{key}` is not a table"))?;
         let source = value(reference.to_string());
         match tables.get_mut(name).and_then(Item::as_table_like_mut) {
             Some(table) => drop(table.insert("source", source)),
@@ -212,14 +242,14 @@ pub fn add_source(file: &Path, name: &str, reference: &Reference) -> anyhow::Res
     })
 }
 
-/// Removes the source of a component from a configuration.
-pub fn remove_source(file: &Path, name: &str) -> anyhow::Result<()> {
+/// Removes the source of a package from a configuration.
+pub fn remove_source(file: &Path, kind: PackageKind, name: &str) -> anyhow::Result<()> {
     edit(file, |document| {
         let tables = document
-            .get_mut(COMPONENTS)
+            .get_mut(table_of(kind))
             .and_then(Item::as_table_like_mut);
         let removed = tables.and_then(|tables| tables.remove(name));
-        removed.with_context(|| format!("it has no component `{name}`"))?;
+        removed.with_context(|| format!("it has no {kind} `{name}`"))?;
         Ok(())
     })
 }
@@ -301,6 +331,14 @@ mod tests {
                 "unknown key",
             ),
             (
+                "[skills_from.csv]\nsource = \"csv\"",
+                "line 2: `csv` is not a reference",
+            ),
+            (
+                "[skills_from.\"../x\"]\nsource = \"oci://r.example/x\"",
+                "the name `../x`",
+            ),
+            (
                 "[trust.\"oci://r.example/acme*\"]\nkeys = [\"k\"]",
                 "is not a pattern",
             ),
@@ -328,16 +366,26 @@ mod tests {
         let before = "# ours\nskills = [\"s\"] # here\n\n[limits]\ntime = \"5s\"\n";
         fs::write(&file, before).unwrap();
         let (one, two) = ("oci://r.example/csv:1", "oci://r.example/csv:2");
-        add_source(&file, "csv", &one.parse().unwrap()).unwrap();
+        let (component, skill) = (PackageKind::Component, PackageKind::Skill);
+        add_source(&file, component, "csv", &one.parse().unwrap()).unwrap();
         let expected = format!("{before}\n[components.csv]\nsource = \"{one}\"\n");
         assert_eq!(fs::read_to_string(&file).unwrap(), expected);
-        add_source(&file, "csv", &two.parse().unwrap()).unwrap();
+        add_source(&file, component, "csv", &two.parse().unwrap()).unwrap();
         assert_eq!(
             fs::read_to_string(&file).unwrap(),
             expected.replace(one, two)
         );
-        remove_source(&file, "csv").unwrap();
+        add_source(&file, skill, "csv", &one.parse().unwrap()).unwrap();
+        let both = format!("\n[skills_from.csv]\nsource = \"{one}\"\n");
+        assert_eq!(
+            fs::read_to_string(&file).unwrap(),
+            expected.replace(one, two) + &both
+        );
+        remove_source(&file, skill, "csv").unwrap();
+        remove_source(&file, component, "csv").unwrap();
         assert_eq!(fs::read_to_string(&file).unwrap(), before);
-        assert!(remove_source(&file, "csv").is_err());
+        for kind in [component, skill] {
+            assert!(remove_source(&file, kind, "csv").is_err());
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The store: blobs by digest, in a folder that only its user can write.
 //!
-//! `sha256/` has a file for each blob: components, their manifests and bundles. `locks/` has a file
+//! `sha256/` has a file for each blob: components, layers of skills, manifests and bundles. `skills/`
+//! has the unpacked files of skills. `locks/` has a file
 //! for each lock file whose blobs are kept: its name is the digest of the lock file's path, which is
 //! its content.
 
@@ -28,6 +29,7 @@ const MAX_PATH: u64 = 4096;
 pub struct Store {
     blobs: PathBuf,
     locks: PathBuf,
+    pub(crate) skills: PathBuf,
 }
 
 /// The right to change the store and the files that name its blobs. Another process that wants it
@@ -53,6 +55,7 @@ impl Store {
         Ok(Self {
             blobs: open("sha256")?,
             locks: open("locks")?,
+            skills: open("skills")?,
         })
     }
 
@@ -170,6 +173,7 @@ impl Store {
             fs::remove_file(&path)
                 .with_context(|| format!("cannot remove `{}`", path.display()))?;
         }
+        self.clean_unpacked(&kept)?;
         for folder in [&self.blobs, &self.locks] {
             for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
                 let name = entry.file_name();

@@ -13,13 +13,15 @@ use skillhost_skills::trust::Trust;
 use tempfile::TempDir;
 
 use crate::{
-    Digest, LockedComponent, PublicKey, PulledPackage, Reference, Registry, RegistrySettings,
-    Signer, SigningKey, Store, pull, push, verify_locked,
+    Digest, LockedComponent, LockedPackage, LockedSkill, PackageKind, PublicKey, PulledPackage,
+    Reference, Registry, RegistrySettings, Signer, SigningKey, Store, pull, push, verify_locked,
 };
 use registry::{Answer, TestRegistry, answer, header};
 
 #[path = "../../../tests/support/registry.rs"]
 mod registry;
+
+mod skills;
 
 const WASM: &str = "application/wasm";
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
@@ -38,6 +40,27 @@ pub(crate) fn signing_key() -> SigningKey {
 /// Returns an unsigned component of a lock file.
 pub(crate) fn locked(name: &str, content: &Digest) -> LockedComponent {
     LockedComponent {
+        package: locked_package(PackageKind::Component, name, content),
+        tools: Vec::new(),
+        imports: Vec::new(),
+        powers: Vec::new(),
+    }
+}
+
+/// Returns an unsigned skill of a lock file with files, each of which contains its path.
+pub(crate) fn locked_skill(name: &str, paths: &[&str]) -> LockedSkill {
+    let content = Digest::of(paths.concat().as_bytes());
+    let files = paths.iter();
+    let files = files.map(|path| ((*path).to_owned(), Digest::of(path.as_bytes())));
+    LockedSkill {
+        package: locked_package(PackageKind::Skill, name, &content),
+        files: files.collect(),
+    }
+}
+
+fn locked_package(kind: PackageKind, name: &str, content: &Digest) -> LockedPackage {
+    LockedPackage {
+        kind,
         name: name.to_owned(),
         source: format!("oci://registry.example/acme/{name}:1"),
         manifest: Digest::of(name.as_bytes()),
@@ -45,9 +68,6 @@ pub(crate) fn locked(name: &str, content: &Digest) -> LockedComponent {
         size: 1,
         signer: Signer::Unsigned,
         bundle: None,
-        tools: Vec::new(),
-        imports: Vec::new(),
-        powers: Vec::new(),
     }
 }
 
@@ -598,7 +618,7 @@ fn moves_the_tag_only_after_all_else() {
                 let is_it = head.starts_with("GET") && head.contains("/blobs/");
                 is_it.then(|| raw("200 OK", &[], b"x")).flatten()
             },
-            "cannot read back the component",
+            "cannot read back the content",
         ),
         (
             |head| {

@@ -85,7 +85,7 @@ impl OmittedNames {
 
     /// Returns whether lists of a folder leave out the entry of this name. A symlink is left out
     /// if its target's path has such a name.
-    pub(crate) fn has(&self, folder: BorrowedFd<'_>, name: &OsStr) -> bool {
+    pub fn has(&self, folder: BorrowedFd<'_>, name: &OsStr) -> bool {
         let mut path = PathBuf::from(name);
         for _ in 0..MAX_LINKS {
             if self.has_in(folder, &path) {

@@ -1,0 +1,297 @@
+//! Skills from packages: those that a host serves, and what `add` and `update` show of them.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context as _, ensure};
+use skillhost::check::{Finding, Severity, check_folder};
+use skillhost::config::ConfiguredRoot;
+use skillhost::{Catalog, Line, SkillsRoot, Trust};
+use skillhost_packages::{
+    ConfiguredSource, LockFile, LockedSkill, PackageKind, Reference, Registry, SkillFiles,
+    SkillMetadata, Store, pull_skill, read_skill, verify_locked,
+};
+use skillhost_program::options::open_catalog;
+use skillhost_program::terminal::format_line;
+use skillhost_skills::text::count::count;
+
+use super::{Project, check_manifest, check_package, not_locked, signer_line};
+use crate::line_diff::{LineChange, line_diff};
+use crate::settings::Settings;
+
+/// The maximum number of files of a kind that are named.
+const MAX_NAMED: usize = 50;
+
+/// The maximum number of changed lines of SKILL.md that are shown.
+const MAX_CHANGED: usize = 40;
+
+/// The maximum characters of a text that are shown.
+const MAX_CHARS: usize = 1024;
+
+/// The maximum characters of a changed line that are shown.
+const MAX_LINE_CHARS: usize = 160;
+
+/// Adds the locked skills to a host, before its other skills: a folder that appears later takes the
+/// name of none.
+pub(super) fn add_roots(
+    settings: &mut Settings,
+    lock: &LockFile,
+    store: &Store,
+    trust: &Trust,
+) -> anyhow::Result<()> {
+    if settings.packages.skills.is_empty() {
+        return Ok(());
+    }
+    let others = open_catalog(&settings.host)?;
+    let roots = settings.packages.skills.iter().map(|(name, source)| {
+        let root = || {
+            refuse_conflict(&others, name)?;
+            let locked = check(settings, name, source, lock, store, trust)?;
+            anyhow::Ok(SkillsRoot::new(store.skill_root(locked)))
+        };
+        anyhow::Ok(ConfiguredRoot {
+            root: root().with_context(|| source.place.clone())?,
+            place: source.place.clone(),
+        })
+    });
+    let roots = roots.collect::<anyhow::Result<Vec<_>>>()?;
+    settings.host.skills.splice(0..0, roots);
+    Ok(())
+}
+
+/// Refuses the name of a skill that a configured folder has too.
+pub(crate) fn refuse_conflict(others: &Catalog, name: &str) -> anyhow::Result<()> {
+    let folder = others.folder_path(name).unwrap_or_default();
+    ensure!(
+        !others.has(name),
+        "there is another skill `{name}` in `{}`; remove one of them, or add this one again with \
+         `--name NAME`",
+        folder.display()
+    );
+    Ok(())
+}
+
+/// Returns the locked skill of a source, checked without a network.
+pub(crate) fn check<'l>(
+    settings: &Settings,
+    name: &str,
+    source: &ConfiguredSource,
+    lock: &'l LockFile,
+    store: &Store,
+    trust: &Trust,
+) -> anyhow::Result<&'l LockedSkill> {
+    let locked = lock.find_skill(name);
+    let locked = locked.with_context(|| not_locked(PackageKind::Skill, name))?;
+    check_package(settings, locked, source, store, trust)?;
+    store.check_unpacked(locked)?;
+    Ok(locked)
+}
+
+impl Project {
+    /// Pulls a skill, and unpacks it in the store.
+    pub(crate) fn pull_skill(
+        &self,
+        name: &str,
+        reference: &Reference,
+    ) -> anyhow::Result<(LockedSkill, SkillFiles)> {
+        let keys = self.settings.packages.keys(reference, &self.trust)?;
+        let mut registry = Registry::new(reference, &self.registry)?;
+        let (pulled, files) =
+            pull_skill(&mut registry, reference, keys.as_deref(), None, &self.store)?;
+        check_manifest(&pulled.manifest, reference)?;
+        let locked = LockedSkill {
+            package: pulled.lock(PackageKind::Skill, name, reference),
+            files: files.digests(),
+        };
+        self.store.unpack(&locked, &files)?;
+        Ok((locked, files))
+    }
+
+    /// Gets the blobs of a locked skill from this source if they are missing, and unpacks its files
+    /// if they are not those of the lock file. Returns what was done.
+    pub(crate) fn fetch_skill(
+        &self,
+        name: &str,
+        source: &ConfiguredSource,
+    ) -> anyhow::Result<&'static str> {
+        let locked = self.lock.find_skill(name);
+        let locked = locked.with_context(|| not_locked(PackageKind::Skill, name))?;
+        super::check_source(locked, &source.reference)?;
+        let keys = self
+            .settings
+            .packages
+            .keys(&source.reference, &self.trust)?;
+        let keys = keys.as_deref();
+        if verify_locked(locked, keys, &self.store).is_ok()
+            && let Ok(files) = read_skill(locked, &self.store)
+        {
+            if self.store.check_unpacked(locked).is_ok() {
+                return Ok("in the store");
+            }
+            self.store.unpack(locked, &files)?;
+            return Ok("unpacked again");
+        }
+        let fixed: Reference =
+            format!("{}@{}", source.reference.place(), locked.manifest).parse()?;
+        let mut registry = Registry::new(&fixed, &self.registry)?;
+        let bundle = locked.bundle.as_ref();
+        let (pulled, files) = pull_skill(&mut registry, &fixed, keys, bundle, &self.store)?;
+        ensure!(
+            pulled.content == locked.content,
+            "the manifest of `{name}` names other bytes than the lock file"
+        );
+        self.store.unpack(locked, &files)?;
+        Ok("fetched")
+    }
+}
+
+/// Returns what a skill is, and what `skillhost check` says of it.
+pub(crate) fn lines(locked: &LockedSkill, files: &SkillFiles, store: &Store) -> Vec<Line> {
+    let name = &locked.name;
+    let mut lines = vec![
+        format_line!("{name} from {}", locked.source),
+        format_line!("manifest: {}", locked.manifest),
+        signer_line(&locked.signer),
+    ];
+    lines.extend(metadata_lines(&SkillMetadata::of(files)));
+    let scripts: BTreeSet<&str> = files.scripts().collect();
+    let (scripts, others): (Vec<_>, Vec<_>) =
+        files.iter().partition(|(path, _)| scripts.contains(path));
+    for (kind, files) in [("file", others), ("script", scripts)] {
+        let files = files
+            .iter()
+            .map(|(path, bytes)| format!("{path} ({} bytes)", bytes.len()));
+        lines.extend(list(kind, files.collect()));
+    }
+    lines.extend(match check_folder(&store.skill_root(locked).join(name)) {
+        Ok(findings) if findings.is_empty() => vec![format_line!("check: no findings")],
+        Ok(findings) => list("check", findings.iter().map(finding_text).collect()),
+        Err(error) => vec![format_line!("check: cannot read the skill: {error}")],
+    });
+    lines.push(format_line!(
+        "it is served as the skill `{name}`; its scripts run only as a grant allows"
+    ));
+    lines
+}
+
+fn finding_text(finding: &Finding) -> String {
+    let severity = match finding.severity {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+    };
+    let file = finding.file.as_deref().unwrap_or("SKILL.md");
+    let line = finding.line.map(|line| format!(":{line}"));
+    let line = line.unwrap_or_default();
+    format!(
+        "{severity}: {file}{line}: {} [{}]",
+        finding.message, finding.rule
+    )
+}
+
+fn metadata_lines(metadata: &SkillMetadata) -> Vec<Line> {
+    let of = |key: &str, text: &Option<String>| {
+        let text = text.as_deref()?;
+        Some(format_line!("{key}: {}", start(text, MAX_CHARS)))
+    };
+    let known = [
+        of("name", &metadata.name),
+        of("version", &metadata.version),
+        of("license", &metadata.license),
+        of("description", &metadata.description),
+    ];
+    known.into_iter().flatten().collect()
+}
+
+/// Returns what differs between two versions of a skill.
+pub(crate) fn changes(
+    old: &LockedSkill,
+    before: Option<&SkillFiles>,
+    new: &LockedSkill,
+    after: &SkillFiles,
+    store: &Store,
+) -> Vec<Line> {
+    let mut lines = vec![
+        format_line!("{} from {}", new.name, new.source),
+        format_line!("  manifest: {} -> {}", old.manifest, new.manifest),
+    ];
+    if old.source != new.source {
+        lines.push(format_line!("  source: was {}", old.source));
+    }
+    if old.signer != new.signer {
+        lines.push(format_line!("  signer: was {}", old.signer));
+        lines.push(format_line!("  {}", signer_line(&new.signer)));
+    }
+    let scripts: BTreeSet<&str> = after
+        .scripts()
+        .chain(before.into_iter().flat_map(SkillFiles::scripts))
+        .collect();
+    let paths: BTreeSet<&String> = old.files.keys().chain(new.files.keys()).collect();
+    for is_script in [false, true] {
+        let paths = paths
+            .iter()
+            .filter(|path| scripts.contains(path.as_str()) == is_script);
+        let paths = paths.filter_map(|path| {
+            let sign = match (old.files.get(*path), new.files.get(*path)) {
+                (old, new) if old == new => return None,
+                (None, _) => "+",
+                (_, None) => "-",
+                _ => "changed",
+            };
+            Some(format!("{sign} {path}"))
+        });
+        let kind = if is_script { "script" } else { "file" };
+        lines.extend(
+            list(kind, paths.collect())
+                .into_iter()
+                .map(|it| format_line!("  {it}")),
+        );
+    }
+    let Some(before) = before else {
+        lines.push(format_line!(
+            "  the store does not have the old files: changes of SKILL.md are not shown"
+        ));
+        return lines;
+    };
+    let (before, after) = (text(before), text(after));
+    let changes = line_diff(&before, &after);
+    if !changes.is_empty() {
+        lines.push(format_line!("  SKILL.md:"));
+    }
+    lines.extend(changes.iter().take(MAX_CHANGED).map(|change| match change {
+        LineChange::Removed(line) => format_line!("    - {}", start(line, MAX_LINE_CHARS)),
+        LineChange::Added(line) => format_line!("    + {}", start(line, MAX_LINE_CHARS)),
+    }));
+    if let Some(more) = changes.len().checked_sub(MAX_CHANGED + 1) {
+        lines.push(format_line!(
+            "    and {} more differ; compare `{}` with `{}`",
+            count(more + 1, "line"),
+            store.skill_root(old).display(),
+            store.skill_root(new).display()
+        ));
+    }
+    lines
+}
+
+/// Returns the text of SKILL.md.
+fn text(files: &SkillFiles) -> String {
+    String::from_utf8_lossy(files.skill_md().1).into_owned()
+}
+
+/// Returns lines about files of a kind, or none.
+fn list(kind: &str, files: Vec<String>) -> Vec<Line> {
+    let shown = files.iter().take(MAX_NAMED);
+    let mut lines: Vec<Line> = shown.map(|file| format_line!("{kind}: {file}")).collect();
+    if files.len() > MAX_NAMED {
+        lines.push(format_line!("{kind}: and {} more", files.len() - MAX_NAMED));
+    }
+    lines
+}
+
+/// Returns the start of a text.
+fn start(text: &str, max: usize) -> String {
+    let mut chars = text.chars();
+    let start: String = chars.by_ref().take(max).collect();
+    if chars.next().is_some() {
+        return format!("{start}…");
+    }
+    start
+}

@@ -1,0 +1,459 @@
+//! The layer of a skill: a tar archive of its files, plain or in gzip.
+//!
+//! Only files and folders are unpacked, to memory. Of the extensions of tar, only long names are
+//! known, in the form of pax and of GNU. What does not change a file's name or bytes is dropped:
+//! times, owners, modes and comments. Everything else is refused.
+
+use std::borrow::Cow;
+use std::io::{Read, Write as _};
+
+use anyhow::{Context as _, bail, ensure};
+use flate2::bufread::GzDecoder;
+use flate2::{Compression, GzBuilder};
+use tar::{Archive, Builder, EntryType, Header, PaxExtensions};
+
+use crate::manifest::{Descriptor, PLAIN_SKILL_LAYER};
+use crate::skill_files::{MAX_BYTES, MAX_FILES, MAX_PATH, SkillFiles, SkillFilesBuilder};
+
+/// The maximum bytes of an archive. Guards against: archives that unpack to very much.
+const MAX_ARCHIVE: u64 = MAX_BYTES + (16 << 20);
+
+/// The maximum bytes of an archive for each byte of its layer, and those that any layer may have.
+/// Guards against: small layers that unpack to very much. Text has a ratio of less than 20.
+const MAX_RATIO: (u64, u64) = (100, 1 << 20);
+
+/// The maximum number of entries of an archive: files, folders and long names.
+const MAX_ENTRIES: usize = 4 * MAX_FILES;
+
+/// The maximum bytes of an entry with a long name, or of pax extensions.
+const MAX_EXTENSION: u64 = 4096 + MAX_PATH as u64;
+
+/// The pax extensions that change neither a name nor bytes.
+const DROPPED: [&str; 8] = [
+    "atime", "comment", "ctime", "gid", "gname", "mtime", "uid", "uname",
+];
+
+/// Unpacks the files of a skill from its layer.
+///
+/// # Errors
+///
+/// If the archive has a link, a device or an unknown extension, is too large or damaged, or has a
+/// name that [`SkillFilesBuilder::add`] refuses.
+pub(crate) fn unpack(layer: &Descriptor, bytes: &[u8]) -> anyhow::Result<SkillFiles> {
+    let archive = if layer.media_type == PLAIN_SKILL_LAYER {
+        Cow::Borrowed(bytes)
+    } else {
+        Cow::Owned(decompress(bytes)?)
+    };
+    ensure!(
+        archive.len() as u64 <= MAX_ARCHIVE,
+        "the archive has more than {MAX_ARCHIVE} bytes"
+    );
+    read_archive(&archive).context("cannot unpack the skill")
+}
+
+fn decompress(bytes: &[u8]) -> anyhow::Result<Vec<u8>> {
+    let (ratio, free) = MAX_RATIO;
+    let max = (bytes.len() as u64 * ratio + free).min(MAX_ARCHIVE);
+    let mut decoder = GzDecoder::new(bytes);
+    let mut archive = Vec::new();
+    let read = decoder.by_ref().take(max + 1).read_to_end(&mut archive);
+    read.context("the layer is not valid gzip")?;
+    ensure!(
+        archive.len() as u64 <= max,
+        "the layer of {} bytes unpacks to more than {max} bytes",
+        bytes.len()
+    );
+    ensure!(
+        decoder.into_inner().is_empty(),
+        "the layer has bytes after its end"
+    );
+    Ok(archive)
+}
+
+fn read_archive(bytes: &[u8]) -> anyhow::Result<SkillFiles> {
+    let mut files = SkillFilesBuilder::default();
+    let mut archive = Archive::new(bytes);
+    let mut long_name: Option<Vec<u8>> = None;
+    // Not interpreted by the crate, which accepts more.
+    for (at, entry) in archive.entries()?.raw(true).enumerate() {
+        ensure!(at < MAX_ENTRIES, "it has more than {MAX_ENTRIES} entries");
+        let mut entry = entry?;
+        let (size, kind) = (entry.header().entry_size()?, entry.header().entry_type());
+        let mut extension = || -> anyhow::Result<Vec<u8>> {
+            ensure!(size <= MAX_EXTENSION, "it has an extension of {size} bytes");
+            let mut text = Vec::new();
+            entry.read_to_end(&mut text)?;
+            ensure!(text.len() as u64 == size, "it ends too early");
+            Ok(text)
+        };
+        let name = match kind {
+            EntryType::XHeader => read_pax(&extension()?)?,
+            EntryType::XGlobalHeader => {
+                let name = read_pax(&extension()?)?;
+                ensure!(name.is_none(), "it has a name for all files");
+                continue;
+            }
+            EntryType::GNULongName => {
+                let mut name = extension()?;
+                ensure!(
+                    name.pop() == Some(0),
+                    "a long name does not end with a zero byte"
+                );
+                Some(name)
+            }
+            EntryType::Regular | EntryType::Directory => {
+                let name = entry.path_bytes().into_owned();
+                let name = long_name.take().unwrap_or(name);
+                // As `tar -C SKILL .` writes names.
+                let name = name.strip_prefix(b"./").unwrap_or(&name);
+                if kind == EntryType::Regular {
+                    files.add(name, size, &mut entry)?;
+                } else {
+                    ensure!(size == 0, "a folder has {size} bytes");
+                    files.add_folder(name.strip_suffix(b"/").unwrap_or(name))?;
+                }
+                continue;
+            }
+            other => bail!(
+                "`{}` is not a file or a folder: it has the type `{}`",
+                String::from_utf8_lossy(&entry.path_bytes()).escape_debug(),
+                char::from(other.as_byte()).escape_debug()
+            ),
+        };
+        ensure!(
+            name.is_none() || long_name.is_none(),
+            "a file has two long names"
+        );
+        long_name = name.or(long_name);
+    }
+    ensure!(long_name.is_none(), "a long name has no file");
+    // The end is two empty blocks, which a program may pad with more.
+    ensure!(
+        archive.into_inner().iter().all(|byte| *byte == 0),
+        "it has bytes after its end"
+    );
+    files.build()
+}
+
+/// Returns the name that pax extensions give to the next entry.
+fn read_pax(text: &[u8]) -> anyhow::Result<Option<Vec<u8>>> {
+    let mut name = None;
+    let mut length = 0;
+    for extension in PaxExtensions::new(text) {
+        let extension = extension?;
+        let key = extension.key().context("a pax extension is not UTF-8")?;
+        let value = extension.value_bytes();
+        // A value with a line break would be read in another way by others.
+        let line = key.len() + value.len() + 3;
+        length += line + digits(line);
+        match key {
+            "path" if name.is_none() => name = Some(value.to_owned()),
+            _ if DROPPED.contains(&key) => {}
+            _ => bail!("it has the pax extension `{}`", key.escape_debug()),
+        }
+    }
+    ensure!(length == text.len(), "a pax extension is malformed");
+    Ok(name)
+}
+
+/// Returns the digits of the length of a pax record, which counts its own digits.
+fn digits(line: usize) -> usize {
+    let count = |number: usize| number.to_string().len();
+    count(line + count(line + count(line)))
+}
+
+/// Packs the files of a skill. The same files give the same bytes.
+pub(crate) fn pack(files: &SkillFiles) -> anyhow::Result<Vec<u8>> {
+    let mut archive = Builder::new(Vec::new());
+    for (path, bytes) in files.iter() {
+        let mut header = Header::new_ustar();
+        if header.set_path(path).is_err() {
+            archive.append_pax_extensions([("path", path.as_bytes())])?;
+            header.set_path("long-name")?;
+        }
+        header.set_size(bytes.len() as u64);
+        header.set_mode(0o644);
+        header.set_uid(0);
+        header.set_gid(0);
+        header.set_mtime(0);
+        header.set_cksum();
+        archive.append(&header, bytes)?;
+    }
+    Ok(archive.into_inner()?)
+}
+
+/// Compresses an archive. The same archive gives the same bytes, with the same version of the
+/// compressor.
+pub(crate) fn compress(archive: &[u8]) -> anyhow::Result<Vec<u8>> {
+    let gzip = GzBuilder::new().operating_system(255);
+    let mut encoder = gzip.write(Vec::new(), Compression::best());
+    encoder.write_all(archive)?;
+    Ok(encoder.finish()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest::SKILL_LAYER;
+    use crate::skill_files::tests::skill_files;
+
+    /// An archive that is built entry by entry.
+    struct TestArchive(Vec<u8>);
+
+    impl TestArchive {
+        /// Starts with a SKILL.md.
+        fn new() -> Self {
+            Self(Vec::new()).file("SKILL.md", b"# One\n")
+        }
+
+        fn file(self, name: &str, bytes: &[u8]) -> Self {
+            self.entry(b'0', name.as_bytes(), bytes)
+        }
+
+        fn entry(self, kind: u8, name: &[u8], bytes: &[u8]) -> Self {
+            self.sized(kind, name, bytes, bytes.len() as u64)
+        }
+
+        /// Adds an entry that claims a size.
+        fn sized(mut self, kind: u8, name: &[u8], bytes: &[u8], size: u64) -> Self {
+            let mut header = Header::new_ustar();
+            header.as_mut_bytes()[..name.len()].copy_from_slice(name);
+            header.as_mut_bytes()[156] = kind;
+            header.set_size(size);
+            header.set_mode(0o4755);
+            if matches!(kind, b'1' | b'2') {
+                header.set_link_name_literal("/etc/passwd").unwrap();
+            }
+            header.set_cksum();
+            self.0.extend(header.as_bytes());
+            self.0.extend(bytes);
+            self.0.resize(self.0.len().next_multiple_of(512), 0);
+            self
+        }
+
+        /// Adds a pax record.
+        fn pax(self, kind: u8, key: &str, value: &str) -> Self {
+            let line = key.len() + value.len() + 3;
+            let line = format!("{} {key}={value}\n", line + digits(line));
+            self.entry(kind, b"pax", line.as_bytes())
+        }
+
+        fn raw(mut self, bytes: &[u8]) -> Self {
+            self.0.extend(bytes);
+            self
+        }
+
+        fn end(mut self) -> Vec<u8> {
+            self.0.resize(self.0.len() + 1024, 0);
+            self.0
+        }
+    }
+
+    /// Unpacks an archive, plain and compressed, which must be the same.
+    fn unpack_both(archive: &[u8]) -> Result<SkillFiles, String> {
+        let plain = unpack(&Descriptor::of(PLAIN_SKILL_LAYER, archive), archive);
+        let layer = compress(archive).unwrap();
+        let unpacked = unpack(&Descriptor::of(SKILL_LAYER, &layer), &layer);
+        let text = |it: anyhow::Result<SkillFiles>| it.map_err(|error| format!("{error:#}"));
+        let (plain, unpacked) = (text(plain), text(unpacked));
+        // Thousands of empty entries have the ratio of a bomb.
+        let is_bomb = unpacked
+            .as_ref()
+            .is_err_and(|it| it.contains("unpacks to more"));
+        assert!(is_bomb || plain == unpacked, "{plain:?} {unpacked:?}");
+        plain
+    }
+
+    #[test]
+    fn unpacks_what_it_packed() {
+        let long = format!("{}/{}.md", "folder".repeat(20), "name".repeat(50));
+        let files = skill_files(&[
+            ("SKILL.md", "# One\n"),
+            ("empty", ""),
+            ("größe/ß.txt", "x"),
+            (&long, "long"),
+            (&format!("a/{}", "n".repeat(99)), "split"),
+        ]);
+        let files = files.unwrap();
+        let archive = pack(&files).unwrap();
+        assert_eq!(archive, pack(&files).unwrap());
+        assert_eq!(unpack_both(&archive).unwrap(), files);
+        assert_eq!(compress(&archive).unwrap(), compress(&archive).unwrap());
+        // No time, and no name of a system.
+        assert_eq!(
+            compress(&archive).unwrap()[..10],
+            [31, 139, 8, 0, 0, 0, 0, 0, 2, 255]
+        );
+    }
+
+    #[test]
+    fn unpacks_archives_of_other_programs() {
+        let long = "n".repeat(200);
+        let archive = TestArchive(Vec::new())
+            .pax(b'g', "comment", "a commit")
+            .entry(b'5', b"./scripts/", b"")
+            .entry(b'5', b"empty/", b"")
+            .file("./SKILL.md", b"# One\n")
+            .pax(b'x', "mtime", "1.5")
+            .file("./scripts/a.py", b"a")
+            .pax(b'x', "path", &long)
+            .file("short", b"pax")
+            .entry(b'L', b"././@LongLink", format!("x{long}\0").as_bytes())
+            .entry(b'\0', b"short", b"gnu")
+            .end();
+        let mut padded = archive.clone();
+        padded.resize(archive.len().next_multiple_of(10_240), 0);
+        let expected = skill_files(&[
+            ("SKILL.md", "# One\n"),
+            ("scripts/a.py", "a"),
+            (&long, "pax"),
+            (&format!("x{long}"), "gnu"),
+        ]);
+        let expected = expected.unwrap();
+        assert_eq!(unpack_both(&archive).unwrap(), expected);
+        assert_eq!(unpack_both(&padded).unwrap(), expected);
+    }
+
+    #[test]
+    fn refuses_hostile_archives() {
+        let new = TestArchive::new;
+        let two_names = TestArchive::new()
+            .pax(b'x', "path", "one")
+            .entry(b'L', b"l", b"two\0")
+            .file("x", b"");
+        let mut broken = new().file("x", b"");
+        broken.0[1024 + 100] ^= 1;
+        let bad_length = b"10 path=a\n".as_slice();
+        let line_break = b"11 path=a\nb\n".as_slice();
+        let many = (0..=MAX_FILES).fold(new(), |it, at| it.file(&at.to_string(), b""));
+        let folders = (0..MAX_ENTRIES).fold(new(), |it, _| it.entry(b'5', b"d", b""));
+        let twice = new().file("a", b"1").file("a", b"2");
+        for (archive, why) in [
+            (
+                new().entry(b'2', b"link", b""),
+                "`link` is not a file or a folder",
+            ),
+            (new().entry(b'1', b"hard", b""), "has the type `1`"),
+            (new().entry(b'3', b"device", b""), "has the type `3`"),
+            (new().entry(b'4', b"device", b""), "has the type `4`"),
+            (new().entry(b'6', b"fifo", b""), "has the type `6`"),
+            (new().entry(b'7', b"contiguous", b""), "has the type `7`"),
+            (new().entry(b'S', b"sparse", b""), "has the type `S`"),
+            (new().entry(b'K', b"link", b"x\0"), "has the type `K`"),
+            (new().entry(b'V', b"\x1b[2J", b""), "`\\u{1b}[2J` is not"),
+            (new().file("/etc/passwd", b""), "is not relative"),
+            (new().file("../up", b""), "`..`"),
+            (new().file("a/../../up", b""), "`..`"),
+            (new().file("././x", b""), "`.`"),
+            (new().entry(b'5', b"../up/", b""), "`..`"),
+            (new().entry(b'5', b"d", b"bytes"), "a folder has 5 bytes"),
+            (new().file("a\\b", b""), "a backslash"),
+            (new().entry(b'0', b"\xff", b""), "is not UTF-8"),
+            (new().file("skill.md", b""), "differ only by case"),
+            (
+                new().file("A/x", b"").file("a/y", b""),
+                "differ only by case",
+            ),
+            (
+                new().file("\u{e9}", b"").file("e\u{301}", b""),
+                "Unicode form",
+            ),
+            (twice, "is there twice"),
+            (new().file("SKILL.md/x", b""), "is there twice"),
+            (new().pax(b'x', "path", "../up").file("x", b""), "`..`"),
+            (
+                new().pax(b'x', "size", "9").file("x", b""),
+                "pax extension `size`",
+            ),
+            (
+                new().pax(b'x', "linkpath", "/").file("x", b""),
+                "`linkpath`",
+            ),
+            (
+                new().pax(b'x', "GNU.sparse.major", "1").file("x", b""),
+                "`GNU.sparse.major`",
+            ),
+            (
+                new().pax(b'x', "SCHILY.xattr.user.x", "1").file("x", b""),
+                "`SCHILY.xattr.user.x`",
+            ),
+            (
+                new().pax(b'g', "path", "all").file("x", b""),
+                "a name for all files",
+            ),
+            (
+                new().entry(b'x', b"p", bad_length).file("x", b""),
+                "malformed",
+            ),
+            (
+                new().entry(b'x', b"p", line_break).file("x", b""),
+                "malformed",
+            ),
+            (
+                new().entry(b'L', b"l", b"no end").file("x", b""),
+                "a zero byte",
+            ),
+            (
+                new().entry(b'L', b"l", &[b'n'; 9999]),
+                "an extension of 9999 bytes",
+            ),
+            (two_names, "two long names"),
+            (new().pax(b'x', "path", "alone"), "a long name has no file"),
+            (
+                new().sized(b'0', b"x", b"short", 5000),
+                "does not have the 5000 bytes",
+            ),
+            (
+                new().sized(b'0', b"x", b"", u64::MAX / 2),
+                "have more than 67108864",
+            ),
+            (broken, "checksum"),
+            (many, "more than 4096 files"),
+            (folders, "more than 16384 entries"),
+            (
+                new().raw(&[0; 1024]).file("hidden", b""),
+                "bytes after its end",
+            ),
+            (TestArchive(Vec::new()).file("a", b""), "has no SKILL.md"),
+            (TestArchive(Vec::new()), "has no SKILL.md"),
+        ] {
+            let error = unpack_both(&archive.end()).unwrap_err();
+            assert!(error.contains(why), "{why}: {error}");
+            assert!(!error.contains('\x1b'), "{error}");
+        }
+    }
+
+    #[test]
+    fn refuses_damaged_and_hostile_compression() {
+        let good = compress(&TestArchive::new().end()).unwrap();
+        let refused = |layer: &[u8]| {
+            let unpacked = unpack(&Descriptor::of(SKILL_LAYER, layer), layer);
+            format!("{:#}", unpacked.unwrap_err())
+        };
+        assert!(refused(b"not gzip").contains("not valid gzip"));
+        assert!(refused(&good[..good.len() - 1]).contains("not valid gzip"));
+        let mut damaged = good.clone();
+        let at = damaged.len() - 5;
+        damaged[at] ^= 1;
+        assert!(refused(&damaged).contains("not valid gzip"));
+        // A second part, which other programs would read too.
+        let two = [&good[..], &good[..]].concat();
+        assert!(refused(&two).contains("bytes after its end"));
+        // A bomb: 1 GiB of zeros in about 1 MiB.
+        let mut encoder = GzBuilder::new().write(Vec::new(), Compression::fast());
+        let zeros = vec![0; 1 << 20];
+        for _ in 0..1024 {
+            encoder.write_all(&zeros).unwrap();
+        }
+        let bomb = encoder.finish().unwrap();
+        let why = format!("unpacks to more than {MAX_ARCHIVE} bytes");
+        assert!(refused(&bomb).contains(&why), "{}", bomb.len());
+        // A small one, within the bounds of an archive.
+        let mut encoder = GzBuilder::new().write(Vec::new(), Compression::best());
+        encoder.write_all(&vec![0; 4 << 20]).unwrap();
+        let bomb = encoder.finish().unwrap();
+        assert!(bomb.len() < 16 << 10);
+        assert!(refused(&bomb).contains("unpacks to more than"));
+    }
+}

@@ -1,0 +1,452 @@
+//! The files of a skill. Every source of skills gives them through [`SkillFilesBuilder`], which
+//! checks each name before it reads the file.
+//!
+//! A file is a relative path and bytes. There are no links, devices, owners or modes: a source
+//! refuses what is not a file or a folder, and drops the rest.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::io::Read;
+
+use anyhow::{Context as _, bail, ensure};
+use skillhost_skills::frontmatter;
+use skillhost_skills::skill_md::is_skill_md;
+use skillhost_skills::text::hidden::is_hidden;
+use unicode_normalization::UnicodeNormalization as _;
+
+use crate::digest::Digest;
+
+/// The maximum number of files of a skill.
+pub(crate) const MAX_FILES: usize = 4096;
+
+/// The maximum bytes of all files of a skill.
+pub(crate) const MAX_BYTES: u64 = 64 << 20;
+
+/// The maximum number of parts of a path.
+const MAX_DEPTH: usize = 16;
+
+/// The maximum bytes of a path.
+pub(crate) const MAX_PATH: usize = 1024;
+
+/// The maximum bytes of a file's or folder's name, as Linux has it.
+const MAX_NAME: usize = 255;
+
+/// The extensions of scripts.
+const SCRIPTS: [&str; 14] = [
+    "bash", "bat", "cjs", "js", "lua", "mjs", "php", "pl", "ps1", "py", "r", "rb", "sh", "ts",
+];
+
+/// The files of a skill, which are checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SkillFiles(BTreeMap<String, Vec<u8>>);
+
+impl SkillFiles {
+    /// Returns the files in the order of their paths: relative paths with `/`, and bytes.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        let files = self.0.iter();
+        files.map(|(path, bytes)| (path.as_str(), bytes.as_slice()))
+    }
+
+    /// Returns the bytes of a file.
+    pub fn get(&self, path: &str) -> Option<&[u8]> {
+        self.0.get(path).map(Vec::as_slice)
+    }
+
+    /// Returns the path and the bytes of SKILL.md, which may be in upper or lower case.
+    pub fn skill_md(&self) -> (&str, &[u8]) {
+        let mut files = self.iter();
+        files
+            .find(|(path, _)| is_skill_md(path.as_ref()))
+            .unwrap_or_default()
+    }
+
+    /// Returns the paths of the files that look like scripts: by their folder, their extension or
+    /// their first bytes.
+    pub fn scripts(&self) -> impl Iterator<Item = &str> {
+        let scripts = self.iter().filter(|(path, bytes)| {
+            let mut parts = path.rsplit('/');
+            let name = parts.next().unwrap_or_default();
+            let extension = name.rsplit_once('.').map(|(_, extension)| extension);
+            parts.any(|folder| folder == "scripts")
+                || extension.is_some_and(|it| SCRIPTS.contains(&it.to_ascii_lowercase().as_str()))
+                || bytes.starts_with(b"#!")
+        });
+        scripts.map(|(path, _)| path)
+    }
+
+    /// Returns the digest of each file, by its path, as a lock file has them.
+    pub fn digests(&self) -> BTreeMap<String, Digest> {
+        let files = self.0.iter();
+        files
+            .map(|(path, bytes)| (path.clone(), Digest::of(bytes)))
+            .collect()
+    }
+}
+
+/// What a SKILL.md says of its skill. Everything may be any text.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SkillMetadata {
+    /// `name`.
+    pub name: Option<String>,
+    /// `description`.
+    pub description: Option<String>,
+    /// `version`, in `metadata` or beside it.
+    pub version: Option<String>,
+    /// `license`.
+    pub license: Option<String>,
+    /// The parts of `allowed-tools`.
+    pub allowed_tools: Vec<String>,
+}
+
+impl SkillMetadata {
+    /// Reads the frontmatter of a skill's SKILL.md. What cannot be read is missing.
+    pub fn of(files: &SkillFiles) -> Self {
+        let text = String::from_utf8_lossy(files.skill_md().1);
+        let found = frontmatter::read(&text).frontmatter;
+        let metadata = found.metadata.map(|it| it.value).unwrap_or_default();
+        let mut pairs = metadata.into_iter().chain(found.unknown);
+        let version = pairs.find(|pair| pair.key == "version");
+        let tools = found.allowed_tools.map(|it| it.value).unwrap_or_default();
+        let tools = tools.split([' ', ',']).filter(|tool| !tool.is_empty());
+        Self {
+            name: found.name.map(|it| it.value),
+            description: found.description.map(|it| it.value),
+            version: version.map(|pair| pair.value),
+            license: found.license.map(|it| it.value),
+            allowed_tools: tools.map(str::to_owned).collect(),
+        }
+    }
+}
+
+/// Collects the files of a skill from a source that nobody trusts.
+#[derive(Debug, Default)]
+pub struct SkillFilesBuilder {
+    files: BTreeMap<String, Vec<u8>>,
+    paths: SkillPaths,
+    bytes: u64,
+}
+
+impl SkillFilesBuilder {
+    /// Adds a file of this size. Reads nothing of it if the name or the size is refused.
+    ///
+    /// # Errors
+    ///
+    /// If the path is not relative, or has a part that is empty, `.`, `..` or not printable; if
+    /// another path is the same, or differs only by case or Unicode form; if the path is in a file;
+    /// if the skill gets too many files, levels or bytes; or if the file has another size.
+    pub fn add(&mut self, path: &[u8], size: u64, content: impl Read) -> anyhow::Result<()> {
+        let path = self.paths.add(path)?;
+        let bytes = self.bytes.checked_add(size);
+        let bytes = bytes.filter(|bytes| *bytes <= MAX_BYTES);
+        self.bytes = bytes.with_context(|| {
+            format!("the files of the skill have more than {MAX_BYTES} bytes, with `{path}`")
+        })?;
+        let mut read = Vec::new();
+        let content = content.take(size.saturating_add(1)).read_to_end(&mut read);
+        content.with_context(|| format!("cannot read `{path}`"))?;
+        ensure!(
+            read.len() as u64 == size,
+            "`{path}` does not have the {size} bytes that it should have"
+        );
+        self.files.insert(path, read);
+        Ok(())
+    }
+
+    /// Checks the path of a folder. A folder without files is dropped.
+    ///
+    /// # Errors
+    ///
+    /// As for a file.
+    pub fn add_folder(&mut self, path: &[u8]) -> anyhow::Result<()> {
+        self.paths.add_folder(path)
+    }
+
+    /// Returns the files.
+    ///
+    /// # Errors
+    ///
+    /// If none of them is the SKILL.md of the skill.
+    pub fn build(self) -> anyhow::Result<SkillFiles> {
+        ensure!(
+            self.files.keys().any(|path| is_skill_md(path.as_ref())),
+            "it has no SKILL.md, so it is not a skill"
+        );
+        Ok(SkillFiles(self.files))
+    }
+}
+
+/// The paths of a skill's files. Each is checked, also against those before it.
+#[derive(Debug, Default)]
+pub(crate) struct SkillPaths {
+    /// The paths of files and folders, by how a case-insensitive file system sees them.
+    known: BTreeMap<String, (String, EntryKind)>,
+    files: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum EntryKind {
+    File,
+    Folder,
+}
+
+impl SkillPaths {
+    /// Checks the path of a file, and returns it.
+    pub(crate) fn add(&mut self, path: &[u8]) -> anyhow::Result<String> {
+        let path = self.check(path, EntryKind::File)?;
+        self.files += 1;
+        ensure!(
+            self.files <= MAX_FILES,
+            "the skill has more than {MAX_FILES} files"
+        );
+        Ok(path)
+    }
+
+    /// Checks the path of a folder.
+    fn add_folder(&mut self, path: &[u8]) -> anyhow::Result<()> {
+        self.check(path, EntryKind::Folder)?;
+        // Folders without files are bounded too.
+        ensure!(
+            self.known.len() <= MAX_FILES * MAX_DEPTH,
+            "the skill has too many folders"
+        );
+        Ok(())
+    }
+
+    fn check(&mut self, path: &[u8], kind: EntryKind) -> anyhow::Result<String> {
+        let path = check_path(path)?;
+        let ends = path.match_indices('/').map(|(end, _)| end);
+        for folder in ends.map(|end| &path[..end]) {
+            self.insert(folder, EntryKind::Folder)?;
+        }
+        self.insert(path, kind)?;
+        Ok(path.to_owned())
+    }
+
+    fn insert(&mut self, path: &str, kind: EntryKind) -> anyhow::Result<()> {
+        match self.known.entry(folded(path)) {
+            Entry::Vacant(entry) => {
+                entry.insert((path.to_owned(), kind));
+            }
+            Entry::Occupied(entry) => {
+                let (known, known_kind) = entry.get();
+                ensure!(
+                    known == path,
+                    "the names `{known}` and `{path}` differ only by case or Unicode form"
+                );
+                ensure!(
+                    (*known_kind, kind) == (EntryKind::Folder, EntryKind::Folder),
+                    "the name `{path}` is there twice"
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns a path as a file system sees it that ignores case and Unicode form.
+fn folded(path: &str) -> String {
+    // Upper case first: `ß` and `SS`, `ſ` and `S` are the same name.
+    let upper = path.nfd().flat_map(char::to_uppercase);
+    let lower: String = upper.flat_map(char::to_lowercase).collect();
+    lower.nfc().collect()
+}
+
+/// Checks the path of a file on its own.
+fn check_path(bytes: &[u8]) -> anyhow::Result<&str> {
+    let shown = || {
+        let shown = &bytes[..bytes.len().min(MAX_NAME)];
+        String::from_utf8_lossy(shown).escape_debug().to_string()
+    };
+    let Ok(path) = str::from_utf8(bytes) else {
+        bail!("the name `{}` is not UTF-8", shown());
+    };
+    ensure!(
+        path.len() <= MAX_PATH,
+        "the name `{}…` has more than {MAX_PATH} bytes",
+        shown()
+    );
+    ensure!(
+        !path.chars().any(|c| is_hidden(c) || c == '\\'),
+        "the name `{}` has a backslash or a character that is not visible",
+        shown()
+    );
+    ensure!(
+        !path.starts_with('/'),
+        "the name `{}` is not relative",
+        shown()
+    );
+    let mut depth = 0;
+    for part in path.split('/') {
+        depth += 1;
+        ensure!(
+            !matches!(part, "" | "." | ".."),
+            "the name `{}` has a part that is empty, `.` or `..`",
+            shown()
+        );
+        ensure!(
+            part.len() <= MAX_NAME,
+            "the name `{}…` has a part with more than {MAX_NAME} bytes",
+            shown()
+        );
+    }
+    ensure!(
+        depth <= MAX_DEPTH,
+        "the name `{}` has more than {MAX_DEPTH} parts",
+        shown()
+    );
+    Ok(path)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// Returns files from their paths and texts.
+    pub(crate) fn skill_files(files: &[(&str, &str)]) -> anyhow::Result<SkillFiles> {
+        let mut builder = SkillFilesBuilder::default();
+        for (path, text) in files {
+            builder.add(path.as_bytes(), text.len() as u64, text.as_bytes())?;
+        }
+        builder.build()
+    }
+
+    #[test]
+    fn keeps_files_in_order() {
+        let files = skill_files(&[
+            ("scripts/b.py", "b"),
+            ("SKILL.md", "# One"),
+            ("scripts/größe.py", "x"),
+            ("scripts/lib/a.py", ""),
+        ]);
+        let files = files.unwrap();
+        let paths: Vec<&str> = files.iter().map(|(path, _)| path).collect();
+        let sorted = [
+            "SKILL.md",
+            "scripts/b.py",
+            "scripts/größe.py",
+            "scripts/lib/a.py",
+        ];
+        assert_eq!(paths, sorted);
+        assert_eq!(files.skill_md(), ("SKILL.md", &b"# One"[..]));
+        assert_eq!(files.digests()["scripts/b.py"], Digest::of(b"b"));
+        let scripts: Vec<&str> = files.scripts().collect();
+        assert_eq!(scripts, sorted[1..]);
+        let files = skill_files(&[
+            ("run", "#!/bin/sh"),
+            ("a.PY", ""),
+            ("b", ""),
+            ("SKILL.md", ""),
+        ]);
+        let files = files.unwrap();
+        assert_eq!(files.scripts().collect::<Vec<_>>(), ["a.PY", "run"]);
+        let files = skill_files(&[("a", ""), ("skill.md", "x")]).unwrap();
+        assert_eq!(files.skill_md(), ("skill.md", &b"x"[..]));
+    }
+
+    #[test]
+    fn reads_what_a_skill_says() {
+        let text = "---\nname: report\ndescription: Writes reports\nlicense: MIT\n\
+                    allowed-tools: Read Bash(ls)\nmetadata:\n  version: \"1.2\"\n---\n";
+        let metadata = SkillMetadata::of(&skill_files(&[("SKILL.md", text)]).unwrap());
+        let expected = SkillMetadata {
+            name: Some("report".to_owned()),
+            description: Some("Writes reports".to_owned()),
+            version: Some("1.2".to_owned()),
+            license: Some("MIT".to_owned()),
+            allowed_tools: vec!["Read".to_owned(), "Bash(ls)".to_owned()],
+        };
+        assert_eq!(metadata, expected);
+        let files = skill_files(&[("SKILL.md", "# Title\n")]).unwrap();
+        assert_eq!(SkillMetadata::of(&files), SkillMetadata::default());
+    }
+
+    #[test]
+    fn refuses_names_that_are_not_plain() {
+        let long = format!("{}/x", "n".repeat(256));
+        let deep = "d/".repeat(16) + "x";
+        let longer = "n/".repeat(600);
+        for (path, why) in [
+            (&b""[..], "is empty, `.` or `..`"),
+            (b"/etc/passwd", "is not relative"),
+            (b"..", "`..`"),
+            (b"a/../../b", "`..`"),
+            (b"./a", "`.`"),
+            (b"a//b", "is empty"),
+            (b"a/", "is empty"),
+            (b"a\\b", "a backslash"),
+            (b"a\0b", "not visible"),
+            (b"\x1b[2Ja", "not visible"),
+            ("a\u{202e}b".as_bytes(), "not visible"),
+            ("a\u{200b}".as_bytes(), "not visible"),
+            (b"a\nb", "not visible"),
+            (b"\xff", "is not UTF-8"),
+            (long.as_bytes(), "more than 255 bytes"),
+            (deep.as_bytes(), "more than 16 parts"),
+            (longer.as_bytes(), "more than 1024 bytes"),
+        ] {
+            let mut builder = SkillFilesBuilder::default();
+            let unread = std::io::repeat(0).chain(std::io::empty());
+            let error = builder.add(path, 3, unread).unwrap_err().to_string();
+            assert!(error.contains(why), "{path:?}: {error}");
+            assert!(!error.chars().any(is_hidden), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn refuses_names_that_some_systems_confuse() {
+        for (one, two, why) in [
+            ("a", "a", "is there twice"),
+            ("a", "a/b", "is there twice"),
+            ("a/b", "a", "is there twice"),
+            ("readme.md", "README.md", "differ only by case"),
+            ("A/x", "a/y", "differ only by case"),
+            ("a/x", "A", "differ only by case"),
+            ("\u{e9}", "e\u{301}", "Unicode form"),
+            ("\u{c9}", "e\u{301}", "Unicode form"),
+            ("stra\u{df}e", "STRASSE", "differ only by case"),
+            ("\u{212a}", "k", "differ only by case"),
+        ] {
+            let error = skill_files(&[("SKILL.md", ""), (one, ""), (two, "")]).unwrap_err();
+            assert!(error.to_string().contains(why), "{one} {two}: {error}");
+        }
+        skill_files(&[("SKILL.md", ""), ("a/b", ""), ("a/c", ""), ("ab", "")]).unwrap();
+    }
+
+    #[test]
+    fn refuses_too_much() {
+        let mut builder = SkillFilesBuilder::default();
+        for at in 0..MAX_FILES {
+            builder
+                .add(format!("{at}").as_bytes(), 0, &b""[..])
+                .unwrap();
+        }
+        let error = builder.add(b"more", 0, &b""[..]).unwrap_err();
+        assert!(
+            error.to_string().contains("more than 4096 files"),
+            "{error}"
+        );
+
+        // The size is refused before anything is read.
+        struct Unread;
+        impl Read for Unread {
+            fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
+                panic!("it is read")
+            }
+        }
+        let mut builder = SkillFilesBuilder::default();
+        builder.add(b"a", 1, &b"x"[..]).unwrap();
+        for size in [MAX_BYTES, u64::MAX] {
+            let error = builder.add(format!("{size}").as_bytes(), size, Unread);
+            let error = error.unwrap_err().to_string();
+            assert!(error.contains("more than 67108864 bytes"), "{error}");
+        }
+        for content in [&b"short"[..], b"too long"] {
+            let mut builder = SkillFilesBuilder::default();
+            let error = builder.add(b"a", 6, content).unwrap_err().to_string();
+            assert!(error.contains("does not have the 6 bytes"), "{error}");
+        }
+        let error = skill_files(&[("a", ""), ("b/SKILL.md", "")]).unwrap_err();
+        assert!(error.to_string().contains("has no SKILL.md"), "{error}");
+    }
+}

@@ -1,0 +1,363 @@
+//! The unpacked files of skills in the store: `skills/sha256-CONTENT-NAME/NAME/…`, read-only.
+//!
+//! A folder is the root of one skill, because two configurations may give the same bytes two names.
+//! It appears as a whole, and each start compares its files with the lock file.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::process;
+
+use anyhow::{Context as _, bail, ensure};
+use skillhost_skills::named_file;
+
+use crate::atomic::UNFINISHED;
+use crate::digest::Digest;
+use crate::lock::LockedSkill;
+use crate::skill_files::{MAX_BYTES, SkillFiles};
+use crate::store::Store;
+
+/// The beginning of the names of folders with skills.
+const PREFIX: &str = "sha256-";
+
+/// The modes of folders and files: nobody changes them.
+const FOLDER: u32 = 0o555;
+const FILE: u32 = 0o444;
+
+impl Store {
+    /// Returns the folder whose only entry is the unpacked skill. It may be missing.
+    pub fn skill_root(&self, locked: &LockedSkill) -> PathBuf {
+        let name = format!("{PREFIX}{}-{}", locked.content.hex(), locked.name);
+        self.skills.join(name)
+    }
+
+    /// Checks that the files of a skill are unpacked, and that they are those of the lock file.
+    ///
+    /// # Errors
+    ///
+    /// If a file is missing, changed or not in the lock file. The error names what to do.
+    pub fn check_unpacked(&self, locked: &LockedSkill) -> anyhow::Result<()> {
+        let (root, name) = (self.skill_root(locked), &locked.name);
+        ensure!(
+            root.is_dir(),
+            "the files of the skill `{name}` are not in the store; `skillhost fetch` unpacks them"
+        );
+        let checked = compare(&root, locked).with_context(|| root.display().to_string());
+        checked.with_context(|| {
+            format!(
+                "the files of the skill `{name}` are not those of the lock file; `skillhost fetch` \
+                 unpacks them again"
+            )
+        })
+    }
+
+    /// Unpacks the files of a locked skill, unless they are there. Replaces damaged ones.
+    ///
+    /// # Errors
+    ///
+    /// If they are not the files of the lock file, or cannot be written.
+    pub fn unpack(&self, locked: &LockedSkill, files: &SkillFiles) -> anyhow::Result<()> {
+        ensure!(
+            files.digests() == locked.files,
+            "the skill `{}` has other files than the lock file",
+            locked.name
+        );
+        if self.check_unpacked(locked).is_ok() {
+            return Ok(());
+        }
+        let root = self.skill_root(locked);
+        let aside = |what: &str| {
+            let name = format!("{UNFINISHED}{}-{what}-{}", process::id(), locked.name);
+            self.skills.join(name)
+        };
+        let (new, old) = (aside("new"), aside("old"));
+        let written = (|| {
+            remove_tree(&new)?;
+            remove_tree(&old)?;
+            write_tree(&new, &locked.name, files)?;
+            if root.symlink_metadata().is_ok() {
+                fs::rename(&root, &old)?;
+            }
+            fs::rename(&new, &root)?;
+            File::open(&self.skills)?.sync_all()?;
+            remove_tree(&old)
+        })();
+        let _ = remove_tree(&new);
+        // Another process may have unpacked the same skill meanwhile.
+        written
+            .or_else(|error: io::Error| self.check_unpacked(locked).map_err(|_| error))
+            .with_context(|| format!("cannot unpack the skill into `{}`", root.display()))
+    }
+
+    /// Removes the unpacked skills whose content is not kept, and unfinished folders.
+    pub(crate) fn clean_unpacked(&self, kept: &BTreeSet<Digest>) -> anyhow::Result<()> {
+        let cannot = || format!("cannot clean `{}`", self.skills.display());
+        for entry in fs::read_dir(&self.skills).with_context(cannot)? {
+            let entry = entry.with_context(cannot)?;
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            let content = name.strip_prefix(PREFIX).and_then(|rest| rest.get(..64));
+            let content = content.and_then(|hex| format!("sha256:{hex}").parse().ok());
+            let is_kept = content.is_some_and(|content| kept.contains(&content));
+            if !is_kept {
+                remove_tree(&entry.path()).with_context(cannot)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Writes the files of a skill into a folder of this name in a new folder.
+fn write_tree(root: &Path, name: &str, files: &SkillFiles) -> io::Result<()> {
+    let base = root.join(name);
+    let mut folders = BTreeSet::from([root.to_owned(), base.clone()]);
+    for (path, bytes) in files.iter() {
+        let path = base.join(path);
+        let parents = path.ancestors().skip(1);
+        folders.extend(parents.take_while(|it| *it != root).map(Path::to_owned));
+        let parent = path.parent().unwrap_or(&base);
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(parent)?;
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path)?;
+        file.write_all(bytes)?;
+        file.set_permissions(Permissions::from_mode(FILE))?;
+        file.sync_all()?;
+    }
+    // The inner ones first.
+    for folder in folders.iter().rev() {
+        let folder = File::open(folder)?;
+        folder.set_permissions(Permissions::from_mode(FOLDER))?;
+        folder.sync_all()?;
+    }
+    Ok(())
+}
+
+/// Removes a file or a folder, whose folders may be read-only. Follows no symlink.
+fn remove_tree(path: &Path) -> io::Result<()> {
+    let found = match path.symlink_metadata() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        found => found?,
+    };
+    if !found.is_dir() {
+        return fs::remove_file(path);
+    }
+    fs::set_permissions(path, Permissions::from_mode(0o700))?;
+    for entry in fs::read_dir(path)? {
+        remove_tree(&entry?.path())?;
+    }
+    fs::remove_dir(path)
+}
+
+/// Compares the only skill in a folder with the lock file.
+fn compare(root: &Path, locked: &LockedSkill) -> anyhow::Result<()> {
+    let mut left: BTreeMap<String, &Digest> = locked
+        .files
+        .iter()
+        .map(|(path, digest)| (format!("{}/{path}", locked.name), digest))
+        .collect();
+    let folders: BTreeSet<String> = left
+        .keys()
+        .flat_map(|path| {
+            path.match_indices('/')
+                .map(|(end, _)| path[..end].to_owned())
+        })
+        .collect();
+    let mut bytes = MAX_BYTES;
+    let mut open = vec![String::new()];
+    while let Some(folder) = open.pop() {
+        for entry in fs::read_dir(root.join(&folder))? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let path = match folder.as_str() {
+                "" => name.to_string_lossy().into_owned(),
+                folder => format!("{folder}/{}", name.to_string_lossy()),
+            };
+            let kind = entry.file_type()?;
+            if kind.is_dir() && folders.contains(&path) {
+                open.push(path);
+                continue;
+            }
+            let Some(digest) = left.remove(&path).filter(|_| kind.is_file()) else {
+                bail!("`{}` is not in the lock file", path.escape_debug());
+            };
+            let content = named_file::read(&entry.path(), bytes);
+            let content = content.with_context(|| format!("cannot read `{path}`"))?;
+            bytes -= content.len() as u64;
+            ensure!(Digest::of(&content) == *digest, "`{path}` has other bytes");
+        }
+    }
+    if let Some((path, _)) = left.first_key_value() {
+        bail!("`{path}` is missing");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use skillhost_skills::trust::Trust;
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::skill_files::tests::skill_files;
+    use crate::tests::locked_skill;
+
+    /// Returns a store, and a skill whose files contain their paths.
+    fn unpacked() -> (TempDir, Store, LockedSkill, SkillFiles) {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join("store"), &Trust::new()).unwrap();
+        let paths = ["SKILL.md", "scripts/a.py", "scripts/lib/b.py"];
+        let files = skill_files(&paths.map(|path| (path, path))).unwrap();
+        let locked = locked_skill("report", &paths);
+        store.unpack(&locked, &files).unwrap();
+        (folder, store, locked, files)
+    }
+
+    fn set_mode(path: &Path, mode: u32) {
+        fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn unpacks_read_only_files() {
+        let (_folder, store, locked, _) = unpacked();
+        store.check_unpacked(&locked).unwrap();
+        let root = store.skill_root(&locked);
+        for (path, mode) in [
+            ("", FOLDER),
+            ("report", FOLDER),
+            ("report/scripts/lib", FOLDER),
+            ("report/SKILL.md", FILE),
+            ("report/scripts/lib/b.py", FILE),
+        ] {
+            let found = fs::metadata(root.join(path)).unwrap();
+            assert_eq!(found.permissions().mode() & 0o777, mode, "{path}");
+        }
+        let text = fs::read_to_string(root.join("report/scripts/a.py")).unwrap();
+        assert_eq!(text, "scripts/a.py");
+        assert_eq!(fs::read_dir(&store.skills).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn changed_skills_are_found_and_unpacked_again() {
+        let (_folder, store, locked, files) = unpacked();
+        let root = store.skill_root(&locked);
+        let skill = root.join("report");
+        let file = skill.join("scripts/a.py");
+        type Change<'c> = Box<dyn Fn() -> io::Result<()> + 'c>;
+        let cases: [(Change<'_>, &str); 8] = [
+            (
+                Box::new(|| fs::write(&file, "other")),
+                "`report/scripts/a.py` has other bytes",
+            ),
+            (
+                Box::new(|| fs::remove_file(&file)),
+                "`report/scripts/a.py` is missing",
+            ),
+            (
+                Box::new(|| fs::write(skill.join("b.py"), "")),
+                "`report/b.py` is not in the lock file",
+            ),
+            (
+                Box::new(|| fs::create_dir(skill.join("more"))),
+                "`report/more` is not in the lock file",
+            ),
+            (
+                Box::new(|| fs::create_dir(root.join("other"))),
+                "`other` is not in the lock file",
+            ),
+            (
+                Box::new(|| {
+                    fs::rename(&file, skill.join("x"))?;
+                    symlink("../x", &file)
+                }),
+                "is not in the lock file",
+            ),
+            (
+                Box::new(|| {
+                    fs::remove_file(&file)?;
+                    fs::create_dir(&file)
+                }),
+                "`report/scripts/a.py` is not in the lock file",
+            ),
+            (
+                Box::new(|| remove_tree(&root)),
+                "`skillhost fetch` unpacks them",
+            ),
+        ];
+        for (change, why) in cases {
+            for path in [&root, &skill, &skill.join("scripts")] {
+                set_mode(path, 0o700);
+            }
+            set_mode(&file, 0o600);
+            change().unwrap();
+            let error = format!("{:#}", store.check_unpacked(&locked).unwrap_err());
+            assert!(error.contains(why), "{why}: {error}");
+            assert!(error.contains("`skillhost fetch` unpacks"), "{error}");
+            store.unpack(&locked, &files).unwrap();
+            store.check_unpacked(&locked).unwrap();
+            assert_eq!(fs::read_dir(&store.skills).unwrap().count(), 1);
+        }
+    }
+
+    #[test]
+    fn refuses_files_of_another_lock() {
+        let (_folder, store, locked, files) = unpacked();
+        let mut other = locked.clone();
+        other.files.remove("scripts/a.py");
+        let error = store.unpack(&other, &files).unwrap_err().to_string();
+        assert!(error.contains("other files than the lock file"), "{error}");
+        let error = format!("{:#}", store.check_unpacked(&other).unwrap_err());
+        assert!(error.contains("`report/scripts/a.py` is not in"), "{error}");
+    }
+
+    #[test]
+    fn same_bytes_may_have_two_names() {
+        let (_folder, store, locked, files) = unpacked();
+        let mut other = locked.clone();
+        other.package.name = "other".to_owned();
+        store.unpack(&other, &files).unwrap();
+        store.check_unpacked(&locked).unwrap();
+        store.check_unpacked(&other).unwrap();
+        let names = fs::read_dir(store.skill_root(&other)).unwrap();
+        let names: Vec<_> = names.map(|it| it.unwrap().file_name()).collect();
+        assert_eq!(names, ["other"]);
+    }
+
+    #[test]
+    fn what_a_kill_leaves_does_not_count() {
+        let (_folder, store, locked, files) = unpacked();
+        let root = store.skill_root(&locked);
+        remove_tree(&root).unwrap();
+        // Killed while it wrote, and this process has the same id.
+        let left = format!("{UNFINISHED}{}-new-report", process::id());
+        let left = store.skills.join(left);
+        write_tree(&left, "report", &files).unwrap();
+        assert!(store.check_unpacked(&locked).is_err());
+        store.unpack(&locked, &files).unwrap();
+        store.check_unpacked(&locked).unwrap();
+        // Killed between the two names.
+        fs::rename(
+            &root,
+            store.skills.join(format!("{UNFINISHED}1-old-report")),
+        )
+        .unwrap();
+        store.unpack(&locked, &files).unwrap();
+        store.check_unpacked(&locked).unwrap();
+        store
+            .clean_unpacked(&BTreeSet::from([locked.content.clone()]))
+            .unwrap();
+        assert_eq!(fs::read_dir(&store.skills).unwrap().count(), 1);
+        store.check_unpacked(&locked).unwrap();
+        store.clean_unpacked(&BTreeSet::new()).unwrap();
+        assert_eq!(fs::read_dir(&store.skills).unwrap().count(), 0);
+    }
+}

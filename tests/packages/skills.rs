@@ -1,0 +1,279 @@
+//! Skills in packages: from an author's folder through a registry to a call.
+
+use std::fs;
+use std::path::PathBuf;
+
+use super::User;
+use crate::support::program::Run;
+
+/// Writes a SKILL.md with a body, and returns it.
+fn skill_md(body: &str) -> String {
+    format!("---\nname: report\ndescription: Writes reports\n---\n{body}")
+}
+
+impl User {
+    fn skill_reference(&self) -> String {
+        format!("oci://{}/acme/report:1", self.registry.authority)
+    }
+
+    /// Pushes a skill with these files.
+    fn push_skill(&self, files: &[(&str, &str)], key: Option<&str>) -> String {
+        let _ = fs::remove_dir_all(self.path("author/report"));
+        for (path, text) in files {
+            self.program.write(&format!("author/report/{path}"), text);
+        }
+        let (reference, key) = (self.skill_reference(), key.map(|key| format!("{key}.key")));
+        let mut arguments = vec!["push", &*reference, "author/report"];
+        arguments.extend(key.iter().flat_map(|key| ["--key", key]));
+        self.good(&arguments)
+    }
+
+    fn add_skill(&self) -> String {
+        self.good(&["add", "--skill", &self.skill_reference()])
+    }
+
+    fn read_skill(&self) -> Run {
+        self.run(&["call", "read_skill", "skill_name=report"])
+    }
+
+    /// Returns the folder of the only unpacked skill.
+    fn unpacked(&self) -> PathBuf {
+        let skills = self.path("data/skillhost/store/skills");
+        let mut entries = fs::read_dir(skills).unwrap();
+        let root = entries.next().unwrap().unwrap().path();
+        assert!(entries.next().is_none());
+        root.join("report")
+    }
+}
+
+#[test]
+fn signed_skill_goes_from_author_to_call() {
+    let user = User::new();
+    user.new_key("acme");
+    let script = "print('hello')\n";
+    let body = skill_md("# Reports\nRun [it](scripts/run.py).\n");
+    let files = [
+        ("SKILL.md", &*body),
+        ("scripts/run.py", script),
+        ("notes/one.txt", "x"),
+        (".env", "SECRET"),
+    ];
+    let pushed = user.push_skill(&files, Some("acme"));
+    assert!(pushed.contains("signer: the key "), "{pushed}");
+    let place = format!("oci://{}/acme/*", user.registry.authority);
+    user.append(&format!("[trust.\"{place}\"]\nkeys = [\"acme.pub\"]\n"));
+    let before = user.files()[0].clone().unwrap();
+    let shown = user.add_skill();
+    for part in [
+        "report from oci://localhost:",
+        "signer: the key ",
+        "name: report\n",
+        "description: Writes reports\n",
+        "file: SKILL.md (",
+        "file: notes/one.txt (1 bytes)\n",
+        "script: scripts/run.py (15 bytes)\n",
+        "check: no findings\n",
+        "it is served as the skill `report`",
+    ] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    assert!(!shown.contains(".env"), "{shown}");
+    let [config, lock] = user.files().map(Option::unwrap);
+    let source = format!(
+        "\n[skills_from.report]\nsource = \"{}\"\n",
+        user.skill_reference()
+    );
+    assert_eq!(config, before + &source);
+    assert!(
+        lock.contains("[[skill]]") && lock.contains("\"scripts/run.py\" = \"sha256:"),
+        "{lock}"
+    );
+    let checked = user.good(&["lock", "--check"]);
+    assert!(
+        checked.starts_with("0 components and 1 skill locked"),
+        "{checked}"
+    );
+
+    // From here on, no network.
+    user.registry.take_heads();
+    let read = user.read_skill();
+    assert_eq!(read.code, 0, "{read:?}");
+    assert!(read.stdout.contains("# Reports"), "{read:?}");
+    let listed = user.good(&["skills"]);
+    assert!(
+        listed.contains("report") && listed.contains("calculator"),
+        "{listed}"
+    );
+    assert!(user.good(&["store", "list"]).contains("files of report"));
+    user.good(&["store", "clean"]);
+    assert_eq!(user.read_skill().code, 0);
+    assert_eq!(user.registry.take_heads(), [""; 0]);
+
+    // Only `fetch` gets missing bytes.
+    fs::remove_dir_all(user.path("data/skillhost/store/sha256")).unwrap();
+    let error = user.read_skill();
+    assert_eq!(error.code, 4, "{error:?}");
+    assert!(
+        error.stderr.contains("`skillhost fetch` gets it"),
+        "{error:?}"
+    );
+    assert_eq!(user.registry.take_heads(), [""; 0]);
+    assert_eq!(user.good(&["fetch"]), "report: fetched\n");
+    assert_eq!(user.good(&["fetch"]), "report: in the store\n");
+    assert_eq!(user.read_skill().code, 0);
+
+    assert!(
+        user.bad(2, &["remove", "report"])
+            .contains("there is no component `report`")
+    );
+    user.good(&["remove", "--skill", "report"]);
+    assert_ne!(user.read_skill().code, 0);
+    user.good(&["store", "clean"]);
+    let left = fs::read_dir(user.path("data/skillhost/store/skills")).unwrap();
+    assert_eq!(left.count(), 0);
+}
+
+#[test]
+fn changed_files_are_not_served() {
+    let user = User::new();
+    user.push_skill(&[("SKILL.md", &skill_md("# One\n")), ("a.md", "a")], None);
+    user.add_skill();
+    let file = user.unpacked().join("a.md");
+    // An editor that replaces a file needs the right to write its folder.
+    let folder = file.parent().unwrap();
+    let writable = |yes: bool| {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = if yes { 0o700 } else { 0o555 };
+        fs::set_permissions(folder, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    writable(true);
+    fs::remove_file(&file).unwrap();
+    fs::write(&file, "b").unwrap();
+    writable(false);
+    let error = user.read_skill();
+    assert_eq!(error.code, 4, "{error:?}");
+    for part in [
+        "`report/a.md` has other bytes",
+        "`skillhost fetch` unpacks them again",
+        "`skillhost.toml`, line ",
+    ] {
+        assert!(error.stderr.contains(part), "{part}: {error:?}");
+    }
+    user.bad(1, &["lock", "--check"]);
+    user.registry.take_heads();
+    assert_eq!(user.good(&["fetch"]), "report: unpacked again\n");
+    assert_eq!(user.registry.take_heads(), [""; 0]);
+    assert_eq!(user.read_skill().code, 0);
+}
+
+#[test]
+fn update_shows_what_changes_in_a_skill() {
+    let user = User::new();
+    user.new_key("one");
+    user.new_key("two");
+    let place = format!("oci://{}/acme/report", user.registry.authority);
+    user.append(&format!(
+        "[trust.\"{place}\"]\nkeys = [\"one.pub\", \"two.pub\"]\n"
+    ));
+    let script = ("scripts/a.py", "a");
+    let old = skill_md("# One\nfirst\nlast\n");
+    user.push_skill(
+        &[("SKILL.md", &old), script, ("old.md", ""), ("b.md", "1")],
+        Some("one"),
+    );
+    user.add_skill();
+    assert_eq!(user.good(&["update"]), "report is up to date\n");
+    let new = skill_md("# One\nfirst\n\u{1b}[2Jsecond\nlast\n");
+    let files = [
+        ("SKILL.md", &*new),
+        ("scripts/a.py", "changed"),
+        ("scripts/new.sh", ""),
+        ("b.md", "2"),
+    ];
+    user.push_skill(&files, Some("one"));
+    // The locked files are served until then.
+    assert!(!user.read_skill().stdout.contains("second"));
+    let shown = user.good(&["update", "report"]);
+    let (_, shown) = shown.split_once("\n  manifest: ").unwrap();
+    let (_, changes) = shown.split_once('\n').unwrap();
+    assert_eq!(
+        changes,
+        "  file: changed SKILL.md\n  file: changed b.md\n  file: - old.md\n  \
+         script: changed scripts/a.py\n  script: + scripts/new.sh\n  SKILL.md:\n    \
+         + \\u{1b}[2Jsecond\n"
+    );
+    assert!(user.read_skill().stdout.contains("second"));
+    user.push_skill(&files[..2], Some("two"));
+    let error = user.bad(1, &["update"]);
+    assert!(
+        error.contains("another signer; `--accept-signer`"),
+        "{error}"
+    );
+    user.good(&["update", "--accept-signer"]);
+    user.good(&["lock", "--check"]);
+    // A long difference is cut.
+    let long: String = (0..100).map(|line| format!("line {line}\n")).collect();
+    user.push_skill(&[("SKILL.md", &skill_md(&long))], Some("two"));
+    let shown = user.good(&["update"]);
+    assert!(
+        shown.contains("    and 64 lines more differ; compare `/"),
+        "{shown}"
+    );
+    assert_eq!(shown.matches("\n    + line ").count(), 36, "{shown}");
+}
+
+#[test]
+fn locked_skill_keeps_its_name() {
+    let user = User::new();
+    user.push_skill(&[("SKILL.md", &skill_md("# Locked\n"))], None);
+    user.program.write("skills/report/SKILL.md", "# Mine\n");
+    let reference = user.skill_reference();
+    let error = user.bad(4, &["add", "--skill", &reference]);
+    assert!(
+        error.contains("there is another skill `report` in `/"),
+        "{error}"
+    );
+    fs::remove_dir_all(user.path("skills/report")).unwrap();
+    user.good(&["add", "--skill", &reference]);
+    let error = user.bad(2, &["add", "--skill", &reference]);
+    assert!(error.contains("there is a skill `report` from"), "{error}");
+    user.program.write("skills/report/SKILL.md", "# Mine\n");
+    let error = user.read_skill();
+    assert_eq!(error.code, 4, "{error:?}");
+    assert!(
+        error.stderr.contains("there is another skill `report`"),
+        "{error:?}"
+    );
+    fs::remove_dir_all(user.path("skills/report")).unwrap();
+    assert!(user.read_skill().stdout.contains("# Locked"));
+}
+
+#[test]
+fn refuses_skills_that_others_would_refuse() {
+    let user = User::new();
+    let reference = user.skill_reference();
+    user.program
+        .write("author/report/SKILL.md", "# No frontmatter\n");
+    let error = user.bad(4, &["push", &reference, "author/report"]);
+    assert!(
+        error.contains("[name-required]") && error.contains("fix them first"),
+        "{error}"
+    );
+    user.program
+        .write("author/report/SKILL.md", skill_md("# One\n"));
+    std::os::unix::fs::symlink("/etc/passwd", user.path("author/report/link")).unwrap();
+    let error = user.bad(4, &["push", &reference, "author/report"]);
+    assert!(error.contains("`link` is a symlink"), "{error}");
+    fs::remove_file(user.path("author/report/link")).unwrap();
+    user.good(&["push", &reference, "author/report"]);
+    // A skill is not a component.
+    let error = user.bad(4, &["add", &reference]);
+    assert!(error.contains("not a component"), "{error}");
+    let config = user.files()[0].clone().unwrap();
+    user.program.write(
+        "skillhost.toml",
+        format!("require_signatures = true\n{config}"),
+    );
+    let error = user.bad(4, &["add", "--skill", &reference]);
+    assert!(error.contains("has no rule in `[trust]`"), "{error}");
+}

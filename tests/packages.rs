@@ -4,6 +4,9 @@ mod skills;
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::{Mutex, mpsc};
+use std::thread;
+use std::time::Duration;
 
 use rcgen::KeyPair;
 use serde_json::json;
@@ -432,6 +435,76 @@ fn no_component_runs_against_its_lock() {
     );
     assert_eq!(user.good(&["fetch"]), "csv: fetched\n");
     assert_eq!(user.call().code, 0);
+}
+
+#[test]
+fn slow_registry_holds_up_no_other_command() {
+    let user = User::new();
+    user.push(&count_lines(), None);
+    let other = TestRegistry::start();
+    let elsewhere = format!("oci://{}/acme/other:1", other.authority);
+    let unchecked = fs::read(guests().join("unchecked.wasm")).unwrap();
+    user.program.write("other.wasm", unchecked);
+    user.good(&["push", &elsewhere, "other.wasm"]);
+    // Runs other commands while `add` waits for the component, and returns how it ends.
+    let add_and = |meanwhile: &dyn Fn()| {
+        let (asks, asked) = mpsc::channel();
+        let (answers, answered) = mpsc::channel::<()>();
+        let ends = Mutex::new((asks, answered));
+        user.registry.change(move |head| {
+            if head.contains("/blobs/") {
+                let (asks, answered) = &*ends.lock().unwrap();
+                asks.send(()).unwrap();
+                let _ = answered.recv_timeout(Duration::from_secs(20));
+            }
+            None
+        });
+        thread::scope(|scope| {
+            let adding = scope.spawn(|| user.run(&["add", &user.reference()]));
+            asked.recv_timeout(Duration::from_secs(20)).unwrap();
+            meanwhile();
+            drop(answers);
+            adding.join().unwrap()
+        })
+    };
+    let run = add_and(&|| {
+        user.good(&["lock", "--check"]);
+        user.good(&["store", "list"]);
+        user.good(&["add", &elsewhere]);
+        user.good(&["store", "clean"]);
+    });
+    assert_eq!(run.code, 0, "{run:?}");
+    assert_eq!(
+        user.good(&["lock", "--check"]),
+        "2 components locked, in the store and as `[trust]` asks\n"
+    );
+    // What another command has written is not replaced.
+    user.good(&["remove", "csv"]);
+    user.good(&["remove", "other"]);
+    user.good(&["store", "clean"]);
+    let run = add_and(&|| drop(user.good(&["add", &elsewhere, "--name", "csv"])));
+    assert_eq!(run.code, 4, "{run:?}");
+    assert!(
+        run.stderr
+            .contains("another command has changed `csv` meanwhile"),
+        "{run:?}"
+    );
+    let [config, lock] = user.files().map(Option::unwrap);
+    assert!(
+        config.contains(&elsewhere) && lock.contains(&elsewhere),
+        "{lock}"
+    );
+    // Nor is a tool locked twice.
+    user.good(&["remove", "csv"]);
+    user.good(&["store", "clean"]);
+    let lines = format!("oci://{}/acme/lines:1", other.authority);
+    user.good(&["push", &lines, "dist/csv.wasm"]);
+    let run = add_and(&|| drop(user.good(&["add", &lines])));
+    assert!(
+        run.stderr
+            .contains("the tool `count_lines`, which `lines` has too"),
+        "{run:?}"
+    );
 }
 
 #[test]

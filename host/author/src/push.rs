@@ -96,6 +96,7 @@ impl PushCommand {
             &interfaces,
             key.as_ref(),
         );
+        let pushed = registry.explain_deadline(pushed);
         let pushed = pushed.with_context(|| format!("cannot push `{reference}`"))?;
         print(&reference, "component", &pushed)?;
         Ok(Exit::Ok)

@@ -51,12 +51,12 @@ impl AddCommand {
             return Ok(Exit::Usage);
         }
         let mut project = Project::open(&options, self.registry.settings()?)?;
-        let (kind, sources) = if self.skill {
-            (PackageKind::Skill, &project.settings.packages.skills)
+        let kind = if self.skill {
+            PackageKind::Skill
         } else {
-            (PackageKind::Component, &project.settings.packages.sources)
+            PackageKind::Component
         };
-        if let Some(source) = sources.get(name) {
+        if let Some(source) = project.settings.packages.sources_of(kind).get(name) {
             terminal::complain(format_args!(
                 "{}: there is a {kind} `{name}` from `{}`; `--name NAME` chooses another name, \
                  and `skillhost update {name}` gets the newest bytes of that source",
@@ -64,21 +64,23 @@ impl AddCommand {
             ));
             return Ok(Exit::Usage);
         }
+        let turn;
         let lines = if self.skill {
             let others = open_catalog(&project.settings.host)?;
             skills::refuse_conflict(&others, name)?;
             let (locked, files) = project.pull_skill(name, &reference)?;
             let lines = skills::lines(&locked, &files, &project.store);
-            project.lock.set_skill(locked);
+            turn = project.begin_change(kind, name)?;
+            // The lock first: a source without a lock would keep the host from starting.
+            project.lock_skill(locked, &turn)?;
             lines
         } else {
             let (locked, inspection) = project.pull(name, &reference).await?;
             let lines = lines(&locked, &inspection, &project);
-            project.lock.set(locked);
+            turn = project.begin_change(kind, name)?;
+            project.lock_component(locked, &turn)?;
             lines
         };
-        // The lock first: a source without a lock would keep the host from starting.
-        project.write_lock()?;
         add_source(&project.config_file, kind, name, &reference)?;
         terminal::print(&lines)?;
         Ok(Exit::Ok)
@@ -89,7 +91,7 @@ impl AddCommand {
 pub(crate) fn lines(
     locked: &LockedComponent,
     inspection: &Inspection,
-    project: &Project,
+    project: &Project<'_>,
 ) -> Vec<Line> {
     let mut lines = vec![
         format_line!("{} from {}", locked.name, locked.source),

@@ -23,6 +23,10 @@ impl FetchCommand {
     pub(crate) fn execute(mut self, outer: CommonOptions) -> anyhow::Result<Exit> {
         let options = outer.merge(std::mem::take(&mut self.options));
         let project = Project::open(&options, self.registry.settings()?)?;
+        // First: what is fetched must not be cleaned away meanwhile.
+        let turn = project.store.lock()?;
+        project.store.keep(&project.lock_file, &turn)?;
+        drop(turn);
         let mut exit = Exit::Ok;
         let packages = &project.settings.packages;
         let components = packages.sources.iter();
@@ -40,14 +44,13 @@ impl FetchCommand {
                 }
             }
         }
-        project.store.keep(&project.lock_file)?;
         Ok(exit)
     }
 }
 
 /// Gets the blobs of a locked component if they are missing. Returns what was done.
 fn fetch_component(
-    project: &Project,
+    project: &Project<'_>,
     name: &str,
     source: &ConfiguredSource,
 ) -> anyhow::Result<&'static str> {

@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail, ensure};
 use skillhost::{Inspection, Line, Trust};
 use skillhost_packages::{
-    ConfiguredSource, Digest, LOCK_FILE, LockFile, LockedComponent, LockedPackage, PackageKind,
-    Reference, Registry, RegistrySettings, Signer, Store, StoreLock, pull, verify_locked,
+    ConfiguredSource, Digest, LOCK_FILE, LockFile, LockedComponent, LockedPackage, LockedSkill,
+    PackageKind, Reference, Registry, RegistrySettings, Signer, Store, StoreLock, pull,
+    verify_locked,
 };
 use skillhost_program::inspect::inspector;
 use skillhost_program::options::{CommonOptions, store_folder};
@@ -114,8 +115,9 @@ fn check_manifest(manifest: &Digest, source: &Reference) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The configuration, lock file and store of a verb that changes packages.
-pub(crate) struct Project {
+/// The configuration, lock file and store of a verb about packages.
+pub(crate) struct Project<'o> {
+    options: &'o CommonOptions,
     pub(crate) settings: Settings,
     pub(crate) config_file: PathBuf,
     pub(crate) lock_file: PathBuf,
@@ -123,23 +125,22 @@ pub(crate) struct Project {
     pub(crate) store: Store,
     pub(crate) trust: Trust,
     registry: RegistrySettings,
-    _turn: StoreLock,
 }
 
-impl Project {
-    /// Opens the files of the configuration. Other processes that change packages wait until this
-    /// one ends.
+impl<'o> Project<'o> {
+    /// Opens the files of the configuration. Other processes may change them until
+    /// [`Project::begin_change`].
     pub(crate) fn open(
-        options: &CommonOptions,
+        options: &'o CommonOptions,
         registry: RegistrySettings,
     ) -> anyhow::Result<Self> {
         let trust = options.trust_settings();
         let store = open_store(&trust)?;
-        let turn = store.lock()?;
         let settings: Settings = options.load()?;
         let config_file = options.config_file().to_owned();
         let lock_file = lock_file(&config_file);
         Ok(Self {
+            options,
             settings,
             lock: read_lock(&lock_file, &trust)?,
             config_file,
@@ -147,8 +148,78 @@ impl Project {
             store,
             trust,
             registry,
-            _turn: turn,
         })
+    }
+
+    /// Reads the configuration and the lock file again, and keeps other processes from changing
+    /// them or the store until the returned lock is dropped. Transfers come before it: others wait.
+    ///
+    /// # Errors
+    ///
+    /// If the source or the lock of the package is no longer what this verb has read.
+    pub(crate) fn begin_change(
+        &mut self,
+        kind: PackageKind,
+        name: &str,
+    ) -> anyhow::Result<StoreLock> {
+        let turn = self.store.lock()?;
+        let settings: Settings = self.options.reload()?;
+        let lock = read_lock(&self.lock_file, &self.trust)?;
+        let source = |settings: &Settings| {
+            let source = settings.packages.sources_of(kind).get(name);
+            source.map(|source| source.reference.to_string())
+        };
+        let is_same_lock = match kind {
+            PackageKind::Component => lock.find(name) == self.lock.find(name),
+            PackageKind::Skill => lock.find_skill(name) == self.lock.find_skill(name),
+        };
+        ensure!(
+            is_same_lock && source(&settings) == source(&self.settings),
+            "another command has changed `{name}` meanwhile; run this one again"
+        );
+        (self.settings, self.lock) = (settings, lock);
+        Ok(turn)
+    }
+
+    /// Locks a component that was pulled.
+    ///
+    /// # Errors
+    ///
+    /// If another locked component has one of its tools, or another command has removed its bytes
+    /// from the store since they were pulled.
+    pub(crate) fn lock_component(
+        &mut self,
+        locked: LockedComponent,
+        turn: &StoreLock,
+    ) -> anyhow::Result<()> {
+        self.check_tools(&locked)?;
+        self.check_stored(&locked)?;
+        self.lock.set(locked);
+        self.write_lock(turn)
+    }
+
+    /// Locks a skill that was pulled.
+    ///
+    /// # Errors
+    ///
+    /// If another command has removed its bytes from the store since they were pulled.
+    pub(crate) fn lock_skill(
+        &mut self,
+        locked: LockedSkill,
+        turn: &StoreLock,
+    ) -> anyhow::Result<()> {
+        self.check_stored(&locked)?;
+        self.store.check_unpacked(&locked)?;
+        self.lock.set_skill(locked);
+        self.write_lock(turn)
+    }
+
+    fn check_stored(&self, locked: &LockedPackage) -> anyhow::Result<()> {
+        ensure!(
+            locked.digests().all(|digest| self.store.has(digest)),
+            "`skillhost store clean` has removed what this command pulled; run it again"
+        );
+        Ok(())
     }
 
     /// Pulls a package, and reads what it is.
@@ -201,9 +272,9 @@ impl Project {
     }
 
     /// Writes the lock file, and keeps what it names in the store.
-    pub(crate) fn write_lock(&self) -> anyhow::Result<()> {
+    pub(crate) fn write_lock(&self, turn: &StoreLock) -> anyhow::Result<()> {
         self.lock.write(&self.lock_file)?;
-        self.store.keep(&self.lock_file)
+        self.store.keep(&self.lock_file, turn)
     }
 
     /// Refuses a component with a tool that is built in or in another locked component: it would
@@ -294,4 +365,53 @@ pub(crate) fn open_store(trust: &Trust) -> anyhow::Result<Store> {
     let folder = store_folder();
     let folder = folder.context("there is no folder for the store: set `XDG_DATA_HOME` to one")?;
     Store::open(&folder, trust)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn locks_only_what_is_in_the_store() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join("store"), &Trust::new()).unwrap();
+        let lock_file = folder.path().join(LOCK_FILE);
+        let blobs = ["manifest", "content"].map(|blob| store.write(blob.as_bytes()).unwrap());
+        let [manifest, content] = blobs;
+        let mut project = Project {
+            options: &CommonOptions::default(),
+            settings: Settings::default(),
+            config_file: folder.path().join("skillhost.toml"),
+            lock_file: lock_file.clone(),
+            lock: LockFile::default(),
+            store,
+            trust: Trust::new(),
+            registry: RegistrySettings::default(),
+        };
+        let locked = LockedComponent {
+            package: LockedPackage {
+                kind: PackageKind::Component,
+                name: "csv".to_owned(),
+                source: "oci://registry.example/acme/csv:1".to_owned(),
+                manifest,
+                content,
+                size: 7,
+                signer: Signer::Unsigned,
+                bundle: None,
+            },
+            tools: Vec::new(),
+            imports: Vec::new(),
+            powers: Vec::new(),
+        };
+        let turn = project.store.lock().unwrap();
+        project.lock_component(locked.clone(), &turn).unwrap();
+        assert!(lock_file.exists());
+        fs::remove_file(&lock_file).unwrap();
+        project.store.clean(&turn).unwrap();
+        let error = project.lock_component(locked, &turn).unwrap_err();
+        assert!(error.to_string().contains("store clean"), "{error:#}");
+        assert!(!lock_file.exists());
+    }
 }

@@ -24,12 +24,14 @@ impl RemoveCommand {
     pub(crate) fn execute(mut self, outer: CommonOptions) -> anyhow::Result<Exit> {
         let options = outer.merge(std::mem::take(&mut self.options));
         let mut project = Project::open(&options, RegistrySettings::default())?;
-        let (name, packages) = (&self.name, &project.settings.packages);
-        let (kind, sources) = if self.skill {
-            (PackageKind::Skill, &packages.skills)
+        let name = &self.name;
+        let kind = if self.skill {
+            PackageKind::Skill
         } else {
-            (PackageKind::Component, &packages.sources)
+            PackageKind::Component
         };
+        let turn = project.begin_change(kind, name)?;
+        let sources = project.settings.packages.sources_of(kind);
         if !sources.contains_key(name) {
             let names: Vec<&str> = sources.keys().map(String::as_str).collect();
             terminal::complain(format_args!(
@@ -48,7 +50,7 @@ impl RemoveCommand {
         } else {
             project.lock.remove(name);
         }
-        project.write_lock()?;
+        project.write_lock(&turn)?;
         terminal::print(&[format_line!(
             "removed {name}; `skillhost store clean` removes its bytes"
         )])?;

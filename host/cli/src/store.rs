@@ -66,7 +66,7 @@ impl StoreCommand {
                 terminal::print(&lines.collect::<Vec<_>>())?;
             }
             StoreVerb::Clean => {
-                let removed = project.store.clean()?;
+                let removed = project.store.clean(&project.store.lock()?)?;
                 let bytes: u64 = removed.iter().map(|(_, size)| size).sum();
                 let number = count(removed.len(), "file");
                 terminal::print(&[format_line!("removed {number} of {bytes} bytes")])?;

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use clap::Args;
 use skillhost::{Inspection, Line};
-use skillhost_packages::{LockedComponent, LockedPackage, Reference, Signer, read_skill};
+use skillhost_packages::{
+    LockedComponent, LockedPackage, PackageKind, Reference, Signer, read_skill,
+};
 use skillhost_program::exit::Exit;
 use skillhost_program::options::CommonOptions;
 use skillhost_program::registry::RegistryArguments;
@@ -62,8 +64,8 @@ impl UpdateCommand {
             };
             let Some(mut old) = project.lock.find(name).cloned() else {
                 terminal::print(&add::lines(&locked, &inspection, &project))?;
-                project.lock.set(locked);
-                project.write_lock()?;
+                let turn = project.begin_change(PackageKind::Component, name)?;
+                project.lock_component(locked, &turn)?;
                 continue;
             };
             if old == locked {
@@ -85,8 +87,8 @@ impl UpdateCommand {
                 exit = Exit::Failure;
                 continue;
             }
-            project.lock.set(locked);
-            project.write_lock()?;
+            let turn = project.begin_change(PackageKind::Component, name)?;
+            project.lock_component(locked, &turn)?;
         }
         for (name, source) in &packages.skills {
             if self.name.as_ref().is_some_and(|only| only != name) {
@@ -103,7 +105,7 @@ impl UpdateCommand {
     /// Locks the newest files of a skill, and shows what changes.
     fn update_skill(
         &self,
-        project: &mut Project,
+        project: &mut Project<'_>,
         name: &str,
         reference: &Reference,
     ) -> anyhow::Result<Exit> {
@@ -129,8 +131,8 @@ impl UpdateCommand {
             terminal::complain(format_args!("`{name}` is not updated: {why}"));
             return Ok(Exit::Failure);
         }
-        project.lock.set_skill(locked);
-        project.write_lock()?;
+        let turn = project.begin_change(PackageKind::Skill, name)?;
+        project.lock_skill(locked, &turn)?;
         Ok(Exit::Ok)
     }
 

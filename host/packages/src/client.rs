@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, LOCATION, WWW_AUTHENTICATE};
@@ -57,6 +57,9 @@ pub struct RegistrySettings {
     pub authorities: Option<Authorities>,
     /// The maximum time of a request without a large body. `None` means 30 seconds.
     pub request_time: Option<Duration>,
+    /// The time at which all transfers must have ended. `None` sets no limit besides those of each
+    /// request.
+    pub deadline: Option<Instant>,
 }
 
 /// Certificate authorities.
@@ -93,6 +96,7 @@ struct Connections {
     other: ureq::Agent,
     /// The scheme and authority of the server.
     base: String,
+    deadline: Option<Instant>,
 }
 
 /// A client for one repository of a registry.
@@ -148,7 +152,19 @@ impl Connections {
             own: agent(Target::Registry),
             other: agent(Target::Redirect),
             base: format!("{scheme}://{authority}"),
+            deadline: settings.deadline,
         }
+    }
+
+    /// Returns the time until the deadline, if there is one.
+    fn time_left(&self) -> Option<Duration> {
+        let deadline = self.deadline?;
+        Some(deadline.saturating_duration_since(Instant::now()))
+    }
+
+    /// Shortens the time of a request to what is left until the deadline.
+    fn bound(&self, time: Duration) -> Duration {
+        time.min(self.time_left().unwrap_or(time))
     }
 
     /// Follows the redirects of an answer, without credentials.
@@ -165,7 +181,7 @@ impl Connections {
             address = join(&address, location(&answer)?)?;
             let request = Request::get(&address).body(())?;
             let request = self.other.configure_request(request);
-            let request = request.timeout_global(Some(time)).build();
+            let request = request.timeout_global(Some(self.bound(time))).build();
             let sent = self.other.run(request);
             answer = sent.with_context(|| format!("cannot follow the redirect to {address:?}"))?;
         }
@@ -202,6 +218,17 @@ impl Registry {
             scope: "pull",
             request_time: settings.request_time.unwrap_or(REQUEST_TIME),
         })
+    }
+
+    /// Adds to an error that the transfers have no time left, if so.
+    pub fn explain_deadline<T>(&self, result: anyhow::Result<T>) -> anyhow::Result<T> {
+        if self.connections.time_left() != Some(Duration::ZERO) {
+            return result;
+        }
+        result.context(
+            "the time for transfers is over; `--transfer-minutes` allows more, and the command \
+             does not repeat finished transfers",
+        )
     }
 
     /// Returns the same client, which may also write.
@@ -267,11 +294,17 @@ impl Registry {
 
     /// Returns a blob. The caller has checked that it may have this many bytes.
     pub(crate) fn blob(&mut self, digest: &Digest, size: u64) -> anyhow::Result<Vec<u8>> {
-        self.read_blob(digest, size)
+        self.read_blob(digest, size, size)
             .with_context(|| format!("cannot read the blob {digest}"))
     }
 
-    fn read_blob(&mut self, digest: &Digest, size: u64) -> anyhow::Result<Vec<u8>> {
+    /// Returns a blob of at most `max` bytes that no manifest describes.
+    pub(crate) fn blob_up_to(&mut self, digest: &Digest, max: u64) -> anyhow::Result<Vec<u8>> {
+        self.read_blob(digest, 0, max)
+            .with_context(|| format!("cannot read the blob {digest}"))
+    }
+
+    fn read_blob(&mut self, digest: &Digest, min: u64, size: u64) -> anyhow::Result<Vec<u8>> {
         let time = self.request_time + Duration::from_secs(size / MIN_BYTES_PER_SECOND);
         let call = Call {
             time,
@@ -293,11 +326,11 @@ impl Registry {
             bytes.extend_from_slice(&part[..read]);
             ensure!(
                 bytes.len() as u64 <= size,
-                "it has more than the {size} bytes that its manifest declares"
+                "it has more than the {size} bytes that it may have"
             );
         }
         ensure!(
-            bytes.len() as u64 == size,
+            bytes.len() as u64 >= min,
             "it has {} bytes, and its manifest declares {size}",
             bytes.len()
         );
@@ -438,7 +471,8 @@ impl Registry {
         if let Some(authorization) = &self.authorization {
             request = request.header(AUTHORIZATION, authorization);
         }
-        let (own, time) = (&self.connections.own, Some(call.time));
+        let connections = &self.connections;
+        let (own, time) = (&connections.own, Some(connections.bound(call.time)));
         let answer = match call.body {
             None => {
                 let request = own.configure_request(request.body(())?);
@@ -536,8 +570,8 @@ impl Registry {
             &connections.other
         };
         let request = agent.configure_request(request.body(())?);
-        let request = request.timeout_global(Some(self.request_time)).build();
-        let answer = agent.run(request);
+        let time = connections.bound(self.request_time);
+        let answer = agent.run(request.timeout_global(Some(time)).build());
         let mut answer = answer.map_err(|error| {
             let why = explain(&error);
             anyhow::anyhow!("cannot reach the token service `{authority}`: {why}")

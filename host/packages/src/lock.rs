@@ -216,11 +216,7 @@ impl LockFile {
 
     /// Returns the digests of all blobs that the file names.
     pub fn digests(&self) -> impl Iterator<Item = &Digest> {
-        self.packages().flat_map(|locked| {
-            [&locked.manifest, &locked.content]
-                .into_iter()
-                .chain(&locked.bundle)
-        })
+        self.packages().flat_map(LockedPackage::digests)
     }
 }
 
@@ -335,6 +331,13 @@ impl LockedSkill {
 }
 
 impl LockedPackage {
+    /// Returns the digests of its blobs.
+    pub fn digests(&self) -> impl Iterator<Item = &Digest> {
+        [&self.manifest, &self.content]
+            .into_iter()
+            .chain(&self.bundle)
+    }
+
     fn table(&self) -> Table {
         let mut table = Table::new();
         table.insert("name", value(&self.name));

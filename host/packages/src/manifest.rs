@@ -17,6 +17,9 @@ const DOCKER_MANIFEST: &str = "application/vnd.docker.distribution.manifest.v2+j
 /// The media type of Docker's index.
 const DOCKER_INDEX: &str = "application/vnd.docker.distribution.manifest.list.v2+json";
 
+/// The media type of an empty config, whose bytes are `{}`.
+pub(crate) const EMPTY: &str = "application/vnd.oci.empty.v1+json";
+
 /// The header `Accept` of requests for manifests.
 pub(crate) const ACCEPT: &str = "application/vnd.oci.image.manifest.v1+json, \
      application/vnd.oci.image.index.v1+json, \

@@ -1,19 +1,23 @@
 //! Pulls a package from a registry, and checks a locked one in the store.
 
+use std::collections::BTreeSet;
+
 use anyhow::{Context as _, bail, ensure};
 
-use crate::client::Registry;
+use crate::client::{Registry, fallback_tag};
 use crate::digest::Digest;
 use crate::layer;
 use crate::lock::{LockedPackage, LockedSkill};
-use crate::manifest::{Descriptor, MAX_COMPONENT, MAX_MANIFEST, Manifest, PackageKind};
+use crate::manifest::{Descriptor, EMPTY, MAX_COMPONENT, MAX_MANIFEST, Manifest, PackageKind};
 use crate::reference::{Reference, Version};
-use crate::signature::{BUNDLE_PREFIX, MAX_BUNDLE, PublicKey, Signer};
+use crate::signature::{
+    BUNDLE_PREFIX, MAX_BUNDLE, PREDICATE, PREDICATE_ANNOTATION, PublicKey, Signer,
+};
 use crate::skill_files::SkillFiles;
 use crate::store::Store;
 
 /// The maximum number of manifests about a package that are read for a signature. Guards against:
-/// a registry that lists millions.
+/// a registry that lists millions. Some registries let others add to the list.
 const MAX_SIGNATURES: usize = 32;
 
 /// A package whose blobs are in the store.
@@ -68,9 +72,10 @@ fn pull_version<T>(
         );
     }
     let layer = manifest.layer(kind)?.clone();
-    let signed = match keys {
-        Some(keys) => Some(find_signature(registry, &digest, keys, bundle)?),
-        None => None,
+    let signed = match (keys, bundle) {
+        (Some(keys), Some(bundle)) => Some(read_locked_signature(registry, &digest, keys, bundle)?),
+        (Some(keys), None) => Some(find_signature(registry, &digest, keys)?),
+        (None, _) => None,
     };
     let content = match store.read(&layer.digest, MAX_COMPONENT) {
         Ok(Some(content)) if content.len() as u64 == layer.size => content,
@@ -111,6 +116,7 @@ pub fn pull(
     let (version, kind) = (reference.version(), PackageKind::Component);
     let nothing = |_: &Descriptor, _: &[u8]| Ok(());
     let pulled = pull_version(registry, version, kind, keys, bundle, store, nothing);
+    let pulled = registry.explain_deadline(pulled);
     let (pulled, ()) = pulled.with_context(|| format!("cannot pull `{reference}`"))?;
     Ok(pulled)
 }
@@ -130,7 +136,9 @@ pub fn pull_skill(
     store: &Store,
 ) -> anyhow::Result<(PulledPackage, SkillFiles)> {
     let (version, kind) = (reference.version(), PackageKind::Skill);
-    pull_version(registry, version, kind, keys, bundle, store, layer::unpack)
+    let pulled = pull_version(registry, version, kind, keys, bundle, store, layer::unpack);
+    registry
+        .explain_deadline(pulled)
         .with_context(|| format!("cannot pull `{reference}`"))
 }
 
@@ -152,23 +160,40 @@ pub fn read_skill(locked: &LockedSkill, store: &Store) -> anyhow::Result<SkillFi
     Ok(files)
 }
 
+/// Returns the id of the key that signed a manifest, and the bundle with this digest. Needs no list
+/// of signatures, so no other entry can hide it.
+fn read_locked_signature(
+    registry: &mut Registry,
+    manifest: &Digest,
+    keys: &[PublicKey],
+    bundle: &Digest,
+) -> anyhow::Result<(String, Vec<u8>)> {
+    let bundle = registry.blob_up_to(bundle, MAX_BUNDLE);
+    let bundle = bundle.context("cannot read its signature")?;
+    let mut problems = Vec::new();
+    for key in keys {
+        match key.verify(&bundle, manifest) {
+            Ok(()) => return Ok((key.id(), bundle)),
+            Err(error) => problems.push(format!("{error:#}")),
+        }
+    }
+    bail!("it has no trusted signature: {}", problems.join("; "))
+}
+
 /// Returns the id of the key that signed a manifest, and the bundle.
 fn find_signature(
     registry: &mut Registry,
     manifest: &Digest,
     keys: &[PublicKey],
-    bundle: Option<&Digest>,
 ) -> anyhow::Result<(String, Vec<u8>)> {
     let referrers = registry
         .referrers(manifest)
         .context("cannot read its signatures")?;
-    let referrers = referrers
-        .and_then(|index| index.manifests)
-        .unwrap_or_default();
+    let referrers = referrers.and_then(|index| index.manifests);
+    let referrers = possible_signatures(referrers.unwrap_or_default());
     let mut problems = Vec::new();
     for referrer in referrers.iter().take(MAX_SIGNATURES) {
-        // The list of a fallback tag may not say what the referrer is.
-        let bundle = match read_bundle(registry, referrer, manifest, bundle) {
+        let bundle = match read_bundle(registry, referrer, manifest) {
             Ok(Some(bundle)) => bundle,
             Ok(None) => continue,
             Err(error) => {
@@ -185,13 +210,44 @@ fn find_signature(
     }
     ensure!(
         referrers.len() <= MAX_SIGNATURES,
-        "none of the first {MAX_SIGNATURES} manifests about it is a trusted signature"
+        "the registry lists {} possible signatures, and none of the {MAX_SIGNATURES} that are read \
+         is trusted; remove the others from the registry",
+        referrers.len()
     );
     if problems.is_empty() {
+        let tag = Version::Tag(format!("{}.sig", fallback_tag(manifest)));
+        ensure!(
+            !matches!(registry.find_manifest(&tag), Ok(Some(_))),
+            "its signature has cosign's old format, which is not supported; sign it with cosign 3 \
+             or with `skillhost push --key`"
+        );
         bail!("it is unsigned, and a rule in `[trust]` asks for a signature");
     }
     problems.dedup();
     bail!("it has no trusted signature: {}", problems.join("; "))
+}
+
+/// Returns the manifests about a package that may be signatures, each once, the likeliest first.
+/// The others cost no request.
+fn possible_signatures(listed: Vec<Descriptor>) -> Vec<Descriptor> {
+    let rank = |it: &Descriptor| match it.artifact_type.as_deref() {
+        Some(kind) if kind.starts_with(BUNDLE_PREFIX) => {
+            match it.annotations.get(PREDICATE_ANNOTATION) {
+                Some(predicate) if predicate == PREDICATE => Some(0),
+                Some(_) => None,
+                None => Some(1),
+            }
+        }
+        // The list of a fallback tag may not say what the manifest is.
+        None | Some("" | EMPTY) => Some(2),
+        Some(_) => None,
+    };
+    let mut seen = BTreeSet::new();
+    let listed = listed.into_iter();
+    let listed = listed.filter(|it| it.size <= MAX_MANIFEST && seen.insert(it.digest.clone()));
+    let mut ranked: Vec<_> = listed.filter_map(|it| Some((rank(&it)?, it))).collect();
+    ranked.sort_by_key(|(rank, _)| *rank);
+    ranked.into_iter().map(|(_, it)| it).collect()
 }
 
 /// Reads the bundle of a manifest about another one. Returns `None` if it has none.
@@ -199,7 +255,6 @@ fn read_bundle(
     registry: &mut Registry,
     referrer: &Descriptor,
     subject: &Digest,
-    bundle: Option<&Digest>,
 ) -> anyhow::Result<Option<Vec<u8>>> {
     let (manifest, ..) = registry.manifest(&Version::Digest(referrer.digest.clone()))?;
     let is_about = manifest
@@ -210,8 +265,7 @@ fn read_bundle(
     let [layer] = layers else {
         return Ok(None);
     };
-    let is_other = bundle.is_some_and(|bundle| *bundle != layer.digest);
-    if !is_about || is_other || !layer.media_type.starts_with(BUNDLE_PREFIX) {
+    if !is_about || !layer.media_type.starts_with(BUNDLE_PREFIX) {
         return Ok(None);
     }
     ensure!(

@@ -9,10 +9,10 @@ use crate::client::{Registry, fallback_tag};
 use crate::digest::Digest;
 use crate::layer;
 use crate::manifest::{
-    Descriptor, MAX_COMPONENT, Manifest, OCI_INDEX, OCI_MANIFEST, SKILL_LAYER, WASM_LAYER,
+    Descriptor, EMPTY, MAX_COMPONENT, Manifest, OCI_INDEX, OCI_MANIFEST, SKILL_LAYER, WASM_LAYER,
 };
 use crate::reference::{Reference, Version};
-use crate::signature::{BUNDLE, PREDICATE, SigningKey};
+use crate::signature::{BUNDLE, PREDICATE, PREDICATE_ANNOTATION, SigningKey};
 use crate::skill_files::{SkillFiles, SkillMetadata};
 
 /// The media type of a component's config.
@@ -29,9 +29,6 @@ const SKILL_KEYS: &str = "dev.toolhive.skills";
 
 /// The time that configs and manifests have: the same package has the same digest.
 const CREATED: &str = "1970-01-01T00:00:00Z";
-
-/// The media type of an empty config, whose bytes are `{}`.
-const EMPTY: &str = "application/vnd.oci.empty.v1+json";
 
 /// The annotation with the name of a layer's file.
 const TITLE: &str = "org.opencontainers.image.title";
@@ -222,10 +219,7 @@ fn sign(registry: &mut Registry, subject: Descriptor, key: &SigningKey) -> anyho
             "dev.sigstore.bundle.content".to_owned(),
             "dsse-envelope".to_owned(),
         ),
-        (
-            "dev.sigstore.bundle.predicateType".to_owned(),
-            PREDICATE.to_owned(),
-        ),
+        (PREDICATE_ANNOTATION.to_owned(), PREDICATE.to_owned()),
     ]);
     let referrer = Manifest {
         schema_version: 2,

@@ -127,6 +127,14 @@ fn read_sources(
 }
 
 impl PackageSettings {
+    /// Returns the sources of a kind, by name.
+    pub fn sources_of(&self, kind: PackageKind) -> &BTreeMap<String, ConfiguredSource> {
+        match kind {
+            PackageKind::Component => &self.sources,
+            PackageKind::Skill => &self.skills,
+        }
+    }
+
     /// Returns the keys one of which must have signed a package. Returns `None` if it may be
     /// unsigned. The longest pattern that fits counts.
     ///

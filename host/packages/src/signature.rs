@@ -36,8 +36,14 @@ const PAYLOAD: &str = "application/vnd.in-toto+json";
 /// The type of the statement.
 const STATEMENT: &str = "https://in-toto.io/Statement/v1";
 
+/// The type of the statements of cosign 2, whose fields are the same.
+const STATEMENT_OF_COSIGN_2: &str = "https://in-toto.io/Statement/v0.1";
+
 /// The predicate of a statement that only says that an artifact is signed.
 pub(crate) const PREDICATE: &str = "https://sigstore.dev/cosign/sign/v1";
+
+/// The annotation with the predicate of a bundle.
+pub(crate) const PREDICATE_ANNOTATION: &str = "dev.sigstore.bundle.predicateType";
 
 /// The maximum bytes of a bundle. Guards against: a registry that fills the memory.
 pub(crate) const MAX_BUNDLE: u64 = 256 << 10;
@@ -164,7 +170,8 @@ impl PublicKey {
         let statement: Statement =
             serde_json::from_slice(&payload).context("the signed statement is invalid")?;
         ensure!(
-            statement.kind == STATEMENT && statement.predicate_type == PREDICATE,
+            [STATEMENT, STATEMENT_OF_COSIGN_2].contains(&&*statement.kind)
+                && statement.predicate_type == PREDICATE,
             "the signed statement is of another type"
         );
         let is_subject = |subject: &Subject| subject.digest.sha256 == manifest.hex();
@@ -215,7 +222,11 @@ impl SigningKey {
             "predicateType": PREDICATE,
             "predicate": {},
         });
-        let payload = serde_json::to_vec(&statement)?;
+        self.sign_statement(&statement)
+    }
+
+    fn sign_statement(&self, statement: &Value) -> anyhow::Result<Vec<u8>> {
+        let payload = serde_json::to_vec(statement)?;
         let signed = self.pair.sign(&self.random, &encode(PAYLOAD, &payload));
         let signature = signed.ok().context("cannot sign")?;
         let bundle = Bundle {
@@ -362,6 +373,31 @@ mod tests {
             let message = changed(pointer, value);
             assert!(message.contains(expected), "{pointer}: {message}");
         }
+    }
+
+    #[test]
+    fn accepts_only_statements_that_an_artifact_is_signed() {
+        let key = signing_key();
+        let manifest = Digest::of(b"one");
+        let verify = |kind: &str, predicate: &str| {
+            let statement = json!({
+                "_type": kind,
+                "subject": [{"name": "x", "digest": {"sha256": manifest.hex()}}],
+                "predicateType": predicate,
+                "predicate": {},
+            });
+            let bundle = key.sign_statement(&statement).unwrap();
+            let verified = key.public().verify(&bundle, &manifest);
+            verified.map_err(|error| error.to_string())
+        };
+        for kind in [STATEMENT, STATEMENT_OF_COSIGN_2] {
+            verify(kind, PREDICATE).unwrap();
+            // An attestation is about an artifact, but does not sign it.
+            let error = verify(kind, "https://slsa.dev/provenance/v1").unwrap_err();
+            assert!(error.contains("of another type"), "{error}");
+        }
+        let error = verify("https://in-toto.io/Statement/v2", PREDICATE).unwrap_err();
+        assert!(error.contains("of another type"), "{error}");
     }
 
     #[test]

@@ -6,11 +6,13 @@
 //! its content.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use rustix::fs::{FlockOperation, flock};
@@ -24,6 +26,9 @@ use crate::lock::LockFile;
 /// The maximum bytes of the path of a lock file.
 const MAX_PATH: u64 = 4096;
 
+/// The time after which an unfinished file is removed: no process still writes it.
+const UNFINISHED_TIME: Duration = Duration::from_secs(60 * 60);
+
 /// A store that exists.
 #[derive(Debug, Clone)]
 pub struct Store {
@@ -32,8 +37,8 @@ pub struct Store {
     pub(crate) skills: PathBuf,
 }
 
-/// The right to change the store and the files that name its blobs. Another process that wants it
-/// waits.
+/// The right to remove blobs and to change the files that name them. Another process that wants it
+/// waits. Adding blobs and reading need no right.
 pub struct StoreLock(#[expect(dead_code, reason = "it unlocks when it is dropped")] OwnedFd);
 
 /// A blob that was removed, or would be.
@@ -126,8 +131,12 @@ impl Store {
         for entry in fs::read_dir(&self.blobs).with_context(cannot)? {
             let entry = entry.with_context(cannot)?;
             let name = format!("sha256:{}", entry.file_name().to_string_lossy());
-            if let Ok(digest) = name.parse() {
-                blobs.push((digest, entry.metadata().with_context(cannot)?.len()));
+            let Ok(digest) = name.parse() else { continue };
+            match entry.metadata() {
+                Ok(metadata) => blobs.push((digest, metadata.len())),
+                // Another process cleans the store.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error).with_context(cannot),
             }
         }
         blobs.sort();
@@ -135,7 +144,7 @@ impl Store {
     }
 
     /// Keeps the blobs that a lock file names, as long as it names them.
-    pub fn keep(&self, lock_file: &Path) -> anyhow::Result<()> {
+    pub fn keep(&self, lock_file: &Path, _turn: &StoreLock) -> anyhow::Result<()> {
         let path = std::path::absolute(lock_file)?;
         let bytes = path.as_os_str().as_bytes();
         let entry = self.locks.join(Digest::of(bytes).hex());
@@ -143,29 +152,51 @@ impl Store {
             .with_context(|| format!("cannot write `{}`", entry.display()))
     }
 
-    /// Returns the digests that the known lock files name. Forgets lock files that do not exist.
+    /// Returns the digests that the known lock files name.
     ///
     /// # Errors
     ///
     /// If a lock file cannot be read: its blobs would be lost.
     pub fn kept(&self) -> anyhow::Result<BTreeSet<Digest>> {
         let mut kept = BTreeSet::new();
-        let cannot = || format!("cannot read `{}`", self.locks.display());
-        for entry in fs::read_dir(&self.locks).with_context(cannot)? {
-            let entry = entry.with_context(cannot)?.path();
-            let path = named_file::read(&entry, MAX_PATH).with_context(cannot)?;
-            let path = PathBuf::from(std::ffi::OsString::from_vec(path));
-            match LockFile::read(&path)? {
-                Some(lock) => kept.extend(lock.digests().cloned()),
-                None => fs::remove_file(&entry).with_context(cannot)?,
-            }
+        for (_, lock) in self.lock_files()? {
+            kept.extend(lock.iter().flat_map(LockFile::digests).cloned());
         }
         Ok(kept)
     }
 
-    /// Removes blobs that no known lock file names, and unfinished files. Returns the blobs.
-    pub fn clean(&self) -> anyhow::Result<Vec<BlobSize>> {
+    /// Returns the entry of each known lock file, and the lock file if it exists.
+    fn lock_files(&self) -> anyhow::Result<Vec<(PathBuf, Option<LockFile>)>> {
+        let cannot = || format!("cannot read `{}`", self.locks.display());
+        let mut found = Vec::new();
+        for entry in fs::read_dir(&self.locks).with_context(cannot)? {
+            let entry = entry.with_context(cannot)?;
+            // Unfinished files of other processes.
+            if entry.file_name().to_string_lossy().starts_with('.') {
+                continue;
+            }
+            let entry = entry.path();
+            let path = match named_file::read(&entry, MAX_PATH) {
+                // Another process cleans the store.
+                Err(_) if !entry.exists() => continue,
+                path => path.with_context(cannot)?,
+            };
+            let lock = LockFile::read(Path::new(OsStr::from_bytes(&path)))?;
+            found.push((entry, lock));
+        }
+        Ok(found)
+    }
+
+    /// Removes blobs that no known lock file names, and unfinished files. Forgets lock files that
+    /// do not exist. Returns the blobs.
+    pub fn clean(&self, _turn: &StoreLock) -> anyhow::Result<Vec<BlobSize>> {
         let kept = self.kept()?;
+        for (entry, lock) in self.lock_files()? {
+            if lock.is_none() {
+                fs::remove_file(&entry)
+                    .with_context(|| format!("cannot remove `{}`", entry.display()))?;
+            }
+        }
         let mut removed = self.list()?;
         removed.retain(|(digest, _)| !kept.contains(digest));
         for (digest, _) in &removed {
@@ -177,7 +208,10 @@ impl Store {
         for folder in [&self.blobs, &self.locks] {
             for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
                 let name = entry.file_name();
-                if name.to_string_lossy().starts_with(atomic::UNFINISHED) {
+                let is_unfinished = name.to_string_lossy().starts_with(atomic::UNFINISHED);
+                let written = entry.metadata().and_then(|it| it.modified()).ok();
+                let age = written.and_then(|written| written.elapsed().ok());
+                if is_unfinished && age.is_some_and(|age| age > UNFINISHED_TIME) {
                     let _ = fs::remove_file(entry.path());
                 }
             }
@@ -189,6 +223,7 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
+    use std::time::SystemTime;
 
     use super::*;
     use crate::tests::locked;
@@ -229,21 +264,29 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(&folder.path().join("store"), &Trust::new()).unwrap();
         let (kept, lost) = (store.write(b"kept").unwrap(), store.write(b"lost").unwrap());
-        fs::write(store.folder().join(".unfinished-1-x"), "part").unwrap();
+        let unfinished = |name: &str| File::create(store.folder().join(name)).unwrap();
+        let long_ago = SystemTime::now() - 2 * UNFINISHED_TIME;
+        let left = unfinished(".unfinished-1-x");
+        left.set_modified(long_ago).unwrap();
+        // Another process still writes this one.
+        unfinished(".unfinished-2-x");
         let path = folder.path().join("skillhost.lock");
         let mut lock = LockFile::default();
         lock.set(locked("csv", &kept));
         lock.write(&path).unwrap();
-        store.keep(&path).unwrap();
-        let removed = store.clean().unwrap();
+        let turn = store.lock().unwrap();
+        store.keep(&path, &turn).unwrap();
+        let removed = store.clean(&turn).unwrap();
         assert_eq!(removed, [(lost, 4)]);
         assert!(store.has(&kept));
-        assert_eq!(fs::read_dir(store.folder()).unwrap().count(), 1);
+        assert_eq!(fs::read_dir(store.folder()).unwrap().count(), 2);
+        assert!(store.folder().join(".unfinished-2-x").exists());
         // Nothing is removed while a lock file cannot be read.
         fs::write(&path, "x = ").unwrap();
-        assert!(store.clean().is_err());
+        assert!(store.clean(&turn).is_err());
         assert!(store.has(&kept));
         fs::remove_file(&path).unwrap();
-        assert_eq!(store.clean().unwrap(), [(kept, 4)]);
+        assert_eq!(store.clean(&turn).unwrap(), [(kept, 4)]);
+        assert_eq!(fs::read_dir(&store.locks).unwrap().count(), 0);
     }
 }

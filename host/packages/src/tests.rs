@@ -276,7 +276,7 @@ fn hostile_registries_leave_the_store_as_it_is() {
         ),
         (
             |_| raw("200 OK", &[], &[0; 1 << 20]),
-            "more than the 24 bytes",
+            "more than the 24 bytes that it may have",
         ),
         (
             |_| raw("404 Not Found", &[], b"\x1b[2Jno"),
@@ -665,10 +665,126 @@ fn signatures_of_other_artifacts_do_not_count() {
             .error(Some(&keys))
             .contains("a signature of another artifact")
     );
-    // A list without end.
+    let old = format!("{}.sig", fallback(&digest));
+    setup.registry.put_manifest(&old, &manifest(&[]));
+    setup.registry.put_manifest(&fallback(&digest), &listed);
+    assert!(setup.error(Some(&keys)).contains("cosign's old format"));
+    // The same manifest counts once.
     list["manifests"] = Value::Array(vec![list["manifests"][0].clone(); 33]);
     setup.registry.put_manifest(&fallback(&digest), &list);
-    assert!(setup.error(Some(&keys)).contains("none of the first 32"));
+    assert!(
+        setup
+            .error(Some(&keys))
+            .contains("a signature of another artifact")
+    );
+}
+
+#[test]
+fn junk_does_not_hide_a_signature() {
+    const TYPE: &str = "artifactType";
+    const EMPTY: &str = "application/vnd.oci.empty.v1+json";
+    let setup = Setup::new();
+    let key = signing_key();
+    let keys = [key.public()];
+    let digest = setup.push(CONTENT, Some(&key)).unwrap();
+    let tag = format!("sha256-{}", digest.hex());
+    let signed = setup.registry.manifest(&tag).unwrap();
+    let good = signed["manifests"][0].clone();
+    // Lists 40 others before the signature.
+    let list = |junk: fn(usize, &mut Value), signature: &Value| {
+        let others = (0..40).map(|at| {
+            let mut entry = good.clone();
+            entry["digest"] = Digest::of(at.to_string().as_bytes()).to_string().into();
+            junk(at, &mut entry);
+            entry
+        });
+        let mut list = signed.clone();
+        list["manifests"] = others.chain([signature.clone()]).collect();
+        setup.registry.put_manifest(&tag, &list);
+        setup.registry.take_heads();
+    };
+    let mut as_cosign_lists_it = good.clone();
+    as_cosign_lists_it[TYPE] = EMPTY.into();
+    let mut bare = good.clone();
+    bare.as_object_mut().unwrap().remove(TYPE);
+    type Junk = fn(usize, &mut Value);
+    let of_another_type: Junk = |_, entry| entry[TYPE] = "application/spdx+json".into();
+    let cases: [(Junk, &Value, usize); 6] = [
+        (of_another_type, &good, 1),
+        (of_another_type, &as_cosign_lists_it, 1),
+        (of_another_type, &bare, 1),
+        (|_, entry| entry[TYPE] = EMPTY.into(), &good, 1),
+        (
+            |_, entry| {
+                let predicate = "https://slsa.dev/provenance/v1";
+                entry["annotations"]["dev.sigstore.bundle.predicateType"] = predicate.into();
+            },
+            &good,
+            1,
+        ),
+        (
+            |at, entry| {
+                if at > 30 {
+                    entry["size"] = (2 << 20).into();
+                }
+            },
+            &good,
+            32,
+        ),
+    ];
+    for (junk, signature, requests) in cases {
+        list(junk, signature);
+        assert_eq!(setup.pull(Some(&keys)).unwrap().manifest, digest);
+        let heads = setup.registry.take_heads();
+        let of_manifests = heads
+            .iter()
+            .filter(|head| head.contains("/manifests/sha256:"));
+        assert_eq!(of_manifests.count(), requests, "{signature}");
+    }
+    // Too many possible ones are refused. What the lock file names is found all the same.
+    let bundle = setup.pull(Some(&keys)).unwrap().bundle.unwrap();
+    list(|_, _| {}, &good);
+    let error = format!("{:#}", setup.pull(Some(&keys)).unwrap_err());
+    let why = "lists 41 possible signatures, and none of the 32 that are read is trusted";
+    assert!(error.contains(why), "{error}");
+    let pull_locked = |keys: &[PublicKey], bundle: &Digest| {
+        let (reference, bundle) = (setup.reference(), Some(bundle));
+        let pulled = pull(
+            &mut setup.client(),
+            &reference,
+            Some(keys),
+            bundle,
+            &setup.store,
+        );
+        pulled.map_err(|error| format!("{error:#}"))
+    };
+    assert_eq!(pull_locked(&keys, &bundle).unwrap().manifest, digest);
+    let error = pull_locked(&[signing_key().public()], &bundle).unwrap_err();
+    assert!(error.contains("not signed by the key"), "{error}");
+    let large = setup.registry.put_blob("", &[b' '; (256 << 10) + 1]);
+    let large = large["digest"].as_str().unwrap().parse().unwrap();
+    let error = pull_locked(&keys, &large).unwrap_err();
+    assert!(error.contains("more than the 262144 bytes"), "{error}");
+}
+
+#[test]
+fn transfers_of_a_command_share_one_deadline() {
+    let mut setup = Setup::new();
+    let late = "the time for transfers is over";
+    setup.settings.deadline = Some(Instant::now());
+    let error = setup.error(None);
+    assert!(error.contains(late), "{error}");
+    // Each answer comes in its own time.
+    setup.registry.change(|head| {
+        let target = head.split(' ').nth(1).unwrap();
+        let answer = answer("307 X", &[("location", target)], b"");
+        head.contains("/blobs/").then_some(Answer::Slow(answer))
+    });
+    let start = Instant::now();
+    setup.settings.deadline = Some(start + Duration::from_millis(500));
+    let error = setup.error(None);
+    assert!(error.contains(late), "{error}");
+    assert!(start.elapsed() < Duration::from_secs(10), "{error}");
 }
 
 #[test]

@@ -187,15 +187,23 @@ impl CommonOptions {
         S: FileSettings + AsMut<Config> + Default,
     {
         self.start_log();
+        let mut settings: S = self.reload()?;
+        if let Some(file) = &settings.as_mut().file {
+            tracing::info!("the configuration is `{file}`");
+        }
+        Ok(settings)
+    }
+
+    /// Reads the configuration again, and applies the options to it.
+    pub fn reload<S>(&self) -> anyhow::Result<S>
+    where
+        S: FileSettings + AsMut<Config> + Default,
+    {
         let mut settings: S = match &self.config {
             Some(path) => config::read(path, &self.trust_settings())?,
             None => self.load_default()?,
         };
-        let config = settings.as_mut();
-        if let Some(file) = &config.file {
-            tracing::info!("the configuration is `{file}`");
-        }
-        self.override_config(config)?;
+        self.override_config(settings.as_mut())?;
         Ok(settings)
     }
 

@@ -1,6 +1,7 @@
 //! The options of verbs that use a registry.
 
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use skillhost_packages::{Authorities, RegistrySettings};
@@ -8,12 +9,15 @@ use skillhost_packages::{Authorities, RegistrySettings};
 use crate::options::credential_files;
 
 /// Options for a registry.
-#[derive(Args, Default)]
+#[derive(Args)]
 pub struct RegistryArguments {
     /// Trust only the certificate authorities in this file, in PEM, and use TLS
     /// also for a registry of this machine
     #[arg(long, value_name = "FILE")]
     ca_file: Option<PathBuf>,
+    /// Stop transfers after this time
+    #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u16).range(1..))]
+    transfer_minutes: u16,
 }
 
 impl RegistryArguments {
@@ -27,6 +31,8 @@ impl RegistryArguments {
         Ok(RegistrySettings {
             credentials: credential_files(),
             authorities: authorities.transpose()?,
+            // Guards against: a registry that is just fast enough in each of many requests.
+            deadline: Some(Instant::now() + 60 * Duration::from_secs(self.transfer_minutes.into())),
             ..RegistrySettings::default()
         })
     }

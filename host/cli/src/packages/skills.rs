@@ -86,7 +86,7 @@ pub(crate) fn check<'l>(
     Ok(locked)
 }
 
-impl Project {
+impl Project<'_> {
     /// Pulls a skill, and unpacks it in the store.
     pub(crate) fn pull_skill(
         &self,

@@ -15,7 +15,6 @@
 //! | check the cache folders and the audit log, and create them if they are missing | [`OwnFiles::open`] |
 //! | start the broker | [`start_broker`] |
 
-use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -129,7 +128,7 @@ pub(crate) fn confine(
         &trust,
     )?;
     let new_entries = own.new_entries.as_ref().map(|(path, _)| path.clone());
-    let folders = readable_folders(config, &trust);
+    let folders = readable_paths(config, &trust);
     let broker = start_broker(config, &trust, &needs, &folders)?;
     let report = sandbox(own, &folders)
         .apply(Profile::Serving)
@@ -264,11 +263,12 @@ fn consent_file(config: &Config) -> Option<&Path> {
     Some(config.consent_file.as_ref()?.path.as_path())
 }
 
-/// Returns the configured folders to read, with their configured paths.
+/// Returns the configured folders to read, with their configured paths, and the files of locked
+/// components.
 ///
 /// Leaves out a tools folder that others can change, because they could choose what is read. The
 /// host reports such a folder.
-fn readable_folders(config: &Config, trust: &Trust) -> Vec<AllowedPath> {
+fn readable_paths(config: &Config, trust: &Trust) -> Vec<AllowedPath> {
     let is_trusted = |tools: &&ConfiguredPath| match trust.check(&tools.path) {
         Ok(_) => true,
         Err(TrustError::Unreadable { cause, .. }) => cause.kind() == io::ErrorKind::NotFound,
@@ -282,14 +282,10 @@ fn readable_folders(config: &Config, trust: &Trust) -> Vec<AllowedPath> {
     });
     let tools = config.tools.iter().filter(is_trusted);
     let tools = tools.map(|folder| allowed_path(&folder.path, trust.users()));
-    // Their folders, because a hundred files would need a hundred rules.
-    let named = config
-        .named_components
-        .values()
-        .filter_map(|file| file.parent());
-    let named: BTreeSet<&Path> = named.filter(|folder| trust.check(folder).is_ok()).collect();
-    let named = named.into_iter();
-    let named = named.map(|folder| allowed_path(folder, trust.users()));
+    // Not their folder: the store has those of other configurations too.
+    let named = config.named_components.values();
+    let named = named.filter(|file| trust.check(file).is_ok());
+    let named = named.map(|file| allowed_path(file, trust.users()));
     let home = config.home.iter();
     let home = home.map(|folder| allowed_path(&folder.path, None));
     roots.chain(tools).chain(named).chain(home).collect()
@@ -456,10 +452,19 @@ mod tests {
         assert_eq!(fs::read_dir(at("victim")).unwrap().count(), 0);
         let text = "tools = [\"own/tools\", \"open/tools\", \"none\"]\n";
         let config = Config::parse(text, "c.toml", folder.path()).unwrap();
-        let folders = readable_folders(&config, &Trust::new());
+        let folders = readable_paths(&config, &Trust::new());
         let paths: Vec<_> = folders.into_iter().map(|folder| folder.path).collect();
         // A missing folder may appear later, and is checked then.
         assert_eq!(paths, [at("own/tools"), at("none")]);
+        // Of the store, only the files of this configuration.
+        let mut config = Config::default();
+        for file in ["own/blob", "open/blob"] {
+            fs::write(at(file), "").unwrap();
+            config.named_components.insert(file.to_owned(), at(file));
+        }
+        let files = readable_paths(&config, &Trust::new()).into_iter();
+        let files: Vec<_> = files.map(|file| file.path).collect();
+        assert_eq!(files, [at("own/blob")]);
     }
 
     #[test]
@@ -510,7 +515,7 @@ mod tests {
         };
         let policy_for = |config: &Config, needs: &Needs<'_>| {
             let trust = Trust::new();
-            broker_policy(config, &trust, needs, &readable_folders(config, &trust))
+            broker_policy(config, &trust, needs, &readable_paths(config, &trust))
         };
         let policy = policy_for(&config, &needs);
         let folders = policy.paths.iter().map(|folder| {

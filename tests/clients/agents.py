@@ -108,7 +108,7 @@ def check(agent, where):
 
 
 def run():
-    installed = subprocess.run([str(serving.REPOSITORY / "tests/clients/node/install"), "agents"],
+    installed = subprocess.run([str(serving.REPOSITORY / "tests/clients/node/install"), "clients/agents"],
                                check=True, stdout=subprocess.PIPE, encoding="utf-8")
     modules = pathlib.Path(installed.stdout.strip()) / "node_modules"
     wrong = []

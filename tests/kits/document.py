@@ -13,14 +13,14 @@ FENCE = re.compile(r"^```(\w*) ?([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 def run():
     with tempfile.TemporaryDirectory(prefix="kits-") as base:
-        follow(PAGE, pathlib.Path(base))
+        follow(PAGE.read_text(), pathlib.Path(base))
 
 
 def follow(page, folder):
-    """Runs the blocks of a page in `folder`. Returns the result of the last shell block."""
+    """Runs the blocks of a page's text in `folder`. Returns the result of the last shell block."""
     result = None
     with tempfile.NamedTemporaryFile("r", prefix="kits-") as end:
-        for language, name, text in FENCE.findall(page.read_text()):
+        for language, name, text in FENCE.findall(page):
             if language == "sh":
                 # The next block starts in the folder where this one ends.
                 result = program.shell(folder, text + "\npwd >" + end.name + "\n").exits_with(0)

@@ -1,5 +1,7 @@
 """From an author's project to an operator's call: pushed, signed, added, locked, granted, called.
 Then the tag moves, and the locked bytes stay."""
+import shutil
+
 import place
 import program
 
@@ -18,6 +20,37 @@ def run(languages=("rust", "c")):
     with place.place() as found:
         for language in languages:
             Chain(found, language).run()
+
+
+def run_skill():
+    """A skill goes the same way, and its tag moves too."""
+    with place.place() as found:
+        author, operator = found.home("author"), found.home("operator")
+        ca, reference = "--ca-file=%s" % found.ca, "oci://" + found.reference("calculator")
+        author.new_key("acme")
+        skill = author.folder / "calculator"
+        shutil.copytree(program.REPOSITORY / "skills/calculator", skill)
+        push = ["push", reference, "calculator", "--key=acme.key", ca]
+        author.skillhost(*push).exits_with(0)
+        shutil.copy(author.folder / "acme.pub", operator.folder)
+        (operator.folder / "skillhost.toml").write_text(
+            "skills = []\n[trust.\"%s\"]\nkeys = [\"acme.pub\"]\n" % reference.rpartition(":")[0])
+        operator.skillhost("add", "--skill", reference, ca).exits_with(0).prints("signer: the key ")
+        (skill / "SKILL.md").write_text((skill / "SKILL.md").read_text() + "More.\n")
+        author.skillhost(*push).exits_with(0)
+
+        def read():
+            operator.skillhost("lock", "--check").exits_with(0).prints("1 skill locked")
+            return operator.skillhost("call", "read_file_in_skill", "skill_name=calculator",
+                                      "file_path=SKILL.md").exits_with(0).stdout
+
+        before = (program.REPOSITORY / "skills/calculator/SKILL.md").read_text()
+        assert read() == before
+        operator.shell("chmod -R u+w .local && rm -r .local").exits_with(0)
+        operator.skillhost("fetch", ca).exits_with(0).prints("calculator: fetched")
+        assert read() == before
+        operator.skillhost("update", ca).exits_with(0).prints("changed SKILL.md", "+ More.")
+        assert read() == before + "More.\n"
 
 
 class Chain:

@@ -6,7 +6,7 @@ import chain
 import others
 import page
 
-PARTS = {"chain": chain.run, "page": page.run, **others.PARTS,
+PARTS = {"chain": chain.run, "skill": chain.run_skill, "page": page.run, **others.PARTS,
          "languages": lambda: chain.run(chain.VERSIONED)}
 # These take long, or depend on Debian's testing suite.
 BEFORE_RELEASE = ["languages", "newest-cosign", "newest-oras"]

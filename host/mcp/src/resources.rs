@@ -74,12 +74,22 @@ pub(crate) async fn list(
         let reader = resources.clone();
         async move { read_for_listing(reader.files(&name).await) }
     });
+    let mut read = 0;
     let next = 'page: loop {
-        let Some((skill, files)) = skills.next(MAX_SKILLS_READ).await? else {
+        let found = result.resources.len();
+        if found == PAGE_RESOURCES {
+            let next = skills.into_next_name().or(next);
+            break next.map(|skill| (skill, String::new()));
+        }
+        // The rest of the page probably needs as many skills for each resource as its start.
+        let wanted = ((PAGE_RESOURCES - found) * read).div_ceil(found.max(1));
+        let wanted = if found == 0 { MAX_SKILLS_READ } else { wanted };
+        let Some((skill, files)) = skills.next(wanted).await? else {
             // The empty path is before every file, so the next page starts with this skill.
             let next = skills.into_next_name().or(next);
             break next.map(|skill| (skill, String::new()));
         };
+        read += 1;
         let (files, about) = match files {
             Ok(files) => files,
             Err(error) => {

@@ -13,13 +13,13 @@ use bytes::Bytes;
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body::Body;
 use http_body_util::{BodyExt as _, Empty};
-use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use tokio::sync::Semaphore;
 
+use crate::driven::{self, DrivenBody};
 use crate::message::{GRANT, ISSUER, OUTCOME, Outcome, PLACEHOLDER};
 
 /// The maximum bytes of the head of a response: that of the server, and the outcome.
@@ -79,7 +79,7 @@ impl EgressClient {
         &self,
         origin: Origin<'_>,
         mut request: Request<B>,
-    ) -> io::Result<(Response<Incoming>, Outcome)>
+    ) -> io::Result<(Response<DrivenBody>, Outcome)>
     where
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -168,7 +168,7 @@ impl EgressClient {
         &self,
         request: Request<B>,
         slots: impl Send + 'static,
-    ) -> io::Result<(Response<Incoming>, Outcome)>
+    ) -> io::Result<(Response<DrivenBody>, Outcome)>
     where
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -178,14 +178,7 @@ impl EgressClient {
         builder
             .max_buf_size(MAX_HEAD_BYTES)
             .max_headers(MAX_HEADERS);
-        let handshake = builder.handshake(TokioIo::new(stream)).await;
-        let (mut sender, connection) = handshake.map_err(io::Error::other)?;
-        tokio::spawn(async move {
-            // It ends with the response, whose reader learns of errors.
-            let _ = connection.await;
-            drop(slots);
-        });
-        let response = sender.send_request(request).await;
+        let response = driven::exchange(&builder, TokioIo::new(stream), request, slots).await;
         let mut response = response.map_err(io::Error::other)?;
         let outcome = Outcome::take(response.headers_mut());
         let outcome = outcome.ok_or_else(|| io::Error::other("the answer has no outcome"))?;

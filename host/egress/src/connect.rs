@@ -7,15 +7,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body::Body;
-use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 
+use crate::driven::{self, DrivenBody};
 use crate::message::{Failure, FailureKind, Outcome};
 use crate::policy::Denial;
 use crate::resolve::Resolve;
@@ -42,15 +41,6 @@ pub(crate) struct Connection(TokioIo<Pin<Box<dyn Stream>>>);
 trait Stream: AsyncRead + AsyncWrite + Send {}
 
 impl<T: AsyncRead + AsyncWrite + Send> Stream for T {}
-
-/// A task that ends when this is dropped.
-pub(crate) struct EndedOnDrop(JoinHandle<()>);
-
-impl Drop for EndedOnDrop {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
 
 /// Resolves the host of a target, checks every address, and connects to one of them.
 pub(crate) async fn connect(
@@ -126,11 +116,11 @@ async fn secure(
 }
 
 impl Connection {
-    /// Sends a request, and returns the response. Its body ends early if the task is dropped.
+    /// Sends a request, and returns the response.
     pub(crate) async fn exchange<B>(
         self,
         request: Request<B>,
-    ) -> Result<(Response<Incoming>, EndedOnDrop), Failure>
+    ) -> Result<Response<DrivenBody>, Failure>
     where
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -140,17 +130,13 @@ impl Connection {
             .max_buf_size(MAX_HEAD_BYTES)
             .max_headers(MAX_HEADERS);
         let protocol = |error: hyper::Error| Failure::new(FailureKind::Protocol, describe(&error));
-        let (mut sender, connection) = builder.handshake(self.0).await.map_err(protocol)?;
-        let connection = EndedOnDrop(tokio::spawn(async move {
-            // The request's future reports the error.
-            let _ = connection.await;
-        }));
-        let response = sender.send_request(request).await.map_err(protocol)?;
+        let response = driven::exchange(&builder, self.0, request, ()).await;
+        let response = response.map_err(protocol)?;
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             let why = "the server changed the protocol of the connection";
             return Err(Failure::new(FailureKind::Protocol, why));
         }
-        Ok((response, connection))
+        Ok(response)
     }
 }
 

@@ -95,10 +95,10 @@ impl<R: Resolve> Sender<R> {
         address: &HeaderValue,
         outcome: &mut Outcome,
     ) -> Result<Response<ResponseBody>, Failure> {
-        let (response, connection) = self.issuers.fetch_keys(address, outcome).await?;
+        let response = self.issuers.fetch_keys(address, outcome).await?;
         let (head, body) = response.into_parts();
         let secrets = SentSecrets::new(Vec::new());
-        let body = CheckedBody::new(body, secrets, String::new(), connection);
+        let body = CheckedBody::new(body, secrets, String::new());
         let mut response = Response::new(body.boxed_unsync());
         *response.status_mut() = head.status;
         Ok(response)
@@ -133,7 +133,7 @@ impl<R: Resolve> Sender<R> {
         let request = for_server(request, &target).map_err(|why| denied(&why))?;
         let check = |address| grant.allow_address(by, address);
         let connection = connect(&target, &self.resolver, &self.tls, check, outcome).await?;
-        let (response, connection) = connection.exchange(request).await?;
+        let response = connection.exchange(request).await?;
         let (mut head, body) = response.into_parts();
         remove_dropped(&mut head.headers);
         if !is_head {
@@ -150,7 +150,7 @@ impl<R: Resolve> Sender<R> {
             let why = format!("the headers of the response contain the secret `{name}`");
             return Err(Failure::new(FailureKind::Secret, why));
         }
-        let body = CheckedBody::new(body, secrets, target.origin(), connection);
+        let body = CheckedBody::new(body, secrets, target.origin());
         Ok(Response::from_parts(head, body.boxed_unsync()))
     }
 

@@ -6,10 +6,10 @@
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, Uri, header};
 use http_body_util::Empty;
-use hyper::body::Incoming;
 use tokio_rustls::TlsConnector;
 
-use crate::connect::{EndedOnDrop, connect};
+use crate::connect::connect;
+use crate::driven::DrivenBody;
 use crate::message::{Failure, FailureKind, Outcome};
 use crate::resolve::Resolve;
 use crate::target::Target;
@@ -30,7 +30,7 @@ impl<R: Resolve> Issuers<R> {
         &self,
         address: &HeaderValue,
         outcome: &mut Outcome,
-    ) -> Result<(Response<Incoming>, EndedOnDrop), Failure> {
+    ) -> Result<Response<DrivenBody>, Failure> {
         let denied = |why: &dyn ToString| Failure::new(FailureKind::Denied, why.to_string());
         let mut issuers = self.resolvers.iter();
         let issuer = issuers.find(|(known, _)| known.as_bytes() == address.as_bytes());

@@ -8,6 +8,7 @@
 //! - `coverage`: compares what a component asks for with its grant.
 //! - `message`: what the host and the process tell each other besides HTTP.
 //! - `resolve`: host names.
+//! - `driven`: connections that the readers of responses drive.
 //! - `connect`: connections to servers.
 //! - `issuer`: the requests for issuers' keys.
 //! - `forward`: sends one request.
@@ -32,6 +33,8 @@ mod message;
 
 mod resolve;
 
+mod driven;
+
 mod connect;
 
 mod issuer;
@@ -50,6 +53,7 @@ mod tests;
 pub use address::is_public;
 pub use client::{EgressClient, Origin};
 pub use coverage::Coverage;
+pub use driven::DrivenBody;
 pub use message::{Failure, FailureKind, Outcome};
 pub use policy::{ASK, Denial, NetworkGrant, Permission, PrivateAddress, SecretUse};
 pub use process::{

@@ -21,7 +21,6 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body::{Body, Frame};
 use http_body_util::{BodyExt as _, Full};
-use hyper::body::Incoming;
 use rustls::pki_types::PrivateKeyDer;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use serde_json::Value;
@@ -31,6 +30,7 @@ use tokio::sync::mpsc;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use crate::client::{EgressClient, Origin};
+use crate::driven::DrivenBody;
 use crate::forward::{SecretValue, Sender};
 use crate::issuer::Issuers;
 use crate::message::{Failure, FailureKind, Outcome};
@@ -364,7 +364,7 @@ async fn send_body<B>(
     client: &EgressClient,
     component: &str,
     request: Request<B>,
-) -> io::Result<(Response<Incoming>, Outcome)>
+) -> io::Result<(Response<DrivenBody>, Outcome)>
 where
     B: Body<Data = Bytes, Error = std::convert::Infallible> + Send + 'static,
 {
@@ -379,6 +379,31 @@ where
 
 fn get(uri: &str) -> Request<&'static str> {
     Request::get(uri).body("").unwrap()
+}
+
+/// Begins to wait for more of a body, and stops at once.
+async fn expect_nothing_more(body: &mut DrivenBody) {
+    tokio::select! {
+        biased;
+        frame = body.frame() => panic!("{frame:?}"),
+        () = std::future::ready(()) => {}
+    }
+}
+
+/// A body whose pieces a test sends.
+struct Pieces(mpsc::UnboundedReceiver<Bytes>);
+
+impl Body for Pieces {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        let piece = self.0.poll_recv(context);
+        piece.map(|piece| piece.map(|data| Ok(Frame::data(data))))
+    }
 }
 
 /// A body without end.

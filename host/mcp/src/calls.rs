@@ -90,7 +90,8 @@ impl Calls {
         let call = self.stop.clone().run_until_cancelled_owned(call);
         let mut call = Box::pin(self.running.track_future(call));
         if is_alone {
-            let polling = poll_fn(|task| Poll::Ready(self.poll_inline(call.as_mut(), task)));
+            let polling =
+                poll_fn(|task| Poll::Ready(self.poll_inline(threads, call.as_mut(), task)));
             if let Some(outcome) = polling.await {
                 let outcome = outcome.map_err(|_| failed(&"it panicked"))?;
                 return outcome.ok_or_else(shutting_down);
@@ -121,13 +122,15 @@ impl Calls {
     }
 
     /// Polls a call once on this thread, unless another call is polled inline. Returns its
-    /// outcome if it ends.
+    /// outcome if it ends. What the call opens and spawns belongs to `threads`, which continue it.
     fn poll_inline<T>(
         &self,
+        threads: &Runtime,
         call: Pin<&mut impl Future<Output = T>>,
         task: &mut Context<'_>,
     ) -> Option<std::thread::Result<T>> {
         let _inline = self.inline.try_lock().ok()?;
+        let _threads = threads.enter();
         // Unwind safe: nothing of a call that has panicked is used again.
         match catch_unwind(AssertUnwindSafe(|| call.poll(task))) {
             Ok(Poll::Pending) => None,

@@ -11,11 +11,10 @@ use std::task::{Context, Poll, ready};
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
 use memchr::memmem::{self, Finder};
 
 use super::SecretValue;
-use crate::connect::EndedOnDrop;
+use crate::driven::DrivenBody;
 
 /// The secrets that were sent in a request.
 pub(super) struct SentSecrets(Vec<SentSecret>);
@@ -80,7 +79,7 @@ impl SentSecrets {
 
 /// The body of a response. It fails before it returns any part of a secret that was sent.
 pub(super) struct CheckedBody {
-    body: Incoming,
+    body: DrivenBody,
     secrets: SentSecrets,
     /// The scheme, host and port, for the operator.
     origin: String,
@@ -91,18 +90,12 @@ pub(super) struct CheckedBody {
     /// The error that ends the body, while what comes before it is sent.
     error: Option<BoxError>,
     is_over: bool,
-    _connection: EndedOnDrop,
 }
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 impl CheckedBody {
-    pub(super) fn new(
-        body: Incoming,
-        secrets: SentSecrets,
-        origin: String,
-        connection: EndedOnDrop,
-    ) -> Self {
+    pub(super) fn new(body: DrivenBody, secrets: SentSecrets, origin: String) -> Self {
         Self {
             body,
             secrets,
@@ -111,7 +104,6 @@ impl CheckedBody {
             trailers: None,
             error: None,
             is_over: false,
-            _connection: connection,
         }
     }
 

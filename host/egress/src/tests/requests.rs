@@ -156,3 +156,42 @@ async fn denial_arrives_while_a_body_is_sent() {
         assert_eq!(outcome.failure.unwrap().kind, FailureKind::Denied);
     }
 }
+
+#[tokio::test]
+async fn sends_rest_of_body_while_guest_has_read_a_part_of_the_response() {
+    async fn read_until(stream: &mut tokio::net::TcpStream, end: &[u8]) {
+        let mut received = Vec::new();
+        while !received.ends_with(end) {
+            assert_ne!(stream.read_buf(&mut received).await.unwrap(), 0);
+        }
+    }
+    let tls = Tls::new();
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        read_until(&mut stream, b"first\r\n").await;
+        let head = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nx";
+        stream.write_all(head.as_bytes()).await.unwrap();
+        read_until(&mut stream, b"last\r\n0\r\n\r\n").await;
+        stream
+    });
+    let url = format!("http://localhost:{}/", address.port());
+    let grant = NetworkGrant::new().private(address.to_string().parse().unwrap());
+    let client = egress(grant.rule(url.parse().unwrap()), Names::local(), &tls);
+    let (pieces, body) = mpsc::unbounded_channel();
+    pieces.send(Bytes::from_static(b"first")).unwrap();
+    let request = Request::post(&url).body(Pieces(body)).unwrap();
+    let (response, _) = soon(send_body(&client, "a.wasm", request)).await.unwrap();
+    let mut body = response.into_body();
+    let first = soon(body.frame()).await.unwrap().unwrap();
+    assert_eq!(first.into_data().unwrap(), "x");
+    expect_nothing_more(&mut body).await;
+    pieces.send(Bytes::from_static(b"last")).unwrap();
+    drop(pieces);
+    // Nobody reads the response meanwhile.
+    let mut stream = soon(server).await.unwrap();
+    expect_nothing_more(&mut body).await;
+    stream.write_all(b"y").await.unwrap();
+    assert_eq!(soon(body.collect()).await.unwrap().to_bytes(), "y");
+}

@@ -79,6 +79,7 @@ async fn cancel_ends_the_connection_to_the_server() {
     let request = get(&url).map(|_| Empty::new());
     let (mut response, _) = soon(send_body(&client, "a.wasm", request)).await.unwrap();
     soon(response.body_mut().frame()).await.unwrap().unwrap();
+    expect_nothing_more(response.body_mut()).await;
     drop(response);
     soon(server.ended.recv()).await.unwrap();
 }

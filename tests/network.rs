@@ -92,10 +92,42 @@ fn sends_only_granted_requests() {
     assert_eq!(server.requests().len(), 3);
     assert!(server.requests()[2].starts_with("GET /v1/b HTTP/1.1\r\n"));
     assert_eq!(other.requests().len(), 0);
-    // Without a grant, all are denied.
-    let without = self::program("");
-    let results = send(&without, &json!([{"host": host, "path": "/v1/"}]));
-    assert_eq!(results[0]["error"], denied());
+}
+
+#[test]
+fn denials_without_a_grant_are_recorded() {
+    let server = WebServer::start(|_| answer("200 OK", "hello"));
+    let host = &server.authority;
+    let other = grant(&format!("http://{host}"), "").replace("requests.wasm", "other.wasm");
+    for grants in ["", &other] {
+        let program = program(grants);
+        let component = fs::read(guests().join("count_lines.wasm")).unwrap();
+        program.write("tools/other.wasm", component);
+        let run = call(&program, &json!([{"host": host, "path": "/v1/"}]));
+        let result: Value = serde_json::from_str(&run.stdout).unwrap();
+        assert_eq!(
+            result["results"][0]["error"],
+            "ErrorCode::HttpRequestDenied"
+        );
+        let line = format!(
+            "`requests.wasm` requested GET http://{host} and got no response: its component has no \
+             grant of `network`"
+        );
+        assert!(run.stderr.contains(&line), "{run:?}");
+        let record = record(&program);
+        let requests = record["requests"].as_array().unwrap();
+        assert_eq!(requests.len(), 1, "{record}");
+        for (key, expected) in [
+            ("method", json!("GET")),
+            ("origin", json!(format!("http://{host}"))),
+            ("failure", json!("denied")),
+            ("rule", json!("no grant")),
+            ("address", Value::Null),
+        ] {
+            assert_eq!(requests[0][key], expected, "{key}");
+        }
+    }
+    assert_eq!(server.requests().len(), 0);
 }
 
 #[test]

@@ -308,7 +308,10 @@ impl Host {
         let name = found.as_ref().ok();
         let name = name.map(|granted| granted.tool.definition.name.as_str());
         let observer = self.0.observer.as_ref();
-        let requests = self.request_log(found.as_ref().ok());
+        // Built-in tools send none.
+        let sends = |served: &&&ServedTool| !served.quota.is_built_in;
+        let requests = found.as_ref().ok().filter(sends);
+        let requests = requests.map(|_| RequestLog::default());
         if let (Some(entry), Some(requests)) = (&mut entry, &requests) {
             entry.set_requests(requests.clone());
         }
@@ -446,7 +449,8 @@ impl Host {
             Some(Ok(open)) => open.skill.as_deref(),
             _ => None,
         };
-        let requests = self.request_gate(caller, tool, named, terms, requests);
+        let gate = |log| self.request_gate(caller, tool, named, terms, log);
+        let requests = requests.map(gate);
         let tracer = self.0.observer.as_ref();
         let tracer = tracer.filter(|observer| observer.traces());
         let call = SandboxCall {
@@ -496,34 +500,33 @@ impl Host {
         }
     }
 
-    /// Returns the log of the requests of a call, if it may send any.
-    fn request_log(&self, served: Option<&&ServedTool>) -> Option<RequestLog> {
-        self.0.egress.as_ref()?;
-        let may_send = served.is_some_and(|served| !served.terms.network.is_empty());
-        may_send.then(RequestLog::default)
-    }
-
-    /// Returns the requests that a call may send.
+    /// Returns the gate of the requests of a call, which writes them to a log.
     fn request_gate(
         &self,
         caller: &Caller,
         tool: &Tool,
         skill: Option<&str>,
         terms: &Terms,
-        log: Option<RequestLog>,
-    ) -> Option<RequestGate> {
-        let (egress, log) = (self.0.egress.as_ref()?, log?);
+        log: RequestLog,
+    ) -> RequestGate {
+        let component = tool.component.grant_name();
+        let closed = RequestGate::closed(component, log);
+        let egress = self.0.egress.as_ref();
+        let Some(egress) = egress.filter(|_| !terms.network.is_empty()) else {
+            return closed;
+        };
         let (name, digest) = (&tool.definition.name, &tool.component.digest);
-        let question = Question::new(name, skill, tool.component.grant_name(), digest);
+        let question = Question::new(name, skill, component, digest);
         let consent = ConsentGate {
             rules: Arc::clone(&self.0.consent),
             session: caller.consent_session().cloned(),
             question,
         };
-        let component = tool.component.grant_name();
-        RequestGate::new(egress, component, &terms.network, log, consent)
-            .inspect_err(|error| tracing::error!("the requests of this call are denied: {error}"))
-            .ok()
+        let open = closed.clone().open(egress, &terms.network, consent);
+        open.unwrap_or_else(|error| {
+            tracing::error!("the requests of this call are denied: {error}");
+            closed
+        })
     }
 
     /// Opens the folder that a call names, if its tool has one. Searches the skills again before it

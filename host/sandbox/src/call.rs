@@ -61,7 +61,7 @@ pub struct SandboxCall<'a> {
     pub skills: GrantedSkills,
     /// The scripts of the call's skill that the guest may start.
     pub scripts: Option<ScriptGate>,
-    /// The requests that the guest may send.
+    /// The requests of the guest. `None` denies all, without a record.
     pub requests: Option<RequestGate>,
     /// True if a failure produces a trace.
     pub is_traced: bool,
@@ -213,12 +213,9 @@ impl Sandbox {
         } = call.terms;
         let (preopen, folder) = types::folder_parameter(call.folder);
         let slot = call.slot;
-        let environment = match &call.requests {
+        let environment = match call.requests.as_ref().and_then(RequestGate::environment) {
             None => Arc::clone(environment),
-            Some(gate) => {
-                let configured = environment.iter().cloned();
-                configured.chain(gate.environment()).collect()
-            }
+            Some(added) => environment.iter().cloned().chain(added).collect(),
         };
         let mut imports = ImportState::new(
             preopen,

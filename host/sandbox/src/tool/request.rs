@@ -99,11 +99,17 @@ impl RequestLog {
         }
     }
 
-    /// Notes that nobody consented to a request, and the rule that would have allowed it.
-    pub(crate) fn deny(&self, number: usize, outcome: Outcome, rule: String, duration: Duration) {
+    /// Notes that the host denied a request, and the rule that would have allowed it.
+    pub(crate) fn deny(
+        &self,
+        number: usize,
+        outcome: Outcome,
+        missing_rule: Option<String>,
+        duration: Duration,
+    ) {
         self.end(number, None, Some(outcome), duration);
         if let Some(entry) = self.lock().get_mut(number) {
-            entry.record.missing_rule = Some(rule);
+            entry.record.missing_rule = missing_rule;
         }
     }
 

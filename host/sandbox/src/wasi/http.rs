@@ -37,18 +37,27 @@ const CHUNK_BYTES: usize = 64 << 10;
 /// The default wait for the head of a response, and between two pieces of its body.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The requests that a call may send.
+/// The rule in the record of a request without a grant.
+const NO_GRANT: &str = "no grant";
+
+/// The requests of a call: those that it may send, and a log of all.
 #[derive(Debug, Clone)]
 pub struct RequestGate {
-    client: EgressClient,
     /// The component file, whose grant the egress process applies.
     component: Arc<str>,
+    log: RequestLog,
+    /// `None` if the component may send no request.
+    sender: Option<Arc<RequestSender>>,
+}
+
+/// Sends the requests of a call.
+#[derive(Debug)]
+struct RequestSender {
+    client: EgressClient,
     grant: Arc<NetworkGrant>,
     /// The names of secrets, and their placeholders in this call.
-    placeholders: Arc<[(String, String)]>,
-    /// The requests of the call.
-    log: RequestLog,
-    consent: Arc<ConsentGate>,
+    placeholders: Vec<(String, String)>,
+    consent: ConsentGate,
 }
 
 /// The consent to requests of a call, if its grant asks.
@@ -63,16 +72,24 @@ pub struct ConsentGate {
 }
 
 impl RequestGate {
-    /// Creates the gate of one call, with new placeholders for its secrets.
+    /// Creates a gate that denies all requests.
+    pub fn closed(component: &str, log: RequestLog) -> Self {
+        Self {
+            component: component.into(),
+            log,
+            sender: None,
+        }
+    }
+
+    /// Lets the call send the requests that a grant allows, with new placeholders for its secrets.
     ///
     /// # Errors
     ///
     /// If the system has no random numbers.
-    pub fn new(
+    pub fn open(
+        self,
         client: &EgressClient,
-        component: &str,
         grant: &Arc<NetworkGrant>,
-        log: RequestLog,
         consent: ConsentGate,
     ) -> io::Result<Self> {
         let placeholder = |name: &str| {
@@ -81,27 +98,32 @@ impl RequestGate {
             Ok((name.to_owned(), format!("placeholder-{}", hex(&random))))
         };
         let placeholders = grant.secret_names().map(placeholder);
-        Ok(Self {
+        let sender = RequestSender {
             client: client.clone(),
-            component: component.into(),
             grant: Arc::clone(grant),
             placeholders: placeholders.collect::<io::Result<_>>()?,
-            log,
-            consent: Arc::new(consent),
+            consent,
+        };
+        Ok(Self {
+            sender: Some(Arc::new(sender)),
+            ..self
         })
     }
 
-    /// Returns the environment variables of the guest: a placeholder for each secret, and the
-    /// rules, one per line, or `ask`.
-    pub(crate) fn environment(&self) -> impl Iterator<Item = (String, String)> {
-        let rules: Vec<String> = match self.grant.asks() {
+    /// Returns the environment variables of a guest that may send requests: a placeholder for each
+    /// secret, and the rules, one per line, or `ask`.
+    pub(crate) fn environment(&self) -> Option<impl Iterator<Item = (String, String)>> {
+        let sender = self.sender.as_ref()?;
+        let rules: Vec<String> = match sender.grant.asks() {
             true => vec![ASK.to_owned()],
-            false => self.grant.rules().map(ToString::to_string).collect(),
+            false => sender.grant.rules().map(ToString::to_string).collect(),
         };
         let rules = (RULES_VARIABLE.to_owned(), rules.join("\n"));
-        self.placeholders.iter().cloned().chain([rules])
+        Some(sender.placeholders.iter().cloned().chain([rules]))
     }
+}
 
+impl RequestSender {
     /// Returns the consent to a request, or `None` if it needs none: a rule of the grant counts, or
     /// the egress process denies it in any case. The call is paused meanwhile.
     async fn consent(
@@ -117,7 +139,7 @@ impl RequestGate {
             rules,
             session,
             question,
-        } = &*self.consent;
+        } = &self.consent;
         let mut question = question.clone();
         question.origin = target.origin();
         method.clone_into(&mut question.method);
@@ -127,22 +149,32 @@ impl RequestGate {
             Ok(consent) => Ok(Some(consent.to_string())),
             Err(why) => {
                 let why = format!("{why}; to allow it, write `network = [\"{rule}\"]`");
-                Err(Denied {
-                    outcome: Outcome {
-                        failure: Some(Failure::new(FailureKind::Denied, why)),
-                        ..Outcome::default()
-                    },
-                    rule,
-                })
+                let mut denied = Denied::new(why);
+                denied.missing_rule = Some(rule);
+                Err(denied)
             }
         }
     }
 }
 
-/// A request that nobody consented to, and the rule that would have allowed it.
+/// A request that the host denies.
 struct Denied {
     outcome: Outcome,
-    rule: String,
+    /// The rule that would have allowed it, if nobody consented to it.
+    missing_rule: Option<String>,
+}
+
+impl Denied {
+    fn new(why: impl ToString) -> Self {
+        let outcome = Outcome {
+            failure: Some(Failure::new(FailureKind::Denied, why)),
+            ..Outcome::default()
+        };
+        Self {
+            outcome,
+            missing_rule: None,
+        }
+    }
 }
 
 /// The guest's access to HTTP. The default denies all requests.
@@ -244,16 +276,27 @@ async fn send(
     let counted = Arc::clone(&all_sent);
     let log = gate.log.clone();
     let (index, sent, received) = log.begin(record);
-    let consent = match &target {
-        Ok(target) => gate.consent(target, &method, &pauses).await,
+    let permitted = match (&gate.sender, &target) {
+        (None, _) => {
+            let mut denied = Denied::new("its component has no grant of `network`");
+            denied.outcome.rule = Some(NO_GRANT.to_owned());
+            Err(denied)
+        }
+        (Some(sender), Ok(target)) => {
+            let consent = sender.consent(target, &method, &pauses).await;
+            consent.map(|consent| (sender, consent))
+        }
         // The egress process says why.
-        Err(_) => Ok(None),
+        (Some(sender), Err(_)) => Ok((sender, None)),
     };
-    let consent = match consent {
-        Ok(consent) => consent,
-        Err(Denied { outcome, rule }) => {
+    let (sender, consent) = match permitted {
+        Ok(permitted) => permitted,
+        Err(Denied {
+            outcome,
+            missing_rule,
+        }) => {
             let failure = outcome.failure.clone();
-            log.deny(index, outcome, rule, start.elapsed());
+            log.deny(index, outcome, missing_rule, start.elapsed());
             let why = failure.map(|failure| failure.why).unwrap_or_default();
             tracing::warn!("{what} and got no response: {why}");
             return Err(Error::HttpRequestDenied);
@@ -268,12 +311,12 @@ async fn send(
         timeout: None,
         failed: None,
     });
-    let sender = Origin {
+    let from = Origin {
         component: &gate.component,
-        placeholders: &gate.placeholders,
+        placeholders: &sender.placeholders,
     };
     let timeout = options.first_byte_timeout.unwrap_or(DEFAULT_TIMEOUT);
-    let answer = tokio::time::timeout(timeout, gate.client.send(sender, request)).await;
+    let answer = tokio::time::timeout(timeout, sender.client.send(from, request)).await;
     let (response, mut outcome) = match answer {
         Ok(Ok(answer)) => answer,
         Ok(Err(error)) => {

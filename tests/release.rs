@@ -96,6 +96,18 @@ fn refuses_program_for_newer_glibc() {
     assert_eq!(check("").code, 1);
 }
 
+/// With `SKILLHOST_REWRITE_LIBRARY=1`, writes the library.
+#[test]
+fn library_of_runner_is_its_source() {
+    let folder = repository().join("guest-tools/runners/python/stand_ins");
+    let built = wat::parse_file(folder.join("skillhost_memory.wat")).unwrap();
+    let library = folder.join("skillhost_memory.abi3.so");
+    if std::env::var_os("SKILLHOST_REWRITE_LIBRARY").is_some() {
+        fs::write(&library, &built).unwrap();
+    }
+    assert!(fs::read(library).unwrap() == built);
+}
+
 /// Guards against: a file of a package that has gone, which only a release would notice.
 #[test]
 fn packages_name_existing_files() {

@@ -253,9 +253,9 @@ def no_trace(base, session):
     source = base / "skills/sixty-scripts" / script
     source.parent.mkdir()
     source.write_text(
-        "import json, os, random, sys, tempfile, time, uuid\n"
+        "import json, os, random, secrets, sys, tempfile, time, uuid\n"
         "print(json.dumps([[random.random(), str(uuid.uuid4()), str(uuid.uuid1()),"
-        " os.urandom(8).hex(), tempfile.mkdtemp()], [int(time.time()), sorted(os.environ),"
+        " os.urandom(8).hex(), secrets.token_hex(8), random.SystemRandom().random(), tempfile.mkdtemp()], [int(time.time()), sorted(os.environ),"
         " os.path.exists('new.txt') and open('new.txt').read()]]))\n")
 
     def ask(**arguments):

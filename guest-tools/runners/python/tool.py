@@ -9,6 +9,9 @@ import os
 import sys
 import traceback
 
+# Before other imports, because it decides what the build's memory has of them.
+from skill_runner import repeatable
+
 # Before all that imports `ssl`.
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "stand_ins"))
 
@@ -322,9 +325,11 @@ class Tools(exports.Tools):
 
 BAKED = Baked()
 BAKED.load()
+repeatable.reset()
 unsupported.replace()
 network.replace()
 streams.replace()
 modules.replace()
 execute.hide_frames()
 heap.settle(BAKED)
+repeatable.restore()

@@ -32,8 +32,7 @@ const JAVASCRIPT_RUNNER: &str = "guest-tools/runners/javascript";
 ///
 /// Makes a Python wheel, an npm package, a Debian package, a container image, an MCP bundle and
 /// entry, a bill of materials, a provenance statement and SHA256SUMS, for x86_64 with glibc 2.28
-/// or newer. Checkouts of one commit in different folders give the same bytes for the same runners.
-/// The runner for Python differs with each build.
+/// or newer. Checkouts of one commit in different folders of a machine give the same bytes.
 ///
 /// Needs Python 3 with venv, Node.js with npm, readelf, and the registries of cargo, Python, npm
 /// and Debian.
@@ -158,9 +157,7 @@ fn install(root: &Path, folder: &Path) -> Result<PathBuf> {
 /// Builds the runners with the built programs. Returns the folder with both components.
 fn build_runners(root: &Path, work: &Path, programs: &Path) -> Result<PathBuf> {
     let skillhost = programs.join("skillhost");
-    run(Command::new(&skillhost)
-        .arg("build")
-        .arg(root.join(PYTHON_RUNNER)))?;
+    build_python_runner(root, &skillhost)?;
     run(Command::new(root.join(JAVASCRIPT_RUNNER).join("build.sh")).env("SKILLHOST", &skillhost))?;
     let folder = new_folder(work.join("runners"))?;
     for (project, file) in [
@@ -172,6 +169,29 @@ fn build_runners(root: &Path, work: &Path, programs: &Path) -> Result<PathBuf> {
         fs::copy(&from, folder.join(file)).with_context(context)?;
     }
     Ok(folder)
+}
+
+/// Builds the runner for Python twice, and compares. Its memory is that of an interpreter in the
+/// middle of its work, so a library could add a time or a random number to it.
+fn build_python_runner(root: &Path, skillhost: &Path) -> Result<()> {
+    let project = root.join(PYTHON_RUNNER);
+    let component = project.join("dist/run_skill_script.wasm");
+    let context = || format!("cannot read `{}`", component.display());
+    // The memory has the names in the project's folder.
+    for folder in ["build", "dist"] {
+        new_folder(project.join(folder))?;
+    }
+    let mut builds = Vec::new();
+    for _ in 0..2 {
+        run(Command::new(skillhost).arg("build").arg(&project))?;
+        builds.push(fs::read(&component).with_context(context)?);
+    }
+    ensure!(
+        builds[0] == builds[1],
+        "two builds of `{PYTHON_RUNNER}` differ: `skill_runner/repeatable.py` must reset what a \
+         library keeps of the build"
+    );
+    Ok(())
 }
 
 /// Returns the version of the workspace, which the programs have too.

@@ -16,6 +16,8 @@ import warnings
 import zipfile
 from importlib.resources.abc import TraversableResources
 
+import wit_world
+
 from . import modules
 
 # Modules that are not imported: their import has side effects, or scripts do not need them.
@@ -34,7 +36,7 @@ COMMON = (
     "subprocess", "tempfile", "traceback", "atexit", "textwrap", "string", "random", "hashlib", "base64",
 )
 # The first parts of the names of the runner's own modules.
-RUNNER_PREFIXES = ("skill_runner", "skillhost_http", "tool", "wit_world", "componentize_py")
+RUNNER_PREFIXES = ("skill_runner", "skillhost_http", "skillhost_memory", "tool", "wit_world", "componentize_py")
 
 
 def is_runner_module(name):
@@ -68,6 +70,9 @@ class Baked:
                     names |= {module.name for module in pkgutil.iter_modules([folder])}
             for name in sorted(names):
                 self._import(name)
+        # The compiler imports these after the end of the build.
+        for module in pkgutil.walk_packages(wit_world.__path__, "wit_world."):
+            importlib.import_module(module.name)
         self._data = _data_files(runner_folder)
         self.modules = {
             name: module for name, module in sys.modules.items()
@@ -79,10 +84,11 @@ class Baked:
             if getattr(module, "__loader__", None) in importers
         }
         # Packages read their entry points and versions from files that a call does not have.
-        entry_points = importlib.metadata.entry_points()
+        packages = sorted(importlib.metadata.distributions(), key=lambda it: it.name)
+        entry_points = importlib.metadata.EntryPoints(point for it in packages for point in it.entry_points)
         importlib.metadata.entry_points = lambda **parameters: entry_points.select(**parameters)
         versions = self.versions
-        versions |= {it.name.lower(): it.version for it in importlib.metadata.distributions()}
+        versions |= {it.name.lower(): it.version for it in packages}
 
         def version(name):
             try:
@@ -139,7 +145,10 @@ class Baked:
         sys.meta_path[:] = [self, self._files]
         # Load the skill's modules only through the host, which records their digests in the audit log.
         sys.path_hooks[:] = [modules.Finder.of]
-        # The cached finders know only the build's folders.
+        # The cached finders know only the build's folders, and their times.
+        for finder in sys.path_importer_cache.values():
+            if hasattr(finder, "invalidate_caches"):
+                finder.invalidate_caches()
         sys.path_importer_cache.clear()
 
     def enter(self, main):
@@ -206,8 +215,11 @@ def _data_files(runner_folder):
 
 
 def _add(archive, folder):
-    for subfolder, _, names in os.walk(folder):
-        for name in names:
+    for subfolder, folders, names in os.walk(folder):
+        folders.sort()
+        for name in sorted(names):
             path = f"{subfolder}/{name}"
             if not name.endswith((".py", ".pyc", ".pyi", ".so", ".c")) and os.path.getsize(path) <= MAX_DATA_BYTES:
-                archive.write(path, path.lstrip("/"))
+                with open(path, "rb") as file:
+                    # `write` would add the time of the file.
+                    archive.writestr(zipfile.ZipInfo(path.lstrip("/")), file.read())

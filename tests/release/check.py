@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -42,6 +43,50 @@ def sums(artefacts):
         expect([name in (item["name"] for item in bill["components"])], [False])
 
 
+def entry(artefacts):
+    """The entry for the MCP registry has what its schema of 2025-12-11 requires, and the packages
+    name the entry, as the registry demands."""
+    server = json.loads((artefacts / "server.json").read_text())
+    expect("/2025-12-11/" in server["$schema"], True)
+    expect(bool(re.fullmatch(r"[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+", server["name"])), True)
+    for key in ["title", "description"]:
+        expect(1 <= len(server[key]) <= 100, True)
+    with tarfile.open(one(artefacts, "*.tgz")) as archive:
+        npm_package = json.load(archive.extractfile("package/package.json"))
+    metadata = page_of_wheel(artefacts)
+    versions = {"npm": npm_package["version"],
+                "pypi": re.search("^Version: (.+)$", metadata, re.MULTILINE)[1]}
+    expect(npm_package["mcpName"], server["name"])
+    expect("mcp-name: %s " % server["name"] in metadata, True)
+    expect({package["registryType"] for package in server["packages"]}, set(versions))
+    for package in server["packages"]:
+        expect((package["identifier"], package["version"], package["transport"]),
+               ("skillhost", versions[package["registryType"]], {"type": "stdio"}))
+        expect(server["version"], package["version"])
+        for argument in package["packageArguments"]:
+            needed = {"positional": {"value"}, "named": {"name"}}[argument["type"]]
+            expect(needed - set(argument), set())
+            expect(argument.get("format", "string") in ["string", "number", "boolean", "filepath"], True)
+
+
+def page_of_wheel(artefacts):
+    """Returns the metadata of the wheel, which end with the page that Python's registry shows."""
+    with zipfile.ZipFile(one(artefacts, "*.whl")) as archive:
+        [name] = [name for name in archive.namelist() if name.endswith("/METADATA")]
+        return archive.read(name).decode()
+
+
+def follow_page(user, page, *program):
+    """Runs the first commands of a package's page, with another program than the published one."""
+    commands = re.search("^```sh\n(.+?)^```$", page, re.MULTILINE | re.DOTALL)[1]
+    wanted = re.search("^```text\n(.+?)^```$", page, re.MULTILINE | re.DOTALL)[1]
+    expect("uvx skillhost " in commands, True)
+    commands = commands.replace("uvx skillhost ", '"$@" ')
+    start = time.monotonic()
+    expect(user.run("sh", "-euc", commands, "sh", *program).stdout, wanted)
+    print("the page's result in %.1f s" % (time.monotonic() - start), flush=True)
+
+
 def wheel(artefacts):
     """pip: install, use, upgrade under a running server, remove; and what goes wrong."""
     file = one(artefacts, "*.whl")
@@ -53,6 +98,7 @@ def wheel(artefacts):
         install = pip + ["install", "--quiet", "--no-index"]
         user.run(*install, file)
         program = user.work / "venv/bin/skillhost"
+        follow_page(user, page_of_wheel(artefacts), program)
         user.tries(program)
         print("from the wheel to results in %.1f s" % (time.monotonic() - start), flush=True)
         listed = json.loads(user.run(program, "runners", "--output", "json").stdout)
@@ -114,9 +160,13 @@ def files(folder):
 
 
 def uv(artefacts):
+    """uvx: each with an empty home, so that both results include unpacking."""
+    uvx = [os.environ["UV"], "tool", "run", "--offline", "--python", sys.executable,
+           "--from", one(artefacts, "*.whl"), "skillhost"]
     with person() as user:
-        user.tries(os.environ["UV"], "tool", "run", "--offline", "--python", sys.executable,
-                   "--from", one(artefacts, "*.whl"), "skillhost", limit=30)
+        follow_page(user, page_of_wheel(artefacts), *uvx)
+    with person() as user:
+        user.tries(*uvx, limit=30)
 
 
 def npm(artefacts):
@@ -230,7 +280,7 @@ def image(artefacts):
                 server.runs_script()
 
 
-PARTS = {part.__name__: part for part in [sums, wheel, uv, npm, bundle, deb, image]}
+PARTS = {part.__name__: part for part in [sums, entry, wheel, uv, npm, bundle, deb, image]}
 
 
 def main():

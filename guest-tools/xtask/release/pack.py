@@ -53,7 +53,7 @@ class Inputs:
         self.image = image_libraries(arguments.debian, arguments.programs / "skillhost")
         self.licences = {name: File((REPOSITORY / name).read_bytes())
                          for name in ["LICENSE-APACHE", "LICENSE-MIT"]}
-        self.readme = (REPOSITORY / "README.md").read_text()
+        self.readme = (HERE / "README.md").read_text()
 
     def share(self):
         """Returns what lies in `share` beside `bin`."""

@@ -1,5 +1,6 @@
 //! Packages: from an author's component through a registry to a call, as their users see it.
 
+mod live;
 mod skills;
 
 use std::fs;

@@ -99,6 +99,13 @@ impl Client {
         client
     }
 
+    /// Starts a server, and opens a session if the revision has sessions.
+    pub(crate) fn start_session(command: Command, revision: &'static str) -> Self {
+        let mut client = Self::start_command(command, revision);
+        client.open();
+        client
+    }
+
     /// Starts the server with arguments, and sends nothing.
     pub(crate) fn start_unopened(
         folder: &Path,

@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
+use skillhost::config::Config;
 use skillhost::{Inspection, Line, Trust};
+use skillhost_mcp::WatchedFile;
 use skillhost_packages::{
     ConfiguredSource, Digest, LOCK_FILE, LockFile, LockedComponent, LockedPackage, LockedSkill,
     PackageKind, Reference, Registry, RegistrySettings, Signer, Store, StoreLock, pull,
@@ -17,6 +19,7 @@ use skillhost_program::inspect::inspector;
 use skillhost_program::options::{CommonOptions, store_folder};
 use skillhost_program::terminal::format_line;
 use skillhost_sandbox::component::embedded;
+use skillhost_skills::broker::Opener;
 
 use crate::settings::Settings;
 
@@ -35,11 +38,22 @@ pub(crate) fn load(options: &CommonOptions) -> anyhow::Result<Settings> {
         return Ok(settings);
     }
     let trust = options.trust_settings();
-    let file = lock_file(options.config_file());
-    let lock = read_lock(&file, &trust)?;
     let store = open_store(&trust)?;
+    let lock = add_locked(&mut settings, options.config_file(), &store, &trust)?;
+    skills::add_roots(&mut settings, &lock, &store, &trust)?;
+    Ok(settings)
+}
+
+/// Adds the locked components of a configuration to its host. Returns the lock file.
+fn add_locked(
+    settings: &mut Settings,
+    config_file: &Path,
+    store: &Store,
+    trust: &Trust,
+) -> anyhow::Result<LockFile> {
+    let lock = read_lock(&lock_file(config_file), trust)?;
     for (name, source) in &settings.packages.sources {
-        let locked = check(&settings, name, source, &lock, &store, &trust)
+        let locked = check(settings, name, source, &lock, store, trust)
             .with_context(|| source.place.clone())?;
         let file_name = locked.file_name();
         let digest = locked.content.hex().to_owned();
@@ -54,8 +68,74 @@ pub(crate) fn load(options: &CommonOptions) -> anyhow::Result<Settings> {
         );
         host.named_components.insert(file_name, path);
     }
-    skills::add_roots(&mut settings, &lock, &store, &trust)?;
-    Ok(settings)
+    Ok(lock)
+}
+
+/// Returns the files whose changes a server notices: the configuration and the lock file. Must be
+/// called before they are read.
+pub(crate) fn watched_files(options: &CommonOptions) -> Vec<WatchedFile> {
+    let Some(config) = options.named_config() else {
+        return Vec::new();
+    };
+    [config.to_owned(), lock_file(config)]
+        .map(WatchedFile::new)
+        .into()
+}
+
+/// Returns the files that a server reads again with its configuration.
+pub(crate) fn files_to_read_again(options: &CommonOptions, settings: &Settings) -> Vec<PathBuf> {
+    let config = options.named_config().into_iter();
+    let files = config.flat_map(|config| [config.to_owned(), lock_file(config)]);
+    let keys = settings.packages.key_files().map(Path::to_owned);
+    files.chain(keys).collect()
+}
+
+/// Returns the grants, pins and locked components of a server that was started with `started`, as
+/// they are now. Checks them as at the start.
+///
+/// The egress process keeps its rules until the server ends, so the requests of a grant stay as they
+/// were, unless it allows none any more.
+pub(crate) fn load_again(
+    options: &CommonOptions,
+    started: &Config,
+    opener: &Opener,
+) -> anyhow::Result<Config> {
+    let mut settings: Settings = options.load_again(opener)?.unwrap_or_default();
+    let trust = options.trust_settings().with_opener(opener);
+    let packages = &settings.packages;
+    if !packages.sources.is_empty() || !packages.skills.is_empty() {
+        let store = Store::open_to_read(&named_store_folder()?, &trust)?;
+        let lock = add_locked(&mut settings, options.config_file(), &store, &trust)?;
+        for name in settings.packages.skills.keys() {
+            let root = lock.find_skill(name).map(|locked| store.skill_root(locked));
+            let mut served = started.skills.iter();
+            if !served.any(|served| Some(&served.root.path) == root.as_ref()) {
+                tracing::warn!("the skill `{name}` of a package is not served until a restart");
+            }
+        }
+    }
+    let mut config = settings.host;
+    for (component, grant) in &mut config.grants {
+        let before = started.grants.get(component);
+        let before = before.map(|it| (&it.network, &it.secret_files));
+        let is_same = before.is_some_and(|it| it == (&grant.network, &grant.secret_files));
+        if !is_same && !grant.network.is_empty() {
+            let (network, files) = before
+                .map(|(network, files)| (network.clone(), files.clone()))
+                .unwrap_or_default();
+            (grant.network, grant.secret_files) = (network, files);
+            tracing::warn!(
+                "the requests of `{}` are granted as before; restart the server to change that",
+                Line::new(component)
+            );
+        }
+    }
+    Ok(config)
+}
+
+/// Returns the folder of the blobs that a server may need later.
+pub(crate) fn blobs_folder() -> Option<PathBuf> {
+    store_folder().map(|folder| Store::blobs_in(&folder))
 }
 
 /// Returns the locked component of a source, checked without a network.
@@ -357,14 +437,17 @@ fn read_lock(file: &Path, trust: &Trust) -> anyhow::Result<LockFile> {
     }
     let checked = trust.check(file);
     checked.with_context(|| format!("cannot use the lock file `{}`", file.display()))?;
-    Ok(LockFile::read(file)?.unwrap_or_default())
+    Ok(LockFile::read_with(file, trust.opener())?.unwrap_or_default())
 }
 
 /// Opens the user's store.
 pub(crate) fn open_store(trust: &Trust) -> anyhow::Result<Store> {
+    Store::open(&named_store_folder()?, trust)
+}
+
+fn named_store_folder() -> anyhow::Result<PathBuf> {
     let folder = store_folder();
-    let folder = folder.context("there is no folder for the store: set `XDG_DATA_HOME` to one")?;
-    Store::open(&folder, trust)
+    folder.context("there is no folder for the store: set `XDG_DATA_HOME` to one")
 }
 
 #[cfg(test)]

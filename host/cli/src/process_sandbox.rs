@@ -15,6 +15,7 @@
 //! | check the cache folders and the audit log, and create them if they are missing | [`OwnFiles::open`] |
 //! | start the broker | [`start_broker`] |
 
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -85,6 +86,8 @@ pub(crate) struct Needs<'a> {
     pub(crate) output: Option<&'a Path>,
     /// Files that are read again when they change.
     pub(crate) files: Vec<PathBuf>,
+    /// The folder of the store's blobs, which are opened by their digests.
+    pub(crate) blobs: Option<PathBuf>,
     /// The Unix socket that the server listens on.
     pub(crate) socket: Option<&'a Path>,
 }
@@ -282,10 +285,14 @@ fn readable_paths(config: &Config, trust: &Trust) -> Vec<AllowedPath> {
     });
     let tools = config.tools.iter().filter(is_trusted);
     let tools = tools.map(|folder| allowed_path(&folder.path, trust.users()));
-    // Not their folder: the store has those of other configurations too.
+    // Not their folder: the store has those of other configurations too. It is checked once for all
+    // of its files.
     let named = config.named_components.values();
-    let named = named.filter(|file| trust.check(file).is_ok());
-    let named = named.map(|file| allowed_path(file, trust.users()));
+    let folders: BTreeSet<&Path> = named.clone().filter_map(|file| file.parent()).collect();
+    let trusted = folders.into_iter();
+    let trusted: BTreeSet<&Path> = trusted.filter(|it| trust.check(it).is_ok()).collect();
+    let named = named.filter(|file| file.parent().is_some_and(|it| trusted.contains(it)));
+    let named = named.map(|file| allowed_path(file, None));
     let home = config.home.iter();
     let home = home.map(|folder| allowed_path(&folder.path, None));
     roots.chain(tools).chain(named).chain(home).collect()
@@ -342,6 +349,10 @@ fn broker_policy(
     let files = files.chain(consent);
     BrokerPolicy {
         paths: folders.iter().cloned().chain(files).collect(),
+        blobs: needs
+            .blobs
+            .as_ref()
+            .map(|folder| allowed_path(folder, trust.users())),
         output: needs.output.map(|output| EncodedPath(output.to_owned())),
         log: audit_file(config).map(|log| EncodedPath(log.to_owned())),
         consent: consent_file(config).map(|file| EncodedPath(file.to_owned())),
@@ -511,6 +522,7 @@ mod tests {
             is_server: true,
             output: Some(Path::new("out")),
             files: vec!["token".into()],
+            blobs: Some("sha256".into()),
             socket: Some(Path::new("socket")),
         };
         let policy_for = |config: &Config, needs: &Needs<'_>| {
@@ -540,6 +552,7 @@ mod tests {
         assert_eq!(policy.log.unwrap().0, Path::new("/f/log"));
         assert_eq!(policy.consent.unwrap().0, Path::new("/f/consent"));
         assert_eq!(policy.socket.unwrap().0, Path::new("socket"));
+        assert_eq!(policy.blobs.unwrap().path, Path::new("sha256"));
         assert_eq!(policy.child_task, COMPILE_ARGUMENT);
         assert_eq!(policy.child_variables, [EXPLICIT_CHECKS]);
         assert_eq!(policy.child_time, Duration::from_secs(7));

@@ -3,19 +3,21 @@
 mod http;
 mod memory;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 use skillhost::{EgressSettings, HostBuilder, StartingEgress};
 use skillhost_mcp::stdio::{self, StdioLimits};
-use skillhost_mcp::{Handler, LiveHost};
+use skillhost_mcp::{Handler, LiveHost, LiveSettings, WatchedFile};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::packages;
 use crate::process_sandbox::{self, Needs, SandboxArguments};
+use crate::settings::Settings;
 use crate::warm::{Successor, WarmCommand};
 use skillhost_program::exit::Exit;
 use skillhost_program::options::{CommonOptions, Starter, report_problems};
@@ -40,6 +42,8 @@ pub(crate) struct ServeCommand {
 /// A server that is ready to run, in a confined process.
 pub(crate) struct ReadyServer {
     builder: HostBuilder,
+    /// The settings that are read again.
+    settings: LiveSettings,
     stdio: StdioLimits,
     http: Option<http::ReadyHttp>,
     /// Finishes compiling if the client ends the server early.
@@ -56,6 +60,7 @@ impl ServeCommand {
     pub(crate) fn prepare(mut self, outer: CommonOptions) -> anyhow::Result<ReadyServer> {
         let options = outer.merge(std::mem::take(&mut self.options));
         let options = options.started_by(Starter::Client);
+        let mut watched = packages::watched_files(&options);
         let settings = packages::load(&options)?;
         if self.http.address.is_none() && !settings.identity.clients.is_empty() {
             terminal::complain(
@@ -79,10 +84,16 @@ impl ServeCommand {
             )?),
             None => None,
         };
+        let again = packages::files_to_read_again(&options, &settings);
+        let blobs = packages::blobs_folder().filter(|_| !again.is_empty());
+        let others = settings.packages.key_files().map(Path::to_owned);
+        watched.extend(others.chain(blobs.clone()).map(WatchedFile::new));
+        let files = http.iter().flat_map(|http| http.files());
         let needs = Needs {
             is_server: true,
             output: None,
-            files: http.iter().flat_map(|http| http.files()).collect(),
+            files: files.chain(again).collect(),
+            blobs,
             socket: http.as_ref().and_then(|http| http.socket()),
         };
         let successor = if http.is_none() && settings.host.has_third_party_components() {
@@ -98,6 +109,7 @@ impl ServeCommand {
         }
         Ok(ReadyServer {
             builder: egress.into_iter().fold(builder, HostBuilder::egress),
+            settings: live_settings(options, &settings, watched),
             stdio: settings.stdio,
             http,
             successor,
@@ -118,11 +130,11 @@ impl ReadyServer {
     pub(crate) async fn execute(self) -> anyhow::Result<Exit> {
         ignore_hangup()?;
         if let Some(http) = self.http {
-            return http.execute(self.builder).await;
+            return http.execute(self.builder, self.settings).await;
         }
         let end = cancel_on_signals()?;
         let interrupted = end.clone();
-        let live = Arc::new(LiveHost::new(self.builder));
+        let live = Arc::new(LiveHost::new(self.builder).with_settings(self.settings));
         terminal::explain_wait(
             "an MCP client's messages on stdin (`--http localhost:8080` serves clients over HTTP)",
             "Ctrl-D",
@@ -167,6 +179,22 @@ impl ReadyServer {
         };
         live.stop().await;
         served.map(|()| Exit::Ok)
+    }
+}
+
+/// Returns the settings that a server reads again: grants, pins and packages.
+fn live_settings(
+    options: CommonOptions,
+    settings: &Settings,
+    files: Vec<WatchedFile>,
+) -> LiveSettings {
+    let started = settings.host.clone();
+    LiveSettings {
+        files,
+        read: Box::new(move |builder| {
+            let config = packages::load_again(&options, &started, builder.opener())?;
+            Ok(builder.with_components_of(config))
+        }),
     }
 }
 

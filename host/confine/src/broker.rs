@@ -52,6 +52,9 @@ const MAX_DESCRIPTORS: usize = 4;
 pub struct BrokerPolicy {
     /// The folders and files that the broker opens and watches.
     pub paths: Vec<AllowedPath>,
+    /// The folder of files that are named by their SHA-256 in hex. The broker opens such a file for
+    /// a client that knows its name, and does not list the folder.
+    pub blobs: Option<AllowedPath>,
     /// The new folder that the broker creates and writes files into.
     pub output: Option<EncodedPath>,
     /// The audit log that the broker opens.

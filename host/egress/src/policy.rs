@@ -12,7 +12,7 @@ use crate::rule::{NetworkRule, RuleError};
 use crate::target::{Host, Target, read_authority};
 
 /// The requests that the tools of a component may send. The default allows none.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetworkGrant {
     /// True if a person allows each origin instead of rules.
     asks: bool,
@@ -31,7 +31,7 @@ pub struct PrivateAddress {
 }
 
 /// The place where a secret may be sent.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "SecretParts", into = "SecretParts")]
 pub struct SecretUse {
     /// The name of the secret, which is the name of the guest's environment variable.

@@ -14,7 +14,7 @@ use crate::target::{Host, Target, TargetError, is_label, read_authority, read_pa
 /// Without methods it allows all. In the host, `*` stands for one whole label. In the path, `*`
 /// stands for characters other than `/`, and at the end for any characters. Without a path, it
 /// allows all paths. Queries are not compared.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct NetworkRule {
     text: String,
@@ -27,7 +27,7 @@ pub struct NetworkRule {
     pub(crate) decoded_path: String,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum HostPattern {
     Address(IpAddr),
     /// The labels of a name, `None` for any label.

@@ -31,6 +31,8 @@ mod methods;
 mod faults;
 // Threads that run guests.
 mod calls;
+// Files of settings, which are read again when they change.
+mod watched_file;
 // The current host, its replacement, and notifications of changes.
 mod live;
 // Questions to the person behind a client.
@@ -55,5 +57,6 @@ pub mod stdio;
 
 pub use client::{TRY_LATER, over_budget};
 pub use handler::Handler;
-pub use live::{ChangedLists, Changes, FolderCounts, LiveHost};
+pub use live::{ChangedLists, Changes, FolderCounts, LiveHost, LiveSettings};
 pub use watch::FolderWatch;
+pub use watched_file::WatchedFile;

@@ -7,7 +7,7 @@
 //! A request takes the host that is current when it arrives, and keeps it. A replaced host
 //! lives until the last of its calls ends.
 
-use std::sync::{Mutex, MutexGuard, Once, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::calls::{Calls, Guest, RunningCall};
 use super::faults::FaultLog;
 use super::page::PAGE_BYTES;
+use super::watched_file::WatchedFile;
 use skillhost::prompt;
 use skillhost::{Definition, Host, HostBuilder, Line, SKILL_RESOURCES, Scope};
 use skillhost_skills::blocking;
@@ -27,9 +28,20 @@ use skillhost_skills::blocking;
 /// against: a client that does not read.
 const MAX_NOTIFY_TIME: Duration = Duration::from_secs(5);
 
+/// Settings that are read again while a host serves.
+pub struct LiveSettings {
+    /// The files and folders that they come from. A change there is noticed within a second.
+    pub files: Vec<WatchedFile>,
+    /// Returns the builder with the settings as they are now.
+    pub read: Box<dyn Fn(HostBuilder) -> anyhow::Result<HostBuilder> + Send + Sync>,
+}
+
 /// A host that can be replaced while it answers.
 pub struct LiveHost {
     builder: HostBuilder,
+    settings: Option<Arc<LiveSettings>>,
+    /// The builder with the last good settings.
+    current: Mutex<HostBuilder>,
     calls: OnceLock<Calls>,
     is_watched: OnceLock<()>,
     /// The maximum number of bytes of a message, if its transport has a limit.
@@ -115,7 +127,9 @@ impl LiveHost {
     /// Returns a host that is not loaded yet. Requests wait until it is [loaded](Self::load).
     pub fn new(builder: HostBuilder) -> Self {
         Self {
+            current: Mutex::new(builder.clone()),
             builder,
+            settings: None,
             calls: OnceLock::new(),
             is_watched: OnceLock::new(),
             max_message: OnceLock::new(),
@@ -129,6 +143,20 @@ impl LiveHost {
             faults: FaultLog::default(),
             prompt_warning: Once::new(),
         }
+    }
+
+    /// Reads settings again when their files change, once the host is [watched](Self::watch).
+    #[must_use]
+    pub fn with_settings(mut self, settings: LiveSettings) -> Self {
+        self.settings = Some(Arc::new(settings));
+        self
+    }
+
+    /// Returns the files of settings that are read again.
+    pub(crate) fn settings_files(&self) -> &[WatchedFile] {
+        self.settings
+            .as_ref()
+            .map_or(&[], |settings| &settings.files)
     }
 
     /// Returns the builder of the host.
@@ -224,11 +252,32 @@ impl LiveHost {
         Ok(host)
     }
 
+    /// Reads the settings again for the next [reload](Self::reload). Returns whether they can be
+    /// used. Logs why not; the settings stay as they were then.
+    pub(crate) async fn read_settings(&self) -> bool {
+        let Some(settings) = self.settings.clone() else {
+            return false;
+        };
+        let builder = self.builder.clone();
+        let read = run_on_thread(move |_| (settings.read)(builder)).await;
+        match read.and_then(|read| read) {
+            Ok(builder) => {
+                *lock(&self.current) = builder;
+                true
+            }
+            Err(error) => {
+                let error = Line::new(format_args!("{error:#}"));
+                tracing::error!("all tools stay as they were: {error}");
+                false
+            }
+        }
+    }
+
     /// Loads the components that have changed, and replaces the host. Logs what cannot be
     /// loaded, and keeps its earlier version.
     pub async fn reload(&self) {
         let Some(earlier) = self.loaded() else { return };
-        let builder = self.builder.clone();
+        let builder = lock(&self.current).clone();
         let known_problems = earlier.problems().to_vec();
         let built = run_on_thread(move |runtime| runtime.block_on(builder.rebuild(&earlier))).await;
         match built.and_then(|built| built) {

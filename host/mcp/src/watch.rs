@@ -4,7 +4,8 @@
 //!
 //! The start, the end and the handling of changes are in this file. `watcher` is the thread
 //! that notices changes. `watches` has the kernel's reports, `walk` and `visit` the scans of
-//! folders. `pending` passes changes from the thread to the handling.
+//! folders. `pending` passes changes from the thread to
+//! the handling.
 
 mod configured;
 mod pending;
@@ -58,6 +59,7 @@ impl LiveHost {
     pub fn watch(self: &Arc<Self>) -> anyhow::Result<FolderWatch> {
         const FAILURE: &str = "cannot watch folders for changes";
         let configured = Arc::new(ConfiguredFolders::new(self.builder())?);
+        let files = self.settings_files().to_vec();
         let pending = Arc::new(PendingChanges::new(Arc::clone(&configured)));
         let live = Arc::downgrade(self);
         let publish = move |counts| {
@@ -68,6 +70,7 @@ impl LiveHost {
         let changes = Arc::clone(&pending);
         let watcher =
             Watcher::new(configured, changes, WatchLimit::of_system(), publish).context(FAILURE)?;
+        let watcher = watcher.with_files(files);
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let stop = Arc::new(eventfd(0, flags).context(FAILURE)?);
         let stopped = Arc::clone(&stop);
@@ -92,7 +95,8 @@ async fn keep_current(live: Arc<LiveHost>, pending: Arc<PendingChanges>) {
     loop {
         let changed = pending.next().await;
         let start = Instant::now();
-        if changed.tools || changed.roots {
+        let has_settings = changed.settings && live.read_settings().await;
+        if changed.tools || changed.roots || has_settings {
             live.reload().await;
         } else {
             live.check_offer().await;

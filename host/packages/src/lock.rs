@@ -6,6 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail, ensure};
 use serde::Deserialize;
+use skillhost_skills::broker::Opener;
 use skillhost_skills::named_file;
 use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Table, value};
 
@@ -109,10 +110,18 @@ impl LockFile {
     ///
     /// If it cannot be read, or a key is missing, unknown or invalid.
     pub fn read(path: &Path) -> anyhow::Result<Option<Self>> {
+        Self::read_with(path, &Opener::DIRECT)
+    }
+
+    /// Reads a lock file like [`LockFile::read`], with an opener.
+    pub fn read_with(path: &Path, opener: &Opener) -> anyhow::Result<Option<Self>> {
         if !path.exists() {
             return Ok(None);
         }
-        let read = || Self::parse(&named_file::read_text(path, MAX_BYTES)?);
+        let read = || {
+            let file = named_file::open_with(path, opener)?;
+            Self::parse(&named_file::read_all_text(file, MAX_BYTES)?)
+        };
         let lock = read().with_context(|| format!("cannot use `{}`", path.display()))?;
         Ok(Some(lock))
     }

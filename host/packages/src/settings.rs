@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use anyhow::{Context as _, bail, ensure};
 use serde::Deserialize;
@@ -65,6 +66,8 @@ struct TrustRule {
     /// A repository, or a place that ends in `/*` with all repositories below it.
     pattern: String,
     keys: Vec<ConfiguredPath>,
+    /// The keys, once they are read: a hundred packages may have the same rule.
+    read: OnceLock<Vec<PublicKey>>,
 }
 
 #[derive(Deserialize)]
@@ -97,7 +100,12 @@ impl FileSettings for PackageSettings {
                 "{place}: `keys` is empty, so nothing would be accepted"
             );
             let keys = keys.into_iter().map(|key| tables.path(key)).collect();
-            anyhow::Ok(TrustRule { pattern, keys })
+            let read = OnceLock::new();
+            anyhow::Ok(TrustRule {
+                pattern,
+                keys,
+                read,
+            })
         });
         Ok(Self {
             sources: read_sources(tables, COMPONENTS)?,
@@ -135,6 +143,12 @@ impl PackageSettings {
         }
     }
 
+    /// Returns the files of all keys.
+    pub fn key_files(&self) -> impl Iterator<Item = &Path> {
+        let keys = self.rules.iter().flat_map(|rule| &rule.keys);
+        keys.map(|key| key.path.as_path())
+    }
+
     /// Returns the keys one of which must have signed a package. Returns `None` if it may be
     /// unsigned. The longest pattern that fits counts.
     ///
@@ -156,11 +170,15 @@ impl PackageSettings {
             );
             return Ok(None);
         };
+        if let Some(keys) = rule.read.get() {
+            return Ok(Some(keys.clone()));
+        }
         let keys = rule
             .keys
             .iter()
             .map(|key| PublicKey::read(&key.path, trust).with_context(|| key.place.clone()));
-        keys.collect::<anyhow::Result<_>>().map(Some)
+        let keys = keys.collect::<anyhow::Result<Vec<_>>>()?;
+        Ok(Some(rule.read.get_or_init(|| keys).clone()))
     }
 }
 

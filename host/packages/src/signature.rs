@@ -98,7 +98,7 @@ impl PublicKey {
     /// If the file cannot be used or has no P-256 public key.
     pub fn read(path: &Path, trust: &Trust) -> anyhow::Result<Self> {
         let read = || {
-            let file = named_file::open_public(path, trust, &Opener::DIRECT)?;
+            let file = named_file::open_public(path, trust, trust.opener())?;
             Self::from_pem(&named_file::read_all_text(file, MAX_KEY)?)
         };
         read().with_context(|| format!("cannot use the public key `{}`", path.display()))

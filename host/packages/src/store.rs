@@ -16,12 +16,22 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use rustix::fs::{FlockOperation, flock};
+use skillhost_skills::broker::Opener;
 use skillhost_skills::named_file;
 use skillhost_skills::trust::{Trust, own_folder};
 
 use crate::atomic;
 use crate::digest::Digest;
 use crate::lock::LockFile;
+
+/// The folder of the blobs.
+const BLOBS: &str = "sha256";
+
+/// The folder of the paths of lock files.
+const LOCKS: &str = "locks";
+
+/// The folder of unpacked skills.
+const SKILLS: &str = "skills";
 
 /// The maximum bytes of the path of a lock file.
 const MAX_PATH: u64 = 4096;
@@ -35,6 +45,7 @@ pub struct Store {
     blobs: PathBuf,
     locks: PathBuf,
     pub(crate) skills: PathBuf,
+    opener: Opener,
 }
 
 /// The right to remove blobs and to change the files that name them. Another process that wants it
@@ -58,10 +69,35 @@ impl Store {
             Ok(path)
         };
         Ok(Self {
-            blobs: open("sha256")?,
-            locks: open("locks")?,
-            skills: open("skills")?,
+            blobs: open(BLOBS)?,
+            locks: open(LOCKS)?,
+            skills: open(SKILLS)?,
+            opener: Opener::DIRECT,
         })
+    }
+
+    /// Opens a store to read blobs, with the opener of `trust`. Creates nothing.
+    ///
+    /// # Errors
+    ///
+    /// If other users can change the store.
+    pub fn open_to_read(folder: &Path, trust: &Trust) -> anyhow::Result<Self> {
+        let blobs = folder.join(BLOBS);
+        if blobs.exists() {
+            let checked = trust.check(&blobs);
+            checked.with_context(|| format!("cannot use the store `{}`", blobs.display()))?;
+        }
+        Ok(Self {
+            blobs,
+            locks: folder.join(LOCKS),
+            skills: folder.join(SKILLS),
+            opener: trust.opener().clone(),
+        })
+    }
+
+    /// Returns the folder of the blobs of a store.
+    pub fn blobs_in(folder: &Path) -> PathBuf {
+        folder.join(BLOBS)
     }
 
     /// Returns the folder of the blobs.
@@ -102,7 +138,9 @@ impl Store {
             return Ok(None);
         }
         let cannot = || format!("cannot use `{}` of the store", path.display());
-        let bytes = named_file::read(&path, max).with_context(cannot)?;
+        let file = named_file::open_with(&path, &self.opener);
+        let bytes = file.and_then(|file| named_file::read_all(file, max));
+        let bytes = bytes.with_context(cannot)?;
         let found = Digest::of(&bytes);
         ensure!(
             found == *digest,

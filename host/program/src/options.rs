@@ -19,6 +19,7 @@ use skillhost::{
 use skillhost_audit::LogSigner;
 use skillhost_helper::OWN_PROGRAM;
 use skillhost_index::MemoryIndex;
+use skillhost_skills::broker::Opener;
 use tracing::level_filters::LevelFilter;
 
 use crate::progress::{self, show_compilations};
@@ -213,6 +214,11 @@ impl CommonOptions {
         self.config.as_deref().unwrap_or(Path::new(DEFAULT_FILE))
     }
 
+    /// Returns the configuration of `--config`, if there is one.
+    pub fn named_config(&self) -> Option<&Path> {
+        self.config.as_deref()
+    }
+
     /// Returns a root of skills with the options for folders that the command line names.
     pub fn root(&self, path: &Path) -> SkillsRoot {
         SkillsRoot {
@@ -293,6 +299,37 @@ impl CommonOptions {
         });
         let tools: Vec<_> = tools.collect::<anyhow::Result<_>>()?;
         config.tools.splice(0..0, tools);
+        self.override_grants(config)?;
+        if let Some(path) = &self.audit {
+            config.audit_file = Some(ConfiguredPath {
+                path: path.clone(),
+                place: "`--audit`".to_owned(),
+            });
+        }
+        let is_server = self.starter == Starter::Client;
+        let required = is_server && config.require_pins;
+        config.require_components.get_or_insert(required);
+        Ok(())
+    }
+
+    /// Reads the configuration again for a server, whose process may be confined. Returns `None` if
+    /// there is none.
+    ///
+    /// Applies only the options about grants: the server keeps its folders and its audit log.
+    pub fn load_again<S>(&self, opener: &Opener) -> anyhow::Result<Option<S>>
+    where
+        S: FileSettings + AsMut<Config>,
+    {
+        let Some(path) = &self.config else {
+            return Ok(None);
+        };
+        let mut settings: S = config::read(path, &self.trust_settings().with_opener(opener))?;
+        self.override_grants(settings.as_mut())?;
+        Ok(Some(settings))
+    }
+
+    /// Applies the options about grants to a configuration.
+    fn override_grants(&self, config: &mut Config) -> anyhow::Result<()> {
         for argument in &self.grant {
             let (component, skills) = argument.split_once('=').with_context(|| {
                 format!(
@@ -307,15 +344,6 @@ impl CommonOptions {
                 .context("`--grant`")?;
             config.grants.insert(component.to_owned(), grant);
         }
-        if let Some(path) = &self.audit {
-            config.audit_file = Some(ConfiguredPath {
-                path: path.clone(),
-                place: "`--audit`".to_owned(),
-            });
-        }
-        let is_server = self.starter == Starter::Client;
-        let required = is_server && config.require_pins;
-        config.require_components.get_or_insert(required);
         Ok(())
     }
 

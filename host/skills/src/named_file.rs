@@ -28,7 +28,16 @@ pub use crate::regular_file::check_kind;
 ///
 /// If it cannot be opened or is not a regular file.
 pub fn open(path: &Path) -> anyhow::Result<File> {
-    regular_file::open(path, &Opener::DIRECT)
+    open_with(path, &Opener::DIRECT)
+}
+
+/// Opens a regular file for reading, with an opener.
+///
+/// # Errors
+///
+/// Those of [`open`].
+pub fn open_with(path: &Path, opener: &Opener) -> anyhow::Result<File> {
+    regular_file::open(path, opener)
 }
 
 /// Opens a file that holds a secret. It must belong to the user of this process or to root,

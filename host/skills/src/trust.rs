@@ -42,7 +42,7 @@ pub fn read_before_confinement() {
 #[derive(Debug, Clone, Default)]
 pub struct Trust {
     principals: Vec<Principal>,
-    /// The opener of `/etc/passwd` and `/etc/group`.
+    /// The opener of `/etc/passwd` and `/etc/group`, and of files that are read with this trust.
     opener: Opener,
 }
 
@@ -75,14 +75,19 @@ impl Trust {
         self
     }
 
-    /// Returns the same trust, which reads `/etc/passwd` and `/etc/group` with this opener. The
-    /// process sandbox refuses these files if they were replaced after the start.
+    /// Returns the same trust, which reads `/etc/passwd`, `/etc/group` and configurations with this
+    /// opener. The process sandbox refuses these files if they were replaced after the start.
     #[must_use]
     pub fn with_opener(&self, opener: &Opener) -> Self {
         Self {
             opener: opener.clone(),
             ..self.clone()
         }
+    }
+
+    /// Returns the opener of files that are read with this trust.
+    pub fn opener(&self) -> &Opener {
+        &self.opener
     }
 
     /// Checks a file or folder, which must exist. Returns its owner.

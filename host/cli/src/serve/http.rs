@@ -14,7 +14,7 @@ use skillhost_confine::SocketFile;
 use skillhost_identity::{
     ClientConfig, Clients, FetchKeys, IdentitySettings, KeySource, KeysFuture, Token,
 };
-use skillhost_mcp::{Handler, LiveHost};
+use skillhost_mcp::{Handler, LiveHost, LiveSettings};
 use skillhost_server::{
     HttpOptions, HttpSettings, Metrics, Server, Shutdown, SocketMode, Sockets, Tls, TlsFiles,
 };
@@ -280,7 +280,11 @@ impl ReadyHttp {
     }
 
     /// Serves until a signal ends the server.
-    pub(crate) async fn execute(self, builder: HostBuilder) -> anyhow::Result<Exit> {
+    pub(crate) async fn execute(
+        self,
+        builder: HostBuilder,
+        settings: LiveSettings,
+    ) -> anyhow::Result<Exit> {
         let metrics = Arc::<Metrics>::default();
         let builder = builder.observer(metrics.clone());
         let shutdown = Shutdown::on_signals()?;
@@ -294,7 +298,7 @@ impl ReadyHttp {
         let server = Server::from_sockets(sockets, options).await?;
         memory::release_large_blocks();
         tokio::spawn(memory::release_when_quiet(server.quiet()));
-        let live = Arc::new(LiveHost::new(builder));
+        let live = Arc::new(LiveHost::new(builder).with_settings(settings));
         let _watching = live
             .watch()
             .inspect_err(|error| tracing::warn!("{error:#}"));

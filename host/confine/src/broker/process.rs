@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Component, Path, PathBuf};
@@ -378,7 +378,9 @@ impl BrokerProcess {
     /// the path itself, and checks that it gets the same file on the same mount.
     fn own_handle(&mut self, handle: BorrowedFd<'_>) -> io::Result<OwnedFd> {
         let path = real_path(handle)?;
-        let (folder, below) = self.allowed_folder_of(&path).ok_or(Errno::ACCESS)?;
+        let found = self.allowed_folder_of(&path);
+        let found = found.or_else(|| self.folder_of_blob(&path));
+        let (folder, below) = found.ok_or(Errno::ACCESS)?;
         let own = open_below(folder, &below)?;
         let identity = Identity::of(own.as_fd())?;
         let is_ordinary = identity.kind.is_file() || identity.kind.is_dir();
@@ -447,6 +449,16 @@ impl BrokerProcess {
         let handle = open_path(target)
             .filter(|handle| real_path(handle.as_fd()).is_ok_and(|real| real == *target))?;
         Some((handle, rest(target)?))
+    }
+
+    /// Returns the folder of files that are named by their SHA-256, and the name, if the path is
+    /// that of such a file.
+    fn folder_of_blob(&self, path: &Path) -> Option<(OwnedFd, PathBuf)> {
+        let (folder, real) = self.policy.blobs.as_ref()?.open()?;
+        let name = path.strip_prefix(&real).ok()?;
+        let is_digit = |digit: &u8| matches!(digit, b'0'..=b'9' | b'a'..=b'f');
+        let bytes = name.as_os_str().as_bytes();
+        (bytes.len() == 64 && bytes.iter().all(is_digit)).then(|| (folder, name.to_owned()))
     }
 
     /// Starts a child process from a thread that supervises it. It ends with that thread.
@@ -693,6 +705,45 @@ mod tests {
         broker.consents = 0;
         broker.append_consent(&line).unwrap_err();
         assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
+    }
+
+    #[test]
+    fn opens_blobs_by_their_digests_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().canonicalize().unwrap().join(name);
+        let (blob, other) = ("0123456789abcdef".repeat(4), "f".repeat(64));
+        for name in [&*blob, "x", &other.to_uppercase(), &blob[1..]] {
+            std::fs::write(at(name), name).unwrap();
+        }
+        std::os::unix::fs::symlink(at("x"), at(&other)).unwrap();
+        std::fs::create_dir(at("sub")).unwrap();
+        std::fs::write(at("sub").join(&blob), "").unwrap();
+        let mut broker = broker();
+        let opens = |broker: &mut BrokerProcess, name: &str| {
+            let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let handle = rustix::fs::open(at(name), flags, Mode::empty()).unwrap();
+            broker.open(handle.as_fd()).is_ok()
+        };
+        assert!(!opens(&mut broker, &blob));
+        broker.policy.blobs = Some(AllowedPath {
+            path: at(""),
+            follows_links: false,
+            link_owners: None,
+            within: "/".into(),
+        });
+        assert!(opens(&mut broker, &blob));
+        let in_folder = format!("sub/{blob}");
+        for name in [
+            "",
+            "x",
+            "sub",
+            &in_folder,
+            &blob[1..],
+            &other,
+            &other.to_uppercase(),
+        ] {
+            assert!(!opens(&mut broker, name), "{name}");
+        }
     }
 
     #[test]

@@ -52,7 +52,9 @@ fn read_within<S: FileSettings>(path: &Path, trust: &Trust, reach: Reach) -> any
         bail!("{}: {}", cannot(), beyond("it is a symlink, which"));
     }
     // Another user may have created the file in the current folder.
-    let text = named_file::read_text(path, MAX_BYTES).with_context(cannot)?;
+    let file = named_file::open_with(path, trust.opener());
+    let text = file.and_then(|file| named_file::read_all_text(file, MAX_BYTES));
+    let text = text.with_context(cannot)?;
     let name = path.display().to_string();
     parse_source(ConfigSource::new(&text, &name, folder, reach))
 }

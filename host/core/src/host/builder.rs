@@ -234,6 +234,17 @@ impl HostBuilder {
         self
     }
 
+    /// Replaces grants, pins and components with names of their own by those of a configuration, for
+    /// [`HostBuilder::rebuild`].
+    #[must_use]
+    pub fn with_components_of(mut self, config: Config) -> Self {
+        self.config.grants = config.grants;
+        self.config.pins = config.pins;
+        self.config.require_pins = config.require_pins;
+        self.config.named_components = config.named_components;
+        self
+    }
+
     /// Returns whether the build fails if a component cannot be loaded.
     pub fn requires_components(&self) -> bool {
         self.config.require_components == Some(true)

@@ -28,6 +28,7 @@ pub(super) struct PendingChanges {
     skills: AtomicBool,
     tools: AtomicBool,
     roots: AtomicBool,
+    settings: AtomicBool,
 }
 
 /// The kinds of changes to handle.
@@ -39,6 +40,8 @@ pub(super) struct Pending {
     pub(super) tools: bool,
     /// A configured folder was replaced.
     pub(super) roots: bool,
+    /// Files of settings have changed.
+    pub(super) settings: bool,
 }
 
 impl PendingChanges {
@@ -49,6 +52,7 @@ impl PendingChanges {
             skills: AtomicBool::new(false),
             tools: AtomicBool::new(false),
             roots: AtomicBool::new(false),
+            settings: AtomicBool::new(false),
         }
     }
 
@@ -67,6 +71,12 @@ impl PendingChanges {
     pub(super) fn record_replaced_root(&self) {
         self.roots.store(true, Ordering::SeqCst);
         self.record_all();
+    }
+
+    /// Records that a file of settings has changed.
+    pub(super) fn record_settings(&self) {
+        self.settings.store(true, Ordering::SeqCst);
+        self.notify.notify_one();
     }
 
     fn add(&self, skills: bool, tools: bool) {
@@ -99,6 +109,7 @@ impl PendingChanges {
             skills: take(&self.skills),
             tools: take(&self.tools),
             roots: take(&self.roots),
+            settings: take(&self.settings),
         }
     }
 }

@@ -35,6 +35,7 @@ pub(super) const SKILLS: Pending = Pending {
     skills: true,
     tools: false,
     roots: false,
+    settings: false,
 };
 
 /// A root with skills, and the changes that are noticed in it.
@@ -260,6 +261,7 @@ async fn notices_replaced_root() {
         skills: true,
         tools: true,
         roots: true,
+        settings: false,
     };
     root.expect(replaced, "replaced").await;
     fs::write(root.path("skills/skill/docs/file"), "x").unwrap();

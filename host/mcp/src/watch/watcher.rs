@@ -24,6 +24,7 @@ use super::visit::{FileTime, FolderId, MAX_ENTRIES, OpenFolder, thread_time};
 use super::walk::{Polling, Task, TaskKind, Walk};
 use super::watches::{WatchLimit, WatchState, Watches};
 use crate::live::FolderCounts;
+use crate::watched_file::WatchedFile;
 
 #[cfg(test)]
 mod tests;
@@ -60,6 +61,8 @@ pub(super) struct Watcher {
     watches: Watches,
     /// The identities of the configured folders at the last check.
     roots: Vec<Option<FolderId>>,
+    /// The files of settings that are read again.
+    files: Vec<WatchedFile>,
     tasks: VecDeque<Task>,
     walk: Option<Walk>,
     polling: Polling,
@@ -101,6 +104,7 @@ impl Watcher {
             configured,
             changes,
             roots: Vec::new(),
+            files: Vec::new(),
             tasks: VecDeque::new(),
             walk: None,
             polling: Polling::default(),
@@ -114,6 +118,12 @@ impl Watcher {
         };
         watcher.scan_all(FileTime::now());
         Ok(watcher)
+    }
+
+    /// Notices changes of these files too.
+    pub(super) fn with_files(mut self, files: Vec<WatchedFile>) -> Self {
+        self.files = files;
+        self
     }
 
     /// Notices changes until `stop` is written.
@@ -142,6 +152,7 @@ impl Watcher {
             if now >= next_check {
                 next_check = now + CHECK_INTERVAL;
                 self.check_roots();
+                self.check_files();
             }
             if now >= next_work && self.has_work() {
                 next_work = self.work();
@@ -213,6 +224,14 @@ impl Watcher {
             self.changes.record_replaced_root();
         } else if let Some(since) = self.lost_since.take() {
             self.restart(since);
+        }
+    }
+
+    fn check_files(&mut self) {
+        let changed = self.files.iter_mut().map(WatchedFile::has_changed);
+        // Each is checked, so that a change is recorded once.
+        if changed.fold(false, |any, changed| any | changed) {
+            self.changes.record_settings();
         }
     }
 

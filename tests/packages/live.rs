@@ -1,0 +1,202 @@
+//! A running server takes up what was added, and keeps what runs if it cannot.
+
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::support::mcp::{Client, NEWEST, REVISIONS, server};
+use crate::support::process::Process;
+use crate::support::watchdog::wait_until;
+use crate::support::{http, repository};
+
+const TOOLS_CHANGED: &str = "notifications/tools/list_changed";
+const BAD: &str = "all tools stay as they were: ";
+
+/// Starts a server on stdin and stdout for a user, and waits until it can be called.
+fn serve(user: &User, revision: &'static str) -> Client {
+    let mut command = server(user.program.folder.path());
+    command.env("XDG_DATA_HOME", user.path("data"));
+    let mut client = Client::start_session(command, revision);
+    client.wait_for_components();
+    client.request("tools/list", json!({}));
+    client
+}
+
+fn has_tool(client: &mut Client, name: &str) -> bool {
+    let listed = client.request("tools/list", json!({}));
+    let tools = listed["result"]["tools"].as_array().unwrap();
+    tools.iter().any(|tool| tool["name"] == name)
+}
+
+fn count(client: &mut Client) -> Value {
+    let arguments = json!({"skill_name": "calculator", "path": "SKILL.md"});
+    client.call("count_lines", arguments)
+}
+
+#[test]
+fn running_server_takes_up_added_updated_and_removed_components() {
+    for revision in REVISIONS {
+        let user = User::new();
+        let mut client = serve(&user, revision);
+        let listening = |client: &mut Client| {
+            if revision == NEWEST {
+                let tools = json!({"notifications": {"toolsListChanged": true}});
+                client.send("subscriptions/listen", tools);
+                client.notification("notifications/subscriptions/acknowledged");
+            }
+        };
+        listening(&mut client);
+        assert!(!has_tool(&mut client, "count_lines"));
+        user.push(&count_lines(), None);
+        user.good(&["add", &user.reference()]);
+        client.notification(TOOLS_CHANGED);
+        assert!(has_tool(&mut client, "count_lines"));
+        // Nothing grants itself.
+        let refused = count(&mut client);
+        assert!(refused.to_string().contains("may not read"), "{refused}");
+        user.append(GRANT);
+        wait_until("the grant is not taken up", || {
+            count(&mut client)["isError"] == false
+        });
+        let other =
+            fs::read(repository().join("guest-tools/examples/dist/search_in_skill.wasm")).unwrap();
+        user.push(&other, None);
+        user.good(&["update"]);
+        client.notification(TOOLS_CHANGED);
+        assert!(has_tool(&mut client, "search_in_skill"));
+        assert!(!has_tool(&mut client, "count_lines"));
+        user.good(&["remove", "csv"]);
+        client.notification(TOOLS_CHANGED);
+        assert!(!has_tool(&mut client, "search_in_skill"));
+        assert!(!client.stderr().contains(BAD), "{}", client.stderr());
+        assert_eq!(client.end().1, Some(0));
+    }
+}
+
+#[test]
+fn running_server_keeps_its_components_if_the_lock_is_bad() {
+    let user = User::new();
+    user.new_key("acme");
+    user.push(&count_lines(), Some("acme"));
+    let place = format!("oci://{}/acme/*", user.registry.authority);
+    user.append(&format!(
+        "[trust.\"{place}\"]\nkeys = [\"acme.pub\"]\n{GRANT}"
+    ));
+    user.good(&["add", &user.reference()]);
+    let mut client = serve(&user, NEWEST);
+    assert_eq!(count(&mut client)["isError"], false);
+    let [config, lock] = user.files().map(Option::unwrap);
+    let key = fs::read_to_string(user.path("acme.pub")).unwrap();
+    let digest = |key: &str| {
+        let start = format!("{key} = \"sha256:");
+        let line = lock.lines().find_map(|line| line.strip_prefix(&start));
+        line.unwrap().trim_matches('"').to_owned()
+    };
+    let none = "0".repeat(64);
+    user.new_key("other");
+    let other_key = fs::read_to_string(user.path("other.pub")).unwrap();
+    let mut lines = 0;
+    for (file, text, why) in [
+        (
+            "skillhost.lock",
+            "[[component]]\nname = 1\n".to_owned(),
+            "invalid type",
+        ),
+        (
+            "skillhost.lock",
+            String::new(),
+            "the component `csv` is not locked",
+        ),
+        (
+            "skillhost.lock",
+            lock.replace(&digest("content"), &none),
+            "the component `csv` is not in the store",
+        ),
+        (
+            "skillhost.lock",
+            lock.replace(&digest("content"), &digest("manifest")),
+            "names other bytes than the lock file",
+        ),
+        ("skillhost.toml", format!("{config}[x"), "skillhost.toml"),
+        (
+            "acme.pub",
+            other_key,
+            "the signature of the component `csv` is not valid",
+        ),
+    ] {
+        user.program.write(file, &text);
+        lines += 1;
+        wait_until(&format!("{why}: {}", client.stderr()), || {
+            client.stderr().matches(BAD).count() == lines
+        });
+        let stderr = client.stderr();
+        let last = stderr.lines().rfind(|line| line.contains(BAD)).unwrap();
+        assert!(last.contains(why), "{why}: {last}");
+        assert_eq!(count(&mut client)["isError"], false);
+        for (file, text) in [
+            ("skillhost.lock", &lock),
+            ("skillhost.toml", &config),
+            ("acme.pub", &key),
+        ] {
+            user.program.write(file, text);
+        }
+        // What is good again counts, and what is granted now.
+        user.program.write(
+            "skillhost.toml",
+            config.replace("[\"calculator\"]", "[\"none\"]"),
+        );
+        wait_until("the grant is not taken up", || {
+            count(&mut client)["isError"] == true
+        });
+        user.program.write("skillhost.toml", &config);
+        wait_until("the grant is not taken up", || {
+            count(&mut client)["isError"] == false
+        });
+        assert_eq!(client.stderr().matches(BAD).count(), lines);
+    }
+    assert_eq!(client.end().1, Some(0));
+}
+
+#[test]
+fn running_server_grants_no_request_that_its_egress_process_does_not_know() {
+    let user = User::new();
+    user.push(&count_lines(), None);
+    let mut client = serve(&user, NEWEST);
+    let rule = "network = [\"GET https://api.example.org/*\"]\n";
+    user.append(&format!("{GRANT}{rule}"));
+    user.good(&["add", &user.reference(), "--config", "skillhost.toml"]);
+    client.logged("the requests of `csv.wasm` are granted as before; restart the server");
+    wait_until("the component is not taken up", || {
+        has_tool(&mut client, "count_lines")
+    });
+    assert_eq!(count(&mut client)["isError"], false);
+    assert_eq!(client.end().1, Some(0));
+}
+
+#[test]
+fn http_server_takes_up_added_components() {
+    let user = User::new();
+    user.push(&count_lines(), None);
+    let mut command = server(user.program.folder.path());
+    command
+        .args(["--http", "127.0.0.1:0"])
+        .env("XDG_DATA_HOME", user.path("data"))
+        .stderr(Stdio::null());
+    let mut process = Process::start(&mut command);
+    let address = process.first_line();
+    let address = address.strip_prefix("http://").unwrap();
+    let address = address.strip_suffix("/mcp").unwrap().parse().unwrap();
+    let mut ask = || {
+        let arguments = json!({"skill_name": "calculator", "path": "SKILL.md"});
+        let request = http::Request::call_2026(1, "count_lines", arguments);
+        http::Client::once(address, &request).body
+    };
+    assert!(ask().contains("unknown tool"));
+    user.append(GRANT);
+    user.good(&["add", &user.reference()]);
+    wait_until("the component is not taken up", || {
+        !ask().contains("unknown tool")
+    });
+    assert!(ask().contains("\"isError\":false"), "{}", ask());
+}

@@ -1,6 +1,7 @@
 //! Packages: from an author's component through a registry to a call, as their users see it.
 
 mod live;
+mod requests;
 mod skills;
 
 use std::fs;

@@ -1,5 +1,6 @@
 //! A running server takes up what was added, and keeps what runs if it cannot.
 
+use std::net::SocketAddr;
 use std::process::Stdio;
 
 use serde_json::{Value, json};
@@ -14,7 +15,7 @@ const TOOLS_CHANGED: &str = "notifications/tools/list_changed";
 const BAD: &str = "all tools stay as they were: ";
 
 /// Starts a server on stdin and stdout for a user, and waits until it can be called.
-fn serve(user: &User, revision: &'static str) -> Client {
+pub(super) fn serve(user: &User, revision: &'static str) -> Client {
     let mut command = server(user.program.folder.path());
     command.env("XDG_DATA_HOME", user.path("data"));
     let mut client = Client::start_session(command, revision);
@@ -23,10 +24,24 @@ fn serve(user: &User, revision: &'static str) -> Client {
     client
 }
 
-fn has_tool(client: &mut Client, name: &str) -> bool {
+pub(super) fn has_tool(client: &mut Client, name: &str) -> bool {
     let listed = client.request("tools/list", json!({}));
     let tools = listed["result"]["tools"].as_array().unwrap();
     tools.iter().any(|tool| tool["name"] == name)
+}
+
+/// Starts a server over HTTP, and returns its address.
+pub(super) fn serve_http(user: &User) -> (Process, SocketAddr) {
+    let mut command = server(user.program.folder.path());
+    command
+        .args(["--http", "127.0.0.1:0"])
+        .env("XDG_DATA_HOME", user.path("data"))
+        .stderr(Stdio::null());
+    let mut process = Process::start(&mut command);
+    let address = process.first_line();
+    let address = address.strip_prefix("http://").unwrap();
+    let address = address.strip_suffix("/mcp").unwrap().parse().unwrap();
+    (process, address)
 }
 
 fn count(client: &mut Client) -> Value {
@@ -178,16 +193,8 @@ fn running_server_grants_no_request_that_its_egress_process_does_not_know() {
 fn http_server_takes_up_added_components() {
     let user = User::new();
     user.push(&count_lines(), None);
-    let mut command = server(user.program.folder.path());
-    command
-        .args(["--http", "127.0.0.1:0"])
-        .env("XDG_DATA_HOME", user.path("data"))
-        .stderr(Stdio::null());
-    let mut process = Process::start(&mut command);
-    let address = process.first_line();
-    let address = address.strip_prefix("http://").unwrap();
-    let address = address.strip_suffix("/mcp").unwrap().parse().unwrap();
-    let mut ask = || {
+    let (_server, address) = serve_http(&user);
+    let ask = || {
         let arguments = json!({"skill_name": "calculator", "path": "SKILL.md"});
         let request = http::Request::call_2026(1, "count_lines", arguments);
         http::Client::once(address, &request).body

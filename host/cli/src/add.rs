@@ -10,6 +10,7 @@ use skillhost_program::registry::RegistryArguments;
 use skillhost_program::terminal::{self, format_line};
 
 use crate::packages::{Project, signer_line, skills};
+use crate::requests;
 
 /// Add a component or a skill from a registry, and lock its bytes
 ///
@@ -18,8 +19,11 @@ use crate::packages::{Project, signer_line, skills};
 #[derive(Args)]
 pub(crate) struct AddCommand {
     /// Package, such as oci://registry.example/acme/csv:1.2
-    #[arg(value_name = "REF")]
-    reference: String,
+    #[arg(value_name = "REF", required_unless_present = "request")]
+    reference: Option<String>,
+    /// Add the package of this request instead; see `skillhost requests`
+    #[arg(long, value_name = "N", conflicts_with = "reference")]
+    request: Option<usize>,
     /// Name of the component or skill; grants and pins name a component
     /// NAME.wasm [default: the last part of the repository's name]
     #[arg(long)]
@@ -36,7 +40,14 @@ pub(crate) struct AddCommand {
 impl AddCommand {
     pub(crate) async fn execute(mut self, outer: CommonOptions) -> anyhow::Result<Exit> {
         let options = outer.merge(std::mem::take(&mut self.options));
-        let reference: Reference = match self.reference.parse() {
+        let mut project = Project::open(&options, self.registry.settings()?)?;
+        let asked = match self.request {
+            Some(number) => Some(requests::find(&options, &project.settings, number)?),
+            None => None,
+        };
+        let named = asked.as_ref().map(|(_, reference)| reference.to_string());
+        let named = named.or(self.reference.take()).unwrap_or_default();
+        let reference: Reference = match named.parse() {
             Ok(reference) => reference,
             Err(error) => {
                 terminal::complain(format_args!("{error:#}"));
@@ -50,7 +61,6 @@ impl AddCommand {
             ));
             return Ok(Exit::Usage);
         }
-        let mut project = Project::open(&options, self.registry.settings()?)?;
         let kind = if self.skill {
             PackageKind::Skill
         } else {
@@ -82,6 +92,9 @@ impl AddCommand {
             lines
         };
         add_source(&project.config_file, kind, name, &reference)?;
+        if let Some((file, reference)) = asked {
+            file.mark_added(&reference)?;
+        }
         terminal::print(&lines)?;
         Ok(Exit::Ok)
     }

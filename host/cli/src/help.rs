@@ -15,7 +15,9 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Control what tools may do", &["grants", "inspect", "audit"]),
     (
         "Add tools from registries",
-        &["add", "update", "remove", "fetch", "lock", "store"],
+        &[
+            "add", "requests", "update", "remove", "fetch", "lock", "store",
+        ],
     ),
     (
         "Write tools",

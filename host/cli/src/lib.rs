@@ -14,12 +14,16 @@ mod line_diff;
 
 mod packages;
 
+mod find_packages;
+
 mod process_sandbox;
 
 mod warm;
 
 // The verbs.
 
+// Finds the request that `add` accepts.
+mod requests;
 mod add;
 mod audit;
 mod author;
@@ -88,6 +92,7 @@ enum Verb {
     Inspect(inspect::InspectCommand),
     Runners(runners::RunnersCommand),
     Add(add::AddCommand),
+    Requests(requests::RequestsCommand),
     Remove(remove::RemoveCommand),
     Update(update::UpdateCommand),
     Fetch(fetch::FetchCommand),
@@ -274,6 +279,7 @@ impl Verb {
             Self::Clients(clients) => clients.execute(&options),
             Self::Runners(runners) => runners.execute(),
             Self::Add(add) => add.execute(options).await,
+            Self::Requests(requests) => requests.execute(options),
             Self::Remove(remove) => remove.execute(options),
             Self::Update(update) => update.execute(options).await,
             Self::Fetch(fetch) => fetch.execute(options),

@@ -88,6 +88,8 @@ pub(crate) struct Needs<'a> {
     pub(crate) files: Vec<PathBuf>,
     /// The folder of the store's blobs, which are opened by their digests.
     pub(crate) blobs: Option<PathBuf>,
+    /// The file of requests for packages.
+    pub(crate) requests: Option<PathBuf>,
     /// The Unix socket that the server listens on.
     pub(crate) socket: Option<&'a Path>,
 }
@@ -356,6 +358,7 @@ fn broker_policy(
         output: needs.output.map(|output| EncodedPath(output.to_owned())),
         log: audit_file(config).map(|log| EncodedPath(log.to_owned())),
         consent: consent_file(config).map(|file| EncodedPath(file.to_owned())),
+        requests: needs.requests.clone().map(EncodedPath),
         socket: needs.socket.map(|socket| EncodedPath(socket.to_owned())),
         child_task: COMPILE_ARGUMENT.to_owned(),
         child_variables: vec![EXPLICIT_CHECKS.to_owned()],
@@ -386,6 +389,10 @@ impl Broker for HostBroker {
 
     fn append_consent(&self, line: &str) -> io::Result<()> {
         self.0.append_consent(line)
+    }
+
+    fn append_request(&self, line: &str) -> io::Result<()> {
+        self.0.append_request(line)
     }
 
     fn start(
@@ -523,6 +530,7 @@ mod tests {
             output: Some(Path::new("out")),
             files: vec!["token".into()],
             blobs: Some("sha256".into()),
+            requests: Some("requests".into()),
             socket: Some(Path::new("socket")),
         };
         let policy_for = |config: &Config, needs: &Needs<'_>| {
@@ -553,6 +561,7 @@ mod tests {
         assert_eq!(policy.consent.unwrap().0, Path::new("/f/consent"));
         assert_eq!(policy.socket.unwrap().0, Path::new("socket"));
         assert_eq!(policy.blobs.unwrap().path, Path::new("sha256"));
+        assert_eq!(policy.requests.unwrap().0, Path::new("requests"));
         assert_eq!(policy.child_task, COMPILE_ARGUMENT);
         assert_eq!(policy.child_variables, [EXPLICIT_CHECKS]);
         assert_eq!(policy.child_time, Duration::from_secs(7));

@@ -15,6 +15,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use crate::find_packages::{FindPackages, PackageRequests};
 use crate::packages;
 use crate::process_sandbox::{self, Needs, SandboxArguments};
 use crate::settings::Settings;
@@ -88,12 +89,20 @@ impl ServeCommand {
         let blobs = packages::blobs_folder().filter(|_| !again.is_empty());
         let others = settings.packages.key_files().map(Path::to_owned);
         watched.extend(others.chain(blobs.clone()).map(WatchedFile::new));
+        let requests = PackageRequests::of(&settings, &options.trust_settings())?;
+        if let Some(requests) = &requests {
+            requests.packages()?;
+            requests.file.create_folder()?;
+        }
+        let asked = requests.iter().flat_map(PackageRequests::files);
+        let asked: Vec<_> = asked.map(Path::to_owned).collect();
         let files = http.iter().flat_map(|http| http.files());
         let needs = Needs {
             is_server: true,
             output: None,
-            files: files.chain(again).collect(),
+            files: files.chain(again).chain(asked).collect(),
             blobs,
+            requests: requests.as_ref().map(|it| it.file.path().to_owned()),
             socket: http.as_ref().and_then(|http| http.socket()),
         };
         let successor = if http.is_none() && settings.host.has_third_party_components() {
@@ -107,6 +116,11 @@ impl ServeCommand {
         if let (Some(http), Some(egress)) = (&mut http, &egress) {
             http.fetch_keys_with(egress.clone());
         }
+        let trust = options.trust_settings().with_opener(builder.opener());
+        let builder = match PackageRequests::of(&settings, &trust)? {
+            Some(requests) => builder.program_tool(Arc::new(FindPackages::new(requests))),
+            None => builder,
+        };
         Ok(ReadyServer {
             builder: egress.into_iter().fold(builder, HostBuilder::egress),
             settings: live_settings(options, &settings, watched),

@@ -61,6 +61,8 @@ pub struct BrokerPolicy {
     pub log: Option<EncodedPath>,
     /// The file of consent that the broker appends lines to.
     pub consent: Option<EncodedPath>,
+    /// The file of requests for packages that the broker appends lines to.
+    pub requests: Option<EncodedPath>,
     /// The Unix socket that the broker removes at the end.
     pub socket: Option<EncodedPath>,
     /// The only argument of child processes, which names their task.
@@ -119,6 +121,8 @@ enum Request {
     OpenLog,
     /// Append a line to the file of consent.
     AppendConsent { line: String },
+    /// Append a line to the file of requests for packages.
+    AppendRequest { line: String },
     /// Start a child process. The descriptors are its three streams and its control socket.
     Start { environment: Vec<(String, String)> },
     /// Create the output folder.
@@ -218,6 +222,18 @@ impl BrokerClient {
         let line = line.to_owned();
         self.request(&Request::AppendConsent { line }, &[])
             .map(drop)
+    }
+
+    /// Appends a line to the file of requests for packages.
+    ///
+    /// # Errors
+    ///
+    /// If the policy names no such file, the line is not a request, there were too many, or it
+    /// cannot be written.
+    pub fn append_request(&self, line: &str) -> io::Result<()> {
+        let line = line.to_owned();
+        self.request(&Request::AppendRequest { line }, &[])?;
+        Ok(())
     }
 
     /// Starts a child process with these streams as its stdin, stdout and stderr.

@@ -8,6 +8,7 @@ pub(crate) mod grants;
 mod help;
 mod large_answer;
 mod placeholder_note;
+mod program_tool;
 pub(crate) mod resources;
 mod scope;
 mod script_note;
@@ -43,6 +44,7 @@ pub use builder::HostBuilder;
 use components::LoadedComponent;
 use definitions::Description;
 pub use large_answer::AnswerBound;
+pub use program_tool::ProgramTool;
 pub use script_note::{JudgedScript, JudgementReason};
 
 /// Skills and tools, ready to answer calls.
@@ -58,6 +60,8 @@ struct Inner {
     observer: Option<Arc<dyn Observer>>,
     components: Vec<LoadedComponent>,
     tools: Vec<ServedTool>,
+    /// The tools that the program answers itself.
+    program_tools: Vec<Arc<dyn ProgramTool>>,
     resources: Option<ResourceReader>,
     problems: Vec<String>,
     /// The number of component files that are not served, or only in an earlier version.
@@ -114,13 +118,16 @@ impl Host {
 
     /// Returns the definition of a tool from its component, without the names of skills.
     pub fn definition(&self, tool: &str) -> Option<&Definition> {
+        if let Some(tool) = self.program_tool(tool) {
+            return Some(tool.definition());
+        }
         let granted = self.tool(tool).ok()?;
         Some(&granted.tool.definition)
     }
 
     /// Returns whether a tool is built in.
     pub fn is_built_in(&self, tool: &str) -> bool {
-        self.tool(tool).is_ok_and(|tool| tool.quota.is_built_in)
+        self.is_program_tool(tool) || self.tool(tool).is_ok_and(|tool| tool.quota.is_built_in)
     }
 
     /// Returns the definitions of all tools from their components, without the names of
@@ -220,6 +227,9 @@ impl Host {
         tool: &str,
         arguments: Value,
     ) -> Result<Output, CallError> {
+        if let Some(tool) = self.program_tool(tool) {
+            return self.run_program_tool(caller, tool, Ok(arguments)).await;
+        }
         self.call_within(None, caller, tool, arguments).await
     }
 
@@ -244,6 +254,9 @@ impl Host {
         tool: &str,
         reason: CallError,
     ) -> Result<Output, CallError> {
+        if let Some(tool) = self.program_tool(tool) {
+            return self.run_program_tool(caller, tool, Err(reason)).await;
+        }
         self.run_recorded(caller, self.tool(tool), tool, Err(reason), None)
             .await
     }
@@ -344,11 +357,7 @@ impl Host {
             Err(error) => Err(error),
         };
         if let Some(Err(stop)) = entry.map(|entry| entry.end(&result)) {
-            result = Err(CallError::Stopped {
-                tool: tool.to_owned(),
-                stop,
-                help: Help::default(),
-            });
+            result = Err(program_tool::unrecorded(tool, stop));
         }
         if let Some(observation) = observation {
             observation.end(&result, memory);

@@ -72,7 +72,7 @@ pub mod exchange;
 
 // Building a host.
 pub use config::Config;
-pub use host::{Host, HostBuilder};
+pub use host::{Host, HostBuilder, ProgramTool};
 pub use skillhost_egress::{
     EgressClient, EgressSettings, NetworkGrant, NetworkRule, PrivateAddress, SecretUse,
     StartingEgress,

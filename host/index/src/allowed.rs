@@ -45,6 +45,17 @@ impl<'a> AllowedSkills<'a> {
         }
     }
 
+    /// Allows all texts of a store without skills.
+    pub(crate) fn all(store: &'a Store) -> Self {
+        let is_allowed = vec![true; store.slot_count()];
+        Self {
+            count: is_allowed.len(),
+            store,
+            is_allowed,
+            coverage: Coverage::All,
+        }
+    }
+
     /// Returns the part of these skills' text that the store contains.
     pub(crate) fn coverage(&self) -> Coverage {
         self.coverage

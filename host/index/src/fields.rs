@@ -180,13 +180,7 @@ impl FieldReader {
         }
         let description = frontmatter.description.map(|field| field.value);
         let description = description.unwrap_or_default();
-        let start: String = description.chars().take(MAX_DESCRIPTION_CHARS).collect();
-        let description = normalize(&start);
-
-        let mut occurrences = Occurrences::default();
-        self.count_line(&mut occurrences, NAME, &normalize(name));
-        self.count_line(&mut occurrences, DESCRIPTION, &description);
-        let mut display_text = description.split_whitespace().collect::<Vec<_>>().join(" ");
+        let (mut occurrences, mut display_text) = self.count_description(name, &description);
         if part == DocumentPart::All {
             // Some authors put search terms into keys of their own.
             let metadata = frontmatter.metadata.map(|field| field.value);
@@ -196,6 +190,29 @@ impl FieldReader {
             }
             self.read_body(&mut occurrences, document.split.body, &mut display_text);
         }
+        self.fields(&occurrences, display_text)
+    }
+
+    /// Returns the fields of a text without a SKILL.md, by its name and its description.
+    pub(crate) fn read_description(&mut self, name: &str, description: &str) -> SkillFields<'_> {
+        self.analyzer.trim_cache();
+        self.positions.start_skill();
+        let (occurrences, display_text) = self.count_description(name, description);
+        self.fields(&occurrences, display_text)
+    }
+
+    /// Counts the terms of a name and a description. Returns the text to display too.
+    fn count_description(&mut self, name: &str, description: &str) -> (Occurrences, String) {
+        let start: String = description.chars().take(MAX_DESCRIPTION_CHARS).collect();
+        let description = normalize(&start);
+        let mut occurrences = Occurrences::default();
+        self.count_line(&mut occurrences, NAME, &normalize(name));
+        self.count_line(&mut occurrences, DESCRIPTION, &description);
+        let words: Vec<&str> = description.split_whitespace().collect();
+        (occurrences, words.join(" "))
+    }
+
+    fn fields(&self, occurrences: &Occurrences, display_text: String) -> SkillFields<'_> {
         let weights = occurrences.weights().into_iter();
         let terms = weights.map(|(number, weight)| (self.analyzer.term(number), weight));
         SkillFields {

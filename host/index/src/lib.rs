@@ -76,12 +76,15 @@ mod update;
 
 mod worker;
 
+mod texts;
+
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
 use skillhost::{Catalog, IndexStorage, SearchResult, SkillIndex};
 
 pub use report::{IndexReport, SkillNames};
+pub use texts::TextIndex;
 
 use allowed::AllowedSkills;
 use storage::SavedIndex;

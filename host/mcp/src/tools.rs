@@ -40,7 +40,8 @@ pub(crate) async fn list(
     request: Option<PaginatedRequestParams>,
 ) -> Result<ListToolsResult, ErrorData> {
     let host = live.host_to_list().await;
-    let definitions = live.run_blocking(move || host.definitions()).await?;
+    let listing = host.clone();
+    let definitions = live.run_blocking(move || listing.definitions()).await?;
     let cursor = request.and_then(|request| request.cursor);
     let (page, next) = page::cut(
         definitions,
@@ -51,8 +52,10 @@ pub(crate) async fn list(
     )?;
     let memory = page.iter().map(memory_of).sum();
     live.answer_lease().reserve(memory)?;
-    let tools = page.into_iter().map(tool).collect();
-    let mut result = ListToolsResult::with_all_items(tools);
+    let is_program_tool = |name: &str| host.is_program_tool(name);
+    let tools = page.into_iter();
+    let tools = tools.map(|definition| tool(definition, is_program_tool));
+    let mut result = ListToolsResult::with_all_items(tools.collect());
     result.next_cursor = next;
     Ok(result)
 }
@@ -166,7 +169,8 @@ fn memory_of(definition: &Definition) -> usize {
 }
 
 /// Converts a definition to the protocol's form.
-fn tool(definition: Definition) -> Tool {
+fn tool(definition: Definition, is_program_tool: impl Fn(&str) -> bool) -> Tool {
+    let is_read_only = !is_program_tool(&definition.name);
     let output = definition.structured_schema().cloned();
     let mut tool = Tool::new(
         definition.name,
@@ -174,10 +178,11 @@ fn tool(definition: Definition) -> Tool {
         Arc::new(object_schema(definition.input_schema)),
     )
     .with_title(definition.title)
-    // True for every component: it can neither write nor reach more than the skills.
+    // A component can neither write nor reach more than the skills. The program's own tools may note
+    // something for the operator.
     .with_annotations(
         ToolAnnotations::new()
-            .read_only(true)
+            .read_only(is_read_only)
             .destructive(false)
             .idempotent(true)
             .open_world(false),

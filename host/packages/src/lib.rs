@@ -12,6 +12,8 @@
 //! - `skill_folder`: reads a skill of an author.
 //! - `layer`: packs and unpacks the files of a skill.
 //! - `settings`: the tables of `skillhost.toml` about packages, and edits of them.
+//! - `catalog`: the packages that agents may ask for.
+//! - `requests`: what they asked for.
 //! - `lock`: `skillhost.lock`.
 //! - `store`: blobs by digest, in a folder of the user.
 //! - `unpacked`: the files of skills in the store.
@@ -47,6 +49,10 @@ mod layer;
 
 mod settings;
 
+mod catalog;
+
+mod requests;
+
 mod lock;
 
 mod store;
@@ -60,6 +66,7 @@ mod push;
 #[cfg(test)]
 mod tests;
 
+pub use catalog::{OfferedPackage, read_catalog};
 pub use client::{Authorities, Registry, RegistrySettings};
 pub use digest::Digest;
 pub use lock::{LOCK_FILE, LockFile, LockedComponent, LockedPackage, LockedSkill};
@@ -67,6 +74,7 @@ pub use manifest::PackageKind;
 pub use package::{PulledPackage, pull, pull_skill, read_skill, verify_locked};
 pub use push::{PushedPackage, push, push_skill};
 pub use reference::Reference;
+pub use requests::{MAX_REASON, PackageRequest, PendingRequests, RequestFile};
 pub use settings::{ConfiguredSource, PackageSettings, add_source, check_name, remove_source};
 pub use signature::{PublicKey, Signer, SigningKey};
 pub use skill_files::{SkillFiles, SkillFilesBuilder, SkillMetadata};

@@ -27,6 +27,9 @@ const SKILLS: &str = "skills_from";
 /// The table of rules about signers.
 const TRUST: &str = "trust";
 
+/// The table about agents that ask for packages.
+const PACKAGES: &str = "packages";
+
 /// The key that refuses components without a signer.
 const REQUIRE_SIGNATURES: &str = "require_signatures";
 
@@ -48,6 +51,8 @@ pub struct PackageSettings {
     rules: Vec<TrustRule>,
     /// True if a package without a rule about its signer is refused.
     pub require_signatures: bool,
+    /// The file of packages that agents may find and ask for.
+    pub catalog: Option<ConfiguredPath>,
 }
 
 /// A source of a component or a skill, with its place in the configuration.
@@ -76,6 +81,13 @@ struct RawSource {
     source: Spanned<String>,
 }
 
+/// The table `[packages]`.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RawPackages {
+    catalog: Option<Spanned<PathBuf>>,
+}
+
 #[derive(Deserialize)]
 #[serde(expecting = "expected a table with `keys`, a list of files")]
 struct RawRule {
@@ -87,6 +99,7 @@ impl FileSettings for PackageSettings {
         keys.fields::<RawSource>("components.*");
         keys.fields::<RawSource>("skills_from.*");
         keys.fields::<RawRule>("trust.*");
+        keys.fields::<RawPackages>(PACKAGES);
     }
 
     fn from_tables(tables: &Tables<'_>) -> anyhow::Result<Self> {
@@ -107,11 +120,13 @@ impl FileSettings for PackageSettings {
                 read,
             })
         });
+        let RawPackages { catalog } = tables.table(PACKAGES)?;
         Ok(Self {
             sources: read_sources(tables, COMPONENTS)?,
             skills: read_sources(tables, SKILLS)?,
             rules: rules.collect::<anyhow::Result<_>>()?,
             require_signatures: tables.table(REQUIRE_SIGNATURES)?,
+            catalog: catalog.map(|file| tables.path(file)),
         })
     }
 }

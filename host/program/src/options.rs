@@ -657,6 +657,13 @@ pub fn store_folder() -> Option<PathBuf> {
     Some(base.join("skillhost/store"))
 }
 
+/// Returns the folder of the requests for packages, in the user's data folder. Returns `None` if the
+/// user has no home folder.
+pub fn requests_folder() -> Option<PathBuf> {
+    let base = user_folder(Some("XDG_DATA_HOME"), ".local/share")?;
+    Some(base.join("skillhost/requests"))
+}
+
 /// Returns the files in which podman and docker store credentials, in the order in which podman
 /// reads them.
 pub fn credential_files() -> Vec<PathBuf> {

@@ -30,6 +30,9 @@ pub trait Broker: Send + Sync {
     /// Appends a line to the file of consent. Creates the file if it is missing.
     fn append_consent(&self, line: &str) -> io::Result<()>;
 
+    /// Appends a line to the file of requests for packages. Creates the file if it is missing.
+    fn append_request(&self, line: &str) -> io::Result<()>;
+
     /// Starts a child process for a task, with these streams as its stdin, stdout and stderr.
     fn start(
         &self,
@@ -132,6 +135,10 @@ pub(crate) mod tests {
         }
 
         fn append_consent(&self, _: &str) -> io::Result<()> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+
+        fn append_request(&self, _: &str) -> io::Result<()> {
             Err(io::ErrorKind::Unsupported.into())
         }
 

@@ -118,9 +118,25 @@ fn open_own(
 ///
 /// If the file cannot be opened, is not a regular file, or cannot be written.
 pub fn append_consent(path: &Path, opener: &Opener, line: &str) -> io::Result<()> {
-    if let Some(broker) = opener.broker() {
-        return broker.append_consent(line);
+    match opener.broker() {
+        Some(broker) => broker.append_consent(line),
+        None => append(path, line),
     }
+}
+
+/// Appends a line to the file of requests for packages; see [`append_consent`].
+///
+/// # Errors
+///
+/// Those of [`append_consent`].
+pub fn append_request(path: &Path, opener: &Opener, line: &str) -> io::Result<()> {
+    match opener.broker() {
+        Some(broker) => broker.append_request(line),
+        None => append(path, line),
+    }
+}
+
+fn append(path: &Path, line: &str) -> io::Result<()> {
     let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE;
     let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let mut file = File::from(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?);

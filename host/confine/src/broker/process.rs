@@ -1,8 +1,9 @@
 //! The broker process: checks each request against the policy, and carries it out.
 //!
 //! The broker is confined too. It may read any file, because it opens files for others. It may
-//! write only in the folders that hold the output folder, the audit log and the file of consent, and
-//! remove files only in the folder of the Unix socket. It may not use the network.
+//! write only in the folders that hold the output folder, the audit log, the file of consent and the
+//! requests for packages, and remove files only in the folder of the Unix socket. It may not use the
+//! network.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -38,6 +39,13 @@ const MAX_CHILDREN: usize = 16;
 /// The maximum number of lines of consent that the broker writes. Guards against: a confined process
 /// that fills the disk, or consents to every origin that it can think of.
 const MAX_CONSENTS: usize = 100;
+
+/// The maximum number of requests for packages that the broker writes. Guards against: a confined
+/// process that fills the disk.
+const MAX_REQUESTS: usize = 100;
+
+/// The maximum bytes of a request for a package.
+const MAX_REQUEST_LINE: usize = 8 << 10;
 
 /// The maximum bytes of a line of consent.
 const MAX_CONSENT_LINE: usize = 512;
@@ -104,8 +112,8 @@ impl ConfinedBroker {
         if let Some(EncodedPath(log)) = &policy.log {
             sandbox = sandbox.allow_create_files(parent(log));
         }
-        if let Some(EncodedPath(consent)) = &policy.consent {
-            sandbox = sandbox.allow_create_files(parent(consent));
+        for EncodedPath(file) in policy.consent.iter().chain(&policy.requests) {
+            sandbox = sandbox.allow_create_files(parent(file));
         }
         let mut socket = None;
         if let Some(EncodedPath(path)) = &policy.socket {
@@ -119,6 +127,7 @@ impl ConfinedBroker {
             children: Arc::default(),
             output: None,
             consents: 0,
+            requests: 0,
             last_match: 0,
             link_targets: Vec::new(),
         };
@@ -270,6 +279,8 @@ struct BrokerProcess {
     output: Option<OwnedFd>,
     /// The number of lines of consent that were written.
     consents: usize,
+    /// The number of requests for packages that were written.
+    requests: usize,
     /// The index of the allowed path that held the last requested path.
     last_match: usize,
     /// The targets of symlinks in allowed folders, from the last search.
@@ -331,6 +342,7 @@ impl BrokerProcess {
             }
             Request::OpenLog => self.open_log().map(Answer::Opened),
             Request::AppendConsent { line } => self.append_consent(&line).map(|()| Answer::Done),
+            Request::AppendRequest { line } => self.append_request(&line).map(|()| Answer::Done),
             Request::Start { environment } => self
                 .start(thread::Builder::new(), environment, exactly(descriptors)?)
                 .map(|()| Answer::Done),
@@ -408,6 +420,19 @@ impl BrokerProcess {
         }
         self.consents += 1;
         File::from(open_to_append(consent)?).write_all(line.as_bytes())
+    }
+
+    /// Appends a line to the file of requests for packages, as to that of consent.
+    fn append_request(&mut self, line: &str) -> io::Result<()> {
+        let EncodedPath(requests) = self.policy.requests.as_ref().ok_or(Errno::ACCESS)?;
+        if !is_request(line) {
+            return Err(Errno::INVAL.into());
+        }
+        if self.requests >= MAX_REQUESTS {
+            return Err(Errno::DQUOT.into());
+        }
+        self.requests += 1;
+        File::from(open_to_append(requests)?).write_all(line.as_bytes())
     }
 
     /// Returns the allowed folder or file that holds a path without symlinks, and the rest of the
@@ -573,6 +598,16 @@ fn is_consent(line: &str) -> bool {
         && text[64..].starts_with(" https://")
 }
 
+/// Returns whether a text is a request for a package: one line that looks like an object of JSON, all
+/// in ASCII. Its reader checks the rest.
+fn is_request(line: &str) -> bool {
+    let text = line.strip_suffix('\n').unwrap_or("\n");
+    line.len() <= MAX_REQUEST_LINE
+        && text.bytes().all(|byte| (b' '..=b'~').contains(&byte))
+        && text.starts_with("{\"request\":\"")
+        && text.ends_with('}')
+}
+
 /// A slot of a child process. It is released on drop, even if the process does not start.
 struct ChildSlot(Arc<AtomicUsize>);
 
@@ -632,6 +667,7 @@ mod tests {
             children: Arc::default(),
             output: None,
             consents: 0,
+            requests: 0,
             last_match: 0,
             link_targets: Vec::new(),
         }
@@ -705,6 +741,37 @@ mod tests {
         broker.consents = 0;
         broker.append_consent(&line).unwrap_err();
         assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
+    }
+
+    #[test]
+    fn appends_only_requests_up_to_a_number() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("requests");
+        let mut broker = broker();
+        let line = "{\"request\":\"oci://registry.example/acme/csv:1\"}\n";
+        broker.append_request(line).unwrap_err();
+        broker.policy.requests = Some(EncodedPath(file.clone()));
+        for wrong in [
+            String::new(),
+            line.trim_end().to_owned(),
+            format!("{line}{line}"),
+            line.replace("csv", "cs\u{e4}"),
+            line.replace("csv", "cs\u{1b}"),
+            line.replace("request", "added"),
+            line.replace('}', ""),
+            line.replace("csv", &"x".repeat(MAX_REQUEST_LINE)),
+        ] {
+            broker.append_request(&wrong).unwrap_err();
+        }
+        assert!(!file.exists());
+        for _ in 0..MAX_REQUESTS {
+            broker.append_request(line).unwrap();
+        }
+        broker.append_request(line).unwrap_err();
+        let text = std::fs::read_to_string(&file).unwrap();
+        assert_eq!(text, line.repeat(MAX_REQUESTS));
+        let mode = std::os::unix::fs::MetadataExt::mode(&file.metadata().unwrap());
+        assert_eq!(mode & 0o777, 0o600);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 
 use super::components::{ComponentIntake, IntakeRules, LoadedComponent, Stage};
-use super::{Host, Inner, ResourceReader, Runtime, ServedTool};
+use super::{Host, Inner, ProgramTool, ResourceReader, Runtime, ServedTool};
 use crate::config::{Config, ConfiguredPath, ConfiguredRoot};
 use skillhost_egress::EgressClient;
 use skillhost_sandbox::component::cache::{ComponentCache, IndexEntry};
@@ -61,6 +61,7 @@ pub struct HostBuilder {
     index: Option<Arc<dyn SkillIndex>>,
     opener: Opener,
     egress: Option<EgressClient>,
+    program_tools: Vec<Arc<dyn ProgramTool>>,
 }
 
 impl HostBuilder {
@@ -328,6 +329,13 @@ impl HostBuilder {
         self
     }
 
+    /// Adds a tool that the program answers itself. A component's tool of the same name is not
+    /// served.
+    pub fn program_tool(mut self, tool: Arc<dyn ProgramTool>) -> Self {
+        self.program_tools.push(tool);
+        self
+    }
+
     /// Returns the opener of the host's files. It asks the [broker](HostBuilder::broker), if
     /// there is one.
     pub fn opener(&self) -> &Opener {
@@ -477,6 +485,7 @@ impl HostBuilder {
             components,
             tools,
             resources,
+            program_tools: self.program_tools,
             problems,
             refused_components,
             is_complete,

@@ -35,33 +35,33 @@ impl Host {
     pub fn definitions(&self) -> Vec<Definition> {
         let names = LazyCell::new(|| self.names(Freshness::Now));
         let mut listed = ListedNames::new(self);
-        self.served_tools()
-            .filter_map(|served| {
-                let ServedTool { tool, terms, .. } = served;
-                let mut definition = tool.definition.clone();
-                if let Some(description) = &served.description {
-                    definition.description.clone_from(&description.text);
-                }
-                if served.is_search() && !self.offers_search(&names) {
+        let program_tools = self.program_tools().map(|tool| tool.definition().clone());
+        let served = self.served_tools().filter_map(|served| {
+            let ServedTool { tool, terms, .. } = served;
+            let mut definition = tool.definition.clone();
+            if let Some(description) = &served.description {
+                definition.description.clone_from(&description.text);
+            }
+            if served.is_search() && !self.offers_search(&names) {
+                return None;
+            }
+            if let Some(rule) = definition.folder.as_ref().filter(|rule| rule.enumerate) {
+                // One more than the maximum shows that there are too many.
+                let allowed = names.iter().filter(|name| terms.skills.allow(name));
+                let names: Vec<String> = allowed.take(MAX_ENUM_NAMES + 1).cloned().collect();
+                if names.is_empty() {
                     return None;
                 }
-                if let Some(rule) = definition.folder.as_ref().filter(|rule| rule.enumerate) {
-                    // One more than the maximum shows that there are too many.
-                    let allowed = names.iter().filter(|name| terms.skills.allow(name));
-                    let names: Vec<String> = allowed.take(MAX_ENUM_NAMES + 1).cloned().collect();
-                    if names.is_empty() {
-                        return None;
-                    }
-                    // Counted before the skills are read, so that a large catalog is not read.
-                    if is_enumerable(&names)
-                        && let Some(names) = listed.among(names)
-                    {
-                        add_enum(&mut definition.input_schema, &rule.skill_property, names);
-                    }
+                // Counted before the skills are read, so that a large catalog is not read.
+                if is_enumerable(&names)
+                    && let Some(names) = listed.among(names)
+                {
+                    add_enum(&mut definition.input_schema, &rule.skill_property, names);
                 }
-                Some(definition)
-            })
-            .collect()
+            }
+            Some(definition)
+        });
+        served.chain(program_tools).collect()
     }
 
     /// Returns whether agents see `find_skills`, given the names of the skills.

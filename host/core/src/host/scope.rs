@@ -49,7 +49,9 @@ impl Host {
         let tools = self.0.tools.iter();
         let tools = tools.map(|served| served.tool.definition.name.as_str());
         let resources = self.0.resources.iter().map(|_| SKILL_RESOURCES);
-        let tools: Vec<&str> = tools.chain(resources).collect();
+        let own = self.0.program_tools.iter();
+        let own = own.map(|tool| tool.definition().name.as_str());
+        let tools: Vec<&str> = tools.chain(resources).chain(own).collect();
         scope.unmatched(&tools, &self.0.catalog.names())
     }
 

@@ -88,6 +88,11 @@ impl Caller {
         self
     }
 
+    /// Returns the name by which the operator knows the client, or that of the transport.
+    pub fn name(&self) -> &str {
+        self.client.as_deref().unwrap_or(self.transport.name())
+    }
+
     /// Marks the caller as one client without a name, which shares with clients that have
     /// names.
     #[must_use]

@@ -25,6 +25,25 @@ pub struct Definition {
 }
 
 impl Definition {
+    /// Creates the definition of a tool that reads no folder and answers with text.
+    pub fn new(
+        name: &str,
+        title: &str,
+        description: &str,
+        input_schema: Map<String, Value>,
+    ) -> Self {
+        Self {
+            name: name.to_owned(),
+            title: title.to_owned(),
+            description: description.to_owned(),
+            input_schema,
+            output_schema: None,
+            folder: None,
+            text_property: None,
+            model_reads: Form::Text,
+        }
+    }
+
     /// Returns the schema of an answer's structured content, if models read the record and
     /// not the text.
     pub fn structured_schema(&self) -> Option<&Map<String, Value>> {

@@ -30,7 +30,10 @@ impl HostBuilder {
     pub(super) fn has_tool(&self, tool: &str, is_built_in: bool) -> bool {
         let is_offered =
             is_built_in && tool == SKILL_RESOURCES || self.config.offer.has(tool, is_built_in);
-        is_offered && !self.config.disabled_tools.contains(tool)
+        let mut program_tools = self.program_tools.iter();
+        is_offered
+            && !self.config.disabled_tools.contains(tool)
+            && program_tools.all(|own| own.definition().name != tool)
     }
 
     /// Returns the operator's description of a tool, if it replaces the tool's own.

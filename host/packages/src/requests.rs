@@ -1,0 +1,305 @@
+//! The requests of agents for packages: a file that only grows, with a JSON object in each line.
+//!
+//! A confined process appends through the broker, so it can neither change nor remove lines. It
+//! might append anything: only requests for packages of the operator's catalog count.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, ensure};
+use serde::{Deserialize, Serialize};
+use skillhost_skills::named_file;
+use skillhost_skills::trust::{Trust, own_folder};
+
+use crate::catalog::OfferedPackage;
+use crate::reference::Reference;
+
+/// The maximum bytes of the file.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// The maximum characters of the name of a client.
+const MAX_CLIENT: usize = 64;
+
+/// The maximum characters of a reason.
+pub const MAX_REASON: usize = 500;
+
+/// The file of the requests of a user's agents.
+#[derive(Debug, Clone)]
+pub struct RequestFile {
+    path: PathBuf,
+    trust: Trust,
+}
+
+/// A request for a package that is neither added nor removed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PackageRequest {
+    /// The line of the file, which stays the same until the file is cleared.
+    pub number: usize,
+    /// The package.
+    pub reference: Reference,
+    /// The time, in RFC 3339.
+    pub time: String,
+    /// The client, or the transport if the client has no name.
+    pub client: String,
+    /// The reason that the agent gave.
+    pub why: String,
+}
+
+/// The requests in a file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PendingRequests {
+    /// The first request for each package.
+    pub pending: Vec<PackageRequest>,
+    /// The number of lines that are no requests for packages of the catalog.
+    pub ignored: usize,
+}
+
+/// A line of the file.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Entry {
+    Request(RequestEntry),
+    Added { added: String },
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RequestEntry {
+    request: String,
+    time: String,
+    client: String,
+    why: String,
+}
+
+impl PackageRequest {
+    fn is_for(&self, reference: &str) -> bool {
+        self.reference.to_string() == reference
+    }
+}
+
+impl RequestFile {
+    /// Returns the file in a user's data folder. `trust` has the opener that reads it.
+    pub fn new(folder: &Path, trust: &Trust) -> Self {
+        Self {
+            path: folder.join("requests.jsonl"),
+            trust: trust.clone(),
+        }
+    }
+
+    /// Creates the folder of the file if it is missing.
+    ///
+    /// # Errors
+    ///
+    /// If other users can write in the folder.
+    pub fn create_folder(&self) -> anyhow::Result<()> {
+        let folder = self.path.parent().unwrap_or(&self.path);
+        own_folder(folder, &self.trust).with_context(|| self.cannot_use())?;
+        Ok(())
+    }
+
+    /// Returns the path of the file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the requests for packages of a catalog, in the order of their lines.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be used.
+    pub fn read(&self, catalog: &[OfferedPackage]) -> anyhow::Result<PendingRequests> {
+        let text = self.text()?;
+        let mut found = PendingRequests::default();
+        for (line, number) in text.lines().zip(1..) {
+            let pending = &mut found.pending;
+            match serde_json::from_str(line) {
+                Ok(Entry::Added { added }) => pending.retain(|other| !other.is_for(&added)),
+                Ok(Entry::Request(entry)) => {
+                    let mut references = catalog.iter().map(|package| &package.reference);
+                    match references.find(|it| it.to_string() == entry.request) {
+                        Some(_) if pending.iter().any(|other| other.is_for(&entry.request)) => {}
+                        Some(reference) => pending.push(PackageRequest {
+                            number,
+                            reference: reference.clone(),
+                            time: entry.time,
+                            client: entry.client,
+                            why: entry.why,
+                        }),
+                        None => found.ignored += 1,
+                    }
+                }
+                Err(_) => found.ignored += 1,
+            }
+        }
+        Ok(found)
+    }
+
+    /// Adds a request, unless there is one for the package.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be used, or would be too large.
+    pub fn request(
+        &self,
+        package: &OfferedPackage,
+        time: &str,
+        client: &str,
+        why: &str,
+    ) -> anyhow::Result<()> {
+        let catalog = std::slice::from_ref(package);
+        if !self.read(catalog)?.pending.is_empty() {
+            return Ok(());
+        }
+        let start = |text: &str, max| text.chars().take(max).collect();
+        self.append(&Entry::Request(RequestEntry {
+            request: package.reference.to_string(),
+            time: time.to_owned(),
+            client: start(client, MAX_CLIENT),
+            why: start(why, MAX_REASON),
+        }))
+    }
+
+    /// Notes that a package was added, so that requests for it are done.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`RequestFile::request`].
+    pub fn mark_added(&self, reference: &Reference) -> anyhow::Result<()> {
+        self.append(&Entry::Added {
+            added: reference.to_string(),
+        })
+    }
+
+    /// Removes all requests.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be written.
+    pub fn clear(&self) -> anyhow::Result<()> {
+        if !self.path.exists() {
+            return Ok(());
+        }
+        self.text_file()?;
+        let file = File::options().write(true).open(&self.path);
+        let cleared = file.and_then(|file| file.set_len(0));
+        cleared.with_context(|| format!("cannot clear `{}`", self.path.display()))
+    }
+
+    fn append(&self, entry: &Entry) -> anyhow::Result<()> {
+        let line = ascii(&serde_json::to_string(entry)?) + "\n";
+        let size = self.text()?.len() + line.len();
+        ensure!(
+            size as u64 <= MAX_BYTES,
+            "{}: it would have more than {MAX_BYTES} bytes; `skillhost requests --clear` empties it",
+            self.cannot_use()
+        );
+        let written = named_file::append_request(&self.path, self.trust.opener(), &line);
+        written.with_context(|| format!("cannot write to `{}`", self.path.display()))
+    }
+
+    fn text(&self) -> anyhow::Result<String> {
+        if !self.path.exists() {
+            return Ok(String::new());
+        }
+        let text = self
+            .text_file()
+            .and_then(|file| named_file::read_all_text(file, MAX_BYTES));
+        text.with_context(|| self.cannot_use())
+    }
+
+    fn text_file(&self) -> anyhow::Result<File> {
+        named_file::open_public(&self.path, &self.trust, self.trust.opener())
+    }
+
+    fn cannot_use(&self) -> String {
+        format!("cannot use the requests `{}`", self.path.display())
+    }
+}
+
+/// Returns JSON in printable ASCII: other characters are escaped.
+fn ascii(json: &str) -> String {
+    let mut text = String::new();
+    for c in json.chars() {
+        if (' '..='~').contains(&c) {
+            text.push(c);
+        } else {
+            for unit in c.encode_utf16(&mut [0; 2]).iter() {
+                text.push_str(&format!("\\u{unit:04x}"));
+            }
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIME: &str = "2026-11-28T18:00:00.000Z";
+
+    fn package(name: &str) -> OfferedPackage {
+        OfferedPackage {
+            reference: format!("oci://registry.example/acme/{name}:1")
+                .parse()
+                .unwrap(),
+            description: "Rows.".to_owned(),
+        }
+    }
+
+    #[test]
+    fn requests_count_once_and_only_for_packages_of_the_catalog() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = RequestFile::new(&folder.path().join("requests"), &Trust::new());
+        let (csv, zip, other) = (package("csv"), package("zip"), package("other"));
+        let catalog = [csv.clone(), zip.clone()];
+        let numbers = || -> Vec<(usize, String)> {
+            let requests = file.read(&catalog).unwrap();
+            let pending = requests.pending.into_iter();
+            pending
+                .map(|request| (request.number, request.reference.last_name().to_owned()))
+                .collect()
+        };
+        let of = |number: usize, name: &str| (number, name.to_owned());
+        assert_eq!(numbers(), []);
+        file.create_folder().unwrap();
+        for (package, why) in [(&csv, "a"), (&other, "b"), (&zip, "c"), (&csv, "d")] {
+            file.request(package, TIME, "agent", why).unwrap();
+        }
+        assert_eq!(numbers(), [of(1, "csv"), of(3, "zip")]);
+        let requests = file.read(&catalog).unwrap();
+        assert_eq!((requests.ignored, &*requests.pending[0].why), (1, "a"));
+        // The number of a request stays when another is done.
+        file.mark_added(&csv.reference).unwrap();
+        assert_eq!(numbers(), [of(3, "zip")]);
+        file.request(&csv, TIME, "agent", "again").unwrap();
+        assert_eq!(numbers(), [of(3, "zip"), of(5, "csv")]);
+        file.clear().unwrap();
+        assert_eq!(numbers(), []);
+        assert_eq!(std::fs::read(file.path()).unwrap(), b"");
+    }
+
+    #[test]
+    fn requests_are_short_lines_of_ascii() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = RequestFile::new(folder.path(), &Trust::new());
+        let csv = package("csv");
+        let why = "\u{1b}[31m\n\u{202e}\u{1f600}\u{7f}\"".repeat(100);
+        file.request(&csv, TIME, &"c".repeat(1000), &why).unwrap();
+        let text = std::fs::read_to_string(file.path()).unwrap();
+        assert_eq!(text.lines().count(), 1);
+        let is_plain = |c: u8| (b' '..=b'~').contains(&c);
+        assert!(text.trim_end().bytes().all(is_plain), "{text}");
+        let read = file
+            .read(std::slice::from_ref(&csv))
+            .unwrap()
+            .pending
+            .remove(0);
+        assert_eq!(read.why, why.chars().take(MAX_REASON).collect::<String>());
+        assert_eq!(read.client.len(), MAX_CLIENT);
+        // A file that is full takes no more.
+        std::fs::write(file.path(), "x".repeat(MAX_BYTES as usize)).unwrap();
+        let error = format!("{:#}", file.request(&csv, TIME, "c", "w").unwrap_err());
+        assert!(error.contains("requests --clear"), "{error}");
+    }
+}

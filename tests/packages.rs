@@ -1,5 +1,6 @@
 //! Packages: from an author's component through a registry to a call, as their users see it.
 
+mod dry_run;
 mod live;
 mod requests;
 mod skills;

@@ -1,4 +1,12 @@
 //! `skillhost push`: pushes a component or a skill to a registry, signs it, and moves the tag last.
+//!
+//! - `imports`: imports that a component does not use.
+//! - `review`: what others would object to, for `--dry-run`.
+//! - `skill`: pushes a skill.
+
+mod imports;
+
+mod review;
 
 mod skill;
 
@@ -12,7 +20,7 @@ use skillhost::{ComponentMetadata, Inspection};
 use skillhost_packages::{PushedPackage, Reference, Registry, SigningKey, push};
 use skillhost_program::exit::Exit;
 use skillhost_program::inspect::inspector;
-use skillhost_program::options::CommonOptions;
+use skillhost_program::options::{CommonOptions, ReportFormat};
 use skillhost_program::registry::RegistryArguments;
 use skillhost_program::terminal::{self, format_line};
 use skillhost_skills::named_file;
@@ -36,6 +44,12 @@ pub(crate) struct PushCommand {
     /// Sign with this P-256 private key: PKCS#8 in PEM, of mode 0600
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
+    /// Push nothing: list what a registry, a client or an operator would object to
+    #[arg(long)]
+    dry_run: bool,
+    /// Form of the list of `--dry-run`
+    #[arg(long, value_enum, default_value_t = ReportFormat::Text, requires = "dry_run")]
+    output: ReportFormat,
     #[command(flatten)]
     registry: RegistryArguments,
     #[command(flatten)]
@@ -64,6 +78,10 @@ impl PushCommand {
             .key
             .map(|key| SigningKey::read(&key, &trust))
             .transpose()?;
+        if component.is_dir() && self.dry_run {
+            terminal::complain("`--dry-run` reviews a component; `skillhost check` checks a skill");
+            return Ok(Exit::Usage);
+        }
         let mut registry = Registry::new(&reference, &self.registry.settings()?)?.for_push();
         if component.is_dir() {
             let pushed = skill::push(&mut registry, &reference, &component, key.as_ref())?;
@@ -71,6 +89,10 @@ impl PushCommand {
             return Ok(Exit::Ok);
         }
         let inspection = inspector(&component).run().await?;
+        if self.dry_run {
+            let findings = review::review(&reference, key.is_some(), &component, &inspection)?;
+            return review::print(&reference, &component, &findings, self.output);
+        }
         if let Err(why) = &inspection.tools {
             bail!("`{}` would be refused: {why}", component.display());
         }

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value};
 
-use super::report::{Outcome, Recorder, Rule};
+use super::report::{Outcome, Reason, Recorder, Rule};
 use super::wording::quoted;
 use skillhost::Definition;
 use skillhost::exchange::{Format, mcp_tools};
@@ -58,28 +58,42 @@ const MAX_ANTHROPIC_PROPERTY: usize = 64;
 
 type DefinitionCheck = fn(&Definition) -> Outcome;
 
+/// The rules, and their checks.
+const CHECKS: [(&Rule, DefinitionCheck); 7] = [
+    (&OPENAI, openai),
+    (&OPENAI_STRICT, |definition| {
+        strict(Format::OpenAi, definition)
+    }),
+    (&RESPONSES, |definition| {
+        check_schema(Format::Responses, "/0/parameters", definition)
+    }),
+    (&RESPONSES_STRICT, |definition| {
+        strict(Format::Responses, definition)
+    }),
+    (&ANTHROPIC, anthropic),
+    (&GEMINI, gemini),
+    (&MCP, mcp),
+];
+
 pub(super) async fn run(recorder: &mut Recorder, definition: &Definition) {
     let name = Some(&*definition.name);
-    let checks: [(&Rule, DefinitionCheck); 7] = [
-        (&OPENAI, openai),
-        (&OPENAI_STRICT, |definition| {
-            strict(Format::OpenAi, definition)
-        }),
-        (&RESPONSES, |definition| {
-            check_schema(Format::Responses, "/0/parameters", definition)
-        }),
-        (&RESPONSES_STRICT, |definition| {
-            strict(Format::Responses, definition)
-        }),
-        (&ANTHROPIC, anthropic),
-        (&GEMINI, gemini),
-        (&MCP, mcp),
-    ];
-    for (rule, check) in checks {
+    for (rule, check) in CHECKS {
         recorder
             .check(rule, name, async { check(definition) })
             .await;
     }
+}
+
+/// Returns the rules about formats that a definition breaks, with the reasons. Runs nothing.
+pub fn broken_formats(definition: &Definition) -> Vec<(Rule, Reason)> {
+    let outcomes = CHECKS
+        .iter()
+        .map(|(rule, check)| (**rule, check(definition)));
+    let failed = outcomes.filter_map(|(rule, outcome)| match outcome {
+        Outcome::Failed(reason) => Some((rule, reason)),
+        _ => None,
+    });
+    failed.collect()
 }
 
 fn openai(definition: &Definition) -> Outcome {

@@ -69,6 +69,7 @@ use skillhost::{CallTrace, Limits, SkillsRoot};
 use tracer::Tracer;
 use trial::Trial;
 
+pub use formats::broken_formats;
 pub use report::{Check, Outcome, Reason, Report, Rule};
 
 /// The rules of the checks that call a tool, in the order in which they run.

@@ -40,6 +40,8 @@ mod running;
 mod schema;
 mod strict;
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 
 use crate::host::Host;
@@ -241,6 +243,26 @@ impl Format {
     /// Returns the definitions for the `tools` of a request.
     pub fn tools(self, definitions: &[Definition]) -> Value {
         (self.dialect().tools)(definitions)
+    }
+
+    /// Returns the keywords that limit the arguments of a tool, and that its definition in this format
+    /// does not have. The host checks them anyway.
+    pub fn dropped_keywords(self, definition: &Definition) -> BTreeSet<&str> {
+        let written = self.tools(std::slice::from_ref(definition));
+        let places = [
+            "/0/function/parameters",
+            "/0/parameters",
+            "/0/input_schema",
+            "/0/functionDeclarations/0/parameters",
+            "/0/functionDeclarations/0/parametersJsonSchema",
+        ];
+        let mut places = places.iter();
+        let mut dropped = BTreeSet::new();
+        // Without a schema, the tool takes no arguments.
+        if let Some(written) = places.find_map(|it| written.pointer(it)?.as_object()) {
+            schema::add_dropped(&definition.input_schema, written, &mut dropped);
+        }
+        dropped
     }
 
     /// Returns the definitions for strict mode, or `None` if the format has none.

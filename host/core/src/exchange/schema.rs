@@ -2,7 +2,28 @@
 //! because the host still checks the arguments and tells the model what is wrong. Keywords
 //! that define which values can be written at all must stay.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
+
+/// Keywords that limit no value, or that no API needs to know.
+const UNLIMITING: [&str; 15] = [
+    "$anchor",
+    "$comment",
+    "$defs",
+    "$id",
+    "$schema",
+    "additionalProperties",
+    "default",
+    "definitions",
+    "deprecated",
+    "example",
+    "examples",
+    "propertyOrdering",
+    "readOnly",
+    "title",
+    "writeOnly",
+];
 
 /// Keywords that no API takes at the top level of a schema.
 const NOT_AT_THE_TOP: [&str; 5] = ["allOf", "anyOf", "oneOf", "not", "enum"];
@@ -116,6 +137,46 @@ fn gemini_choice(schema: &Map<String, Value>, choice: &Value) -> Option<Map<Stri
     let mut subset = gemini_subset(&choice)?;
     subset.insert("nullable".to_owned(), true.into());
     Some(subset)
+}
+
+/// Adds the keywords of a schema that limit values and that its translation does not have.
+pub(super) fn add_dropped<'a>(
+    schema: &'a Map<String, Value>,
+    written: &Map<String, Value>,
+    dropped: &mut BTreeSet<&'a str>,
+) {
+    let is_choice = |keyword: &str| matches!(keyword, "anyOf" | "oneOf");
+    for (keyword, value) in schema {
+        let inner = written.get(keyword);
+        match (
+            keyword.as_str(),
+            value.as_object(),
+            inner.and_then(Value::as_object),
+        ) {
+            ("properties", Some(properties), Some(inner)) => {
+                for (name, property) in properties {
+                    let pair = (
+                        property.as_object(),
+                        inner.get(name).and_then(Value::as_object),
+                    );
+                    if let (Some(property), Some(inner)) = pair {
+                        add_dropped(property, inner, dropped);
+                    }
+                }
+            }
+            ("items", Some(items), Some(inner)) => add_dropped(items, inner, dropped),
+            ("const", ..) if written.contains_key("enum") => {}
+            (choice, ..) if is_choice(choice) && written.contains_key("nullable") => {
+                if let Some(Some(Value::Object(choice))) = nullable_choice(schema) {
+                    add_dropped(choice, written, dropped);
+                }
+            }
+            _ if inner.is_some() || UNLIMITING.contains(&keyword.as_str()) => {}
+            // An empty list requires nothing.
+            ("required", ..) if value.as_array().is_some_and(Vec::is_empty) => {}
+            _ => drop(dropped.insert(keyword)),
+        }
+    }
 }
 
 fn gemini_formats(kind: &str) -> &'static [&'static str] {
@@ -266,6 +327,40 @@ mod tests {
             let subset = gemini_subset(&object(given.clone())).map(Value::from);
             assert_eq!(subset, Some(expected), "{given}");
         }
+    }
+
+    #[test]
+    fn names_dropped_keywords_that_limit_values() {
+        for (given, expected) in [
+            (
+                json!({
+                    "$schema": "x",
+                    "type": "object",
+                    "properties": {
+                        "a": {"type": "string", "format": "uri", "default": "x", "minLength": 1},
+                        "b": {"type": "array", "items": {"type": "integer", "multipleOf": 2}},
+                        "c": {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "null"}]},
+                        "d": {"const": "x"},
+                    },
+                    "required": [],
+                    "additionalProperties": false,
+                }),
+                &["exclusiveMinimum", "format", "multipleOf"][..],
+            ),
+            (
+                json!({"properties": {"a": {"type": "string", "pattern": "x"}}, "required": ["a"]}),
+                &[],
+            ),
+        ] {
+            let given = object(given);
+            let mut dropped = BTreeSet::new();
+            add_dropped(&given, &gemini_subset(&given).unwrap(), &mut dropped);
+            assert_eq!(dropped.into_iter().collect::<Vec<_>>(), expected);
+        }
+        let given = object(json!({"type": "object", "oneOf": [{"required": ["a"]}]}));
+        let mut dropped = BTreeSet::new();
+        add_dropped(&given, &root_object(&given), &mut dropped);
+        assert_eq!(dropped.into_iter().collect::<Vec<_>>(), ["oneOf"]);
     }
 
     #[test]

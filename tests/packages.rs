@@ -1,6 +1,8 @@
 //! Packages: from an author's component through a registry to a call, as their users see it.
 
+mod credential_helpers;
 mod dry_run;
+mod identities;
 mod live;
 mod requests;
 mod skills;
@@ -379,7 +381,7 @@ fn no_component_runs_against_its_lock() {
         (
             config.clone(),
             lock.replace("unsigned = true", ""),
-            "either `signer` or",
+            "needs either `signer`",
         ),
         (
             format!("{config}[pins]\n\"csv.wasm\" = \"{other}\"\n"),

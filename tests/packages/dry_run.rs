@@ -77,7 +77,6 @@ fn what_somebody_refuses_is_an_error() {
             None,
             Some("unused-requests"),
         ),
-        (b"\0asm".to_vec(), &*good, Some("refused"), None),
         (
             component_with_import("acme:evil/all", ""),
             &*good,

@@ -4,6 +4,7 @@ pub(crate) mod certificates;
 pub(crate) mod filter;
 pub(crate) mod folders;
 pub(crate) mod http;
+pub(crate) mod keyless;
 pub(crate) mod mcp;
 pub(crate) mod memory;
 pub(crate) mod model;

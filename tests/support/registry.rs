@@ -2,12 +2,13 @@
 //! and so make it hostile.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::{Value, json};
 use skillhost_skills::text::digest::sha256_hex;
 
@@ -43,6 +44,8 @@ struct Shared {
     heads: Mutex<Vec<String>>,
     change: Mutex<Option<Change>>,
     has_referrers: bool,
+    /// The settings of TLS. `None` means plain HTTP.
+    tls: Option<Arc<ServerConfig>>,
 }
 
 impl TestRegistry {
@@ -59,6 +62,14 @@ impl TestRegistry {
         })
     }
 
+    /// Starts a registry with TLS.
+    pub(crate) fn start_with_tls(tls: ServerConfig) -> Self {
+        Self::start_with(Shared {
+            tls: Some(Arc::new(tls)),
+            ..Shared::default()
+        })
+    }
+
     fn start_with(shared: Shared) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let authority = format!("localhost:{}", listener.local_addr().unwrap().port());
@@ -67,7 +78,7 @@ impl TestRegistry {
         thread::spawn(move || {
             while let Ok((stream, _)) = listener.accept() {
                 let shared = Arc::clone(&serving);
-                thread::spawn(move || shared.exchange(stream));
+                thread::spawn(move || shared.serve(stream));
             }
         });
         Self { authority, shared }
@@ -115,7 +126,17 @@ impl TestRegistry {
 }
 
 impl Shared {
-    fn exchange(&self, stream: TcpStream) {
+    fn serve(&self, stream: TcpStream) {
+        match &self.tls {
+            None => self.exchange(stream),
+            Some(tls) => {
+                let connection = ServerConnection::new(Arc::clone(tls)).unwrap();
+                self.exchange(StreamOwned::new(connection, stream));
+            }
+        }
+    }
+
+    fn exchange(&self, stream: impl Read + Write) {
         let mut reader = BufReader::new(stream);
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {

@@ -58,10 +58,10 @@ fn fetch_component(
     let locked = locked.with_context(|| not_locked(PackageKind::Component, name))?;
     check_source(locked, &source.reference)?;
     let packages = &project.settings.packages;
-    let keys = packages.keys(&source.reference, &project.trust)?;
+    let signers = packages.signers(&source.reference, &project.trust)?;
     let is_whole = project.store.read(&locked.content, locked.size);
     let is_whole = matches!(is_whole, Ok(Some(_)));
-    if is_whole && verify_locked(locked, keys.as_deref(), &project.store).is_ok() {
+    if is_whole && verify_locked(locked, signers.as_deref(), &project.store).is_ok() {
         return Ok("in the store");
     }
     project.fetch(locked, &source.reference)?;

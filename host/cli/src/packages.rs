@@ -162,8 +162,8 @@ fn check_package(
     trust: &Trust,
 ) -> anyhow::Result<()> {
     check_source(locked, &source.reference)?;
-    let keys = settings.packages.keys(&source.reference, trust)?;
-    verify_locked(locked, keys.as_deref(), store)
+    let signers = settings.packages.signers(&source.reference, trust)?;
+    verify_locked(locked, signers.as_deref(), store)
 }
 
 /// Returns the message about a package that is not in the lock file.
@@ -308,9 +308,15 @@ impl<'o> Project<'o> {
         name: &str,
         reference: &Reference,
     ) -> anyhow::Result<(LockedComponent, Inspection)> {
-        let keys = self.settings.packages.keys(reference, &self.trust)?;
+        let signers = self.settings.packages.signers(reference, &self.trust)?;
         let mut registry = Registry::new(reference, &self.registry)?;
-        let pulled = pull(&mut registry, reference, keys.as_deref(), None, &self.store)?;
+        let pulled = pull(
+            &mut registry,
+            reference,
+            signers.as_deref(),
+            None,
+            &self.store,
+        )?;
         check_manifest(&pulled.manifest, reference)?;
         let inspection = self.inspect(&pulled.content).await?;
         let tools = match &inspection.tools {
@@ -334,10 +340,16 @@ impl<'o> Project<'o> {
     /// Gets the blobs of a locked component from this source, and no others.
     pub(crate) fn fetch(&self, locked: &LockedComponent, source: &Reference) -> anyhow::Result<()> {
         let fixed: Reference = format!("{}@{}", source.place(), locked.manifest).parse()?;
-        let keys = self.settings.packages.keys(source, &self.trust)?;
+        let signers = self.settings.packages.signers(source, &self.trust)?;
         let mut registry = Registry::new(&fixed, &self.registry)?;
         let bundle = locked.bundle.as_ref();
-        let pulled = pull(&mut registry, &fixed, keys.as_deref(), bundle, &self.store)?;
+        let pulled = pull(
+            &mut registry,
+            &fixed,
+            signers.as_deref(),
+            bundle,
+            &self.store,
+        )?;
         ensure!(
             pulled.content == locked.content,
             "the manifest of `{}` names other bytes than the lock file",
@@ -416,6 +428,7 @@ pub(crate) fn signer_line(signer: &Signer) -> Line {
     match signer {
         Signer::Unsigned => format_line!("signer: unsigned (no rule in `[trust]` asks for one)"),
         Signer::Key(id) => format_line!("signer: the key {id}"),
+        Signer::Identity(identity) => format_line!("signer: {identity}"),
     }
 }
 

@@ -147,7 +147,7 @@ impl UpdateCommand {
 
     fn signer_refusal(&self, old: &LockedPackage, new: &LockedPackage) -> Option<String> {
         // A first signature takes nothing away.
-        let loses_signer = old.signer != new.signer && old.signer != Signer::Unsigned;
+        let loses_signer = !old.signer.is_same(&new.signer) && old.signer != Signer::Unsigned;
         if loses_signer && !self.accept_signer {
             return Some("it has another signer; `--accept-signer` accepts that".to_owned());
         }

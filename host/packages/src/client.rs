@@ -1,7 +1,7 @@
 //! The client of a registry. Everything that a registry sends is bounded and checked.
 //!
-//! Credentials are sent to the registry, and to a token service on its own authority. Redirects of
-//! blobs are followed without them.
+//! Credentials are sent to the registry, and to a token service on its own authority. Other token
+//! services are asked for what anybody may have. Redirects of blobs are followed without credentials.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -10,17 +10,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, LOCATION, WWW_AUTHENTICATE};
+use http::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_RANGE, CONTENT_TYPE, LOCATION, RANGE, WWW_AUTHENTICATE,
+};
 use http::{Method, Request, Response, StatusCode, Uri};
 use serde::Deserialize;
-use sha2::{Digest as _, Sha256};
 use skillhost_skills::named_file;
-use skillhost_skills::text::digest::hex;
 use ureq::Body;
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 use ureq::unversioned::transport::DefaultConnector;
 
-use crate::credentials::{self, Credentials};
+use crate::credentials::{self, CredentialSource};
 use crate::digest::Digest;
 use crate::manifest::{self, MAX_MANIFEST, Manifest};
 use crate::reference::{Reference, Version, is_loopback};
@@ -28,6 +28,9 @@ use crate::resolver::{CheckedResolver, RegistryAddresses, Target};
 
 /// The maximum number of redirects for a blob.
 const MAX_REDIRECTS: usize = 3;
+
+/// The maximum attempts to read a blob. Guards against: a registry that aborts each answer.
+const MAX_ATTEMPTS: usize = 4;
 
 /// The maximum time of a request without a large body, from name resolution to the last byte.
 /// Guards against: a registry that answers slowly or never.
@@ -48,6 +51,9 @@ const MAX_ERROR: u64 = 512;
 /// The maximum bytes of a file of certificate authorities.
 const MAX_AUTHORITIES: u64 = 1 << 20;
 
+/// Reports how many bytes of a blob have arrived, and how many it has. Dropped when no more arrive.
+pub type BlobProgress = Box<dyn FnMut(u64, u64)>;
+
 /// The settings of a client.
 #[derive(Debug, Clone, Default)]
 pub struct RegistrySettings {
@@ -60,6 +66,8 @@ pub struct RegistrySettings {
     /// The time at which all transfers must have ended. `None` sets no limit besides those of each
     /// request.
     pub deadline: Option<Instant>,
+    /// Starts the progress of each blob that is read.
+    pub progress: Option<fn() -> BlobProgress>,
 }
 
 /// Certificate authorities.
@@ -94,6 +102,8 @@ struct Connections {
     own: ureq::Agent,
     /// Sends requests to other hosts, which must not be more private.
     other: ureq::Agent,
+    /// Sends requests to token services elsewhere.
+    token_service: ureq::Agent,
     /// The scheme and authority of the server.
     base: String,
     deadline: Option<Instant>,
@@ -103,12 +113,15 @@ struct Connections {
 pub struct Registry {
     connections: Connections,
     repository: String,
-    credentials: Option<Credentials>,
+    credentials: Option<CredentialSource>,
+    /// The reason why the credential helper gave none.
+    helper_problem: Option<String>,
     /// The header `Authorization` that the registry accepted last.
     authorization: Option<String>,
     /// The access that a token is asked for.
     scope: &'static str,
     request_time: Duration,
+    progress: Option<fn() -> BlobProgress>,
 }
 
 /// A request that can be sent again.
@@ -151,6 +164,7 @@ impl Connections {
         Self {
             own: agent(Target::Registry),
             other: agent(Target::Redirect),
+            token_service: agent(Target::TokenService),
             base: format!("{scheme}://{authority}"),
             deadline: settings.deadline,
         }
@@ -167,11 +181,12 @@ impl Connections {
         time.min(self.time_left().unwrap_or(time))
     }
 
-    /// Follows the redirects of an answer, without credentials.
+    /// Follows the redirects of an answer, without credentials. Asks each target for the same range.
     fn follow(
         &self,
         mut address: String,
         mut answer: Response<Body>,
+        range: Option<&str>,
         time: Duration,
     ) -> anyhow::Result<Response<Body>> {
         for _ in 0..MAX_REDIRECTS {
@@ -179,8 +194,11 @@ impl Connections {
                 break;
             }
             address = join(&address, location(&answer)?)?;
-            let request = Request::get(&address).body(())?;
-            let request = self.other.configure_request(request);
+            let mut request = Request::get(&address);
+            if let Some(range) = range {
+                request = request.header(RANGE, range);
+            }
+            let request = self.other.configure_request(request.body(())?);
             let request = request.timeout_global(Some(self.bound(time))).build();
             let sent = self.other.run(request);
             answer = sent.with_context(|| format!("cannot follow the redirect to {address:?}"))?;
@@ -214,9 +232,11 @@ impl Registry {
             connections: Connections::new(registry, is_plain, settings),
             credentials: credentials::find(&settings.credentials, registry, &repository)?,
             repository,
+            helper_problem: None,
             authorization: None,
             scope: "pull",
             request_time: settings.request_time.unwrap_or(REQUEST_TIME),
+            progress: settings.progress,
         })
     }
 
@@ -306,37 +326,77 @@ impl Registry {
 
     fn read_blob(&mut self, digest: &Digest, min: u64, size: u64) -> anyhow::Result<Vec<u8>> {
         let time = self.request_time + Duration::from_secs(size / MIN_BYTES_PER_SECOND);
-        let call = Call {
-            time,
-            ..self.get(format!("blobs/{digest}"))
-        };
-        let answer = self.send(&call)?;
-        let followed = self.connections.follow(call.address, answer, time);
-        let mut answer = followed?;
-        expect(&mut answer, &[StatusCode::OK], "the registry refused it")?;
-        let mut body = answer.into_body().into_reader();
-        let (mut bytes, mut hash) = (Vec::new(), Sha256::new());
-        let mut part = vec![0; 64 << 10];
-        loop {
-            let read = body.read(&mut part).map_err(readable)?;
-            if read == 0 {
-                break;
+        let deadline = Instant::now() + self.connections.bound(time);
+        let mut progress = self.progress.map(|start| start());
+        let mut bytes = Vec::new();
+        for attempt in 1.. {
+            let mut body = self.open_blob(digest, &mut bytes, deadline)?;
+            let mut reader = body.as_reader();
+            let mut part = vec![0; 64 << 10];
+            let read = loop {
+                let read = match reader.read(&mut part) {
+                    Ok(0) => break Ok(()),
+                    Ok(read) => read,
+                    Err(error) => break Err(error),
+                };
+                bytes.extend_from_slice(&part[..read]);
+                ensure!(
+                    bytes.len() as u64 <= size,
+                    "it has more than the {size} bytes that it may have"
+                );
+                if let Some(progress) = &mut progress {
+                    progress(bytes.len() as u64, size);
+                }
+            };
+            match read {
+                Ok(()) => break,
+                Err(_) if attempt < MAX_ATTEMPTS && Instant::now() < deadline => {}
+                Err(error) => return Err(readable(error)),
             }
-            hash.update(&part[..read]);
-            bytes.extend_from_slice(&part[..read]);
-            ensure!(
-                bytes.len() as u64 <= size,
-                "it has more than the {size} bytes that it may have"
-            );
         }
         ensure!(
             bytes.len() as u64 >= min,
             "it has {} bytes, and its manifest declares {size}",
             bytes.len()
         );
-        let found = Digest::from_hex(hex(&hash.finalize()));
+        let found = Digest::of(&bytes);
         ensure!(found == *digest, "its bytes have the digest {found}");
         Ok(bytes)
+    }
+
+    /// Returns the body of a blob after the bytes that are read already. Forgets them if the registry
+    /// sends it from its beginning.
+    fn open_blob(
+        &mut self,
+        digest: &Digest,
+        read: &mut Vec<u8>,
+        deadline: Instant,
+    ) -> anyhow::Result<Body> {
+        let range = (!read.is_empty()).then(|| format!("bytes={}-", read.len()));
+        let range = range.as_deref();
+        let time = || deadline.saturating_duration_since(Instant::now());
+        let call = Call {
+            time: time(),
+            headers: range.iter().map(|range| (RANGE, *range)).collect(),
+            ..self.get(format!("blobs/{digest}"))
+        };
+        let answer = self.send(&call)?;
+        let address = call.address;
+        let followed = self.connections.follow(address, answer, range, time());
+        let mut answer = followed?;
+        if range.is_some() && answer.status() == StatusCode::PARTIAL_CONTENT {
+            let sent = answer.headers().get(CONTENT_RANGE);
+            let sent = sent.and_then(|it| it.to_str().ok()).unwrap_or_default();
+            ensure!(
+                sent.starts_with(&format!("bytes {}-", read.len())),
+                "the registry resumes it at another byte than {}",
+                read.len()
+            );
+        } else {
+            expect(&mut answer, &[StatusCode::OK], "the registry refused it")?;
+            read.clear();
+        }
+        Ok(answer.into_body())
     }
 
     /// Returns the manifests about a subject: from the referrers API, or else from the tag that
@@ -493,26 +553,16 @@ impl Registry {
     }
 
     /// Returns the header `Authorization` that a challenge asks for.
-    fn answer_challenge(&self, challenge: &str) -> anyhow::Result<String> {
-        let missing = || {
-            format!(
-                "the registry `{}` wants credentials; `docker login` or `podman login` stores some \
-                 (programs that keep them elsewhere, such as a keychain, are not supported)",
-                self.connections.base
-            )
-        };
+    fn answer_challenge(&mut self, challenge: &str) -> anyhow::Result<String> {
         let (scheme, rest) = challenge.split_once(' ').unwrap_or((challenge, ""));
         match scheme.to_ascii_lowercase().as_str() {
-            "basic" => {
-                let credentials = self.credentials.as_ref().with_context(missing)?;
-                Ok(credentials.header())
-            }
+            "basic" => self.basic().with_context(|| self.missing()),
             "bearer" => {
                 let parameters = parameters(rest);
                 let token = self.token(&parameters).context("cannot get a token");
                 let token = token.with_context(|| {
                     if self.credentials.is_none() {
-                        missing()
+                        self.missing()
                     } else {
                         "no access".to_owned()
                     }
@@ -523,12 +573,39 @@ impl Registry {
                 );
                 Ok(format!("Bearer {token}"))
             }
-            _ => bail!(missing()),
+            _ => bail!(self.missing()),
         }
     }
 
+    /// Returns the header `Authorization` with the user's credentials. Runs a credential helper only
+    /// once.
+    fn basic(&mut self) -> Option<String> {
+        if let Some(CredentialSource::Helper(helper)) = &self.credentials {
+            let found = helper.run(self.request_time);
+            self.helper_problem = found.as_ref().err().map(|error| format!("{error:#}"));
+            self.credentials = found.ok().map(CredentialSource::Pair);
+        }
+        match &self.credentials {
+            Some(CredentialSource::Pair(pair)) => Some(pair.header()),
+            _ => None,
+        }
+    }
+
+    /// Returns the error of a registry that wants other credentials than there are.
+    fn missing(&self) -> String {
+        let problem = match &self.helper_problem {
+            Some(problem) => format!(" ({})", problem.escape_debug()),
+            None => String::new(),
+        };
+        format!(
+            "the registry `{}` wants credentials; `docker login` or `podman login` stores \
+             some{problem}",
+            self.connections.base
+        )
+    }
+
     /// Gets a token. Sends credentials only if the service has the authority of the registry.
-    fn token(&self, parameters: &BTreeMap<String, String>) -> anyhow::Result<String> {
+    fn token(&mut self, parameters: &BTreeMap<String, String>) -> anyhow::Result<String> {
         let realm = parameters
             .get("realm")
             .context("the challenge has no `realm`")?;
@@ -560,14 +637,14 @@ impl Registry {
         let separator = if path.contains('?') { '&' } else { '?' };
         let address = format!("{scheme}://{authority}{path}{separator}{query}");
         let mut request = Request::get(&address);
-        if let (true, Some(credentials)) = (is_own, &self.credentials) {
-            request = request.header(AUTHORIZATION, credentials.header());
+        if is_own && let Some(basic) = self.basic() {
+            request = request.header(AUTHORIZATION, basic);
         }
         let connections = &self.connections;
         let agent = if is_own {
             &connections.own
         } else {
-            &connections.other
+            &connections.token_service
         };
         let request = agent.configure_request(request.body(())?);
         let time = connections.bound(self.request_time);

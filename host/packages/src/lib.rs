@@ -6,7 +6,9 @@
 //! - `credentials`: the user's credentials, from the files of docker and podman.
 //! - `resolver`: which addresses a request may go to.
 //! - `client`: the client of a registry.
-//! - `signature`: keys, and sigstore bundles of them.
+//! - `ring_provider`: the cryptography of sigstore's verifier.
+//! - `identity`: signers that are identities, such as workflows of a repository.
+//! - `signature`: keys, and sigstore bundles.
 //! - `atomic`: replaces files as a whole.
 //! - `skill_files`: the checked files of a skill, from any source.
 //! - `skill_folder`: reads a skill of an author.
@@ -36,6 +38,10 @@ mod credentials;
 mod resolver;
 
 mod client;
+
+mod ring_provider;
+
+mod identity;
 
 mod signature;
 
@@ -67,8 +73,9 @@ mod push;
 mod tests;
 
 pub use catalog::{OfferedPackage, read_catalog};
-pub use client::{Authorities, Registry, RegistrySettings};
+pub use client::{Authorities, BlobProgress, Registry, RegistrySettings};
 pub use digest::Digest;
+pub use identity::SignerIdentity;
 pub use lock::{LOCK_FILE, LockFile, LockedComponent, LockedPackage, LockedSkill};
 pub use manifest::PackageKind;
 pub use package::{PulledPackage, pull, pull_skill, read_skill, verify_locked};
@@ -76,7 +83,7 @@ pub use push::{PushedPackage, push, push_skill};
 pub use reference::Reference;
 pub use requests::{MAX_REASON, PackageRequest, PendingRequests, RequestFile};
 pub use settings::{ConfiguredSource, PackageSettings, add_source, check_name, remove_source};
-pub use signature::{PublicKey, Signer, SigningKey};
+pub use signature::{PublicKey, Signer, SigningKey, TrustedSigner};
 pub use skill_files::{SkillFiles, SkillFilesBuilder, SkillMetadata};
 pub use skill_folder::{SkillFolder, read_skill_folder};
 pub use store::{BlobSize, Store, StoreLock};

@@ -12,6 +12,7 @@ use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Table, value};
 
 use crate::atomic;
 use crate::digest::Digest;
+use crate::identity::SignerIdentity;
 use crate::manifest::PackageKind;
 use crate::settings::check_name;
 use crate::signature::Signer;
@@ -95,6 +96,10 @@ struct RawPackage {
     content: Digest,
     size: u64,
     signer: Option<String>,
+    identity: Option<String>,
+    issuer: Option<String>,
+    repository: Option<String>,
+    r#ref: Option<String>,
     unsigned: Option<bool>,
     bundle: Option<Digest>,
     tools: Option<Vec<String>>,
@@ -265,13 +270,27 @@ impl RawPackage {
     }
 
     fn package(self, kind: PackageKind) -> anyhow::Result<LockedPackage> {
-        let signer = match (self.signer, self.unsigned) {
-            (None, Some(true)) => Signer::Unsigned,
-            (Some(signer), None) => match signer.strip_prefix("key:") {
+        ensure!(
+            self.identity.is_some() || (self.repository.is_none() && self.r#ref.is_none()),
+            "`{}` has a `repository` or `ref` without an `identity`",
+            self.name
+        );
+        let signer = match (self.signer, self.identity, self.issuer, self.unsigned) {
+            (None, None, None, Some(true)) => Signer::Unsigned,
+            (Some(signer), None, None, None) => match signer.strip_prefix("key:") {
                 Some(id) => Signer::Key(id.to_owned()),
                 None => bail!("the signer of `{}` is not `key:…`", self.name),
             },
-            _ => bail!("`{}` needs either `signer` or `unsigned = true`", self.name),
+            (None, Some(identity), Some(issuer), None) => Signer::Identity(SignerIdentity {
+                identity,
+                issuer,
+                repository: self.repository,
+                git_ref: self.r#ref,
+            }),
+            _ => bail!(
+                "`{}` needs either `signer`, or `identity` and `issuer`, or `unsigned = true`",
+                self.name
+            ),
         };
         ensure!(
             (signer == Signer::Unsigned) == self.bundle.is_none(),
@@ -355,9 +374,21 @@ impl LockedPackage {
         table.insert("content", value(self.content.to_string()));
         table.insert("size", value(i64::try_from(self.size).unwrap_or(i64::MAX)));
         match &self.signer {
-            Signer::Unsigned => table.insert("unsigned", value(true)),
-            signer => table.insert("signer", value(signer.to_string())),
-        };
+            Signer::Unsigned => drop(table.insert("unsigned", value(true))),
+            Signer::Key(_) => drop(table.insert("signer", value(self.signer.to_string()))),
+            Signer::Identity(signer) => {
+                for (key, text) in [
+                    ("identity", Some(&signer.identity)),
+                    ("issuer", Some(&signer.issuer)),
+                    ("repository", signer.repository.as_ref()),
+                    ("ref", signer.git_ref.as_ref()),
+                ] {
+                    if let Some(text) = text {
+                        table.insert(key, value(text));
+                    }
+                }
+            }
+        }
         if let Some(bundle) = &self.bundle {
             table.insert("bundle", value(bundle.to_string()));
         }
@@ -382,15 +413,24 @@ mod tests {
         signed.tools = vec!["one".to_owned(), "two \"x\"".to_owned()];
         lock.set(signed);
         lock.set(locked("a", &Digest::of(b"a")));
+        let mut keyless = locked("c", &Digest::of(b"c"));
+        keyless.bundle = Some(Digest::of(b"bundle"));
+        keyless.signer = Signer::Identity(SignerIdentity {
+            identity: "acme@registry.example".to_owned(),
+            issuer: "https://login.example".to_owned(),
+            repository: None,
+            git_ref: Some("refs/tags/v1".to_owned()),
+        });
+        lock.set(keyless);
         lock.set_skill(locked_skill("b", &["scripts/a b.py", "SKILL.md", "x.y"]));
         lock.set_skill(locked_skill("a", &["SKILL.md"]));
         lock.write(&path).unwrap();
         assert_eq!(LockFile::read(&path).unwrap(), Some(lock.clone()));
         let names: Vec<_> = lock.components().iter().map(|it| &*it.name).collect();
-        assert_eq!(names, ["a", "b"]);
+        assert_eq!(names, ["a", "b", "c"]);
         let names: Vec<_> = lock.skills().iter().map(|it| &*it.name).collect();
         assert_eq!(names, ["a", "b"]);
-        assert_eq!(lock.digests().count(), 9);
+        assert_eq!(lock.digests().count(), 12);
         lock.remove_skill("a");
         assert!(lock.find("a").is_some() && lock.find_skill("a").is_none());
         lock.set_skill(locked_skill("b", &["SKILL.md"]));
@@ -416,8 +456,28 @@ mod tests {
         for (from, to, why) in [
             ("csv", "../csv", "name"),
             ("sha256:", "sha512:", "digest"),
-            ("unsigned = true", "", "either `signer` or `unsigned"),
+            ("unsigned = true", "", "needs either `signer`"),
+            (
+                "unsigned = true",
+                "identity = \"x\"",
+                "needs either `signer`",
+            ),
+            (
+                "unsigned = true",
+                "unsigned = true\nissuer = \"x\"",
+                "needs either `signer`",
+            ),
+            (
+                "unsigned = true",
+                "identity = \"x\"\nissuer = \"x\"",
+                "needs a `bundle`",
+            ),
             ("unsigned = true", "signer = \"acme\"", "not `key:"),
+            (
+                "unsigned = true",
+                "unsigned = true\nref = \"x\"",
+                "without an `identity`",
+            ),
             ("unsigned = true", "signer = \"key:ab\"", "needs a `bundle`"),
             ("powers = []", "powers = []\nextra = 1", "unknown field"),
             ("powers = []", "", "needs `tools`, `imports` and `powers`"),

@@ -11,7 +11,7 @@ use crate::lock::{LockedPackage, LockedSkill};
 use crate::manifest::{Descriptor, EMPTY, MAX_COMPONENT, MAX_MANIFEST, Manifest, PackageKind};
 use crate::reference::{Reference, Version};
 use crate::signature::{
-    BUNDLE_PREFIX, MAX_BUNDLE, PREDICATE, PREDICATE_ANNOTATION, PublicKey, Signer,
+    BUNDLE_PREFIX, MAX_BUNDLE, PREDICATE, PREDICATE_ANNOTATION, Signer, TrustedSigner,
 };
 use crate::skill_files::SkillFiles;
 use crate::store::Store;
@@ -57,7 +57,7 @@ fn pull_version<T>(
     registry: &mut Registry,
     version: &Version,
     kind: PackageKind,
-    keys: Option<&[PublicKey]>,
+    signers: Option<&[TrustedSigner]>,
     bundle: Option<&Digest>,
     store: &Store,
     read: impl FnOnce(&Descriptor, &[u8]) -> anyhow::Result<T>,
@@ -72,9 +72,11 @@ fn pull_version<T>(
         );
     }
     let layer = manifest.layer(kind)?.clone();
-    let signed = match (keys, bundle) {
-        (Some(keys), Some(bundle)) => Some(read_locked_signature(registry, &digest, keys, bundle)?),
-        (Some(keys), None) => Some(find_signature(registry, &digest, keys)?),
+    let signed = match (signers, bundle) {
+        (Some(signers), Some(bundle)) => {
+            Some(read_locked_signature(registry, &digest, signers, bundle)?)
+        }
+        (Some(signers), None) => Some(find_signature(registry, &digest, signers)?),
         (None, _) => None,
     };
     let content = match store.read(&layer.digest, MAX_COMPONENT) {
@@ -85,7 +87,7 @@ fn pull_version<T>(
     store.write(&content)?;
     store.write(&bytes)?;
     let (signer, bundle) = match signed {
-        Some((key, bundle)) => (Signer::Key(key), Some(store.write(&bundle)?)),
+        Some((signer, bundle)) => (signer, Some(store.write(&bundle)?)),
         None => (Signer::Unsigned, None),
     };
     let pulled = PulledPackage {
@@ -100,7 +102,7 @@ fn pull_version<T>(
 
 /// Pulls a component into the store. Checks its signature before its bytes are read.
 ///
-/// One of `keys` must have signed it; `None` accepts an unsigned package. With `bundle`, no other
+/// One of `signers` must have signed it; `None` accepts an unsigned package. With `bundle`, no other
 /// signature counts.
 ///
 /// # Errors
@@ -109,13 +111,13 @@ fn pull_version<T>(
 pub fn pull(
     registry: &mut Registry,
     reference: &Reference,
-    keys: Option<&[PublicKey]>,
+    signers: Option<&[TrustedSigner]>,
     bundle: Option<&Digest>,
     store: &Store,
 ) -> anyhow::Result<PulledPackage> {
     let (version, kind) = (reference.version(), PackageKind::Component);
     let nothing = |_: &Descriptor, _: &[u8]| Ok(());
-    let pulled = pull_version(registry, version, kind, keys, bundle, store, nothing);
+    let pulled = pull_version(registry, version, kind, signers, bundle, store, nothing);
     let pulled = registry.explain_deadline(pulled);
     let (pulled, ()) = pulled.with_context(|| format!("cannot pull `{reference}`"))?;
     Ok(pulled)
@@ -131,12 +133,20 @@ pub fn pull(
 pub fn pull_skill(
     registry: &mut Registry,
     reference: &Reference,
-    keys: Option<&[PublicKey]>,
+    signers: Option<&[TrustedSigner]>,
     bundle: Option<&Digest>,
     store: &Store,
 ) -> anyhow::Result<(PulledPackage, SkillFiles)> {
     let (version, kind) = (reference.version(), PackageKind::Skill);
-    let pulled = pull_version(registry, version, kind, keys, bundle, store, layer::unpack);
+    let pulled = pull_version(
+        registry,
+        version,
+        kind,
+        signers,
+        bundle,
+        store,
+        layer::unpack,
+    );
     registry
         .explain_deadline(pulled)
         .with_context(|| format!("cannot pull `{reference}`"))
@@ -160,32 +170,32 @@ pub fn read_skill(locked: &LockedSkill, store: &Store) -> anyhow::Result<SkillFi
     Ok(files)
 }
 
-/// Returns the id of the key that signed a manifest, and the bundle with this digest. Needs no list
+/// Returns who signed a manifest, and the bundle with this digest. Needs no list
 /// of signatures, so no other entry can hide it.
 fn read_locked_signature(
     registry: &mut Registry,
     manifest: &Digest,
-    keys: &[PublicKey],
+    signers: &[TrustedSigner],
     bundle: &Digest,
-) -> anyhow::Result<(String, Vec<u8>)> {
+) -> anyhow::Result<(Signer, Vec<u8>)> {
     let bundle = registry.blob_up_to(bundle, MAX_BUNDLE);
     let bundle = bundle.context("cannot read its signature")?;
     let mut problems = Vec::new();
-    for key in keys {
-        match key.verify(&bundle, manifest) {
-            Ok(()) => return Ok((key.id(), bundle)),
+    for signer in signers {
+        match signer.verify(&bundle, manifest) {
+            Ok(signer) => return Ok((signer, bundle)),
             Err(error) => problems.push(format!("{error:#}")),
         }
     }
     bail!("it has no trusted signature: {}", problems.join("; "))
 }
 
-/// Returns the id of the key that signed a manifest, and the bundle.
+/// Returns who signed a manifest, and the bundle.
 fn find_signature(
     registry: &mut Registry,
     manifest: &Digest,
-    keys: &[PublicKey],
-) -> anyhow::Result<(String, Vec<u8>)> {
+    signers: &[TrustedSigner],
+) -> anyhow::Result<(Signer, Vec<u8>)> {
     let referrers = registry
         .referrers(manifest)
         .context("cannot read its signatures")?;
@@ -201,9 +211,9 @@ fn find_signature(
                 continue;
             }
         };
-        for key in keys {
-            match key.verify(&bundle, manifest) {
-                Ok(()) => return Ok((key.id(), bundle)),
+        for signer in signers {
+            match signer.verify(&bundle, manifest) {
+                Ok(signer) => return Ok((signer, bundle)),
                 Err(error) => problems.push(format!("{error:#}")),
             }
         }
@@ -276,7 +286,7 @@ fn read_bundle(
     registry.blob(&layer.digest, layer.size).map(Some)
 }
 
-/// Checks a locked package without a network: the signature of its manifest, if `keys` must have
+/// Checks a locked package without a network: the signature of its manifest, if `signers` must have
 /// signed it, and that the manifest names the component or layer.
 ///
 /// # Errors
@@ -284,13 +294,13 @@ fn read_bundle(
 /// If a blob is missing, changed or not signed. The error names what to do.
 pub fn verify_locked(
     locked: &LockedPackage,
-    keys: Option<&[PublicKey]>,
+    signers: Option<&[TrustedSigner]>,
     store: &Store,
 ) -> anyhow::Result<()> {
     let LockedPackage { kind, name, .. } = locked;
     let missing = || missing(locked);
     ensure!(store.has(&locked.content), missing());
-    if let Some(keys) = keys {
+    if let Some(signers) = signers {
         let bundle = locked.bundle.as_ref().with_context(|| {
             format!(
                 "the {kind} `{name}` is locked as unsigned, and a rule in `[trust]` asks for a \
@@ -298,7 +308,7 @@ pub fn verify_locked(
             )
         })?;
         let bundle = store.read(bundle, MAX_BUNDLE)?.with_context(missing)?;
-        verify_signer(locked, keys, &bundle)?;
+        verify_signer(locked, signers, &bundle)?;
     }
     let manifest = read_manifest(locked, store)?;
     let layer = manifest.layer(*kind)?;
@@ -320,15 +330,19 @@ fn missing(locked: &LockedPackage) -> String {
     format!("the {kind} `{name}` is not in the store; `skillhost fetch` gets it")
 }
 
-/// Checks that the locked signer signed the manifest, and has one of the keys.
-fn verify_signer(locked: &LockedPackage, keys: &[PublicKey], bundle: &[u8]) -> anyhow::Result<()> {
+/// Checks that the locked signer signed the manifest, and is one of the trusted ones.
+fn verify_signer(
+    locked: &LockedPackage,
+    signers: &[TrustedSigner],
+    bundle: &[u8],
+) -> anyhow::Result<()> {
     let LockedPackage { kind, name, .. } = locked;
     let mut problems = Vec::new();
-    for key in keys {
-        match key.verify(bundle, &locked.manifest) {
-            Ok(()) => {
+    for signer in signers {
+        match signer.verify(bundle, &locked.manifest) {
+            Ok(signer) => {
                 ensure!(
-                    locked.signer == Signer::Key(key.id()),
+                    locked.signer == signer,
                     "the lock file names another signer of the {kind} `{name}` than the one \
                      who signed it; `skillhost update {name}` locks it again"
                 );

@@ -26,8 +26,10 @@ pub(crate) struct CheckedResolver {
 pub(crate) enum Target {
     /// The registry.
     Registry,
-    /// A host that the registry names.
+    /// The target of a redirect.
     Redirect,
+    /// A token service that is not the registry. A private registry may have one beside it.
+    TokenService,
 }
 
 impl CheckedResolver {
@@ -49,16 +51,36 @@ impl CheckedResolver {
             }
             match self.target {
                 Target::Registry if !registry.contains(&address) => registry.push(address),
-                Target::Redirect if !is_public(address) && !registry.contains(&address) => {
+                Target::Registry => {}
+                _ if is_public(address) || registry.contains(&address) => {}
+                Target::Redirect => {
                     return Err(format!(
                         "a redirect to `{host}`, whose address is not public"
                     ));
                 }
-                _ => {}
+                Target::TokenService if is_beside(address, &registry) => {}
+                Target::TokenService => {
+                    return Err(format!(
+                        "the token service `{host}`, whose address is not public"
+                    ));
+                }
             }
         }
         Ok(())
     }
+}
+
+/// Returns whether an address is in a private network, as all those of a registry are.
+fn is_beside(address: IpAddr, registry: &[IpAddr]) -> bool {
+    let is_in_network = |address: IpAddr| {
+        let is_link_local = match address {
+            IpAddr::V4(address) => address.is_link_local(),
+            IpAddr::V6(address) => address.is_unicast_link_local(),
+        };
+        !is_public(address) && !address.is_loopback() && !is_link_local
+    };
+    let mut addresses = registry.iter().copied();
+    is_in_network(address) && !registry.is_empty() && addresses.all(is_in_network)
 }
 
 impl Resolver for CheckedResolver {
@@ -107,6 +129,26 @@ mod tests {
                 is_allowed,
                 "{uri} {address}"
             );
+        }
+        for (registry, address, is_allowed) in [
+            ("93.184.216.34", "93.184.216.35", true),
+            ("93.184.216.34", "10.0.0.6", false),
+            ("93.184.216.34", "127.0.0.1", false),
+            ("10.0.0.5", "10.0.0.6", true),
+            ("10.0.0.5", "192.168.0.1", true),
+            ("10.0.0.5", "::ffff:10.0.0.6", true),
+            ("10.0.0.5", "127.0.0.1", false),
+            ("10.0.0.5", "169.254.169.254", false),
+            ("10.0.0.5", "fe80::1", false),
+            ("127.0.0.1", "127.0.0.1", true),
+            ("127.0.0.1", "10.0.0.6", false),
+        ] {
+            let addresses = RegistryAddresses::default();
+            let own = CheckedResolver::new(Target::Registry, Arc::clone(&addresses));
+            let service = CheckedResolver::new(Target::TokenService, addresses);
+            assert!(check(&own, "https://registry.example", registry));
+            let found = check(&service, "https://tokens.example", address);
+            assert_eq!(found, is_allowed, "{registry} {address}");
         }
         assert!(!check(&own, "http://localhost", "10.0.0.5"));
         assert!(check(&own, "http://localhost", "127.0.0.1"));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use anyhow::{Context as _, bail, ensure};
 use serde::Deserialize;
@@ -14,9 +14,10 @@ use toml::Spanned;
 use toml_edit::{DocumentMut, Item, Table, value};
 
 use crate::atomic;
+use crate::identity::{IdentityRule, SignerIdentity, SigningRoot, fits};
 use crate::manifest::PackageKind;
 use crate::reference::Reference;
-use crate::signature::PublicKey;
+use crate::signature::{PublicKey, TrustedSigner};
 
 /// The table of the sources of components.
 const COMPONENTS: &str = "components";
@@ -47,7 +48,7 @@ pub struct PackageSettings {
     pub sources: BTreeMap<String, ConfiguredSource>,
     /// The sources of skills, by name.
     pub skills: BTreeMap<String, ConfiguredSource>,
-    /// The keys that must sign the packages of some places.
+    /// Who must sign the packages of some places.
     rules: Vec<TrustRule>,
     /// True if a package without a rule about its signer is refused.
     pub require_signatures: bool,
@@ -70,9 +71,16 @@ pub struct ConfiguredSource {
 struct TrustRule {
     /// A repository, or a place that ends in `/*` with all repositories below it.
     pattern: String,
-    keys: Vec<ConfiguredPath>,
-    /// The keys, once they are read: a hundred packages may have the same rule.
-    read: OnceLock<Vec<PublicKey>>,
+    signers: RuleSigners,
+    /// The signers, once they are read: a hundred packages may have the same rule.
+    read: OnceLock<Arc<[TrustedSigner]>>,
+}
+
+/// The signers of a rule. One of the keys, or the identity, must have signed.
+#[derive(Debug, Clone)]
+enum RuleSigners {
+    Keys(Vec<ConfiguredPath>),
+    Identity(IdentityRule, Option<ConfiguredPath>),
 }
 
 #[derive(Deserialize)]
@@ -89,9 +97,14 @@ struct RawPackages {
 }
 
 #[derive(Deserialize)]
-#[serde(expecting = "expected a table with `keys`, a list of files")]
+#[serde(expecting = "expected a table with `keys`, or with `identity` and `issuer`")]
 struct RawRule {
-    keys: Spanned<Vec<Spanned<PathBuf>>>,
+    keys: Option<Spanned<Vec<Spanned<PathBuf>>>>,
+    identity: Option<Spanned<String>>,
+    issuer: Option<String>,
+    repository: Option<String>,
+    r#ref: Option<String>,
+    root: Option<Spanned<PathBuf>>,
 }
 
 impl FileSettings for PackageSettings {
@@ -105,20 +118,19 @@ impl FileSettings for PackageSettings {
     fn from_tables(tables: &Tables<'_>) -> anyhow::Result<Self> {
         let raw: BTreeMap<String, RawRule> = tables.table(TRUST)?;
         let rules = raw.into_iter().map(|(pattern, raw)| {
-            let place = tables.place(raw.keys.span().start);
-            check_pattern(&pattern).with_context(|| place.clone())?;
-            let keys: Vec<_> = raw.keys.into_inner();
-            ensure!(
-                !keys.is_empty(),
-                "{place}: `keys` is empty, so nothing would be accepted"
-            );
-            let keys = keys.into_iter().map(|key| tables.path(key)).collect();
-            let read = OnceLock::new();
-            anyhow::Ok(TrustRule {
-                pattern,
-                keys,
-                read,
-            })
+            let keys = raw.keys.as_ref().map(|keys| keys.span().start);
+            let at = keys.or_else(|| Some(raw.identity.as_ref()?.span().start));
+            let place = at.map_or_else(|| format!("[{TRUST}.{pattern:?}]"), |at| tables.place(at));
+            let rule = || {
+                check_pattern(&pattern)?;
+                let signers = raw.signers(tables)?;
+                anyhow::Ok(TrustRule {
+                    pattern,
+                    signers,
+                    read: OnceLock::new(),
+                })
+            };
+            rule().with_context(|| place)
         });
         let RawPackages { catalog } = tables.table(PACKAGES)?;
         Ok(Self {
@@ -158,51 +170,102 @@ impl PackageSettings {
         }
     }
 
-    /// Returns the files of all keys.
+    /// Returns the files of all keys and trusted roots.
     pub fn key_files(&self) -> impl Iterator<Item = &Path> {
-        let keys = self.rules.iter().flat_map(|rule| &rule.keys);
-        keys.map(|key| key.path.as_path())
+        let files = self.rules.iter().flat_map(|rule| match &rule.signers {
+            RuleSigners::Keys(keys) => keys.as_slice(),
+            RuleSigners::Identity(_, root) => root.as_slice(),
+        });
+        files.map(|file| file.path.as_path())
     }
 
-    /// Returns the keys one of which must have signed a package. Returns `None` if it may be
+    /// Returns the signers one of which must have signed a package. Returns `None` if it may be
     /// unsigned. The longest pattern that fits counts.
     ///
     /// # Errors
     ///
-    /// If a key cannot be read, or no rule fits and signatures are required.
-    pub fn keys(
+    /// If a key or root cannot be read, or no rule fits and signatures are required.
+    pub fn signers(
         &self,
         reference: &Reference,
         trust: &Trust,
-    ) -> anyhow::Result<Option<Vec<PublicKey>>> {
+    ) -> anyhow::Result<Option<Arc<[TrustedSigner]>>> {
         let place = reference.place();
         let fitting = self.rules.iter().filter(|rule| rule.fits(&place));
         let Some(rule) = fitting.max_by_key(|rule| rule.pattern.len()) else {
             ensure!(
                 !self.require_signatures,
                 "`{place}` has no rule in `[trust]`, and `require_signatures` is set; add \
-                 `[trust.\"{place}\"]` with the `keys` of its signers"
+                 `[trust.\"{place}\"]` with the `keys` or the `identity` of its signers"
             );
             return Ok(None);
         };
-        if let Some(keys) = rule.read.get() {
-            return Ok(Some(keys.clone()));
+        if let Some(signers) = rule.read.get() {
+            return Ok(Some(Arc::clone(signers)));
         }
-        let keys = rule
-            .keys
-            .iter()
-            .map(|key| PublicKey::read(&key.path, trust).with_context(|| key.place.clone()));
-        let keys = keys.collect::<anyhow::Result<Vec<_>>>()?;
-        Ok(Some(rule.read.get_or_init(|| keys).clone()))
+        let signers = rule.signers.read(trust)?;
+        Ok(Some(Arc::clone(rule.read.get_or_init(|| signers))))
+    }
+}
+
+impl RuleSigners {
+    fn read(&self, trust: &Trust) -> anyhow::Result<Arc<[TrustedSigner]>> {
+        match self {
+            Self::Keys(keys) => keys
+                .iter()
+                .map(|key| {
+                    let read = PublicKey::read(&key.path, trust);
+                    Ok(read.with_context(|| key.place.clone())?.into())
+                })
+                .collect(),
+            Self::Identity(rule, root) => {
+                let file = root.as_ref().map(|root| root.path.as_path());
+                let read = SigningRoot::read(file, trust);
+                let place = || {
+                    root.as_ref()
+                        .map_or_else(String::new, |it| it.place.clone())
+                };
+                let signer = TrustedSigner::identity(rule.clone(), read.with_context(place)?);
+                Ok(Arc::new([signer]))
+            }
+        }
+    }
+}
+
+impl RawRule {
+    fn signers(self, tables: &Tables<'_>) -> anyhow::Result<RuleSigners> {
+        match (self.keys, self.identity, self.issuer) {
+            (Some(keys), None, None) => {
+                ensure!(
+                    self.repository.is_none() && self.r#ref.is_none() && self.root.is_none(),
+                    "`repository`, `ref` and `root` belong to an `identity`, not to `keys`"
+                );
+                let keys = keys.into_inner();
+                ensure!(
+                    !keys.is_empty(),
+                    "`keys` is empty, so nothing would be accepted"
+                );
+                let keys = keys.into_iter().map(|key| tables.path(key)).collect();
+                Ok(RuleSigners::Keys(keys))
+            }
+            (None, Some(identity), Some(issuer)) => {
+                let rule = IdentityRule::new(SignerIdentity {
+                    identity: identity.into_inner(),
+                    issuer,
+                    repository: self.repository,
+                    git_ref: self.r#ref,
+                })?;
+                let root = self.root.map(|root| tables.path(root));
+                Ok(RuleSigners::Identity(rule, root))
+            }
+            _ => bail!("a rule needs either `keys`, or `identity` and `issuer`"),
+        }
     }
 }
 
 impl TrustRule {
     fn fits(&self, place: &str) -> bool {
-        match self.pattern.strip_suffix('*') {
-            Some(beginning) => place.starts_with(beginning),
-            None => place == self.pattern,
-        }
+        fits(&self.pattern, place)
     }
 }
 
@@ -335,7 +398,7 @@ mod tests {
             ("oci://other.example/acme/csv:1", None),
         ] {
             // The keys do not exist, and the error names the one that would count.
-            let keys = settings.keys(&reference.parse().unwrap(), &Trust::new());
+            let keys = settings.signers(&reference.parse().unwrap(), &Trust::new());
             match (keys, key) {
                 (Ok(None), None) => {}
                 (Err(error), Some(key)) => {
@@ -350,7 +413,7 @@ mod tests {
         };
         let other = "oci://other.example/csv".parse().unwrap();
         let error = settings
-            .keys(&other, &Trust::new())
+            .signers(&other, &Trust::new())
             .unwrap_err()
             .to_string();
         assert!(error.contains("has no rule in `[trust]`"), "{error}");
@@ -391,6 +454,40 @@ mod tests {
             (
                 "[trust.\"oci://r.example/*\"]\nkeys = []",
                 "`keys` is empty",
+            ),
+            (
+                "[trust.\"oci://r.example/*\"]\nroot = \"r\"",
+                "needs either",
+            ),
+            (
+                "[trust.\"oci://r.example/*\"]\nkeys = [\"k\"]\nidentity = \"a@b.example\"",
+                "needs either",
+            ),
+            (
+                "[trust.\"oci://r.example/*\"]\nkeys = [\"k\"]\nref = \"refs/heads/main\"",
+                "belong to an `identity`",
+            ),
+            (
+                "[trust.\"oci://r.example/*\"]\nidentity = \"a@b.example\"",
+                "line 2: a rule needs either",
+            ),
+            (
+                "[trust.\"oci://r.example/*\"]\nidentity = \"https://f.example/w.yml@refs/tags/*\"\n\
+                 issuer = \"https://i.example\"\nrepository = \"https://f.example/r\"",
+                "name the `repository` and the `ref`",
+            ),
+            (
+                "[trust.\"oci://r.example/*\"]\nidentity = \"https://f.example/*\"\n\
+                 issuer = \"i\"\nrepository = \"r\"\nref = \"refs/tags/*\"",
+                "only stand for the end of a ref",
+            ),
+            (
+                "[trust.\"oci://r.example/*\"]\nidentity = \"*@b.example\"\nissuer = \"i\"",
+                "only stand for the end of a ref",
+            ),
+            (
+                "[trust.\"oci://r.example/*\"]\nidentity = \"a@b.example\"\nissuer = \"\"",
+                "must not be empty",
             ),
         ] {
             let parsed: anyhow::Result<PackageSettings> =

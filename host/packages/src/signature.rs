@@ -1,5 +1,5 @@
-//! Signatures of manifests by a P-256 key: sigstore bundles with an in-toto statement, as cosign
-//! writes and verifies them.
+//! Signatures of manifests: sigstore bundles with an in-toto statement, as cosign writes and verifies
+//! them. Those of a P-256 key are made and verified here, those of an identity by `identity`.
 //!
 //! The bundle has a DSSE envelope. What is signed is the envelope's encoding (PAE) of the
 //! statement, which names the digest of the manifest.
@@ -23,6 +23,7 @@ use skillhost_skills::text::digest::sha256_hex;
 use skillhost_skills::trust::Trust;
 
 use crate::digest::Digest;
+use crate::identity::{IdentityRule, SignerIdentity, SigningRoot};
 
 /// The media type of a bundle.
 pub(crate) const BUNDLE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
@@ -66,6 +67,47 @@ pub struct PublicKey {
     point: Vec<u8>,
 }
 
+/// A signer that a rule of `[trust]` names.
+#[derive(Debug)]
+pub struct TrustedSigner(Trusted);
+
+#[derive(Debug)]
+enum Trusted {
+    Key(PublicKey),
+    Identity(IdentityRule, SigningRoot),
+}
+
+impl From<PublicKey> for TrustedSigner {
+    fn from(key: PublicKey) -> Self {
+        Self(Trusted::Key(key))
+    }
+}
+
+impl TrustedSigner {
+    /// Returns the signer of a rule about identities.
+    pub(crate) fn identity(rule: IdentityRule, root: SigningRoot) -> Self {
+        Self(Trusted::Identity(rule, root))
+    }
+
+    /// Returns who signed a manifest.
+    ///
+    /// # Errors
+    ///
+    /// If the bundle is invalid, signed by another, or about another manifest.
+    pub(crate) fn verify(&self, bundle: &[u8], manifest: &Digest) -> anyhow::Result<Signer> {
+        match &self.0 {
+            Trusted::Key(key) => {
+                key.verify(bundle, manifest)?;
+                Ok(Signer::Key(key.id()))
+            }
+            Trusted::Identity(rule, root) => {
+                let found = root.verify(rule, bundle, manifest)?;
+                Ok(Signer::Identity(found))
+            }
+        }
+    }
+}
+
 /// A private key that signs.
 pub struct SigningKey {
     pair: EcdsaKeyPair,
@@ -79,6 +121,19 @@ pub enum Signer {
     Unsigned,
     /// A key, by the SHA-256 of its encoding.
     Key(String),
+    /// An identity that had a certificate for a few minutes.
+    Identity(SignerIdentity),
+}
+
+impl Signer {
+    /// Returns whether another signer is this one. Workflows may differ in the git ref that they ran
+    /// at.
+    pub fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Identity(one), Self::Identity(other)) => one.is_same(other),
+            _ => self == other,
+        }
+    }
 }
 
 impl fmt::Display for Signer {
@@ -86,6 +141,7 @@ impl fmt::Display for Signer {
         match self {
             Self::Unsigned => f.write_str("unsigned"),
             Self::Key(id) => write!(f, "key:{id}"),
+            Self::Identity(identity) => identity.fmt(f),
         }
     }
 }
@@ -167,19 +223,7 @@ impl PublicKey {
             "it is not signed by the key {}",
             self.id()
         );
-        let statement: Statement =
-            serde_json::from_slice(&payload).context("the signed statement is invalid")?;
-        ensure!(
-            [STATEMENT, STATEMENT_OF_COSIGN_2].contains(&&*statement.kind)
-                && statement.predicate_type == PREDICATE,
-            "the signed statement is of another type"
-        );
-        let is_subject = |subject: &Subject| subject.digest.sha256 == manifest.hex();
-        ensure!(
-            statement.subject.iter().any(is_subject),
-            "it is a signature of another artifact"
-        );
-        Ok(())
+        check_statement(&payload, manifest)
     }
 }
 
@@ -287,6 +331,23 @@ struct Subject {
 struct SubjectDigest {
     #[serde(default)]
     sha256: String,
+}
+
+/// Checks that a signed statement only says that a manifest is signed.
+pub(crate) fn check_statement(payload: &[u8], manifest: &Digest) -> anyhow::Result<()> {
+    let statement: Statement =
+        serde_json::from_slice(payload).context("the signed statement is invalid")?;
+    ensure!(
+        [STATEMENT, STATEMENT_OF_COSIGN_2].contains(&&*statement.kind)
+            && statement.predicate_type == PREDICATE,
+        "the signed statement is of another type"
+    );
+    let is_subject = |subject: &Subject| subject.digest.sha256 == manifest.hex();
+    ensure!(
+        statement.subject.iter().any(is_subject),
+        "it is a signature of another artifact"
+    );
+    Ok(())
 }
 
 /// Returns the bytes that a DSSE envelope's signature covers.

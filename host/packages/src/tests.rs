@@ -6,21 +6,28 @@ use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use rcgen::{CertificateParams, KeyPair};
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair};
+use rustls::pki_types::PrivateKeyDer;
 use serde_json::{Value, json};
 use skillhost_skills::trust::Trust;
 use tempfile::TempDir;
 
 use crate::{
-    Digest, LockedComponent, LockedPackage, LockedSkill, PackageKind, PublicKey, PulledPackage,
-    Reference, Registry, RegistrySettings, Signer, SigningKey, Store, pull, push, verify_locked,
+    Digest, LockedComponent, LockedPackage, LockedSkill, PackageKind, PulledPackage, Reference,
+    Registry, RegistrySettings, Signer, SigningKey, Store, TrustedSigner, pull, push,
+    verify_locked,
 };
 use registry::{Answer, TestRegistry, answer, header};
+
+mod identities;
 
 #[path = "../../../tests/support/registry.rs"]
 mod registry;
 
+#[path = "../../../tests/support/keyless.rs"]
+mod signing_service;
 mod skills;
 
 const WASM: &str = "application/wasm";
@@ -106,7 +113,7 @@ impl Setup {
         Registry::new(&self.reference(), &self.settings).unwrap()
     }
 
-    fn pull(&self, keys: Option<&[PublicKey]>) -> anyhow::Result<PulledPackage> {
+    fn pull(&self, keys: Option<&[TrustedSigner]>) -> anyhow::Result<PulledPackage> {
         pull(
             &mut self.client(),
             &self.reference(),
@@ -117,7 +124,7 @@ impl Setup {
     }
 
     /// Returns the error of a pull, which leaves nothing in the store.
-    fn error(&self, keys: Option<&[PublicKey]>) -> String {
+    fn error(&self, keys: Option<&[TrustedSigner]>) -> String {
         let error = format!("{:#}", self.pull(keys).unwrap_err());
         assert!(self.store.list().unwrap().is_empty(), "{error}");
         error
@@ -543,12 +550,214 @@ fn token_service_elsewhere_gets_no_credentials() {
     assert_eq!(elsewhere.take_heads(), [""; 0]);
 }
 
+/// Returns a registry and a token service with TLS, and their authority's file.
+fn start_with_tls(folder: &TempDir) -> (TestRegistry, TestRegistry, PathBuf) {
+    let key = KeyPair::generate().unwrap();
+    let params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    let certificate = params.self_signed(&key).unwrap();
+    let file = folder.path().join("authority.pem");
+    fs::write(&file, certificate.pem()).unwrap();
+    let config = || {
+        let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+        rustls::ServerConfig::builder()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.der().clone()], key)
+            .unwrap()
+    };
+    let start = || TestRegistry::start_with_tls(config());
+    (start(), start(), file)
+}
+
+#[test]
+fn token_service_elsewhere_is_asked_for_public_packages() {
+    let folder = tempfile::tempdir().unwrap();
+    let (registry, service, file) = start_with_tls(&folder);
+    let realm = format!(
+        "Bearer realm=\"https://{}/token\",service=\"registry\"",
+        service.authority
+    );
+    let mut setup = Setup::with(registry);
+    setup.settings.authorities = Some(crate::Authorities::read(&file).unwrap());
+    // Both have credentials, and the service is not the registry.
+    let auths = json!({
+        &setup.registry.authority: {"auth": STANDARD.encode("acme:secret")},
+        &service.authority: {"auth": STANDARD.encode("acme:secret")},
+    });
+    let credentials = folder.path().join("auth.json");
+    fs::write(&credentials, json!({"auths": auths}).to_string()).unwrap();
+    setup.settings.credentials = vec![credentials];
+    setup.registry.change(move |head| {
+        let is_good = header(head, "authorization") == "Bearer public";
+        (!is_good).then(|| Answer::Raw(answer("401 X", &[("www-authenticate", &realm)], b"")))
+    });
+    service.change(|head| {
+        assert!(head.starts_with("GET /token?service=registry&scope=repository:acme/csv:pull "));
+        raw("200 OK", &[], b"{\"token\": \"public\"}")
+    });
+    setup.pull(None).unwrap();
+    let heads = service.take_heads();
+    assert_eq!(heads.len(), 1);
+    assert_eq!(header(&heads[0], "authorization"), "");
+    for head in setup.registry.take_heads() {
+        assert!(
+            !header(&head, "authorization").starts_with("Basic"),
+            "{head}"
+        );
+    }
+    // What is not public stays closed.
+    service.change(|_| raw("401 X", &[], b""));
+    let error = format!("{:#}", setup.pull(None).unwrap_err());
+    assert!(
+        error.contains("is not the registry, so it gets no credentials"),
+        "{error}"
+    );
+}
+
+/// Returns an answer that ends after a part of its body.
+fn broken(status: &str, headers: &[(&str, &str)], body: &[u8], length: usize) -> Option<Answer> {
+    let whole = answer(status, headers, body);
+    Some(Answer::Raw(
+        whole[..whole.len() - body.len() + length].to_vec(),
+    ))
+}
+
+#[test]
+fn resumes_broken_downloads() {
+    thread_local! {
+        static REPORTS: std::cell::RefCell<Vec<(u64, u64)>> = const { std::cell::RefCell::new(Vec::new()) };
+    }
+    let half = CONTENT.len() / 2;
+    let last = CONTENT.len() - 1;
+    let range = |head: &str| header(head, "range");
+    type Change = Box<dyn Fn(&str) -> Option<Answer> + Send + Sync>;
+    let cases: [(&str, Change, Result<&[&str], &str>); 6] = [
+        (
+            "parts",
+            Box::new(move |head| match range(head).as_str() {
+                "" => broken("200 OK", &[], CONTENT, half),
+                "bytes=12-" => broken(
+                    "206 X",
+                    &[("content-range", "bytes 12-23/24")],
+                    &CONTENT[12..],
+                    6,
+                ),
+                "bytes=18-" => raw(
+                    "206 X",
+                    &[("content-range", "bytes 18-23/24")],
+                    &CONTENT[18..],
+                ),
+                other => panic!("{other}"),
+            }),
+            Ok(&["", "bytes=12-", "bytes=18-"]),
+        ),
+        (
+            "from the beginning",
+            Box::new(move |head| match range(head).as_str() {
+                "" => broken("200 OK", &[], CONTENT, half),
+                _ => raw("200 OK", &[], CONTENT),
+            }),
+            Ok(&["", "bytes=12-"]),
+        ),
+        (
+            "other bytes",
+            Box::new(move |head| match range(head).as_str() {
+                "" => broken("200 OK", &[], CONTENT, half),
+                _ => raw("206 X", &[("content-range", "bytes 12-23/24")], &[b'x'; 12]),
+            }),
+            Err("its bytes have the digest"),
+        ),
+        (
+            "another place",
+            Box::new(move |head| match range(head).as_str() {
+                "" => broken("200 OK", &[], CONTENT, half),
+                _ => raw(
+                    "206 X",
+                    &[("content-range", "bytes 1-23/24")],
+                    &CONTENT[1..],
+                ),
+            }),
+            Err("resumes it at another byte than 12"),
+        ),
+        (
+            "a part at first",
+            Box::new(move |_| raw("206 X", &[("content-range", "bytes 0-23/24")], CONTENT)),
+            Err("status 206"),
+        ),
+        (
+            "a byte at a time",
+            Box::new(move |head| {
+                let at = range(head)
+                    .trim_matches(|c: char| !c.is_ascii_digit())
+                    .parse()
+                    .unwrap_or(0);
+                let place = format!("bytes {at}-{last}/24");
+                let status = if at == 0 { "200 OK" } else { "206 X" };
+                broken(status, &[("content-range", &place)], &CONTENT[at..], 1)
+            }),
+            Err("aborted it or is too slow"),
+        ),
+    ];
+    for (what, change, expected) in cases {
+        let mut setup = Setup::new();
+        setup.settings.progress =
+            Some(|| Box::new(|read, size| REPORTS.with_borrow_mut(|all| all.push((read, size)))));
+        setup.registry.change(move |head| {
+            let is_blob = head.contains("/blobs/");
+            is_blob.then(|| change(head)).flatten()
+        });
+        match expected {
+            Ok(ranges) => {
+                setup.pull(None).unwrap();
+                let heads = setup.registry.take_heads();
+                let blobs = heads.iter().filter(|head| head.contains("/blobs/"));
+                let sent: Vec<String> = blobs.map(|head| range(head)).collect();
+                assert_eq!(sent, ranges, "{what}");
+                let reports = REPORTS.take();
+                assert!(
+                    reports.contains(&(12, 24)) && reports.ends_with(&[(24, 24)]),
+                    "{reports:?}"
+                );
+            }
+            Err(why) => {
+                let error = setup.error(None);
+                assert!(error.contains(why), "{what}: {error}");
+                let heads = setup.registry.take_heads();
+                let blobs = heads.iter().filter(|head| head.contains("/blobs/"));
+                assert!(blobs.count() <= 4, "{what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn resumes_at_target_of_redirect() {
+    let setup = Setup::new();
+    let elsewhere = TestRegistry::start();
+    elsewhere.change(|head| match header(head, "range").as_str() {
+        "" => broken("200 OK", &[], CONTENT, 12),
+        _ => raw(
+            "206 X",
+            &[("content-range", "bytes 12-23/24")],
+            &CONTENT[12..],
+        ),
+    });
+    let target = format!("http://{}/blob", elsewhere.authority);
+    setup.registry.change(move |head| {
+        let is_blob = head.contains("/blobs/");
+        is_blob.then(|| Answer::Raw(answer("307 X", &[("location", &target)], b"")))
+    });
+    setup.pull(None).unwrap();
+    let ranges = elsewhere.take_heads();
+    let ranges: Vec<String> = ranges.iter().map(|head| header(head, "range")).collect();
+    assert_eq!(ranges, ["", "bytes=12-"]);
+}
+
 #[test]
 fn pushes_and_pulls_signed_components() {
     for registry in [TestRegistry::start(), TestRegistry::start_with_referrers()] {
         let setup = Setup::with(registry);
         let (one, two) = (signing_key(), signing_key());
-        let keys = |key: &SigningKey| vec![key.public()];
+        let keys = |key: &SigningKey| vec![TrustedSigner::from(key.public())];
         assert!(setup.error(Some(&keys(&one))).contains("it is unsigned"));
         let pushed = setup.push(CONTENT, Some(&one)).unwrap();
         assert!(
@@ -644,7 +853,7 @@ fn moves_the_tag_only_after_all_else() {
 fn signatures_of_other_artifacts_do_not_count() {
     let setup = Setup::new();
     let key = signing_key();
-    let keys = [key.public()];
+    let keys = [key.public().into()];
     let other = setup.push(b"other", Some(&key)).unwrap();
     let fallback = |digest: &Digest| format!("sha256-{}", digest.hex());
     let listed = setup.registry.manifest(&fallback(&other)).unwrap();
@@ -685,7 +894,7 @@ fn junk_does_not_hide_a_signature() {
     const EMPTY: &str = "application/vnd.oci.empty.v1+json";
     let setup = Setup::new();
     let key = signing_key();
-    let keys = [key.public()];
+    let keys = [key.public().into()];
     let digest = setup.push(CONTENT, Some(&key)).unwrap();
     let tag = format!("sha256-{}", digest.hex());
     let signed = setup.registry.manifest(&tag).unwrap();
@@ -747,7 +956,7 @@ fn junk_does_not_hide_a_signature() {
     let error = format!("{:#}", setup.pull(Some(&keys)).unwrap_err());
     let why = "lists 41 possible signatures, and none of the 32 that are read is trusted";
     assert!(error.contains(why), "{error}");
-    let pull_locked = |keys: &[PublicKey], bundle: &Digest| {
+    let pull_locked = |keys: &[TrustedSigner], bundle: &Digest| {
         let (reference, bundle) = (setup.reference(), Some(bundle));
         let pulled = pull(
             &mut setup.client(),
@@ -759,7 +968,7 @@ fn junk_does_not_hide_a_signature() {
         pulled.map_err(|error| format!("{error:#}"))
     };
     assert_eq!(pull_locked(&keys, &bundle).unwrap().manifest, digest);
-    let error = pull_locked(&[signing_key().public()], &bundle).unwrap_err();
+    let error = pull_locked(&[signing_key().public().into()], &bundle).unwrap_err();
     assert!(error.contains("not signed by the key"), "{error}");
     let large = setup.registry.put_blob("", &[b' '; (256 << 10) + 1]);
     let large = large["digest"].as_str().unwrap().parse().unwrap();
@@ -791,7 +1000,7 @@ fn transfers_of_a_command_share_one_deadline() {
 fn locked_components_are_checked_without_a_network() {
     let setup = Setup::new();
     let key = signing_key();
-    let keys = [key.public()];
+    let keys = [key.public().into()];
     setup.push(CONTENT, Some(&key)).unwrap();
     let pulled = setup.pull(Some(&keys)).unwrap();
     let mut good = locked("csv", &pulled.content);

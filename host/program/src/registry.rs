@@ -4,9 +4,11 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use skillhost_packages::{Authorities, RegistrySettings};
+use skillhost_packages::{Authorities, BlobProgress, RegistrySettings};
 
 use crate::options::credential_files;
+use crate::progress::ItemProgress;
+use crate::terminal::format_line;
 
 /// Options for a registry.
 #[derive(Args)]
@@ -33,7 +35,16 @@ impl RegistryArguments {
             authorities: authorities.transpose()?,
             // Guards against: a registry that is just fast enough in each of many requests.
             deadline: Some(Instant::now() + 60 * Duration::from_secs(self.transfer_minutes.into())),
+            progress: Some(show_download),
             ..RegistrySettings::default()
         })
     }
+}
+
+/// Returns progress that shows how much of a blob has arrived.
+fn show_download() -> BlobProgress {
+    let mut progress = ItemProgress::new();
+    Box::new(move |read, size| {
+        progress.show(|| format_line!("downloading: {} of {} KiB", read >> 10, size >> 10));
+    })
 }

@@ -93,10 +93,15 @@ impl Project<'_> {
         name: &str,
         reference: &Reference,
     ) -> anyhow::Result<(LockedSkill, SkillFiles)> {
-        let keys = self.settings.packages.keys(reference, &self.trust)?;
+        let signers = self.settings.packages.signers(reference, &self.trust)?;
         let mut registry = Registry::new(reference, &self.registry)?;
-        let (pulled, files) =
-            pull_skill(&mut registry, reference, keys.as_deref(), None, &self.store)?;
+        let (pulled, files) = pull_skill(
+            &mut registry,
+            reference,
+            signers.as_deref(),
+            None,
+            &self.store,
+        )?;
         check_manifest(&pulled.manifest, reference)?;
         let locked = LockedSkill {
             package: pulled.lock(PackageKind::Skill, name, reference),
@@ -116,12 +121,12 @@ impl Project<'_> {
         let locked = self.lock.find_skill(name);
         let locked = locked.with_context(|| not_locked(PackageKind::Skill, name))?;
         super::check_source(locked, &source.reference)?;
-        let keys = self
+        let signers = self
             .settings
             .packages
-            .keys(&source.reference, &self.trust)?;
-        let keys = keys.as_deref();
-        if verify_locked(locked, keys, &self.store).is_ok()
+            .signers(&source.reference, &self.trust)?;
+        let signers = signers.as_deref();
+        if verify_locked(locked, signers, &self.store).is_ok()
             && let Ok(files) = read_skill(locked, &self.store)
         {
             if self.store.check_unpacked(locked).is_ok() {
@@ -134,7 +139,7 @@ impl Project<'_> {
             format!("{}@{}", source.reference.place(), locked.manifest).parse()?;
         let mut registry = Registry::new(&fixed, &self.registry)?;
         let bundle = locked.bundle.as_ref();
-        let (pulled, files) = pull_skill(&mut registry, &fixed, keys, bundle, &self.store)?;
+        let (pulled, files) = pull_skill(&mut registry, &fixed, signers, bundle, &self.store)?;
         ensure!(
             pulled.content == locked.content,
             "the manifest of `{name}` names other bytes than the lock file"

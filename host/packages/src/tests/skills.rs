@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::{MANIFEST, Setup, locked_package, signing_key};
 use crate::skill_files::tests::skill_files;
 use crate::{
-    Digest, LockedSkill, PackageKind, PublicKey, PulledPackage, SigningKey, SkillFiles, pull_skill,
-    push_skill, read_skill, verify_locked,
+    Digest, LockedSkill, PackageKind, PulledPackage, SigningKey, SkillFiles, TrustedSigner,
+    pull_skill, push_skill, read_skill, verify_locked,
 };
 
 const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
@@ -18,11 +18,14 @@ fn files() -> SkillFiles {
     skill_files(&[("SKILL.md", SKILL_MD), ("scripts/run.py", "print(1)\n")]).unwrap()
 }
 
-fn keys(key: &SigningKey) -> Vec<PublicKey> {
-    vec![key.public()]
+fn keys(key: &SigningKey) -> Vec<TrustedSigner> {
+    vec![key.public().into()]
 }
 
-fn pull(setup: &Setup, keys: Option<&[PublicKey]>) -> anyhow::Result<(PulledPackage, SkillFiles)> {
+fn pull(
+    setup: &Setup,
+    keys: Option<&[TrustedSigner]>,
+) -> anyhow::Result<(PulledPackage, SkillFiles)> {
     pull_skill(
         &mut setup.client(),
         &setup.reference(),

@@ -1,0 +1,264 @@
+//! Signers without a key of their own: an identity, such as a workflow of a repository, to which an
+//! authority gave a certificate for a few minutes. A log or a timestamp proves that it signed within
+//! them, so the signature can be verified for ever, without a network.
+
+use std::fmt;
+use std::path::Path;
+
+use anyhow::{Context as _, bail, ensure};
+use sigstore_verify::crypto::parse_certificate_info;
+use sigstore_verify::trust_root::{SIGSTORE_PRODUCTION_TRUSTED_ROOT, TrustedRoot};
+use sigstore_verify::types::{Artifact, Bundle, Sha256Hash, SignatureContent};
+use sigstore_verify::{
+    CertificateError, Error, TimestampError, TransparencyLogError, VerificationPolicy, Verifier,
+};
+use skillhost_skills::broker::Opener;
+use skillhost_skills::named_file;
+use skillhost_skills::trust::Trust;
+
+use crate::digest::Digest;
+use crate::ring_provider;
+use crate::signature::check_statement;
+
+/// The maximum bytes of a trusted root.
+const MAX_ROOT: u64 = 1 << 20;
+
+/// The maximum characters of a reason of the verifier. Guards against: a bundle that fills the
+/// terminal.
+const MAX_REASON: usize = 300;
+
+/// An identity, as its certificate names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SignerIdentity {
+    /// The URI of the workflow with its ref, or an e-mail address.
+    pub identity: String,
+    /// The service that confirmed the identity.
+    pub issuer: String,
+    /// The URI of the repository that the workflow ran for.
+    pub repository: Option<String>,
+    /// The git ref that it ran at, such as `refs/tags/v1.2`.
+    pub git_ref: Option<String>,
+}
+
+impl SignerIdentity {
+    /// Returns whether another identity differs only in its git ref, as the next release does.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let at_no_ref = |it: &Self| {
+            let text = it.identity.as_str();
+            let workflow = text.rsplit_once("@refs/").map_or(text, |(it, _)| it);
+            (
+                workflow.to_owned(),
+                it.issuer.clone(),
+                it.repository.clone(),
+            )
+        };
+        at_no_ref(self) == at_no_ref(other)
+    }
+}
+
+impl fmt::Display for SignerIdentity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {}", self.identity, self.issuer)?;
+        if let Some(repository) = &self.repository {
+            write!(f, ", for {repository}")?;
+        }
+        if let Some(git_ref) = &self.git_ref {
+            write!(f, " at {git_ref}")?;
+        }
+        Ok(())
+    }
+}
+
+/// The identities that a rule trusts. `identity` and `git_ref` may end in `/*`, for any end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct IdentityRule(SignerIdentity);
+
+impl IdentityRule {
+    /// Checks a rule.
+    pub(crate) fn new(rule: SignerIdentity) -> anyhow::Result<Self> {
+        ensure!(
+            !rule.identity.is_empty() && !rule.issuer.is_empty(),
+            "`identity` and `issuer` must not be empty"
+        );
+        let is_workflow = rule.identity.contains("://");
+        ensure!(
+            !is_workflow || (rule.repository.is_some() && rule.git_ref.is_some()),
+            "a workflow may sign for many repositories, and at any ref: name the `repository` and \
+             the `ref` that count, such as \"refs/tags/*\""
+        );
+        let identity = rule.identity.strip_suffix("/*").unwrap_or(&rule.identity);
+        let git_ref = rule.git_ref.as_deref().unwrap_or_default();
+        let git_ref = git_ref.strip_suffix("/*").unwrap_or(git_ref);
+        let has_ref = identity.len() == rule.identity.len() || identity.contains("@refs/");
+        let others = [Some(&rule.issuer), rule.repository.as_ref()];
+        let is_pattern = |text: &&String| text.contains('*');
+        ensure!(
+            has_ref
+                && !identity.contains('*')
+                && !git_ref.contains('*')
+                && !others.iter().flatten().any(is_pattern),
+            "`*` may only stand for the end of a ref, as in \"…/release.yml@refs/tags/*\""
+        );
+        Ok(Self(rule))
+    }
+
+    /// Checks that an identity is one of the rule.
+    fn check(&self, found: &SignerIdentity) -> anyhow::Result<()> {
+        let rule = &self.0;
+        let missing = || "none".to_owned();
+        ensure!(
+            found.issuer == rule.issuer,
+            "its signer was confirmed by the issuer `{}`, not `{}`",
+            found.issuer.escape_debug(),
+            rule.issuer
+        );
+        for (what, wanted, found) in [
+            ("repository", &rule.repository, &found.repository),
+            ("ref", &rule.git_ref, &found.git_ref),
+        ] {
+            let Some(wanted) = wanted else { continue };
+            ensure!(
+                found.as_ref().is_some_and(|found| fits(wanted, found)),
+                "it was signed for the {what} `{}`, not `{wanted}`",
+                found.clone().unwrap_or_else(missing).escape_debug()
+            );
+        }
+        ensure!(
+            fits(&rule.identity, &found.identity),
+            "it was signed by the identity `{}`, not `{}`",
+            found.identity.escape_debug(),
+            rule.identity
+        );
+        Ok(())
+    }
+}
+
+/// Returns whether a text is a pattern, or begins with one that ends in `*`.
+pub(crate) fn fits(pattern: &str, text: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(beginning) => text.starts_with(beginning),
+        None => text == pattern,
+    }
+}
+
+/// The authorities and logs that are trusted to say who signed, and when.
+pub(crate) struct SigningRoot(Box<Verifier>);
+
+impl fmt::Debug for SigningRoot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SigningRoot").finish_non_exhaustive()
+    }
+}
+
+impl SigningRoot {
+    /// Reads a trusted root, as sigstore publishes it. Only users in `trust` may change the file.
+    /// Without a file, it is the root of sigstore's public service that this program was built with.
+    pub(crate) fn read(file: Option<&Path>, trust: &Trust) -> anyhow::Result<Self> {
+        let Some(file) = file else {
+            return Self::parse(SIGSTORE_PRODUCTION_TRUSTED_ROOT);
+        };
+        let read = || {
+            let opened = named_file::open_public(file, trust, &Opener::DIRECT)?;
+            Self::parse(&named_file::read_all_text(opened, MAX_ROOT)?)
+        };
+        read().with_context(|| format!("cannot use the trusted root `{}`", file.display()))
+    }
+
+    fn parse(text: &str) -> anyhow::Result<Self> {
+        ring_provider::install();
+        let root = TrustedRoot::from_json(text).context("it is not a trusted root in JSON")?;
+        ensure!(
+            !root.certificate_authorities.is_empty() && !root.tlogs.is_empty(),
+            "it has no certificate authority, or no transparency log"
+        );
+        Ok(Self(Box::new(Verifier::new(&root)?)))
+    }
+
+    /// Returns the identity that signed a manifest.
+    ///
+    /// # Errors
+    ///
+    /// If the rule does not name it, or the bundle does not prove that it signed this manifest while
+    /// its certificate was valid.
+    pub(crate) fn verify(
+        &self,
+        rule: &IdentityRule,
+        bundle: &[u8],
+        manifest: &Digest,
+    ) -> anyhow::Result<SignerIdentity> {
+        let text = std::str::from_utf8(bundle).context("the bundle is invalid")?;
+        let bundle = Bundle::from_json(text).ok();
+        let bundle = bundle.context("the bundle is invalid")?;
+        let SignatureContent::DsseEnvelope(envelope) = &bundle.content else {
+            bail!("the bundle has no DSSE envelope");
+        };
+        ensure!(
+            bundle.signing_certificate().is_some(),
+            "it is signed by a key, and a rule in `[trust]` asks for an identity"
+        );
+        let artifact = Artifact::from_digest(Sha256Hash::from_hex(manifest.hex())?);
+        // Any identity: the rule says more than the policy could.
+        let verified = self
+            .0
+            .verify(artifact, &bundle, &VerificationPolicy::any_identity());
+        let verified = verified.map_err(|error| explain(&error, &bundle))?;
+        check_statement(envelope.payload.as_bytes(), manifest)?;
+        let claims = verified.certificate().map(|it| it.ci_claims.clone());
+        let claims = claims.unwrap_or_default();
+        let identity = verified.identity().map(|it| it.as_str().to_owned());
+        let found = SignerIdentity {
+            identity: identity.context("the certificate names no identity")?,
+            issuer: verified.issuer().unwrap_or_default().to_owned(),
+            repository: claims.source_repository_uri,
+            git_ref: claims.source_repository_ref,
+        };
+        rule.check(&found)?;
+        Ok(found)
+    }
+}
+
+/// Returns an error of the verifier in words.
+fn explain(error: &Error, bundle: &Bundle) -> anyhow::Error {
+    let reason: String = error.to_string().chars().take(MAX_REASON).collect();
+    let reason = reason.escape_debug();
+    let what = match error {
+        Error::ArtifactMismatch(_) => {
+            return anyhow::anyhow!("it is a signature of another artifact");
+        }
+        Error::Timestamp(TimestampError::NoVerifiedTimestamp(_)) => {
+            "its certificate is valid for minutes, and no trusted log or timestamp says when it was \
+             signed"
+        }
+        Error::Certificate(
+            CertificateError::Expired { .. } | CertificateError::NotYetValid { .. },
+        )
+        | Error::TransparencyLog(TransparencyLogError::IntegratedTime(_)) => OUTSIDE,
+        Error::Certificate(CertificateError::ChainInvalid(_)) if is_outside(bundle) => OUTSIDE,
+        Error::Certificate(
+            CertificateError::ChainInvalid(_) | CertificateError::NoValidAuthority { .. },
+        ) => "no authority of the trusted root issued its certificate",
+        Error::Certificate(CertificateError::Sct(_)) => {
+            "no log of the trusted root recorded its certificate"
+        }
+        Error::TransparencyLog(_) => "no log of the trusted root proves the signature",
+        Error::SignatureInvalid(_) => "the key of its certificate did not sign it",
+        _ => "the bundle is invalid",
+    };
+    anyhow::anyhow!("{what} ({reason})")
+}
+
+/// The reason of a signature that its certificate does not cover.
+const OUTSIDE: &str = "its certificate was not valid when it was signed";
+
+/// Returns whether a log entry was made outside the time of the certificate, for messages.
+fn is_outside(bundle: &Bundle) -> bool {
+    let certificate = bundle.signing_certificate();
+    let Some(Ok(certificate)) = certificate.map(parse_certificate_info) else {
+        return false;
+    };
+    let mut entries = bundle.verification_material.tlog_entries.iter();
+    entries.any(|entry| {
+        let time = entry.integrated_time;
+        time.is_some_and(|it| it < certificate.not_before || it > certificate.not_after)
+    })
+}

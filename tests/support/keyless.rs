@@ -1,0 +1,319 @@
+//! A signing service of the test's own: it gives certificates to identities, and logs signatures, as
+//! sigstore's services do.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rcgen::{
+    BasicConstraints, CertificateParams, CustomExtension, DistinguishedName, DnType,
+    ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, PublicKeyData as _, SanType,
+    SerialNumber, SigningKey as _, date_time_ymd,
+};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+/// The number of the extensions that sigstore defines.
+const SIGSTORE: [u64; 8] = [1, 3, 6, 1, 4, 1, 57264, 1];
+
+/// The number of the extension with signed certificate timestamps.
+const TIMESTAMPS: [u64; 10] = [1, 3, 6, 1, 4, 1, 11129, 2, 4, 2];
+
+/// The beginning of a certificate, 2025-01-01, in seconds since 1970. It has long expired.
+const BEGINNING: u64 = 1_735_689_600;
+
+/// The seconds that a certificate is valid for.
+const LIFETIME: u64 = 600;
+
+const PAYLOAD: &str = "application/vnd.in-toto+json";
+
+/// A signer, and what its service does wrong.
+#[derive(Clone)]
+pub(crate) struct Signing {
+    pub(crate) identity: String,
+    pub(crate) issuer: String,
+    pub(crate) repository: Option<String>,
+    pub(crate) git_ref: Option<String>,
+    /// The seconds between the beginning of the certificate and the signature.
+    pub(crate) signed_after: u64,
+    /// False if nothing says when it was signed.
+    pub(crate) has_time: bool,
+    /// False if no log recorded the certificate.
+    pub(crate) is_recorded: bool,
+    /// False if the certificate is for servers.
+    pub(crate) is_for_code: bool,
+    pub(crate) predicate: String,
+}
+
+impl Default for Signing {
+    fn default() -> Self {
+        let repository = "https://forge.example/acme/csv";
+        Self {
+            identity: format!("{repository}/.github/workflows/release.yml@refs/tags/v1"),
+            issuer: "https://tokens.forge.example".to_owned(),
+            repository: Some(repository.to_owned()),
+            git_ref: Some("refs/tags/v1".to_owned()),
+            signed_after: 60,
+            has_time: true,
+            is_recorded: true,
+            is_for_code: true,
+            predicate: "https://sigstore.dev/cosign/sign/v1".to_owned(),
+        }
+    }
+}
+
+/// An authority for certificates, a log of them, and a log of signatures.
+pub(crate) struct SigningService {
+    authority: Issuer<'static, KeyPair>,
+    certificate: Vec<u8>,
+    certificate_log: KeyPair,
+    signature_log: KeyPair,
+}
+
+impl SigningService {
+    pub(crate) fn new() -> Self {
+        let mut params = CertificateParams::default();
+        params.distinguished_name = DistinguishedName::new();
+        let name = &mut params.distinguished_name;
+        name.push(DnType::CommonName, "signing authority");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.self_signed(&key).unwrap().der().to_vec();
+        Self {
+            authority: Issuer::new(params, key),
+            certificate,
+            certificate_log: KeyPair::generate().unwrap(),
+            signature_log: KeyPair::generate().unwrap(),
+        }
+    }
+
+    /// Returns the trusted root of the service.
+    pub(crate) fn root(&self) -> Value {
+        let window = json!({"start": "2020-01-01T00:00:00Z"});
+        let log = |key: &KeyPair| {
+            json!({
+                "baseUrl": "https://log.example",
+                "hashAlgorithm": "SHA2_256",
+                "publicKey": {
+                    "rawBytes": STANDARD.encode(key.subject_public_key_info()),
+                    "keyDetails": "PKIX_ECDSA_P256_SHA_256",
+                    "validFor": window,
+                },
+                "logId": {"keyId": STANDARD.encode(key_id(key))},
+            })
+        };
+        json!({
+            "mediaType": "application/vnd.dev.sigstore.trustedroot+json;version=0.1",
+            "tlogs": [log(&self.signature_log)],
+            "certificateAuthorities": [{
+                "subject": {"organization": "acme", "commonName": "signing authority"},
+                "uri": "https://authority.example",
+                "certChain": {"certificates": [{"rawBytes": STANDARD.encode(&self.certificate)}]},
+                "validFor": window,
+            }],
+            "ctlogs": [log(&self.certificate_log)],
+            "timestampAuthorities": [],
+        })
+    }
+
+    /// Signs a manifest, named by the hex digits of its digest. Returns the bundle.
+    pub(crate) fn sign(&self, manifest: &str, signing: &Signing) -> Value {
+        let key = KeyPair::generate().unwrap();
+        let certificate = self.certify(&key, signing);
+        let statement = json!({
+            "_type": "https://in-toto.io/Statement/v1",
+            "subject": [{"digest": {"sha256": manifest}}],
+            "predicateType": signing.predicate,
+            "predicate": {},
+        });
+        let payload = statement.to_string();
+        let signed = format!(
+            "DSSEv1 {} {PAYLOAD} {} {payload}",
+            PAYLOAD.len(),
+            payload.len()
+        );
+        let signature = STANDARD.encode(key.sign(signed.as_bytes()).unwrap());
+        json!({
+            "mediaType": "application/vnd.dev.sigstore.bundle.v0.3+json",
+            "verificationMaterial": {
+                "certificate": {"rawBytes": STANDARD.encode(&certificate)},
+                "tlogEntries": [self.log(&payload, &signature, &certificate, signing)],
+                "timestampVerificationData": {"rfc3161Timestamps": []},
+            },
+            "dsseEnvelope": {
+                "payload": STANDARD.encode(payload),
+                "payloadType": PAYLOAD,
+                "signatures": [{"sig": signature}],
+            },
+        })
+    }
+
+    /// Returns a certificate for a key of the signer.
+    fn certify(&self, key: &KeyPair, signing: &Signing) -> Vec<u8> {
+        let beginning = date_time_ymd(2025, 1, 1);
+        let mut params = CertificateParams::default();
+        params.distinguished_name = DistinguishedName::new();
+        params.serial_number = Some(SerialNumber::from(vec![7; 16]));
+        params.not_before = beginning;
+        params.not_after = beginning + Duration::from_secs(LIFETIME);
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![if signing.is_for_code {
+            ExtendedKeyUsagePurpose::CodeSigning
+        } else {
+            ExtendedKeyUsagePurpose::ServerAuth
+        }];
+        let identity = signing.identity.as_str().try_into().unwrap();
+        params.subject_alt_names = vec![if signing.identity.contains("://") {
+            SanType::URI(identity)
+        } else {
+            SanType::Rfc822Name(identity)
+        }];
+        for (number, text) in [
+            (8, Some(&signing.issuer)),
+            (12, signing.repository.as_ref()),
+            (14, signing.git_ref.as_ref()),
+        ] {
+            let oid = [&SIGSTORE[..], &[number]].concat();
+            let extension = |text: &String| {
+                CustomExtension::from_oid_content(&oid, der_item(0x0c, text.as_bytes()))
+            };
+            params.custom_extensions.extend(text.map(extension));
+        }
+        let unrecorded = params.signed_by(key, &self.authority).unwrap();
+        if !signing.is_recorded {
+            return unrecorded.der().to_vec();
+        }
+        let extension = self.record(der_content(unrecorded.der()));
+        params.custom_extensions.push(extension);
+        let certificate = params.signed_by(key, &self.authority).unwrap();
+        certificate.der().to_vec()
+    }
+
+    /// Records a certificate in the log of certificates. Returns the extension that proves it.
+    /// `rest` begins with the part of the certificate that is signed.
+    fn record(&self, rest: &[u8]) -> CustomExtension {
+        let signed = &rest[..rest.len() - der_rest(rest).len()];
+        let time = ((BEGINNING + 1) * 1000).to_be_bytes();
+        let authority = Sha256::digest(self.authority.key().subject_public_key_info());
+        let length = u32::try_from(signed.len()).unwrap().to_be_bytes();
+        let entry = [
+            &[0, 0],
+            &time[..],
+            &[0, 1],
+            &authority[..],
+            &length[1..],
+            signed,
+            &[0, 0],
+        ]
+        .concat();
+        let signature = self.certificate_log.sign(&entry).unwrap();
+        let id = key_id(&self.certificate_log);
+        let proof = [
+            &[0],
+            &id[..],
+            &time[..],
+            &[0, 0, 4, 3],
+            &with_length(&signature)[..],
+        ]
+        .concat();
+        let list = with_length(&with_length(&proof));
+        CustomExtension::from_oid_content(&TIMESTAMPS, der_item(0x04, &list))
+    }
+
+    /// Returns the entry of a signature in the log of signatures, which has no other.
+    fn log(&self, payload: &str, signature: &str, certificate: &[u8], signing: &Signing) -> Value {
+        let key = &self.signature_log;
+        let hash =
+            |bytes: &[u8]| json!({"algorithm": "sha256", "value": hex(&Sha256::digest(bytes))});
+        let pem = format!(
+            "-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n",
+            STANDARD.encode(certificate)
+        );
+        let body = json!({
+            "apiVersion": "0.0.1",
+            "kind": "dsse",
+            "spec": {
+                "envelopeHash": hash(b"any"),
+                "payloadHash": hash(payload.as_bytes()),
+                "signatures": [{"signature": signature, "verifier": STANDARD.encode(pem)}],
+            },
+        })
+        .to_string();
+        let root = Sha256::digest([&[0], body.as_bytes()].concat());
+        let note = format!("log.example\n1\n{}\n", STANDARD.encode(root));
+        let signed_note = [&key_id(key)[..4], &key.sign(note.as_bytes()).unwrap()].concat();
+        let signed_note = STANDARD.encode(signed_note);
+        let time = BEGINNING + signing.signed_after;
+        let (id, body) = (key_id(key), STANDARD.encode(body));
+        let promise = format!(
+            r#"{{"body":"{body}","integratedTime":{time},"logID":"{}","logIndex":0}}"#,
+            hex(&id)
+        );
+        let mut entry = json!({
+            "logIndex": "0",
+            "logId": {"keyId": STANDARD.encode(id)},
+            "kindVersion": {"kind": "dsse", "version": "0.0.1"},
+            "integratedTime": time.to_string(),
+            "inclusionProof": {
+                "logIndex": "0",
+                "rootHash": STANDARD.encode(root),
+                "treeSize": "1",
+                "hashes": [],
+                "checkpoint": {"envelope": format!("{note}\n— log.example {signed_note}\n")},
+            },
+            "canonicalizedBody": body,
+        });
+        if signing.has_time {
+            let promise = STANDARD.encode(key.sign(promise.as_bytes()).unwrap());
+            entry["inclusionPromise"] = json!({"signedEntryTimestamp": promise});
+        }
+        entry
+    }
+}
+
+/// Returns the id of a log with a key.
+fn key_id(key: &KeyPair) -> Vec<u8> {
+    Sha256::digest(key.subject_public_key_info()).to_vec()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Returns bytes with their length in two bytes before them.
+fn with_length(bytes: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(bytes.len()).unwrap().to_be_bytes();
+    [&length, bytes].concat()
+}
+
+/// Returns a DER item of less than 256 bytes.
+fn der_item(tag: u8, content: &[u8]) -> Vec<u8> {
+    let length = u8::try_from(content.len()).unwrap();
+    let length = if length < 128 {
+        vec![length]
+    } else {
+        vec![0x81, length]
+    };
+    [&[tag], &length[..], content].concat()
+}
+
+/// Returns what follows the tag and length of a DER item.
+fn der_content(item: &[u8]) -> &[u8] {
+    let more = usize::from(item[1].saturating_sub(0x80));
+    &item[2 + more..]
+}
+
+/// Returns what follows a DER item.
+fn der_rest(item: &[u8]) -> &[u8] {
+    let content = der_content(item);
+    let header = &item[1..item.len() - content.len()];
+    let length = match header {
+        [short] => usize::from(*short),
+        [_, bytes @ ..] => bytes
+            .iter()
+            .fold(0, |sum, byte| sum << 8 | usize::from(*byte)),
+        [] => unreachable!(),
+    };
+    &content[length..]
+}

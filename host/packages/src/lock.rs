@@ -437,7 +437,7 @@ mod tests {
         assert_eq!(lock.find_skill("b").unwrap().files.len(), 1);
         // What cannot be read again is not written.
         let before = std::fs::read_to_string(&path).unwrap();
-        let many: Vec<String> = (0..50_000).map(|at| format!("{at}")).collect();
+        let many: Vec<String> = (0..100_000).map(|at| format!("{at}")).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
         lock.set_skill(locked_skill("c", &many));
         let error = lock.write(&path).unwrap_err();

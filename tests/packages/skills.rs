@@ -256,7 +256,7 @@ fn refuses_skills_that_others_would_refuse() {
         .write("author/report/SKILL.md", "# No frontmatter\n");
     let error = user.bad(4, &["push", &reference, "author/report"]);
     assert!(
-        error.contains("[name-required]") && error.contains("fix them first"),
+        error.contains("[frontmatter-required]") && error.contains("fix them first"),
         "{error}"
     );
     user.program

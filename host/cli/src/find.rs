@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use skillhost::config::Config;
 use skillhost::{Line, SearchHit, Skill};
 
-use crate::settings::Settings;
+use crate::packages::load_skills;
 use crate::skills::table;
 use skillhost_program::exit::Exit;
 use skillhost_program::options::{CommonOptions, ReportFormat};
@@ -36,7 +36,7 @@ pub(crate) struct FindCommand {
 impl FindCommand {
     pub(crate) async fn execute(mut self, outer: CommonOptions) -> anyhow::Result<Exit> {
         let options = outer.merge(std::mem::take(&mut self.options));
-        let configured = options.load::<Settings>()?.host;
+        let configured = load_skills(&options)?.host;
         // A search needs no tools, and also finds what agents may not search.
         let mut config = Config::default();
         config.skills = configured.skills;

@@ -138,6 +138,23 @@ pub(crate) fn blobs_folder() -> Option<PathBuf> {
     store_folder().map(|folder| Store::blobs_in(&folder))
 }
 
+/// Loads the settings of a verb that runs no component, with the locked skills. Uses no network.
+///
+/// # Errors
+///
+/// As for [`load`], if a skill cannot be served.
+pub(crate) fn load_skills(options: &CommonOptions) -> anyhow::Result<Settings> {
+    let mut settings: Settings = options.load()?;
+    if settings.packages.skills.is_empty() {
+        return Ok(settings);
+    }
+    let trust = options.trust_settings();
+    let lock = read_lock(&lock_file(options.config_file()), &trust)?;
+    let store = open_store(&trust)?;
+    skills::add_roots(&mut settings, &lock, &store, &trust)?;
+    Ok(settings)
+}
+
 /// Returns the locked component of a source, checked without a network.
 pub(crate) fn check<'l>(
     settings: &Settings,

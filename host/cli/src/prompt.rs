@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 use skillhost::prompt;
 
-use crate::settings::Settings;
+use crate::packages::load_skills;
 use skillhost_program::exit::Exit;
 use skillhost_program::options::{self, CommonOptions, open_catalog};
 use skillhost_program::terminal;
@@ -34,7 +34,7 @@ enum Style {
 impl PromptCommand {
     pub(crate) fn execute(mut self, outer: CommonOptions) -> anyhow::Result<Exit> {
         let options = outer.merge(std::mem::take(&mut self.options));
-        let Settings { host: config, .. } = options.load()?;
+        let config = load_skills(&options)?.host;
         let style = match self.style {
             Style::List => prompt::Style::List,
             Style::Xml => prompt::Style::Xml,

@@ -7,7 +7,7 @@ use skillhost::{Catalog, Line, Listing, Skill, SkillSummary};
 use skillhost_skills::text::count::count;
 use skillhost_skills::text::suggest::did_you_mean;
 
-use crate::settings::Settings;
+use crate::packages::load_skills;
 use skillhost_program::exit::Exit;
 use skillhost_program::options::{self, CommonOptions, open_catalog};
 use skillhost_program::terminal::{self, format_line};
@@ -49,7 +49,7 @@ enum ListFormat {
 impl SkillsCommand {
     pub(crate) fn execute(mut self, outer: CommonOptions) -> anyhow::Result<Exit> {
         let options = outer.merge(std::mem::take(&mut self.options));
-        let catalog = open_catalog(&options.load::<Settings>()?.host)?;
+        let catalog = open_catalog(&load_skills(&options)?.host)?;
         let has_empty_root = options::report_advice(&catalog);
         if let Some(name) = &self.name {
             return self.show(&catalog, name);

@@ -37,7 +37,7 @@ const SKILLS: &str = "skills";
 const MAX_PATH: u64 = 4096;
 
 /// The time after which an unfinished file is removed: no process still writes it.
-const UNFINISHED_TIME: Duration = Duration::from_secs(60 * 60);
+pub(crate) const UNFINISHED_TIME: Duration = Duration::from_secs(60 * 60);
 
 /// A store that exists.
 #[derive(Debug, Clone)]
@@ -246,16 +246,20 @@ impl Store {
         for folder in [&self.blobs, &self.locks] {
             for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
                 let name = entry.file_name();
-                let is_unfinished = name.to_string_lossy().starts_with(atomic::UNFINISHED);
-                let written = entry.metadata().and_then(|it| it.modified()).ok();
-                let age = written.and_then(|written| written.elapsed().ok());
-                if is_unfinished && age.is_some_and(|age| age > UNFINISHED_TIME) {
+                if name.to_string_lossy().starts_with(atomic::UNFINISHED) && is_left(&entry) {
                     let _ = fs::remove_file(entry.path());
                 }
             }
         }
         Ok(removed)
     }
+}
+
+/// Returns whether no process still writes an unfinished file or folder.
+pub(crate) fn is_left(entry: &fs::DirEntry) -> bool {
+    let written = entry.metadata().and_then(|it| it.modified()).ok();
+    let age = written.and_then(|written| written.elapsed().ok());
+    age.is_some_and(|age| age > UNFINISHED_TIME)
 }
 
 #[cfg(test)]

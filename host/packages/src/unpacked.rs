@@ -17,7 +17,7 @@ use crate::atomic::UNFINISHED;
 use crate::digest::Digest;
 use crate::lock::LockedSkill;
 use crate::skill_files::{MAX_BYTES, SkillFiles};
-use crate::store::Store;
+use crate::store::{Store, is_left};
 
 /// The beginning of the names of folders with skills.
 const PREFIX: &str = "sha256-";
@@ -91,7 +91,8 @@ impl Store {
             .with_context(|| format!("cannot unpack the skill into `{}`", root.display()))
     }
 
-    /// Removes the unpacked skills whose content is not kept, and unfinished folders.
+    /// Removes the unpacked skills whose content is not kept, and unfinished folders of processes
+    /// that have ended.
     pub(crate) fn clean_unpacked(&self, kept: &BTreeSet<Digest>) -> anyhow::Result<()> {
         let cannot = || format!("cannot clean `{}`", self.skills.display());
         for entry in fs::read_dir(&self.skills).with_context(cannot)? {
@@ -100,7 +101,10 @@ impl Store {
             let name = name.to_string_lossy();
             let content = name.strip_prefix(PREFIX).and_then(|rest| rest.get(..64));
             let content = content.and_then(|hex| format!("sha256:{hex}").parse().ok());
-            let is_kept = content.is_some_and(|content| kept.contains(&content));
+            let is_kept = match content {
+                Some(content) => kept.contains(&content),
+                None => name.starts_with(UNFINISHED) && !is_left(&entry),
+            };
             if !is_kept {
                 remove_tree(&entry.path()).with_context(cannot)?;
             }
@@ -203,12 +207,14 @@ fn compare(root: &Path, locked: &LockedSkill) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::symlink;
+    use std::time::SystemTime;
 
     use skillhost_skills::trust::Trust;
     use tempfile::TempDir;
 
     use super::*;
     use crate::skill_files::tests::skill_files;
+    use crate::store::UNFINISHED_TIME;
     use crate::tests::locked_skill;
 
     /// Returns a store, and a skill whose files contain their paths.
@@ -345,16 +351,17 @@ mod tests {
         store.unpack(&locked, &files).unwrap();
         store.check_unpacked(&locked).unwrap();
         // Killed between the two names.
-        fs::rename(
-            &root,
-            store.skills.join(format!("{UNFINISHED}1-old-report")),
-        )
-        .unwrap();
+        let left = store.skills.join(format!("{UNFINISHED}1-old-report"));
+        fs::rename(&root, &left).unwrap();
         store.unpack(&locked, &files).unwrap();
         store.check_unpacked(&locked).unwrap();
-        store
-            .clean_unpacked(&BTreeSet::from([locked.content.clone()]))
-            .unwrap();
+        // Another process may still write it.
+        let kept = BTreeSet::from([locked.content.clone()]);
+        store.clean_unpacked(&kept).unwrap();
+        assert_eq!(fs::read_dir(&store.skills).unwrap().count(), 2);
+        let long_ago = SystemTime::now() - 2 * UNFINISHED_TIME;
+        File::open(&left).unwrap().set_modified(long_ago).unwrap();
+        store.clean_unpacked(&kept).unwrap();
         assert_eq!(fs::read_dir(&store.skills).unwrap().count(), 1);
         store.check_unpacked(&locked).unwrap();
         store.clean_unpacked(&BTreeSet::new()).unwrap();

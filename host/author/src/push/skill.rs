@@ -53,6 +53,8 @@ pub(super) fn push(
             reference.last_name()
         ));
     }
-    push_skill(registry, reference, &skill.files, key)
+    let pushed = push_skill(registry, reference, &skill.files, key);
+    registry
+        .explain_deadline(pushed)
         .with_context(|| format!("cannot push `{reference}`"))
 }

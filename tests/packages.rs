@@ -6,6 +6,7 @@ mod identities;
 mod live;
 mod requests;
 mod skills;
+mod sources;
 
 use std::fs;
 use std::path::PathBuf;
@@ -42,7 +43,10 @@ impl User {
 
     fn run(&self, arguments: &[&str]) -> Run {
         let mut command = self.program.command(arguments);
-        command.env("XDG_DATA_HOME", self.path("data"));
+        command
+            .env("HOME", self.path("home"))
+            .env("PATH", "/usr/bin:/bin")
+            .env("XDG_DATA_HOME", self.path("data"));
         finish(command, "")
     }
 

@@ -17,7 +17,7 @@ impl User {
     }
 
     /// Pushes a skill with these files.
-    fn push_skill(&self, files: &[(&str, &str)], key: Option<&str>) -> String {
+    pub(super) fn push_skill(&self, files: &[(&str, &str)], key: Option<&str>) -> String {
         let _ = fs::remove_dir_all(self.path("author/report"));
         for (path, text) in files {
             self.program.write(&format!("author/report/{path}"), text);
@@ -28,7 +28,7 @@ impl User {
         self.good(&arguments)
     }
 
-    fn add_skill(&self) -> String {
+    pub(super) fn add_skill(&self) -> String {
         self.good(&["add", "--skill", &self.skill_reference()])
     }
 

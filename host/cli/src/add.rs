@@ -1,8 +1,13 @@
-//! `skillhost add`: adds a component or a skill from a registry to the configuration, and locks it.
+//! `skillhost add`: adds a component or a skill to the configuration, and locks it.
+
+use std::path::{Path, PathBuf};
 
 use clap::Args;
-use skillhost::{Inspection, Line};
-use skillhost_packages::{LockedComponent, PackageKind, Reference, add_source, check_name};
+use skillhost::{Catalog, Inspection, Line};
+use skillhost_packages::{
+    ForeignSkill, LockedComponent, PackageKind, Reference, SkillSource, add_source, check_name,
+    read_foreign_lock,
+};
 use skillhost_program::exit::Exit;
 use skillhost_program::inspect;
 use skillhost_program::options::{CommonOptions, open_catalog};
@@ -12,25 +17,31 @@ use skillhost_program::terminal::{self, format_line};
 use crate::packages::{Project, signer_line, skills};
 use crate::requests;
 
-/// Add a component or a skill from a registry, and lock its bytes
+/// Add a component or a skill, and lock its bytes
 ///
 /// Grants nothing: prints what a component asks for, and the grant to write. A
 /// skill is served, and its files and scripts are printed.
 #[derive(Args)]
 pub(crate) struct AddCommand {
-    /// Package, such as oci://registry.example/acme/csv:1.2
-    #[arg(value_name = "REF", required_unless_present = "request")]
+    /// Package, such as oci://registry.example/acme/csv:1.2; with --skill also
+    /// git+https://git.example/acme/skills@v1#reports, a folder at a branch, tag
+    /// or commit, or https://site.example#reports, a skill that a site offers
+    #[arg(value_name = "REF", required_unless_present_any = ["skills_from", "request"])]
     reference: Option<String>,
     /// Add the package of this request instead; see `skillhost requests`
     #[arg(long, value_name = "N", conflicts_with = "reference")]
     request: Option<usize>,
     /// Name of the component or skill; grants and pins name a component
-    /// NAME.wasm [default: the last part of the repository's name]
+    /// NAME.wasm [default: the last part of REF]
     #[arg(long)]
     name: Option<String>,
     /// Add a skill, not a component
     #[arg(long)]
     skill: bool,
+    /// Add the skills in a lock file of another program: skills-lock.json of npx
+    /// skills, or toolhive.lock.yaml
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["reference", "request", "name", "skill"])]
+    skills_from: Option<PathBuf>,
     #[command(flatten)]
     registry: RegistryArguments,
     #[command(flatten)]
@@ -40,21 +51,29 @@ pub(crate) struct AddCommand {
 impl AddCommand {
     pub(crate) async fn execute(mut self, outer: CommonOptions) -> anyhow::Result<Exit> {
         let options = outer.merge(std::mem::take(&mut self.options));
+        if let Some(file) = &self.skills_from {
+            return self.import(file, &options);
+        }
         let mut project = Project::open(&options, self.registry.settings()?)?;
         let asked = match self.request {
             Some(number) => Some(requests::find(&options, &project.settings, number)?),
             None => None,
         };
         let named = asked.as_ref().map(|(_, reference)| reference.to_string());
-        let named = named.or(self.reference.take()).unwrap_or_default();
-        let reference: Reference = match named.parse() {
-            Ok(reference) => reference,
+        let text = named.or(self.reference.take()).unwrap_or_default();
+        let source = if self.skill {
+            text.parse()
+        } else {
+            text.parse().map(SkillSource::Registry)
+        };
+        let source: SkillSource = match source {
+            Ok(source) => source,
             Err(error) => {
                 terminal::complain(format_args!("{error:#}"));
                 return Ok(Exit::Usage);
             }
         };
-        let name = self.name.as_deref().unwrap_or(reference.last_name());
+        let name = self.name.as_deref().unwrap_or(source.last_name());
         if let Err(error) = check_name(name) {
             terminal::complain(format_args!(
                 "{error:#}; `--name NAME` chooses another name"
@@ -66,38 +85,87 @@ impl AddCommand {
         } else {
             PackageKind::Component
         };
-        if let Some(source) = project.settings.packages.sources_of(kind).get(name) {
+        if let Some((known, place)) = project.settings.packages.source_of(kind, name) {
             terminal::complain(format_args!(
-                "{}: there is a {kind} `{name}` from `{}`; `--name NAME` chooses another name, \
-                 and `skillhost update {name}` gets the newest bytes of that source",
-                source.place, source.reference
+                "{place}: there is a {kind} `{name}` from `{known}`; `--name NAME` chooses another \
+                 name, and `skillhost update {name}` gets the newest bytes of that source"
             ));
             return Ok(Exit::Usage);
         }
-        let turn;
-        let lines = if self.skill {
-            let others = open_catalog(&project.settings.host)?;
-            skills::refuse_conflict(&others, name)?;
-            let (locked, files) = project.pull_skill(name, &reference)?;
-            let lines = skills::lines(&locked, &files, &project.store);
-            turn = project.begin_change(kind, name)?;
-            // The lock first: a source without a lock would keep the host from starting.
-            project.lock_skill(locked, &turn)?;
-            lines
-        } else {
-            let (locked, inspection) = project.pull(name, &reference).await?;
-            let lines = lines(&locked, &inspection, &project);
-            turn = project.begin_change(kind, name)?;
-            project.lock_component(locked, &turn)?;
-            lines
+        let lines = match &source {
+            SkillSource::Registry(reference) if !self.skill => {
+                add_component(&mut project, name, reference).await?
+            }
+            source => {
+                let others = open_catalog(&project.settings.host)?;
+                add_skill(&mut project, &others, name, source)?
+            }
         };
-        add_source(&project.config_file, kind, name, &reference)?;
         if let Some((file, reference)) = asked {
             file.mark_added(&reference)?;
         }
         terminal::print(&lines)?;
         Ok(Exit::Ok)
     }
+
+    /// Adds the skills of another program's lock file, and names those that cannot be added.
+    fn import(&self, file: &Path, options: &CommonOptions) -> anyhow::Result<Exit> {
+        let skills = read_foreign_lock(file)?;
+        let mut project = Project::open(options, self.registry.settings()?)?;
+        let others = open_catalog(&project.settings.host)?;
+        let mut exit = Exit::Ok;
+        for ForeignSkill { name, source } in skills {
+            if project.lock.find_skill(&name).is_some() {
+                terminal::print(&[format_line!("{name} is there already")])?;
+                continue;
+            }
+            let added = source.and_then(|it| add_skill(&mut project, &others, &name, &it));
+            match added {
+                Ok(lines) => terminal::print(&lines)?,
+                Err(error) => {
+                    terminal::complain(format_args!("cannot add `{name}`: {error:#}"));
+                    exit = Exit::Failure;
+                }
+            }
+        }
+        Ok(exit)
+    }
+}
+
+/// Adds a component, and returns lines about it.
+async fn add_component(
+    project: &mut Project<'_>,
+    name: &str,
+    reference: &Reference,
+) -> anyhow::Result<Vec<Line>> {
+    let (locked, inspection) = project.pull(name, reference).await?;
+    let lines = lines(&locked, &inspection, project);
+    let turn = project.begin_change(PackageKind::Component, name)?;
+    // The lock first: a source without a lock would keep the host from starting.
+    project.lock_component(locked, &turn)?;
+    add_source(
+        &project.config_file,
+        PackageKind::Component,
+        name,
+        reference,
+    )?;
+    Ok(lines)
+}
+
+/// Adds a skill, and returns lines about it. `others` are the skills of the configured folders.
+fn add_skill(
+    project: &mut Project<'_>,
+    others: &Catalog,
+    name: &str,
+    source: &SkillSource,
+) -> anyhow::Result<Vec<Line>> {
+    skills::refuse_conflict(others, name)?;
+    let (locked, files) = project.pull_skill(name, source)?;
+    let lines = skills::lines(&locked, &files, &project.store);
+    let turn = project.begin_change(PackageKind::Skill, name)?;
+    project.lock_skill(locked, &turn)?;
+    add_source(&project.config_file, PackageKind::Skill, name, source)?;
+    Ok(lines)
 }
 
 /// Returns what a component is, asks for and may be granted.

@@ -8,7 +8,7 @@ use skillhost_program::options::CommonOptions;
 use skillhost_program::registry::RegistryArguments;
 use skillhost_program::terminal::{self, format_line};
 
-use crate::packages::{Project, check_source, not_locked};
+use crate::packages::{Project, check_manifest, check_source, not_locked};
 
 /// Get the locked components and skills that the store does not have, by digest
 #[derive(Args)]
@@ -31,14 +31,13 @@ impl FetchCommand {
         let packages = &project.settings.packages;
         let components = packages.sources.iter();
         let components =
-            components.map(|(name, it)| (name, it, fetch_component(&project, name, it)));
+            components.map(|(name, it)| (name, &it.place, fetch_component(&project, name, it)));
         let skills = packages.skills.iter();
-        let skills = skills.map(|(name, it)| (name, it, project.fetch_skill(name, it)));
-        for (name, source, fetched) in components.chain(skills) {
+        let skills = skills.map(|(name, it)| (name, &it.place, project.fetch_skill(name, it)));
+        for (name, place, fetched) in components.chain(skills) {
             match fetched {
                 Ok(done) => terminal::print(&[format_line!("{name}: {done}")])?,
                 Err(error) => {
-                    let place = &source.place;
                     terminal::complain(format_args!("{place}: cannot fetch `{name}`: {error:#}"));
                     exit = Exit::Setup;
                 }
@@ -57,6 +56,7 @@ fn fetch_component(
     let locked = project.lock.find(name);
     let locked = locked.with_context(|| not_locked(PackageKind::Component, name))?;
     check_source(locked, &source.reference)?;
+    check_manifest(&locked.manifest, &source.reference)?;
     let packages = &project.settings.packages;
     let signers = packages.signers(&source.reference, &project.trust)?;
     let is_whole = project.store.read(&locked.content, locked.size);

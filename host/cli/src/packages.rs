@@ -4,6 +4,7 @@
 pub(crate) mod skills;
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
@@ -166,21 +167,12 @@ pub(crate) fn check<'l>(
 ) -> anyhow::Result<&'l LockedComponent> {
     let locked = lock.find(name);
     let locked = locked.with_context(|| not_locked(PackageKind::Component, name))?;
-    check_package(settings, locked, source, store, trust)?;
+    let source = &source.reference;
+    check_source(locked, source)?;
+    check_manifest(&locked.manifest, source)?;
+    let signers = settings.packages.signers(source, trust)?;
+    verify_locked(locked, signers.as_deref(), store)?;
     Ok(locked)
-}
-
-/// Checks a locked package against its source and the store.
-fn check_package(
-    settings: &Settings,
-    locked: &LockedPackage,
-    source: &ConfiguredSource,
-    store: &Store,
-    trust: &Trust,
-) -> anyhow::Result<()> {
-    check_source(locked, &source.reference)?;
-    let signers = settings.packages.signers(&source.reference, trust)?;
-    verify_locked(locked, signers.as_deref(), store)
 }
 
 /// Returns the message about a package that is not in the lock file.
@@ -189,7 +181,7 @@ pub(crate) fn not_locked(kind: PackageKind, name: &str) -> String {
 }
 
 /// Checks that a package is locked from the configured source.
-pub(crate) fn check_source(locked: &LockedPackage, source: &Reference) -> anyhow::Result<()> {
+pub(crate) fn check_source(locked: &LockedPackage, source: &impl Display) -> anyhow::Result<()> {
     let LockedPackage { kind, name, .. } = locked;
     ensure!(
         locked.source == source.to_string(),
@@ -197,11 +189,11 @@ pub(crate) fn check_source(locked: &LockedPackage, source: &Reference) -> anyhow
          `{source}`",
         locked.source.escape_debug()
     );
-    check_manifest(&locked.manifest, source)
+    Ok(())
 }
 
 /// Checks that a manifest is the one that a source with a digest names.
-fn check_manifest(manifest: &Digest, source: &Reference) -> anyhow::Result<()> {
+pub(crate) fn check_manifest(manifest: &Digest, source: &Reference) -> anyhow::Result<()> {
     if let Some(digest) = source.digest() {
         ensure!(
             manifest == digest,
@@ -263,8 +255,8 @@ impl<'o> Project<'o> {
         let settings: Settings = self.options.reload()?;
         let lock = read_lock(&self.lock_file, &self.trust)?;
         let source = |settings: &Settings| {
-            let source = settings.packages.sources_of(kind).get(name);
-            source.map(|source| source.reference.to_string())
+            let source = settings.packages.source_of(kind, name);
+            source.map(|(source, _)| source)
         };
         let is_same_lock = match kind {
             PackageKind::Component => lock.find(name) == self.lock.find(name),

@@ -31,9 +31,8 @@ impl RemoveCommand {
             PackageKind::Component
         };
         let turn = project.begin_change(kind, name)?;
-        let sources = project.settings.packages.sources_of(kind);
-        if !sources.contains_key(name) {
-            let names: Vec<&str> = sources.keys().map(String::as_str).collect();
+        let names = project.settings.packages.names_of(kind);
+        if !names.contains(&name.as_str()) {
             terminal::complain(format_args!(
                 "there is no {kind} `{name}`; the {kind}s are {}",
                 if names.is_empty() {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use clap::Args;
 use skillhost::{Inspection, Line};
 use skillhost_packages::{
-    LockedComponent, LockedPackage, PackageKind, Reference, Signer, read_skill,
+    LockedComponent, LockedPackage, PackageKind, Signer, SkillSource, read_skill,
 };
 use skillhost_program::exit::Exit;
 use skillhost_program::options::CommonOptions;
@@ -107,9 +107,9 @@ impl UpdateCommand {
         &self,
         project: &mut Project<'_>,
         name: &str,
-        reference: &Reference,
+        source: &SkillSource,
     ) -> anyhow::Result<Exit> {
-        let (locked, files) = match project.pull_skill(name, reference) {
+        let (locked, files) = match project.pull_skill(name, source) {
             Ok(pulled) => pulled,
             Err(error) => {
                 terminal::complain(format_args!("cannot update `{name}`: {error:#}"));

@@ -34,10 +34,10 @@ const MAX_ATTEMPTS: usize = 4;
 
 /// The maximum time of a request without a large body, from name resolution to the last byte.
 /// Guards against: a registry that answers slowly or never.
-const REQUEST_TIME: Duration = Duration::from_secs(30);
+pub(crate) const REQUEST_TIME: Duration = Duration::from_secs(30);
 
 /// The minimum bytes in a second of a blob. Guards against: a registry that sends a byte a second.
-const MIN_BYTES_PER_SECOND: u64 = 64 << 10;
+pub(crate) const MIN_BYTES_PER_SECOND: u64 = 64 << 10;
 
 /// The maximum bytes of the answer of a token service.
 const MAX_TOKEN: u64 = 64 << 10;
@@ -72,7 +72,17 @@ pub struct RegistrySettings {
 
 /// Certificate authorities.
 #[derive(Debug, Clone)]
-pub struct Authorities(RootCerts);
+pub struct Authorities {
+    roots: RootCerts,
+    file: PathBuf,
+}
+
+impl RegistrySettings {
+    /// Returns the file of the certificate authorities, for programs that read it.
+    pub(crate) fn authorities_file(&self) -> Option<&Path> {
+        self.authorities.as_ref().map(|it| &*it.file)
+    }
+}
 
 impl Authorities {
     /// Reads a file of certificate authorities in PEM.
@@ -90,14 +100,17 @@ impl Authorities {
                 }
             }
             ensure!(!found.is_empty(), "it has no certificate in PEM");
-            Ok(Self(RootCerts::new_with_certs(&found)))
+            Ok(Self {
+                roots: RootCerts::new_with_certs(&found),
+                file: std::path::absolute(file)?,
+            })
         };
         read().with_context(|| format!("cannot use the authorities in `{}`", file.display()))
     }
 }
 
 /// Connections to a server that the operator named, and to hosts that the server names.
-struct Connections {
+pub(crate) struct Connections {
     /// Sends requests to the server.
     own: ureq::Agent,
     /// Sends requests to other hosts, which must not be more private.
@@ -141,9 +154,9 @@ struct Token {
 
 impl Connections {
     /// Creates connections, with TLS unless the server `is_plain`. Connects to nothing.
-    fn new(authority: &str, is_plain: bool, settings: &RegistrySettings) -> Self {
+    pub(crate) fn new(authority: &str, is_plain: bool, settings: &RegistrySettings) -> Self {
         let authorities = settings.authorities.as_ref();
-        let roots = authorities.map(|authorities| authorities.0.clone());
+        let roots = authorities.map(|authorities| authorities.roots.clone());
         let scheme = if is_plain { "http" } else { "https" };
         let tls = TlsConfig::builder().root_certs(roots.unwrap_or(RootCerts::WebPki));
         let tls = tls.build();
@@ -168,6 +181,26 @@ impl Connections {
             base: format!("{scheme}://{authority}"),
             deadline: settings.deadline,
         }
+    }
+
+    /// Returns the scheme and authority of the server.
+    pub(crate) fn base(&self) -> &str {
+        &self.base
+    }
+
+    /// Returns at most `max` bytes from an address of the server, or one that the server named.
+    pub(crate) fn read(&self, address: &str, max: u64, time: Duration) -> anyhow::Result<Vec<u8>> {
+        let time = self.bound(time);
+        let is_own = self.is_own(address);
+        let agent = if is_own { &self.own } else { &self.other };
+        let request = Request::get(address).body(())?;
+        let request = agent.configure_request(request);
+        let answer = agent.run(request.timeout_global(Some(time)).build());
+        let answer =
+            answer.map_err(|error| anyhow::anyhow!("cannot reach it: {}", explain(&error)))?;
+        let mut answer = self.follow(address.to_owned(), answer, None, time)?;
+        expect(&mut answer, &[StatusCode::OK], "the server refused it")?;
+        read_bounded(answer.body_mut(), max)
     }
 
     /// Returns the time until the deadline, if there is one.
@@ -697,7 +730,7 @@ fn location(answer: &Response<Body>) -> anyhow::Result<&str> {
 }
 
 /// Returns the address that `target` means in a document with this address.
-fn join(address: &str, target: &str) -> anyhow::Result<String> {
+pub(crate) fn join(address: &str, target: &str) -> anyhow::Result<String> {
     let wrong = || format!("the server names an invalid address: {target:?}");
     let uri: Uri = address.parse()?;
     let scheme = uri.scheme_str().unwrap_or_default();

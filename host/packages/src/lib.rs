@@ -13,6 +13,10 @@
 //! - `skill_files`: the checked files of a skill, from any source.
 //! - `skill_folder`: reads a skill of an author.
 //! - `layer`: packs and unpacks the files of a skill.
+//! - `git`: skills in git repositories.
+//! - `site`: skills that sites offer.
+//! - `source`: where a skill is: a registry, a git repository or a site.
+//! - `import`: lock files of other programs.
 //! - `settings`: the tables of `skillhost.toml` about packages, and edits of them.
 //! - `catalog`: the packages that agents may ask for.
 //! - `requests`: what they asked for.
@@ -20,6 +24,7 @@
 //! - `store`: blobs by digest, in a folder of the user.
 //! - `unpacked`: the files of skills in the store.
 //! - `package`: pulls a package, and checks a locked one.
+//! - `fetch`: gets a skill from its source into the store.
 //! - `push`: pushes and signs a package.
 //!
 //! Only `add`, `update`, `fetch` and `push` use the client. What a host loads comes from the store.
@@ -53,11 +58,19 @@ mod skill_folder;
 
 mod layer;
 
+mod git;
+
+mod site;
+
+mod source;
+
 mod settings;
 
 mod catalog;
 
 mod requests;
+
+mod import;
 
 mod lock;
 
@@ -69,21 +82,28 @@ mod package;
 
 mod push;
 
+mod fetch;
+
 #[cfg(test)]
 mod tests;
 
 pub use catalog::{OfferedPackage, read_catalog};
 pub use client::{Authorities, BlobProgress, Registry, RegistrySettings};
 pub use digest::Digest;
+pub use fetch::fetch_skill;
+pub use git::GitSource;
 pub use identity::SignerIdentity;
+pub use import::{ForeignSkill, read_foreign_lock};
 pub use lock::{LOCK_FILE, LockFile, LockedComponent, LockedPackage, LockedSkill};
 pub use manifest::PackageKind;
-pub use package::{PulledPackage, pull, pull_skill, read_skill, verify_locked};
+pub use package::{PulledPackage, pull, read_skill, verify_locked};
 pub use push::{PushedPackage, push, push_skill};
 pub use reference::Reference;
 pub use requests::{MAX_REASON, PackageRequest, PendingRequests, RequestFile};
 pub use settings::{ConfiguredSource, PackageSettings, add_source, check_name, remove_source};
 pub use signature::{PublicKey, Signer, SigningKey, TrustedSigner};
+pub use site::SiteSource;
 pub use skill_files::{SkillFiles, SkillFilesBuilder, SkillMetadata};
 pub use skill_folder::{SkillFolder, read_skill_folder};
+pub use source::SkillSource;
 pub use store::{BlobSize, Store, StoreLock};

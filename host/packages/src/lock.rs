@@ -12,6 +12,7 @@ use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Table, value};
 
 use crate::atomic;
 use crate::digest::Digest;
+use crate::git::is_commit;
 use crate::identity::SignerIdentity;
 use crate::manifest::PackageKind;
 use crate::settings::check_name;
@@ -73,6 +74,8 @@ pub struct LockedComponent {
 pub struct LockedSkill {
     /// The package of the skill.
     pub package: LockedPackage,
+    /// The commit, if the skill comes from a git repository.
+    pub commit: Option<String>,
     /// The digest of each file, by its path.
     pub files: BTreeMap<String, Digest>,
 }
@@ -105,6 +108,7 @@ struct RawPackage {
     tools: Option<Vec<String>>,
     imports: Option<Vec<String>>,
     powers: Option<Vec<String>>,
+    commit: Option<String>,
     files: Option<BTreeMap<String, Digest>>,
 }
 
@@ -237,8 +241,8 @@ impl LockFile {
 impl RawPackage {
     fn component(mut self) -> anyhow::Result<LockedComponent> {
         let lists = (self.tools.take(), self.imports.take(), self.powers.take());
-        let (Some(tools), Some(imports), Some(powers), None) =
-            (lists.0, lists.1, lists.2, &self.files)
+        let (Some(tools), Some(imports), Some(powers), None, None) =
+            (lists.0, lists.1, lists.2, &self.files, &self.commit)
         else {
             bail!(
                 "the component `{}` needs `tools`, `imports` and `powers` alone",
@@ -259,12 +263,19 @@ impl RawPackage {
         else {
             bail!("the skill `{}` needs `files` alone", self.name);
         };
+        let commit = self.commit.take();
+        ensure!(
+            commit.as_deref().is_none_or(is_commit),
+            "the commit of the skill `{}` is not a full one",
+            self.name
+        );
         let mut paths = SkillPaths::default();
         files
             .keys()
             .try_for_each(|path| paths.add(path.as_bytes()).map(drop))?;
         Ok(LockedSkill {
             package: self.package(PackageKind::Skill)?,
+            commit,
             files,
         })
     }
@@ -353,6 +364,9 @@ impl LockedSkill {
         let mut table = self.package.table();
         let files = self.files.iter();
         let files = files.map(|(path, digest)| (path, value(digest.to_string())));
+        if let Some(commit) = &self.commit {
+            table.insert("commit", value(commit));
+        }
         table.insert("files", Item::Table(files.collect()));
         table
     }

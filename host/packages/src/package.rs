@@ -1,6 +1,7 @@
 //! Pulls a package from a registry, and checks a locked one in the store.
 
 use std::collections::BTreeSet;
+use std::fmt::Display;
 
 use anyhow::{Context as _, bail, ensure};
 
@@ -38,7 +39,7 @@ pub struct PulledPackage {
 
 impl PulledPackage {
     /// Returns the entry of the lock file.
-    pub fn lock(self, kind: PackageKind, name: &str, source: &Reference) -> LockedPackage {
+    pub fn lock(self, kind: PackageKind, name: &str, source: &impl Display) -> LockedPackage {
         LockedPackage {
             kind,
             name: name.to_owned(),
@@ -130,7 +131,7 @@ pub fn pull(
 ///
 /// If the registry does not answer as it must, or the package is not a signed skill, or its archive
 /// or a name in it is refused.
-pub fn pull_skill(
+pub(crate) fn pull_skill(
     registry: &mut Registry,
     reference: &Reference,
     signers: Option<&[TrustedSigner]>,

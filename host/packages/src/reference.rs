@@ -131,7 +131,7 @@ pub(crate) fn is_loopback(authority: &str) -> bool {
 
 /// Checks the authority of a registry, a repository or a site: a host name with a dot, `localhost`, or an
 /// address, and perhaps a port.
-fn check_authority(authority: &str) -> anyhow::Result<()> {
+pub(crate) fn check_authority(authority: &str) -> anyhow::Result<()> {
     let parsed: http::uri::Authority = authority.parse().context("the host is invalid")?;
     let host = parsed.host();
     let is_plain = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || b"-.:[]".contains(&c);

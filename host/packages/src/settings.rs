@@ -1,8 +1,10 @@
 //! The keys of `skillhost.toml` about packages, and edits of them that keep comments and order.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::sync::{Arc, OnceLock};
 
 use anyhow::{Context as _, bail, ensure};
@@ -18,6 +20,7 @@ use crate::identity::{IdentityRule, SignerIdentity, SigningRoot, fits};
 use crate::manifest::PackageKind;
 use crate::reference::Reference;
 use crate::signature::{PublicKey, TrustedSigner};
+use crate::source::SkillSource;
 
 /// The table of the sources of components.
 const COMPONENTS: &str = "components";
@@ -47,7 +50,7 @@ pub struct PackageSettings {
     /// The sources of components, by name.
     pub sources: BTreeMap<String, ConfiguredSource>,
     /// The sources of skills, by name.
-    pub skills: BTreeMap<String, ConfiguredSource>,
+    pub skills: BTreeMap<String, ConfiguredSource<SkillSource>>,
     /// Who must sign the packages of some places.
     rules: Vec<TrustRule>,
     /// True if a package without a rule about its signer is refused.
@@ -59,9 +62,9 @@ pub struct PackageSettings {
 /// A source of a component or a skill, with its place in the configuration.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct ConfiguredSource {
+pub struct ConfiguredSource<S = Reference> {
     /// The package.
-    pub reference: Reference,
+    pub reference: S,
     /// The place, for messages.
     pub place: String,
 }
@@ -144,10 +147,10 @@ impl FileSettings for PackageSettings {
 }
 
 /// Reads a table of sources.
-fn read_sources(
+fn read_sources<S: FromStr<Err = anyhow::Error>>(
     tables: &Tables<'_>,
     table: &'static str,
-) -> anyhow::Result<BTreeMap<String, ConfiguredSource>> {
+) -> anyhow::Result<BTreeMap<String, ConfiguredSource<S>>> {
     let raw: BTreeMap<String, RawSource> = tables.table(table)?;
     let sources = raw.into_iter().map(|(name, raw)| {
         let place = tables.place(raw.source.span().start);
@@ -162,11 +165,19 @@ fn read_sources(
 }
 
 impl PackageSettings {
-    /// Returns the sources of a kind, by name.
-    pub fn sources_of(&self, kind: PackageKind) -> &BTreeMap<String, ConfiguredSource> {
+    /// Returns the names of the sources of a kind.
+    pub fn names_of(&self, kind: PackageKind) -> Vec<&str> {
         match kind {
-            PackageKind::Component => &self.sources,
-            PackageKind::Skill => &self.skills,
+            PackageKind::Component => self.sources.keys().map(String::as_str).collect(),
+            PackageKind::Skill => self.skills.keys().map(String::as_str).collect(),
+        }
+    }
+
+    /// Returns a source of a kind, and its place in the configuration.
+    pub fn source_of(&self, kind: PackageKind, name: &str) -> Option<(String, &str)> {
+        match kind {
+            PackageKind::Component => self.sources.get(name).map(ConfiguredSource::shown),
+            PackageKind::Skill => self.skills.get(name).map(ConfiguredSource::shown),
         }
     }
 
@@ -263,6 +274,35 @@ impl RawRule {
     }
 }
 
+impl PackageSettings {
+    /// Returns the signers one of which must have signed a skill, like [`Self::signers`].
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::signers`], and if signatures are required and the source has none.
+    pub fn skill_signers(
+        &self,
+        source: &SkillSource,
+        trust: &Trust,
+    ) -> anyhow::Result<Option<Arc<[TrustedSigner]>>> {
+        if let SkillSource::Registry(reference) = source {
+            return self.signers(reference, trust);
+        }
+        ensure!(
+            !self.require_signatures,
+            "`{source}` has no signature, and `require_signatures` is set; only packages of \
+             registries have one"
+        );
+        Ok(None)
+    }
+}
+
+impl<S: Display> ConfiguredSource<S> {
+    fn shown(&self) -> (String, &str) {
+        (self.reference.to_string(), &self.place)
+    }
+}
+
 impl TrustRule {
     fn fits(&self, place: &str) -> bool {
         fits(&self.pattern, place)
@@ -320,7 +360,7 @@ pub fn add_source(
     file: &Path,
     kind: PackageKind,
     name: &str,
-    reference: &Reference,
+    reference: &impl Display,
 ) -> anyhow::Result<()> {
     edit(file, |document| {
         let key = table_of(kind);
@@ -505,15 +545,15 @@ mod tests {
         fs::write(&file, before).unwrap();
         let (one, two) = ("oci://r.example/csv:1", "oci://r.example/csv:2");
         let (component, skill) = (PackageKind::Component, PackageKind::Skill);
-        add_source(&file, component, "csv", &one.parse().unwrap()).unwrap();
+        add_source(&file, component, "csv", &one).unwrap();
         let expected = format!("{before}\n[components.csv]\nsource = \"{one}\"\n");
         assert_eq!(fs::read_to_string(&file).unwrap(), expected);
-        add_source(&file, component, "csv", &two.parse().unwrap()).unwrap();
+        add_source(&file, component, "csv", &two).unwrap();
         assert_eq!(
             fs::read_to_string(&file).unwrap(),
             expected.replace(one, two)
         );
-        add_source(&file, skill, "csv", &one.parse().unwrap()).unwrap();
+        add_source(&file, skill, "csv", &one).unwrap();
         let both = format!("\n[skills_from.csv]\nsource = \"{one}\"\n");
         assert_eq!(
             fs::read_to_string(&file).unwrap(),

@@ -24,7 +24,7 @@ use registry::{Answer, TestRegistry, answer, header};
 mod identities;
 
 #[path = "../../../tests/support/registry.rs"]
-mod registry;
+pub(crate) mod registry;
 
 #[path = "../../../tests/support/keyless.rs"]
 mod signing_service;
@@ -61,6 +61,7 @@ pub(crate) fn locked_skill(name: &str, paths: &[&str]) -> LockedSkill {
     let files = files.map(|path| ((*path).to_owned(), Digest::of(path.as_bytes())));
     LockedSkill {
         package: locked_package(PackageKind::Skill, name, &content),
+        commit: None,
         files: files.collect(),
     }
 }

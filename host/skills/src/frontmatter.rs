@@ -188,6 +188,17 @@ pub fn read_json(text: &str) -> Result<Option<Map<String, Value>>, Problem> {
     }
 }
 
+/// Parses YAML that is one object, such as another program's lock file, as JSON.
+///
+/// Fails like [`read_json`], also for more than [`MAX_FRONTMATTER_BYTES`]. The error has the line.
+pub fn read_yaml(text: &str) -> Result<Map<String, Value>, String> {
+    if text.len() > MAX_FRONTMATTER_BYTES {
+        return Err(format!("it has more than {MAX_FRONTMATTER_BYTES} bytes"));
+    }
+    yaml::object(text, 1)
+        .map_err(|error| format!("line {}: {}", error.line, visible(&error.message)))
+}
+
 fn parse(yaml: &str, problems: &mut Vec<Problem>) -> Frontmatter {
     let error = match yaml::entries(yaml, Split::YAML_LINE) {
         Ok(entries) => return fields::assemble(entries, problems),

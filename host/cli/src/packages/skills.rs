@@ -7,14 +7,14 @@ use skillhost::check::{Finding, Severity, check_folder};
 use skillhost::config::ConfiguredRoot;
 use skillhost::{Catalog, Line, SkillsRoot, Trust};
 use skillhost_packages::{
-    ConfiguredSource, LockFile, LockedSkill, PackageKind, Reference, Registry, SkillFiles,
-    SkillMetadata, Store, pull_skill, read_skill, verify_locked,
+    ConfiguredSource, LockFile, LockedSkill, PackageKind, SkillFiles, SkillMetadata, SkillSource,
+    Store, fetch_skill, read_skill, verify_locked,
 };
 use skillhost_program::options::open_catalog;
 use skillhost_program::terminal::format_line;
 use skillhost_skills::text::count::count;
 
-use super::{Project, check_manifest, check_package, not_locked, signer_line};
+use super::{Project, check_manifest, check_source, not_locked, signer_line};
 use crate::line_diff::{LineChange, line_diff};
 use crate::settings::Settings;
 
@@ -74,40 +74,34 @@ pub(crate) fn refuse_conflict(others: &Catalog, name: &str) -> anyhow::Result<()
 pub(crate) fn check<'l>(
     settings: &Settings,
     name: &str,
-    source: &ConfiguredSource,
+    source: &ConfiguredSource<SkillSource>,
     lock: &'l LockFile,
     store: &Store,
     trust: &Trust,
 ) -> anyhow::Result<&'l LockedSkill> {
     let locked = lock.find_skill(name);
     let locked = locked.with_context(|| not_locked(PackageKind::Skill, name))?;
-    check_package(settings, locked, source, store, trust)?;
+    let source = &source.reference;
+    check_source(locked, source)?;
+    check_fixed(locked, source)?;
+    let signers = settings.packages.skill_signers(source, trust)?;
+    verify_locked(locked, signers.as_deref(), store)?;
     store.check_unpacked(locked)?;
     Ok(locked)
 }
 
 impl Project<'_> {
-    /// Pulls a skill, and unpacks it in the store.
+    /// Gets a skill from its source, and unpacks it in the store.
     pub(crate) fn pull_skill(
         &self,
         name: &str,
-        reference: &Reference,
+        source: &SkillSource,
     ) -> anyhow::Result<(LockedSkill, SkillFiles)> {
-        let signers = self.settings.packages.signers(reference, &self.trust)?;
-        let mut registry = Registry::new(reference, &self.registry)?;
-        let (pulled, files) = pull_skill(
-            &mut registry,
-            reference,
-            signers.as_deref(),
-            None,
-            &self.store,
-        )?;
-        check_manifest(&pulled.manifest, reference)?;
-        let locked = LockedSkill {
-            package: pulled.lock(PackageKind::Skill, name, reference),
-            files: files.digests(),
-        };
-        self.store.unpack(&locked, &files)?;
+        let signers = self.settings.packages.skill_signers(source, &self.trust)?;
+        let signers = signers.as_deref();
+        let (registry, store) = (&self.registry, &self.store);
+        let (locked, files) = fetch_skill(name, source, None, signers, registry, store)?;
+        check_fixed(&locked, source)?;
         Ok((locked, files))
     }
 
@@ -116,15 +110,14 @@ impl Project<'_> {
     pub(crate) fn fetch_skill(
         &self,
         name: &str,
-        source: &ConfiguredSource,
+        source: &ConfiguredSource<SkillSource>,
     ) -> anyhow::Result<&'static str> {
         let locked = self.lock.find_skill(name);
         let locked = locked.with_context(|| not_locked(PackageKind::Skill, name))?;
-        super::check_source(locked, &source.reference)?;
-        let signers = self
-            .settings
-            .packages
-            .signers(&source.reference, &self.trust)?;
+        let source = &source.reference;
+        check_source(locked, source)?;
+        check_fixed(locked, source)?;
+        let signers = self.settings.packages.skill_signers(source, &self.trust)?;
         let signers = signers.as_deref();
         if verify_locked(locked, signers, &self.store).is_ok()
             && let Ok(files) = read_skill(locked, &self.store)
@@ -135,17 +128,26 @@ impl Project<'_> {
             self.store.unpack(locked, &files)?;
             return Ok("unpacked again");
         }
-        let fixed: Reference =
-            format!("{}@{}", source.reference.place(), locked.manifest).parse()?;
-        let mut registry = Registry::new(&fixed, &self.registry)?;
-        let bundle = locked.bundle.as_ref();
-        let (pulled, files) = pull_skill(&mut registry, &fixed, signers, bundle, &self.store)?;
-        ensure!(
-            pulled.content == locked.content,
-            "the manifest of `{name}` names other bytes than the lock file"
-        );
-        self.store.unpack(locked, &files)?;
+        let (registry, store) = (&self.registry, &self.store);
+        fetch_skill(name, source, Some(locked), signers, registry, store)?;
         Ok("fetched")
+    }
+}
+
+/// Checks that a locked skill is the version that a source with a digest or a commit names.
+fn check_fixed(locked: &LockedSkill, source: &SkillSource) -> anyhow::Result<()> {
+    match source {
+        SkillSource::Registry(reference) => check_manifest(&locked.manifest, reference),
+        SkillSource::Git(git) => {
+            let commit = git.commit();
+            ensure!(
+                commit.is_none() || commit == locked.commit.as_deref(),
+                "`{source}` names another commit than the lock file; `skillhost update {}` locks it",
+                locked.name
+            );
+            Ok(())
+        }
+        SkillSource::Site(_) => Ok(()),
     }
 }
 
@@ -157,6 +159,7 @@ pub(crate) fn lines(locked: &LockedSkill, files: &SkillFiles, store: &Store) -> 
         format_line!("manifest: {}", locked.manifest),
         signer_line(&locked.signer),
     ];
+    lines.extend(locked.commit.iter().map(|it| format_line!("commit: {it}")));
     lines.extend(metadata_lines(&SkillMetadata::of(files)));
     let scripts: BTreeSet<&str> = files.scripts().collect();
     let (scripts, others): (Vec<_>, Vec<_>) =
@@ -220,6 +223,10 @@ pub(crate) fn changes(
     ];
     if old.source != new.source {
         lines.push(format_line!("  source: was {}", old.source));
+    }
+    if old.commit != new.commit {
+        let commit = |locked: &LockedSkill| locked.commit.clone().unwrap_or_default();
+        lines.push(format_line!("  commit: {} -> {}", commit(old), commit(new)));
     }
     if old.signer != new.signer {
         lines.push(format_line!("  signer: was {}", old.signer));

@@ -3,10 +3,11 @@
 use serde_json::{Value, json};
 
 use super::{MANIFEST, Setup, locked_package, signing_key};
+use crate::package::pull_skill;
 use crate::skill_files::tests::skill_files;
 use crate::{
     Digest, LockedSkill, PackageKind, PulledPackage, SigningKey, SkillFiles, TrustedSigner,
-    pull_skill, push_skill, read_skill, verify_locked,
+    push_skill, read_skill, verify_locked,
 };
 
 const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
@@ -40,6 +41,7 @@ fn lock(setup: &Setup, pulled: &PulledPackage, files: &SkillFiles) -> LockedSkil
         package: pulled
             .clone()
             .lock(PackageKind::Skill, "csv", &setup.reference()),
+        commit: None,
         files: files.digests(),
     }
 }

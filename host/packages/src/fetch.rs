@@ -1,0 +1,98 @@
+//! Gets a skill from its source into the store.
+//!
+//! The files of a git repository or a site become a package like those of registries, with a layer
+//! that is not compressed: the same files have the same digests on each machine.
+
+use anyhow::ensure;
+
+use crate::client::{Registry, RegistrySettings};
+use crate::layer;
+use crate::lock::LockedSkill;
+use crate::manifest::{
+    Descriptor, EMPTY, MAX_COMPONENT, Manifest, OCI_MANIFEST, PLAIN_SKILL_LAYER, PackageKind,
+};
+use crate::package::{PulledPackage, pull_skill};
+use crate::signature::{Signer, TrustedSigner};
+use crate::skill_files::SkillFiles;
+use crate::source::SkillSource;
+use crate::store::Store;
+
+/// Gets a skill into the store, unpacks it there under this name, and returns its entry of the lock
+/// file. With `locked`, gets exactly these files.
+///
+/// One of `signers` must have signed a package of a registry; `None` accepts an unsigned one.
+///
+/// # Errors
+///
+/// If the source does not answer as it must, or has something else than a skill with good names.
+pub fn fetch_skill(
+    name: &str,
+    source: &SkillSource,
+    locked: Option<&LockedSkill>,
+    signers: Option<&[TrustedSigner]>,
+    settings: &RegistrySettings,
+    store: &Store,
+) -> anyhow::Result<(LockedSkill, SkillFiles)> {
+    let (package, commit, files) = match source {
+        SkillSource::Registry(reference) => {
+            let fixed = match locked {
+                Some(locked) => format!("{}@{}", reference.place(), locked.manifest).parse()?,
+                None => reference.clone(),
+            };
+            let mut registry = Registry::new(&fixed, settings)?;
+            let bundle = locked.and_then(|locked| locked.bundle.as_ref());
+            let (package, files) = pull_skill(&mut registry, &fixed, signers, bundle, store)?;
+            (package, None, files)
+        }
+        SkillSource::Git(source) => {
+            let commit = locked.and_then(|locked| locked.commit.as_deref());
+            let fixed = commit.map(|commit| source.at(commit));
+            let found = fixed.as_ref().unwrap_or(source).fetch(settings)?;
+            let package = write_package(&found.files, store)?;
+            (package, Some(found.commit), found.files)
+        }
+        SkillSource::Site(source) => {
+            let files = source.fetch(settings)?;
+            (write_package(&files, store)?, None, files)
+        }
+    };
+    let fetched = LockedSkill {
+        package: package.lock(PackageKind::Skill, name, source),
+        commit,
+        files: files.digests(),
+    };
+    if let Some(locked) = locked {
+        ensure!(
+            fetched.content == locked.content && fetched.manifest == locked.manifest,
+            "the source of `{name}` has other bytes than the lock file"
+        );
+    }
+    store.unpack(locked.unwrap_or(&fetched), &files)?;
+    Ok((fetched, files))
+}
+
+/// Writes files as an unsigned package.
+fn write_package(files: &SkillFiles, store: &Store) -> anyhow::Result<PulledPackage> {
+    let archive = layer::pack(files)?;
+    ensure!(
+        archive.len() as u64 <= MAX_COMPONENT,
+        "the skill has {} bytes, more than {MAX_COMPONENT}",
+        archive.len()
+    );
+    let layer = Descriptor::of(PLAIN_SKILL_LAYER, &archive);
+    let manifest = Manifest {
+        schema_version: 2,
+        media_type: Some(OCI_MANIFEST.to_owned()),
+        config: Some(Descriptor::of(EMPTY, b"{}")),
+        layers: Some(vec![layer.clone()]),
+        ..Manifest::default()
+    };
+    store.write(&archive)?;
+    Ok(PulledPackage {
+        manifest: store.write(&serde_json::to_vec(&manifest)?)?,
+        content: layer.digest,
+        size: layer.size,
+        signer: Signer::Unsigned,
+        bundle: None,
+    })
+}

@@ -1,0 +1,455 @@
+//! Skills in git repositories: `git+https://HOST/REPOSITORY@VERSION#FOLDER`.
+//!
+//! The installed `git` fetches one commit into a bare repository in a temporary folder. It fetches
+//! the trees first, and then only the files of the skill. Nothing is checked out, so no hook,
+//! filter or submodule takes part. The user's and the system's configuration are not read.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, anyhow, bail, ensure};
+use skillhost_helper::{GroupLeader, HelperProcess};
+use skillhost_skills::search_path::SearchPath;
+use skillhost_skills::text::line::Line;
+use tempfile::TempDir;
+
+use crate::client::{MIN_BYTES_PER_SECOND, RegistrySettings};
+use crate::reference::{check_authority, is_loopback};
+use crate::skill_files::{MAX_BYTES, SkillFiles, SkillFilesBuilder, SkillPaths};
+
+/// The beginning of a source.
+const SCHEME: &str = "git+";
+
+/// The version of a source that names none.
+const DEFAULT_VERSION: &str = "HEAD";
+
+/// The maximum bytes of the path of a repository, of a version, and of a folder.
+const MAX_PART: usize = 255;
+
+/// The hex digits of a commit.
+const COMMIT_DIGITS: usize = 40;
+
+/// The maximum time for a skill. Guards against: a repository that never ends.
+const TIME: Duration = Duration::from_secs(300);
+
+/// The seconds after which a connection ends that is slower than [`MIN_BYTES_PER_SECOND`]. Guards
+/// against: a git that goes on for long after this process was killed.
+const SLOW_SECONDS: u32 = 60;
+
+/// The maximum bytes of each file that git writes. Guards against: a repository that fills the disk.
+/// A server that sends all files of a commit needs more than one that sends those of the skill.
+const MAX_PACK: u64 = 256 << 20;
+
+/// The maximum bytes of the memory of each process of git. Guards against: small objects that
+/// unpack to large ones.
+const MAX_MEMORY: u64 = 2 << 30;
+
+/// The maximum bytes of the list of a skill's files. Guards against: trees that repeat each other.
+const MAX_LIST: usize = 8 << 20;
+
+/// The maximum bytes of a message of git that are shown.
+const MAX_MESSAGE: usize = 512;
+
+/// Sets limits on files (in units of 512 bytes) and memory (in KiB), which children inherit.
+const LIMITED: &str = r#"ulimit -f "$0" && ulimit -v "$1" && shift && exec "$@""#;
+
+/// A skill in a git repository.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GitSource {
+    /// `https` or `http`.
+    scheme: &'static str,
+    authority: String,
+    repository: String,
+    /// A branch, a tag or a full commit.
+    version: Option<String>,
+    /// The folder of the skill. Empty if it is the whole repository.
+    folder: String,
+}
+
+/// The files of a skill at a commit.
+#[derive(Debug)]
+pub(crate) struct GitFiles {
+    pub(crate) commit: String,
+    pub(crate) files: SkillFiles,
+}
+
+impl GitSource {
+    /// Returns the source without its version and folder.
+    pub(crate) fn place(&self) -> String {
+        format!("{SCHEME}{}", self.address())
+    }
+
+    /// Returns the last part of the folder's or the repository's name.
+    pub(crate) fn last_name(&self) -> &str {
+        let path = if self.folder.is_empty() {
+            self.repository.trim_end_matches(".git")
+        } else {
+            &self.folder
+        };
+        path.rsplit('/').next().unwrap_or(path)
+    }
+
+    /// Returns the commit, or `None` if the source names a branch or a tag.
+    pub fn commit(&self) -> Option<&str> {
+        self.version.as_deref().filter(|version| is_commit(version))
+    }
+
+    /// Returns the same source at another version.
+    pub(crate) fn at(&self, version: &str) -> Self {
+        Self {
+            version: Some(version.to_owned()),
+            ..self.clone()
+        }
+    }
+
+    /// Fetches the files of the skill.
+    ///
+    /// # Errors
+    ///
+    /// If git fails, exceeds a limit, or finds anything but files in the folder.
+    pub(crate) fn fetch(&self, settings: &RegistrySettings) -> anyhow::Result<GitFiles> {
+        let fetch = || {
+            let repository = TemporaryRepository::new(self, settings)?;
+            repository.fetch(self.version.as_deref().unwrap_or(DEFAULT_VERSION), true)?;
+            let commit = repository.id("FETCH_HEAD^{commit}")?;
+            if let Some(expected) = self.commit() {
+                ensure!(commit == expected, "it is the commit {commit}, of a tag");
+            }
+            let tree = repository.id(&format!("{commit}:{}", self.folder));
+            let no_folder = || format!("the commit {commit} has no folder `{}`", self.folder);
+            let list = repository.list(&tree.with_context(no_folder)?)?;
+            let files = repository.files(&list)?;
+            anyhow::Ok(GitFiles { commit, files })
+        };
+        fetch().with_context(|| format!("cannot read `{self}`"))
+    }
+
+    fn address(&self) -> String {
+        format!("{}://{}/{}", self.scheme, self.authority, self.repository)
+    }
+}
+
+/// Returns whether a version is a full commit.
+pub(crate) fn is_commit(version: &str) -> bool {
+    let is_digit = |c: u8| matches!(c, b'0'..=b'9' | b'a'..=b'f');
+    version.len() == COMMIT_DIGITS && version.bytes().all(is_digit)
+}
+
+impl FromStr for GitSource {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> anyhow::Result<Self> {
+        parse(text).with_context(|| {
+            let text = text.escape_debug();
+            format!(
+                "`{text}` is not a source such as `git+https://git.example/acme/skills@v1#reports`"
+            )
+        })
+    }
+}
+
+fn parse(text: &str) -> anyhow::Result<GitSource> {
+    let address = text.strip_prefix(SCHEME);
+    let address = address.with_context(|| format!("it must start with `{SCHEME}https://`"))?;
+    let (scheme, rest) = match address.split_once("://") {
+        Some(("https", rest)) => ("https", rest),
+        Some(("http", rest)) => ("http", rest),
+        _ => bail!("it must start with `{SCHEME}https://`"),
+    };
+    let (rest, folder) = rest.split_once('#').unwrap_or((rest, ""));
+    let (authority, rest) = rest.split_once('/').context("it has no repository")?;
+    check_authority(authority)?;
+    ensure!(
+        scheme == "https" || is_loopback(authority),
+        "plain HTTP works only with repositories on this machine"
+    );
+    let (repository, version) = match rest.split_once('@') {
+        Some((repository, version)) => (repository, Some(version)),
+        None => (rest, None),
+    };
+    let is_part = |part: &str| {
+        let is_plain = |c: u8| c.is_ascii_alphanumeric() || b"._~-".contains(&c);
+        !matches!(part, "" | "." | "..") && part.bytes().all(is_plain)
+    };
+    ensure!(
+        repository.len() <= MAX_PART && repository.split('/').all(is_part),
+        "the repository may have letters, digits, `.`, `_`, `~` and `-`, in parts with `/` between \
+         them"
+    );
+    if let Some(version) = version {
+        check_version(version)?;
+    }
+    let is_folder = |part: &str| !matches!(part, "" | "." | "..") && !part.contains('\\');
+    ensure!(
+        folder.len() <= MAX_PART
+            && !folder.chars().any(char::is_control)
+            && (folder.is_empty() || folder.split('/').all(is_folder)),
+        "the folder must be a path in the repository"
+    );
+    Ok(GitSource {
+        scheme,
+        authority: authority.to_owned(),
+        repository: repository.to_owned(),
+        version: version.map(str::to_owned),
+        folder: folder.to_owned(),
+    })
+}
+
+/// Checks a branch, tag or commit. Git must take it for nothing else, such as an option or the
+/// target of a fetch.
+fn check_version(version: &str) -> anyhow::Result<()> {
+    let is_plain = |c: u8| c.is_ascii_alphanumeric() || b"._/-+@".contains(&c);
+    let is_part = |part: &str| !part.is_empty() && !part.starts_with('.');
+    ensure!(
+        version.len() <= MAX_PART
+            && version.bytes().all(is_plain)
+            && !version.starts_with(['-', '+', '@'])
+            && !version.contains("..")
+            && version.split('/').all(is_part),
+        "the version must be a branch, a tag or the {COMMIT_DIGITS} hex digits of a commit"
+    );
+    Ok(())
+}
+
+impl fmt::Display for GitSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.place())?;
+        if let Some(version) = &self.version {
+            write!(f, "@{version}")?;
+        }
+        if !self.folder.is_empty() {
+            write!(f, "#{}", self.folder)?;
+        }
+        Ok(())
+    }
+}
+
+/// A file in a tree.
+struct TreeFile {
+    id: String,
+    path: Vec<u8>,
+}
+
+/// A bare repository that is removed on drop.
+struct TemporaryRepository {
+    folder: TempDir,
+    git: PathBuf,
+    search_path: SearchPath,
+    /// The configuration.
+    options: Vec<String>,
+    scheme: &'static str,
+    deadline: Instant,
+}
+
+impl TemporaryRepository {
+    fn new(source: &GitSource, settings: &RegistrySettings) -> anyhow::Result<Self> {
+        let search_path = SearchPath::from_environment();
+        let git = search_path.find("git").next();
+        let folder = tempfile::Builder::new().prefix("skillhost-git-").tempdir();
+        let mut options = vec![
+            format!("remote.origin.url={}", source.address()),
+            format!("http.lowSpeedLimit={MIN_BYTES_PER_SECOND}"),
+            format!("http.lowSpeedTime={SLOW_SECONDS}"),
+        ];
+        let fixed = [
+            "core.hooksPath=/dev/null",
+            "credential.helper=",
+            "fetch.unpackLimit=1",
+            "http.followRedirects=false",
+            "pack.threads=1",
+            "transfer.fsckObjects=true",
+        ];
+        options.extend(fixed.map(str::to_owned));
+        if let Some(file) = settings.authorities_file() {
+            options.push(format!("http.sslCAInfo={}", file.display()));
+        }
+        let end = Instant::now() + settings.request_time.unwrap_or(TIME);
+        let repository = Self {
+            folder: folder.context("cannot make a temporary folder")?,
+            git: git.context("there is no `git` on the PATH; install it")?,
+            search_path,
+            options,
+            scheme: source.scheme,
+            deadline: settings.deadline.map_or(end, |deadline| deadline.min(end)),
+        };
+        let init = ["init", "--quiet", "--bare", "--template="];
+        repository.run("`git init`", &init, b"", 0)?;
+        Ok(repository)
+    }
+
+    /// Fetches versions or objects, one a line. The server may send no files but those, and git
+    /// refuses objects that harm some client, such as a tree with a file `.git`.
+    fn fetch(&self, wanted: &str, is_head: bool) -> anyhow::Result<()> {
+        let mut arguments = vec![
+            "fetch",
+            "--quiet",
+            "--no-tags",
+            "--depth=1",
+            "--filter=blob:none",
+            "--no-recurse-submodules",
+            "--no-auto-maintenance",
+            "--stdin",
+            "origin",
+        ];
+        if !is_head {
+            arguments.insert(1, "--no-write-fetch-head");
+        }
+        let fetched = self.run("`git fetch`", &arguments, wanted.as_bytes(), 0);
+        ensure!(
+            fetched.is_ok() || !self.has_full_file(),
+            "it has more than {} MiB",
+            MAX_PACK >> 20
+        );
+        fetched.map(drop)
+    }
+
+    /// Returns whether git was stopped by the limit on a file.
+    fn has_full_file(&self) -> bool {
+        let entries = fs::read_dir(self.folder.path().join("objects/pack"));
+        let mut files = entries.into_iter().flatten().flatten();
+        files.any(|file| file.metadata().is_ok_and(|it| it.len() >= MAX_PACK))
+    }
+
+    /// Returns the id of an object.
+    fn id(&self, name: &str) -> anyhow::Result<String> {
+        let arguments = ["rev-parse", "--verify", "--quiet", "--end-of-options", name];
+        let output = self.run("`git rev-parse`", &arguments, b"", MAX_PART)?;
+        Ok(String::from_utf8(output)?.trim().to_owned())
+    }
+
+    /// Returns the files in a tree and the trees below it.
+    fn list(&self, tree: &str) -> anyhow::Result<Vec<TreeFile>> {
+        let arguments = ["ls-tree", "-r", "-z", "--full-tree", tree];
+        let output = self.run("`git ls-tree`", &arguments, b"", MAX_LIST)?;
+        let entries = output.split(|byte| *byte == 0).filter(|it| !it.is_empty());
+        entries.map(tree_file).collect()
+    }
+
+    /// Fetches and reads files. Checks their names first.
+    fn files(&self, list: &[TreeFile]) -> anyhow::Result<SkillFiles> {
+        let mut paths = SkillPaths::default();
+        for file in list {
+            paths.add(&file.path)?;
+        }
+        let ids = || list.iter().map(|file| &*file.id);
+        let distinct: BTreeSet<&str> = ids().collect();
+        if !distinct.is_empty() {
+            self.fetch(&lines(distinct.into_iter()), false)?;
+        }
+        let asked = lines(ids());
+        // A file follows a line with its id, type and size.
+        let max = usize::try_from(MAX_BYTES)? + 2 * asked.len();
+        let arguments = ["cat-file", "--batch"];
+        let output = self.run("`git cat-file`", &arguments, asked.as_bytes(), max)?;
+        let mut rest = &*output;
+        let mut files = SkillFilesBuilder::default();
+        for file in list {
+            let (bytes, after) = blob(rest, &file.id)
+                .with_context(|| format!("git has no file {} of the tree", file.id))?;
+            rest = after;
+            files.add(&file.path, bytes.len() as u64, bytes)?;
+        }
+        files.build()
+    }
+
+    /// Runs a command of git, within limits.
+    fn run(
+        &self,
+        name: &'static str,
+        arguments: &[&str],
+        input: &[u8],
+        max_output: usize,
+    ) -> anyhow::Result<Vec<u8>> {
+        let folder = self.folder.path();
+        let process = HelperProcess::start(name, |[stdin, stdout, stderr]| {
+            let mut command = skillhost_helper::command(Path::new("/bin/sh"));
+            command
+                .args(["-c", LIMITED])
+                .arg((MAX_PACK / 512).to_string())
+                .arg((MAX_MEMORY >> 10).to_string())
+                .arg(&self.git)
+                .args(self.options.iter().flat_map(|option| ["-c", option]))
+                .args(arguments)
+                .current_dir(folder)
+                .env("GIT_DIR", folder)
+                // Also the place of credentials of libcurl.
+                .env("HOME", folder)
+                .env("GIT_ALLOW_PROTOCOL", self.scheme)
+                .env("GIT_CONFIG_GLOBAL", "/dev/null")
+                .env("GIT_CONFIG_NOSYSTEM", "1")
+                .env("GIT_NO_LAZY_FETCH", "1")
+                .env("GIT_TERMINAL_PROMPT", "0")
+                .env("LC_ALL", "C")
+                .stdin(Stdio::from(stdin))
+                .stdout(Stdio::from(stdout))
+                .stderr(Stdio::from(stderr));
+            self.search_path.set_for(&mut command);
+            Ok(Box::new(GroupLeader::spawn(&mut command)?))
+        });
+        let process = process.with_context(|| format!("cannot start {name}"))?;
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        process.filter(input, max_output, left).map_err(|error| {
+            let message = shown(&format!("{error:#}"));
+            if message.starts_with(name) {
+                anyhow!(message)
+            } else {
+                anyhow!("{name} failed: {message}")
+            }
+        })
+    }
+}
+
+/// Returns ids, one a line.
+fn lines<'a>(ids: impl Iterator<Item = &'a str>) -> String {
+    ids.flat_map(|id| [id, "\n"]).collect()
+}
+
+/// Returns a file of a list: mode, type and id, then the path.
+fn tree_file(entry: &[u8]) -> anyhow::Result<TreeFile> {
+    let invalid = "git wrote an invalid list";
+    let end = entry.iter().position(|byte| *byte == b'\t');
+    let (head, path) = entry.split_at(end.context(invalid)?);
+    let path = &path[1..];
+    let mut head = str::from_utf8(head).context(invalid)?.split(' ');
+    let (mode, _, id) = (head.next(), head.next(), head.next());
+    let shown = || Line::new(String::from_utf8_lossy(path));
+    match mode {
+        Some("100644" | "100755" | "100664") => {}
+        Some("120000") => bail!("`{}` is a symlink", shown()),
+        Some("160000") => bail!("`{}` is a submodule", shown()),
+        _ => bail!("`{}` is not a file", shown()),
+    }
+    Ok(TreeFile {
+        id: id.context(invalid)?.to_owned(),
+        path: path.to_owned(),
+    })
+}
+
+/// Returns the bytes of the first file in the output of `git cat-file`, and the rest of the output.
+fn blob<'a>(output: &'a [u8], id: &str) -> Option<(&'a [u8], &'a [u8])> {
+    let end = output.iter().position(|byte| *byte == b'\n')?;
+    let head = str::from_utf8(&output[..end]).ok()?;
+    let size: usize = head
+        .strip_prefix(id)?
+        .strip_prefix(" blob ")?
+        .parse()
+        .ok()?;
+    let (bytes, rest) = output[end + 1..].split_at_checked(size)?;
+    Some((bytes, rest.strip_prefix(b"\n")?))
+}
+
+/// Returns the end of a message of git, which may have text of the server, as one line.
+fn shown(message: &str) -> String {
+    let lines: Vec<&str> = message.lines().map(str::trim).collect();
+    let text = lines.join("; ");
+    let start = text.ceil_char_boundary(text.len().saturating_sub(MAX_MESSAGE));
+    Line::new(&text[start..]).to_string()
+}

@@ -1,0 +1,202 @@
+//! Skills that a site offers in `/.well-known/agent-skills/index.json`: `https://SITE#SKILL`.
+//!
+//! The format is version 0.2.0 of the discovery of agent skills: each skill is a SKILL.md or an
+//! archive, with an address and a digest.
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail, ensure};
+use serde::Deserialize;
+use serde_json::Value;
+use skillhost_skills::text::line::Line;
+
+use crate::client::{Connections, MIN_BYTES_PER_SECOND, REQUEST_TIME, RegistrySettings, join};
+use crate::digest::Digest;
+use crate::layer;
+use crate::manifest::{Descriptor, SKILL_LAYER};
+use crate::reference::{check_authority, is_loopback};
+use crate::skill_files::{SkillFiles, SkillFilesBuilder};
+
+/// The path of the index.
+const INDEX: &str = "/.well-known/agent-skills/index.json";
+
+/// The version of the index that is understood.
+const SCHEMA: &str = "https://schemas.agentskills.io/discovery/0.2.0/schema.json";
+
+/// The maximum bytes of an index.
+const MAX_INDEX: u64 = 1 << 20;
+
+/// The first bytes of an archive in gzip.
+const GZIP: &[u8] = b"\x1f\x8b";
+
+/// The maximum bytes of an artifact.
+const MAX_ARCHIVE: u64 = 16 << 20;
+
+/// The maximum bytes of a skill's name, as the format has it.
+const MAX_NAME: usize = 64;
+
+/// The maximum number of skills that a message names.
+const MAX_NAMED: usize = 10;
+
+/// A skill of a site.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SiteSource {
+    /// `https` or `http`.
+    scheme: &'static str,
+    authority: String,
+    skill: String,
+}
+
+#[derive(Deserialize)]
+struct Index {
+    #[serde(rename = "$schema")]
+    schema: Option<String>,
+    skills: Vec<Value>,
+}
+
+#[derive(Deserialize)]
+struct Entry {
+    #[serde(rename = "type")]
+    kind: String,
+    url: String,
+    digest: Option<Digest>,
+}
+
+impl SiteSource {
+    /// Returns the source without its skill.
+    pub(crate) fn place(&self) -> String {
+        format!("{}://{}", self.scheme, self.authority)
+    }
+
+    /// Returns the name of the skill.
+    pub(crate) fn skill(&self) -> &str {
+        &self.skill
+    }
+
+    /// Fetches the files of the skill.
+    ///
+    /// # Errors
+    ///
+    /// If the site does not offer the skill, or sends anything else.
+    pub(crate) fn fetch(&self, settings: &RegistrySettings) -> anyhow::Result<SkillFiles> {
+        let fetch = || {
+            let is_plain = self.scheme == "http";
+            let connections = Connections::new(&self.authority, is_plain, settings);
+            let time = settings.request_time.unwrap_or(REQUEST_TIME);
+            let address = format!("{}{INDEX}", connections.base());
+            let index = connections.read(&address, MAX_INDEX, time);
+            let entry = self.entry(&index.context("cannot read the index")?)?;
+            let target = join(&address, &entry.url)?;
+            let time = time + Duration::from_secs(MAX_ARCHIVE / MIN_BYTES_PER_SECOND);
+            let bytes = connections.read(&target, MAX_ARCHIVE, time);
+            let bytes = bytes.with_context(|| format!("cannot read {target:?}"))?;
+            if let Some(expected) = &entry.digest {
+                let found = Digest::of(&bytes);
+                ensure!(
+                    found == *expected,
+                    "its bytes have the digest {found}, and the index says {expected}"
+                );
+            }
+            files(&entry.kind, &bytes)
+        };
+        fetch().with_context(|| format!("cannot read `{self}`"))
+    }
+
+    /// Returns the entry of the skill.
+    fn entry(&self, index: &[u8]) -> anyhow::Result<Entry> {
+        let index: Index = serde_json::from_slice(index).context("the index is invalid")?;
+        if index.schema.as_deref() != Some(SCHEMA) {
+            let schema = index.schema.unwrap_or_else(|| "no schema".to_owned());
+            bail!(
+                "the index has another version than 0.2.0: {}",
+                Line::new(schema)
+            );
+        }
+        let name = |entry: &Value| entry["name"].as_str().map(str::to_owned);
+        let mut found = index
+            .skills
+            .iter()
+            .filter(|entry| name(entry).is_some_and(|name| name == self.skill));
+        let Some(entry) = found.next() else {
+            let names = index.skills.iter().filter_map(name).take(MAX_NAMED);
+            let names: Vec<String> = names.collect();
+            bail!(
+                "the site has no skill `{}`; it has: {}",
+                self.skill,
+                Line::new(names.join(", "))
+            );
+        };
+        ensure!(
+            found.next().is_none(),
+            "the site has the skill `{}` twice",
+            self.skill
+        );
+        Entry::deserialize(entry).context("its entry in the index is invalid")
+    }
+}
+
+/// Returns the files of an artifact.
+fn files(kind: &str, bytes: &[u8]) -> anyhow::Result<SkillFiles> {
+    match kind {
+        "skill-md" => {
+            let mut files = SkillFilesBuilder::default();
+            files.add(b"SKILL.md", bytes.len() as u64, bytes)?;
+            files.build()
+        }
+        "archive" => {
+            ensure!(
+                bytes.starts_with(GZIP),
+                "its archive is not a `.tar.gz`, the only kind that is supported"
+            );
+            layer::unpack(&Descriptor::of(SKILL_LAYER, bytes), bytes)
+        }
+        kind => bail!("it has the type `{}`", Line::new(kind)),
+    }
+}
+
+impl FromStr for SiteSource {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> anyhow::Result<Self> {
+        parse(text).with_context(|| {
+            let text = text.escape_debug();
+            format!("`{text}` is not a source such as `https://site.example#reports`")
+        })
+    }
+}
+
+fn parse(text: &str) -> anyhow::Result<SiteSource> {
+    let (scheme, rest) = match text.split_once("://") {
+        Some(("https", rest)) => ("https", rest),
+        Some(("http", rest)) => ("http", rest),
+        _ => bail!("it must start with `https://`"),
+    };
+    let (authority, skill) = rest.split_once('#').context("it names no `#SKILL`")?;
+    let authority = authority.strip_suffix('/').unwrap_or(authority);
+    check_authority(authority)?;
+    ensure!(
+        scheme == "https" || is_loopback(authority),
+        "plain HTTP works only with sites on this machine"
+    );
+    let is_plain = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-';
+    ensure!(
+        (1..=MAX_NAME).contains(&skill.len()) && skill.bytes().all(is_plain),
+        "the skill must have up to {MAX_NAME} lower-case letters, digits and `-`"
+    );
+    Ok(SiteSource {
+        scheme,
+        authority: authority.to_owned(),
+        skill: skill.to_owned(),
+    })
+}
+
+impl fmt::Display for SiteSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}#{}", self.place(), self.skill)
+    }
+}

@@ -1,0 +1,242 @@
+//! Skills from git repositories, sites and lock files of other programs.
+
+use std::fs;
+
+use serde_json::json;
+use skillhost_skills::text::digest::sha256_hex;
+
+use super::User;
+use crate::support::git_server::GitServer;
+use crate::support::registry::{Answer, answer};
+
+const SKILL: &str = "---\nname: reports\ndescription: Writes reports\n---\n# One\n";
+
+/// A configuration of git that would send requests elsewhere and run programs.
+const GIT_CONFIG: &str = "[url \"http://127.0.0.1:1/\"]\ninsteadOf = http://localhost\n\
+                          [http]\nproxy = http://127.0.0.1:1\n[core]\nhooksPath = ~/hooks\n";
+
+fn with_skill() -> (GitServer, String) {
+    let server = GitServer::start();
+    server.write("skills/reports/SKILL.md", SKILL);
+    server.write("skills/reports/scripts/run.py", "print(1)\n");
+    let commit = server.commit();
+    (server, commit)
+}
+
+#[test]
+fn skill_of_repository_is_served_from_its_locked_commit() {
+    let user = User::new();
+    user.program.write("home/.gitconfig", GIT_CONFIG);
+    let hook = format!("touch {}", user.path("ran").display());
+    user.program
+        .script("home/hooks/reference-transaction", &hook);
+    let (server, first) = with_skill();
+    let source = server.source("@main#skills/reports");
+    let shown = user.good(&["add", "--skill", &source]);
+    for part in [
+        &*format!("reports from {source}\n"),
+        &format!("commit: {first}\n"),
+        "signer: unsigned",
+        "file: SKILL.md (",
+        "script: scripts/run.py (9 bytes)\n",
+    ] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    let [config, lock] = user.files().map(Option::unwrap);
+    assert!(config.contains(&format!("[skills_from.reports]\nsource = \"{source}\"\n")));
+    assert!(
+        lock.contains(&format!("\ncommit = \"{first}\"\n")),
+        "{lock}"
+    );
+
+    server.write("skills/reports/SKILL.md", &SKILL.replace("One", "Two"));
+    let second = server.commit();
+    let heads = server.heads().len();
+    user.good(&["lock", "--check"]);
+    let read = || user.good(&["call", "read_skill", "skill_name=reports"]);
+    assert!(read().contains("# One"));
+    assert_eq!(server.heads().len(), heads);
+    // Another machine.
+    fs::rename(user.path("data"), user.path("old")).unwrap();
+    assert!(user.good(&["fetch"]).contains("reports: fetched"));
+    assert!(read().contains("# One"));
+    let updated = user.good(&["update"]);
+    let commits = format!("commit: {first} -> {second}\n");
+    for part in [&*commits, "- # One", "+ # Two"] {
+        assert!(updated.contains(part), "{part}: {updated}");
+    }
+    assert!(read().contains("# Two"));
+    assert!(!user.path("ran").exists());
+
+    let [config, lock] = user.files().map(Option::unwrap);
+    let fixed = |text: &str, commit: &str| text.replace("@main", &format!("@{commit}"));
+    for (config, lock, why) in [
+        (
+            config.clone(),
+            lock.replace(&second, "main"),
+            "is not a full one",
+        ),
+        (
+            fixed(&config, &first),
+            fixed(&lock, &first),
+            "names another commit than",
+        ),
+        (
+            fixed(&config, "v1"),
+            lock.clone(),
+            "`skillhost update reports` locks it",
+        ),
+    ] {
+        user.program.write("skillhost.toml", config);
+        user.program.write("skillhost.lock", lock);
+        for arguments in [
+            &["call", "read_skill", "skill_name=reports"][..],
+            &["fetch"],
+        ] {
+            let run = user.run(arguments);
+            assert!(run.code != 0 && run.stderr.contains(why), "{why}: {run:?}");
+        }
+    }
+}
+
+#[test]
+fn refused_sources_change_nothing() {
+    let user = User::new();
+    let (server, _) = with_skill();
+    let authority = &server.authority;
+    for source in [
+        &*format!("git+http://user:word@{authority}/acme/skills"),
+        &server.source("@--upload-pack=touch#skills/reports"),
+        &server.source("#skills/../../reports"),
+        &format!("git+file://{}", server.repository().display()),
+        "git+http://git.example/acme/skills",
+        "http://site.example#reports",
+    ] {
+        user.bad(2, &["add", "--skill", source]);
+    }
+    assert!(server.heads().is_empty());
+    // Only skills come from there.
+    user.bad(2, &["add", &server.source("#skills/reports")]);
+    let id = server.blob(SKILL.as_bytes());
+    let link = server.blob(b"../../../skillhost.toml");
+    let skill = format!("100644 blob {id}\tSKILL.md\n");
+    for (entry, why) in [
+        (format!("120000 blob {link}\tx"), "`x` is a symlink"),
+        (format!("100644 blob {id}\tskill.md"), "differ only by case"),
+        (format!("100644 blob {id}\t.git"), "contains '.git'"),
+    ] {
+        server.commit_tree(&format!("{skill}{entry}\n"));
+        let refused = user.bad(4, &["add", "--skill", &server.source("")]);
+        assert!(refused.contains(why), "{entry}: {refused}");
+    }
+    let config = format!(
+        "require_signatures = true\n{}",
+        user.files()[0].clone().unwrap()
+    );
+    user.program.write("skillhost.toml", config);
+    for source in [
+        server.source("#skills/reports"),
+        format!("http://{authority}#reports"),
+    ] {
+        let refused = user.bad(4, &["add", "--skill", &source]);
+        assert!(refused.contains("`require_signatures` is set"), "{refused}");
+    }
+}
+
+#[test]
+fn skill_of_site_is_locked() {
+    let user = User::new();
+    let offer = |text: &'static str| {
+        user.registry.change(move |head| {
+            let index = json!({
+                "$schema": "https://schemas.agentskills.io/discovery/0.2.0/schema.json",
+                "skills": [{
+                    "name": "reports", "type": "skill-md", "description": "d", "url": "reports.md",
+                    "digest": format!("sha256:{}", sha256_hex(text.as_bytes())),
+                }],
+            });
+            let folder = "/.well-known/agent-skills";
+            let body = match head.split(' ').nth(1).unwrap().strip_prefix(folder)? {
+                "/index.json" => index.to_string(),
+                "/reports.md" => text.to_owned(),
+                _ => return None,
+            };
+            Some(Answer::Raw(answer("200 OK", &[], body.as_bytes())))
+        });
+    };
+    offer(SKILL);
+    let site = format!("http://{}", user.registry.authority);
+    let missing = user.bad(4, &["add", "--skill", &format!("{site}#other")]);
+    assert!(
+        missing.contains("no skill `other`; it has: reports"),
+        "{missing}"
+    );
+    user.good(&["add", "--skill", &format!("{site}#reports")]);
+    user.good(&["lock", "--check"]);
+    let read = || user.good(&["call", "read_skill", "skill_name=reports"]);
+    assert!(read().contains("# One"));
+    offer("---\nname: reports\ndescription: Writes reports\n---\n# Two\n");
+    fs::remove_dir_all(user.path("data/skillhost/store/sha256")).unwrap();
+    let other = user.run(&["fetch"]);
+    assert!(
+        other.stderr.contains("has other bytes than the lock file"),
+        "{other:?}"
+    );
+    user.good(&["update"]);
+    assert!(read().contains("# Two"));
+}
+
+#[test]
+fn lock_file_of_another_program_is_imported() {
+    let user = User::new();
+    user.push_skill(&[("SKILL.md", SKILL)], None);
+    user.add_skill();
+    let lock = user.files()[1].clone().unwrap();
+    let manifest = lock
+        .lines()
+        .find_map(|line| line.strip_prefix("manifest = "));
+    let manifest = manifest.unwrap().trim_matches('"').to_owned();
+    user.good(&["remove", "--skill", "report"]);
+    let place = format!("{}/acme/report", user.registry.authority);
+    user.program.write(
+        "toolhive.lock.yaml",
+        format!(
+            "version: 1\nskills:\n- name: a-report\n  source: {place}:1\n  digest: {manifest}\n\
+             - name: gone\n  source: {place}:1\n  digest: sha256:{}\n\
+             - name: unknown\n  source: unknown\n  digest: {manifest}\n",
+            "0".repeat(64)
+        ),
+    );
+    let run = user.run(&["add", "--skills-from", "toolhive.lock.yaml"]);
+    assert_eq!(run.code, 1, "{run:?}");
+    let fixed = format!("oci://{place}@{manifest}");
+    assert!(
+        run.stdout.contains(&format!("a-report from {fixed}\n")),
+        "{run:?}"
+    );
+    for name in ["gone", "unknown"] {
+        let why = format!("cannot add `{name}`: ");
+        assert_eq!(run.stderr.matches(&why).count(), 1, "{run:?}");
+    }
+    let config = user.files()[0].clone().unwrap();
+    let table = format!("[skills_from.a-report]\nsource = \"{fixed}\"\n");
+    assert!(
+        config.ends_with(&table) && config.matches("skills_from").count() == 1,
+        "{config}"
+    );
+    let read = user.good(&["call", "read_skill", "skill_name=a-report"]);
+    assert!(read.contains("# One"), "{read}");
+    let again = user.run(&["add", "--skills-from", "toolhive.lock.yaml"]);
+    assert!(
+        again.stdout.contains("a-report is there already"),
+        "{again:?}"
+    );
+    assert_eq!(user.files()[0], Some(config));
+    user.program.write("skills-lock.json", "{\"version\": 1}");
+    let wrong = user.bad(4, &["add", "--skills-from", "skills-lock.json"]);
+    assert!(
+        wrong.contains("it is not a lock file of `npx skills`"),
+        "{wrong}"
+    );
+    user.bad(2, &["add", "--skills-from", "skills-lock.json", "--skill"]);
+}

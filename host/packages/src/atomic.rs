@@ -9,13 +9,12 @@ use std::process;
 /// The beginning of the names of unfinished files. A crash may leave one.
 pub(crate) const UNFINISHED: &str = ".unfinished-";
 
-/// Writes a file, or replaces it. A new file has this mode; a replaced one keeps its own.
+/// Writes a file, or replaces it. A new file has this mode; a replaced one keeps its own. A symlink
+/// is replaced, and its target stays.
 pub(crate) fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    // A symlink stays one: its target is replaced.
-    let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let mode = match fs::metadata(path) {
-        Ok(metadata) => metadata.permissions().mode() & 0o777,
-        Err(_) => mode,
+    let mode = match fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.is_file() => metadata.permissions().mode() & 0o777,
+        _ => mode,
     };
     let folder = match path.parent() {
         Some(folder) if folder != Path::new("") => folder,

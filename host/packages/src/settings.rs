@@ -410,7 +410,9 @@ fn edit(
     };
     let mut document: DocumentMut = text.parse().with_context(cannot)?;
     change(&mut document).with_context(cannot)?;
-    atomic::replace(file, document.to_string().as_bytes(), 0o644).with_context(cannot)
+    // A symlink stays one, as its owner has it: its target is replaced.
+    let target = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
+    atomic::replace(&target, document.to_string().as_bytes(), 0o644).with_context(cannot)
 }
 
 #[cfg(test)]

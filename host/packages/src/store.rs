@@ -124,20 +124,21 @@ impl Store {
 
     /// Returns whether a blob is in the store. Its bytes are checked when they are read.
     pub fn has(&self, digest: &Digest) -> bool {
-        self.path(digest).is_file()
+        fs::symlink_metadata(self.path(digest)).is_ok_and(|found| found.is_file())
     }
 
     /// Reads a blob of at most `max` bytes. Returns `None` if the store does not have it.
     ///
     /// # Errors
     ///
-    /// If its bytes have another digest.
+    /// If it is not a regular file, or its bytes have another digest.
     pub fn read(&self, digest: &Digest, max: u64) -> anyhow::Result<Option<Vec<u8>>> {
         let path = self.path(digest);
-        if !path.exists() {
+        let Ok(found) = fs::symlink_metadata(&path) else {
             return Ok(None);
-        }
+        };
         let cannot = || format!("cannot use `{}` of the store", path.display());
+        ensure!(!found.is_symlink(), "{}: it is a symlink", cannot());
         let file = named_file::open_with(&path, &self.opener);
         let bytes = file.and_then(|file| named_file::read_all(file, max));
         let bytes = bytes.with_context(cannot)?;
@@ -289,6 +290,17 @@ mod tests {
         assert!(error.contains("skillhost fetch"), "{error}");
         store.write(b"bytes").unwrap();
         assert_eq!(store.read(&digest, 5).unwrap().unwrap(), b"bytes");
+        // A symlink is replaced too, and not what it leads to.
+        let target = folder.path().join("target");
+        fs::rename(&path, &target).unwrap();
+        std::os::unix::fs::symlink(&target, &path).unwrap();
+        assert!(!store.has(&digest));
+        let error = store.read(&digest, 5).unwrap_err().to_string();
+        assert!(error.contains("it is a symlink"), "{error}");
+        fs::write(&target, "other").unwrap();
+        store.write(b"bytes").unwrap();
+        assert!(path.is_file() && !path.is_symlink());
+        assert_eq!(fs::read(target).unwrap(), b"other");
     }
 
     #[test]

@@ -36,6 +36,10 @@ const OPTIONS: &[(Named, &[&str])] = &[
     (Whole, &["add", "oci://localhost:1/a:1", "--ca-file", PATH]),
     (Whole, &["update", "--ca-file", PATH]),
     (Whole, &["fetch", "--ca-file", PATH]),
+    (Whole, &["bundle", "export", "file", "--key", PATH]),
+    (Other, &["bundle", "export", PATH]),
+    (Whole, &["bundle", "import", "file", "--key", PATH]),
+    (Pieces, &["bundle", "import", PATH]),
     (
         Whole,
         &[

@@ -34,9 +34,15 @@ fn needs() -> Value {
     })
 }
 
-/// Adds a section of needs to a component.
-pub(crate) fn with_section(mut component: Vec<u8>, content: &str) -> Vec<u8> {
-    let content = ["\u{f}skillhost:needs", content].concat();
+/// Adds what a component asks for.
+pub(crate) fn with_section(component: Vec<u8>, content: &str) -> Vec<u8> {
+    with_custom_section(component, "skillhost:needs", content)
+}
+
+/// Adds a custom section with a short name.
+pub(crate) fn with_custom_section(mut component: Vec<u8>, name: &str, content: &str) -> Vec<u8> {
+    let length = char::from(name.len() as u8).to_string();
+    let content = [&length, name, content].concat();
     component.push(0);
     let mut length = content.len();
     while length >= 0x80 {

@@ -5,8 +5,15 @@ mod dry_run;
 mod identities;
 mod live;
 mod requests;
+// A user's whole folder, to compare and restore.
+mod state;
+// Skills.
 mod skills;
 mod sources;
+// Earlier and denied versions.
+mod rollback;
+// Files for machines without a network.
+mod bundle_files;
 
 use std::fs;
 use std::path::PathBuf;
@@ -17,7 +24,7 @@ use std::time::Duration;
 use rcgen::KeyPair;
 use serde_json::json;
 
-use crate::needs::{count_lines, with_section};
+use crate::needs::{count_lines, with_custom_section, with_section};
 use crate::support::certificates::write_private;
 use crate::support::guests;
 use crate::support::program::{Program, Run, finish};
@@ -81,6 +88,22 @@ impl User {
         self.program.write("skillhost.toml", config + text);
     }
 
+    /// Trusts the packages of `acme` with a key.
+    fn trust(&self, key: &str) {
+        let place = format!("oci://{}/acme/*", self.registry.authority);
+        self.append(&format!("[trust.\"{place}\"]\nkeys = [\"{key}.pub\"]\n"));
+    }
+
+    fn lock(&self) -> String {
+        self.files()[1].clone().unwrap()
+    }
+
+    /// Returns the path of a blob of the store.
+    fn blob(&self, digest: &str) -> PathBuf {
+        let store = self.path("data/skillhost/store/sha256");
+        store.join(digest.strip_prefix("sha256:").unwrap())
+    }
+
     fn reference(&self) -> String {
         format!("oci://{}/acme/csv:1", self.registry.authority)
     }
@@ -110,6 +133,18 @@ impl User {
             "path=SKILL.md",
         ])
     }
+}
+
+/// Returns the component of [`count_lines`] with a version.
+fn version(version: &str) -> Vec<u8> {
+    with_custom_section(count_lines(), "version", version)
+}
+
+/// Returns a digest of a lock file: the first value of a key, or the one after it.
+fn digest_of(lock: &str, key: &str, at: usize) -> String {
+    let start = format!("{key} = \"");
+    let mut lines = lock.lines().filter_map(|line| line.strip_prefix(&*start));
+    lines.nth(at).unwrap().trim_matches('"').to_owned()
 }
 
 const GRANT: &str = "[grants.\"csv.wasm\"]\nskills = [\"calculator\"]\n";

@@ -14,7 +14,7 @@ use skillhost_program::options::{CommonOptions, open_catalog};
 use skillhost_program::registry::RegistryArguments;
 use skillhost_program::terminal::{self, format_line};
 
-use crate::packages::{Project, signer_line, skills};
+use crate::packages::{Project, signer_line, skills, version_line};
 use crate::requests;
 
 /// Add a component or a skill, and lock its bytes
@@ -179,6 +179,7 @@ pub(crate) fn lines(
         format_line!("manifest: {}", locked.manifest),
         signer_line(&locked.signer),
     ];
+    lines.extend(version_line(locked));
     lines.extend(inspect::lines(inspection, false));
     lines.push(format_line!(
         "it may do nothing of that yet; to grant it, write into `{}`:",

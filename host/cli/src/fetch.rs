@@ -58,6 +58,7 @@ fn fetch_component(
     check_source(locked, &source.reference)?;
     check_manifest(&locked.manifest, &source.reference)?;
     let packages = &project.settings.packages;
+    packages.denied.check(locked.digests())?;
     let signers = packages.signers(&source.reference, &project.trust)?;
     let is_whole = project.store.read(&locked.content, locked.size);
     let is_whole = matches!(is_whole, Ok(Some(_)));

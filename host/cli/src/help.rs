@@ -16,7 +16,8 @@ const GROUPS: [(&str, &[&str]); 6] = [
     (
         "Add tools from registries",
         &[
-            "add", "requests", "update", "remove", "fetch", "lock", "store",
+            "add", "requests", "update", "rollback", "deny", "remove", "fetch", "lock", "store",
+            "bundle",
         ],
     ),
     (

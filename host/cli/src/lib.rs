@@ -14,6 +14,8 @@ mod line_diff;
 
 mod packages;
 
+mod changes;
+
 mod find_packages;
 
 mod process_sandbox;
@@ -27,14 +29,17 @@ mod requests;
 mod add;
 mod audit;
 mod author;
+mod bundle;
 mod call;
 mod check;
+mod deny;
 mod fetch;
 mod grants;
 mod lock;
 mod prompt;
 mod remove;
 mod respond;
+mod rollback;
 mod runners;
 mod serve;
 // Checks the options of `serve`.
@@ -95,9 +100,12 @@ enum Verb {
     Requests(requests::RequestsCommand),
     Remove(remove::RemoveCommand),
     Update(update::UpdateCommand),
+    Rollback(rollback::RollbackCommand),
+    Deny(deny::DenyCommand),
     Fetch(fetch::FetchCommand),
     Lock(lock::LockCommand),
     Store(store::StoreCommand),
+    Bundle(bundle::BundleCommand),
     /// Create a tool project with a working tool, a skill and cases
     New(author::AuthorCommand),
     /// Build a tool project, and show its component as an operator sees it
@@ -282,9 +290,12 @@ impl Verb {
             Self::Requests(requests) => requests.execute(options),
             Self::Remove(remove) => remove.execute(options),
             Self::Update(update) => update.execute(options).await,
+            Self::Rollback(rollback) => rollback.execute(options).await,
+            Self::Deny(deny) => deny.execute(options),
             Self::Fetch(fetch) => fetch.execute(options),
             Self::Lock(lock) => lock.execute(options),
             Self::Store(store) => store.execute(options),
+            Self::Bundle(bundle) => bundle.execute(options).await,
             Self::Audit(audit) => audit.execute(&options.trust_settings()).await,
             Self::Call(_) | Self::Serve(_) | Self::Warm(_) => {
                 unreachable!("`prepare` handles this verb")

@@ -13,8 +13,8 @@ use skillhost::{Inspection, Line, Trust};
 use skillhost_mcp::WatchedFile;
 use skillhost_packages::{
     ConfiguredSource, Digest, LOCK_FILE, LockFile, LockedComponent, LockedPackage, LockedSkill,
-    PackageKind, Reference, Registry, RegistrySettings, Signer, Store, StoreLock, pull,
-    verify_locked,
+    MAX_VERSION, PackageKind, Reference, Registry, RegistrySettings, Signer, Store, StoreLock,
+    annotated_version, pull, verify_locked,
 };
 use skillhost_program::inspect::inspector;
 use skillhost_program::options::{CommonOptions, store_folder};
@@ -170,9 +170,22 @@ pub(crate) fn check<'l>(
     let source = &source.reference;
     check_source(locked, source)?;
     check_manifest(&locked.manifest, source)?;
-    let signers = settings.packages.signers(source, trust)?;
-    verify_locked(locked, signers.as_deref(), store)?;
+    check_bytes(settings, locked, source, store, trust)?;
     Ok(locked)
+}
+
+/// Checks that a package is not denied, and is in the store with the manifest and the signature
+/// that the configuration asks for.
+pub(crate) fn check_bytes(
+    settings: &Settings,
+    locked: &LockedPackage,
+    source: &Reference,
+    store: &Store,
+    trust: &Trust,
+) -> anyhow::Result<()> {
+    settings.packages.denied.check(locked.digests())?;
+    let signers = settings.packages.signers(source, trust)?;
+    verify_locked(locked, signers.as_deref(), store)
 }
 
 /// Returns the message about a package that is not in the lock file.
@@ -259,7 +272,10 @@ impl<'o> Project<'o> {
             source.map(|(source, _)| source)
         };
         let is_same_lock = match kind {
-            PackageKind::Component => lock.find(name) == self.lock.find(name),
+            PackageKind::Component => {
+                lock.find(name) == self.lock.find(name)
+                    && lock.find_previous(name) == self.lock.find_previous(name)
+            }
             PackageKind::Skill => lock.find_skill(name) == self.lock.find_skill(name),
         };
         ensure!(
@@ -283,7 +299,27 @@ impl<'o> Project<'o> {
     ) -> anyhow::Result<()> {
         self.check_tools(&locked)?;
         self.check_stored(&locked)?;
+        if !self.settings.packages.sources.contains_key(&locked.name) {
+            // An entry without a source is not an earlier version.
+            self.lock.remove(&locked.name);
+        }
         self.lock.set(locked);
+        self.write_lock(turn)
+    }
+
+    /// Locks an earlier component again.
+    ///
+    /// # Errors
+    ///
+    /// As [`Project::lock_component`].
+    pub(crate) fn roll_back(
+        &mut self,
+        previous: LockedComponent,
+        turn: &StoreLock,
+    ) -> anyhow::Result<()> {
+        self.check_tools(&previous)?;
+        self.check_stored(&previous)?;
+        self.lock.roll_back(previous);
         self.write_lock(turn)
     }
 
@@ -319,30 +355,54 @@ impl<'o> Project<'o> {
     ) -> anyhow::Result<(LockedComponent, Inspection)> {
         let signers = self.settings.packages.signers(reference, &self.trust)?;
         let mut registry = Registry::new(reference, &self.registry)?;
-        let pulled = pull(
-            &mut registry,
-            reference,
-            signers.as_deref(),
-            None,
-            &self.store,
-        )?;
+        let denied = &self.settings.packages.denied;
+        let signers = signers.as_deref();
+        let pulled = pull(&mut registry, reference, signers, None, denied, &self.store)?;
         check_manifest(&pulled.manifest, reference)?;
-        let inspection = self.inspect(&pulled.content).await?;
+        self.describe(pulled.lock(PackageKind::Component, name, reference))
+            .await
+    }
+
+    /// Reads what a component of the store is, and refuses one that would not be served. Returns
+    /// it as it is locked.
+    pub(crate) async fn describe(
+        &self,
+        package: LockedPackage,
+    ) -> anyhow::Result<(LockedComponent, Inspection)> {
+        let (locked, inspection) = self.read(package).await?;
+        self.check_tools(&locked)?;
+        Ok((locked, inspection))
+    }
+
+    /// Reads what a component of the store is, whatever the lock file says of it.
+    pub(crate) async fn read(
+        &self,
+        mut package: LockedPackage,
+    ) -> anyhow::Result<(LockedComponent, Inspection)> {
+        let path = self.store.path(&package.content);
+        let inspection = inspector(&path).run().await?;
+        ensure!(
+            inspection.digest == package.content.hex(),
+            "the bytes of {} in the store have another digest",
+            package.content
+        );
         let tools = match &inspection.tools {
             Ok(tools) => tools.iter().map(|tool| tool.name.clone()).collect(),
-            Err(why) => bail!("the component of `{reference}` would be refused: {why}"),
+            Err(why) => bail!(
+                "the component of `{}` would be refused: {why}",
+                package.source
+            ),
         };
+        let own = inspection.metadata.version.clone();
+        package.version = annotated_version(&self.store, &package.manifest)?
+            .or(own.filter(|version| version.len() <= MAX_VERSION));
+        let imports = inspection.imports.iter();
         let locked = LockedComponent {
-            package: pulled.lock(PackageKind::Component, name, reference),
+            package,
             tools,
-            imports: inspection
-                .imports
-                .iter()
-                .map(|it| it.name.clone())
-                .collect(),
+            imports: imports.map(|it| it.name.clone()).collect(),
             powers: powers(&inspection),
         };
-        self.check_tools(&locked)?;
         Ok((locked, inspection))
     }
 
@@ -351,25 +411,15 @@ impl<'o> Project<'o> {
         let fixed: Reference = format!("{}@{}", source.place(), locked.manifest).parse()?;
         let signers = self.settings.packages.signers(source, &self.trust)?;
         let mut registry = Registry::new(&fixed, &self.registry)?;
-        let bundle = locked.bundle.as_ref();
-        let pulled = pull(
-            &mut registry,
-            &fixed,
-            signers.as_deref(),
-            bundle,
-            &self.store,
-        )?;
+        let (signers, bundle) = (signers.as_deref(), locked.bundle.as_ref());
+        let denied = &self.settings.packages.denied;
+        let pulled = pull(&mut registry, &fixed, signers, bundle, denied, &self.store)?;
         ensure!(
             pulled.content == locked.content,
             "the manifest of `{}` names other bytes than the lock file",
             locked.name
         );
         Ok(())
-    }
-
-    /// Reads what a component of the store is.
-    pub(crate) async fn inspect(&self, content: &Digest) -> anyhow::Result<Inspection> {
-        inspector(&self.store.path(content)).run().await
     }
 
     /// Writes the lock file, and keeps what it names in the store.
@@ -407,7 +457,7 @@ impl<'o> Project<'o> {
 }
 
 /// Returns the requests and secrets that a component asks for, as the lock file names them.
-pub(crate) fn powers(inspection: &Inspection) -> Vec<String> {
+fn powers(inspection: &Inspection) -> Vec<String> {
     let mut powers = Vec::new();
     if inspection.needs.sends_requests {
         powers.push(SENDS_REQUESTS.to_owned());
@@ -439,6 +489,39 @@ pub(crate) fn signer_line(signer: &Signer) -> Line {
         Signer::Key(id) => format_line!("signer: the key {id}"),
         Signer::Identity(identity) => format_line!("signer: {identity}"),
     }
+}
+
+/// Returns a line about the version, if there is one.
+pub(crate) fn version_line(locked: &LockedPackage) -> Option<Line> {
+    let version = locked.version.as_ref()?;
+    Some(format_line!("version: {version}"))
+}
+
+/// Returns what differs between two packages, apart from their contents.
+pub(crate) fn package_changes(old: &LockedPackage, new: &LockedPackage) -> Vec<Line> {
+    let mut lines = Vec::new();
+    if old.source != new.source {
+        lines.push(format_line!("  source: was {}", old.source));
+    }
+    let tag: Option<Reference> = new.source.parse().ok();
+    if let Some(tag) = tag.as_ref().and_then(Reference::tag)
+        && old.source == new.source
+        && old.manifest != new.manifest
+    {
+        lines.push(format_line!("  tag: `{tag}` has moved"));
+    }
+    let version = |it: &LockedPackage| it.version.clone().unwrap_or_else(|| "none".to_owned());
+    let (was, is) = (version(old), version(new));
+    if was != is {
+        lines.push(format_line!("  version: {was} -> {is}"));
+    } else if new.version.is_some() && old.content != new.content {
+        lines.push(format_line!("  version: {is}, with other bytes"));
+    }
+    if old.signer != new.signer {
+        lines.push(format_line!("  signer: was {}", old.signer));
+        lines.push(format_line!("  {}", signer_line(&new.signer)));
+    }
+    lines
 }
 
 /// Returns the path of the lock file beside a configuration.
@@ -503,6 +586,7 @@ mod tests {
                 manifest,
                 content,
                 size: 7,
+                version: None,
                 signer: Signer::Unsigned,
                 bundle: None,
             },

@@ -36,16 +36,21 @@ impl StoreCommand {
         match self.verb {
             StoreVerb::List => {
                 let mut uses: BTreeMap<&Digest, String> = BTreeMap::new();
-                for locked in project.lock.packages() {
-                    let name = &locked.name;
+                let previous = project.lock.previous().iter();
+                let previous = previous.map(|it| (&it.package, "earlier "));
+                let current = project.lock.packages().map(|it| (it, ""));
+                for (locked, earlier) in previous.chain(current) {
                     let content = match locked.kind {
                         PackageKind::Component => "component",
                         PackageKind::Skill => "files",
                     };
-                    uses.insert(&locked.content, format!("{content} of {name}"));
-                    uses.insert(&locked.manifest, format!("manifest of {name}"));
+                    let mut insert = |digest, kind| {
+                        uses.insert(digest, format!("{earlier}{kind} of {}", locked.name));
+                    };
+                    insert(&locked.content, content);
+                    insert(&locked.manifest, "manifest");
                     if let Some(bundle) = &locked.bundle {
-                        uses.insert(bundle, format!("signature of {name}"));
+                        insert(bundle, "signature");
                     }
                 }
                 let kept = project.store.kept()?;

@@ -1,34 +1,29 @@
 //! `skillhost update`: locks the newest bytes of components and skills, and shows what changes.
 
-use std::collections::BTreeMap;
-
 use clap::Args;
-use skillhost::{Inspection, Line};
-use skillhost_packages::{
-    LockedComponent, LockedPackage, PackageKind, Signer, SkillSource, read_skill,
-};
+use skillhost_packages::{PackageKind, SkillSource, annotated_version, read_skill};
 use skillhost_program::exit::Exit;
 use skillhost_program::options::CommonOptions;
 use skillhost_program::registry::RegistryArguments;
 use skillhost_program::terminal::{self, format_line};
 
 use crate::add;
-use crate::packages::{Project, powers, signer_line, skills};
+use crate::changes::Accepted;
+use crate::packages::{Project, skills};
 
 /// Lock the newest bytes of packages from registries, and show what changes
 ///
-/// A component that asks for a new power or has another signer is left as it
-/// is, unless the option for that is given.
+/// A component that asks for a new power, has another signer or a lower version
+/// is left as it is, unless the option for that is given.
 #[derive(Args)]
 pub(crate) struct UpdateCommand {
     /// Name of the component or skill [default: all]
     name: Option<String>,
-    /// Accept components that ask for new requests or secrets
+    #[command(flatten)]
+    accepted: Accepted,
+    /// Accept packages with a lower version, or with none any more
     #[arg(long)]
-    accept_powers: bool,
-    /// Accept packages with another signer, or with none any more
-    #[arg(long)]
-    accept_signer: bool,
+    accept_downgrade: bool,
     #[command(flatten)]
     registry: RegistryArguments,
     #[command(flatten)]
@@ -62,7 +57,7 @@ impl UpdateCommand {
                     continue;
                 }
             };
-            let Some(mut old) = project.lock.find(name).cloned() else {
+            let Some(old) = project.lock.find(name).cloned() else {
                 terminal::print(&add::lines(&locked, &inspection, &project))?;
                 let turn = project.begin_change(PackageKind::Component, name)?;
                 project.lock_component(locked, &turn)?;
@@ -72,17 +67,11 @@ impl UpdateCommand {
                 terminal::print(&[format_line!("{name} is up to date")])?;
                 continue;
             }
-            let before = if project.store.has(&old.content) {
-                project.inspect(&old.content).await.ok()
-            } else {
-                None
-            };
-            // Not what the lock file says of them: it may have been edited.
-            if let Some(before) = &before {
-                old.powers = powers(before);
-            }
-            terminal::print(&changes(&old, before.as_ref(), &locked, &inspection))?;
-            if let Some(why) = self.refusal(&old, &locked) {
+            let refusal = self
+                .accepted
+                .show(&project, &old, &locked, &inspection, self.accept_downgrade)
+                .await?;
+            if let Some(why) = refusal {
                 terminal::complain(format_args!("`{name}` is not updated: {why}"));
                 exit = Exit::Failure;
                 continue;
@@ -126,8 +115,19 @@ impl UpdateCommand {
             }
         };
         terminal::print(&lines)?;
-        let old = project.lock.find_skill(name);
-        if let Some(why) = old.and_then(|old| self.signer_refusal(old, &locked)) {
+        let old = project.lock.find_skill(name).map(|old| {
+            let mut old = old.package.clone();
+            // Not what the lock file says of it: it may have been edited.
+            if let Ok(version) = annotated_version(&project.store, &old.manifest) {
+                old.version = version;
+            }
+            old
+        });
+        let refusal = old.and_then(|old| {
+            self.accepted
+                .package_refusal(&old, &locked, self.accept_downgrade)
+        });
+        if let Some(why) = refusal {
             terminal::complain(format_args!("`{name}` is not updated: {why}"));
             return Ok(Exit::Failure);
         }
@@ -135,77 +135,4 @@ impl UpdateCommand {
         project.lock_skill(locked, &turn)?;
         Ok(Exit::Ok)
     }
-
-    /// Returns the reason why a change needs an option that is not given.
-    fn refusal(&self, old: &LockedComponent, new: &LockedComponent) -> Option<String> {
-        let gains_power = new.powers.iter().any(|power| !old.powers.contains(power));
-        if gains_power && !self.accept_powers {
-            return Some("it asks for a new power; `--accept-powers` accepts that".to_owned());
-        }
-        self.signer_refusal(old, new)
-    }
-
-    fn signer_refusal(&self, old: &LockedPackage, new: &LockedPackage) -> Option<String> {
-        // A first signature takes nothing away.
-        let loses_signer = !old.signer.is_same(&new.signer) && old.signer != Signer::Unsigned;
-        if loses_signer && !self.accept_signer {
-            return Some("it has another signer; `--accept-signer` accepts that".to_owned());
-        }
-        None
-    }
-}
-
-/// Returns what differs between two versions of a component.
-fn changes(
-    old: &LockedComponent,
-    before: Option<&Inspection>,
-    new: &LockedComponent,
-    after: &Inspection,
-) -> Vec<Line> {
-    let mut lines = vec![
-        format_line!("{} from {}", new.name, new.source),
-        format_line!("  manifest: {} -> {}", old.manifest, new.manifest),
-    ];
-    if old.source != new.source {
-        lines.push(format_line!("  source: was {}", old.source));
-    }
-    if old.signer != new.signer {
-        lines.push(format_line!("  signer: was {}", old.signer));
-        lines.push(format_line!("  {}", signer_line(&new.signer)));
-    }
-    for (kind, old, new) in [
-        ("tool", &old.tools, &new.tools),
-        ("import", &old.imports, &new.imports),
-        ("asks for", &old.powers, &new.powers),
-    ] {
-        let added = new.iter().filter(|it| !old.contains(it));
-        lines.extend(added.map(|it| format_line!("  + {kind}: {it}")));
-        let removed = old.iter().filter(|it| !new.contains(it));
-        lines.extend(removed.map(|it| format_line!("  - {kind}: {it}")));
-    }
-    let descriptions = |inspection: &Inspection| -> BTreeMap<String, String> {
-        let tools = inspection.tools.iter().flatten();
-        tools
-            .map(|tool| (tool.name.clone(), tool.description.clone()))
-            .collect()
-    };
-    let Some(before) = before else {
-        lines.push(format_line!(
-            "  the store does not have the old bytes: changes of descriptions are not shown"
-        ));
-        return lines;
-    };
-    let (before, after) = (descriptions(before), descriptions(after));
-    for (tool, text) in &after {
-        if let Some(old) = before.get(tool).filter(|old| *old != text) {
-            lines.push(format_line!("  description of {tool}:"));
-            lines.push(format_line!("    - {}", one_line(old)));
-            lines.push(format_line!("    + {}", one_line(text)));
-        }
-    }
-    lines
-}
-
-fn one_line(text: &str) -> String {
-    text.lines().collect::<Vec<_>>().join(" ")
 }

@@ -1,7 +1,7 @@
 //! Replaces a file as a whole: a reader finds the old file or the new one, also after a crash.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::process;
@@ -12,6 +12,15 @@ pub(crate) const UNFINISHED: &str = ".unfinished-";
 /// Writes a file, or replaces it. A new file has this mode; a replaced one keeps its own. A symlink
 /// is replaced, and its target stays.
 pub(crate) fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    replace_with(path, mode, |file| file.write_all(bytes))
+}
+
+/// Writes a file, or replaces it, with what `write` writes.
+pub(crate) fn replace_with<E: From<io::Error>>(
+    path: &Path,
+    mode: u32,
+    write: impl FnOnce(&mut dyn Write) -> Result<(), E>,
+) -> Result<(), E> {
     let mode = match fs::symlink_metadata(path) {
         Ok(metadata) if metadata.is_file() => metadata.permissions().mode() & 0o777,
         _ => mode,
@@ -24,15 +33,17 @@ pub(crate) fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let unfinished = folder.join(format!("{UNFINISHED}{}-{name}", process::id()));
     let _ = fs::remove_file(&unfinished);
     let written = (|| {
-        let mut file = OpenOptions::new()
+        let file = OpenOptions::new()
             .write(true)
             .create_new(true)
             .mode(mode)
             .open(&unfinished)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
+        let mut file = BufWriter::new(file);
+        write(&mut file)?;
+        file.flush()?;
+        file.get_ref().sync_all()?;
         fs::rename(&unfinished, path)?;
-        File::open(folder)?.sync_all()
+        Ok(File::open(folder)?.sync_all()?)
     })();
     if written.is_err() {
         let _ = fs::remove_file(&unfinished);

@@ -6,6 +6,7 @@
 use anyhow::ensure;
 
 use crate::client::{Registry, RegistrySettings};
+use crate::denied::DenyList;
 use crate::layer;
 use crate::lock::LockedSkill;
 use crate::manifest::{
@@ -21,6 +22,7 @@ use crate::store::Store;
 /// file. With `locked`, gets exactly these files.
 ///
 /// One of `signers` must have signed a package of a registry; `None` accepts an unsigned one.
+/// Unpacks nothing that is in `denied`.
 ///
 /// # Errors
 ///
@@ -30,6 +32,7 @@ pub fn fetch_skill(
     source: &SkillSource,
     locked: Option<&LockedSkill>,
     signers: Option<&[TrustedSigner]>,
+    denied: &DenyList,
     settings: &RegistrySettings,
     store: &Store,
 ) -> anyhow::Result<(LockedSkill, SkillFiles)> {
@@ -41,7 +44,8 @@ pub fn fetch_skill(
             };
             let mut registry = Registry::new(&fixed, settings)?;
             let bundle = locked.and_then(|locked| locked.bundle.as_ref());
-            let (package, files) = pull_skill(&mut registry, &fixed, signers, bundle, store)?;
+            let (package, files) =
+                pull_skill(&mut registry, &fixed, signers, bundle, denied, store)?;
             (package, None, files)
         }
         SkillSource::Git(source) => {
@@ -67,6 +71,7 @@ pub fn fetch_skill(
             "the source of `{name}` has other bytes than the lock file"
         );
     }
+    denied.check(fetched.digests())?;
     store.unpack(locked.unwrap_or(&fetched), &files)?;
     Ok((fetched, files))
 }
@@ -92,6 +97,7 @@ fn write_package(files: &SkillFiles, store: &Store) -> anyhow::Result<PulledPack
         manifest: store.write(&serde_json::to_vec(&manifest)?)?,
         content: layer.digest,
         size: layer.size,
+        version: None,
         signer: Signer::Unsigned,
         bundle: None,
     })

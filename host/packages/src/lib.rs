@@ -1,6 +1,8 @@
 //! Packages: components and skills that come from a registry, and are fixed by a lock file.
 //!
 //! - `digest`: SHA-256 digests.
+//! - `version`: which of two versions is lower.
+//! - `denied`: digests that the operator has denied.
 //! - `reference`: where a package is: registry, repository, and tag or digest.
 //! - `manifest`: OCI manifests and image indexes.
 //! - `credentials`: the user's credentials, from the files of docker and podman.
@@ -26,6 +28,7 @@
 //! - `package`: pulls a package, and checks a locked one.
 //! - `fetch`: gets a skill from its source into the store.
 //! - `push`: pushes and signs a package.
+//! - `bundle_file`: packages and their lock in one file, for machines without a network.
 //!
 //! Only `add`, `update`, `fetch` and `push` use the client. What a host loads comes from the store.
 //!
@@ -33,6 +36,10 @@
 //! time.
 
 mod digest;
+
+mod version;
+
+mod denied;
 
 mod reference;
 
@@ -84,11 +91,15 @@ mod push;
 
 mod fetch;
 
+mod bundle_file;
+
 #[cfg(test)]
 mod tests;
 
+pub use bundle_file::{BundleFile, ExportedBundle, check_target, export};
 pub use catalog::{OfferedPackage, read_catalog};
 pub use client::{Authorities, BlobProgress, Registry, RegistrySettings};
+pub use denied::DenyList;
 pub use digest::Digest;
 pub use fetch::fetch_skill;
 pub use git::GitSource;
@@ -96,14 +107,17 @@ pub use identity::SignerIdentity;
 pub use import::{ForeignSkill, read_foreign_lock};
 pub use lock::{LOCK_FILE, LockFile, LockedComponent, LockedPackage, LockedSkill};
 pub use manifest::PackageKind;
-pub use package::{PulledPackage, pull, read_skill, verify_locked};
+pub use package::{PulledPackage, annotated_version, pull, read_skill, verify_locked};
 pub use push::{PushedPackage, push, push_skill};
 pub use reference::Reference;
 pub use requests::{MAX_REASON, PackageRequest, PendingRequests, RequestFile};
-pub use settings::{ConfiguredSource, PackageSettings, add_source, check_name, remove_source};
+pub use settings::{
+    ConfiguredSource, PackageSettings, add_source, check_name, deny, remove_source,
+};
 pub use signature::{PublicKey, Signer, SigningKey, TrustedSigner};
 pub use site::SiteSource;
 pub use skill_files::{SkillFiles, SkillFilesBuilder, SkillMetadata};
 pub use skill_folder::{SkillFolder, read_skill_folder};
 pub use source::SkillSource;
 pub use store::{BlobSize, Store, StoreLock};
+pub use version::{MAX_VERSION, find_downgrade};

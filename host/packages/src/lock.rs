@@ -25,14 +25,17 @@ pub const LOCK_FILE: &str = "skillhost.lock";
 /// The maximum bytes of a lock file.
 const MAX_BYTES: u64 = 4 << 20;
 
-/// The first lines of a lock file.
-const HEAD: &str = "# Written by `skillhost add`, `update` and `remove`. Commit it.\n";
+/// The first line of a lock file.
+const HEAD: &str = "# Written by `skillhost add`, `update`, `rollback` and `remove`. Commit it.\n";
 
 /// The content of a lock file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LockFile {
     components: Vec<LockedComponent>,
     skills: Vec<LockedSkill>,
+    /// What some components were before their last update. Here, and not in the store, so that
+    /// one write replaces both, another machine can roll back too, and `store clean` keeps them.
+    previous: Vec<LockedComponent>,
 }
 
 /// The fixed bytes of a component or a skill.
@@ -50,6 +53,8 @@ pub struct LockedPackage {
     pub content: Digest,
     /// The bytes of the component or the layer.
     pub size: u64,
+    /// The version that its manifest says, or else a component's metadata.
+    pub version: Option<String>,
     /// The signer, whom a rule of `[trust]` names.
     pub signer: Signer,
     /// The digest of the bundle with the signature.
@@ -87,6 +92,8 @@ struct RawLock {
     component: Vec<RawPackage>,
     #[serde(default)]
     skill: Vec<RawPackage>,
+    #[serde(default)]
+    previous: Vec<RawPackage>,
 }
 
 /// An entry. Each kind has its own lists.
@@ -98,6 +105,7 @@ struct RawPackage {
     manifest: Digest,
     content: Digest,
     size: u64,
+    version: Option<String>,
     signer: Option<String>,
     identity: Option<String>,
     issuer: Option<String>,
@@ -135,7 +143,7 @@ impl LockFile {
         Ok(Some(lock))
     }
 
-    fn parse(text: &str) -> anyhow::Result<Self> {
+    pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
         let raw: RawLock = toml::from_str(text)?;
         let mut lock = Self::default();
         for raw in raw.component {
@@ -156,6 +164,14 @@ impl LockFile {
             );
             lock.skills.push(raw.skill()?);
         }
+        for raw in raw.previous {
+            ensure!(
+                lock.find(&raw.name).is_some() && lock.find_previous(&raw.name).is_none(),
+                "it has `[[previous]]` of `{}` twice, or without the component",
+                raw.name.escape_debug()
+            );
+            lock.previous.push(raw.component()?);
+        }
         Ok(lock)
     }
 
@@ -165,12 +181,7 @@ impl LockFile {
     ///
     /// If it would be too large to be read again, or cannot be written.
     pub fn write(&self, path: &Path) -> anyhow::Result<()> {
-        let mut document = DocumentMut::new();
-        let components: ArrayOfTables = self.components.iter().map(|it| it.table()).collect();
-        document.insert("component", Item::ArrayOfTables(components));
-        let skills: ArrayOfTables = self.skills.iter().map(LockedSkill::table).collect();
-        document.insert("skill", Item::ArrayOfTables(skills));
-        let text = format!("{HEAD}{document}");
+        let text = self.text();
         let write = || -> anyhow::Result<()> {
             ensure!(
                 text.len() as u64 <= MAX_BYTES,
@@ -180,6 +191,20 @@ impl LockFile {
             Ok(atomic::replace(path, text.as_bytes(), 0o644)?)
         };
         write().with_context(|| format!("cannot write `{}`", path.display()))
+    }
+
+    /// Returns the text of the file.
+    pub(crate) fn text(&self) -> String {
+        let mut document = DocumentMut::new();
+        let skills: ArrayOfTables = self.skills.iter().map(LockedSkill::table).collect();
+        for (key, tables) in [
+            ("component", tables(&self.components)),
+            ("skill", skills),
+            ("previous", tables(&self.previous)),
+        ] {
+            document.insert(key, Item::ArrayOfTables(tables));
+        }
+        format!("{HEAD}{document}")
     }
 
     /// Returns the components in the order of their names.
@@ -202,11 +227,31 @@ impl LockFile {
         self.skills.iter().find(|locked| locked.name == name)
     }
 
-    /// Adds a component, or replaces the one of its name.
+    /// Returns what components were before their last update, one for each name at most.
+    pub fn previous(&self) -> &[LockedComponent] {
+        &self.previous
+    }
+
+    /// Returns what the component of a name was before its last update.
+    pub fn find_previous(&self, name: &str) -> Option<&LockedComponent> {
+        self.previous.iter().find(|locked| locked.name == name)
+    }
+
+    /// Adds a component, or replaces the one of its name. Keeps a replaced one with another
+    /// manifest as the previous one.
     pub fn set(&mut self, component: LockedComponent) {
-        self.remove(&component.name);
-        self.components.push(component);
-        self.components.sort_by(|a, b| a.name.cmp(&b.name));
+        let is_other = |old: &LockedComponent| old.manifest != component.manifest;
+        match self.find(&component.name).cloned() {
+            Some(old) if is_other(&old) => replace(&mut self.previous, old),
+            _ => {}
+        }
+        replace(&mut self.components, component);
+    }
+
+    /// Locks the previous component of its name again, and forgets the one after it.
+    pub fn roll_back(&mut self, previous: LockedComponent) {
+        self.remove(&previous.name);
+        replace(&mut self.components, previous);
     }
 
     /// Adds a skill, or replaces the one of its name.
@@ -216,9 +261,10 @@ impl LockFile {
         self.skills.sort_by(|a, b| a.name.cmp(&b.name));
     }
 
-    /// Removes the component of a name.
+    /// Removes the component of a name, and the previous one.
     pub fn remove(&mut self, name: &str) {
         self.components.retain(|locked| locked.name != name);
+        self.previous.retain(|locked| locked.name != name);
     }
 
     /// Removes the skill of a name.
@@ -234,8 +280,21 @@ impl LockFile {
 
     /// Returns the digests of all blobs that the file names.
     pub fn digests(&self) -> impl Iterator<Item = &Digest> {
-        self.packages().flat_map(LockedPackage::digests)
+        let previous = self.previous.iter().map(|it| &it.package);
+        let all = self.packages().chain(previous);
+        all.flat_map(LockedPackage::digests)
     }
+}
+
+/// Puts an entry into a list that is sorted by name, in place of the one with its name.
+fn replace(entries: &mut Vec<LockedComponent>, entry: LockedComponent) {
+    entries.retain(|other| other.name != entry.name);
+    let at = entries.partition_point(|other| other.name < entry.name);
+    entries.insert(at, entry);
+}
+
+fn tables(entries: &[LockedComponent]) -> ArrayOfTables {
+    entries.iter().map(LockedComponent::table).collect()
 }
 
 impl RawPackage {
@@ -315,6 +374,7 @@ impl RawPackage {
             manifest: self.manifest,
             content: self.content,
             size: self.size,
+            version: self.version,
             signer,
             bundle: self.bundle,
         })
@@ -387,6 +447,9 @@ impl LockedPackage {
         table.insert("manifest", value(self.manifest.to_string()));
         table.insert("content", value(self.content.to_string()));
         table.insert("size", value(i64::try_from(self.size).unwrap_or(i64::MAX)));
+        if let Some(version) = &self.version {
+            table.insert("version", value(version));
+        }
         match &self.signer {
             Signer::Unsigned => drop(table.insert("unsigned", value(true))),
             Signer::Key(_) => drop(table.insert("signer", value(self.signer.to_string()))),
@@ -445,6 +508,7 @@ mod tests {
         let names: Vec<_> = lock.skills().iter().map(|it| &*it.name).collect();
         assert_eq!(names, ["a", "b"]);
         assert_eq!(lock.digests().count(), 12);
+        assert!(!lock.text().contains("previous"));
         lock.remove_skill("a");
         assert!(lock.find("a").is_some() && lock.find_skill("a").is_none());
         lock.set_skill(locked_skill("b", &["SKILL.md"]));
@@ -457,6 +521,43 @@ mod tests {
         let error = lock.write(&path).unwrap_err();
         assert!(format!("{error:#}").contains("more than"), "{error:#}");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), before);
+    }
+
+    #[test]
+    fn keeps_one_previous_component() {
+        let entry = |name: &str, version: &str| {
+            let mut entry = locked(name, &Digest::of(version.as_bytes()));
+            entry.manifest = entry.content.clone();
+            entry.version = Some(version.to_owned());
+            entry
+        };
+        let version = |entry: Option<&LockedComponent>| entry.and_then(|it| it.version.clone());
+        let mut lock = LockFile::default();
+        lock.set(entry("csv", "1"));
+        assert_eq!(lock.find_previous("csv"), None);
+        lock.set(entry("csv", "2"));
+        lock.set(entry("csv", "3"));
+        lock.set(entry("csv", "3"));
+        lock.set(entry("a", "1"));
+        lock.set(entry("a", "2"));
+        assert_eq!(version(lock.find("csv")).unwrap(), "3");
+        assert_eq!(version(lock.find_previous("csv")).unwrap(), "2");
+        assert_eq!(LockFile::parse(&lock.text()).unwrap(), lock);
+        assert_eq!(lock.digests().count(), 8);
+        lock.roll_back(lock.find_previous("csv").unwrap().clone());
+        assert_eq!(version(lock.find("csv")).unwrap(), "2");
+        assert_eq!(lock.find_previous("csv"), None);
+        lock.remove("a");
+        assert_eq!(lock.find_previous("a"), None);
+        let twice = lock.text().replace("[[component]]", "[[previous]]");
+        let twice = format!("{}{twice}{twice}", lock.text());
+        for text in [
+            &lock.text().replace("[[component]]", "[[previous]]"),
+            &twice,
+        ] {
+            let error = LockFile::parse(text).unwrap_err().to_string();
+            assert!(error.contains("twice, or without"), "{error}");
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use anyhow::{Context as _, bail, ensure};
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
+use crate::version::MAX_VERSION;
 
 /// The media type of an OCI manifest.
 pub(crate) const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
@@ -44,6 +45,9 @@ pub(crate) const SKILL_LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzi
 
 /// The media type of a layer that is not compressed.
 pub(crate) const PLAIN_SKILL_LAYER: &str = "application/vnd.oci.image.layer.v1.tar";
+
+/// The annotation with the version of the package.
+const VERSION: &str = "org.opencontainers.image.version";
 
 /// The maximum bytes of a manifest. Guards against: a registry that fills the memory. A manifest
 /// of a component has less than 2 KiB.
@@ -188,6 +192,19 @@ impl Manifest {
             layer.size
         );
         Ok(layer)
+    }
+
+    /// Returns the version of the package, if it says one.
+    pub(crate) fn version(&self) -> anyhow::Result<Option<&str>> {
+        let version = self.annotations.get(VERSION).map(String::as_str);
+        if let Some(version) = version {
+            ensure!(
+                version.len() <= MAX_VERSION,
+                "the version of the package has {} bytes, more than {MAX_VERSION}",
+                version.len()
+            );
+        }
+        Ok(version)
     }
 
     /// Returns the manifest of this kind that an index lists. Returns `None` if this is not an

@@ -6,6 +6,7 @@ use std::fmt::Display;
 use anyhow::{Context as _, bail, ensure};
 
 use crate::client::{Registry, fallback_tag};
+use crate::denied::DenyList;
 use crate::digest::Digest;
 use crate::layer;
 use crate::lock::{LockedPackage, LockedSkill};
@@ -31,6 +32,8 @@ pub struct PulledPackage {
     pub content: Digest,
     /// The bytes of the component or the layer.
     pub size: u64,
+    /// The version that its manifest says.
+    pub version: Option<String>,
     /// The signer.
     pub signer: Signer,
     /// The digest of the bundle with the signature.
@@ -47,6 +50,7 @@ impl PulledPackage {
             manifest: self.manifest,
             content: self.content,
             size: self.size,
+            version: self.version,
             signer: self.signer,
             bundle: self.bundle,
         }
@@ -54,12 +58,17 @@ impl PulledPackage {
 }
 
 /// Pulls one version; see [`pull`]. Stores nothing if `read` refuses its layer, whose bytes it gets.
+#[expect(
+    clippy::too_many_arguments,
+    reason = "two functions call it, each with all of them"
+)]
 fn pull_version<T>(
     registry: &mut Registry,
     version: &Version,
     kind: PackageKind,
     signers: Option<&[TrustedSigner]>,
     bundle: Option<&Digest>,
+    denied: &DenyList,
     store: &Store,
     read: impl FnOnce(&Descriptor, &[u8]) -> anyhow::Result<T>,
 ) -> anyhow::Result<(PulledPackage, T)> {
@@ -73,6 +82,8 @@ fn pull_version<T>(
         );
     }
     let layer = manifest.layer(kind)?.clone();
+    denied.check([&digest, &layer.digest])?;
+    let named_version = manifest.version()?.map(str::to_owned);
     let signed = match (signers, bundle) {
         (Some(signers), Some(bundle)) => {
             Some(read_locked_signature(registry, &digest, signers, bundle)?)
@@ -95,6 +106,7 @@ fn pull_version<T>(
         manifest: digest,
         content: layer.digest,
         size: layer.size,
+        version: named_version,
         signer,
         bundle,
     };
@@ -104,7 +116,7 @@ fn pull_version<T>(
 /// Pulls a component into the store. Checks its signature before its bytes are read.
 ///
 /// One of `signers` must have signed it; `None` accepts an unsigned package. With `bundle`, no other
-/// signature counts.
+/// signature counts. Gets nothing that is in `denied`.
 ///
 /// # Errors
 ///
@@ -114,11 +126,14 @@ pub fn pull(
     reference: &Reference,
     signers: Option<&[TrustedSigner]>,
     bundle: Option<&Digest>,
+    denied: &DenyList,
     store: &Store,
 ) -> anyhow::Result<PulledPackage> {
     let (version, kind) = (reference.version(), PackageKind::Component);
     let nothing = |_: &Descriptor, _: &[u8]| Ok(());
-    let pulled = pull_version(registry, version, kind, signers, bundle, store, nothing);
+    let pulled = pull_version(
+        registry, version, kind, signers, bundle, denied, store, nothing,
+    );
     let pulled = registry.explain_deadline(pulled);
     let (pulled, ()) = pulled.with_context(|| format!("cannot pull `{reference}`"))?;
     Ok(pulled)
@@ -136,6 +151,7 @@ pub(crate) fn pull_skill(
     reference: &Reference,
     signers: Option<&[TrustedSigner]>,
     bundle: Option<&Digest>,
+    denied: &DenyList,
     store: &Store,
 ) -> anyhow::Result<(PulledPackage, SkillFiles)> {
     let (version, kind) = (reference.version(), PackageKind::Skill);
@@ -145,6 +161,7 @@ pub(crate) fn pull_skill(
         kind,
         signers,
         bundle,
+        denied,
         store,
         layer::unpack,
     );
@@ -298,9 +315,20 @@ pub fn verify_locked(
     signers: Option<&[TrustedSigner]>,
     store: &Store,
 ) -> anyhow::Result<()> {
+    ensure!(store.has(&locked.content), missing(locked));
+    verify(locked, signers, &|digest, max| {
+        store.read(digest, max)?.with_context(|| missing(locked))
+    })
+}
+
+/// Checks a locked package, except for its content, by its manifest and bundle. `read` returns a
+/// blob of at most so many bytes.
+pub(crate) fn verify(
+    locked: &LockedPackage,
+    signers: Option<&[TrustedSigner]>,
+    read: &dyn Fn(&Digest, u64) -> anyhow::Result<Vec<u8>>,
+) -> anyhow::Result<()> {
     let LockedPackage { kind, name, .. } = locked;
-    let missing = || missing(locked);
-    ensure!(store.has(&locked.content), missing());
     if let Some(signers) = signers {
         let bundle = locked.bundle.as_ref().with_context(|| {
             format!(
@@ -308,16 +336,39 @@ pub fn verify_locked(
                  signature; `skillhost update {name}` looks for one"
             )
         })?;
-        let bundle = store.read(bundle, MAX_BUNDLE)?.with_context(missing)?;
-        verify_signer(locked, signers, &bundle)?;
+        verify_signer(locked, signers, &read(bundle, MAX_BUNDLE)?)?;
     }
-    let manifest = read_manifest(locked, store)?;
+    let manifest = Manifest::parse(&read(&locked.manifest, MAX_MANIFEST)?, None)?;
     let layer = manifest.layer(*kind)?;
     ensure!(
-        layer.digest == locked.content && layer.size == locked.size,
+        layer.digest == locked.content,
         "the manifest of the {kind} `{name}` names other bytes than the lock file"
     );
+    ensure!(
+        layer.size == locked.size,
+        "the manifest of the {kind} `{name}` says that it has {} bytes, and the lock file {}",
+        layer.size,
+        locked.size
+    );
+    let version = manifest.version()?;
+    ensure!(
+        version.is_none() || version == locked.version.as_deref(),
+        "the manifest of the {kind} `{name}` has another version than the lock file; \
+         `skillhost update {name}` locks it again"
+    );
     Ok(())
+}
+
+/// Returns the version that a manifest in the store says.
+///
+/// # Errors
+///
+/// If the manifest is missing or damaged.
+pub fn annotated_version(store: &Store, manifest: &Digest) -> anyhow::Result<Option<String>> {
+    let bytes = store.read(manifest, MAX_MANIFEST)?;
+    let bytes = bytes.context("the manifest is not in the store")?;
+    let manifest = Manifest::parse(&bytes, None)?;
+    Ok(manifest.version()?.map(str::to_owned))
 }
 
 fn read_manifest(locked: &LockedPackage, store: &Store) -> anyhow::Result<Manifest> {

@@ -16,6 +16,8 @@ use toml::Spanned;
 use toml_edit::{DocumentMut, Item, Table, value};
 
 use crate::atomic;
+use crate::denied::{DenyList, check_reason};
+use crate::digest::Digest;
 use crate::identity::{IdentityRule, SignerIdentity, SigningRoot, fits};
 use crate::manifest::PackageKind;
 use crate::reference::Reference;
@@ -37,6 +39,9 @@ const PACKAGES: &str = "packages";
 /// The key that refuses components without a signer.
 const REQUIRE_SIGNATURES: &str = "require_signatures";
 
+/// The table of denied digests.
+const DENY: &str = "deny";
+
 /// The maximum bytes of a name.
 const MAX_NAME: usize = 64;
 
@@ -57,6 +62,8 @@ pub struct PackageSettings {
     pub require_signatures: bool,
     /// The file of packages that agents may find and ask for.
     pub catalog: Option<ConfiguredPath>,
+    /// The digests that never load.
+    pub denied: DenyList,
 }
 
 /// A source of a component or a skill, with its place in the configuration.
@@ -116,6 +123,7 @@ impl FileSettings for PackageSettings {
         keys.fields::<RawSource>("skills_from.*");
         keys.fields::<RawRule>("trust.*");
         keys.fields::<RawPackages>(PACKAGES);
+        keys.names(DENY);
     }
 
     fn from_tables(tables: &Tables<'_>) -> anyhow::Result<Self> {
@@ -142,6 +150,7 @@ impl FileSettings for PackageSettings {
             rules: rules.collect::<anyhow::Result<_>>()?,
             require_signatures: tables.table(REQUIRE_SIGNATURES)?,
             catalog: catalog.map(|file| tables.path(file)),
+            denied: read_denied(tables)?,
         })
     }
 }
@@ -162,6 +171,18 @@ fn read_sources<S: FromStr<Err = anyhow::Error>>(
         Ok((name, ConfiguredSource { reference, place }))
     });
     sources.collect()
+}
+
+/// Reads the table of denied digests.
+fn read_denied(tables: &Tables<'_>) -> anyhow::Result<DenyList> {
+    let raw: BTreeMap<String, Spanned<String>> = tables.table(DENY)?;
+    let mut denied = DenyList::default();
+    for (digest, why) in raw {
+        let place = tables.place(why.span().start);
+        let digest = digest.parse().with_context(|| place.clone())?;
+        denied.insert(digest, why.into_inner()).context(place)?;
+    }
+    Ok(denied)
 }
 
 impl PackageSettings {
@@ -398,6 +419,22 @@ pub fn remove_source(file: &Path, kind: PackageKind, name: &str) -> anyhow::Resu
     })
 }
 
+/// Adds a digest to those that a configuration denies, or replaces its reason. Creates the file if
+/// it is missing.
+///
+/// # Errors
+///
+/// If the reason is too long, or the file cannot be edited.
+pub fn deny(file: &Path, digest: &Digest, why: &str) -> anyhow::Result<()> {
+    check_reason(why)?;
+    edit(file, |document| {
+        let table = document.entry(DENY).or_insert_with(toml_edit::table);
+        let table = table.as_table_like_mut().context("`deny` is not a table")?;
+        table.insert(&digest.to_string(), value(why));
+        Ok(())
+    })
+}
+
 fn edit(
     file: &Path,
     change: impl FnOnce(&mut DocumentMut) -> anyhow::Result<()>,
@@ -531,6 +568,12 @@ mod tests {
                 "[trust.\"oci://r.example/*\"]\nidentity = \"a@b.example\"\nissuer = \"\"",
                 "must not be empty",
             ),
+            ("[deny]\n\"sha256:12\" = \"\"", "line 2: expected a digest"),
+            ("[deny]\nx = 1", "expected a string"),
+            (
+                &format!("[deny]\n\"{}\" = \"{}\"", Digest::of(b""), "x".repeat(513)),
+                "the reason has 513 bytes",
+            ),
         ] {
             let parsed: anyhow::Result<PackageSettings> =
                 skillhost::config::parse(text, "skillhost.toml", Path::new("."));
@@ -567,5 +610,25 @@ mod tests {
         for kind in [component, skill] {
             assert!(remove_source(&file, kind, "csv").is_err());
         }
+        let (one, two) = (Digest::of(b"1"), Digest::of(b"2"));
+        deny(&file, &one, "").unwrap();
+        let expected = format!("{before}\n[deny]\n\"{one}\" = \"\"\n");
+        assert_eq!(fs::read_to_string(&file).unwrap(), expected);
+        let commented = format!("{expected} # a comment\n");
+        fs::write(&file, &commented).unwrap();
+        deny(&file, &one, "it \"steals\"").unwrap();
+        deny(&file, &two, "").unwrap();
+        assert!(deny(&file, &two, &"x".repeat(513)).is_err());
+        let found = fs::read_to_string(&file).unwrap();
+        assert!(
+            found.starts_with(before) && found.contains("# a comment"),
+            "{found}"
+        );
+        let settings: PackageSettings =
+            skillhost::config::parse(&found, "skillhost.toml", folder.path()).unwrap();
+        let error = settings.denied.check([&one]).unwrap_err().to_string();
+        assert!(error.ends_with("it \\\"steals\\\""), "{error}");
+        assert!(settings.denied.check([&two]).is_err());
+        settings.denied.check([&Digest::of(b"3")]).unwrap();
     }
 }

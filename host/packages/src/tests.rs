@@ -15,8 +15,8 @@ use skillhost_skills::trust::Trust;
 use tempfile::TempDir;
 
 use crate::{
-    Digest, LockedComponent, LockedPackage, LockedSkill, PackageKind, PulledPackage, Reference,
-    Registry, RegistrySettings, Signer, SigningKey, Store, TrustedSigner, pull, push,
+    DenyList, Digest, LockedComponent, LockedPackage, LockedSkill, PackageKind, PulledPackage,
+    Reference, Registry, RegistrySettings, Signer, SigningKey, Store, TrustedSigner, pull, push,
     verify_locked,
 };
 use registry::{Answer, TestRegistry, answer, header};
@@ -74,6 +74,7 @@ fn locked_package(kind: PackageKind, name: &str, content: &Digest) -> LockedPack
         manifest: Digest::of(name.as_bytes()),
         content: content.clone(),
         size: 1,
+        version: None,
         signer: Signer::Unsigned,
         bundle: None,
     }
@@ -120,6 +121,7 @@ impl Setup {
             &self.reference(),
             keys,
             None,
+            &DenyList::default(),
             &self.store,
         )
     }
@@ -197,7 +199,15 @@ fn pulls_component_by_tag_and_digest() {
     let fixed = format!("{}@{}", setup.reference().place(), pulled.manifest)
         .parse()
         .unwrap();
-    pull(&mut setup.client(), &fixed, None, None, &setup.store).unwrap();
+    pull(
+        &mut setup.client(),
+        &fixed,
+        None,
+        None,
+        &DenyList::default(),
+        &setup.store,
+    )
+    .unwrap();
     assert!(
         setup
             .registry
@@ -222,6 +232,7 @@ fn locked_manifest_is_not_replaced() {
         &fixed.parse().unwrap(),
         None,
         None,
+        &DenyList::default(),
         &setup.store,
     );
     let error = format!("{:#}", pulled.unwrap_err());
@@ -964,6 +975,7 @@ fn junk_does_not_hide_a_signature() {
             &reference,
             Some(keys),
             bundle,
+            &DenyList::default(),
             &setup.store,
         );
         pulled.map_err(|error| format!("{error:#}"))
@@ -1025,7 +1037,7 @@ fn locked_components_are_checked_without_a_network() {
         ),
         (
             Box::new(|it| it.size += 1),
-            "names other bytes than the lock file",
+            "says that it has 24 bytes, and the lock file 25",
         ),
         (
             Box::new(|it| it.manifest = other.clone()),

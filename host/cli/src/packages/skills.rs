@@ -14,7 +14,7 @@ use skillhost_program::options::open_catalog;
 use skillhost_program::terminal::format_line;
 use skillhost_skills::text::count::count;
 
-use super::{Project, check_manifest, check_source, not_locked, signer_line};
+use super::{Project, check_manifest, check_source, not_locked, package_changes, signer_line};
 use crate::line_diff::{LineChange, line_diff};
 use crate::settings::Settings;
 
@@ -84,6 +84,7 @@ pub(crate) fn check<'l>(
     let source = &source.reference;
     check_source(locked, source)?;
     check_fixed(locked, source)?;
+    settings.packages.denied.check(locked.digests())?;
     let signers = settings.packages.skill_signers(source, trust)?;
     verify_locked(locked, signers.as_deref(), store)?;
     store.check_unpacked(locked)?;
@@ -98,9 +99,9 @@ impl Project<'_> {
         source: &SkillSource,
     ) -> anyhow::Result<(LockedSkill, SkillFiles)> {
         let signers = self.settings.packages.skill_signers(source, &self.trust)?;
-        let signers = signers.as_deref();
+        let (signers, denied) = (signers.as_deref(), &self.settings.packages.denied);
         let (registry, store) = (&self.registry, &self.store);
-        let (locked, files) = fetch_skill(name, source, None, signers, registry, store)?;
+        let (locked, files) = fetch_skill(name, source, None, signers, denied, registry, store)?;
         check_fixed(&locked, source)?;
         Ok((locked, files))
     }
@@ -117,6 +118,8 @@ impl Project<'_> {
         let source = &source.reference;
         check_source(locked, source)?;
         check_fixed(locked, source)?;
+        let denied = &self.settings.packages.denied;
+        denied.check(locked.digests())?;
         let signers = self.settings.packages.skill_signers(source, &self.trust)?;
         let signers = signers.as_deref();
         if verify_locked(locked, signers, &self.store).is_ok()
@@ -129,7 +132,7 @@ impl Project<'_> {
             return Ok("unpacked again");
         }
         let (registry, store) = (&self.registry, &self.store);
-        fetch_skill(name, source, Some(locked), signers, registry, store)?;
+        fetch_skill(name, source, Some(locked), signers, denied, registry, store)?;
         Ok("fetched")
     }
 }
@@ -221,16 +224,10 @@ pub(crate) fn changes(
         format_line!("{} from {}", new.name, new.source),
         format_line!("  manifest: {} -> {}", old.manifest, new.manifest),
     ];
-    if old.source != new.source {
-        lines.push(format_line!("  source: was {}", old.source));
-    }
+    lines.extend(package_changes(old, new));
     if old.commit != new.commit {
         let commit = |locked: &LockedSkill| locked.commit.clone().unwrap_or_default();
         lines.push(format_line!("  commit: {} -> {}", commit(old), commit(new)));
-    }
-    if old.signer != new.signer {
-        lines.push(format_line!("  signer: was {}", old.signer));
-        lines.push(format_line!("  {}", signer_line(&new.signer)));
     }
     let scripts: BTreeSet<&str> = after
         .scripts()

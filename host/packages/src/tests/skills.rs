@@ -6,8 +6,8 @@ use super::{MANIFEST, Setup, locked_package, signing_key};
 use crate::package::pull_skill;
 use crate::skill_files::tests::skill_files;
 use crate::{
-    Digest, LockedSkill, PackageKind, PulledPackage, SigningKey, SkillFiles, TrustedSigner,
-    push_skill, read_skill, verify_locked,
+    DenyList, Digest, LockedSkill, PackageKind, PulledPackage, SigningKey, SkillFiles,
+    TrustedSigner, push_skill, read_skill, verify_locked,
 };
 
 const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
@@ -32,6 +32,7 @@ fn pull(
         &setup.reference(),
         keys,
         None,
+        &DenyList::default(),
         &setup.store,
     )
 }

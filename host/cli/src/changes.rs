@@ -1,0 +1,129 @@
+//! What changes when another version of a component is locked, and the options that accept it.
+
+use std::collections::BTreeMap;
+
+use clap::Args;
+use skillhost::{Inspection, Line};
+use skillhost_packages::{LockedComponent, LockedPackage, Signer, find_downgrade};
+use skillhost_program::terminal::{self, format_line};
+
+use crate::packages::{Project, package_changes};
+
+/// The changes that the operator accepts.
+#[derive(Args, Default)]
+pub(crate) struct Accepted {
+    /// Accept components that ask for new requests or secrets
+    #[arg(long)]
+    accept_powers: bool,
+    /// Accept packages with another signer, or with none any more
+    #[arg(long)]
+    accept_signer: bool,
+}
+
+impl Accepted {
+    /// Prints what changes if a component is locked instead of the old one. Returns the reason why
+    /// that needs an option that is not given.
+    pub(crate) async fn show(
+        &self,
+        project: &Project<'_>,
+        old: &LockedComponent,
+        new: &LockedComponent,
+        after: &Inspection,
+        accept_downgrade: bool,
+    ) -> anyhow::Result<Option<String>> {
+        let mut old = old.clone();
+        let mut before = None;
+        // Not what the lock file says of it, if the store has it: that may have been edited.
+        if project.store.has(&old.content)
+            && let Ok(read) = project.read(old.package.clone()).await
+        {
+            old = read.0;
+            before = Some(read.1);
+        }
+        terminal::print(&changes(&old, before.as_ref(), new, after))?;
+        Ok(self.refusal(&old, new, accept_downgrade))
+    }
+
+    fn refusal(
+        &self,
+        old: &LockedComponent,
+        new: &LockedComponent,
+        accept_downgrade: bool,
+    ) -> Option<String> {
+        let gains_power = new.powers.iter().any(|power| !old.powers.contains(power));
+        if gains_power && !self.accept_powers {
+            return Some("it asks for a new power; `--accept-powers` accepts that".to_owned());
+        }
+        self.package_refusal(old, new, accept_downgrade)
+    }
+
+    /// Returns the reason why a change of a component or a skill needs an option that is not given.
+    pub(crate) fn package_refusal(
+        &self,
+        old: &LockedPackage,
+        new: &LockedPackage,
+        accept_downgrade: bool,
+    ) -> Option<String> {
+        // A first signature takes nothing away.
+        let loses_signer = !old.signer.is_same(&new.signer) && old.signer != Signer::Unsigned;
+        if loses_signer && !self.accept_signer {
+            return Some("it has another signer; `--accept-signer` accepts that".to_owned());
+        }
+        let downgrade = find_downgrade(old.version.as_deref(), new.version.as_deref());
+        match downgrade {
+            Some(why) if !accept_downgrade => {
+                Some(format!("{why}; `--accept-downgrade` accepts that"))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Returns what differs between two versions of a component.
+fn changes(
+    old: &LockedComponent,
+    before: Option<&Inspection>,
+    new: &LockedComponent,
+    after: &Inspection,
+) -> Vec<Line> {
+    let mut lines = vec![
+        format_line!("{} from {}", new.name, new.source),
+        format_line!("  manifest: {} -> {}", old.manifest, new.manifest),
+    ];
+    lines.extend(package_changes(old, new));
+    for (kind, old, new) in [
+        ("tool", &old.tools, &new.tools),
+        ("import", &old.imports, &new.imports),
+        ("asks for", &old.powers, &new.powers),
+    ] {
+        let added = new.iter().filter(|it| !old.contains(it));
+        lines.extend(added.map(|it| format_line!("  + {kind}: {it}")));
+        let removed = old.iter().filter(|it| !new.contains(it));
+        lines.extend(removed.map(|it| format_line!("  - {kind}: {it}")));
+    }
+    let descriptions = |inspection: &Inspection| -> BTreeMap<String, String> {
+        let tools = inspection.tools.iter().flatten();
+        tools
+            .map(|tool| (tool.name.clone(), tool.description.clone()))
+            .collect()
+    };
+    let Some(before) = before else {
+        lines.push(format_line!(
+            "  the store does not have the old bytes: changes of descriptions are not shown"
+        ));
+        return lines;
+    };
+    let (before, after) = (descriptions(before), descriptions(after));
+    for (tool, text) in &after {
+        if let Some(old) = before.get(tool).filter(|old| *old != text) {
+            lines.push(format_line!("  description of {tool}:"));
+            lines.push(format_line!("    - {}", one_line(old)));
+            lines.push(format_line!("    + {}", one_line(text)));
+        }
+    }
+    lines
+}
+
+fn one_line(text: &str) -> String {
+    text.lines().collect::<Vec<_>>().join(" ")
+}

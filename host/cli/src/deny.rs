@@ -1,0 +1,54 @@
+//! `skillhost deny`: denies the digest of a package, with a reason.
+
+use clap::Args;
+use skillhost_packages::{Digest, RegistrySettings, deny};
+use skillhost_program::exit::Exit;
+use skillhost_program::options::CommonOptions;
+use skillhost_program::terminal::{self, format_line};
+
+use crate::packages::Project;
+
+/// Deny a package: it never loads, and is never added, updated to, rolled back
+/// to or imported
+///
+/// Writes `[deny]` of the configuration. A running server obeys it after a
+/// restart.
+#[derive(Args)]
+pub(crate) struct DenyCommand {
+    /// Digest of a manifest or a component: sha256:…
+    #[arg(value_name = "DIGEST")]
+    digest: String,
+    /// Reason, which the errors have
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    why: String,
+    #[command(flatten)]
+    options: CommonOptions,
+}
+
+impl DenyCommand {
+    pub(crate) fn execute(mut self, outer: CommonOptions) -> anyhow::Result<Exit> {
+        let options = outer.merge(std::mem::take(&mut self.options));
+        let digest: Digest = match self.digest.parse() {
+            Ok(digest) => digest,
+            Err(error) => {
+                terminal::complain(format_args!("`{}`: {error:#}", self.digest.escape_debug()));
+                return Ok(Exit::Usage);
+            }
+        };
+        let project = Project::open(&options, RegistrySettings::default())?;
+        let turn = project.store.lock()?;
+        deny(&project.config_file, &digest, &self.why)?;
+        drop(turn);
+        terminal::print(&[format_line!("denied {digest}")])?;
+        for locked in project.lock.packages() {
+            let (kind, name) = (locked.kind, &locked.name);
+            if locked.digests().any(|it| *it == digest) {
+                terminal::complain(format_args!(
+                    "the {kind} `{name}` is locked with it, so the host does not start; \
+                     `skillhost rollback {name}`, `update {name}` or `remove {name}` changes that"
+                ));
+            }
+        }
+        Ok(Exit::Ok)
+    }
+}

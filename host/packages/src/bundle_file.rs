@@ -1,0 +1,732 @@
+//! Bundle files: locked components, their manifests, signatures and lock in one file, for machines
+//! without a network.
+//!
+//! The file is a tar of an OCI image layout. Its `index.json` lists the manifests, the bundles of
+//! their signatures, and a lock file, whose media type is [`LOCK`]. The bundle of a signature of the
+//! whole is beside the index, and about the index's digest. Configs of manifests are left out: no
+//! host reads them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+
+use anyhow::{Context as _, bail, ensure};
+use serde_json::{Value, json};
+use skillhost_skills::named_file;
+use tar::{Archive, Builder, EntryType, Header};
+
+use crate::atomic;
+use crate::denied::DenyList;
+use crate::digest::Digest;
+use crate::lock::{LockFile, LockedComponent, LockedPackage};
+use crate::manifest::{Descriptor, MAX_COMPONENT, Manifest, OCI_INDEX, OCI_MANIFEST};
+use crate::package::verify;
+use crate::signature::{BUNDLE, MAX_BUNDLE, PublicKey, Signer, SigningKey, TrustedSigner};
+use crate::store::Store;
+
+/// The media type of a lock file.
+const LOCK: &str = "application/vnd.skillhost.lock.v1+toml";
+
+/// The file that marks an OCI image layout.
+const LAYOUT: &str = "oci-layout";
+
+/// The index of a layout.
+const INDEX: &str = "index.json";
+
+/// The bundle with the signature of the index.
+const SIGNATURE: &str = "index.json.sigstore.json";
+
+/// The folder of the blobs.
+const BLOBS: &str = "blobs/sha256/";
+
+/// The annotation with the name of a component.
+const REF_NAME: &str = "org.opencontainers.image.ref.name";
+
+/// The maximum files in a bundle file. Guards against: a list without end.
+const MAX_FILES: usize = 8 << 10;
+
+/// The maximum bytes of the index, and of the lock file.
+const MAX_LIST: u64 = 4 << 20;
+
+/// The unit of a tar. An end of two empty ones is its last part.
+const BLOCK: u64 = 512;
+
+/// A bundle file that was written.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct ExportedBundle {
+    /// The digest of the index.
+    pub index: Digest,
+    /// The id of the key that signed it.
+    pub signer: Option<String>,
+}
+
+/// Writes a bundle file with all components of a lock file, which are in the store.
+///
+/// The bytes depend on the components and the lock alone, except for those of the signature.
+///
+/// # Errors
+///
+/// If a blob is missing or damaged, or the file cannot be written.
+pub fn export(
+    path: &Path,
+    lock: &LockFile,
+    store: &Store,
+    key: Option<&SigningKey>,
+) -> anyhow::Result<ExportedBundle> {
+    let read = |digest: &Digest| {
+        let bytes = store.read(digest, MAX_COMPONENT)?;
+        bytes.with_context(|| format!("{digest} is not in the store; `skillhost fetch` gets it"))
+    };
+    let text = lock.text();
+    let mut manifests = vec![Descriptor::of(LOCK, text.as_bytes())];
+    for locked in lock.components() {
+        let mut manifest = Descriptor::of(OCI_MANIFEST, &read(&locked.manifest)?);
+        let name = (REF_NAME.to_owned(), locked.name.clone());
+        manifest.annotations.extend([name]);
+        manifests.push(manifest);
+        if let Some(bundle) = &locked.bundle {
+            manifests.push(Descriptor::of(BUNDLE, &read(bundle)?));
+        }
+    }
+    let index = Manifest {
+        schema_version: 2,
+        media_type: Some(OCI_INDEX.to_owned()),
+        manifests: Some(manifests),
+        ..Manifest::default()
+    };
+    let index = serde_json::to_vec(&index)?;
+    let digest = Digest::of(&index);
+    let layout = json!({"imageLayoutVersion": "1.0.0"}).to_string();
+    let mut blobs: BTreeSet<&Digest> = lock.digests().collect();
+    let lock_digest = Digest::of(text.as_bytes());
+    blobs.insert(&lock_digest);
+    check_target(path)?;
+    let written = atomic::replace_with(path, 0o644, |file| -> anyhow::Result<()> {
+        let mut tar = Builder::new(file);
+        append(&mut tar, LAYOUT, layout.as_bytes())?;
+        append(&mut tar, INDEX, &index)?;
+        if let Some(key) = key {
+            append(&mut tar, SIGNATURE, &key.sign(&digest)?)?;
+        }
+        for blob in &blobs {
+            let name = format!("{BLOBS}{}", blob.hex());
+            if **blob == lock_digest {
+                append(&mut tar, &name, text.as_bytes())?;
+            } else {
+                append(&mut tar, &name, &read(blob)?)?;
+            }
+        }
+        tar.finish()?;
+        Ok(())
+    });
+    written.with_context(|| format!("cannot write `{}`", path.display()))?;
+    Ok(ExportedBundle {
+        index: digest,
+        signer: key.map(|key| key.public().id()),
+    })
+}
+
+/// Checks that a bundle file would replace nothing but a regular file.
+pub fn check_target(path: &Path) -> anyhow::Result<()> {
+    let is_other = fs::symlink_metadata(path).is_ok_and(|found| !found.is_file());
+    ensure!(
+        !is_other,
+        "cannot write `{}`: it is not a regular file",
+        path.display()
+    );
+    Ok(())
+}
+
+/// Appends a file of no owner and no time.
+fn append<W: Write>(tar: &mut Builder<W>, name: &str, bytes: &[u8]) -> anyhow::Result<()> {
+    let mut header = Header::new_ustar();
+    header.set_path(name)?;
+    header.set_size(bytes.len() as u64);
+    header.set_mode(0o644);
+    header.set_entry_type(EntryType::Regular);
+    header.set_cksum();
+    Ok(tar.append(&header, bytes)?)
+}
+
+/// A bundle file whose index, signature and lock are checked, and that has each blob of the lock
+/// and no other. The bytes of a blob are checked when they are read.
+#[derive(Debug)]
+pub struct BundleFile {
+    files: Files,
+    lock: LockFile,
+}
+
+/// The places of files in a tar: their first bytes and their sizes.
+#[derive(Debug)]
+struct Files {
+    file: File,
+    places: BTreeMap<String, (u64, u64)>,
+}
+
+impl BundleFile {
+    /// Opens a bundle file. With `key`, that key must have signed it.
+    ///
+    /// # Errors
+    ///
+    /// If the file is not a bundle file, is truncated, has links, missing or further files, or is
+    /// not signed by the key.
+    pub fn open(path: &Path, key: Option<&PublicKey>) -> anyhow::Result<Self> {
+        let open = || Self::read_from(named_file::open(path)?, key);
+        open().with_context(|| format!("cannot use the bundle file `{}`", path.display()))
+    }
+
+    fn read_from(file: File, key: Option<&PublicKey>) -> anyhow::Result<Self> {
+        let files = Files::list(file)?;
+        let layout: Value = serde_json::from_slice(&files.read(LAYOUT, BLOCK)?)
+            .context("`oci-layout` is invalid JSON")?;
+        ensure!(
+            layout["imageLayoutVersion"] == "1.0.0",
+            "it is no OCI image layout of version 1.0.0"
+        );
+        let index = files.read(INDEX, MAX_LIST)?;
+        if let Some(key) = key {
+            ensure!(
+                files.places.contains_key(SIGNATURE),
+                "it is not signed as a whole, and `--key` asks for that"
+            );
+            key.verify(&files.read(SIGNATURE, MAX_BUNDLE)?, &Digest::of(&index))
+                .context("its signature is not valid")?;
+        }
+        let index = Manifest::parse(&index, Some(OCI_INDEX)).context("its index is invalid")?;
+        let listed = index.manifests.unwrap_or_default();
+        let mut locks = listed.iter().filter(|it| it.media_type == LOCK);
+        let (Some(lock), None) = (locks.next(), locks.next()) else {
+            bail!("its index must list one lock file");
+        };
+        let lock_digest = lock.digest.clone();
+        let text = String::from_utf8(files.read_blob(&lock_digest, MAX_LIST)?)
+            .context("its lock file is not UTF-8")?;
+        let lock = LockFile::parse(&text).context("cannot use its lock file")?;
+        files.check_blobs(&lock, &lock_digest, &listed)?;
+        Ok(Self { files, lock })
+    }
+
+    /// Returns the lock file in it.
+    pub fn lock(&self) -> &LockFile {
+        &self.lock
+    }
+
+    /// Checks a component of the lock file in it as a host does before a load, and its content.
+    /// Returns it with the signer that was verified.
+    ///
+    /// # Errors
+    ///
+    /// If it is denied, not signed by one of `signers`, or its bytes are not those of its lock.
+    pub fn verify(
+        &self,
+        locked: &LockedComponent,
+        signers: Option<&[TrustedSigner]>,
+        denied: &DenyList,
+    ) -> anyhow::Result<LockedPackage> {
+        denied.check(locked.digests())?;
+        verify(locked, signers, &|digest, max| {
+            self.files.read_blob(digest, max)
+        })?;
+        self.files.read_blob(&locked.content, locked.size)?;
+        let mut locked = locked.package.clone();
+        if signers.is_none() {
+            // Nobody has checked it.
+            (locked.signer, locked.bundle) = (Signer::Unsigned, None);
+        }
+        Ok(locked)
+    }
+
+    /// Writes the blobs of a component into a store.
+    pub fn store(&self, locked: &LockedPackage, store: &Store) -> anyhow::Result<()> {
+        for digest in locked.digests() {
+            store.write(&self.files.read_blob(digest, MAX_COMPONENT)?)?;
+        }
+        Ok(())
+    }
+}
+
+impl Files {
+    /// Finds the files of a tar. Reads only their headers.
+    fn list(mut file: File) -> anyhow::Result<Self> {
+        let length = file.metadata()?.len();
+        let mut places = BTreeMap::new();
+        let mut end = 0;
+        let mut archive = Archive::new(&mut file);
+        // No extension may give a file another name or size than its header.
+        for entry in archive.entries_with_seek()?.raw(true) {
+            let entry = entry.context("it is no tar, or damaged")?;
+            let header = entry.header();
+            let name = String::from_utf8_lossy(&header.path_bytes()).into_owned();
+            let shown = name.escape_debug();
+            ensure!(
+                header.entry_type() == EntryType::Regular && header.link_name_bytes().is_none(),
+                "`{shown}` in it is not a plain file"
+            );
+            let blob = name.strip_prefix(BLOBS).map(|hex| format!("sha256:{hex}"));
+            let is_blob = blob.is_some_and(|it| it.parse::<Digest>().is_ok());
+            ensure!(
+                is_blob || [LAYOUT, INDEX, SIGNATURE].contains(&&*name),
+                "`{shown}` in it has no place in a bundle file"
+            );
+            let (start, size) = (entry.raw_file_position(), header.entry_size()?);
+            ensure!(
+                size <= MAX_COMPONENT,
+                "`{shown}` in it has {size} bytes, more than {MAX_COMPONENT}"
+            );
+            end = start + size.next_multiple_of(BLOCK);
+            ensure!(end <= length, "it is truncated within `{shown}`");
+            let is_new = places.insert(name.clone(), (start, size)).is_none();
+            ensure!(is_new, "it has `{shown}` twice");
+            ensure!(
+                places.len() <= MAX_FILES,
+                "it has more than {MAX_FILES} files"
+            );
+        }
+        drop(archive);
+        ensure!(
+            length == end + 2 * BLOCK,
+            "it is truncated, or has bytes after its end"
+        );
+        Ok(Self { file, places })
+    }
+
+    /// Reads a file of at most `max` bytes.
+    fn read(&self, name: &str, max: u64) -> anyhow::Result<Vec<u8>> {
+        let place = self.places.get(name);
+        let (start, size) = *place.with_context(|| format!("it has no `{name}`"))?;
+        ensure!(
+            size <= max,
+            "`{name}` in it has {size} bytes, more than {max}"
+        );
+        let mut bytes = vec![0; usize::try_from(size)?];
+        self.file
+            .read_exact_at(&mut bytes, start)
+            .with_context(|| format!("cannot read `{name}` in it"))?;
+        Ok(bytes)
+    }
+
+    /// Reads a blob of at most `max` bytes.
+    fn read_blob(&self, digest: &Digest, max: u64) -> anyhow::Result<Vec<u8>> {
+        let bytes = self.read(&format!("{BLOBS}{}", digest.hex()), max)?;
+        let found = Digest::of(&bytes);
+        ensure!(
+            found == *digest,
+            "the bytes of {digest} in it have the digest {found}"
+        );
+        Ok(bytes)
+    }
+
+    /// Checks that there are the blobs of the lock file and no others, and that the index lists its
+    /// manifests and bundles, and no others.
+    fn check_blobs(
+        &self,
+        lock: &LockFile,
+        lock_digest: &Digest,
+        listed: &[Descriptor],
+    ) -> anyhow::Result<()> {
+        let mut expected: BTreeSet<&Digest> = lock.digests().collect();
+        expected.insert(lock_digest);
+        let mut in_index: BTreeSet<&Digest> = lock
+            .components()
+            .iter()
+            .flat_map(|locked| [&locked.manifest].into_iter().chain(&locked.bundle))
+            .collect();
+        in_index.insert(lock_digest);
+        for it in listed {
+            ensure!(
+                in_index.remove(&it.digest),
+                "its index lists {}, which its lock file does not name, or twice",
+                it.digest
+            );
+            let found = self.places.get(&format!("{BLOBS}{}", it.digest.hex()));
+            let size = found.map(|(_, size)| *size);
+            ensure!(
+                size.is_none_or(|size| size == it.size),
+                "its index has another size of {}",
+                it.digest
+            );
+        }
+        if let Some(digest) = in_index.first() {
+            bail!("its index does not list {digest} of its lock file");
+        }
+        for digest in &expected {
+            ensure!(
+                self.places
+                    .contains_key(&format!("{BLOBS}{}", digest.hex())),
+                "it has no blob {digest}, which its lock file names"
+            );
+        }
+        for name in self.places.keys() {
+            if let Some(hex) = name.strip_prefix(BLOBS) {
+                ensure!(
+                    expected.contains(&Digest::from_hex(hex.to_owned())),
+                    "it has the blob sha256:{hex}, which its lock file does not name"
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use skillhost_skills::trust::Trust;
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::tests::{locked, signing_key};
+    use crate::verify_locked;
+
+    const CONTENT: &[u8] = b"the bytes of a component";
+
+    /// A store with a signed component, and a bundle file of it.
+    struct Setup {
+        folder: TempDir,
+        store: Store,
+        lock: LockFile,
+        key: SigningKey,
+    }
+
+    /// A file of a tar: its type, the target of a link, its size if that is not right, and its
+    /// bytes.
+    #[derive(Clone)]
+    struct TarFile(String, EntryType, &'static str, Option<u64>, Vec<u8>);
+
+    impl Setup {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let store = Store::open(&folder.path().join("store"), &Trust::new()).unwrap();
+            let key = signing_key();
+            let layer = Descriptor::of("application/wasm", CONTENT);
+            let manifest = json!({"schemaVersion": 2, "layers": [layer]}).to_string();
+            let mut entry = locked("csv", &store.write(CONTENT).unwrap());
+            entry.size = CONTENT.len() as u64;
+            entry.manifest = store.write(manifest.as_bytes()).unwrap();
+            let bundle = key.sign(&entry.manifest).unwrap();
+            entry.bundle = Some(store.write(&bundle).unwrap());
+            entry.signer = Signer::Key(key.public().id());
+            let mut lock = LockFile::default();
+            lock.set(entry);
+            let setup = Self {
+                folder,
+                store,
+                lock,
+                key,
+            };
+            let key = Some(&setup.key);
+            export(&setup.path(), &setup.lock, &setup.store, key).unwrap();
+            setup
+        }
+
+        fn path(&self) -> std::path::PathBuf {
+            self.folder.path().join("air.tar")
+        }
+
+        fn files(&self) -> Vec<TarFile> {
+            let bytes = fs::read(self.path()).unwrap();
+            let mut archive = Archive::new(&*bytes);
+            let files = archive.entries().unwrap().map(|entry| {
+                let mut entry = entry.unwrap();
+                let name = String::from_utf8(entry.path_bytes().to_vec()).unwrap();
+                let mut bytes = Vec::new();
+                std::io::Read::read_to_end(&mut entry, &mut bytes).unwrap();
+                TarFile(name, EntryType::Regular, "", None, bytes)
+            });
+            files.collect()
+        }
+
+        fn write(&self, files: &[TarFile]) {
+            let mut tar = Builder::new(File::create(self.path()).unwrap());
+            for TarFile(name, kind, link, size, bytes) in files {
+                let mut header = Header::new_ustar();
+                // `set_path` refuses odd names.
+                header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
+                header.set_entry_type(*kind);
+                header.as_old_mut().linkname[..link.len()].copy_from_slice(link.as_bytes());
+                header.set_size(size.unwrap_or(bytes.len() as u64));
+                header.set_cksum();
+                tar.append(&header, &**bytes).unwrap();
+            }
+            tar.finish().unwrap();
+        }
+
+        /// Opens the file, and checks its component.
+        fn open(&self, key: Option<&PublicKey>) -> anyhow::Result<(BundleFile, LockedPackage)> {
+            let file = BundleFile::open(&self.path(), key)?;
+            let signers = [self.key.public().into()];
+            let entry = file.lock().find("csv").unwrap().clone();
+            let entry = file.verify(&entry, Some(&signers), &DenyList::default())?;
+            Ok((file, entry))
+        }
+    }
+
+    /// A change of the files of a bundle file.
+    type Change<'c> = Box<dyn Fn(&mut Vec<TarFile>) + 'c>;
+
+    fn edit<'c>(change: impl Fn(&mut Vec<TarFile>) + 'c) -> Change<'c> {
+        Box::new(change)
+    }
+
+    /// Changes what the index lists: the lock file, the manifest and its signature.
+    fn index(change: impl Fn(&mut Vec<Value>) + 'static) -> Change<'static> {
+        edit(move |files| {
+            let mut index: Value = serde_json::from_slice(&files[1].4).unwrap();
+            change(index["manifests"].as_array_mut().unwrap());
+            files[1].4 = index.to_string().into_bytes();
+        })
+    }
+
+    /// Replaces the lock file, also in the index.
+    fn lock(text: String) -> Change<'static> {
+        edit(move |files| {
+            let lock = Descriptor::of(LOCK, text.as_bytes());
+            let name = format!("{BLOBS}{}", lock.digest.hex());
+            let old = files.iter().position(|it| it.4.starts_with(b"# Written"));
+            files[old.unwrap()] = TarFile(name, EntryType::Regular, "", None, text.clone().into());
+            index(move |listed| listed[0] = serde_json::to_value(&lock).unwrap())(files);
+        })
+    }
+
+    /// Adds a file.
+    fn push(name: &str, kind: EntryType, link: &'static str, bytes: &[u8]) -> Change<'static> {
+        let file = TarFile(name.to_owned(), kind, link, None, bytes.to_vec());
+        edit(move |files| files.push(file.clone()))
+    }
+
+    #[test]
+    fn carries_components_to_another_store() {
+        let setup = Setup::new();
+        let (file, entry) = setup.open(Some(&setup.key.public())).unwrap();
+        assert_eq!(*file.lock(), setup.lock);
+        let other = Store::open(&setup.folder.path().join("other"), &Trust::new()).unwrap();
+        file.store(&entry, &other).unwrap();
+        assert_eq!(other.list().unwrap(), setup.store.list().unwrap());
+        let signers = [setup.key.public().into()];
+        verify_locked(&entry, Some(&signers), &other).unwrap();
+        // A signer counts only if it was verified.
+        let entry = file.lock().find("csv").unwrap();
+        let unchecked = file.verify(entry, None, &DenyList::default()).unwrap();
+        assert_eq!(
+            (unchecked.signer, unchecked.bundle),
+            (Signer::Unsigned, None)
+        );
+        let mut denied = DenyList::default();
+        denied
+            .insert(entry.content.clone(), "it leaks".to_owned())
+            .unwrap();
+        let error = file.verify(entry, None, &denied).unwrap_err().to_string();
+        assert!(error.ends_with(": it leaks"), "{error}");
+        let error = setup.open(Some(&signing_key().public())).unwrap_err();
+        assert!(format!("{error:#}").contains("its signature is not valid"));
+        // What is no file is not replaced.
+        let link = setup.folder.path().join("link");
+        std::os::unix::fs::symlink(setup.path(), &link).unwrap();
+        assert!(export(&link, &setup.lock, &setup.store, None).is_err());
+        assert!(link.is_symlink());
+    }
+
+    #[test]
+    fn hostile_files_are_refused() {
+        let setup = Setup::new();
+        let good = setup.files();
+        let text = setup.lock.text();
+        let entry = setup.lock.find("csv").unwrap();
+        let blob = |digest: &Digest| format!("{BLOBS}{}", digest.hex());
+        let (content, other) = (blob(&entry.content), blob(&Digest::of(b"other")));
+        let at = good.iter().position(|it| it.0 == content).unwrap();
+        let big = Some(MAX_COMPONENT + 1);
+        let cases: Vec<(Change<'_>, bool, &str)> = vec![
+            (
+                push("../x", EntryType::Regular, "", b""),
+                true,
+                "`../x` in it has no place",
+            ),
+            (
+                push("/x", EntryType::Regular, "", b""),
+                true,
+                "`/x` in it has no place",
+            ),
+            (
+                push("\u{1b}[2J", EntryType::Regular, "", b""),
+                true,
+                "`\\u{1b}[2J` in it",
+            ),
+            (
+                push(&other, EntryType::Regular, "", b"other"),
+                true,
+                "does not name",
+            ),
+            (
+                push(&content, EntryType::Regular, "", CONTENT),
+                true,
+                "twice",
+            ),
+            (
+                push(&other, EntryType::Symlink, "/x", b""),
+                true,
+                "is not a plain file",
+            ),
+            (
+                push(&other, EntryType::Link, "/x", b""),
+                true,
+                "is not a plain file",
+            ),
+            (
+                push(&other, EntryType::Char, "", b""),
+                true,
+                "is not a plain file",
+            ),
+            (
+                push("blobs/", EntryType::Directory, "", b""),
+                true,
+                "is not a plain file",
+            ),
+            (
+                push("x", EntryType::GNULongName, "", b"x"),
+                true,
+                "is not a plain file",
+            ),
+            (
+                push("x", EntryType::XHeader, "", b"1 x"),
+                true,
+                "is not a plain file",
+            ),
+            (
+                push(&other, EntryType::Regular, "/x", b""),
+                true,
+                "is not a plain file",
+            ),
+            (edit(|it| it[at].4[0] ^= 1), true, "in it have the digest"),
+            (edit(|it| it[at].3 = big), true, "more than 67108864"),
+            (
+                edit(|it| it[at].3 = Some(1 << 20)),
+                true,
+                "truncated within",
+            ),
+            (edit(|it| drop(it.remove(at))), true, "it has no blob"),
+            (
+                edit(|it| drop(it.remove(0))),
+                true,
+                "it has no `oci-layout`",
+            ),
+            (
+                edit(|it| drop(it.remove(1))),
+                true,
+                "it has no `index.json`",
+            ),
+            (
+                edit(|it| drop(it.remove(2))),
+                true,
+                "it is not signed as a whole",
+            ),
+            (
+                edit(|it| it[2].4 = b"{".to_vec()),
+                true,
+                "the bundle is invalid",
+            ),
+            (
+                edit(|it| it[2].4 = vec![b' '; 300 << 10]),
+                true,
+                "more than 262144",
+            ),
+            (
+                edit(|it| it[0].4 = b"{}".to_vec()),
+                true,
+                "no OCI image layout",
+            ),
+            (
+                edit(|it| it[1].4.push(b' ')),
+                true,
+                "a signature of another artifact",
+            ),
+            (
+                edit(|it| it[1].4 = b"{".to_vec()),
+                false,
+                "its index is invalid",
+            ),
+            (
+                edit(|it| it[1].4 = vec![b' '; 5 << 20]),
+                false,
+                "more than 4194304",
+            ),
+            (index(Vec::clear), false, "must list one lock file"),
+            (
+                index(|it| it.push(it[0].clone())),
+                false,
+                "must list one lock file",
+            ),
+            (
+                index(|it| it.push(it[1].clone())),
+                false,
+                "does not name, or twice",
+            ),
+            (index(|it| drop(it.pop())), false, "its index does not list"),
+            (
+                index(|it| it[1]["size"] = 1.into()),
+                false,
+                "its index has another size",
+            ),
+            (
+                lock(String::new()),
+                false,
+                "which its lock file does not name",
+            ),
+            (
+                lock(text.replace("csv\"", "../csv\"")),
+                false,
+                "the name `../csv`",
+            ),
+            (
+                lock(text.replace("size = 24", "size = 25")),
+                false,
+                "and the lock file 25",
+            ),
+            (
+                lock(text.replace("key:", "key:0")),
+                false,
+                "names another signer",
+            ),
+        ];
+        for (change, with_key, why) in cases {
+            let mut files = good.clone();
+            change(&mut files);
+            setup.write(&files);
+            let key = with_key.then(|| setup.key.public());
+            let error = format!("{:#}", setup.open(key.as_ref()).unwrap_err());
+            assert!(error.contains(why), "expected `{why}`: {error}");
+            assert!(!error.contains('\u{1b}'), "{error:?}");
+        }
+        setup.write(&good);
+        setup.open(Some(&setup.key.public())).unwrap();
+        // Bytes that are no tar, or not all of one.
+        let whole = fs::read(setup.path()).unwrap();
+        let changed = |at: usize| {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 1;
+            bytes
+        };
+        for (bytes, why) in [
+            (
+                whole[..whole.len() - 512].to_vec(),
+                "it is truncated, or has",
+            ),
+            (
+                whole[..whole.len() - 1024].to_vec(),
+                "it is truncated, or has",
+            ),
+            (whole[..700].to_vec(), "it is truncated within `oci-layout`"),
+            ([&whole[..], &[0; 512]].concat(), "has bytes after its end"),
+            (changed(1), "it is no tar, or damaged"),
+            (b"PK".repeat(400), "it is no tar, or damaged"),
+            (Vec::new(), "truncated"),
+            (vec![0; 1024], "it has no `oci-layout`"),
+        ] {
+            fs::write(setup.path(), bytes).unwrap();
+            let error = format!("{:#}", setup.open(None).unwrap_err());
+            assert!(error.contains(why), "expected `{why}`: {error}");
+        }
+    }
+}

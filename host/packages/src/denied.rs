@@ -1,0 +1,49 @@
+//! The digests of packages that the operator has denied, with the reasons.
+
+use std::collections::BTreeMap;
+
+use anyhow::{bail, ensure};
+
+use crate::digest::Digest;
+
+/// The maximum bytes of a reason, which messages contain.
+const MAX_REASON: usize = 512;
+
+/// Digests of manifests and contents that are never locked and never load.
+#[derive(Debug, Clone, Default)]
+pub struct DenyList(BTreeMap<Digest, String>);
+
+impl DenyList {
+    /// Adds a digest. The reason may be empty.
+    pub(crate) fn insert(&mut self, digest: Digest, why: String) -> anyhow::Result<()> {
+        check_reason(&why)?;
+        self.0.insert(digest, why);
+        Ok(())
+    }
+
+    /// Checks that no digest is denied.
+    ///
+    /// # Errors
+    ///
+    /// If one is. The error has the reason.
+    pub fn check<'d>(&self, digests: impl IntoIterator<Item = &'d Digest>) -> anyhow::Result<()> {
+        for digest in digests {
+            match self.0.get(digest) {
+                Some(why) if why.is_empty() => bail!("`[deny]` refuses {digest}"),
+                Some(why) => bail!("`[deny]` refuses {digest}: {}", why.escape_debug()),
+                None => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Checks a reason for a denied digest.
+pub(crate) fn check_reason(why: &str) -> anyhow::Result<()> {
+    ensure!(
+        why.len() <= MAX_REASON,
+        "the reason has {} bytes, more than {MAX_REASON}",
+        why.len()
+    );
+    Ok(())
+}

@@ -1,0 +1,97 @@
+//! A folder with all that is in it.
+
+use std::collections::BTreeMap;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+
+/// The entries of a folder by their paths, which are relative.
+#[derive(Clone, PartialEq)]
+pub(super) struct State(BTreeMap<PathBuf, Entry>);
+
+#[derive(Clone, PartialEq)]
+enum Entry {
+    /// With its mode.
+    Folder(u32),
+    /// With its mode.
+    File(u32, Vec<u8>),
+    Link(PathBuf),
+    Other,
+}
+
+impl State {
+    pub(super) fn read(folder: &Path) -> Self {
+        let mut entries = BTreeMap::new();
+        let mut folders = vec![PathBuf::new()];
+        while let Some(within) = folders.pop() {
+            for entry in fs::read_dir(folder.join(&within)).unwrap() {
+                let entry = entry.unwrap();
+                let path = within.join(entry.file_name());
+                let metadata = fs::symlink_metadata(entry.path()).unwrap();
+                let mode = metadata.permissions().mode() & 0o7777;
+                let kind = metadata.file_type();
+                let found = if kind.is_dir() {
+                    folders.push(path.clone());
+                    Entry::Folder(mode)
+                } else if kind.is_symlink() {
+                    Entry::Link(fs::read_link(entry.path()).unwrap())
+                } else if kind.is_file() {
+                    Entry::File(mode, fs::read(entry.path()).unwrap())
+                } else {
+                    Entry::Other
+                };
+                entries.insert(path, found);
+            }
+        }
+        Self(entries)
+    }
+
+    /// Makes a folder as it was.
+    pub(super) fn restore(&self, folder: &Path) {
+        let now = Self::read(folder);
+        // What is in a folder goes before it.
+        for (path, entry) in now.0.iter().rev() {
+            let is_same_folder = matches!(
+                (entry, self.0.get(path)),
+                (Entry::Folder(_), Some(Entry::Folder(_)))
+            );
+            if self.0.get(path) == Some(entry) || is_same_folder {
+                continue;
+            }
+            let path = folder.join(path);
+            match entry {
+                Entry::Folder(_) => fs::remove_dir(path).unwrap(),
+                _ => fs::remove_file(path).unwrap(),
+            }
+        }
+        for (path, entry) in &self.0 {
+            if now.0.get(path) == Some(entry) {
+                continue;
+            }
+            let path = folder.join(path);
+            let mode = match entry {
+                Entry::Folder(mode) => {
+                    fs::create_dir_all(&path).unwrap();
+                    mode
+                }
+                Entry::File(mode, bytes) => {
+                    fs::write(&path, bytes).unwrap();
+                    mode
+                }
+                Entry::Link(target) => {
+                    symlink(target, path).unwrap();
+                    continue;
+                }
+                Entry::Other => panic!("cannot restore {path:?}"),
+            };
+            fs::set_permissions(&path, Permissions::from_mode(*mode)).unwrap();
+        }
+    }
+
+    /// Returns the paths that differ.
+    pub(super) fn difference(&self, other: &Self) -> Vec<PathBuf> {
+        let all = self.0.keys().chain(other.0.keys());
+        let differing = all.filter(|path| self.0.get(*path) != other.0.get(*path));
+        differing.cloned().collect()
+    }
+}

@@ -14,6 +14,10 @@ mod sources;
 mod rollback;
 // Files for machines without a network.
 mod bundle_files;
+// The program killed at each step.
+mod kills;
+// Changed locks, stores, registries and configurations.
+mod tampering;
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,0 +1,117 @@
+//! The program killed at each step that changes a file: each creation, write, sync, rename and
+//! removal below the user's folder. Between two steps nothing changes on the disk, so this covers
+//! every moment.
+
+use std::fs;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Command, Output};
+
+use skillhost_skills::text::digest::sha256_hex;
+
+use super::rollback::updated_user;
+use super::state::State;
+use super::{GRANT, User, version};
+use crate::support::guests;
+use crate::support::process::{self, Process};
+
+/// The signal of a kill.
+const SIGKILL: i32 = 9;
+
+/// Compiles the library that kills.
+fn compile_killer(user: &User) {
+    let library = user.path("kill.so");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/packages/kill.c");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-shared", "-fPIC", "-o"]).arg(&library);
+    let compiled = process::output(compiler.arg(source));
+    assert!(compiled.status.success(), "{compiled:?}");
+}
+
+/// Runs a verb that is killed at a step.
+fn run_until(user: &User, step: usize, arguments: &[&str]) -> Output {
+    let mut command = user.program.command(arguments);
+    command
+        .env("XDG_DATA_HOME", user.path("data"))
+        .env("LD_PRELOAD", user.path("kill.so"))
+        .env("KILL_BELOW", user.program.folder.path())
+        .env("KILL_AT", step.to_string());
+    Process::start(&mut command).output()
+}
+
+/// Kills a verb at each of its steps. Each time, the files are whole, `call` works, and the verb
+/// then has the same end as without a kill. Returns the number of steps.
+fn kill_at_each_step(user: &User, arguments: &[&str]) -> usize {
+    let folder = user.program.folder.path();
+    compile_killer(user);
+    let before = State::read(folder);
+    let files_before = user.files();
+    assert_eq!(user.call().code, 0);
+    user.good(arguments);
+    let files_after = user.files();
+    assert_ne!(files_before, files_after);
+    for step in 1.. {
+        before.restore(folder);
+        let run = run_until(user, step, arguments);
+        if run.status.success() {
+            assert_eq!(user.files(), files_after);
+            return step - 1;
+        }
+        assert_eq!(run.status.signal(), Some(SIGKILL), "{step}: {run:?}");
+        for (at, file) in user.files().iter().enumerate() {
+            let is_whole = *file == files_before[at] || *file == files_after[at];
+            assert!(is_whole, "{step}: {file:?}");
+        }
+        let called = user.call();
+        assert_eq!(called.code, 0, "{step}: {called:?}");
+        let checked = user.run(&["lock", "--check"]);
+        let is_ahead = checked
+            .stderr
+            .contains("which the configuration does not name");
+        assert!(checked.code == 0 || is_ahead, "{step}: {checked:?}");
+        let again = user.run(arguments);
+        assert_eq!(user.files(), files_after, "{step}: {again:?}");
+        user.good(&["lock", "--check"]);
+        user.good(&["store", "clean"]);
+        let store = fs::read_dir(user.path("data/skillhost/store/sha256")).unwrap();
+        let names = store.map(|it| it.unwrap().file_name().into_string().unwrap());
+        let mut blobs = names.filter(|name| !name.starts_with(".unfinished-"));
+        assert!(blobs.all(|name| is_whole(user, &name)), "{step}");
+    }
+    unreachable!("a verb has an end")
+}
+
+/// Returns whether a blob has the bytes of its name.
+fn is_whole(user: &User, name: &str) -> bool {
+    let bytes = fs::read(user.blob(&format!("sha256:{name}"))).unwrap();
+    sha256_hex(&bytes) == name
+}
+
+#[test]
+fn killed_add_leaves_store_and_lock_usable() {
+    let user = updated_user();
+    let other = user.reference().replace("csv:1", "other:1");
+    fs::copy(guests().join("unchecked.wasm"), user.path("other.wasm")).unwrap();
+    user.good(&["push", &other, "other.wasm", "--key", "acme.key"]);
+    // Blobs, lock file, its note, and the configuration: create, write, sync, rename, sync.
+    assert_eq!(kill_at_each_step(&user, &["add", &other]), 6 * 5);
+}
+
+#[test]
+fn killed_update_and_rollback_leave_store_and_lock_usable() {
+    let user = updated_user();
+    assert_eq!(kill_at_each_step(&user, &["rollback", "csv"]), 2 * 5);
+    user.push(&version("1.2.0"), Some("acme"));
+    assert_eq!(kill_at_each_step(&user, &["update"]), 5 * 5);
+}
+
+#[test]
+fn killed_import_leaves_store_and_lock_usable() {
+    let author = updated_user();
+    author.good(&["bundle", "export", "air.tar"]);
+    author.good(&["rollback", "csv"]);
+    author.good(&["store", "clean"]);
+    let import = ["bundle", "import", "air.tar", "--write"];
+    // The note comes first, too.
+    assert_eq!(kill_at_each_step(&author, &import), 7 * 5);
+    assert!(author.files()[0].as_ref().unwrap().contains(GRANT));
+}

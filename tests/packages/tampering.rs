@@ -1,0 +1,779 @@
+//! Changed locks, stores, registries and configurations: each change is refused with a message of
+//! its own, and nothing is written.
+
+use std::collections::BTreeSet;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use serde_json::{Value, json};
+use skillhost_skills::text::digest::sha256_hex;
+
+use super::rollback::updated_user;
+use super::state::State;
+use super::{User, digest_of, needs, version};
+use crate::needs::with_section;
+use crate::support::registry::{Answer, answer};
+
+const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+const INDEX: &str = "application/vnd.oci.image.index.v1+json";
+const BUNDLE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
+
+/// A change, a verb with its exit code, and a part of its error.
+type Case<'c> = (Box<dyn Fn(&User) + 'c>, i32, &'c [&'c str], String);
+
+const CALL: &[&str] = &[
+    "call",
+    "count_lines",
+    "skill_name=calculator",
+    "path=SKILL.md",
+];
+const CHECK: &[&str] = &["lock", "--check"];
+const FETCH: &[&str] = &["fetch"];
+const UPDATE: &[&str] = &["update"];
+const ROLLBACK: &[&str] = &["rollback", "csv"];
+
+/// Makes each change in the same state, and checks that the verb refuses it and writes nothing.
+fn refuse_all(user: &User, cases: Vec<Case<'_>>) {
+    let folder = user.program.folder.path();
+    let state = State::read(folder);
+    let mut messages = BTreeSet::new();
+    let mut wrong = Vec::new();
+    for (at, (change, code, arguments, why)) in cases.into_iter().enumerate() {
+        state.restore(folder);
+        user.registry.behave();
+        change(user);
+        let before = State::read(folder);
+        let run = user.run(arguments);
+        if code == 1 && arguments == UPDATE {
+            // The bytes that were compared.
+            user.good(&["store", "clean"]);
+        }
+        let changed = before.difference(&State::read(folder));
+        let is_refused = run.code == code && run.stderr.contains(&why);
+        if !is_refused || !changed.is_empty() {
+            wrong.push(format!(
+                "{at}: {code} `{why}`: {run:?}, changed {changed:?}"
+            ));
+        }
+        assert!(messages.insert(why.clone()), "{at}: `{why}` comes twice");
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    state.restore(folder);
+    user.good(CHECK);
+    assert_eq!(user.call().code, 0);
+}
+
+fn case<'c>(
+    change: impl Fn(&User) + 'c,
+    code: i32,
+    arguments: &'c [&'c str],
+    why: impl Into<String>,
+) -> Case<'c> {
+    (Box::new(change), code, arguments, why.into())
+}
+
+/// Replaces a text, which must be there, in a file.
+fn edit(user: &User, file: &str, from: &str, to: &str) {
+    let text = fs::read_to_string(user.path(file)).unwrap();
+    assert!(text.contains(from), "{from}: {text}");
+    user.program.write(file, text.replacen(from, to, 1));
+}
+
+/// A change of the lock file.
+fn lock<'c>(
+    from: impl Into<String>,
+    to: impl Into<String>,
+    code: i32,
+    arguments: &'c [&'c str],
+    why: &str,
+) -> Case<'c> {
+    let (from, to) = (from.into(), to.into());
+    let change = move |user: &User| edit(user, "skillhost.lock", &from, &to);
+    case(change, code, arguments, why)
+}
+
+fn set_mode(user: &User, path: &str, mode: u32) {
+    fs::set_permissions(user.path(path), Permissions::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn changed_locks_are_refused() {
+    let user = updated_user();
+    let text = user.lock();
+    let digest = |key: &str, at: usize| digest_of(&text, key, at);
+    let [new, old] = [0, 1].map(|at| ["manifest", "content", "bundle"].map(|key| digest(key, at)));
+    let missing = format!("sha256:{}", "0".repeat(64));
+    let signer = format!("signer = \"{}\"", digest("signer", 0));
+    let bundle = format!("bundle = \"{}\"\n", new[2]);
+    let source = user.reference();
+    let entry = &text[text.find("[[component]]").unwrap()..text.find("[[previous]]").unwrap()];
+    let previous = &text[text.find("[[previous]]").unwrap()..];
+    let in_previous = |from: &str, to: &str| previous.replacen(from, to, 1);
+    let size = text
+        .lines()
+        .find(|line| line.starts_with("size = "))
+        .unwrap();
+    let unsigned = |user: &User| {
+        edit(user, "skillhost.lock", &signer, "unsigned = true");
+        edit(user, "skillhost.lock", &bundle, "");
+    };
+    refuse_all(
+        &user,
+        vec![
+            lock(
+                &new[0],
+                &old[0],
+                4,
+                CALL,
+                "it is a signature of another artifact",
+            ),
+            lock(
+                &new[1],
+                &old[1],
+                4,
+                CALL,
+                "names other bytes than the lock file",
+            ),
+            lock(size, "size = 1", 4, CALL, "bytes, and the lock file 1"),
+            lock(
+                "\"1.1.0\"",
+                "\"1.0.0\"",
+                4,
+                CALL,
+                "another version than the lock file",
+            ),
+            lock(
+                &signer,
+                "signer = \"key:ab\"",
+                1,
+                CHECK,
+                "names another signer of",
+            ),
+            case(unsigned, 4, CALL, "is locked as unsigned"),
+            lock(&bundle, "", 4, CALL, "needs a `bundle` exactly if"),
+            lock(
+                &signer,
+                format!("{signer}\nunsigned = true"),
+                4,
+                CALL,
+                "either `signer` or",
+            ),
+            lock(&signer, "signer = \"acme\"", 4, CALL, "is not `key:…`"),
+            lock(
+                &new[2],
+                &new[0],
+                4,
+                CALL,
+                "the bundle has an unknown media type",
+            ),
+            lock(
+                &new[2],
+                &missing,
+                4,
+                CALL,
+                "not in the store; `skillhost fetch` gets it",
+            ),
+            lock(
+                &source,
+                source.replace("csv:1", "csv:2"),
+                4,
+                FETCH,
+                "is locked from",
+            ),
+            lock(
+                entry,
+                "",
+                4,
+                CALL,
+                "it has `[[previous]]` of `csv` twice, or without",
+            ),
+            lock(&text, "", 4, CALL, "the component `csv` is not locked"),
+            lock(
+                &text,
+                entry.repeat(2),
+                4,
+                UPDATE,
+                "it has the component `csv` twice",
+            ),
+            lock(
+                "name = \"csv\"",
+                "name = \"../csv\"",
+                4,
+                CALL,
+                "the name `../csv` must",
+            ),
+            lock(
+                "name = \"csv\"",
+                "name = \"other\"",
+                4,
+                FETCH,
+                "`[[previous]]` of `csv`",
+            ),
+            lock(size, "weight = 1", 4, CALL, "unknown field `weight`"),
+            lock(size, "", 4, CALL, "missing field `size`"),
+            lock(size, "size = -1", 4, CALL, "integer `-1`"),
+            lock(
+                "sha256:",
+                "sha512:",
+                4,
+                CALL,
+                "expected a digest: `sha256:`",
+            ),
+            lock(previous, "[[comp", 4, CALL, "unclosed"),
+            case(
+                |user| {
+                    user.program
+                        .write("skillhost.lock", vec![b'#'; (4 << 20) + 1])
+                },
+                4,
+                CALL,
+                "it is larger than 4194304 bytes",
+            ),
+            case(
+                |user| user.program.write("skillhost.lock", [0xff]),
+                4,
+                CALL,
+                "UTF-8",
+            ),
+            case(
+                |user| {
+                    fs::rename(user.path("skillhost.lock"), user.path("other")).unwrap();
+                    symlink("other", user.path("skillhost.lock")).unwrap();
+                },
+                4,
+                CALL,
+                "it is a symlink; put a file in its place",
+            ),
+            case(
+                |user| {
+                    fs::remove_file(user.path("skillhost.lock")).unwrap();
+                    fs::create_dir(user.path("skillhost.lock")).unwrap();
+                },
+                4,
+                CALL,
+                "not a regular file",
+            ),
+            case(
+                |user| set_mode(user, "skillhost.lock", 0o666),
+                4,
+                CALL,
+                "cannot use the lock file `skillhost.lock`: ",
+            ),
+            // What a rollback would lock.
+            lock(
+                previous,
+                in_previous(&old[0], &new[0]),
+                4,
+                ROLLBACK,
+                "cannot roll back `csv`: the signature of the component `csv` is not valid",
+            ),
+            lock(
+                previous,
+                in_previous(&old[1], &missing),
+                4,
+                ROLLBACK,
+                &format!("the store does not have {missing} of its earlier version"),
+            ),
+            lock(
+                previous,
+                in_previous("csv:1", "evil:1"),
+                4,
+                ROLLBACK,
+                "its earlier version is from",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn changed_stores_are_refused() {
+    let user = updated_user();
+    let text = user.lock();
+    let [manifest, content, bundle] =
+        ["manifest", "content", "bundle"].map(|key| digest_of(&text, key, 0));
+    let of_blob = |digest: &str, why: &str| {
+        let path = user.blob(digest);
+        format!("cannot use `{}` of the store{why}", path.display())
+    };
+    let flip = |digest: &str| {
+        let digest = digest.to_owned();
+        move |user: &User| {
+            let path = user.blob(&digest);
+            let mut bytes = fs::read(&path).unwrap();
+            *bytes.last_mut().unwrap() ^= 1;
+            fs::write(path, bytes).unwrap();
+        }
+    };
+    let remove = |digest: &str| {
+        let digest = digest.to_owned();
+        move |user: &User| fs::remove_file(user.blob(&digest)).unwrap()
+    };
+    let store = "data/skillhost/store/sha256";
+    refuse_all(
+        &user,
+        vec![
+            case(flip(&manifest), 4, CALL, of_blob(&manifest, ": its bytes")),
+            case(flip(&bundle), 4, CALL, of_blob(&bundle, ": its bytes")),
+            case(flip(&content), 1, CHECK, of_blob(&content, ": its bytes")),
+            case(
+                remove(&content),
+                4,
+                CALL,
+                "the component `csv` is not in the store",
+            ),
+            case(
+                |user| fs::write(user.blob(&manifest), vec![b' '; (1 << 20) + 1]).unwrap(),
+                4,
+                CALL,
+                "it is larger than 1048576 bytes",
+            ),
+            case(
+                |user| {
+                    // A copy in the user's folder, with the right bytes.
+                    fs::rename(user.blob(&manifest), user.path("other")).unwrap();
+                    symlink(user.path("other"), user.blob(&manifest)).unwrap();
+                },
+                4,
+                CALL,
+                of_blob(&manifest, ": it is a symlink"),
+            ),
+            case(
+                |user| {
+                    fs::remove_file(user.blob(&manifest)).unwrap();
+                    fs::create_dir(user.blob(&manifest)).unwrap();
+                },
+                4,
+                CALL,
+                "not a regular file",
+            ),
+            case(
+                |user| set_mode(user, store, 0o777),
+                4,
+                CALL,
+                "cannot use the store",
+            ),
+            case(
+                |user| set_mode(user, "data/skillhost/store/locks", 0o777),
+                4,
+                UPDATE,
+                "/store/locks`",
+            ),
+        ],
+    );
+}
+
+/// Returns a manifest with one layer or none.
+fn manifest(layers: Value) -> Value {
+    json!({"schemaVersion": 2, "mediaType": MANIFEST, "layers": layers})
+}
+
+/// Lists one signature of a manifest: a referrer with this layer.
+fn set_signature(user: &User, subject: &str, layer: &Value) {
+    let mut referrer = manifest(json!([layer]));
+    referrer["subject"] = json!({"mediaType": MANIFEST, "digest": subject, "size": 1});
+    let digest = user.registry.put_manifest("referrer", &referrer);
+    let listed = json!({"mediaType": MANIFEST, "digest": digest, "size": 1});
+    let index = json!({"schemaVersion": 2, "mediaType": INDEX, "manifests": [listed]});
+    let tag = subject.replace(':', "-");
+    user.registry.put_manifest(&tag, &index);
+}
+
+#[test]
+fn changed_registries_are_refused() {
+    let user = updated_user();
+    let text = user.lock();
+    let good = user.registry.manifest("1").unwrap();
+    let signature = fs::read(user.blob(&digest_of(&text, "bundle", 0))).unwrap();
+    // Versions to come, which the tag names later.
+    let push = |component: &[u8], key: Option<&str>| {
+        user.push(component, key);
+        user.registry.manifest("1").unwrap()
+    };
+    let next = push(&version("1.2.0"), Some("acme"));
+    let lower = push(&version("1.0.0"), Some("acme"));
+    let lost = push(&crate::needs::count_lines(), Some("acme"));
+    let strange = push(&version("main"), Some("acme"));
+    let power = push(&with_section(version("1.2.0"), &needs()), Some("acme"));
+    let foreign = push(&version("1.2.1"), Some("evil"));
+    let unsigned = push(&version("1.2.2"), None);
+    let tag = |manifest: &Value| {
+        let manifest = manifest.clone();
+        move |user: &User| drop(user.registry.put_manifest("1", &manifest))
+    };
+    let changed = |pointer: &str, value: Value| {
+        let mut manifest = next.clone();
+        *manifest.pointer_mut(pointer).unwrap() = value;
+        tag(&manifest)
+    };
+    let layer = next["layers"][0].clone();
+    let layers = |layers: Value| tag(&manifest(layers));
+    let answered = |part: String, bytes: Vec<u8>| {
+        let next = tag(&next);
+        move |user: &User| {
+            next(user);
+            let (part, bytes) = (part.clone(), bytes.clone());
+            let change = move |head: &str| {
+                let line = head.lines().next().unwrap();
+                line.contains(&part).then(|| Answer::Raw(bytes.clone()))
+            };
+            user.registry.change(change);
+        }
+    };
+    let blob = format!("/blobs/{}", layer["digest"].as_str().unwrap());
+    let signed_by = |media_type: &'static str, bytes: Vec<u8>| {
+        let unsigned = manifest(json!([layer]));
+        move |user: &User| {
+            let digest = user.registry.put_manifest("1", &unsigned);
+            let layer = user.registry.put_blob(media_type, &bytes);
+            set_signature(user, &digest, &layer);
+        }
+    };
+    let text_type = String::from_utf8(signature.clone()).unwrap();
+    let text_type = text_type.replace(BUNDLE, "text/plain").into_bytes();
+    let two: Value = serde_json::from_slice(&signature).unwrap();
+    let two = {
+        let mut two = two;
+        let signatures = two["dsseEnvelope"]["signatures"].as_array_mut().unwrap();
+        signatures.push(signatures[0].clone());
+        two.to_string().into_bytes()
+    };
+    let no_envelope = json!({"mediaType": BUNDLE}).to_string().into_bytes();
+    let entry = |architecture: &str| {
+        json!({"mediaType": MANIFEST, "digest": digest_of(&text, "manifest", 0), "size": 1,
+            "platform": {"architecture": architecture, "os": "any"}})
+    };
+    let index = |manifests: Value| {
+        tag(&json!({"schemaVersion": 2, "mediaType": INDEX, "manifests": manifests}))
+    };
+    let size = layer["size"].as_u64().unwrap();
+    let longer = |size: u64| changed("/layers/0/size", size.into());
+    let manifest_bytes = |media_type: &str, digest: &str| {
+        let headers = [
+            ("content-type", media_type),
+            ("docker-content-digest", digest),
+        ];
+        answer("200 OK", &headers, next.to_string().as_bytes())
+    };
+    let next_digest = format!("sha256:{}", sha256_hex(next.to_string().as_bytes()));
+    let by_tag = || "/manifests/1 ".to_owned();
+    refuse_all(
+        &user,
+        vec![
+            case(layers(json!([])), 4, UPDATE, "the package has 0 layers"),
+            case(
+                layers(json!([layer, layer])),
+                4,
+                UPDATE,
+                "the package has 2 layers",
+            ),
+            case(
+                changed("/layers/0/mediaType", json!("text/x")),
+                4,
+                UPDATE,
+                "`text/x`, not a",
+            ),
+            case(longer(1 << 40), 4, UPDATE, "more than 67108864"),
+            case(
+                changed("/schemaVersion", json!(1)),
+                4,
+                UPDATE,
+                "the schema version 1",
+            ),
+            case(
+                changed("/mediaType", json!("text/y")),
+                4,
+                UPDATE,
+                "`text/y` is not a kind",
+            ),
+            case(
+                changed("/layers/0/digest", json!("sha256:../x")),
+                4,
+                UPDATE,
+                "the manifest is invalid: expected a digest",
+            ),
+            case(
+                changed(
+                    "/annotations/org.opencontainers.image.version",
+                    json!("1".repeat(129)),
+                ),
+                4,
+                UPDATE,
+                "the version of the package has 129 bytes",
+            ),
+            case(
+                index(json!([entry("amd64")])),
+                4,
+                UPDATE,
+                "no manifest for the architecture",
+            ),
+            case(
+                index(json!([entry("wasm"), entry("wasm")])),
+                4,
+                UPDATE,
+                "lists several manifests",
+            ),
+            case(
+                answered(by_tag(), answer("404 X", &[], b"")),
+                4,
+                UPDATE,
+                "no version `1`",
+            ),
+            case(
+                answered(by_tag(), manifest_bytes(INDEX, &next_digest)),
+                4,
+                UPDATE,
+                "and the registry that it is",
+            ),
+            case(
+                answered(by_tag(), manifest_bytes(MANIFEST, "sha256:0")),
+                4,
+                UPDATE,
+                "says that the manifest has the digest `sha256:0`",
+            ),
+            case(
+                answered(by_tag(), answer("200 OK", &[], &[b' '; (1 << 20) + 1])),
+                4,
+                UPDATE,
+                "larger than 1048576 bytes",
+            ),
+            case(
+                answered(
+                    blob.clone(),
+                    answer("200 OK", &[], &vec![b'x'; size as usize]),
+                ),
+                4,
+                UPDATE,
+                "its bytes have the digest",
+            ),
+            case(
+                answered(blob.clone(), answer("200 OK", &[], b"x")),
+                4,
+                UPDATE,
+                "it has 1 bytes, and its manifest declares",
+            ),
+            case(
+                tag(&unsigned),
+                4,
+                UPDATE,
+                "it is unsigned, and a rule in `[trust]`",
+            ),
+            case(tag(&foreign), 4, UPDATE, "it is not signed by the key"),
+            case(
+                signed_by(BUNDLE, signature.clone()),
+                4,
+                UPDATE,
+                "it is a signature of another artifact",
+            ),
+            case(
+                signed_by(BUNDLE, b"{".to_vec()),
+                4,
+                UPDATE,
+                "the bundle is invalid",
+            ),
+            case(
+                signed_by(BUNDLE, text_type),
+                4,
+                UPDATE,
+                "an unknown media type",
+            ),
+            case(
+                signed_by(BUNDLE, no_envelope),
+                4,
+                UPDATE,
+                "has no DSSE envelope",
+            ),
+            case(
+                signed_by(BUNDLE, two),
+                4,
+                UPDATE,
+                "2 signatures instead of one",
+            ),
+            case(
+                signed_by(BUNDLE, vec![b' '; (256 << 10) + 1]),
+                4,
+                UPDATE,
+                "a signature has 262145 bytes",
+            ),
+            case(
+                tag(&lower),
+                1,
+                UPDATE,
+                "its version `1.0.0` is lower than `1.1.0`",
+            ),
+            case(
+                tag(&lost),
+                1,
+                UPDATE,
+                "it has no version, and the locked one has",
+            ),
+            case(
+                tag(&strange),
+                1,
+                UPDATE,
+                "its version `main` cannot be compared",
+            ),
+            case(tag(&power), 1, UPDATE, "it asks for a new power"),
+            case(
+                |user| {
+                    edit(user, "skillhost.toml", "acme.pub", "evil.pub");
+                    user.registry.put_manifest("1", &foreign);
+                },
+                1,
+                UPDATE,
+                "it has another signer; `--accept-signer`",
+            ),
+        ],
+    );
+    user.registry.put_manifest("1", &good);
+    assert_eq!(user.good(UPDATE), "csv is up to date\n");
+}
+
+#[test]
+fn changed_configurations_are_refused() {
+    let user = updated_user();
+    let text = user.lock();
+    let other = "0".repeat(64);
+    let key = "keys = [\"acme.pub\"]";
+    let place = format!("oci://{}/acme/", user.registry.authority);
+    let config = |from: &str, to: &str| {
+        let (from, to) = (from.to_owned(), to.to_owned());
+        move |user: &User| edit(user, "skillhost.toml", &from, &to)
+    };
+    let append = |text: String| move |user: &User| user.append(&text);
+    let deny = |digest: &str, why: &str| append(format!("[deny]\n\"{digest}\" = \"{why}\"\n"));
+    let [manifest, content] = ["manifest", "content"].map(|key| digest_of(&text, key, 0));
+    let fixed = |user: &User| {
+        for file in ["skillhost.toml", "skillhost.lock"] {
+            edit(
+                user,
+                file,
+                "acme/csv:1",
+                &format!("acme/csv@sha256:{other}"),
+            );
+        }
+    };
+    let refused = |digest: &str, why: &str| format!("`[deny]` refuses {digest}{why}");
+    refuse_all(
+        &user,
+        vec![
+            case(
+                config("acme.pub", "evil.pub"),
+                4,
+                CALL,
+                "it is not signed by the key",
+            ),
+            case(
+                config("acme.pub", "missing.pub"),
+                4,
+                CALL,
+                "cannot use the public key `missing.pub`",
+            ),
+            case(
+                config("acme.pub", "acme.key"),
+                4,
+                CALL,
+                "it is a private key",
+            ),
+            case(config(key, "keys = []"), 4, CALL, "`keys` is empty"),
+            case(config(key, "key = []"), 4, CALL, "unknown key"),
+            case(
+                config("/acme/*", "/*/csv"),
+                4,
+                CALL,
+                "is not a pattern such as",
+            ),
+            case(
+                config(
+                    "skills = ",
+                    &format!("pins = {{\"csv.wasm\" = \"{other}\"}}\nskills = "),
+                ),
+                4,
+                CALL,
+                "and the lock file has",
+            ),
+            case(
+                |user| {
+                    edit(user, "skillhost.toml", &place, "oci://registry.example/");
+                    edit(
+                        user,
+                        "skillhost.toml",
+                        "skills",
+                        "require_signatures = true\nskills",
+                    );
+                },
+                4,
+                CALL,
+                "has no rule in `[trust]`",
+            ),
+            case(
+                config("/csv:1", "/csv:2"),
+                4,
+                CALL,
+                "`skillhost update csv` locks it from",
+            ),
+            case(
+                config("/csv:1", "/../csv:1"),
+                4,
+                CALL,
+                "is not a reference such as",
+            ),
+            case(
+                config("components.csv", "components.Csv"),
+                4,
+                CALL,
+                "the name `Csv` must",
+            ),
+            case(fixed, 4, CALL, "names another manifest than"),
+            case(
+                deny(&manifest, "it leaks"),
+                4,
+                CALL,
+                refused(&manifest, ": it leaks"),
+            ),
+            case(deny(&content, ""), 1, CHECK, refused(&content, "\n")),
+            case(
+                deny("sha256:x", ""),
+                4,
+                CALL,
+                "expected a digest: `sha256:`",
+            ),
+            case(
+                |user| set_mode(user, "acme.pub", 0o666),
+                4,
+                CALL,
+                "cannot use the public key `acme.pub`",
+            ),
+            case(
+                |user| set_mode(user, "skillhost.toml", 0o666),
+                4,
+                CALL,
+                "cannot use the configuration `skillhost.toml`",
+            ),
+            case(
+                |user| {
+                    fs::remove_file(user.path("acme.pub")).unwrap();
+                    let mode = Mode::from_raw_mode(0o644);
+                    mknodat(CWD, user.path("acme.pub"), FileType::Fifo, mode, 0).unwrap();
+                },
+                4,
+                CALL,
+                "acme.pub`: it is not a regular file",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn blob_that_is_a_symlink_is_fetched_again_and_its_target_stays() {
+    let user = updated_user();
+    let blob = user.blob(&digest_of(&user.lock(), "manifest", 0));
+    user.program.write("target", "somebody's file");
+    fs::remove_file(&blob).unwrap();
+    symlink(user.path("target"), &blob).unwrap();
+    assert_eq!(user.good(FETCH), "csv: fetched\n");
+    assert!(!blob.is_symlink());
+    let target = fs::read_to_string(user.path("target")).unwrap();
+    assert_eq!(target, "somebody's file");
+    assert_eq!(user.call().code, 0);
+}

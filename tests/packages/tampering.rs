@@ -653,6 +653,12 @@ fn changed_configurations_are_refused() {
             );
         }
     };
+    let fixed_previous = |user: &User| {
+        let at = format!("acme/csv@sha256:{other}");
+        edit(user, "skillhost.toml", "acme/csv:1", &at);
+        let lock = user.lock().replace("acme/csv:1", &at);
+        user.program.write("skillhost.lock", lock);
+    };
     let refused = |digest: &str, why: &str| format!("`[deny]` refuses {digest}{why}");
     refuse_all(
         &user,
@@ -725,6 +731,12 @@ fn changed_configurations_are_refused() {
                 "the name `Csv` must",
             ),
             case(fixed, 4, CALL, "names another manifest than"),
+            case(
+                fixed_previous,
+                4,
+                ROLLBACK,
+                "cannot roll back `csv`: `oci://",
+            ),
             case(
                 deny(&manifest, "it leaks"),
                 4,

@@ -168,6 +168,7 @@ impl ImportCommand {
     ) -> anyhow::Result<(LockedPackage, Reference)> {
         let source: Reference = locked.source.parse()?;
         packages::check_source(locked, &source)?;
+        packages::check_manifest(&locked.manifest, &source)?;
         let packages = &project.settings.packages;
         if let (true, Some(configured)) = (self.write, packages.sources.get(&locked.name)) {
             ensure!(

@@ -70,6 +70,7 @@ async fn read(
         "its earlier version is from `{}`; name that as its `source`, and run the command again",
         previous.source.escape_debug()
     );
+    packages::check_manifest(&previous.manifest, &source.reference)?;
     project.settings.packages.denied.check(previous.digests())?;
     for digest in previous.digests() {
         ensure!(

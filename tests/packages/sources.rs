@@ -189,7 +189,8 @@ fn skill_of_site_is_locked() {
 #[test]
 fn lock_file_of_another_program_is_imported() {
     let user = User::new();
-    user.push_skill(&[("SKILL.md", SKILL)], None);
+    let skill = SKILL.replace("reports", "report");
+    user.push_skill(&[("SKILL.md", &skill)], None);
     user.add_skill();
     let lock = user.files()[1].clone().unwrap();
     let manifest = lock

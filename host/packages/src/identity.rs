@@ -18,7 +18,7 @@ use skillhost_skills::trust::Trust;
 
 use crate::digest::Digest;
 use crate::ring_provider;
-use crate::signature::check_statement;
+use crate::statement::check_statement;
 
 /// The maximum bytes of a trusted root.
 const MAX_ROOT: u64 = 1 << 20;

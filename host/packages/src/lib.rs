@@ -9,6 +9,7 @@
 //! - `resolver`: which addresses a request may go to.
 //! - `client`: the client of a registry.
 //! - `ring_provider`: the cryptography of sigstore's verifier.
+//! - `statement`: what a signature says.
 //! - `identity`: signers that are identities, such as workflows of a repository.
 //! - `signature`: keys, and sigstore bundles.
 //! - `atomic`: replaces files as a whole.
@@ -52,6 +53,8 @@ mod resolver;
 mod client;
 
 mod ring_provider;
+
+mod statement;
 
 mod identity;
 

@@ -12,10 +12,9 @@ use crate::layer;
 use crate::lock::{LockedPackage, LockedSkill};
 use crate::manifest::{Descriptor, EMPTY, MAX_COMPONENT, MAX_MANIFEST, Manifest, PackageKind};
 use crate::reference::{Reference, Version};
-use crate::signature::{
-    BUNDLE_PREFIX, MAX_BUNDLE, PREDICATE, PREDICATE_ANNOTATION, Signer, TrustedSigner,
-};
+use crate::signature::{BUNDLE_PREFIX, MAX_BUNDLE, PREDICATE_ANNOTATION, Signer, TrustedSigner};
 use crate::skill_files::SkillFiles;
+use crate::statement::PREDICATE;
 use crate::store::Store;
 
 /// The maximum number of manifests about a package that are read for a signature. Guards against:

@@ -12,8 +12,9 @@ use crate::manifest::{
     Descriptor, EMPTY, MAX_COMPONENT, Manifest, OCI_INDEX, OCI_MANIFEST, SKILL_LAYER, WASM_LAYER,
 };
 use crate::reference::{Reference, Version};
-use crate::signature::{BUNDLE, PREDICATE, PREDICATE_ANNOTATION, SigningKey};
+use crate::signature::{BUNDLE, PREDICATE_ANNOTATION, SigningKey};
 use crate::skill_files::{SkillFiles, SkillMetadata};
+use crate::statement::PREDICATE;
 
 /// The media type of a component's config.
 const CONFIG: &str = "application/vnd.wasm.config.v0+json";

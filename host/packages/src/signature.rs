@@ -24,6 +24,7 @@ use skillhost_skills::trust::Trust;
 
 use crate::digest::Digest;
 use crate::identity::{IdentityRule, SignerIdentity, SigningRoot};
+use crate::statement::{PREDICATE, STATEMENT, check_statement};
 
 /// The media type of a bundle.
 pub(crate) const BUNDLE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
@@ -33,15 +34,6 @@ pub(crate) const BUNDLE_PREFIX: &str = "application/vnd.dev.sigstore.bundle";
 
 /// The type of the signed payload.
 const PAYLOAD: &str = "application/vnd.in-toto+json";
-
-/// The type of the statement.
-const STATEMENT: &str = "https://in-toto.io/Statement/v1";
-
-/// The type of the statements of cosign 2, whose fields are the same.
-const STATEMENT_OF_COSIGN_2: &str = "https://in-toto.io/Statement/v0.1";
-
-/// The predicate of a statement that only says that an artifact is signed.
-pub(crate) const PREDICATE: &str = "https://sigstore.dev/cosign/sign/v1";
 
 /// The annotation with the predicate of a bundle.
 pub(crate) const PREDICATE_ANNOTATION: &str = "dev.sigstore.bundle.predicateType";
@@ -313,43 +305,6 @@ struct EnvelopeSignature {
     sig: String,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Statement {
-    #[serde(rename = "_type")]
-    kind: String,
-    subject: Vec<Subject>,
-    predicate_type: String,
-}
-
-#[derive(Deserialize)]
-struct Subject {
-    digest: SubjectDigest,
-}
-
-#[derive(Deserialize)]
-struct SubjectDigest {
-    #[serde(default)]
-    sha256: String,
-}
-
-/// Checks that a signed statement only says that a manifest is signed.
-pub(crate) fn check_statement(payload: &[u8], manifest: &Digest) -> anyhow::Result<()> {
-    let statement: Statement =
-        serde_json::from_slice(payload).context("the signed statement is invalid")?;
-    ensure!(
-        [STATEMENT, STATEMENT_OF_COSIGN_2].contains(&&*statement.kind)
-            && statement.predicate_type == PREDICATE,
-        "the signed statement is of another type"
-    );
-    let is_subject = |subject: &Subject| subject.digest.sha256 == manifest.hex();
-    ensure!(
-        statement.subject.iter().any(is_subject),
-        "it is a signature of another artifact"
-    );
-    Ok(())
-}
-
 /// Returns the bytes that a DSSE envelope's signature covers.
 fn encode(payload_type: &str, payload: &[u8]) -> Vec<u8> {
     let head = format!(
@@ -373,6 +328,7 @@ fn decode_pem(text: &str, label: &str) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::statement::STATEMENT_OF_COSIGN_2;
     use crate::tests::signing_key;
 
     #[test]

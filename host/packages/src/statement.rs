@@ -1,0 +1,52 @@
+//! The in-toto statement that a signature covers: it names the manifest that is signed.
+
+use anyhow::{Context as _, ensure};
+use serde::Deserialize;
+
+use crate::digest::Digest;
+
+/// The type of the statement.
+pub(crate) const STATEMENT: &str = "https://in-toto.io/Statement/v1";
+
+/// The type of the statements of cosign 2, whose fields are the same.
+pub(crate) const STATEMENT_OF_COSIGN_2: &str = "https://in-toto.io/Statement/v0.1";
+
+/// The predicate of a statement that only says that an artifact is signed.
+pub(crate) const PREDICATE: &str = "https://sigstore.dev/cosign/sign/v1";
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Statement {
+    #[serde(rename = "_type")]
+    kind: String,
+    subject: Vec<Subject>,
+    predicate_type: String,
+}
+
+#[derive(Deserialize)]
+struct Subject {
+    digest: SubjectDigest,
+}
+
+#[derive(Deserialize)]
+struct SubjectDigest {
+    #[serde(default)]
+    sha256: String,
+}
+
+/// Checks that a signed statement only says that a manifest is signed.
+pub(crate) fn check_statement(payload: &[u8], manifest: &Digest) -> anyhow::Result<()> {
+    let statement: Statement =
+        serde_json::from_slice(payload).context("the signed statement is invalid")?;
+    ensure!(
+        [STATEMENT, STATEMENT_OF_COSIGN_2].contains(&&*statement.kind)
+            && statement.predicate_type == PREDICATE,
+        "the signed statement is of another type"
+    );
+    let is_subject = |subject: &Subject| subject.digest.sha256 == manifest.hex();
+    ensure!(
+        statement.subject.iter().any(is_subject),
+        "it is a signature of another artifact"
+    );
+    Ok(())
+}

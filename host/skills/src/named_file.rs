@@ -150,7 +150,9 @@ fn append(path: &Path, line: &str) -> io::Result<()> {
 ///
 /// If it has more bytes than `max`, or cannot be read.
 pub fn read_all(file: File, max: u64) -> anyhow::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
+    // With room for a whole small file: otherwise it is read in many parts.
+    let size = file.metadata()?.len().min(max).min(1 << 20);
+    let mut bytes = Vec::with_capacity(size as usize + 1);
     file.take(max.saturating_add(1)).read_to_end(&mut bytes)?;
     ensure!(bytes.len() as u64 <= max, "it is larger than {max} bytes");
     Ok(bytes)

@@ -12,7 +12,6 @@ use sigstore_verify::types::{Artifact, Bundle, Sha256Hash, SignatureContent};
 use sigstore_verify::{
     CertificateError, Error, TimestampError, TransparencyLogError, VerificationPolicy, Verifier,
 };
-use skillhost_skills::broker::Opener;
 use skillhost_skills::named_file;
 use skillhost_skills::trust::Trust;
 
@@ -158,7 +157,7 @@ impl SigningRoot {
             return Self::parse(SIGSTORE_PRODUCTION_TRUSTED_ROOT);
         };
         let read = || {
-            let opened = named_file::open_public(file, trust, &Opener::DIRECT)?;
+            let opened = named_file::open_public(file, trust, trust.opener())?;
             Self::parse(&named_file::read_all_text(opened, MAX_ROOT)?)
         };
         read().with_context(|| format!("cannot use the trusted root `{}`", file.display()))

@@ -34,6 +34,7 @@ const OPTIONS: &[(Named, &[&str])] = &[
     (Pieces, &["call", "--audit", PATH, "list_skills"]),
     (Other, &["inspect", PATH]),
     (Whole, &["add", "oci://localhost:1/a:1", "--ca-file", PATH]),
+    (Whole, &["add", "--skills-from", PATH]),
     (Whole, &["update", "--ca-file", PATH]),
     (Whole, &["fetch", "--ca-file", PATH]),
     (Whole, &["bundle", "export", "file", "--key", PATH]),

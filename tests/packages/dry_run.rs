@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::*;
-use crate::hostile_components::component_with_import;
+use crate::hostile_components::{component_with_import, listing_of};
 
 /// Reviews a component, and returns the exit code and the report.
 fn review(user: &User, component: &[u8], arguments: &[&str]) -> (i32, Value) {
@@ -78,7 +78,7 @@ fn what_somebody_refuses_is_an_error() {
             Some("unused-requests"),
         ),
         (
-            component_with_import("acme:evil/all", ""),
+            component_with_import("acme:evil/all", &listing_of(&[("fetch", "{}")])),
             &*good,
             Some("refused"),
             Some("unused-import"),

@@ -111,7 +111,6 @@ fn killed_import_leaves_store_and_lock_usable() {
     author.good(&["rollback", "csv"]);
     author.good(&["store", "clean"]);
     let import = ["bundle", "import", "air.tar", "--write"];
-    // The note comes first, too.
-    assert_eq!(kill_at_each_step(&author, &import), 7 * 5);
+    assert_eq!(kill_at_each_step(&author, &import), 6 * 5);
     assert!(author.files()[0].as_ref().unwrap().contains(GRANT));
 }

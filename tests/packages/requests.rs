@@ -180,7 +180,7 @@ fn clients_ask_only_in_their_scope_and_by_name() {
     assert!(answer.contains("unknown tool"), "{answer}");
     let answer = call(one);
     assert!(answer.contains("is noted"), "{answer}");
-    let shown = user.good(&["requests"]);
+    let shown = user.good(&["requests", "--config", "./skillhost.toml"]);
     assert!(shown.contains("asked by one at 20"), "{shown}");
     let audit = fs::read_to_string(user.path("audit.jsonl")).unwrap();
     let record = audit

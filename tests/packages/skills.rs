@@ -198,7 +198,7 @@ fn update_shows_what_changes_in_a_skill() {
     let (_, changes) = shown.split_once('\n').unwrap();
     assert_eq!(
         changes,
-        "  file: changed SKILL.md\n  file: changed b.md\n  file: - old.md\n  \
+        "  tag: `1` has moved\n  file: changed SKILL.md\n  file: changed b.md\n  file: - old.md\n  \
          script: changed scripts/a.py\n  script: + scripts/new.sh\n  SKILL.md:\n    \
          + \\u{1b}[2Jsecond\n"
     );

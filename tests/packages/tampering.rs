@@ -157,7 +157,7 @@ fn changed_locks_are_refused() {
                 format!("{signer}\nunsigned = true"),
                 4,
                 CALL,
-                "either `signer` or",
+                "either `signer`, or",
             ),
             lock(&signer, "signer = \"acme\"", 4, CALL, "is not `key:…`"),
             lock(

@@ -1,7 +1,7 @@
 //! Git repositories at loopback, made and served by the installed git.
 
-use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader, Read as _, Seek as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -69,9 +69,7 @@ impl GitServer {
     pub(crate) fn git_with(&self, arguments: &[&str], input: &[u8]) -> String {
         let mut command = git(self.folder.path());
         command.args(arguments).current_dir(self.repository());
-        let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
-        child.stdin.take().unwrap().write_all(input).unwrap();
-        let output = child.wait_with_output().unwrap();
+        let output = command.stdin(file_with(input)).output().unwrap();
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{arguments:?}: {errors}");
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
@@ -181,15 +179,19 @@ fn exchange(
         .env("CONTENT_TYPE", header("content-type"))
         .env("HTTP_CONTENT_ENCODING", header("content-encoding"))
         .env("CONTENT_LENGTH", body.len().to_string())
-        .stdin(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    let _ = stdin.write_all(&body);
-    drop(stdin);
-    let output = child.wait_with_output().unwrap().stdout;
+        .stdin(file_with(&body));
+    let output = command.output().unwrap().stdout;
     let text = String::from_utf8_lossy(&output);
     let status = text.strip_prefix("Status: ");
     let status = status.and_then(|it| it.lines().next()).unwrap_or("200 OK");
     let _ = write!(stream, "HTTP/1.1 {status}\r\nConnection: close\r\n");
     let _ = stream.write_all(&output);
+}
+
+/// Returns a file with an input, which is read from its start.
+fn file_with(input: &[u8]) -> File {
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(input).unwrap();
+    file.rewind().unwrap();
+    file
 }

@@ -127,16 +127,16 @@ fn write(project: &Project<'_>, file: &Path, key: Option<&SigningKey>) -> anyhow
 
 impl ImportCommand {
     async fn execute(self, mut project: Project<'_>, bundle: &BundleFile) -> anyhow::Result<Exit> {
-        // First: what is imported must not be cleaned away meanwhile.
-        let turn = project.store.lock()?;
-        project.store.keep(&project.lock_file, &turn)?;
-        drop(turn);
         // All of them before the first is written.
         let mut checked = Vec::new();
         for locked in bundle.lock().components() {
             let verified = self.verify(&project, bundle, locked);
             checked.push(verified.with_context(|| format!("cannot import `{}`", locked.name))?);
         }
+        // What is imported must not be cleaned away meanwhile.
+        let turn = project.store.lock()?;
+        project.store.keep(&project.lock_file, &turn)?;
+        drop(turn);
         for (locked, _) in &checked {
             bundle.store(locked, &project.store)?;
         }

@@ -122,7 +122,7 @@ enum Request {
     /// Append a line to the file of consent.
     AppendConsent { line: String },
     /// Append a line to the file of requests for packages.
-    AppendRequest { line: String },
+    AppendAsked { line: String },
     /// Start a child process. The descriptors are its three streams and its control socket.
     Start { environment: Vec<(String, String)> },
     /// Create the output folder.
@@ -232,7 +232,7 @@ impl BrokerClient {
     /// cannot be written.
     pub fn append_request(&self, line: &str) -> io::Result<()> {
         let line = line.to_owned();
-        self.request(&Request::AppendRequest { line }, &[])?;
+        self.request(&Request::AppendAsked { line }, &[])?;
         Ok(())
     }
 

@@ -285,7 +285,6 @@ impl Files {
                 "it has more than {MAX_FILES} files"
             );
         }
-        drop(archive);
         ensure!(
             length == end + 2 * BLOCK,
             "it is truncated, or has bytes after its end"

@@ -378,7 +378,7 @@ mod tests {
             if is_open {
                 open(&file);
             }
-            match find(&[file.clone()], "registry.example", "csv").unwrap() {
+            match find(std::slice::from_ref(&file), "registry.example", "csv").unwrap() {
                 Some(CredentialSource::Helper(helper)) => {
                     assert_eq!(helper.refusal.is_some(), is_open);
                 }

@@ -642,7 +642,9 @@ fn resumes_broken_downloads() {
     let last = CONTENT.len() - 1;
     let range = |head: &str| header(head, "range");
     type Change = Box<dyn Fn(&str) -> Option<Answer> + Send + Sync>;
-    let cases: [(&str, Change, Result<&[&str], &str>); 6] = [
+    /// The ranges that are asked for, or the error.
+    type Outcome = Result<&'static [&'static str], &'static str>;
+    let cases: [(&str, Change, Outcome); 6] = [
         (
             "parts",
             Box::new(move |head| match range(head).as_str() {

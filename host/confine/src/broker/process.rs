@@ -342,7 +342,7 @@ impl BrokerProcess {
             }
             Request::OpenLog => self.open_log().map(Answer::Opened),
             Request::AppendConsent { line } => self.append_consent(&line).map(|()| Answer::Done),
-            Request::AppendRequest { line } => self.append_request(&line).map(|()| Answer::Done),
+            Request::AppendAsked { line } => self.append_request(&line).map(|()| Answer::Done),
             Request::Start { environment } => self
                 .start(thread::Builder::new(), environment, exactly(descriptors)?)
                 .map(|()| Answer::Done),

@@ -174,6 +174,26 @@ fn running_server_keeps_its_components_if_the_lock_is_bad() {
 }
 
 #[test]
+fn running_server_drops_denied_components() {
+    let user = User::new();
+    user.push(&count_lines(), None);
+    user.good(&["add", &user.reference()]);
+    let mut client = serve(&user, NEWEST);
+    assert!(has_tool(&mut client, "count_lines"));
+    let lock = user.files()[1].clone().unwrap();
+    let line = lock.lines().find_map(|it| it.strip_prefix("content = "));
+    let digest = line.unwrap().trim_matches('"');
+    user.good(&["deny", digest, "--why", "it deletes tables"]);
+    client.logged(&format!(
+        "the component `csv` is no longer served: `[deny]` refuses {digest}: it deletes tables"
+    ));
+    wait_until("the component is not dropped", || {
+        !has_tool(&mut client, "count_lines")
+    });
+    assert_eq!(client.end().1, Some(0));
+}
+
+#[test]
 fn running_server_grants_no_request_that_its_egress_process_does_not_know() {
     let user = User::new();
     user.push(&count_lines(), None);

@@ -11,8 +11,8 @@ use crate::packages::Project;
 /// Deny a package: it never loads, and is never added, updated to, rolled back
 /// to or imported
 ///
-/// Writes `[deny]` of the configuration. A running server obeys it after a
-/// restart.
+/// Writes `[deny]` of the configuration. A running server stops serving a denied
+/// component within seconds, and a denied skill after a restart.
 #[derive(Args)]
 pub(crate) struct DenyCommand {
     /// Digest of a manifest or a component: sha256:…

@@ -40,21 +40,21 @@ pub(crate) fn load(options: &CommonOptions) -> anyhow::Result<Settings> {
     }
     let trust = options.trust_settings();
     let store = open_store(&trust)?;
-    let lock = add_locked(&mut settings, options.config_file(), &store, &trust)?;
+    let lock = read_lock(&lock_file(options.config_file()), &trust)?;
+    add_locked(&mut settings, &lock, &store, &trust)?;
     skills::add_roots(&mut settings, &lock, &store, &trust)?;
     Ok(settings)
 }
 
-/// Adds the locked components of a configuration to its host. Returns the lock file.
+/// Adds the locked components of a configuration to its host.
 fn add_locked(
     settings: &mut Settings,
-    config_file: &Path,
+    lock: &LockFile,
     store: &Store,
     trust: &Trust,
-) -> anyhow::Result<LockFile> {
-    let lock = read_lock(&lock_file(config_file), trust)?;
+) -> anyhow::Result<()> {
     for (name, source) in &settings.packages.sources {
-        let locked = check(settings, name, source, &lock, store, trust)
+        let locked = check(settings, name, source, lock, store, trust)
             .with_context(|| source.place.clone())?;
         let file_name = locked.file_name();
         let digest = locked.content.hex().to_owned();
@@ -69,7 +69,7 @@ fn add_locked(
         );
         host.named_components.insert(file_name, path);
     }
-    Ok(lock)
+    Ok(())
 }
 
 /// Returns the files whose changes a server notices: the configuration and the lock file. Must be
@@ -95,7 +95,7 @@ pub(crate) fn files_to_read_again(options: &CommonOptions, settings: &Settings) 
 /// they are now. Checks them as at the start.
 ///
 /// The egress process keeps its rules until the server ends, so the requests of a grant stay as they
-/// were, unless it allows none any more.
+/// were, unless it allows none any more. A denied component is left out: it ends at once.
 pub(crate) fn load_again(
     options: &CommonOptions,
     started: &Config,
@@ -103,10 +103,18 @@ pub(crate) fn load_again(
 ) -> anyhow::Result<Config> {
     let mut settings: Settings = options.load_again(opener)?.unwrap_or_default();
     let trust = options.trust_settings().with_opener(opener);
-    let packages = &settings.packages;
+    let packages = &mut settings.packages;
     if !packages.sources.is_empty() || !packages.skills.is_empty() {
         let store = Store::open_to_read(&named_store_folder()?, &trust)?;
-        let lock = add_locked(&mut settings, options.config_file(), &store, &trust)?;
+        let lock = read_lock(&lock_file(options.config_file()), &trust)?;
+        packages.sources.retain(|name, _| {
+            let locked = lock.find(name);
+            let checked = locked.map(|locked| packages.denied.check(locked.digests()));
+            let Some(Err(why)) = checked else { return true };
+            tracing::error!("the component `{name}` is no longer served: {why:#}");
+            false
+        });
+        add_locked(&mut settings, &lock, &store, &trust)?;
         for name in settings.packages.skills.keys() {
             let root = lock.find_skill(name).map(|locked| store.skill_root(locked));
             let mut served = started.skills.iter();

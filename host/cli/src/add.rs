@@ -168,7 +168,7 @@ fn add_skill(
     Ok(lines)
 }
 
-/// Returns what a component is, asks for and may be granted.
+/// Returns lines about a component: what it is, what it asks for, and the grant that allows it.
 pub(crate) fn lines(
     locked: &LockedComponent,
     inspection: &Inspection,

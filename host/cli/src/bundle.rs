@@ -33,7 +33,7 @@ enum BundleVerb {
     Export {
         /// File to write
         file: PathBuf,
-        /// Sign the whole with this P-256 private key: PKCS#8 in PEM, of mode
+        /// Sign the file with this P-256 private key: PKCS#8 in PEM, of mode
         /// 0600
         #[arg(long, value_name = "FILE")]
         key: Option<PathBuf>,
@@ -55,7 +55,8 @@ struct ImportCommand {
     write: bool,
     #[command(flatten)]
     accepted: Accepted,
-    /// Accept components with a lower version, or with none any more
+    /// Accept components whose version is lower, missing now, or cannot be
+    /// compared
     #[arg(long)]
     accept_downgrade: bool,
 }

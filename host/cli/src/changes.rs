@@ -15,7 +15,7 @@ pub(crate) struct Accepted {
     /// Accept components that ask for new requests or secrets
     #[arg(long)]
     accept_powers: bool,
-    /// Accept packages with another signer, or with none any more
+    /// Accept packages that have another signer, or no signer any more
     #[arg(long)]
     accept_signer: bool,
 }

@@ -15,10 +15,10 @@ use crate::packages::Project;
 /// component within seconds, and a denied skill after a restart.
 #[derive(Args)]
 pub(crate) struct DenyCommand {
-    /// Digest of a manifest or a component: sha256:…
+    /// Digest of a manifest, of a component or of a skill's layer: sha256:…
     #[arg(value_name = "DIGEST")]
     digest: String,
-    /// Reason, which the errors have
+    /// Reason, which the errors show
     #[arg(long, value_name = "TEXT", default_value = "")]
     why: String,
     #[command(flatten)]

@@ -118,7 +118,7 @@ enum Verb {
     RemoveLibrary(author::AuthorCommand),
     /// Check what every tool component must do, and run its author's cases
     Test(author::AuthorCommand),
-    /// Push a component to a registry, and sign it
+    /// Push a component or a skill to a registry, and sign it
     Push(author::AuthorCommand),
     Serve(serve::ServeCommand),
     Clients(clients::ClientsCommand),

@@ -1,5 +1,6 @@
-//! The packages of a configuration: locked components and skills for the verbs that run them, and
-//! what the verbs share that change them. `packages/skills.rs` has the part about skills.
+//! The packages of a configuration: loads locked components and skills for the verbs that run them,
+//! and has what the verbs that change packages share. `packages/skills.rs` has the part about
+//! skills.
 
 pub(crate) mod skills;
 
@@ -262,7 +263,8 @@ impl<'o> Project<'o> {
     }
 
     /// Reads the configuration and the lock file again, and keeps other processes from changing
-    /// them or the store until the returned lock is dropped. Transfers come before it: others wait.
+    /// them or the store until the returned lock is dropped. Other processes wait meanwhile, so a
+    /// verb ends its transfers before.
     ///
     /// # Errors
     ///
@@ -355,7 +357,7 @@ impl<'o> Project<'o> {
         Ok(())
     }
 
-    /// Pulls a package, and reads what it is.
+    /// Pulls a component, and inspects it.
     pub(crate) async fn pull(
         &self,
         name: &str,
@@ -371,8 +373,8 @@ impl<'o> Project<'o> {
             .await
     }
 
-    /// Reads what a component of the store is, and refuses one that would not be served. Returns
-    /// it as it is locked.
+    /// Inspects a component of the store, and refuses one that would not be served. Returns its
+    /// entry of the lock file.
     pub(crate) async fn describe(
         &self,
         package: LockedPackage,
@@ -382,7 +384,7 @@ impl<'o> Project<'o> {
         Ok((locked, inspection))
     }
 
-    /// Reads what a component of the store is, whatever the lock file says of it.
+    /// Inspects a component of the store, whatever the lock file says of it.
     pub(crate) async fn read(
         &self,
         mut package: LockedPackage,

@@ -11,7 +11,7 @@ use skillhost_program::terminal::{self, format_line};
 use crate::changes::Accepted;
 use crate::packages::{self, Project};
 
-/// Lock what a component was before its last update, without a network
+/// Lock the version of a component before its last update, without a network
 ///
 /// Shows what changes. The lock file keeps one earlier version.
 #[derive(Args)]
@@ -57,7 +57,7 @@ impl RollbackCommand {
     }
 }
 
-/// Checks an earlier version, and reads what it is.
+/// Checks an earlier version, and inspects it.
 async fn read(
     project: &Project<'_>,
     previous: &LockedComponent,

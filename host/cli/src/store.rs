@@ -25,7 +25,7 @@ enum StoreVerb {
     /// List the digests in the store, their bytes, and their use by this
     /// configuration
     List,
-    /// Remove what no lock file names that added or fetched something
+    /// Remove what no lock file names that was used with this store
     Clean,
 }
 

@@ -11,17 +11,18 @@ use crate::add;
 use crate::changes::Accepted;
 use crate::packages::{Project, skills};
 
-/// Lock the newest bytes of packages from registries, and show what changes
+/// Lock the newest bytes of packages, and show what changes
 ///
-/// A component that asks for a new power, has another signer or a lower version
-/// is left as it is, unless the option for that is given.
+/// Leaves a package as it is if it asks for a new request or secret, or has
+/// another signer or a lower version, unless the option for that is given.
 #[derive(Args)]
 pub(crate) struct UpdateCommand {
     /// Name of the component or skill [default: all]
     name: Option<String>,
     #[command(flatten)]
     accepted: Accepted,
-    /// Accept packages with a lower version, or with none any more
+    /// Accept packages whose version is lower, missing now, or cannot be
+    /// compared
     #[arg(long)]
     accept_downgrade: bool,
     #[command(flatten)]

@@ -2,9 +2,9 @@
 //! without a network.
 //!
 //! The file is a tar of an OCI image layout. Its `index.json` lists the manifests, the bundles of
-//! their signatures, and a lock file, whose media type is [`LOCK`]. The bundle of a signature of the
-//! whole is beside the index, and about the index's digest. Configs of manifests are left out: no
-//! host reads them.
+//! their signatures, and a lock file, whose media type is [`LOCK`]. A bundle beside the index has
+//! the signature of the whole file, which covers the index's digest. Configs of manifests are left
+//! out: no host reads them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -50,7 +50,7 @@ const MAX_FILES: usize = 8 << 10;
 /// The maximum bytes of the index, and of the lock file.
 const MAX_LIST: u64 = 4 << 20;
 
-/// The unit of a tar. An end of two empty ones is its last part.
+/// The bytes of a block of a tar. Two empty blocks end the tar.
 const BLOCK: u64 = 512;
 
 /// A bundle file that was written.
@@ -140,7 +140,7 @@ pub fn check_target(path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Appends a file of no owner and no time.
+/// Appends a file without an owner and a time.
 fn append<W: Write>(tar: &mut Builder<W>, name: &str, bytes: &[u8]) -> anyhow::Result<()> {
     let mut header = Header::new_ustar();
     header.set_path(name)?;
@@ -171,8 +171,8 @@ impl BundleFile {
     ///
     /// # Errors
     ///
-    /// If the file is not a bundle file, is truncated, has links, missing or further files, or is
-    /// not signed by the key.
+    /// If the file is not a bundle file, is truncated, has links, lacks files or has further ones,
+    /// or is not signed by the key.
     pub fn open(path: &Path, key: Option<&PublicKey>) -> anyhow::Result<Self> {
         let open = || Self::read_from(named_file::open(path)?, key);
         open().with_context(|| format!("cannot use the bundle file `{}`", path.display()))

@@ -23,7 +23,7 @@ const MAX_DESCRIPTION: usize = 1024;
 pub struct OfferedPackage {
     /// The package.
     pub reference: Reference,
-    /// What it is for.
+    /// The purpose of the package.
     pub description: String,
 }
 

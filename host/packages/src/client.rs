@@ -1,7 +1,7 @@
 //! The client of a registry. Everything that a registry sends is bounded and checked.
 //!
 //! Credentials are sent to the registry, and to a token service on its own authority. Other token
-//! services are asked for what anybody may have. Redirects of blobs are followed without credentials.
+//! services get no credentials. Redirects of blobs are followed without credentials.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -57,7 +57,8 @@ pub type BlobProgress = Box<dyn FnMut(u64, u64)>;
 /// The settings of a client.
 #[derive(Debug, Clone, Default)]
 pub struct RegistrySettings {
-    /// Files of credentials, as docker and podman write them. The first that has some counts.
+    /// Files of credentials, as docker and podman write them. The first file with credentials for
+    /// the registry counts.
     pub credentials: Vec<PathBuf>,
     /// Certificate authorities that are trusted instead of Mozilla's.
     pub authorities: Option<Authorities>,
@@ -273,7 +274,7 @@ impl Registry {
         })
     }
 
-    /// Adds to an error that the transfers have no time left, if so.
+    /// Adds to an error that the deadline of the transfers has passed, if it has.
     pub fn explain_deadline<T>(&self, result: anyhow::Result<T>) -> anyhow::Result<T> {
         if self.connections.time_left() != Some(Duration::ZERO) {
             return result;
@@ -624,7 +625,7 @@ impl Registry {
         }
     }
 
-    /// Returns the error of a registry that wants other credentials than there are.
+    /// Returns the error about credentials that are missing or refused.
     fn missing(&self) -> String {
         let problem = match &self.helper_problem {
             Some(problem) => format!(" ({})", problem.escape_debug()),

@@ -25,7 +25,7 @@ const MAX_OUTPUT: usize = 64 << 10;
 /// The maximum bytes of a helper's name.
 const MAX_HELPER_NAME: usize = 64;
 
-/// The user that a helper names beside a token that is no password.
+/// The user name of a helper that returns an identity token instead of a password.
 const TOKEN_USER: &str = "<token>";
 
 /// The registry's name in docker's files, which older versions of docker wrote.
@@ -84,7 +84,7 @@ struct AuthEntry {
 }
 
 impl CredentialHelper {
-    /// Returns the credentials. Errors have no part of them.
+    /// Returns the credentials. Errors contain no part of them.
     ///
     /// # Errors
     ///

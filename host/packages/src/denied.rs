@@ -25,7 +25,7 @@ impl DenyList {
     ///
     /// # Errors
     ///
-    /// If one is. The error has the reason.
+    /// If a digest is denied. The error has the reason.
     pub fn check<'d>(&self, digests: impl IntoIterator<Item = &'d Digest>) -> anyhow::Result<()> {
         for digest in digests {
             match self.0.get(digest) {

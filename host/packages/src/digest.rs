@@ -19,7 +19,7 @@ impl Digest {
         Self::from_hex(sha256_hex(bytes))
     }
 
-    /// Creates a digest from its hex digits, which are right.
+    /// Creates a digest from hex digits that are checked already.
     pub(crate) fn from_hex(hex: String) -> Self {
         Self(hex)
     }

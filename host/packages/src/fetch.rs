@@ -26,7 +26,7 @@ use crate::store::Store;
 ///
 /// # Errors
 ///
-/// If the source does not answer as it must, or has something else than a skill with good names.
+/// If the source gives an invalid answer, or anything but a skill with allowed names.
 pub fn fetch_skill(
     name: &str,
     source: &SkillSource,

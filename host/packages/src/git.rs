@@ -41,7 +41,7 @@ const COMMIT_DIGITS: usize = 40;
 const TIME: Duration = Duration::from_secs(300);
 
 /// The seconds after which a connection ends that is slower than [`MIN_BYTES_PER_SECOND`]. Guards
-/// against: a git that goes on for long after this process was killed.
+/// against: a git that continues long after this process was killed.
 const SLOW_SECONDS: u32 = 60;
 
 /// The maximum bytes of each file that git writes. Guards against: a repository that fills the disk.
@@ -203,7 +203,7 @@ fn parse(text: &str) -> anyhow::Result<GitSource> {
     })
 }
 
-/// Checks a branch, tag or commit. Git must take it for nothing else, such as an option or the
+/// Checks a branch, tag or commit. Git must not read it as anything else, such as an option or the
 /// target of a fetch.
 fn check_version(version: &str) -> anyhow::Result<()> {
     let is_plain = |c: u8| c.is_ascii_alphanumeric() || b"._/-+@".contains(&c);

@@ -1,6 +1,7 @@
-//! Signers without a key of their own: an identity, such as a workflow of a repository, to which an
-//! authority gave a certificate for a few minutes. A log or a timestamp proves that it signed within
-//! them, so the signature can be verified for ever, without a network.
+//! Signers without a key of their own: identities, such as workflows of a repository.
+//!
+//! An authority gives an identity a certificate for a few minutes. A log or a timestamp proves that
+//! the signature was made in that time, so it can be verified later, without a network.
 
 use std::fmt;
 use std::path::Path;

@@ -34,7 +34,7 @@ const VERSION: u64 = 1;
 pub struct ForeignSkill {
     /// The name.
     pub name: String,
-    /// The source, or why there is none.
+    /// The source, or the reason why there is none.
     pub source: anyhow::Result<SkillSource>,
 }
 
@@ -76,7 +76,7 @@ struct ToolHiveEntry {
 ///
 /// # Errors
 ///
-/// If the file cannot be read, or is neither.
+/// If the file cannot be read, or has neither format.
 pub fn read_foreign_lock(file: &Path) -> anyhow::Result<Vec<ForeignSkill>> {
     let read = || {
         let text = named_file::read_text(file, MAX_BYTES)?;

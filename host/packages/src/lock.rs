@@ -33,15 +33,15 @@ const HEAD: &str = "# Written by `skillhost add`, `update`, `rollback` and `remo
 pub struct LockFile {
     components: Vec<LockedComponent>,
     skills: Vec<LockedSkill>,
-    /// What some components were before their last update. Here, and not in the store, so that
-    /// one write replaces both, another machine can roll back too, and `store clean` keeps them.
+    /// The versions of components before their last update. They are here and not in the store so
+    /// that one write replaces both, other machines can roll back, and `store clean` keeps them.
     previous: Vec<LockedComponent>,
 }
 
 /// The fixed bytes of a component or a skill.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LockedPackage {
-    /// What it is.
+    /// The kind of the package.
     pub kind: PackageKind,
     /// The name in `skillhost.toml`.
     pub name: String,
@@ -53,15 +53,15 @@ pub struct LockedPackage {
     pub content: Digest,
     /// The bytes of the component or the layer.
     pub size: u64,
-    /// The version that its manifest says, or else a component's metadata.
+    /// The version in the manifest, or else in the component's metadata.
     pub version: Option<String>,
-    /// The signer, whom a rule of `[trust]` names.
+    /// The signer that a rule of `[trust]` names.
     pub signer: Signer,
     /// The digest of the bundle with the signature.
     pub bundle: Option<Digest>,
 }
 
-/// A component with fixed bytes. Reads as its package.
+/// A component with fixed bytes. Dereferences to its package.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LockedComponent {
     /// The package of the component.
@@ -74,7 +74,7 @@ pub struct LockedComponent {
     pub powers: Vec<String>,
 }
 
-/// A skill with fixed files. Reads as its package.
+/// A skill with fixed files. Dereferences to its package.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LockedSkill {
     /// The package of the skill.
@@ -227,12 +227,12 @@ impl LockFile {
         self.skills.iter().find(|locked| locked.name == name)
     }
 
-    /// Returns what components were before their last update, one for each name at most.
+    /// Returns the versions of components before their last update, at most one for each name.
     pub fn previous(&self) -> &[LockedComponent] {
         &self.previous
     }
 
-    /// Returns what the component of a name was before its last update.
+    /// Returns the version of the named component before its last update.
     pub fn find_previous(&self, name: &str) -> Option<&LockedComponent> {
         self.previous.iter().find(|locked| locked.name == name)
     }

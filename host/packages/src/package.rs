@@ -56,7 +56,8 @@ impl PulledPackage {
     }
 }
 
-/// Pulls one version; see [`pull`]. Stores nothing if `read` refuses its layer, whose bytes it gets.
+/// Pulls one version; see [`pull`]. Gives the bytes of the layer to `read`, and stores nothing if
+/// `read` refuses them.
 #[expect(
     clippy::too_many_arguments,
     reason = "two functions call it, each with all of them"
@@ -119,7 +120,7 @@ fn pull_version<T>(
 ///
 /// # Errors
 ///
-/// If the registry does not answer as it must, or the package is not a signed component.
+/// If the registry gives an invalid answer, or the package is not a signed component.
 pub fn pull(
     registry: &mut Registry,
     reference: &Reference,
@@ -143,8 +144,8 @@ pub fn pull(
 ///
 /// # Errors
 ///
-/// If the registry does not answer as it must, or the package is not a signed skill, or its archive
-/// or a name in it is refused.
+/// If the registry gives an invalid answer, the package is not a signed skill, or its archive or a
+/// name in it is refused.
 pub(crate) fn pull_skill(
     registry: &mut Registry,
     reference: &Reference,
@@ -187,8 +188,8 @@ pub fn read_skill(locked: &LockedSkill, store: &Store) -> anyhow::Result<SkillFi
     Ok(files)
 }
 
-/// Returns who signed a manifest, and the bundle with this digest. Needs no list
-/// of signatures, so no other entry can hide it.
+/// Returns the signer of a manifest, and the bundle with this digest. Reads no list of signatures,
+/// so no other entry can hide the bundle.
 fn read_locked_signature(
     registry: &mut Registry,
     manifest: &Digest,
@@ -207,7 +208,7 @@ fn read_locked_signature(
     bail!("it has no trusted signature: {}", problems.join("; "))
 }
 
-/// Returns who signed a manifest, and the bundle.
+/// Returns the signer of a manifest, and the bundle.
 fn find_signature(
     registry: &mut Registry,
     manifest: &Digest,
@@ -254,8 +255,8 @@ fn find_signature(
     bail!("it has no trusted signature: {}", problems.join("; "))
 }
 
-/// Returns the manifests about a package that may be signatures, each once, the likeliest first.
-/// The others cost no request.
+/// Returns the manifests that may be signatures of a package, each once and the likeliest first.
+/// Leaves out the others, so they cost no request.
 fn possible_signatures(listed: Vec<Descriptor>) -> Vec<Descriptor> {
     let rank = |it: &Descriptor| match it.artifact_type.as_deref() {
         Some(kind) if kind.starts_with(BUNDLE_PREFIX) => {

@@ -28,7 +28,7 @@ const IMAGE_CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 const SKILL_TYPE: &str = "dev.toolhive.skills.v1";
 const SKILL_KEYS: &str = "dev.toolhive.skills";
 
-/// The time that configs and manifests have: the same package has the same digest.
+/// The time in configs and manifests. It is fixed so that the same package has the same digest.
 const CREATED: &str = "1970-01-01T00:00:00Z";
 
 /// The annotation with the name of a layer's file.

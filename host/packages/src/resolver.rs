@@ -1,5 +1,6 @@
-//! Which addresses a request may go to. The operator names the registry, so its own addresses are
-//! free. The registry names the target of a redirect, which must not be more private.
+//! Restricts the addresses that a request may go to. The operator names the registry, so all its
+//! addresses are allowed. The registry names the target of a redirect, which must not be more
+//! private.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};

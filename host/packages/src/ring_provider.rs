@@ -69,8 +69,8 @@ impl CryptoProvider for RingProvider {
         verified.map_err(|_| Error::Verification(format!("wrong {} signature", scheme.name())))
     }
 
-    /// Refuses: ring hashes what it verifies. Only signatures of files, without a statement, have
-    /// digests that are hashed before.
+    /// Returns an error, because ring hashes the message itself. Only signatures of files without a
+    /// statement need a digest that was made before.
     fn verify_prehashed(
         &self,
         scheme: SigningScheme,

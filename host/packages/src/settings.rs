@@ -56,7 +56,7 @@ pub struct PackageSettings {
     pub sources: BTreeMap<String, ConfiguredSource>,
     /// The sources of skills, by name.
     pub skills: BTreeMap<String, ConfiguredSource<SkillSource>>,
-    /// Who must sign the packages of some places.
+    /// The rules about signers.
     rules: Vec<TrustRule>,
     /// True if a package without a rule about its signer is refused.
     pub require_signatures: bool,

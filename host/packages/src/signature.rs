@@ -81,7 +81,7 @@ impl TrustedSigner {
         Self(Trusted::Identity(rule, root))
     }
 
-    /// Returns who signed a manifest.
+    /// Returns the signer of a manifest.
     ///
     /// # Errors
     ///
@@ -109,7 +109,7 @@ pub struct SigningKey {
 /// The signer of a package, as the lock file names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Signer {
-    /// Nobody whom a rule of `[trust]` names.
+    /// No signer that a rule of `[trust]` names.
     Unsigned,
     /// A key, by the SHA-256 of its encoding.
     Key(String),

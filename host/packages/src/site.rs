@@ -25,7 +25,7 @@ use crate::skill_files::{SkillFiles, SkillFilesBuilder};
 /// The path of the index.
 const INDEX: &str = "/.well-known/agent-skills/index.json";
 
-/// The version of the index that is understood.
+/// The only supported version of the index.
 const SCHEMA: &str = "https://schemas.agentskills.io/discovery/0.2.0/schema.json";
 
 /// The maximum bytes of an index.

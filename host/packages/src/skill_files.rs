@@ -83,7 +83,7 @@ impl SkillFiles {
     }
 }
 
-/// What a SKILL.md says of its skill. Everything may be any text.
+/// The metadata in a SKILL.md. Each value may be any text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SkillMetadata {
@@ -119,7 +119,7 @@ impl SkillMetadata {
     }
 }
 
-/// Collects the files of a skill from a source that nobody trusts.
+/// Collects the files of a skill from an untrusted source.
 #[derive(Debug, Default)]
 pub struct SkillFilesBuilder {
     files: BTreeMap<String, Vec<u8>>,

@@ -1,9 +1,8 @@
 //! The store: blobs by digest, in a folder that only its user can write.
 //!
 //! `sha256/` has a file for each blob: components, layers of skills, manifests and bundles. `skills/`
-//! has the unpacked files of skills. `locks/` has a file
-//! for each lock file whose blobs are kept: its name is the digest of the lock file's path, which is
-//! its content.
+//! has the unpacked files of skills. `locks/` has a file for each lock file whose blobs are kept:
+//! its content is the path of the lock file, and its name is the digest of that path.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;

@@ -22,7 +22,7 @@ use crate::store::{Store, is_left};
 /// The beginning of the names of folders with skills.
 const PREFIX: &str = "sha256-";
 
-/// The modes of folders and files: nobody changes them.
+/// The modes of folders and files, which are read-only.
 const FOLDER: u32 = 0o555;
 const FILE: u32 = 0o444;
 

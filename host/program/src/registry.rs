@@ -17,7 +17,7 @@ pub struct RegistryArguments {
     /// also for a registry of this machine
     #[arg(long, value_name = "FILE")]
     ca_file: Option<PathBuf>,
-    /// Stop transfers after this time
+    /// Stop transfers after this many minutes
     #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u16).range(1..))]
     transfer_minutes: u16,
 }

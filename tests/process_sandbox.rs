@@ -46,12 +46,14 @@ fn program() -> Program {
 /// Returns the value of a field in `/proc/PID/task/*/status` for each thread of a process.
 fn thread_status(pid: u32, field: &str) -> Vec<String> {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
-    let status = threads.map(|thread| fs::read_to_string(thread.unwrap().path().join("status")));
+    // A thread may have ended meanwhile.
+    let status =
+        threads.filter_map(|thread| fs::read_to_string(thread.unwrap().path().join("status")).ok());
     let value = |status: String| {
         let value = status.lines().find_map(|line| line.strip_prefix(field));
         value.unwrap().trim_start_matches(':').trim().to_owned()
     };
-    status.map(|status| value(status.unwrap())).collect()
+    status.map(value).collect()
 }
 
 #[test]

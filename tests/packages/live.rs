@@ -194,6 +194,26 @@ fn running_server_drops_denied_components() {
 }
 
 #[test]
+fn running_server_keeps_no_component_that_a_new_pin_excludes() {
+    let user = User::new();
+    let tools = user.path("tools");
+    fs::create_dir(&tools).unwrap();
+    fs::write(tools.join("csv.wasm"), count_lines()).unwrap();
+    let config = user.files()[0].clone().unwrap();
+    user.program.write(
+        "skillhost.toml",
+        format!("tools = [\"tools\"]\n{config}{GRANT}"),
+    );
+    let mut client = serve(&user, NEWEST);
+    assert_eq!(count(&mut client)["isError"], false);
+    user.append(&format!("[pins]\n\"csv.wasm\" = \"{}\"\n", "0".repeat(64)));
+    wait_until("the component is kept", || {
+        !has_tool(&mut client, "count_lines")
+    });
+    assert_eq!(client.end().1, Some(0));
+}
+
+#[test]
 fn running_server_grants_no_request_that_its_egress_process_does_not_know() {
     let user = User::new();
     user.push(&count_lines(), None);

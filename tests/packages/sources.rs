@@ -233,6 +233,17 @@ fn lock_file_of_another_program_is_imported() {
         "{again:?}"
     );
     assert_eq!(user.files()[0], Some(config));
+    // A source of the operator's stays, also before it is locked.
+    let own = "[skills_from.gone]\nsource = \"oci://registry.example/acme/gone:1\"\n";
+    user.append(own);
+    let refused = user.run(&["add", "--skills-from", "toolhive.lock.yaml"]);
+    assert!(
+        refused
+            .stderr
+            .contains("there is a skill of that name from"),
+        "{refused:?}"
+    );
+    assert!(user.files()[0].as_ref().unwrap().contains(own));
     user.program.write("skills-lock.json", "{\"version\": 1}");
     let wrong = user.bad(4, &["add", "--skills-from", "skills-lock.json"]);
     assert!(

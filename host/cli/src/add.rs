@@ -115,8 +115,19 @@ impl AddCommand {
         let others = open_catalog(&project.settings.host)?;
         let mut exit = Exit::Ok;
         for ForeignSkill { name, source } in skills {
-            if project.lock.find_skill(&name).is_some() {
-                terminal::print(&[format_line!("{name} is there already")])?;
+            let configured = project
+                .settings
+                .packages
+                .source_of(PackageKind::Skill, &name);
+            if let Some((known, place)) = configured {
+                if source.as_ref().is_ok_and(|it| it.to_string() == known) {
+                    terminal::print(&[format_line!("{name} is there already")])?;
+                } else {
+                    terminal::complain(format_args!(
+                        "cannot add `{name}`: {place}: there is a skill of that name from `{known}`"
+                    ));
+                    exit = Exit::Failure;
+                }
                 continue;
             }
             let added = source.and_then(|it| add_skill(&mut project, &others, &name, &it));

@@ -111,8 +111,13 @@ pub(crate) fn load_again(
         packages.sources.retain(|name, _| {
             let locked = lock.find(name);
             let checked = locked.map(|locked| packages.denied.check(locked.digests()));
-            let Some(Err(why)) = checked else { return true };
+            let (Some(locked), Some(Err(why))) = (locked, checked) else {
+                return true;
+            };
             tracing::error!("the component `{name}` is no longer served: {why:#}");
+            // No other file of this name gets its grant.
+            let pin = locked.content.hex().to_owned();
+            settings.host.pins.insert(locked.file_name(), pin);
             false
         });
         add_locked(&mut settings, &lock, &store, &trust)?;
@@ -350,6 +355,7 @@ impl<'o> Project<'o> {
     }
 
     fn check_stored(&self, locked: &LockedPackage) -> anyhow::Result<()> {
+        self.settings.packages.denied.check(locked.digests())?;
         ensure!(
             locked.digests().all(|digest| self.store.has(digest)),
             "`skillhost store clean` has removed what this command pulled; run it again"
@@ -547,7 +553,7 @@ fn read_lock(file: &Path, trust: &Trust) -> anyhow::Result<LockFile> {
         "cannot use the lock file `{}`: it is a symlink; put a file in its place",
         file.display()
     );
-    if !file.exists() {
+    if !file.try_exists()? {
         return Ok(LockFile::default());
     }
     let checked = trust.check(file);

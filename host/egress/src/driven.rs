@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
@@ -26,7 +26,14 @@ pub struct DrivenBody {
     sending: Weak<()>,
 }
 
-type SharedConnection = Arc<Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>>;
+type SharedConnection = Arc<Mutex<DrivenConnection>>;
+
+struct DrivenConnection {
+    /// `None` after its end.
+    running: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    /// True once the reader drives it. A poll of the task that has begun must not take its wake-ups.
+    has_reader: bool,
+}
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -60,13 +67,21 @@ where
         })
     });
     let (mut sender, connection) = builder.handshake(stream).await?;
-    let connection: SharedConnection = Arc::new(Mutex::new(Some(Box::pin(async move {
+    let running = Box::pin(async move {
         // The reader of the response learns of errors.
         let _ = connection.await;
         drop(held);
-    }))));
+    });
+    let connection = Arc::new(Mutex::new(DrivenConnection {
+        running: Some(running),
+        has_reader: false,
+    }));
     let driven = Arc::clone(&connection);
-    let task = tokio::spawn(poll_fn(move |context| drive(&driven, context)));
+    let task = poll_fn(move |context| match lock(&driven) {
+        connection if connection.has_reader => Poll::Ready(()),
+        mut connection => connection.drive(context),
+    });
+    let task = tokio::spawn(task);
     let task = Some(EndedOnDrop(task));
     let response = sender.send_request(request).await?;
     Ok(response.map(|body| DrivenBody {
@@ -77,14 +92,19 @@ where
     }))
 }
 
-/// Drives a connection, and drops it when it has ended.
-fn drive(connection: &SharedConnection, context: &mut Context<'_>) -> Poll<()> {
-    let mut connection = connection.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(running) = &mut *connection {
-        ready!(running.as_mut().poll(context));
-        *connection = None;
+fn lock(connection: &SharedConnection) -> MutexGuard<'_, DrivenConnection> {
+    connection.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl DrivenConnection {
+    /// Drives the connection, and drops it when it has ended.
+    fn drive(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if let Some(running) = &mut self.running {
+            ready!(running.as_mut().poll(context));
+            self.running = None;
+        }
+        Poll::Ready(())
     }
-    Poll::Ready(())
 }
 
 impl Body for DrivenBody {
@@ -100,7 +120,10 @@ impl Body for DrivenBody {
             return frame;
         }
         self.task = None;
-        let _ = drive(&self.connection, context);
+        let mut connection = lock(&self.connection);
+        connection.has_reader = true;
+        let _ = connection.drive(context);
+        drop(connection);
         Pin::new(&mut self.body).poll_frame(context)
     }
 

@@ -42,6 +42,8 @@ pub struct LiveHost {
     settings: Option<Arc<LiveSettings>>,
     /// The builder with the last good settings.
     current: Mutex<HostBuilder>,
+    /// The builder with settings that were read since, until a reload has used them.
+    next: Mutex<Option<HostBuilder>>,
     calls: OnceLock<Calls>,
     is_watched: OnceLock<()>,
     /// The maximum number of bytes of a message, if its transport has a limit.
@@ -128,6 +130,7 @@ impl LiveHost {
     pub fn new(builder: HostBuilder) -> Self {
         Self {
             current: Mutex::new(builder.clone()),
+            next: Mutex::default(),
             builder,
             settings: None,
             calls: OnceLock::new(),
@@ -262,7 +265,7 @@ impl LiveHost {
         let read = run_on_thread(move |_| (settings.read)(builder)).await;
         match read.and_then(|read| read) {
             Ok(builder) => {
-                *lock(&self.current) = builder;
+                *lock(&self.next) = Some(builder);
                 true
             }
             Err(error) => {
@@ -277,11 +280,14 @@ impl LiveHost {
     /// loaded, and keeps its earlier version.
     pub async fn reload(&self) {
         let Some(earlier) = self.loaded() else { return };
-        let builder = lock(&self.current).clone();
+        let next = lock(&self.next).take();
+        let builder = next.unwrap_or_else(|| lock(&self.current).clone());
+        let used = builder.clone();
         let known_problems = earlier.problems().to_vec();
         let built = run_on_thread(move |runtime| runtime.block_on(builder.rebuild(&earlier))).await;
         match built.and_then(|built| built) {
             Ok(host) => {
+                *lock(&self.current) = used;
                 let problems = host.problems().iter();
                 for new in problems.filter(|problem| !known_problems.contains(problem)) {
                     tracing::warn!("{}", Line::new(new));

@@ -9,7 +9,8 @@ mod tests;
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::str::FromStr;
@@ -59,7 +60,7 @@ const MAX_LIST: usize = 8 << 20;
 const MAX_MESSAGE: usize = 512;
 
 /// Sets limits on files (in units of 512 bytes) and memory (in KiB), which children inherit.
-const LIMITED: &str = r#"ulimit -f "$0" && ulimit -v "$1" && shift && exec "$@""#;
+const LIMITED: &str = r#"ulimit -f "$0" && ulimit -v "$1" && ulimit -t 300 && shift && exec "$@""#;
 
 /// A skill in a git repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -253,7 +254,12 @@ impl TemporaryRepository {
     fn new(source: &GitSource, settings: &RegistrySettings) -> anyhow::Result<Self> {
         let search_path = SearchPath::from_environment();
         let git = search_path.find("git").next();
-        let folder = tempfile::Builder::new().prefix("skillhost-git-").tempdir();
+        // Others could add a configuration otherwise.
+        let folder = tempfile::Builder::new()
+            .prefix("skillhost-git-")
+            .permissions(Permissions::from_mode(0o700))
+            .tempdir()
+            .context("cannot make a temporary folder")?;
         let mut options = vec![
             format!("remote.origin.url={}", source.address()),
             format!("http.lowSpeedLimit={MIN_BYTES_PER_SECOND}"),
@@ -263,6 +269,7 @@ impl TemporaryRepository {
             "core.hooksPath=/dev/null",
             "credential.helper=",
             "fetch.unpackLimit=1",
+            "http.emptyAuth=false",
             "http.followRedirects=false",
             "pack.threads=1",
             "transfer.fsckObjects=true",
@@ -273,7 +280,7 @@ impl TemporaryRepository {
         }
         let end = Instant::now() + settings.request_time.unwrap_or(TIME);
         let repository = Self {
-            folder: folder.context("cannot make a temporary folder")?,
+            folder,
             git: git.context("there is no `git` on the PATH; install it")?,
             search_path,
             options,

@@ -132,7 +132,7 @@ impl LockFile {
 
     /// Reads a lock file like [`LockFile::read`], with an opener.
     pub fn read_with(path: &Path, opener: &Opener) -> anyhow::Result<Option<Self>> {
-        if !path.exists() {
+        if !path.try_exists()? {
             return Ok(None);
         }
         let read = || {

@@ -73,6 +73,7 @@ fn pull_version<T>(
     read: impl FnOnce(&Descriptor, &[u8]) -> anyhow::Result<T>,
 ) -> anyhow::Result<(PulledPackage, T)> {
     let (mut manifest, mut bytes, mut digest) = registry.manifest(version)?;
+    denied.check([&digest])?;
     if let Some(chosen) = manifest.choose(kind)? {
         let chosen = Version::Digest(chosen.digest.clone());
         (manifest, bytes, digest) = registry.manifest(&chosen)?;

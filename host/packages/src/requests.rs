@@ -60,7 +60,14 @@ pub struct PendingRequests {
 #[serde(untagged)]
 enum Entry {
     Request(RequestEntry),
-    Added { added: String },
+    Added(AddedEntry),
+}
+
+/// Written by the operator's verbs alone: the broker writes no line that begins so.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AddedEntry {
+    added: String,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -114,7 +121,7 @@ impl RequestFile {
         for (line, number) in text.lines().zip(1..) {
             let pending = &mut found.pending;
             match serde_json::from_str(line) {
-                Ok(Entry::Added { added }) => pending.retain(|other| !other.is_for(&added)),
+                Ok(Entry::Added(entry)) => pending.retain(|other| !other.is_for(&entry.added)),
                 Ok(Entry::Request(entry)) => {
                     let mut references = catalog.iter().map(|package| &package.reference);
                     match references.find(|it| it.to_string() == entry.request) {
@@ -166,9 +173,9 @@ impl RequestFile {
     ///
     /// Those of [`RequestFile::request`].
     pub fn mark_added(&self, reference: &Reference) -> anyhow::Result<()> {
-        self.append(&Entry::Added {
+        self.append(&Entry::Added(AddedEntry {
             added: reference.to_string(),
-        })
+        }))
     }
 
     /// Removes all requests.
@@ -269,11 +276,17 @@ mod tests {
         assert_eq!(numbers(), [of(1, "csv"), of(3, "zip")]);
         let requests = file.read(&catalog).unwrap();
         assert_eq!((requests.ignored, &*requests.pending[0].why), (1, "a"));
+        // A line that the broker writes is never the operator's.
+        let forged = format!("{{\"request\":\"x\",\"added\":\"{}\"}}\n", csv.reference);
+        let mut appended = std::fs::read(file.path()).unwrap();
+        appended.extend(forged.as_bytes());
+        std::fs::write(file.path(), appended).unwrap();
+        assert_eq!(numbers(), [of(1, "csv"), of(3, "zip")]);
         // The number of a request stays when another is done.
         file.mark_added(&csv.reference).unwrap();
         assert_eq!(numbers(), [of(3, "zip")]);
         file.request(&csv, TIME, "agent", "again").unwrap();
-        assert_eq!(numbers(), [of(3, "zip"), of(5, "csv")]);
+        assert_eq!(numbers(), [of(3, "zip"), of(6, "csv")]);
         file.clear().unwrap();
         assert_eq!(numbers(), []);
         assert_eq!(std::fs::read(file.path()).unwrap(), b"");

@@ -46,13 +46,20 @@ impl CheckedResolver {
     fn check(&self, uri: &Uri, addresses: &[SocketAddr]) -> Result<(), String> {
         let host = uri.host().unwrap_or_default();
         let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
-        for address in addresses.iter().map(|it| it.ip().to_canonical()) {
+        let ips = || addresses.iter().map(|it| it.ip().to_canonical());
+        // A name with both kinds must not open the private ones to redirects.
+        let has_public = registry.iter().copied().chain(ips()).any(is_public);
+        for address in ips() {
             if uri.scheme_str() == Some("http") && !address.is_loopback() {
                 return Err(format!("plain HTTP to `{host}`, which is not this machine"));
             }
             match self.target {
-                Target::Registry if !registry.contains(&address) => registry.push(address),
-                Target::Registry => {}
+                Target::Registry => {
+                    let counts = is_public(address) || !has_public;
+                    if counts && !registry.contains(&address) {
+                        registry.push(address);
+                    }
+                }
                 _ if is_public(address) || registry.contains(&address) => {}
                 Target::Redirect => {
                     return Err(format!(
@@ -113,8 +120,13 @@ mod tests {
             resolver.check(&uri.parse().unwrap(), &addresses).is_ok()
         };
         assert!(check(&own, "https://registry.example", "10.0.0.5"));
+        let both =
+            ["93.184.216.34", "10.0.0.7"].map(|it| SocketAddr::new(it.parse().unwrap(), 443));
+        own.check(&"https://registry.example".parse().unwrap(), &both)
+            .unwrap();
         for (uri, address, is_allowed) in [
             ("https://cdn.example", "93.184.216.34", true),
+            ("https://cdn.example", "10.0.0.7", false),
             ("https://cdn.example", "10.0.0.5", true),
             ("https://cdn.example", "::ffff:10.0.0.5", true),
             ("https://cdn.example", "10.0.0.6", false),

@@ -24,6 +24,9 @@ const MAX_NAMED: usize = 50;
 /// The maximum number of changed lines of SKILL.md that are shown.
 const MAX_CHANGED: usize = 40;
 
+/// The maximum bytes of a SKILL.md that is compared. Guards against: millions of empty lines.
+const MAX_COMPARED: usize = 1 << 20;
+
 /// The maximum characters of a text that are shown.
 const MAX_CHARS: usize = 1024;
 
@@ -261,6 +264,10 @@ pub(crate) fn changes(
         return lines;
     };
     let (before, after) = (text(before), text(after));
+    if before.len().max(after.len()) > MAX_COMPARED {
+        lines.push(format_line!("  SKILL.md is too long to compare"));
+        return lines;
+    }
     let changes = line_diff(&before, &after);
     if !changes.is_empty() {
         lines.push(format_line!("  SKILL.md:"));

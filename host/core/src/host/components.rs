@@ -171,10 +171,10 @@ impl<'a> ComponentIntake<'a> {
                 Ok(loaded)
             });
             match successor {
-                Ok(successor) => successors.push((at, earlier, successor)),
+                Ok(successor) => successors.push((at, path, earlier, successor)),
                 Err(error) => {
                     problems.push(change_refused(&format!("{error:#}")));
-                    admitted.insert(at, earlier.clone());
+                    admitted.extend(self.kept(path, earlier).map(|kept| (at, kept)));
                 }
             }
         }
@@ -186,20 +186,30 @@ impl<'a> ComponentIntake<'a> {
         // Several changed components may claim the same name.
         let candidates: Vec<_> = successors
             .iter()
-            .map(|(_, _, successor)| self.rules.candidate(successor))
+            .map(|(.., successor)| self.rules.candidate(successor))
             .collect();
         let refused = refusals(&[], &candidates);
         drop(candidates);
-        for ((at, earlier, successor), refused) in successors.into_iter().zip(refused) {
-            let kept = refused.map(|why| {
-                problems.push(change_refused(&why));
-                earlier.clone()
-            });
-            admitted.insert(at, kept.unwrap_or(successor));
+        for ((at, path, earlier, successor), refused) in successors.into_iter().zip(refused) {
+            let serving = match refused {
+                None => Some(successor),
+                Some(why) => {
+                    problems.push(change_refused(&why));
+                    self.kept(path, earlier)
+                }
+            };
+            admitted.extend(serving.map(|serving| (at, serving)));
         }
         problems.extend(self.take_newcomers(newcomers, &mut admitted));
         self.loaded.extend(admitted.into_values());
         problems
+    }
+
+    /// Returns the component of the earlier host if the present pins allow it. Pins change while a
+    /// server runs, and what they exclude must not keep the grant of its file.
+    fn kept(&self, path: &Path, earlier: &LoadedComponent) -> Option<LoadedComponent> {
+        let allowed = self.rules.check_pin(path, &earlier.component.digest);
+        allowed.is_ok().then(|| earlier.clone())
     }
 
     /// Adds components that are new since the earlier host. Returns a problem for each one with a

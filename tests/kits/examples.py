@@ -139,7 +139,7 @@ def build(name, example):
     """Follows the README: creates a project, copies the example's files into it, and builds."""
     project = BUILT / name
     shutil.rmtree(project, ignore_errors=True)
-    result = document.follow(SOURCES / name / "README.md", program.REPOSITORY)
+    result = document.follow((SOURCES / name / "README.md").read_text(), program.REPOSITORY)
     assert "  %s: reads the skill named by " % example.tool in result.stdout, result.stdout
     result.prints_not("REFUSED", "hosts also load")
     return project, project / ("dist/%s.wasm" % example.tool)

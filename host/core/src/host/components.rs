@@ -173,8 +173,9 @@ impl<'a> ComponentIntake<'a> {
             match successor {
                 Ok(successor) => successors.push((at, path, earlier, successor)),
                 Err(error) => {
-                    problems.push(change_refused(&format!("{error:#}")));
-                    admitted.extend(self.kept(path, earlier).map(|kept| (at, kept)));
+                    let (kept, problem) = self.refuse_change(path, earlier, format!("{error:#}"));
+                    problems.push(problem);
+                    admitted.extend(kept.map(|kept| (at, kept)));
                 }
             }
         }
@@ -194,8 +195,9 @@ impl<'a> ComponentIntake<'a> {
             let serving = match refused {
                 None => Some(successor),
                 Some(why) => {
-                    problems.push(change_refused(&why));
-                    self.kept(path, earlier)
+                    let (kept, problem) = self.refuse_change(path, earlier, why);
+                    problems.push(problem);
+                    kept
                 }
             };
             admitted.extend(serving.map(|serving| (at, serving)));
@@ -205,11 +207,20 @@ impl<'a> ComponentIntake<'a> {
         problems
     }
 
-    /// Returns the component of the earlier host if the present pins allow it. Pins change while a
-    /// server runs, and what they exclude must not keep the grant of its file.
-    fn kept(&self, path: &Path, earlier: &LoadedComponent) -> Option<LoadedComponent> {
+    /// Returns the component of the earlier host if the present pins allow it, and the problem of its
+    /// successor. Pins change while a server runs, and what they exclude must not keep the grant of
+    /// its file.
+    fn refuse_change(
+        &self,
+        path: &Path,
+        earlier: &LoadedComponent,
+        why: String,
+    ) -> (Option<LoadedComponent>, String) {
         let allowed = self.rules.check_pin(path, &earlier.component.digest);
-        allowed.is_ok().then(|| earlier.clone())
+        match allowed.is_ok().then(|| earlier.clone()) {
+            None => (None, why),
+            kept => (kept, format!("{why}; its earlier tools remain")),
+        }
     }
 
     /// Adds components that are new since the earlier host. Returns a problem for each one with a
@@ -514,11 +525,6 @@ impl IntakeRules<'_> {
             },
         }
     }
-}
-
-/// Returns the message about a changed component that is not admitted.
-fn change_refused(why: &str) -> String {
-    format!("{why}; its earlier tools remain")
 }
 
 /// Returns the tools of all components in order.

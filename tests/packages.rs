@@ -526,7 +526,7 @@ fn slow_registry_holds_up_no_other_command() {
         user.good(&["lock", "--check"]),
         "2 components locked, in the store and as `[trust]` asks\n"
     );
-    // What another command has written is not replaced.
+    // A change by another command is not overwritten.
     user.good(&["remove", "csv"]);
     user.good(&["remove", "other"]);
     user.good(&["store", "clean"]);

@@ -83,7 +83,7 @@ class Registry(http.server.BaseHTTPRequestHandler):
 
 
 def component(count, number):
-    """Returns a component whose tool has a name of its own, as long as the old one."""
+    """Returns a copy of the component with a unique tool name of the same length."""
     path = pathlib.Path(__file__).resolve().parents[2] / "tests/guests/dist/count_lines.wasm"
     bytes_ = path.read_bytes()
     assert TOOL in bytes_ and count < 10_000

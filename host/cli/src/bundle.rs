@@ -55,8 +55,8 @@ struct ImportCommand {
     write: bool,
     #[command(flatten)]
     accepted: Accepted,
-    /// Accept components whose version is lower, missing now, or cannot be
-    /// compared
+    /// Accept components with a lower version, without one, or with one that
+    /// cannot be compared
     #[arg(long)]
     accept_downgrade: bool,
 }
@@ -134,7 +134,7 @@ impl ImportCommand {
             let verified = self.verify(&project, bundle, locked);
             checked.push(verified.with_context(|| format!("cannot import `{}`", locked.name))?);
         }
-        // What is imported must not be cleaned away meanwhile.
+        // `store clean` must keep the imported files meanwhile.
         let turn = project.store.lock()?;
         project.store.keep(&project.lock_file, &turn)?;
         drop(turn);

@@ -89,7 +89,7 @@ mod tests {
         };
         let (old, new) = (text("a"), text("b"));
         assert_eq!(line_diff(&old, &new).len(), 200_000);
-        // What is the same at both ends does not count.
+        // Equal lines at both ends are not changes.
         let (old, new) = (format!("{old}x\n{new}"), format!("{old}y\n{new}"));
         assert_eq!(line_diff(&old, &new), [Removed("x"), Added("y")]);
     }

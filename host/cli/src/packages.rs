@@ -73,8 +73,8 @@ fn add_locked(
     Ok(())
 }
 
-/// Returns the files whose changes a server notices: the configuration and the lock file. Must be
-/// called before they are read.
+/// Returns the files that a server watches: the configuration and the lock file. Call this before
+/// they are read.
 pub(crate) fn watched_files(options: &CommonOptions) -> Vec<WatchedFile> {
     let Some(config) = options.named_config() else {
         return Vec::new();
@@ -273,7 +273,7 @@ impl<'o> Project<'o> {
     ///
     /// # Errors
     ///
-    /// If the source or the lock of the package is no longer what this verb has read.
+    /// If another command has changed the package's source or lock entry since this verb read them.
     pub(crate) fn begin_change(
         &mut self,
         kind: PackageKind,

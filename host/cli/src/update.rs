@@ -21,8 +21,8 @@ pub(crate) struct UpdateCommand {
     name: Option<String>,
     #[command(flatten)]
     accepted: Accepted,
-    /// Accept packages whose version is lower, missing now, or cannot be
-    /// compared
+    /// Accept packages with a lower version, without one, or with one that
+    /// cannot be compared
     #[arg(long)]
     accept_downgrade: bool,
     #[command(flatten)]

@@ -390,7 +390,7 @@ async fn expect_nothing_more(body: &mut DrivenBody) {
     }
 }
 
-/// A body whose pieces a test sends.
+/// A body that a test sends piece by piece.
 struct Pieces(mpsc::UnboundedReceiver<Bytes>);
 
 impl Body for Pieces {

@@ -2,7 +2,7 @@
 //! without a network.
 //!
 //! The file is a tar of an OCI image layout. Its `index.json` lists the manifests, the bundles of
-//! their signatures, and a lock file, whose media type is [`LOCK`]. A bundle beside the index has
+//! their signatures, and a lock file with the media type [`LOCK`]. A bundle beside the index has
 //! the signature of the whole file, which covers the index's digest. Configs of manifests are left
 //! out: no host reads them.
 
@@ -44,7 +44,7 @@ const BLOBS: &str = "blobs/sha256/";
 /// The annotation with the name of a component.
 const REF_NAME: &str = "org.opencontainers.image.ref.name";
 
-/// The maximum files in a bundle file. Guards against: a list without end.
+/// The maximum number of files in a bundle file. Guards against: an endless list.
 const MAX_FILES: usize = 8 << 10;
 
 /// The maximum bytes of the index, and of the lock file.
@@ -520,7 +520,7 @@ mod tests {
         assert!(error.ends_with(": it leaks"), "{error}");
         let error = setup.open(Some(&signing_key().public())).unwrap_err();
         assert!(format!("{error:#}").contains("its signature is not valid"));
-        // What is no file is not replaced.
+        // Only regular files are replaced.
         let link = setup.folder.path().join("link");
         std::os::unix::fs::symlink(setup.path(), &link).unwrap();
         assert!(export(&link, &setup.lock, &setup.store, None).is_err());

@@ -513,7 +513,7 @@ mod tests {
         assert!(lock.find("a").is_some() && lock.find_skill("a").is_none());
         lock.set_skill(locked_skill("b", &["SKILL.md"]));
         assert_eq!(lock.find_skill("b").unwrap().files.len(), 1);
-        // What cannot be read again is not written.
+        // A lock file that is too large to read again is not written.
         let before = std::fs::read_to_string(&path).unwrap();
         let many: Vec<String> = (0..100_000).map(|at| format!("{at}")).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();

@@ -56,7 +56,7 @@ pub(crate) const MAX_MANIFEST: u64 = 1 << 20;
 /// The maximum bytes of a component, as hosts load it.
 pub(crate) const MAX_COMPONENT: u64 = 64 << 20;
 
-/// What a package is.
+/// The kind of a package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PackageKind {
     /// A component: WebAssembly with tools.

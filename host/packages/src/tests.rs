@@ -616,7 +616,7 @@ fn token_service_elsewhere_is_asked_for_public_packages() {
             "{head}"
         );
     }
-    // What is not public stays closed.
+    // Private addresses stay closed.
     service.change(|_| raw("401 X", &[], b""));
     let error = format!("{:#}", setup.pull(None).unwrap_err());
     assert!(

@@ -1,5 +1,5 @@
-"""Makes two builds of the runner end with the same memory, together with `stand_ins/skillhost_memory.wat`. What is
-random or a time of the build would differ, and is no use to a call."""
+"""Makes two builds of the runner end with the same memory, together with `stand_ins/skillhost_memory.wat`. Random
+values and times of the build would differ, and calls do not use them."""
 
 import _imp
 import importlib.machinery

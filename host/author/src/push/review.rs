@@ -29,11 +29,11 @@ const MAX_DESCRIPTION: usize = 300;
 pub(super) struct Finding {
     /// Its name, which never changes.
     id: &'static str,
-    /// True if somebody refuses the component, false if somebody is worse off.
+    /// True if a registry, client or operator refuses the component, false for a warning.
     is_error: bool,
-    /// What is wrong.
+    /// The problem.
     why: String,
-    /// What to do.
+    /// The advice.
     fix: String,
 }
 

@@ -512,6 +512,21 @@ mod tests {
                  6 error key-duplicate: `name` occurs twice: the one on line 2 counts (by the reference validator; the specification does not say)\n",
             ),
             (
+                "rules of one of two",
+                "SKILL.md",
+                "---\nname: a\ndescription: b\nlicense: [MIT]\n---\nx".to_owned(),
+                "4 error value-type: `license` is a list, not text (by the specification; its \
+                 reference validator does not check it)\n",
+            ),
+            (
+                "quotes over lines that are not indented",
+                "SKILL.md",
+                "---\nname: a\ndescription: \"b\nc\"\n---\nx".to_owned(),
+                "4 error yaml-invalid: not valid YAML, so it was read line by line: invalid \
+                 indentation in multiline quoted scalar; put the value of `description` in \
+                 quotes, on one line (by YAML; the reference validator accepts it)\n",
+            ),
+            (
                 "tools with commas",
                 "SKILL.md",
                 "---\nname: a\ndescription: b\nallowed-tools: Read, Grep\n---\nx".to_owned(),

@@ -204,6 +204,8 @@ fn parse(yaml: &str, problems: &mut Vec<Problem>) -> Frontmatter {
         Ok(entries) => return fields::assemble(entries, problems),
         Err(error) => error,
     };
+    // An author may mean a line such as `---# Title` to end the frontmatter.
+    let (yaml, _) = yaml.split_once("\n---").unwrap_or((yaml, ""));
     let reading = lenient::entries(yaml, Split::YAML_LINE);
     problems.push(not_yaml(error, reading.loose_key));
     fields::assemble(reading.entries, problems)
@@ -212,7 +214,10 @@ fn parse(yaml: &str, problems: &mut Vec<Problem>) -> Frontmatter {
 fn not_yaml(error: yaml::YamlError, loose_key: Option<&str>) -> Problem {
     let advice = match loose_key {
         _ if error.message.starts_with("tabs") => "; indent with blanks".to_owned(),
-        Some(key) => format!("; put the value of {} in quotes", quoted(key)),
+        _ if error.message.starts_with("unexpected character") => {
+            "; remove the character".to_owned()
+        }
+        Some(key) => format!("; put the value of {} in quotes, on one line", quoted(key)),
         None => String::new(),
     };
     Problem {
@@ -347,7 +352,27 @@ mod tests {
                 "---\nname: a\ndescription: Use when: the user asks\n---\n",
                 "2 name: a\n3 description: Use when: the user asks\n\
                  3 ! NotYaml: not valid YAML, so it was read line by line: mapping values are not allowed in \
-                 this context; put the value of `description` in quotes\n",
+                 this context; put the value of `description` in quotes, on one line\n",
+            ),
+            (
+                "a line that should end the frontmatter",
+                "---\nname: a\ndescription: b\n---# Title\nText: c\n---\n",
+                "2 name: a\n3 description: b\n\
+                 4 ! NotYaml: not valid YAML, so it was read line by line: simple key expected ':'\n",
+            ),
+            (
+                "a control character",
+                "---\nname: a\ndescription: b\u{7}c\n---\n",
+                "2 name: a\n3 description: b\u{7}c\n\
+                 3 ! NotYaml: not valid YAML, so it was read line by line: unexpected character: \
+                 `\\u{7}'; remove the character\n",
+            ),
+            (
+                "a quoted value whose next line is not indented",
+                "---\nname: a\ndescription: \"b\nc\"\n---\n",
+                "2 name: a\n3 description: b c\n\
+                 4 ! NotYaml: not valid YAML, so it was read line by line: invalid indentation in \
+                 multiline quoted scalar; put the value of `description` in quotes, on one line\n",
             ),
             (
                 "tabs",

@@ -19,6 +19,18 @@ const FOLDERS: [&str; 7] = [
     "examples",
 ];
 
+/// The words of lines that give an example, in lower case. In Chinese: "example", "for example".
+const EXAMPLE_WORDS: [&str; 8] = [
+    "example:",
+    "examples:",
+    "for example",
+    "e.g.",
+    "would be",
+    "示例",
+    "例如",
+    "比如",
+];
+
 /// Finds the files of the skill that `body` names in inline code.
 pub(super) fn code_paths(body: &str, body_line: u32) -> impl Iterator<Item = Reference<'_>> {
     let mut fence: Option<Fence> = None;
@@ -39,9 +51,8 @@ pub(super) fn code_paths(body: &str, body_line: u32) -> impl Iterator<Item = Ref
 /// Returns whether a line is an example, which refers to files of other skills.
 fn gives_an_example(line: &str) -> bool {
     let line = line.replace('*', "").to_lowercase();
-    ["example:", "examples:", "for example", "e.g.", "would be"]
-        .iter()
-        .any(|words| line.contains(words))
+    let mut words = EXAMPLE_WORDS.iter();
+    words.any(|words| line.contains(words))
 }
 
 /// Returns the paths in a line's inline code.
@@ -96,6 +107,7 @@ mod tests {
             ("`src/main.rs` `package.json` `x.py`", &[]),
             ("**Example**: `scripts/x.py`, e.g. `scripts/y.py`", &[]),
             ("A `scripts/x.py` would be helpful.", &[]),
+            ("例如 `scripts/x.py`", &[]),
             ("`examples/x.py`", &["examples/x.py"]),
             ("`scripts/*.py` `scripts/<name>.py` `scripts/{a,b}.sh`", &[]),
             ("`scripts/` `scripts/run` `scripts/.env`", &[]),

@@ -59,11 +59,14 @@ pub(super) fn deciding_rule(problem: &Problem) -> &'static str {
     match problem.kind {
         ProblemKind::DuplicateKey | ProblemKind::Braces => BY_VALIDATOR,
         ProblemKind::NotText => BY_SPECIFICATION,
-        // The parser says this only of quoted text, in which the validator accepts tabs.
+        // The parser says this of quoted text. The validator accepts it there.
         ProblemKind::NotYaml
-            if problem
-                .message
-                .contains("tab cannot be used as indentation") =>
+            if [
+                "tab cannot be used as indentation",
+                "multiline quoted scalar",
+            ]
+            .iter()
+            .any(|text| problem.message.contains(text)) =>
         {
             "(by YAML; the reference validator accepts it)"
         }
@@ -71,7 +74,7 @@ pub(super) fn deciding_rule(problem: &Problem) -> &'static str {
             "(by the specification; its reference validator accepts a list on several lines)"
         }
         ProblemKind::WrongType if !typed.iter().any(|key| problem.message.starts_with(key)) => {
-            BY_SPECIFICATION
+            "(by the specification; its reference validator does not check it)"
         }
         _ => "",
     }
@@ -100,8 +103,8 @@ pub(super) fn findings(text: &str, reading: &Reading<'_>) -> Vec<Finding> {
     if split.unclosed
         && let Some((_, line)) = after_first.find(|(line, _)| line.trim_start().starts_with("---"))
     {
-        let message = "only the reference validator ends the frontmatter at this `---`: write it \
-                       on a line of its own, without blanks before it";
+        let message = "the reference validator ends the frontmatter at this `---`: write it on a \
+                       line of its own, without blanks before it";
         add("frontmatter-dashes", line, message);
     }
     let Some(yaml) = split.yaml.filter(|yaml| !yaml.is_empty()) else {
@@ -124,9 +127,16 @@ fn yaml_findings(
         Split::YAML_LINE.saturating_add(u32::try_from(lines).unwrap_or(u32::MAX))
     };
     if let Some(at) = yaml.find("---") {
-        let message = "`---` is in the frontmatter, and the reference validator ends it there: \
-                       leave it out";
-        add("frontmatter-dashes", line_at(at), message);
+        let starts_line = yaml[..at].ends_with('\n');
+        let advice = if starts_line {
+            "write it alone on its line, or leave it out"
+        } else {
+            "leave it out"
+        };
+        let message = format!(
+            "`---` is in the frontmatter, and the reference validator ends it there: {advice}"
+        );
+        add("frontmatter-dashes", line_at(at), &message);
     }
     let rest = text.split_once(yaml).map(|(_, rest)| rest.trim_start());
     if rest.is_some_and(|rest| rest.starts_with("...")) {

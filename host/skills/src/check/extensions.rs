@@ -17,8 +17,8 @@ const IGNORED: [&str; 7] = [
     "argument-hint",
 ];
 
-/// The note on a key that only the reference validator refuses.
-const REFUSED: &str = "only the reference validator refuses the key";
+/// The note on a key that the reference validator refuses.
+const REFUSED: &str = "the reference validator refuses the key";
 
 /// The rules for keys of other hosts.
 pub(super) const RULES: &[Rule] = &[

@@ -80,6 +80,12 @@ pub(crate) fn check_open(
     Ok(findings)
 }
 
+/// Returns the path of the example from which a user makes a file: `a.example.json` for `a.json`.
+fn example_of(path: &str) -> Option<String> {
+    let (stem, extension) = path.rsplit_once('.')?;
+    Some(format!("{stem}.example.{extension}"))
+}
+
 fn check_skill_md(name: &str, folder: &Folder) -> io::Result<Vec<Finding>> {
     let (file_name, file) = match skill_md::open(folder) {
         Ok(Some(found)) => found,
@@ -112,7 +118,11 @@ fn check_skill_md(name: &str, folder: &Folder) -> io::Result<Vec<Finding>> {
     let references: Vec<Reference<'_>> = references.collect();
     let mut missing: BTreeMap<&str, u32> = BTreeMap::new();
     for reference in &references {
-        if folder.lookup(Path::new(&*reference.path), true).is_err() {
+        let exists = |path: &str| folder.lookup(Path::new(path), true).is_ok();
+        let path = &*reference.path;
+        // A link such as `[text](url)` explains a format.
+        let may_be_file = path.contains(['.', '/']);
+        if may_be_file && !exists(path) && !example_of(path).is_some_and(|path| exists(&path)) {
             let first = missing.entry(&reference.path).or_insert(reference.line);
             *first = reference.line.min(*first);
         }
@@ -124,4 +134,26 @@ fn check_skill_md(name: &str, folder: &Folder) -> io::Result<Vec<Finding>> {
     );
     findings.extend(linked::findings(folder, &split, references.iter()));
     Ok(findings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_files_that_the_body_names_and_nobody_has_to_make() {
+        let folder = tempfile::tempdir().unwrap();
+        let body = "`scripts/a.py` `assets/b.json` [text](url) [c](c.md) [LICENSE](LICENSE)\n";
+        let text = format!("---\nname: x\ndescription: Does x. Use for x.\n---\n{body}");
+        std::fs::write(folder.path().join("SKILL.md"), text).unwrap();
+        std::fs::create_dir(folder.path().join("assets")).unwrap();
+        std::fs::write(folder.path().join("assets/b.example.json"), "{}").unwrap();
+        let findings = check_folder(folder.path()).unwrap();
+        let missing = findings
+            .iter()
+            .filter(|found| found.rule == "reference-missing");
+        let messages: Vec<_> = missing.map(|found| &*found.message).collect();
+        assert_eq!(messages.len(), 2, "{messages:?}");
+        assert!(messages[0].contains("`c.md`") && messages[1].contains("`scripts/a.py`"));
+    }
 }

@@ -1,7 +1,7 @@
 //! Text in a body that some hosts replace or run before a model reads it. skillhost replaces and
 //! runs nothing: the model reads the text as it is.
 
-use super::links::{MAX_LINE_BYTES, update_fence};
+use super::links::{MAX_LINE_BYTES, after_code, update_fence};
 use super::{Finding, Rule};
 use crate::frontmatter::Split;
 
@@ -101,16 +101,22 @@ fn has_arguments(line: &str) -> bool {
     rest.any(|rest| !rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_'))
 }
 
-/// Returns whether a line has `` !`command` `` at the start of a word.
+/// Returns whether a line has `` !`command` `` at the start of a word, outside of code.
 fn has_command(line: &str) -> bool {
-    line.match_indices("!`").any(|(at, mark)| {
-        let starts_word = line[..at]
-            .chars()
-            .next_back()
-            .is_none_or(char::is_whitespace);
-        let command = line[at + mark.len()..].split_once('`');
-        starts_word && command.is_some_and(|(command, _)| !command.trim().is_empty())
-    })
+    let bytes = line.as_bytes();
+    let mut at = 0;
+    while let Some(code) = line[at..].find('`').map(|found| at + found) {
+        let end = after_code(bytes, code);
+        let is_command = line[..code].strip_suffix('!').is_some_and(|before| {
+            let starts_word = before.chars().next_back().is_none_or(char::is_whitespace);
+            starts_word && !line[code..end].trim_matches('`').trim().is_empty()
+        });
+        if is_command {
+            return true;
+        }
+        at = end;
+    }
+    false
 }
 
 #[cfg(test)]
@@ -138,6 +144,8 @@ mod tests {
             ("~~~\n```\n!`a`\n~~~\n !`b`", &[(Command, 9)]),
             ("Watch out!`a` and `!`a`", &[]),
             ("!` ` !`a", &[]),
+            ("`a !` and `b` !`c`", &[(Command, 5)]),
+            ("Ends in `!` or ` !` and `b`", &[]),
             ("$ARGUMENTS_FILE ${ARGUMENTS} ARGUMENTS", &[]),
             ("It costs $1. `awk '{ print $1 }'`", &[]),
             ("${CLAUDE_SKILL_DIRS} $CLAUDE_SKILL_DIR", &[]),

@@ -12,6 +12,7 @@ def run():
     # A registry of this machine needs no TLS, and so no option that the page does not have.
     with place.place(has_tls=False) as found:
         author, operator = found.home("author"), found.home("operator")
+        author.skillhost("new", "find-word", "--lang", "rust").exits_with(0)
         with author.environment():
             document.follow(section("Ship it", found.registry), author.folder)
         shutil.copy(author.folder / "acme.pub", operator.folder)

@@ -96,8 +96,7 @@ impl Trust {
     ///
     /// If somebody else can change a step of its path, or a step cannot be read.
     pub fn check(&self, path: &Path) -> Result<u32, TrustError> {
-        let accounts = Accounts::read(&self.opener);
-        PathWalk::new(self, &accounts).to(path, false)
+        PathWalk::new(self).to(path, false)
     }
 
     /// Checks every step of a path except the file or folder at its end.
@@ -127,8 +126,7 @@ impl Trust {
     /// Checks a folder in which a file or folder will be created. It may be sticky, like `/tmp`,
     /// because others cannot replace a file in a sticky folder.
     fn check_parent_of_new(&self, folder: &Path) -> Result<(), TrustError> {
-        let accounts = Accounts::read(&self.opener);
-        PathWalk::new(self, &accounts).to(folder, true).map(drop)
+        PathWalk::new(self).to(folder, true).map(drop)
     }
 
     /// Returns whether a user's files are trusted.

@@ -22,7 +22,7 @@ const PASSWD: &str = "/etc/passwd";
 const GROUP: &str = "/etc/group";
 
 /// Users and groups.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(super) struct Accounts {
     users: Vec<UserEntry>,
     groups: Vec<GroupEntry>,
@@ -34,14 +34,14 @@ pub(super) struct Accounts {
     own: Option<(u32, Vec<u32>)>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct UserEntry {
     name: String,
     id: u32,
     group: u32,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct GroupEntry {
     name: String,
     id: u32,
@@ -269,7 +269,9 @@ mod tests {
                 ..Accounts::default()
             };
             let trust = Trust::new();
-            let checked = PathWalk::new(&trust, &accounts).to(folder.path(), false);
+            let checked = PathWalk::new(&trust)
+                .with_accounts(accounts)
+                .to(folder.path(), false);
             let error = checked.unwrap_err().to_string();
             assert!(error.contains("the group "), "{error}");
             assert_eq!(error.contains(reason), is_named, "{error}");

@@ -208,7 +208,12 @@ fn trusts_a_group_writable_file_if_it_trusts_each_member() {
     let passwd = format!("me:x:{me}:{group}::/:\nann:x:{OTHER}:{OTHER}::/:\n");
     for (members, trusted_alone) in [("", true), ("me", true), ("ann", false), ("me,ann", false)] {
         let accounts = Accounts::parse(&passwd, &format!("ours:x:{group}:{members}\n"));
-        let is_trusted = |trust: Trust| PathWalk::new(&trust, &accounts).to(&file, false).is_ok();
+        let is_trusted = |trust: Trust| {
+            PathWalk::new(&trust)
+                .with_accounts(accounts.clone())
+                .to(&file, false)
+                .is_ok()
+        };
         assert_eq!(is_trusted(Trust::new()), trusted_alone, "{members}");
         assert!(
             is_trusted(Trust::new().and(Principal::User(OTHER))),
@@ -226,7 +231,11 @@ fn no_account_file_lists_members_of_the_overflow_group() {
         return; // Only root can change owners; CI runs as root.
     }
     let accounts = Accounts::parse("root:x:0:0::/:\n", &format!("nogroup:x:{group}:root\n"));
-    let check = |trust: Trust| PathWalk::new(&trust, &accounts).to(&file, false);
+    let check = |trust: Trust| {
+        PathWalk::new(&trust)
+            .with_accounts(accounts.clone())
+            .to(&file, false)
+    };
     let error = check(Trust::new()).unwrap_err().to_string();
     assert!(
         error.contains("a group that this process cannot name"),

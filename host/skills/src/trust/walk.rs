@@ -1,6 +1,7 @@
 //! A walk along a path, from the root of the file system, through symlinks. Once every step is
 //! trusted, nobody else can replace the file at its end, so the host may open the path.
 
+use std::cell::OnceCell;
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
@@ -27,20 +28,32 @@ const MAX_LINKS: usize = 40;
 /// A walk along a path.
 pub(super) struct PathWalk<'a> {
     trust: &'a Trust,
-    accounts: &'a Accounts,
+    /// Read for the first step that a group may change, or that is not trusted.
+    accounts: OnceCell<Accounts>,
     /// The folder that the walk has reached, without symlinks in its path.
     at: PathBuf,
     links: usize,
 }
 
 impl<'a> PathWalk<'a> {
-    pub(super) fn new(trust: &'a Trust, accounts: &'a Accounts) -> Self {
+    pub(super) fn new(trust: &'a Trust) -> Self {
         Self {
             trust,
-            accounts,
+            accounts: OnceCell::new(),
             at: PathBuf::from("/"),
             links: 0,
         }
+    }
+
+    #[cfg(test)]
+    pub(super) fn with_accounts(self, accounts: Accounts) -> Self {
+        let accounts = OnceCell::from(accounts);
+        Self { accounts, ..self }
+    }
+
+    fn accounts(&self) -> &Accounts {
+        let read = || Accounts::read(&self.trust.opener);
+        self.accounts.get_or_init(read)
     }
 
     /// Goes to the end of a path, and returns its owner. A sticky bit protects every step before
@@ -86,7 +99,7 @@ impl<'a> PathWalk<'a> {
         let writer = match fuse_user.map_err(unreadable)? {
             // The user can make up the files of a read-only mount too.
             Some(FuseUser::Number(user)) => {
-                Some(UntrustedWriter::Fuse(Some(self.accounts.user(user))))
+                Some(UntrustedWriter::Fuse(Some(self.accounts().user(user))))
             }
             Some(FuseUser::Unknown) => Some(UntrustedWriter::Fuse(None)),
             None if !self.trust.has_everyone() && found.is_link_of_process() => {
@@ -105,7 +118,7 @@ impl<'a> PathWalk<'a> {
             mode: found.metadata.mode() & 0o7777,
             // All users outside the user namespace share this number.
             is_unmapped: owner == overflow_user(),
-            owner: self.accounts.user(owner),
+            owner: self.accounts().user(owner),
             writer,
         }))
     }
@@ -136,14 +149,14 @@ impl<'a> PathWalk<'a> {
             return Some(UntrustedWriter::AccessList);
         }
         let group = found.gid();
-        if self.trust.has_group(group, self.accounts) {
+        if self.trust.has_group(group, self.accounts()) {
             return None;
         }
         if group == overflow_group() {
             return Some(UntrustedWriter::UnmappedGroup);
         }
-        let name = self.accounts.group(group);
-        Some(match self.accounts.unreadable() {
+        let name = self.accounts().group(group);
+        Some(match self.accounts().unreadable() {
             Some(reason) => UntrustedWriter::UnknownMembers(name, reason.to_owned()),
             None => UntrustedWriter::Group(name),
         })

@@ -6,7 +6,9 @@ pub(crate) mod skills;
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use anyhow::{Context as _, bail, ensure};
 use skillhost::config::Config;
@@ -21,6 +23,7 @@ use skillhost_program::inspect::inspector;
 use skillhost_program::options::{CommonOptions, store_folder};
 use skillhost_program::terminal::format_line;
 use skillhost_sandbox::component::embedded;
+use skillhost_sandbox::engine::processors;
 use skillhost_skills::broker::Opener;
 
 use crate::settings::Settings;
@@ -54,9 +57,8 @@ fn add_locked(
     store: &Store,
     trust: &Trust,
 ) -> anyhow::Result<()> {
-    for (name, source) in &settings.packages.sources {
-        let locked = check(settings, name, source, lock, store, trust)
-            .with_context(|| source.place.clone())?;
+    let checked = check_all(settings, lock, store, trust)?;
+    for (locked, source) in checked.into_iter().zip(settings.packages.sources.values()) {
         let file_name = locked.file_name();
         let digest = locked.content.hex().to_owned();
         let path = store.path(&locked.content);
@@ -71,6 +73,37 @@ fn add_locked(
         host.named_components.insert(file_name, path);
     }
     Ok(())
+}
+
+/// Returns the locked components of the sources in their order, checked without a network. Checks
+/// them in parallel, because most of the time goes into signatures.
+fn check_all<'l>(
+    settings: &Settings,
+    lock: &'l LockFile,
+    store: &Store,
+    trust: &Trust,
+) -> anyhow::Result<Vec<&'l LockedComponent>> {
+    let sources: Vec<_> = settings.packages.sources.iter().collect();
+    let check_some = |sources: &[(&String, &ConfiguredSource)]| {
+        let checked = sources.iter().map(|(name, source)| {
+            let locked = check(settings, name, source, lock, store, trust);
+            locked.with_context(|| source.place.clone())
+        });
+        checked.collect::<anyhow::Result<Vec<_>>>()
+    };
+    let check_some = &check_some;
+    thread::scope(|scope| {
+        let chunks = sources.chunks(sources.len().div_ceil(processors()).max(1));
+        let threads: Vec<_> = chunks
+            .map(|chunk| scope.spawn(move || check_some(chunk)))
+            .collect();
+        let mut checked = Vec::with_capacity(sources.len());
+        for thread in threads {
+            let chunk = thread.join();
+            checked.extend(chunk.unwrap_or_else(|panic| resume_unwind(panic))?);
+        }
+        Ok(checked)
+    })
 }
 
 /// Returns the files that a server watches: the configuration and the lock file. Call this before

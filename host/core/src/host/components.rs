@@ -28,12 +28,15 @@ use skillhost_skills::trust::Trust;
 /// confined process starts at most twice as many processes.
 const MAX_COMPILED_AT_ONCE: usize = 8;
 
+/// The owner of a file whose bytes are pinned, so it does not matter who owns it.
+const UNCHECKED_OWNER: u32 = 0;
+
 /// A component and its tools.
 #[derive(Clone)]
 pub(crate) struct LoadedComponent {
     pub(crate) component: Arc<ToolComponent>,
     pub(crate) tools: Vec<Arc<Tool>>,
-    /// The owner of its file. `None` for a built-in component.
+    /// The owner of its file, or [`UNCHECKED_OWNER`]. `None` for a built-in component.
     owner: Option<u32>,
     /// True if its definitions come from a file beside it, because it is not compiled yet.
     pub(crate) is_declared: bool,
@@ -374,7 +377,11 @@ impl<'a> ComponentIntake<'a> {
         let origin = file.display().to_string();
         let cannot = || cannot_load(&origin);
         let content = self.rules.content_of(file);
-        let owner = self.rules.trust.check(content).with_context(cannot)?;
+        let owner = if self.rules.has_pinned_content(file) {
+            UNCHECKED_OWNER
+        } else {
+            self.rules.trust.check(content).with_context(cannot)?
+        };
         let bytes = read(content, &self.loader.opener)?;
         let digest = sha256_hex(&bytes);
         self.rules.check_pin(file, &digest)?;
@@ -475,6 +482,13 @@ impl IntakeRules<'_> {
     fn content_of<'f>(&'f self, file: &'f Path) -> &'f Path {
         let named = file.to_str().and_then(|name| self.named.get(name));
         named.map_or(file, |content| content)
+    }
+
+    /// Returns whether a component has a name of its own and a pin. Then its bytes are fixed,
+    /// whoever may change the file that has them now.
+    fn has_pinned_content(&self, file: &Path) -> bool {
+        let name = file.to_str();
+        name.is_some_and(|name| self.named.contains_key(name) && self.pins.contains_key(name))
     }
 
     /// Checks that a component of this digest may be loaded from this file.

@@ -1,5 +1,4 @@
-//! The scripts that a call may start, the requests that it may send, and the files that it has changed in its copy-on-write
-//! view.
+//! The scripts that a call may start, and the files that it changed in its copy-on-write view.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,7 +12,8 @@ use crate::wasi::ScriptGate;
 use skillhost_skills::blocking;
 use skillhost_skills::catalog::{CallFolder, FolderError};
 
-/// Returns the scripts of the call's skill that it may start.
+/// Returns the gate for the scripts that a call may start. Returns `None` if the call has no skill
+/// or its grant allows no script.
 pub fn gate(terms: &Terms, folder: &Option<Result<CallFolder, FolderError>>) -> Option<ScriptGate> {
     let Some(Ok(CallFolder { skill: Some(_), .. })) = folder else {
         return None;

@@ -79,8 +79,7 @@ fn exports(component: &Component, engine: &Engine) -> Vec<String> {
         .collect()
 }
 
-/// Returns the newest supported version among a component's exports, and its
-/// export.
+/// Returns the newest supported version that a component exports, with the name of that export.
 fn newest_of(tools: &[String]) -> Option<(&'static SupportedVersion, &String)> {
     SUPPORTED.iter().find_map(|version| {
         let mut exports = tools.iter();

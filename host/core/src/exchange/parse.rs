@@ -1,5 +1,4 @@
-//! Parsing that all formats share: messages for JSON errors, verbatim parts, and required
-//! parts.
+//! Parsing that all formats share: verbatim and required parts, and errors for invalid JSON.
 
 use serde::Deserialize;
 use serde_json::error::Category;
@@ -29,7 +28,7 @@ pub(super) fn parse<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, MessageE
 }
 
 fn json_error(error: serde_json::Error) -> MessageError {
-    // Some of these errors quote the message.
+    // Some of these errors quote the message, which may be long.
     let reason = error.to_string().chars().take(MAX_REASON_CHARS).collect();
     match error.classify() {
         Category::Data => MessageError::Shape(reason),
@@ -54,8 +53,9 @@ pub(super) fn only<T>(mut many: Vec<T>, what: &str) -> Result<T, MessageError> {
     }
 }
 
-/// Returns arguments that are JSON in a string. Takes any other value as it is, because
-/// some servers write the object itself.
+/// Returns a call's arguments, which are JSON in a string.
+///
+/// Returns any other value as it is, because some servers write the object itself.
 pub(super) fn arguments_in_string(written: Option<RawJson<'_>>) -> String {
     let written = written.map_or("", RawJson::get);
     match serde_json::from_str::<String>(written) {
@@ -65,7 +65,7 @@ pub(super) fn arguments_in_string(written: Option<RawJson<'_>>) -> String {
     }
 }
 
-/// Returns a call. Fails without a name.
+/// Returns a call. Fails if its name is missing.
 pub(super) fn call(
     place: impl FnOnce() -> String,
     id: Option<String>,

@@ -21,8 +21,8 @@ const ANSWERS_BYTES: usize = 64 << 20;
 
 /// Runs the calls, several at a time, and returns their answers in order.
 ///
-/// Every call gets an answer for the model, also for invalid arguments, an unknown tool or
-/// a stopped call. The audit log has the calls' ids. Dropping the future stops the calls.
+/// Every call gets an answer for the model, even if its arguments are invalid, its tool is unknown
+/// or the host stops it. The audit log has the calls' ids. Dropping the future stops the calls.
 /// Needs a tokio runtime with a timer; with several threads it computes in parallel.
 pub async fn run(host: &Host, calls: Vec<Call>) -> Vec<Answer> {
     run_from(&Caller::default(), host, calls).await
@@ -51,7 +51,7 @@ pub async fn run_from(caller: &Caller, host: &Host, calls: Vec<Call>) -> Vec<Ans
                 let arguments = parse_arguments(&call.arguments).unwrap_or_default();
                 let bound = host.answer_bound(&call.name, &arguments);
                 let mut text = message::model_text(outcome);
-                // A message has no place beside the text.
+                // A message cannot hold the note beside the text.
                 if let Some(note) = bound.cut(&mut text) {
                     text.push_str(if text.ends_with('\n') { "\n" } else { "\n\n" });
                     text.push_str(&note);

@@ -1,5 +1,5 @@
 //! Large answers for a model. A note beside such an answer tells its size, because many clients cut
-//! it without a word. An operator can have the host cut it instead, which tells the model what is
+//! it silently. An operator can make the host cut it instead: the host then tells the model what is
 //! missing.
 
 use serde_json::Value;
@@ -19,7 +19,7 @@ const SHOWING_FILES: [&str; 4] = [
     "get_skill",
 ];
 
-/// The bound of one call's answer for a model, and the words about a larger answer.
+/// The bound of one call's answer for a model, and what notes say about a larger answer.
 ///
 /// The default cuts nothing and adds no note.
 #[derive(Debug, Clone, Default)]
@@ -51,7 +51,7 @@ impl Host {
         let skill = rule.zip(arguments.as_object());
         let skill = skill.and_then(|(rule, given)| string(given, &rule.skill_property));
         self.tool(READING_LINES).is_ok_and(|reader| {
-            // A call without a skill is one of this tool.
+            // Only this tool can be called without a skill.
             let may_read = skill.is_none_or(|skill| self.may_read(&reader.terms, skill));
             reader.quota.is_built_in && may_read
         })
@@ -89,7 +89,8 @@ impl AnswerBound {
         ))
     }
 
-    /// Returns the bound of the error of the call, which is no file.
+    /// Returns the bound of the call's error text. It is not a file, so no tool reads the rest of
+    /// it.
     pub fn of_error(&self) -> Self {
         Self {
             is_in_parts: false,
@@ -114,8 +115,8 @@ impl AnswerBound {
     }
 }
 
-/// Returns the length of the longest beginning of a text that ends with a line and has at most
-/// `max` bytes. If its first line is longer, returns the length of whole characters.
+/// Returns the length of the longest start of a text that has at most `max` bytes and ends with a
+/// whole line. If the first line is longer, the start ends with a whole character.
 fn end_within(text: &str, max: usize) -> usize {
     let end = text.floor_char_boundary(max);
     match text[..end].rfind('\n') {

@@ -15,7 +15,7 @@ use crate::tool::limits::SCRIPT_BYTES;
 use crate::tool::script::ScriptLog;
 use skillhost_skills::guard::FileStatus;
 
-/// A file.
+/// A file in a view.
 pub(super) struct FileNode {
     pub(super) id: NodeId,
     state: Mutex<FileState>,
@@ -60,7 +60,7 @@ pub(crate) struct FileHandle {
     names: Option<HandleNames>,
 }
 
-/// The names with which a file was opened, for noting code that the call wrote.
+/// The names with which a file was opened. They decide whether the log notes its bytes as code.
 #[derive(Clone)]
 struct HandleNames {
     log: ScriptLog,
@@ -127,7 +127,7 @@ impl FileNode {
         })
     }
 
-    /// Returns the path on the disk, as long as the content is there.
+    /// Returns the path on the disk, or `None` once the content is in memory.
     pub(super) fn disk_path(&self) -> Option<PathBuf> {
         match &lock(&self.state).content {
             FileContent::Disk { path, .. } => Some(path.clone()),
@@ -143,8 +143,8 @@ impl FileNode {
         }
     }
 
-    /// Returns the status. `on_disk` reads the status of the disk's file, if the content is
-    /// there.
+    /// Returns the status. Calls `on_disk` to read the status of the disk's file, unless the
+    /// content is in memory.
     pub(super) fn status(
         &self,
         on_disk: impl FnOnce(&Path) -> Result<FileStatus, Errno>,
@@ -175,7 +175,7 @@ impl FileNode {
         lock(&self.state).times.set(accessed, modified);
     }
 
-    /// Changes the number of names and the times.
+    /// Changes the number of hard links and the times.
     pub(super) fn with_links(&self, change: impl FnOnce(&mut u64, &mut Times)) {
         let state = &mut *lock(&self.state);
         change(&mut state.links, &mut state.times);
@@ -192,8 +192,10 @@ impl FileHandle {
         }
     }
 
-    /// Makes this handle note code in a log: bytes that the call wrote to the file and then
-    /// reads from this handle, if one of the file's names may be a module's.
+    /// Makes this handle note code in a log.
+    ///
+    /// Code is bytes that the call wrote to the file and then reads from this handle, if one of
+    /// the file's names may be that of a module.
     pub(super) fn noted_in(self, log: Option<&ScriptLog>, requested: &str, name: &str) -> Self {
         let names = log.map(|log| HandleNames {
             log: log.clone(),
@@ -202,8 +204,8 @@ impl FileHandle {
         Self { names, ..self }
     }
 
-    /// Returns the open file and its path in the call's folder, as long as the content is
-    /// on the disk.
+    /// Returns the open file and its path in the call's folder, or `None` once the content is in
+    /// memory.
     pub(crate) fn on_disk(&self) -> Option<(PathBuf, &OpenFile)> {
         Some((self.node.disk_path()?, self.disk.as_deref()?))
     }
@@ -318,7 +320,7 @@ impl FileHandle {
 }
 
 impl HandleNames {
-    /// Notes bytes that the call wrote and reads. Returns whether they may be code. Fails
+    /// Notes bytes that the call wrote and now reads. Returns whether they may be code. Fails
     /// if they are larger than a script may be, or if there are too many files.
     fn note(&self, bytes: &[u8]) -> Result<bool, Errno> {
         let may_be = |name: &String| self.log.may_be_module(Path::new(name));

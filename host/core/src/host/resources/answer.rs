@@ -1,5 +1,5 @@
-//! Parsing of the guest's JSON answers. The guest is built in, but its answer is checked
-//! like any other guest's.
+//! Parsing of the JSON answers of the guest `skill-resources`. The guest is built in, but the host
+//! checks its answers like those of any other guest.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -149,7 +149,7 @@ pub(super) fn files(output: Output, digests: Digests) -> Result<SkillFiles, Reso
     })
 }
 
-/// Returns whether this is a single, unambiguous name of a path.
+/// Returns whether a name is a single, unambiguous part of a path.
 fn is_name(name: &str) -> bool {
     !matches!(name, "" | "." | "..")
         && !name.contains(|c: char| c == '/' || c == '\\' || c.is_control())

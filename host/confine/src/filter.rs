@@ -295,7 +295,7 @@ const IOCTL_REQUESTS: &[u64] = &[
     0x5451, // FIOCLEX
 ];
 
-/// The allowed commands of `fcntl`. Others could cause signals to processes, or take file leases.
+/// The allowed commands of `fcntl`. Others could send signals to processes, or take file leases.
 const FCNTL_COMMANDS: &[i32] = &[
     libc::F_DUPFD,
     libc::F_DUPFD_CLOEXEC,
@@ -377,8 +377,8 @@ const OPEN_CALLS: &[(c_long, u8)] = &[
 /// Allows opening files, without truncating them. Landlock restricts truncation only from
 /// version 3.
 ///
-/// The flags of `openat2` are in memory, where a filter cannot check them, so older versions
-/// forbid this call. The host works without it.
+/// The flags of `openat2` are in memory, where a filter cannot check them. So the filter allows
+/// this call only from that version. The host works without it.
 fn allow_open(rules: &mut Rules, landlock: i32) -> anyhow::Result<()> {
     let checked_flags = libc::O_ACCMODE | libc::O_TRUNC;
     for (call, flags_index) in OPEN_CALLS {

@@ -20,8 +20,8 @@ use crate::policy::Denial;
 use crate::resolve::Resolve;
 use crate::target::Target;
 
-/// The longest time to resolve a name, connect, and set up TLS. Guards against: servers and
-/// name servers that never answer, for guests with long calls.
+/// The longest time to resolve a name, connect, and set up TLS. Guards against: long calls that
+/// wait for a server or name server that never answers.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(if cfg!(test) { 3 } else { 20 });
 
 /// The maximum number of addresses of a name that are tried.
@@ -35,7 +35,7 @@ const MAX_ADDRESSES: usize = 1_000;
 const MAX_HEAD_BYTES: usize = 64 << 10;
 const MAX_HEADERS: usize = 128;
 
-/// A connection to a server, over TLS if its target uses it.
+/// A connection to a server, over TLS if the target uses TLS.
 pub(crate) struct Connection(TokioIo<Pin<Box<dyn Stream>>>);
 
 trait Stream: AsyncRead + AsyncWrite + Send {}

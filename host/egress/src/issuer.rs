@@ -1,4 +1,4 @@
-//! The issuers of access tokens, whose keys the host verifies tokens with.
+//! The issuers of access tokens. The host verifies tokens with their keys.
 //!
 //! The host names an issuer by the address of its keys. It cannot choose another address, the
 //! method or a header.
@@ -16,16 +16,16 @@ use crate::target::Target;
 
 /// The issuers whose keys may be fetched.
 pub(crate) struct Issuers<R> {
-    /// The address of each issuer's keys, and a resolver for it alone, so that no issuer waits for
-    /// the name server of another one, or of guests.
+    /// The address of each issuer's keys, with its own resolver: no issuer waits for the name
+    /// server of another issuer, or of guests.
     pub(crate) resolvers: Vec<(String, R)>,
     /// Trusts only Mozilla's authorities: an operator adds others for tools, not for tokens.
     pub(crate) tls: TlsConnector,
 }
 
 impl<R: Resolve> Issuers<R> {
-    /// Requests the keys of the issuer with this address. The operator chose it, so its host may
-    /// have any address.
+    /// Requests the keys at this address. The operator chose the address, so its host may resolve
+    /// to any IP address.
     pub(crate) async fn fetch_keys(
         &self,
         address: &HeaderValue,

@@ -20,7 +20,7 @@ use crate::calls::shutting_down;
 use crate::live::LiveHost;
 
 /// The JSON-RPC error code of a request that the client may send again later. It is in the range
-/// for servers.
+/// for errors that servers define.
 pub const TRY_LATER: ErrorCode = ErrorCode(-32029);
 
 /// Returns the error for a request of a client that has used up its budget.
@@ -114,7 +114,7 @@ impl<'a> ClientView<'a> {
         self.in_scope(self.live.host_with(tool).await)
     }
 
-    /// Returns the host, once it is known which tools it offers.
+    /// Returns the host, once its offered tools are known.
     pub(crate) async fn host_to_list(&self) -> Host {
         self.in_scope(self.live.host_to_list().await)
     }

@@ -1,11 +1,9 @@
 //! Watches folders for changes: skills roots with the folders in them, and tools folders.
-//! Once no more changes follow, the affected part of the host is reloaded, and clients are
-//! notified.
+//! Once changes stop, reloads the affected part of the host and notifies clients.
 //!
-//! The start, the end and the handling of changes are in this file. `watcher` is the thread
-//! that notices changes. `watches` has the kernel's reports, `walk` and `visit` the scans of
-//! folders. `pending` passes changes from the thread to
-//! the handling.
+//! This file starts and stops the watch, and handles changes. The thread in `watcher` notices
+//! them: `watches` receives the kernel's reports, `walk` and `visit` scan folders. `pending`
+//! passes the changes from that thread to this file.
 
 mod configured;
 mod pending;
@@ -40,7 +38,7 @@ pub struct FolderWatch {
 impl Drop for FolderWatch {
     fn drop(&mut self) {
         self.handling.abort();
-        // Fails only if it was written before.
+        // Cannot fail: nothing else writes to this eventfd.
         let _ = rustix::io::write(&self.stop, &1_u64.to_ne_bytes());
     }
 }
@@ -88,8 +86,7 @@ impl LiveHost {
 
 /// Reloads the host and notifies clients when folders change.
 async fn keep_current(live: Arc<LiveHost>, pending: Arc<PendingChanges>) {
-    // If the host were replaced before, the components that are being compiled would be
-    // lost.
+    // Replacing the host earlier would lose the components that are being compiled.
     live.complete_host().await;
     let mut advice = live.advice().await;
     loop {
@@ -105,7 +102,7 @@ async fn keep_current(live: Arc<LiveHost>, pending: Arc<PendingChanges>) {
             live.notify_skills_changed().await;
             advice = warn_of_empty_roots(&live, advice).await;
         }
-        // Changes without end take at most half of one thread.
+        // With this pause, endless changes take at most half of one thread's time.
         tokio::time::sleep(start.elapsed()).await;
     }
 }

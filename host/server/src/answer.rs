@@ -59,14 +59,14 @@ impl AsRef<[u8]> for UnwrittenBytes {
     }
 }
 
-/// Waits for the end of an answer that does not end by itself. An error closes the connection, so
+/// A future that ends an answer which does not end by itself. An error closes the connection, so
 /// that the answer does not look complete.
 pub(crate) type AnswerEnd = Pin<Box<dyn Future<Output = Result<(), io::Error>> + Send>>;
 
 /// Ends a stream when its connection ends, for example at a shutdown, or when the client's
 /// credential expires.
 pub(crate) fn end_of_stream(request: &Extensions) -> AnswerEnd {
-    // The connection inserts it.
+    // The connection inserts this token.
     let end = request.get::<CancellationToken>().cloned();
     let end = end.unwrap_or_default();
     let expiry = request.get::<Expiry>().copied();

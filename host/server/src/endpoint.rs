@@ -34,7 +34,7 @@ use crate::sessions::{MessageKind, Sessions};
 use crate::slots::ConnectionSlot;
 use crate::{HttpLimits, HttpOptions, body, changes, client, reply, sessions};
 
-/// The maximum number of bytes of a body that is read only to refuse it under its id. Guards
+/// The maximum number of bytes of a body that is read only for the id of its refusal. Guards
 /// against: a client over its budget that continues to send.
 const MAX_REFUSED_BODY: usize = 64 << 10;
 
@@ -68,7 +68,7 @@ struct Asked {
 struct Message {
     is_json: bool,
     is_subscription: bool,
-    /// The revision that the headers name.
+    /// The protocol revision that the headers name.
     version: Option<HeaderValue>,
     body: Bytes,
     /// The end of the answer, if it is a stream.
@@ -101,8 +101,8 @@ impl<S: ServerHandler> Endpoint<S> {
         }
     }
 
-    /// Takes the resources that a request or stream needs until its answer is written. Returns the
-    /// limit in `[http]` of which too few are left.
+    /// Takes the resources that a request or stream needs until its answer is written. If a budget
+    /// is used up, returns the name of its limit in `[http]`.
     fn acquire(&self, is_stream: bool, asked: &Asked) -> Result<RequestResources, &'static str> {
         let (budget, limit) = if is_stream {
             (&self.streams, "streams")
@@ -133,7 +133,7 @@ impl<S: ServerHandler> Endpoint<S> {
     }
 }
 
-/// Answers one request. Every error is one of JSON-RPC.
+/// Answers one request. Every error is a JSON-RPC error.
 pub(crate) async fn answer<S: ServerHandler>(
     State(endpoint): State<Arc<Endpoint<S>>>,
     request: Request,
@@ -352,7 +352,7 @@ fn no_such_session() -> Response {
     refusal(StatusCode::NOT_FOUND, "no such session\n")
 }
 
-/// Names the supported revisions in place of rmcp's refusal, if the headers name another one.
+/// Replaces rmcp's refusal with the supported revisions, if the headers name an unsupported one.
 fn unsupported_version(refusal: Response, message: &Message) -> Response {
     let Some(requested) = &message.version else {
         return refusal;
@@ -366,7 +366,7 @@ fn unsupported_version(refusal: Response, message: &Message) -> Response {
     error_answer(refusal.status(), request_id(&message.body), &error)
 }
 
-/// Answers a body that is not a message of MCP with a JSON-RPC error, under the request's id if that
+/// Answers a body that is not an MCP message with a JSON-RPC error, under the request's id if that
 /// can be parsed.
 fn malformed(body: &[u8], problem: Option<&str>) -> Response {
     let text = str::from_utf8(body).unwrap_or_default();

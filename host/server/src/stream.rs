@@ -59,8 +59,8 @@ impl Stream {
         })
     }
 
-    /// Sends bytes at once, and returns how many. Ignores the readiness of this handle, because
-    /// waiting clears it.
+    /// Sends as many bytes as fit without waiting, and returns their number. Ignores the readiness
+    /// of this handle, because waiting clears it.
     pub(crate) fn send_now(&self, bytes: &[u8]) -> rustix::io::Result<usize> {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         match self {
@@ -69,8 +69,8 @@ impl Stream {
         }
     }
 
-    /// Waits until the peer has closed its sending side. Reads nothing, so it also notices that
-    /// when bytes follow a request, unlike hyper.
+    /// Waits until the peer has closed its sending side. Unlike hyper, reads nothing, so it notices
+    /// the close even if unread bytes follow a request.
     pub(crate) async fn read_closed(&self) {
         self.reached(Interest::READABLE, Ready::is_read_closed)
             .await;

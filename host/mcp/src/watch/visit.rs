@@ -2,8 +2,8 @@
 //! earlier time.
 //!
 //! A changed entry has a later status time (`ctime`), which nobody can set back. Added and
-//! removed entries change the status time of their folder. So nothing is kept of a folder
-//! between two visits.
+//! removed entries change the status time of their folder. So a visit needs no state from the
+//! visit before.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
@@ -87,7 +87,7 @@ impl FolderId {
 }
 
 impl OpenFolder {
-    /// Opens a folder. Returns `None` if there is none, or if it cannot be read.
+    /// Opens a folder. Returns `None` if it does not exist or cannot be read.
     pub(super) fn open(path: &Path, follow_link: bool, opener: &Opener) -> Option<Self> {
         let open = |flags: OFlags| {
             let mut flags = flags | OFlags::DIRECTORY | OFlags::CLOEXEC;

@@ -75,8 +75,8 @@ fn finds_the_right_skill_for_plain_words() {
     assert!(rate >= MIN_HIT_RATE, "{rate:.2}:\n{}", missed.join("\n"));
 }
 
-/// Does work of which nobody waits for the end. The work is abandoned when it first calls the
-/// function that it gets.
+/// Runs work whose caller stops waiting, and returns its result. The caller leaves when the work
+/// first calls the function that it gets.
 async fn run_abandoned<T: Send + 'static>(work: impl FnOnce(&dyn Fn()) -> T + Send + 'static) -> T {
     let (start, started) = mpsc::channel();
     let (end, ended) = mpsc::channel();
@@ -524,7 +524,7 @@ fn finds_odd_files_by_their_readable_text() {
         ("badger", &["control"][..]),
         ("empty folder", &[]),
         ("linked heron", &[]),
-        // It is not UTF-8.
+        // The file is not UTF-8.
         ("binary", &[]),
         ("long", &["long"]),
     ] {

@@ -287,7 +287,7 @@ mod tests {
             });
             listed
         };
-        // Sets the age of the listing, and that it took a second.
+        // Sets the age of the listing, and its duration to a second.
         let cached = |age: Duration| {
             let mut cached = lock(&names.listed);
             let cached = cached.as_mut().unwrap();

@@ -1,5 +1,5 @@
-//! The contents of one skill: its folder, its files, its scripts and what its frontmatter declares. For
-//! people, before anything of it runs.
+//! The contents of one skill: its folder, files and scripts, and what its frontmatter declares.
+//! People read them before any part of the skill runs.
 
 use std::path::{Path, PathBuf};
 
@@ -29,7 +29,7 @@ pub struct SkillSummary {
     pub folder: PathBuf,
     /// The number of files that tools can read.
     pub files: usize,
-    /// Their bytes together.
+    /// The size of these files together, in bytes.
     pub bytes: u64,
     /// The number of entries that no tool can read, such as symlinks that lead out of the folder.
     pub unreadable: usize,
@@ -78,7 +78,7 @@ impl SkillSummary {
                         break;
                     }
                     left -= 1;
-                    // No call can spell another name.
+                    // No call can name a file whose name is not UTF-8.
                     let Ok(name) = entry.name.into_string() else {
                         self.unreadable += 1;
                         continue;
@@ -92,7 +92,7 @@ impl SkillSummary {
                                 scripts.push(path);
                             }
                         }
-                        // Its files would be counted twice, or without end.
+                        // Entering it would count files twice, or never end.
                         Ok(PathTarget::Folder(_)) if entry.kind.is_symlink() => {}
                         Ok(PathTarget::Folder(_)) => level.push(path + "/"),
                         Err(_) => self.unreadable += 1,

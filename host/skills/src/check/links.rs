@@ -143,7 +143,7 @@ fn destinations(line: &str) -> Vec<&str> {
             b']' if bytes.get(at + 1) == Some(&b'(') => {
                 let (destination, end) = destination(line, at + 2);
                 found.extend(destination);
-                // Never goes back, because a line of `](` would take quadratic time.
+                // Going back would take quadratic time on a line of `](`.
                 at = end;
             }
             _ => at += 1,
@@ -205,8 +205,10 @@ fn destination(line: &str, start: usize) -> (Option<&str>, usize) {
     (None, line.len())
 }
 
-/// Returns a destination as a path in the skill's folder, if it is one. Decodes escapes
-/// first, because they can hide a scheme or a leading slash.
+/// Returns a destination as a relative path. Returns `None` for URLs, anchors, absolute paths and
+/// templates.
+///
+/// Decodes escapes first, because they can hide a scheme or a leading slash.
 fn relative_path(destination: &str) -> Option<Cow<'_, str>> {
     let path = destination.split(['#', '?']).next().unwrap_or("");
     let mut path = path.trim();

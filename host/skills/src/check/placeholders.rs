@@ -29,7 +29,7 @@ pub enum PlaceholderKind {
 pub struct Placeholder {
     /// The kind.
     pub kind: PlaceholderKind,
-    /// The line of the first one of this kind.
+    /// The line of the first placeholder of this kind.
     pub line: u32,
 }
 
@@ -43,7 +43,7 @@ impl PlaceholderKind {
         }
     }
 
-    /// Returns how other hosts treat it, and what applies here.
+    /// Returns what the placeholder means, and that skillhost does not replace or run it.
     pub fn meaning(self) -> &'static str {
         match self {
             Self::SkillDir => {

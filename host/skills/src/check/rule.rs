@@ -7,12 +7,12 @@ use super::Severity;
 pub struct Rule {
     /// The id, which is stable across releases.
     pub id: &'static str,
-    /// The severity of its findings. Some findings of a rule may have another one, if the
-    /// specification and its reference validator disagree on the case.
+    /// The severity of the rule's findings. Single findings may have another severity, where the
+    /// specification and its reference validator disagree.
     pub severity: Severity,
     /// The fault, in one sentence.
     pub description: &'static str,
-    /// The reason to fix it, and the way.
+    /// The reason to fix the fault, and how to fix it.
     pub help: &'static str,
 }
 

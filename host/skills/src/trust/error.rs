@@ -1,4 +1,4 @@
-//! The reasons why a file is not trusted, with the setting that would allow it.
+//! The reasons why a file is not trusted, with the setting that would make it trusted.
 
 use std::fmt;
 use std::io;

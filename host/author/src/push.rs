@@ -1,7 +1,7 @@
 //! `skillhost push`: pushes a component or a skill to a registry, signs it, and moves the tag last.
 //!
 //! - `imports`: imports that a component does not use.
-//! - `review`: what others would object to, for `--dry-run`.
+//! - `review`: what a registry, a client or an operator would object to, for `--dry-run`.
 //! - `skill`: pushes a skill.
 
 mod imports;
@@ -28,7 +28,7 @@ use skillhost_skills::text::digest::sha256_hex;
 
 use crate::test::find_built_component;
 
-/// The maximum bytes of a component file. The push refuses some below it by the registry's rules.
+/// The maximum bytes of a component file. The registry's rules may refuse smaller files too.
 const MAX_COMPONENT: u64 = 64 << 20;
 
 /// Push a component or a skill to a registry, sign it, and move the tag last
@@ -125,7 +125,7 @@ impl PushCommand {
     }
 }
 
-/// Prints what was pushed. `content` says what its content is.
+/// Prints what was pushed. `content` names the kind of content.
 fn print(reference: &Reference, content: &str, pushed: &PushedPackage) -> anyhow::Result<()> {
     let signer = match &pushed.signer {
         Some(key) => format_line!("signer: the key {key}"),
@@ -139,7 +139,7 @@ fn print(reference: &Reference, content: &str, pushed: &PushedPackage) -> anyhow
     ])
 }
 
-/// Returns the annotations of a component's metadata.
+/// Returns a component's metadata as annotations.
 fn annotations(inspection: &Inspection) -> BTreeMap<String, String> {
     let metadata: &ComponentMetadata = &inspection.metadata;
     [

@@ -1,4 +1,4 @@
-//! The verbs of `skillhost-author`. That is a separate program, so that a server has no compiler
+//! The verbs of `skillhost-author`. It is a separate program, so that a server contains no compiler
 //! front ends.
 
 use std::env;
@@ -13,7 +13,7 @@ use skillhost_skills::search_path::SearchPath;
 
 const PROGRAM: &str = "skillhost-author";
 
-/// The arguments of a verb. They are parsed by `skillhost-author`.
+/// The arguments of a verb. `skillhost-author` parses them.
 #[derive(Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct AuthorCommand {
@@ -21,7 +21,7 @@ pub(crate) struct AuthorCommand {
     _arguments: Vec<OsString>,
 }
 
-/// Replaces this process by `skillhost-author`, with the same command line. Looks for it beside
+/// Replaces this process with `skillhost-author`, with the same command line. Looks for it beside
 /// this program, then in the absolute folders of the PATH.
 ///
 /// # Errors
@@ -41,7 +41,7 @@ pub(crate) fn run() -> anyhow::Result<Exit> {
         )
     })?;
     let mut command = Command::new(&program);
-    // Its messages show the command that the user typed.
+    // Under this name, its messages show the command that the user typed.
     let error = command
         .arg0("skillhost")
         .args(env::args_os().skip(1))

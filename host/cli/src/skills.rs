@@ -137,7 +137,7 @@ fn skill_lines(skill: &Skill, summary: &SkillSummary) -> Vec<Line> {
     }
     add("files", &files);
     for (key, text) in declared(summary) {
-        // A key of the skill's author could pass for one of these.
+        // Quotes an unusual key, because its author could make it look like other lines.
         add(terminal::name(&key).as_str(), &text);
     }
     if !summary.scripts.is_empty() {

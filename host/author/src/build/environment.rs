@@ -1,9 +1,9 @@
 //! Environments: folders in the user's cache that compilers are installed into.
 //!
 //! An environment is made from the project's lock files alone. Projects with the same lock files
-//! share it, unless their sources must be in it. Compilers run from there and never from the
-//! project's folder, where the project's author could have replaced them. Each language's file
-//! installs and runs its compiler.
+//! share an environment, unless it must contain their sources. Compilers run from there and never
+//! from the project's folder, where the project's author could have replaced them. The file of each
+//! language installs and runs its compiler.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, TryLockError};
@@ -42,7 +42,7 @@ pub(super) struct Recipe<'a> {
     pub(super) locks: &'a [(&'a str, String)],
     /// A file or folder that a complete installation has.
     pub(super) marker: &'a str,
-    /// Set if projects with the same lock files share the environment.
+    /// True if projects with the same lock files share the environment.
     pub(super) is_shared: bool,
 }
 
@@ -96,7 +96,7 @@ impl Environment {
             fs::write(environment.folder.join(INSTALLED), record)
                 .map_err(|error| cannot_use(&environment.folder, &error))?;
         } else if recipe.is_shared {
-            // Marks it as used. After an error here it only looks older than it is.
+            // Marks the environment as used. If this fails, it only looks older than it is.
             let _ = File::open(environment.folder.join(INSTALLED))
                 .and_then(|file| file.set_modified(SystemTime::now()));
         }

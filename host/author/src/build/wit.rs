@@ -9,7 +9,7 @@ use super::project::Project;
 
 /// The namespace and the interface of tools that are called with JSON.
 const JSON_TOOLS: (&str, &str) = ("skillhost", "tools");
-/// The package of requests.
+/// The package of HTTP requests.
 const HTTP: (&str, &str) = ("wasi", "http");
 
 /// The WIT of a project.
@@ -42,8 +42,8 @@ impl ProjectWit {
         Ok(&self.resolve.worlds[self.world()?].name)
     }
 
-    /// Checks whether the tools are the functions that the package's worlds export, and not those
-    /// of `skillhost:tool`.
+    /// Checks whether the tools are typed: functions that the package's worlds export, instead of
+    /// those of `skillhost:tool`.
     pub(super) fn is_typed(&self) -> bool {
         let worlds = self.resolve.packages[self.package].worlds.values();
         let mut exports = worlds.flat_map(|world| self.resolve.worlds[*world].exports.keys());
@@ -58,7 +58,7 @@ impl ProjectWit {
         })
     }
 
-    /// Returns the world's name with its package, which names it among several packages.
+    /// Returns the world's name with its package, so that it is unique among several packages.
     pub(super) fn qualified_world_name(&self) -> Result<String, BuildError> {
         let name = &self.resolve.packages[self.package].name;
         Ok(name.interface_id(self.world_name()?))

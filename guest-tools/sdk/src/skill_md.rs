@@ -5,8 +5,8 @@ use alloc::string::String;
 use crate::{File, Folder, Output, ReadError, SkillPath};
 
 impl Folder {
-    /// Opens the skill's documentation: `SKILL.md`, or `SKILL.MD`, or the first other
-    /// spelling in upper and lower case that exists, in byte order.
+    /// Opens the skill's documentation: `SKILL.md`, else `SKILL.MD`, else the first file in byte
+    /// order whose name differs only in case.
     pub fn open_skill_md(&self) -> Result<File, ReadError> {
         self.with_skill_md(|path| self.open(path))
     }

@@ -1,5 +1,5 @@
-//! Lists one folder without its subfolders. For the skill's own folder, the answer also
-//! has the start of SKILL.md.
+//! Lists the entries of one folder, but not those of its subfolders. For the skill's own folder,
+//! the answer also has the start of SKILL.md.
 
 use alloc::string::String;
 use alloc::vec::Vec;

@@ -40,8 +40,8 @@ skillhost_guest::record! {
     }
 }
 
-/// The name of a skill's documentation in the skills extension. A file with another spelling
-/// is listed under this name, if there is none with this spelling.
+/// The name of a skill's documentation in the skills extension. If no file has this spelling, a
+/// file with another spelling is listed under this name.
 const SKILL_MD: &str = "SKILL.md";
 
 /// The maximum number of bytes of SKILL.md in the answer. The host reads no more frontmatter.

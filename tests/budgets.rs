@@ -16,7 +16,7 @@ use skillhost::{
 use crate::support::folders::Folders;
 use crate::support::{block_on, build, builder, call, guests, model_text};
 
-/// Bytes of the built-in tools' definitions, for any catalog.
+/// The maximum bytes of the built-in tools' definitions, for any catalog.
 const DEFINITIONS: usize = 16 * 1024;
 
 /// An index whose hits the test chooses.
@@ -137,7 +137,7 @@ fn definitions_list_200_skills_and_have_16_kib() {
             name(0)
         );
     }
-    // The grant names few of many skills, which are listed.
+    // If the grant names few of many skills, the definition lists those.
     let folders = catalog(300, 6);
     let few = Grant::new().skills(["skill-000?"]).unwrap();
     let host = build(builder().skills(&folders.root).grant("read_skill", few));
@@ -167,7 +167,7 @@ fn offers_find_skills_when_prompt_omits_skills() {
         let unknown = matches!(called, Err(CallError::UnknownTool { .. }));
         assert_eq!(unknown, offer == SearchOffer::Never, "{called:?}");
     }
-    // A larger budget holds them.
+    // A larger budget holds all skills.
     let host = build(searching(&many, &index).prompt_budget(40_000));
     assert!(!offered(&host).contains(&"find_skills".to_owned()));
     // Without an index, nothing can be found.
@@ -329,11 +329,11 @@ fn list_skills_pages_show_each_skill_once() {
     assert_eq!((&names, pages.len()), (&all, 36));
     let (names, _) = follow(&host, json!({"limit": u64::MAX}));
     assert_eq!(names, all);
-    // Another skill between two pages.
+    // The skill that a cursor names disappears between two pages.
     fs::remove_dir_all(folders.root.join("skill-0100")).unwrap();
     let next = call(&host, "list_skills", json!({"cursor": "skill-0100"})).unwrap();
     assert_eq!(next.record()["skills"][0]["name"], "skill-0101");
-    // Only what is granted is counted and listed.
+    // The tool counts and lists only granted skills.
     let grant = Grant::new().skills(["skill-01*"]).unwrap();
     let host = build(builder().skills(&folders.root).grant("list_skills", grant));
     let page = call(&host, "list_skills", json!({"limit": 2}))
@@ -354,7 +354,7 @@ fn list_skills_answers_at_most_32_kib() {
     assert_eq!(names.len(), 100);
     assert!(pages.len() > 3);
     assert!(pages.iter().all(|&bytes| bytes <= 33 * 1024), "{pages:?}");
-    // A section that fits is unchanged.
+    // An answer that fits in one page has no total and no cursor.
     let folders = catalog(100, 60);
     let host = build(builder().skills(&folders.root));
     let whole = call(&host, "list_skills", json!({})).unwrap().record();

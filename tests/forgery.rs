@@ -1,5 +1,5 @@
-//! Untrusted strings forge nothing in output for people. Each test passes such a string to every
-//! verb that shows it, with output to a pipe, a file and a terminal.
+//! Untrusted strings cannot forge lines or hide text in output for people. Each test passes such a
+//! string to every verb that shows it, with output to a pipe, a file and a terminal.
 
 use std::sync::LazyLock;
 
@@ -29,7 +29,7 @@ fn forged_name() -> String {
     format!("x\u{2028}FORGED {}", HIDDEN.replace(char::is_control, ""))
 }
 
-/// Returns whether a character is invisible, by independent tables.
+/// Returns whether a character is invisible, by other tables than the program's.
 fn is_hidden(c: char) -> bool {
     static HIDDEN: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(

@@ -11,7 +11,7 @@ use crate::support::{block_on, build, builder, builder_with_guests, call, model_
 
 const READ: &str = "read_file_in_skill";
 
-/// Makes a skill with few files of its own, and more than a manifest may have beside them.
+/// Makes a skill with few files of its own, and more omitted files than a manifest may list.
 fn skill_in_a_checkout() -> Folders {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "---\nname: a\ndescription: A.\n---\nText\n");
@@ -62,7 +62,7 @@ fn lists_leave_out_checkouts_and_caches() {
     for name in [".git", "node_modules", "__pycache__", "venv", "DS_Store"] {
         assert!(!text.contains(name), "{text}");
     }
-    // Help for a wrong path lists a folder too.
+    // The help for a wrong path also lists a folder.
     let arguments = json!({"skill_name": "a", "file_path": "scripts"});
     let error = call(&host, READ, arguments).unwrap_err();
     let help = error.help().unwrap();
@@ -109,7 +109,7 @@ fn lists_do_not_enter_omitted_folders() {
     };
     let some = manifest(&host(OmittedNames::default()));
     assert_eq!((paths(&some), some.left_out_count), (vec!["SKILL.md"], 0));
-    // The limit is reached where the walk enters the folder.
+    // Without omitted names, the walk enters the folder and reaches the limit.
     let all = manifest(&host(OmittedNames::new([]).unwrap()));
     assert_eq!(all.left_out_count, 1, "{all:?}");
 }

@@ -173,7 +173,7 @@ fn swap_a_file_with(make: impl FnOnce(&Folders, &Path)) {
     let (file, other) = (skill.join("file.txt"), skill.join("other"));
     make(&folders, &other);
     let mut calls = calls_of("file.txt");
-    // `stat` shows the size of a FIFO and of a hard link, which is no secret.
+    // `stat` shows the size of a FIFO and of a hard link, which is not secret.
     calls.retain(|(tool, _)| *tool != "raw_stat");
     assert_both_occurred(&race(&host, &calls, || exchange(&file, &other)));
 }
@@ -248,8 +248,8 @@ fn a_skill_swapped_with_a_symlink_reveals_nothing() {
     swap_a_skill_with_a_link();
 }
 
-/// Repeats reading the skill's resources while `swap` runs. A manifest has the file
-/// inside with its digest, or nothing.
+/// Repeats reading the skill's resources while `swap` runs. A manifest lists a file inside with
+/// its digest, or leaves it out.
 fn race_for_resources(host: &Host, swap: impl Fn() + Sync) {
     let resources = host.skill_resources().unwrap();
     let inside = Sha256::digest(INSIDE);

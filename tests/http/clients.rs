@@ -258,7 +258,7 @@ fn a_client_sees_its_tools_and_no_others() {
         json!({"skill_name": "secret-plans"}),
     );
     assert_eq!(read.text(), "# volcano\n");
-    // Files as resources are the tool `skill-resources`.
+    // Reading resources needs the tool `skill_resources` in the scope.
     let uri = json!({"uri": "skill://public-notes/SKILL.md"});
     for method in ["resources/read", "skills/get"] {
         let refused = ask(&server, Some("reader"), method, uri.clone()).json();
@@ -466,7 +466,7 @@ fn waiting_requests_can_be_cancelled() {
     assert_eq!(answered.text(), "# meadow\n");
 }
 
-/// An index whose searches last until their client has left, and the test ends them.
+/// An index whose searches run until their client has left and the test ends them.
 struct EndlessIndex {
     begun: Sender<()>,
     abandoned: Sender<()>,

@@ -1,4 +1,5 @@
-//! Kubernetes volumes: files in `..2026_…`, to which `..data` leads, and symlinks to those.
+//! Kubernetes volumes: the files are in a folder `..2026_…`. The symlink `..data` leads to that
+//! folder, and the other symlinks lead through `..data` to the files.
 
 use super::*;
 
@@ -18,7 +19,7 @@ fn update(volume: &Path, number: u32, files: &[(&str, &str)]) {
     fs::rename(volume.join("..data_tmp"), volume.join("..data")).unwrap();
     for (path, _) in files {
         let first = path.split('/').next().unwrap();
-        // Fails if it is there from an earlier generation.
+        // Fails if an earlier generation made the symlink.
         let _ = symlink(format!("..data/{first}"), volume.join(first));
     }
     if let Ok(before) = before {
@@ -156,7 +157,7 @@ fn lists_have_one_copy_of_each_file_of_a_volume() {
     assert!(!text.contains(".."), "{text}");
     let arguments = json!({"skill_name": "a", "file_path": "..data/docs/x.md"});
     assert_eq!(model_text(&host, READ, arguments), "x");
-    // Elsewhere, such names are listed.
+    // Outside of volumes, lists have names that start with `..`.
     folders.write("b/SKILL.md", "# B\n");
     folders.write("b/..notes", "");
     let manifest = block_on(resources.manifest("b")).unwrap();

@@ -56,7 +56,7 @@ fn skill_of_repository_is_served_from_its_locked_commit() {
     let read = || user.good(&["call", "read_skill", "skill_name=reports"]);
     assert!(read().contains("# One"));
     assert_eq!(server.heads().len(), heads);
-    // Another machine.
+    // On another machine, the store is empty.
     fs::rename(user.path("data"), user.path("old")).unwrap();
     assert!(user.good(&["fetch"]).contains("reports: fetched"));
     assert!(read().contains("# One"));
@@ -115,7 +115,7 @@ fn refused_sources_change_nothing() {
         user.bad(2, &["add", "--skill", source]);
     }
     assert!(server.heads().is_empty());
-    // Only skills come from there.
+    // Only skills come from git repositories.
     user.bad(2, &["add", &server.source("#skills/reports")]);
     let id = server.blob(SKILL.as_bytes());
     let link = server.blob(b"../../../skillhost.toml");
@@ -233,7 +233,7 @@ fn lock_file_of_another_program_is_imported() {
         "{again:?}"
     );
     assert_eq!(user.files()[0], Some(config));
-    // A source of the operator's stays, also before it is locked.
+    // The import does not replace a source that the operator wrote, even before it is locked.
     let own = "[skills_from.gone]\nsource = \"oci://registry.example/acme/gone:1\"\n";
     user.append(own);
     let refused = user.run(&["add", "--skills-from", "toolhive.lock.yaml"]);

@@ -53,7 +53,7 @@ fn pages_contain_entries_once_while_files_change() {
     assert!(uris(&all).is_sorted());
 }
 
-/// A SKILL.md without an entry.
+/// A SKILL.md whose frontmatter is not closed, so that lists leave it out.
 const UNCLOSED: &str = "---\nname: x\n";
 
 /// The smallest limit on the bytes of a message over stdio.
@@ -88,7 +88,7 @@ fn long_names_and_descriptions_end_pages() {
         "resources",
     );
     assert_eq!((all.len(), pages.len()), (20, 2));
-    // The entry of the first is longer than a page.
+    // The entry of the skill `a` is longer than a page.
     let (all, pages) = session.all("skills/list", json!({}), "skills");
     assert_eq!(uris(&all), ["skill://b/SKILL.md", "skill://c/SKILL.md"]);
     assert_eq!(pages, [1, 1]);
@@ -121,7 +121,7 @@ fn limits_skills_files_and_bytes_of_page() {
     }
     let (_, pages) = open(&folders).all("skills/list", json!({}), "skills");
     assert_eq!(pages, [3, 1]);
-    // A skill omitted for its long entry takes as long to read.
+    // A skill that is left out for its long entry takes as long to read as a listed one.
     for name in ["a", "b", "c", "d"] {
         let long = "\\e".repeat(30_000);
         let text = format!("---\nname: {name}\ndescription: x\nlong: \"{long}\"\n---\n");
@@ -131,7 +131,7 @@ fn limits_skills_files_and_bytes_of_page() {
     let mut session = Session::open_with_message(builder, SMALL_MESSAGE);
     let (_, pages) = session.all("skills/list", json!({}), "skills");
     assert_eq!(pages, [0, 0]);
-    // A skill omitted for its frontmatter is not digested.
+    // A skill that is left out for its frontmatter is not digested.
     for name in ["a", "b", "c", "d"] {
         folders.write(&format!("{name}/SKILL.md"), UNCLOSED);
     }

@@ -1,5 +1,6 @@
-//! Files in a FUSE file system with made-up owners and modes. The tests are the file system: they
-//! mount it for one run of the program, in a mount namespace that ends with it.
+//! Files in a FUSE file system with made-up owners and modes. The tests serve the file system
+//! themselves. They mount it for one run of the program, in a mount namespace that ends with the
+//! run.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -14,7 +15,7 @@ use crate::support::process::Process;
 /// The inode number of the only folder.
 const ROOT: u64 = 1;
 
-/// A FUSE file system with one folder of files, which it says root owns.
+/// A FUSE file system with one folder of files. It claims that root owns them.
 struct FileSystem {
     files: Vec<(&'static str, Vec<u8>)>,
 }
@@ -79,7 +80,7 @@ impl FileSystem {
             message.extend(error.to_le_bytes());
             message.extend(&request[8..16]);
             message.extend(body);
-            // A request may have been interrupted.
+            // Fails if the request was interrupted.
             let _ = device.write_all(&message);
         }
     }
@@ -150,7 +151,7 @@ impl FileSystem {
         attributes
     }
 
-    /// Returns the folder's entries. An entry's offset is that of the next byte.
+    /// Returns the folder's entries. Each entry has the offset of the next one.
     fn listing(&self) -> Vec<u8> {
         let mut listing = Vec::new();
         for (index, (name, _)) in self.files.iter().enumerate() {
@@ -205,7 +206,7 @@ fn trusts_fuse_of_root_self_and_named_users() {
             ("user_id=54321", "user:54321", true),
             ("user_id=54321", "everyone", true),
             ("user_id=54321", "user:54322", false),
-            // Its owners on a read-only mount are made up as well.
+            // On a read-only mount, the owners are made up as well.
             ("user_id=54321,ro", "user:54322", false),
         ] {
             let arguments = [&["--trust", trust], arguments].concat();

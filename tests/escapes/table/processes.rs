@@ -31,7 +31,7 @@ fn unshare(flags: i32) -> Answer {
     call(SYS_unshare, &[flags as usize])
 }
 
-/// Returns the address of the information of a queued signal.
+/// Returns the address of a `siginfo_t` for a queued signal.
 fn signal_info() -> usize {
     let mut information = [0_i32; 32];
     (information[0], information[2]) = (SIGCONT, SI_QUEUE);

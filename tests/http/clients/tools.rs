@@ -57,7 +57,7 @@ fn call_waits_for_one_of_another_clients_calls() {
         let mut load = Load::default();
         load.calls = 8;
         let (server, _folders) = serve(|builder| builder.load(load));
-        // A quarter of the slots.
+        // One tool gets at most a quarter of the eight slots, so the other two calls wait.
         let mut flood = Vec::new();
         for (running, waiting) in [(1, 0), (2, 0), (2, 1), (2, 2)] {
             flood.push(send(&server, greedy, 0, true));
@@ -80,7 +80,7 @@ fn client_leaves_memory_of_a_tool_to_others() {
             limits.memory = 16 << 20;
             builder.load(load).limits(limits)
         });
-        // Half of the tool's quarter.
+        // One client gets at most half of the tool's quarter of the memory.
         let _flood = [1, 2].map(|number| {
             let call = send(&server, greedy, PAGES, true);
             wait_until("the call does not take its memory", || {

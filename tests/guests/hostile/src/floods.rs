@@ -1,4 +1,4 @@
-//! As much as the host gives, of everything that it has to keep or make.
+//! Attacks that take as much of one of the host's resources as they can get.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use wasip2::random::random::get_random_bytes;
 
 use crate::{Arguments, Attack, open, refused};
 
-/// Keeps everything that it is given, until there is no more or a million.
+/// Takes resources and keeps them all, until the host refuses one or a million are held.
 fn until_refused<T>(one: impl Fn() -> Result<T, Failure>) -> Attack {
     let mut held = Vec::new();
     while held.len() < 1_000_000 {
@@ -25,7 +25,7 @@ pub(crate) fn files(call: &Arguments) -> Attack {
     until_refused(|| open(call.path()))
 }
 
-/// Keeps so many files open, and waits for others to notice.
+/// Keeps this many files open, and never ends.
 pub(crate) fn hold_files(call: &Arguments) -> Attack {
     let _held = (0..call.number())
         .map(|_| open(call.path()))

@@ -398,7 +398,7 @@ fn audit_log_names_client_of_each_call() {
 }
 
 #[test]
-fn only_a_client_that_may_reads_the_metrics() {
+fn only_permitted_client_reads_metrics() {
     let tables = [("scraper", "metrics = true\ntools = []"), ("other", "")];
     let (server, _folders) = serve_teams(clients(&tables), |builder| builder);
     let metrics = Request::get("/metrics");

@@ -35,7 +35,7 @@ fn root(folders: &Folders, depth: usize) -> SkillsRoot {
 }
 
 #[test]
-fn a_root_that_is_a_volume_lists_each_skill_once() {
+fn volume_root_lists_each_skill_once() {
     let folders = Folders::new();
     let files = [("a/SKILL.md", "# A\n"), ("b/SKILL.md", "# B\n")];
     update(&folders.root, 1, &files);
@@ -58,7 +58,7 @@ fn a_root_that_is_a_volume_lists_each_skill_once() {
 }
 
 #[test]
-fn an_update_of_a_volume_is_seen_at_once() {
+fn sees_update_of_volume_at_once() {
     let folders = Folders::new();
     let skill = folders.root.join("own");
     fs::create_dir(&skill).unwrap();
@@ -75,7 +75,7 @@ fn an_update_of_a_volume_is_seen_at_once() {
 }
 
 #[test]
-fn a_server_notices_the_update_of_a_volume() {
+fn server_notices_update_of_volume() {
     const CHANGED: &str = "notifications/resources/list_changed";
     let program = Program::new();
     let root = program.folder.path().join("skills");
@@ -133,7 +133,7 @@ fn links_of_a_volume_do_not_lead_out() {
 }
 
 #[test]
-fn lists_have_one_copy_of_each_file_of_a_volume() {
+fn lists_files_of_volume_once() {
     let folders = Folders::new();
     let skill = folders.root.join("a");
     fs::create_dir(&skill).unwrap();
@@ -165,7 +165,7 @@ fn lists_have_one_copy_of_each_file_of_a_volume() {
 }
 
 #[test]
-fn check_reports_files_that_lists_of_a_volume_lose() {
+fn check_reports_unlisted_files_of_volume() {
     let folders = Folders::new();
     let skill = folders.root.join("a");
     fs::create_dir(&skill).unwrap();
@@ -195,7 +195,7 @@ fn check_reports_files_that_lists_of_a_volume_lose() {
 }
 
 #[test]
-fn a_reader_finds_files_while_volumes_are_updated() {
+fn finds_files_while_volumes_are_updated() {
     let folders = Folders::new();
     let skill = folders.root.join("own");
     fs::create_dir(&skill).unwrap();

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn waiting_request_is_refused_when_bytes_are_used_up() {
+    async fn refuses_waiting_request_without_byte_budget() {
         let (live, client) = (LiveHost::new(HostBuilder::default()), client());
         let view = || view(&live, &client);
         let (first, second, third) = (view(), view(), view());

@@ -45,7 +45,7 @@ fn send(server: &TestServer, client: Option<&str>, pages: u32, stays: bool) -> C
 }
 
 fn wait_for(server: &TestServer, running: usize, waiting: usize) {
-    wait_until("other numbers of calls run and wait", || {
+    wait_until("the expected calls do not run and wait", || {
         let now = server.host.occupancy();
         (now.running, now.waiting) == (running, waiting)
     });

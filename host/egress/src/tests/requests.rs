@@ -158,7 +158,7 @@ async fn denial_arrives_while_a_body_is_sent() {
 }
 
 #[tokio::test]
-async fn sends_rest_of_body_while_guest_has_read_a_part_of_the_response() {
+async fn sends_body_while_response_is_partly_read() {
     async fn read_until(stream: &mut tokio::net::TcpStream, end: &[u8]) {
         let mut received = Vec::new();
         while !received.ends_with(end) {

@@ -24,8 +24,8 @@ const MIN_DESCRIPTION_COLUMNS: usize = 10;
 
 /// List the skills and the problems found in them, or show one skill
 ///
-/// Also lists skills that models are not shown. Exits with 1 if a folder of skills has none, or
-/// if there is no skill NAME.
+/// Also lists skills that are hidden from models. Exits with 1 if a folder of skills has no skill,
+/// or if there is no skill NAME.
 #[derive(Args)]
 pub(crate) struct SkillsCommand {
     /// Show this skill: its description, folder, files and scripts, and what its
@@ -129,7 +129,7 @@ fn skill_lines(skill: &Skill, summary: &SkillSummary) -> Vec<Line> {
         count(summary.bytes, "byte")
     );
     if summary.is_partial {
-        files.push_str("; the folder has more than are counted");
+        files.push_str("; the folder has more entries, which are not counted");
     }
     if summary.unreadable > 0 {
         let entries = count(summary.unreadable, "entry");

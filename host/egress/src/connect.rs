@@ -75,7 +75,10 @@ async fn connect_tcp(
         }
     };
     if addresses.is_empty() || addresses.len() > MAX_ADDRESSES {
-        let why = format!("the name has {} addresses", addresses.len());
+        let why = format!(
+            "the name resolves to {} addresses, not to 1 to {MAX_ADDRESSES}",
+            addresses.len()
+        );
         return Err(Failure::new(FailureKind::Name, why));
     }
     for address in &addresses {

@@ -167,7 +167,7 @@ impl<'a> InterfaceName<'a> {
 fn unsupported(version: Option<&str>) -> String {
     let (host, newest) = (this_host(), newest().version);
     let Some(version) = version else {
-        return format!("it has no version of `{PACKAGE}`; {host}: write `@{newest}` after it");
+        return format!("it names no version of `{PACKAGE}`; {host}: write `@{newest}` after it");
     };
     let (Ok(built_with), Ok(supported)) = (Version::parse(version), Version::parse(newest)) else {
         return format!("`{version}` is not a version; {host}: build it with `{PACKAGE}@{newest}`");
@@ -186,7 +186,7 @@ fn unsupported(version: Option<&str>) -> String {
     } else {
         format!(
             "it was built with version {version} of `{PACKAGE}`, which was never published; \
-             {host}: build it with that version"
+             {host}: build it with `{PACKAGE}@{newest}`"
         )
     }
 }

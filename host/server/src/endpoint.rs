@@ -379,7 +379,7 @@ fn malformed(body: &[u8], problem: Option<&str>) -> Response {
     let (code, message) = match problem {
         Some(problem) => invalid(problem),
         None if serde_json::from_str::<IgnoredAny>(text).is_ok() => {
-            invalid("the body is not a message of MCP")
+            invalid("the body is not an MCP message")
         }
         None => (
             ErrorCode::PARSE_ERROR,

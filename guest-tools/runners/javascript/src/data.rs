@@ -77,7 +77,7 @@ fn random<'js>(ctx: Ctx<'js>, length: usize) -> Result<ArrayBuffer<'js>> {
         Ok(()) => ArrayBuffer::new(ctx, bytes),
         Err(_) => Err(Exception::throw_message(
             &ctx,
-            "the sandbox gives no random bytes",
+            "cannot get random bytes from the sandbox",
         )),
     }
 }

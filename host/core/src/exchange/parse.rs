@@ -47,7 +47,7 @@ pub(super) fn only<T>(mut many: Vec<T>, what: &str) -> Result<T, MessageError> {
         (Some(one), 0) => Ok(one),
         (None, _) => shape(format!("`{what}` is empty")),
         (Some(_), others) => shape(format!(
-            "`{what}` has {}, but only one can continue: give its message alone",
+            "`{what}` has {} entries, but only one can continue: pass only the one to continue with",
             others + 1
         )),
     }

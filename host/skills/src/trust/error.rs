@@ -113,7 +113,7 @@ impl fmt::Display for ChangeableStep {
             ),
             UntrustedWriter::Process => write!(
                 f,
-                "`{path}` is a link of a process, which can lead to another file than its text; \
+                "`{path}` is a symlink of a process, which may open another file than it shows; \
                  name the file itself, or `--trust everyone` trusts all users"
             ),
             UntrustedWriter::AccessList => write!(

@@ -94,7 +94,7 @@ fn refuses_paths_through_links_of_processes() {
     ] {
         assert!(path.exists(), "{path:?}");
         let message = refusal(&path).unwrap();
-        assert!(message.contains("is a link of a process"), "{message}");
+        assert!(message.contains("is a symlink of a process"), "{message}");
         let everyone = Trust::new().and(Principal::Everyone);
         assert!(everyone.check(&path).is_ok(), "{path:?}");
     }

@@ -128,7 +128,7 @@ impl HostBuilder {
                 }
             };
             let hint = if granted.ends_with(".wasm") && hint.is_empty() {
-                "; `skillhost build` makes one of a tool project".to_owned()
+                "; `skillhost build` builds one from a tool project".to_owned()
             } else {
                 hint
             };

@@ -131,6 +131,36 @@ fn denials_without_a_grant_are_recorded() {
 }
 
 #[test]
+fn guest_holds_no_long_method_or_host() {
+    let program = program("");
+    for (method, host, refused) in [
+        (64, 320, "ErrorCode::HttpRequestDenied"),
+        (65, 320, "method"),
+        (64, 321, "host"),
+    ] {
+        let (method, host) = ("M".repeat(method), "h".repeat(host));
+        let results = send(
+            &program,
+            &json!([{"host": host, "path": "/", "method": method}]),
+        );
+        assert_eq!(results[0]["error"], refused, "{results:?}");
+    }
+}
+
+#[test]
+fn record_says_that_a_rule_is_cut() {
+    let server = WebServer::start(|_| answer("200 OK", "hello"));
+    let host = &server.authority;
+    for (length, cut) in [(100, Value::Null), (600, json!(["requests"]))] {
+        let path = format!("/{}", "a".repeat(length));
+        let program = program(&grant(&format!("http://{host}{path}"), ""));
+        let results = send(&program, &json!([{"host": host, "path": path}]));
+        assert_eq!(results[0]["status"], 200, "{results:?}");
+        assert_eq!(record(&program)["truncated"], cut);
+    }
+}
+
+#[test]
 fn record_has_each_request() {
     let server = WebServer::start(|_| answer("404 Not Found", "none"));
     let host = &server.authority;

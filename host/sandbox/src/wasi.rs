@@ -233,6 +233,7 @@ pub(crate) fn link<T: HasImportState>(linker: &mut Linker<T>) -> wasmtime::Resul
     http_bindings::outgoing_handler::add_to_linker::<T, WasiHttp>(linker, |t| t.imports().http())?;
     let options = http_bindings::types::LinkOptions::default();
     http_bindings::types::add_to_linker::<T, WasiHttp>(linker, &options, |t| t.imports().http())?;
+    http::link(linker)?;
     io_bindings::error::add_to_linker::<T, TableData>(linker, |t| &mut t.imports().table)?;
     io_bindings::poll::add_to_linker::<T, TableData>(linker, |t| &mut t.imports().table)?;
     io_bindings::streams::add_to_linker::<T, TableData>(linker, |t| &mut t.imports().table)?;

@@ -15,8 +15,12 @@ use skillhost_egress::{
     ASK, EgressClient, Failure, FailureKind, NetworkGrant, Origin, Outcome, Target,
 };
 use tokio::time::Sleep;
-use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
+use wasmtime::StoreContextMut;
+use wasmtime::component::{Linker, Resource};
+use wasmtime_wasi_http::p2::bindings::http::types::{HostOutgoingRequest as _, Method};
+use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks, WasiHttpView as _};
 
+use super::HasImportState;
 use crate::engine::pauses::CallPauses;
 use crate::tool::consent::{ConsentRules, ConsentSession, Question};
 use crate::tool::limits::Limits;
@@ -30,6 +34,14 @@ const RULES_VARIABLE: &str = "SKILLHOST_NETWORK";
 /// The maximum bytes of the fields of a request or response. Guards against: a guest that makes
 /// many large ones, which the host holds.
 pub(super) const MAX_FIELD_BYTES: usize = 32 << 10;
+
+/// The maximum bytes of a method and of an authority. Registered methods have at most 17, and host
+/// names 253. Guards against: a guest that makes many large ones, which the host holds.
+const MAX_METHOD_BYTES: usize = 64;
+const MAX_AUTHORITY_BYTES: usize = 320;
+
+/// The interface, in the version of wasmtime-wasi-http.
+const TYPES: &str = "wasi:http/types@0.2.12";
 
 /// The bytes of a piece of a request's body that the host holds.
 const CHUNK_BYTES: usize = 64 << 10;
@@ -69,6 +81,41 @@ pub struct ConsentGate {
     pub session: Option<Arc<ConsentSession>>,
     /// The question of the call, without method and origin.
     pub question: Question,
+}
+
+/// Links the functions that set a method and an authority, in place of those of wasmtime-wasi-http,
+/// which take any length.
+pub(super) fn link<T: HasImportState>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
+    linker.allow_shadowing(true);
+    let mut types = linker.instance(TYPES)?;
+    types.func_wrap(
+        "[method]outgoing-request.set-method",
+        |mut store: StoreContextMut<'_, T>, (request, method): (Resource<_>, Method)| {
+            let is_long = matches!(&method, Method::Other(name) if name.len() > MAX_METHOD_BYTES);
+            if is_long {
+                return Ok((Err(()),));
+            }
+            let set = store
+                .data_mut()
+                .imports()
+                .http()
+                .set_method(request, method)?;
+            Ok((set,))
+        },
+    )?;
+    types.func_wrap(
+        "[method]outgoing-request.set-authority",
+        |mut store: StoreContextMut<'_, T>, (request, authority): (Resource<_>, Option<String>)| {
+            let length = authority.as_ref().map_or(0, String::len);
+            if length > MAX_AUTHORITY_BYTES {
+                return Ok((Err(()),));
+            }
+            let mut http = store.data_mut().imports().http();
+            Ok((http.set_authority(request, authority)?,))
+        },
+    )?;
+    linker.allow_shadowing(false);
+    Ok(())
 }
 
 impl RequestGate {

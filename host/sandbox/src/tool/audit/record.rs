@@ -22,8 +22,8 @@ const MAX_CHARACTERS: usize = 1024;
 /// log accept.
 const MAX_REQUESTS: usize = 50;
 
-/// The maximum number of characters of a text of a request.
-const MAX_REQUEST_CHARACTERS: usize = 256;
+/// The maximum number of characters of a text of a request. A method and an origin have fewer.
+const MAX_REQUEST_CHARACTERS: usize = 512;
 
 /// The record of one call.
 #[derive(Serialize, Default)]
@@ -131,8 +131,11 @@ impl Record {
     /// Sets the requests.
     pub(super) fn set_requests(&mut self, requests: &[RequestRecord], key: &DigestKey) {
         let listed = requests.iter().take(MAX_REQUESTS);
-        let listed = listed.map(|request| RequestFields::new(request, key));
+        let mut is_cut = false;
+        let listed = listed.map(|request| RequestFields::new(request, key, &mut is_cut));
         self.requests = listed.collect();
+        self.truncated.retain(|field| *field != "requests");
+        self.truncated.extend(is_cut.then_some("requests"));
         self.requests_total = (requests.len() > MAX_REQUESTS).then_some(requests.len());
     }
 
@@ -175,10 +178,16 @@ struct RequestFields {
 }
 
 impl RequestFields {
-    fn new(request: &RequestRecord, key: &DigestKey) -> Self {
+    /// Returns a request as a record has it, and notes whether a text is cut.
+    fn new(request: &RequestRecord, key: &DigestKey, is_cut: &mut bool) -> Self {
         let outcome = request.outcome.clone().unwrap_or_default();
         let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-        let bounded = |text: &str| text.chars().take(MAX_REQUEST_CHARACTERS).collect();
+        let mut bounded = |text: &str| {
+            let mut chars = text.chars();
+            let start = chars.by_ref().take(MAX_REQUEST_CHARACTERS).collect();
+            *is_cut |= chars.next().is_some();
+            start
+        };
         Self {
             method: bounded(&request.method),
             origin: bounded(&request.origin),
@@ -189,8 +198,8 @@ impl RequestFields {
             sent_bytes: request.sent_bytes,
             received_bytes: request.received_bytes,
             duration_us: request.duration.map(micros),
-            rule: outcome.rule.as_deref().map(bounded),
-            missing_rule: request.missing_rule.as_deref().map(bounded),
+            rule: outcome.rule.as_deref().map(&mut bounded),
+            missing_rule: request.missing_rule.as_deref().map(&mut bounded),
             secrets: outcome.secrets,
         }
     }

@@ -25,6 +25,7 @@ use wasmtime::{
 };
 
 use tokio::task::JoinError;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::tool::audit::CpuMeter;
 use crate::tool::limits::{self, Load};
@@ -235,14 +236,21 @@ impl CallSlot {
         self
     }
 
-    /// Runs work of the call that blocks its thread, on a thread where it delays no other
-    /// call. The work holds the slot until it ends, even if the call is dropped.
+    /// Runs work of the call that blocks its thread, on another thread. Work for third-party guests
+    /// takes turns with them. The work holds the slot until it ends, even if the call is dropped.
     pub(crate) async fn run_blocking<T: Send + 'static>(
         self: Arc<Self>,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, JoinError> {
         let cpu = self.cpu.clone();
-        blocking::run(self, move || cpu.measure(work)).await
+        let (turns, client) = (self.turns.clone(), self.quota().client().clone());
+        let work = blocking::run(self, move || cpu.measure(work));
+        let Some(turns) = turns else {
+            return work.await;
+        };
+        // A task of its own, because the guest's needs another turn to take the result.
+        let task = tokio::spawn(async move { turns.run_at_once(&client, work).await });
+        AbortOnDropHandle::new(task).await?
     }
 
     /// Returns the quota for its memory.

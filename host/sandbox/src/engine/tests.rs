@@ -86,6 +86,44 @@ async fn only_third_party_guests_take_turns() {
 }
 
 #[tokio::test]
+async fn blocking_work_for_third_party_guests_takes_turns() {
+    let calls = machine::processors() + 3;
+    let engine = engine(u32::try_from(4 * calls).unwrap());
+    for is_built_in in [false, true] {
+        let (ready, begun) = std::sync::mpsc::channel();
+        let mut works = Vec::new();
+        for number in 0..calls {
+            let quota = engine.quota(&format!("tool-{number}"), is_built_in, 1 << 20);
+            let slot = Arc::new(engine.enter(&quota, 1).await.unwrap());
+            let (end, ended) = std::sync::mpsc::channel::<()>();
+            let ready = ready.clone();
+            let work = slot.run_blocking(move || {
+                ready.send(()).unwrap();
+                let _ = ended.recv();
+            });
+            works.push((end, tokio::spawn(work)));
+        }
+        let at_once = match is_built_in {
+            true => calls,
+            false => machine::processors(),
+        };
+        // Work that takes no turn begins as soon as there is a thread.
+        for _ in 0..64 {
+            tokio::task::yield_now().await;
+        }
+        for _ in 0..at_once {
+            begun.recv_timeout(Duration::from_secs(20)).unwrap();
+        }
+        let more = begun.recv_timeout(Duration::from_millis(50));
+        assert!(more.is_err(), "built in: {is_built_in}");
+        for (end, work) in works {
+            drop(end);
+            work.await.unwrap().unwrap();
+        }
+    }
+}
+
+#[tokio::test]
 async fn clock_ticks_only_during_calls() {
     let engine = engine(1);
     let module = r#"(module (func (export "ends")) (func (export "loops") (loop br 0)))"#;

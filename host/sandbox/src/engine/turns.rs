@@ -92,6 +92,22 @@ impl Turns {
             .await;
         }
     }
+
+    /// Runs work of a client in one turn, however long it takes.
+    pub(super) async fn run_at_once<T>(
+        &self,
+        client: &ClientName,
+        work: impl Future<Output = T>,
+    ) -> T {
+        if !self.0.try_acquire(client, 1) {
+            self.0.acquire(client, 1).await;
+        }
+        let _turn = Turn {
+            turns: self,
+            client,
+        };
+        work.await
+    }
 }
 
 impl Drop for Turn<'_> {

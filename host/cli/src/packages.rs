@@ -17,7 +17,7 @@ use skillhost_mcp::WatchedFile;
 use skillhost_packages::{
     ConfiguredSource, Digest, LOCK_FILE, LockFile, LockedComponent, LockedPackage, LockedSkill,
     MAX_VERSION, PackageKind, Reference, Registry, RegistrySettings, Signer, Store, StoreLock,
-    annotated_version, pull, verify_locked,
+    annotated_version, pull, quote, verify_locked,
 };
 use skillhost_program::inspect::inspector;
 use skillhost_program::options::{CommonOptions, store_folder};
@@ -247,7 +247,7 @@ pub(crate) fn check_source(locked: &LockedPackage, source: &impl Display) -> any
         locked.source == source.to_string(),
         "the {kind} `{name}` is locked from `{}`; `skillhost update {name}` locks it from \
          `{source}`",
-        locked.source.escape_debug()
+        quote(&locked.source)
     );
     Ok(())
 }
@@ -497,7 +497,7 @@ impl<'o> Project<'o> {
                 bail!(
                     "the component of `{}` has the tool `{}`, which `{owner}` has too",
                     locked.source,
-                    tool.escape_debug()
+                    quote(tool)
                 );
             }
         }

@@ -3,7 +3,7 @@
 use anyhow::{Context as _, ensure};
 use clap::Args;
 use skillhost::Inspection;
-use skillhost_packages::{LockedComponent, PackageKind, RegistrySettings};
+use skillhost_packages::{LockedComponent, PackageKind, RegistrySettings, quote};
 use skillhost_program::exit::Exit;
 use skillhost_program::options::CommonOptions;
 use skillhost_program::terminal::{self, format_line};
@@ -68,7 +68,7 @@ async fn read(
     ensure!(
         previous.source == source.reference.to_string(),
         "its earlier version is from `{}`; name that as its `source`, and run the command again",
-        previous.source.escape_debug()
+        quote(&previous.source)
     );
     packages::check_manifest(&previous.manifest, &source.reference)?;
     project.settings.packages.denied.check(previous.digests())?;

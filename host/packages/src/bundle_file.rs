@@ -23,6 +23,7 @@ use crate::digest::Digest;
 use crate::lock::{LockFile, LockedComponent, LockedPackage};
 use crate::manifest::{Descriptor, MAX_COMPONENT, Manifest, OCI_INDEX, OCI_MANIFEST};
 use crate::package::verify;
+use crate::quote::quote;
 use crate::signature::{BUNDLE, MAX_BUNDLE, PublicKey, Signer, SigningKey, TrustedSigner};
 use crate::store::Store;
 
@@ -260,7 +261,7 @@ impl Files {
             let entry = entry.context("it is no tar, or damaged")?;
             let header = entry.header();
             let name = String::from_utf8_lossy(&header.path_bytes()).into_owned();
-            let shown = name.escape_debug();
+            let shown = quote(&name);
             ensure!(
                 header.entry_type() == EntryType::Regular && header.link_name_bytes().is_none(),
                 "`{shown}` in it is not a plain file"

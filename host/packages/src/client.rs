@@ -23,6 +23,7 @@ use ureq::unversioned::transport::DefaultConnector;
 use crate::credentials::{self, CredentialSource};
 use crate::digest::Digest;
 use crate::manifest::{self, MAX_MANIFEST, Manifest};
+use crate::quote::quote;
 use crate::reference::{Reference, Version, is_loopback};
 use crate::resolver::{CheckedResolver, RegistryAddresses, Target};
 
@@ -339,7 +340,7 @@ impl Registry {
             ensure!(
                 claimed == digest.to_string(),
                 "the registry says that the manifest has the digest `{}`, and it has {digest}",
-                claimed.escape_debug()
+                quote(&claimed)
             );
         }
         let manifest = Manifest::parse(&bytes, media_type.as_deref())?;
@@ -628,7 +629,7 @@ impl Registry {
     /// Returns the error about credentials that are missing or refused.
     fn missing(&self) -> String {
         let problem = match &self.helper_problem {
-            Some(problem) => format!(" ({})", problem.escape_debug()),
+            Some(problem) => format!(" ({})", quote(problem)),
             None => String::new(),
         };
         format!(
@@ -770,7 +771,7 @@ fn expect(
         .as_reader()
         .take(MAX_ERROR)
         .read_to_string(&mut text);
-    let text = text.trim().escape_debug().to_string();
+    let text = quote(text.trim()).to_string();
     let colon = if text.is_empty() { "" } else { ": " };
     bail!(
         "{failure}: it answered with status {}{colon}{text}",

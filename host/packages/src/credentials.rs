@@ -16,6 +16,8 @@ use skillhost_skills::named_file;
 use skillhost_skills::search_path::SearchPath;
 use skillhost_skills::trust::Trust;
 
+use crate::quote::quote;
+
 /// The maximum bytes of a file of credentials.
 const MAX_BYTES: u64 = 1 << 20;
 
@@ -151,7 +153,7 @@ fn check_helper(name: &str) -> anyhow::Result<()> {
     ensure!(
         (1..=MAX_HELPER_NAME).contains(&name.len()) && name.bytes().all(is_plain),
         "the credential helper `{}` is not the name of a program",
-        name.escape_debug()
+        quote(name)
     );
     Ok(())
 }

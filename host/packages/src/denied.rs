@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::{bail, ensure};
 
 use crate::digest::Digest;
+use crate::quote::quote;
 
 /// The maximum bytes of a reason, which messages contain.
 const MAX_REASON: usize = 512;
@@ -30,7 +31,7 @@ impl DenyList {
         for digest in digests {
             match self.0.get(digest) {
                 Some(why) if why.is_empty() => bail!("`[deny]` refuses {digest}"),
-                Some(why) => bail!("`[deny]` refuses {digest}: {}", why.escape_debug()),
+                Some(why) => bail!("`[deny]` refuses {digest}: {}", quote(why)),
                 None => {}
             }
         }

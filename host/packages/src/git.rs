@@ -23,6 +23,7 @@ use skillhost_skills::text::line::Line;
 use tempfile::TempDir;
 
 use crate::client::{MIN_BYTES_PER_SECOND, RegistrySettings};
+use crate::quote::quote;
 use crate::reference::{check_authority, is_loopback};
 use crate::skill_files::{MAX_BYTES, SkillFiles, SkillFilesBuilder, SkillPaths};
 
@@ -149,7 +150,7 @@ impl FromStr for GitSource {
 
     fn from_str(text: &str) -> anyhow::Result<Self> {
         parse(text).with_context(|| {
-            let text = text.escape_debug();
+            let text = quote(text);
             format!(
                 "`{text}` is not a source such as `git+https://git.example/acme/skills@v1#reports`"
             )

@@ -17,6 +17,7 @@ use skillhost_skills::named_file;
 use skillhost_skills::trust::Trust;
 
 use crate::digest::Digest;
+use crate::quote::quote;
 use crate::ring_provider;
 use crate::statement::check_statement;
 
@@ -109,7 +110,7 @@ impl IdentityRule {
         ensure!(
             found.issuer == rule.issuer,
             "its signer was confirmed by the issuer `{}`, not `{}`",
-            found.issuer.escape_debug(),
+            quote(&found.issuer),
             rule.issuer
         );
         for (what, wanted, found) in [
@@ -120,13 +121,13 @@ impl IdentityRule {
             ensure!(
                 found.as_ref().is_some_and(|found| fits(wanted, found)),
                 "it was signed for the {what} `{}`, not `{wanted}`",
-                found.clone().unwrap_or_else(missing).escape_debug()
+                quote(&found.clone().unwrap_or_else(missing))
             );
         }
         ensure!(
             fits(&rule.identity, &found.identity),
             "it was signed by the identity `{}`, not `{}`",
-            found.identity.escape_debug(),
+            quote(&found.identity),
             rule.identity
         );
         Ok(())
@@ -220,7 +221,7 @@ impl SigningRoot {
 /// Returns an error of the verifier in words.
 fn explain(error: &Error, bundle: &Bundle) -> anyhow::Error {
     let reason: String = error.to_string().chars().take(MAX_REASON).collect();
-    let reason = reason.escape_debug();
+    let reason = quote(&reason);
     let what = match error {
         Error::ArtifactMismatch(_) => {
             return anyhow::anyhow!("it is a signature of another artifact");

@@ -13,6 +13,7 @@ use flate2::{Compression, GzBuilder};
 use tar::{Archive, Builder, EntryType, Header, PaxExtensions};
 
 use crate::manifest::{Descriptor, PLAIN_SKILL_LAYER};
+use crate::quote::quote;
 use crate::skill_files::{MAX_BYTES, MAX_FILES, MAX_PATH, SkillFiles, SkillFilesBuilder};
 
 /// The maximum bytes of an archive. Guards against: archives that unpack to very much.
@@ -117,7 +118,7 @@ fn read_archive(bytes: &[u8]) -> anyhow::Result<SkillFiles> {
             }
             other => bail!(
                 "`{}` is not a file or a folder: it has the type `{}`",
-                String::from_utf8_lossy(&entry.path_bytes()).escape_debug(),
+                quote(&String::from_utf8_lossy(&entry.path_bytes())),
                 char::from(other.as_byte()).escape_debug()
             ),
         };
@@ -150,7 +151,7 @@ fn read_pax(text: &[u8]) -> anyhow::Result<Option<Vec<u8>>> {
         match key {
             "path" if name.is_none() => name = Some(value.to_owned()),
             _ if DROPPED.contains(&key) => {}
-            _ => bail!("it has the pax extension `{}`", key.escape_debug()),
+            _ => bail!("it has the pax extension `{}`", quote(key)),
         }
     }
     ensure!(length == text.len(), "a pax extension is malformed");

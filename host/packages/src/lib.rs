@@ -1,5 +1,6 @@
 //! Packages: components and skills that come from a registry, and are fixed by a lock file.
 //!
+//! - `quote`: quotes of names in messages.
 //! - `digest`: SHA-256 digests.
 //! - `version`: which of two versions is lower.
 //! - `denied`: digests that the operator has denied.
@@ -35,6 +36,8 @@
 //!
 //! This crate is part of [skillhost](https://crates.io/crates/skillhost). It may change at any
 //! time.
+
+mod quote;
 
 mod digest;
 
@@ -112,6 +115,7 @@ pub use lock::{LOCK_FILE, LockFile, LockedComponent, LockedPackage, LockedSkill}
 pub use manifest::PackageKind;
 pub use package::{PulledPackage, annotated_version, pull, read_skill, verify_locked};
 pub use push::{PushedPackage, push, push_skill};
+pub use quote::quote;
 pub use reference::Reference;
 pub use requests::{MAX_REASON, PackageRequest, PendingRequests, RequestFile};
 pub use settings::{

@@ -15,6 +15,7 @@ use crate::digest::Digest;
 use crate::git::is_commit;
 use crate::identity::SignerIdentity;
 use crate::manifest::PackageKind;
+use crate::quote::quote;
 use crate::settings::check_name;
 use crate::signature::Signer;
 use crate::skill_files::SkillPaths;
@@ -168,7 +169,7 @@ impl LockFile {
             ensure!(
                 lock.find(&raw.name).is_some() && lock.find_previous(&raw.name).is_none(),
                 "it has `[[previous]]` of `{}` twice, or without the component",
-                raw.name.escape_debug()
+                quote(&raw.name)
             );
             lock.previous.push(raw.component()?);
         }

@@ -7,6 +7,7 @@ use anyhow::{Context as _, bail, ensure};
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
+use crate::quote::quote;
 use crate::version::MAX_VERSION;
 
 /// The media type of an OCI manifest.
@@ -147,8 +148,8 @@ impl Manifest {
         {
             bail!(
                 "the manifest says that it is `{}`, and the registry that it is `{}`",
-                own.escape_debug(),
-                other.escape_debug()
+                quote(own),
+                quote(other)
             );
         }
         let media_type = manifest.media_type.as_deref().or(media_type);
@@ -162,7 +163,7 @@ impl Manifest {
                 manifest.layers.is_none() && manifest.manifests.is_some(),
                 "the index has no manifests, or is a manifest too"
             ),
-            other => bail!("`{}` is not a kind of manifest", other.escape_debug()),
+            other => bail!("`{}` is not a kind of manifest", quote(other)),
         }
         Ok(manifest)
     }
@@ -183,7 +184,7 @@ impl Manifest {
         ensure!(
             types.contains(&&*layer.media_type),
             "the package is `{}`, not a {kind} (`{}`)",
-            layer.media_type.escape_debug(),
+            quote(&layer.media_type),
             types[0]
         );
         ensure!(

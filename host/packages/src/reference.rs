@@ -7,6 +7,7 @@ use std::str::FromStr;
 use anyhow::{Context as _, bail, ensure};
 
 use crate::digest::Digest;
+use crate::quote::quote;
 
 /// The scheme of a reference.
 const SCHEME: &str = "oci://";
@@ -85,7 +86,7 @@ impl FromStr for Reference {
 
     fn from_str(text: &str) -> anyhow::Result<Self> {
         parse(text).with_context(|| {
-            let text = text.escape_debug();
+            let text = quote(text);
             format!("`{text}` is not a reference such as `oci://registry.example/acme/csv:1.2`")
         })
     }

@@ -20,6 +20,7 @@ use crate::denied::{DenyList, check_reason};
 use crate::digest::Digest;
 use crate::identity::{IdentityRule, SignerIdentity, SigningRoot, fits};
 use crate::manifest::PackageKind;
+use crate::quote::quote;
 use crate::reference::Reference;
 use crate::signature::{PublicKey, TrustedSigner};
 use crate::source::SkillSource;
@@ -333,7 +334,7 @@ impl TrustRule {
 /// Checks the pattern of a rule: a repository, or a registry or a part of its repositories.
 fn check_pattern(pattern: &str) -> anyhow::Result<()> {
     let wrong = || {
-        let pattern = pattern.escape_debug();
+        let pattern = quote(pattern);
         format!(
             "`{pattern}` is not a pattern such as `oci://registry.example/acme/*` or \
              `oci://registry.example/acme/csv`"
@@ -362,7 +363,7 @@ pub fn check_name(name: &str) -> anyhow::Result<()> {
                 .all(|c| is_alphanumeric(*c) || b"-_".contains(c)),
         "the name `{}` must have up to {MAX_NAME} lower-case letters, digits, `-` and `_`, and \
          start with a letter or a digit",
-        name.escape_debug()
+        quote(name)
     );
     Ok(())
 }
@@ -627,7 +628,7 @@ mod tests {
         let settings: PackageSettings =
             skillhost::config::parse(&found, "skillhost.toml", folder.path()).unwrap();
         let error = settings.denied.check([&one]).unwrap_err().to_string();
-        assert!(error.ends_with("it \\\"steals\\\""), "{error}");
+        assert!(error.ends_with("it \"steals\""), "{error}");
         assert!(settings.denied.check([&two]).is_err());
         settings.denied.check([&Digest::of(b"3")]).unwrap();
     }

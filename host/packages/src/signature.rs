@@ -24,6 +24,7 @@ use skillhost_skills::trust::Trust;
 
 use crate::digest::Digest;
 use crate::identity::{IdentityRule, SignerIdentity, SigningRoot};
+use crate::quote::quote;
 use crate::statement::{PREDICATE, STATEMENT, check_statement};
 
 /// The media type of a bundle.
@@ -196,7 +197,7 @@ impl PublicKey {
         ensure!(
             envelope.payload_type == PAYLOAD,
             "the bundle is about `{}`, not `{PAYLOAD}`",
-            envelope.payload_type.escape_debug()
+            quote(&envelope.payload_type)
         );
         let payload = STANDARD.decode(&envelope.payload);
         let payload = payload.context("the payload is invalid base64")?;

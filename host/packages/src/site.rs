@@ -19,6 +19,7 @@ use crate::client::{Connections, MIN_BYTES_PER_SECOND, REQUEST_TIME, RegistrySet
 use crate::digest::Digest;
 use crate::layer;
 use crate::manifest::{Descriptor, SKILL_LAYER};
+use crate::quote::quote;
 use crate::reference::{check_authority, is_loopback};
 use crate::skill_files::{SkillFiles, SkillFilesBuilder};
 
@@ -164,7 +165,7 @@ impl FromStr for SiteSource {
 
     fn from_str(text: &str) -> anyhow::Result<Self> {
         parse(text).with_context(|| {
-            let text = text.escape_debug();
+            let text = quote(text);
             format!("`{text}` is not a source such as `https://site.example#reports`")
         })
     }

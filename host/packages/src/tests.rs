@@ -1076,3 +1076,26 @@ fn locked_components_are_checked_without_a_network() {
     }
     check(&good).unwrap();
 }
+
+#[test]
+fn messages_quote_only_the_start_of_a_name() {
+    let long = "x\u{1b}".repeat(100_000);
+    let digest = Digest::of(b"");
+    let manifest = json!({"schemaVersion": 2, "mediaType": long}).to_string();
+    let lock = format!(
+        "[[previous]]\nname = {}\nsource = \"x\"\nmanifest = \"{digest}\"\ncontent = \"{digest}\"\n\
+         size = 1\n",
+        json!(long)
+    );
+    for error in [
+        crate::manifest::Manifest::parse(manifest.as_bytes(), None).unwrap_err(),
+        crate::LockFile::parse(&lock).unwrap_err(),
+        long.parse::<Reference>().unwrap_err(),
+        crate::settings::check_name(&long).unwrap_err(),
+    ] {
+        let message = format!("{error:#}");
+        let is_short = message.chars().count() < 8 * 512;
+        assert!(is_short && message.contains("x\\u{1b}x"), "{message:.999}");
+        assert!(!message.contains('\u{1b}'), "{message:.999}");
+    }
+}

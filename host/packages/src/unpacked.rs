@@ -15,6 +15,7 @@ use skillhost_skills::named_file;
 
 use crate::atomic::UNFINISHED;
 use crate::digest::Digest;
+use crate::quote::quote;
 use crate::lock::LockedSkill;
 use crate::skill_files::{MAX_BYTES, SkillFiles};
 use crate::store::{Store, is_left};
@@ -190,7 +191,7 @@ fn compare(root: &Path, locked: &LockedSkill) -> anyhow::Result<()> {
                 continue;
             }
             let Some(digest) = left.remove(&path).filter(|_| kind.is_file()) else {
-                bail!("`{}` is not in the lock file", path.escape_debug());
+                bail!("`{}` is not in the lock file", quote(&path));
             };
             let content = named_file::read(&entry.path(), bytes);
             let content = content.with_context(|| format!("cannot read `{path}`"))?;

@@ -4,6 +4,8 @@ use std::cmp::Ordering;
 
 use semver::Prerelease;
 
+use crate::quote::quote;
+
 /// The maximum bytes of a version.
 pub const MAX_VERSION: usize = 128;
 
@@ -16,7 +18,7 @@ pub fn find_downgrade(old: Option<&str>, new: Option<&str>) -> Option<String> {
     let Some(new) = new else {
         return Some(format!(
             "it has no version, and the locked one has `{}`",
-            old.escape_debug()
+            quote(old)
         ));
     };
     let ordering = match (old == new, Parts::parse(old), Parts::parse(new)) {
@@ -24,7 +26,7 @@ pub fn find_downgrade(old: Option<&str>, new: Option<&str>) -> Option<String> {
         (false, Some(old), Some(new)) => Some(new.cmp(&old)),
         _ => None,
     };
-    let (old, new) = (old.escape_debug(), new.escape_debug());
+    let (old, new) = (quote(old), quote(new));
     match ordering {
         Some(Ordering::Less) => Some(format!("its version `{new}` is lower than `{old}`")),
         Some(_) => None,

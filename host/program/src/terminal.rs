@@ -21,6 +21,10 @@ const DEFAULT_WIDTH: usize = 100;
 /// that puts a peer's bytes into its own message.
 const MAX_MESSAGE: usize = 4096;
 
+/// The maximum number of characters of an error or a warning. Guards against: one that quotes a
+/// whole manifest or lock file.
+const MAX_COMPLAINT: usize = 16 << 10;
+
 /// Moves to the start of the line and erases it.
 const ERASE_LINE: &str = "\r\x1b[K";
 
@@ -49,7 +53,10 @@ pub fn shortened(text: &str) -> Line {
 
 /// Prints an error or a warning as one line on stderr.
 pub fn complain(message: impl Display) {
-    say(&format_line!("skillhost: {message}"));
+    say(&Line::start(
+        &format!("skillhost: {message}"),
+        MAX_COMPLAINT,
+    ));
 }
 
 /// The progress line that the terminal shows. Empty if there is none.

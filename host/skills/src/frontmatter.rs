@@ -178,7 +178,7 @@ pub fn read_json(text: &str) -> Result<Option<Map<String, Value>>, Problem> {
                 line: error.line,
                 message: format!(
                     "the frontmatter is not YAML that JSON can express: {}",
-                    visible(&error.message)
+                    Line::start(&error.message, MAX_QUOTED_CHARS)
                 ),
             })
         }
@@ -195,8 +195,13 @@ pub fn read_yaml(text: &str) -> Result<Map<String, Value>, String> {
     if text.len() > MAX_FRONTMATTER_BYTES {
         return Err(format!("it has more than {MAX_FRONTMATTER_BYTES} bytes"));
     }
-    yaml::object(text, 1)
-        .map_err(|error| format!("line {}: {}", error.line, visible(&error.message)))
+    yaml::object(text, 1).map_err(|error| {
+        format!(
+            "line {}: {}",
+            error.line,
+            Line::start(&error.message, MAX_QUOTED_CHARS)
+        )
+    })
 }
 
 fn parse(yaml: &str, problems: &mut Vec<Problem>) -> Frontmatter {
@@ -226,7 +231,7 @@ fn not_yaml(error: yaml::YamlError, loose_key: Option<&str>) -> Problem {
         message: format!(
             "not valid YAML, so it was read line by line: {}{advice}",
             // The parser's message may quote a character of the text.
-            visible(&error.message)
+            Line::start(&error.message, MAX_QUOTED_CHARS)
         ),
     }
 }
@@ -261,14 +266,7 @@ fn unclosed(split: &Split<'_>) -> Problem {
 
 /// Quotes the start of a skill's text for a message, in backticks and as a [`Line`].
 pub(crate) fn quoted(text: &str) -> String {
-    format!("`{}`", visible(text))
-}
-
-fn visible(text: &str) -> Line {
-    let mut chars = text.chars();
-    let start: String = chars.by_ref().take(MAX_QUOTED_CHARS).collect();
-    let end = if chars.next().is_some() { "…" } else { "" };
-    Line::new(start + end)
+    format!("`{}`", Line::start(text, MAX_QUOTED_CHARS))
 }
 
 #[cfg(test)]

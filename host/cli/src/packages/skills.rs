@@ -204,7 +204,7 @@ fn finding_text(finding: &Finding) -> String {
 fn metadata_lines(metadata: &SkillMetadata) -> Vec<Line> {
     let of = |key: &str, text: &Option<String>| {
         let text = text.as_deref()?;
-        Some(format_line!("{key}: {}", start(text, MAX_CHARS)))
+        Some(format_line!("{key}: {}", Line::start(text, MAX_CHARS)))
     };
     let known = [
         of("name", &metadata.name),
@@ -273,8 +273,8 @@ pub(crate) fn changes(
         lines.push(format_line!("  SKILL.md:"));
     }
     lines.extend(changes.iter().take(MAX_CHANGED).map(|change| match change {
-        LineChange::Removed(line) => format_line!("    - {}", start(line, MAX_LINE_CHARS)),
-        LineChange::Added(line) => format_line!("    + {}", start(line, MAX_LINE_CHARS)),
+        LineChange::Removed(line) => format_line!("    - {}", Line::start(line, MAX_LINE_CHARS)),
+        LineChange::Added(line) => format_line!("    + {}", Line::start(line, MAX_LINE_CHARS)),
     }));
     if let Some(more) = changes.len().checked_sub(MAX_CHANGED + 1) {
         lines.push(format_line!(
@@ -300,14 +300,4 @@ fn list(kind: &str, files: Vec<String>) -> Vec<Line> {
         lines.push(format_line!("{kind}: and {} more", files.len() - MAX_NAMED));
     }
     lines
-}
-
-/// Returns the start of a text.
-fn start(text: &str, max: usize) -> String {
-    let mut chars = text.chars();
-    let start: String = chars.by_ref().take(max).collect();
-    if chars.next().is_some() {
-        return format!("{start}…");
-    }
-    start
 }

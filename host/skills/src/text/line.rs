@@ -20,6 +20,15 @@ impl Line {
         Self(escape(text.to_string(), is_hidden))
     }
 
+    /// Escapes the start of a text, of at most `max` characters. A message quotes a text of unknown
+    /// length with this.
+    pub fn start(text: &str, max: usize) -> Self {
+        let mut chars = text.chars();
+        let start: String = chars.by_ref().take(max).collect();
+        let end = if chars.next().is_some() { "…" } else { "" };
+        Self::new(start + end)
+    }
+
     /// Returns the line, without a line break at its end.
     pub fn as_str(&self) -> &str {
         &self.0

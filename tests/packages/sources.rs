@@ -1,12 +1,18 @@
 //! Skills from git repositories, sites and lock files of other programs.
 
 use std::fs;
+use std::os::unix::process::ExitStatusExt as _;
+use std::sync::mpsc;
+use std::time::Duration;
 
+use rustix::process::Signal;
 use serde_json::json;
 use skillhost_skills::text::digest::sha256_hex;
 
 use super::User;
 use crate::support::git_server::GitServer;
+use crate::support::process::Process;
+use crate::support::program::finish;
 use crate::support::registry::{Answer, answer};
 
 const SKILL: &str = "---\nname: reports\ndescription: Writes reports\n---\n# One\n";
@@ -251,4 +257,73 @@ fn lock_file_of_another_program_is_imported() {
         "{wrong}"
     );
     user.bad(2, &["add", "--skills-from", "skills-lock.json", "--skill"]);
+}
+
+#[test]
+fn git_trusts_only_the_named_authorities() {
+    let user = User::new();
+    // Shows its options about authorities, and the entries of their folder.
+    let git = "for option; do case $option in\n\
+               http.sslCAInfo=*) echo \"$option\";;\n\
+               http.sslCAPath=*) echo \"$option\"; ls -A \"${option#*=}\";;\n\
+               esac; done >&2; exit 1";
+    user.program.script("bin/git", git);
+    let authority = rcgen::generate_simple_self_signed(["git.example".to_owned()]).unwrap();
+    user.program.write("ca.pem", authority.cert.pem());
+    let shown = |options: &[&str]| -> String {
+        let mut command = user.program.command(
+            &[
+                &["add", "--skill", "git+https://git.example/acme/skills"],
+                options,
+            ]
+            .concat(),
+        );
+        let path = format!("{}:/usr/bin:/bin", user.path("bin").display());
+        command
+            .env("XDG_DATA_HOME", user.path("data"))
+            .env("PATH", path);
+        let run = finish(command, "");
+        assert_eq!(run.code, 4, "{run:?}");
+        run.stderr
+    };
+    assert!(!shown(&[]).contains("sslCA"));
+    let with_file = shown(&["--ca-file", "ca.pem"]);
+    let file = format!(
+        "http.sslCAInfo={}; http.sslCAPath=",
+        user.path("ca.pem").display()
+    );
+    let (_, folder) = with_file
+        .split_once(&file)
+        .unwrap_or_else(|| panic!("{with_file}"));
+    assert!(!folder.contains("; "), "{with_file}");
+}
+
+#[test]
+fn git_ends_with_the_program() {
+    let user = User::new();
+    let (server, commit) = with_skill();
+    let (sender, events) = mpsc::channel();
+    server.change(move |request, stream| {
+        let is_pack = request.contains("command=fetch");
+        if is_pack {
+            sender.send("begun").unwrap();
+            // The answer never comes. This ends when git leaves.
+            let _ = std::io::copy(stream, &mut std::io::sink());
+            sender.send("left").unwrap();
+        }
+        is_pack
+    });
+    let source = server.source(&format!("@{commit}#skills/reports"));
+    for signal in [Signal::INT, Signal::KILL] {
+        let mut command = user.program.command(&["add", "--skill", &source]);
+        command
+            .env("PATH", "/usr/bin:/bin")
+            .env("XDG_DATA_HOME", user.path("data"));
+        let program = Process::start(&mut command);
+        let next = || events.recv_timeout(Duration::from_secs(30));
+        assert_eq!(next(), Ok("begun"));
+        program.signal(signal);
+        assert_eq!(program.wait().signal(), Some(signal.as_raw()));
+        assert_eq!(next(), Ok("left"), "{signal:?}");
+    }
 }

@@ -3,7 +3,6 @@
 pub(crate) mod certificates;
 pub(crate) mod filter;
 pub(crate) mod folders;
-#[expect(dead_code, reason = "the tests of the crate `packages` use all of it")]
 pub(crate) mod git_server;
 pub(crate) mod http;
 pub(crate) mod keyless;

@@ -3,6 +3,7 @@
 use std::io::{self, ErrorKind, PipeReader, PipeWriter, Read, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,7 +11,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, anyhow, bail};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, getpid, getppid, kill_process_group,
+    set_parent_process_death_signal, waitid,
+};
 
 use crate::message::{Kind, Message, head, read_message, write_message};
 
@@ -19,6 +23,10 @@ const MAX_ERROR_BYTES: usize = 4096;
 
 /// The interval at which a process that has closed its output is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
+
+/// Runs a program in the group of a shell, which kills the group if this process has ended. A shell
+/// takes the stdin of what it does not wait for, so the program gets a copy.
+const LEADER: &str = r#"trap 'kill -KILL 0' TERM; exec 3<&0; "$@" <&3 3<&- & exec 3<&-; wait "$!""#;
 
 /// A child process that was started here or by the broker.
 pub trait ChildHandle: Send {
@@ -40,31 +48,73 @@ impl ChildHandle for Child {
     }
 }
 
-/// A child process with a process group of its own: killing it kills the processes that it started.
+/// A shell that runs another program in a process group of its own. The whole group ends with the
+/// program, when this is killed, and when the thread ends that started it.
 #[derive(Debug)]
-pub struct GroupLeader(Child);
+pub struct GroupLeader {
+    shell: Child,
+    status: Option<ExitStatus>,
+}
 
 impl GroupLeader {
-    /// Starts a command in a new process group.
+    /// Returns a command for [`GroupLeader::spawn`], which starts a program with an empty
+    /// environment.
+    pub fn command(program: &Path) -> Command {
+        let mut command = crate::command(Path::new("/bin/sh"));
+        command.args(["-c", LEADER, "sh"]).arg(program);
+        command
+    }
+
+    /// Starts a command of [`GroupLeader::command`] in a new process group.
     ///
     /// # Errors
     ///
     /// Fails if the command cannot be started.
     pub fn spawn(command: &mut Command) -> io::Result<Self> {
-        command.process_group(0).spawn().map(Self)
+        let parent = getpid();
+        let end_with_parent = move || {
+            set_parent_process_death_signal(Some(Signal::TERM))?;
+            if getppid() != Some(parent) {
+                return Err(ErrorKind::NotFound.into());
+            }
+            Ok(())
+        };
+        #[allow(
+            unsafe_code,
+            reason = "the standard library has no call for it; the closure makes two system calls \
+                      and allocates nothing"
+        )]
+        // SAFETY: both system calls may be made between fork and exec.
+        unsafe {
+            command.pre_exec(end_with_parent);
+        }
+        Ok(Self {
+            shell: command.process_group(0).spawn()?,
+            status: None,
+        })
+    }
+
+    /// Kills the group, whose identifier is its own until its leader is waited for.
+    fn end(&mut self) -> io::Result<()> {
+        kill_process_group(Pid::from_child(&self.shell), Signal::KILL)?;
+        self.status = Some(self.shell.wait()?);
+        Ok(())
     }
 }
 
 impl ChildHandle for GroupLeader {
     fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
-        self.0.try_wait()
+        let leader = WaitId::Pid(Pid::from_child(&self.shell));
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        if self.status.is_none() && waitid(leader, options)?.is_some() {
+            self.end()?;
+        }
+        Ok(self.status)
     }
 
     fn kill(&mut self) -> io::Result<()> {
-        // The identifier of a process that was waited for may belong to another one.
-        if self.0.try_wait()?.is_none() {
-            kill_process_group(Pid::from_child(&self.0), Signal::KILL)?;
-            self.0.wait()?;
+        if self.try_wait()?.is_none() {
+            self.end()?;
         }
         Ok(())
     }
@@ -467,7 +517,6 @@ pub fn answer_requests(
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
     use std::process::Stdio;
 
     use super::*;
@@ -561,23 +610,53 @@ mod tests {
         }
     }
 
-    #[test]
-    fn kills_processes_that_process_started() {
-        let (mut ended, alive) = io::pipe().unwrap();
+    /// Starts a shell script as the leader of a group. The reader ends with the last process.
+    fn start_group(script: &str) -> (HelperProcess, PipeReader) {
+        let (ended, alive) = io::pipe().unwrap();
         let process = HelperProcess::start("the test process", |[stdin, stdout, _]| {
-            let mut command = crate::command(Path::new("/bin/sh"));
+            let mut command = GroupLeader::command(Path::new("/bin/sh"));
             command
-                .args(["-c", "sleep 100 & wait"])
+                .args(["-c", script])
                 .env("PATH", "/usr/bin:/bin")
                 .stdin(Stdio::from(stdin))
                 .stdout(Stdio::from(stdout))
                 .stderr(Stdio::from(alive));
             Ok(Box::new(GroupLeader::spawn(&mut command)?))
         });
-        let error = process.unwrap().filter(b"", 9, Duration::from_millis(300));
-        assert!(error.is_err());
-        // Both processes held the other end.
+        (process.unwrap(), ended)
+    }
+
+    #[test]
+    fn group_filters_input_and_reports_its_status() {
+        let (process, _) = start_group("exec cat");
+        let output = process.filter(b"input", 9, Duration::from_secs(60));
+        assert_eq!(output.unwrap(), b"input");
+        let (process, _) = start_group("exit 3");
+        let error = process.filter(b"", 9, Duration::from_secs(60)).unwrap_err();
+        assert!(error.to_string().contains("exit status: 3"), "{error}");
+    }
+
+    #[test]
+    fn group_ends_with_its_time_its_program_and_its_thread() {
+        let begin = Instant::now();
+        let (process, mut late) = start_group("sleep 100 & wait");
+        assert!(process.filter(b"", 9, Duration::from_millis(300)).is_err());
+        assert_eq!(late.read(&mut [0]).unwrap(), 0);
+
+        let (process, mut left) = start_group("sleep 100 >&- & exit 0");
+        process.filter(b"", 9, Duration::from_secs(60)).unwrap();
+        assert_eq!(left.read(&mut [0]).unwrap(), 0);
+
+        // As if this process had been killed.
+        let thread = thread::spawn(|| {
+            let (mut process, ended) = start_group("sleep 100 & echo 1; wait");
+            assert_eq!(process.answers.read(&mut [0]).unwrap(), 1);
+            std::mem::forget(process);
+            ended
+        });
+        let mut ended = thread.join().unwrap();
         assert_eq!(ended.read(&mut [0]).unwrap(), 0);
+        assert!(begin.elapsed() < Duration::from_secs(60));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
@@ -119,9 +119,11 @@ impl CredentialHelper {
         }
         Trust::new().check(program)?;
         let process = HelperProcess::start("the credential helper", |[stdin, stdout, stderr]| {
-            let mut command = Command::new(program);
-            command.arg("get").stdin(Stdio::from(stdin));
+            let mut command = GroupLeader::command(program);
             command
+                .arg("get")
+                .envs(std::env::vars_os())
+                .stdin(Stdio::from(stdin))
                 .stdout(Stdio::from(stdout))
                 .stderr(Stdio::from(stderr));
             search_path.set_for(&mut command);

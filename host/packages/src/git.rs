@@ -42,9 +42,12 @@ const COMMIT_DIGITS: usize = 40;
 /// The maximum time for a skill. Guards against: a repository that never ends.
 const TIME: Duration = Duration::from_secs(300);
 
-/// The seconds after which a connection ends that is slower than [`MIN_BYTES_PER_SECOND`]. Guards
-/// against: a git that continues long after this process was killed.
+/// The seconds after which a connection ends that is slower than [`MIN_BYTES_PER_SECOND`].
 const SLOW_SECONDS: u32 = 60;
+
+/// An empty folder beside the files of the repository: libcurl trusts the certificate authorities of
+/// a folder as well as those of a file, by default the system's.
+const NO_AUTHORITIES: &str = "no-authorities";
 
 /// The maximum bytes of each file that git writes. Guards against: a repository that fills the disk.
 /// A server that sends all files of a commit needs more than one that sends those of the skill.
@@ -277,7 +280,10 @@ impl TemporaryRepository {
         ];
         options.extend(fixed.map(str::to_owned));
         if let Some(file) = settings.authorities_file() {
+            let none = folder.path().join(NO_AUTHORITIES);
+            fs::create_dir(&none).context("cannot make a temporary folder")?;
             options.push(format!("http.sslCAInfo={}", file.display()));
+            options.push(format!("http.sslCAPath={}", none.display()));
         }
         let end = Instant::now() + settings.request_time.unwrap_or(TIME);
         let repository = Self {
@@ -378,7 +384,7 @@ impl TemporaryRepository {
     ) -> anyhow::Result<Vec<u8>> {
         let folder = self.folder.path();
         let process = HelperProcess::start(name, |[stdin, stdout, stderr]| {
-            let mut command = skillhost_helper::command(Path::new("/bin/sh"));
+            let mut command = GroupLeader::command(Path::new("/bin/sh"));
             command
                 .args(["-c", LIMITED])
                 .arg((MAX_PACK / 512).to_string())

@@ -1,13 +1,20 @@
 //! Replaces a file as a whole: a reader finds the old file or the new one, also after a crash.
 
 use std::fs::{self, File, OpenOptions};
+use std::hash::{BuildHasher as _, RandomState};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
-use std::process;
 
-/// The beginning of the names of unfinished files. A crash may leave one.
+/// The beginning of the names of unfinished files and folders. A crash may leave one.
 pub(crate) const UNFINISHED: &str = ".unfinished-";
+
+/// Returns a name for the unfinished state of a file or folder. It is random: processes in several
+/// containers may have the same id, and write to the same store.
+pub(crate) fn unfinished_name(name: &str) -> String {
+    let random = RandomState::new().hash_one(name);
+    format!("{UNFINISHED}{random:016x}-{name}")
+}
 
 /// Writes a file, or replaces it. A new file has this mode; a replaced one keeps its own. A symlink
 /// is replaced, and its target stays.
@@ -30,8 +37,7 @@ pub(crate) fn replace_with<E: From<io::Error>>(
         _ => Path::new("."),
     };
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let unfinished = folder.join(format!("{UNFINISHED}{}-{name}", process::id()));
-    let _ = fs::remove_file(&unfinished);
+    let unfinished = folder.join(unfinished_name(&name));
     let written = (|| {
         let file = OpenOptions::new()
             .write(true)
@@ -49,4 +55,23 @@ pub(crate) fn replace_with<E: From<io::Error>>(
         let _ = fs::remove_file(&unfinished);
     }
     written
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn unfinished_names_differ() {
+        let names: BTreeSet<String> = (0..100).map(|_| unfinished_name("csv")).collect();
+        assert_eq!(names.len(), 100);
+        for name in names {
+            assert!(
+                name.starts_with(UNFINISHED) && name.ends_with("-csv"),
+                "{name}"
+            );
+        }
+    }
 }

@@ -8,15 +8,14 @@ use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::process;
 
 use anyhow::{Context as _, bail, ensure};
 use skillhost_skills::named_file;
 
-use crate::atomic::UNFINISHED;
+use crate::atomic::{UNFINISHED, unfinished_name};
 use crate::digest::Digest;
-use crate::quote::quote;
 use crate::lock::LockedSkill;
+use crate::quote::quote;
 use crate::skill_files::{MAX_BYTES, SkillFiles};
 use crate::store::{Store, is_left};
 
@@ -69,14 +68,9 @@ impl Store {
             return Ok(());
         }
         let root = self.skill_root(locked);
-        let aside = |what: &str| {
-            let name = format!("{UNFINISHED}{}-{what}-{}", process::id(), locked.name);
-            self.skills.join(name)
-        };
-        let (new, old) = (aside("new"), aside("old"));
+        let aside = || self.skills.join(unfinished_name(&locked.name));
+        let (new, old) = (aside(), aside());
         let written = (|| {
-            remove_tree(&new)?;
-            remove_tree(&old)?;
             write_tree(&new, &locked.name, files)?;
             if root.symlink_metadata().is_ok() {
                 fs::rename(&root, &old)?;
@@ -344,24 +338,25 @@ mod tests {
         let (_folder, store, locked, files) = unpacked();
         let root = store.skill_root(&locked);
         remove_tree(&root).unwrap();
-        // Killed while it wrote, and this process has the same id.
-        let left = format!("{UNFINISHED}{}-new-report", process::id());
-        let left = store.skills.join(left);
-        write_tree(&left, "report", &files).unwrap();
+        // Killed while it wrote.
+        let half = store.skills.join(unfinished_name("report"));
+        write_tree(&half, "report", &files).unwrap();
         assert!(store.check_unpacked(&locked).is_err());
         store.unpack(&locked, &files).unwrap();
         store.check_unpacked(&locked).unwrap();
         // Killed between the two names.
-        let left = store.skills.join(format!("{UNFINISHED}1-old-report"));
+        let left = store.skills.join(unfinished_name("report"));
         fs::rename(&root, &left).unwrap();
         store.unpack(&locked, &files).unwrap();
         store.check_unpacked(&locked).unwrap();
         // Another process may still write it.
         let kept = BTreeSet::from([locked.content.clone()]);
         store.clean_unpacked(&kept).unwrap();
-        assert_eq!(fs::read_dir(&store.skills).unwrap().count(), 2);
+        assert_eq!(fs::read_dir(&store.skills).unwrap().count(), 3);
         let long_ago = SystemTime::now() - 2 * UNFINISHED_TIME;
-        File::open(&left).unwrap().set_modified(long_ago).unwrap();
+        for left in [&half, &left] {
+            File::open(left).unwrap().set_modified(long_ago).unwrap();
+        }
         store.clean_unpacked(&kept).unwrap();
         assert_eq!(fs::read_dir(&store.skills).unwrap().count(), 1);
         store.check_unpacked(&locked).unwrap();

@@ -5,13 +5,16 @@ mod memories;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
-use skillhost::{CallError, Grant, Host, HostBuilder, Limits, Load, Output, Stop};
+use serde_json::{Map, Value, json};
+use skillhost::{
+    CallError, Caller, Definition, Failure, Grant, Host, HostBuilder, Limits, Load, Output,
+    ProgramTool, Stop,
+};
 use skillhost_server::HttpOptions;
 
 use crate::support::folders::Folders;
@@ -515,4 +518,60 @@ fn refuses_memory_limit_above_calls_memory() {
     let error = crate::support::block_on(builder().grant("get_skill", grant).build());
     let error = error.err().unwrap().to_string();
     assert!(error.contains("a quarter of the memory"), "{error}");
+}
+
+/// A tool of the program that counts its calls, which wait for the test.
+struct Waiting {
+    definition: Definition,
+    calls: AtomicUsize,
+    end: Mutex<mpsc::Receiver<()>>,
+}
+
+impl ProgramTool for Waiting {
+    fn definition(&self) -> &Definition {
+        &self.definition
+    }
+
+    fn call(&self, _: &Caller, _: &Map<String, Value>) -> Result<String, Failure> {
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        let ended = self.end.lock().unwrap().recv();
+        Ok(format!("{ended:?}"))
+    }
+}
+
+#[test]
+fn calls_of_program_tools_wait_for_slots() {
+    let (end, waiting) = mpsc::channel();
+    let schema = json!({"type": "object"}).as_object().cloned().unwrap();
+    let tool = Arc::new(Waiting {
+        definition: Definition::new("wait", "Wait", "Waits.", schema),
+        calls: AtomicUsize::new(0),
+        end: Mutex::new(waiting),
+    });
+    let load = load(|load| {
+        (load.calls, load.queue, load.calls_per_tool) = (4, 8, Some(2));
+    });
+    let host = build(builder().load(load).program_tool(tool.clone()));
+    on_two_threads(async {
+        let call = || {
+            let host = host.clone();
+            tokio::spawn(async move { host.call("wait", json!({})).await })
+        };
+        let calls: Vec<_> = (0..20).map(|_| call()).collect();
+        // Half of the slots and of the queue are the tool's.
+        until("no call was refused", || {
+            let ended = calls.iter().filter(|call| call.is_finished());
+            ended.count() == 14 && tool.calls.load(Ordering::SeqCst) == 2
+        })
+        .await;
+        drop(end);
+        let mut answered = 0;
+        for call in calls {
+            match call.await.unwrap() {
+                Ok(_) => answered += 1,
+                refused => assert!(is_stopped(&refused, |stop| matches!(stop, Stop::Busy))),
+            }
+        }
+        assert_eq!(answered, 6);
+    });
 }

@@ -127,7 +127,12 @@ impl FindPackages {
         };
         let time = format_time(std::time::SystemTime::now());
         let client = caller.name();
-        self.requests.file.request(package, &time, client, why)?;
+        let file = &self.requests.file;
+        if !file.request(package, &time, client, why)? {
+            let message = "you have asked for too many packages; go on without this one until the \
+                           operator has decided about the others";
+            return Ok(Err(Failure::new(FailureKind::Failed, message)));
+        }
         Ok(Ok(format!(
             "The request for {reference} is noted. Nothing is installed: the operator decides, \
              perhaps much later. Go on without the package."

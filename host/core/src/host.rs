@@ -357,7 +357,7 @@ impl Host {
             Err(error) => Err(error),
         };
         if let Some(Err(stop)) = entry.map(|entry| entry.end(&result)) {
-            result = Err(program_tool::unrecorded(tool, stop));
+            result = Err(program_tool::stopped(tool, stop));
         }
         if let Some(observation) = observation {
             observation.end(&result, memory);

@@ -3,6 +3,7 @@
 //! A confined process appends through the broker, so it can neither change nor remove lines. It
 //! might append anything: only requests for packages of the operator's catalog count.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
@@ -16,6 +17,10 @@ use crate::reference::Reference;
 
 /// The maximum bytes of the file.
 const MAX_BYTES: u64 = 1 << 20;
+
+/// The maximum number of packages that a client has asked for and that are neither added nor
+/// removed. Guards against: a client that uses up what a server may append for all of them.
+const MAX_OF_CLIENT: usize = 20;
 
 /// The maximum characters of the name of a client.
 const MAX_CLIENT: usize = 64;
@@ -142,7 +147,8 @@ impl RequestFile {
         Ok(found)
     }
 
-    /// Adds a request, unless there is one for the package.
+    /// Adds a request, unless there is one for the package. Returns `false` if the client has asked
+    /// for too many other packages.
     ///
     /// # Errors
     ///
@@ -153,18 +159,41 @@ impl RequestFile {
         time: &str,
         client: &str,
         why: &str,
-    ) -> anyhow::Result<()> {
+    ) -> anyhow::Result<bool> {
         let catalog = std::slice::from_ref(package);
         if !self.read(catalog)?.pending.is_empty() {
-            return Ok(());
+            return Ok(true);
         }
         let start = |text: &str, max| text.chars().take(max).collect();
+        let client: String = start(client, MAX_CLIENT);
+        if self.count_of(&client)? >= MAX_OF_CLIENT {
+            return Ok(false);
+        }
         self.append(&Entry::Request(RequestEntry {
             request: package.reference.to_string(),
             time: time.to_owned(),
-            client: start(client, MAX_CLIENT),
+            client,
             why: start(why, MAX_REASON),
-        }))
+        }))?;
+        Ok(true)
+    }
+
+    /// Returns the number of packages that a client has asked for and that are not added, also those
+    /// that have left the catalog.
+    fn count_of(&self, client: &str) -> anyhow::Result<usize> {
+        let mut asked = BTreeSet::new();
+        for line in self.text()?.lines() {
+            match serde_json::from_str(line) {
+                Ok(Entry::Request(entry)) if entry.client == client => {
+                    asked.insert(entry.request);
+                }
+                Ok(Entry::Added(entry)) => {
+                    asked.remove(&entry.added);
+                }
+                _ => {}
+            }
+        }
+        Ok(asked.len())
     }
 
     /// Notes that a package was added, so that requests for it are done.
@@ -271,7 +300,7 @@ mod tests {
         assert_eq!(numbers(), []);
         file.create_folder().unwrap();
         for (package, why) in [(&csv, "a"), (&other, "b"), (&zip, "c"), (&csv, "d")] {
-            file.request(package, TIME, "agent", why).unwrap();
+            assert!(file.request(package, TIME, "agent", why).unwrap());
         }
         assert_eq!(numbers(), [of(1, "csv"), of(3, "zip")]);
         let requests = file.read(&catalog).unwrap();
@@ -290,6 +319,31 @@ mod tests {
         file.clear().unwrap();
         assert_eq!(numbers(), []);
         assert_eq!(std::fs::read(file.path()).unwrap(), b"");
+    }
+
+    #[test]
+    fn one_client_leaves_requests_to_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = RequestFile::new(folder.path(), &Trust::new());
+        let packages: Vec<_> = (0..=MAX_OF_CLIENT)
+            .map(|number| package(&format!("p{number}")))
+            .collect();
+        let ask = |client: &str, number: usize| {
+            let package = &packages[number];
+            file.request(package, TIME, client, "why").unwrap()
+        };
+        let last = MAX_OF_CLIENT;
+        let long = "c".repeat(MAX_CLIENT + 1);
+        for client in ["greedy", &long] {
+            file.clear().unwrap();
+            assert!((0..last).all(|number| ask(client, number)));
+            assert!(!ask(client, last));
+            // This one is noted already.
+            assert!(ask(client, 0));
+            assert!(ask("other", last));
+            file.mark_added(&packages[0].reference).unwrap();
+            assert!(ask(client, 0));
+        }
     }
 
     #[test]

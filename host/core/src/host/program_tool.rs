@@ -1,5 +1,5 @@
-//! Tools that the program answers itself, without a component. They have the checks and the records
-//! of other tools.
+//! Tools that the program answers itself, without a component. They have the checks, the slots and
+//! the records of other tools.
 
 use std::sync::Arc;
 
@@ -61,28 +61,41 @@ impl Host {
         let observer = self.0.observer.as_ref();
         let observation = observer.map(|observer| Observation::begin(observer, Some(name), None));
         let mut result = match arguments.and_then(|arguments| checked(tool, arguments)) {
-            Ok(arguments) => {
-                let (tool, caller) = (Arc::clone(tool), caller.clone());
-                let called = blocking::run((), move || tool.call(&caller, &arguments)).await;
-                let ended = || Err(Failure::new(FailureKind::Failed, "the tool has ended"));
-                let called = called.unwrap_or_else(|_| ended());
-                let called = called.map(|text| Output::new(text, None, Form::Text));
-                called.map_err(CallError::Failed)
-            }
+            Ok(arguments) => self.answer(caller, tool, arguments).await,
             Err(error) => Err(error),
         };
         if let Some(Err(stop)) = entry.map(|entry| entry.end(&result)) {
-            result = Err(unrecorded(name, stop));
+            result = Err(stopped(name, stop));
         }
         if let Some(observation) = observation {
             observation.end(&result, None);
         }
         result
     }
+
+    /// Waits for a slot of the tool, and calls it.
+    async fn answer(
+        &self,
+        caller: &Caller,
+        tool: &Arc<dyn ProgramTool>,
+        arguments: Map<String, Value>,
+    ) -> Result<Output, CallError> {
+        let (name, engine) = (&tool.definition().name, &self.0.runtime.engine);
+        let quota = engine.quota(name, true, 0);
+        let quota = quota.for_client(caller.sharing_name());
+        let slot = engine.enter(&quota, 1).await;
+        let slot = slot.ok_or_else(|| stopped(name, Stop::Busy))?;
+        let (tool, caller) = (Arc::clone(tool), caller.clone());
+        let called = blocking::run(slot, move || tool.call(&caller, &arguments)).await;
+        let ended = || Err(Failure::new(FailureKind::Failed, "the tool has ended"));
+        let called = called.unwrap_or_else(|_| ended());
+        let called = called.map(|text| Output::new(text, None, Form::Text));
+        called.map_err(CallError::Failed)
+    }
 }
 
-/// Returns the error of a call that cannot be recorded.
-pub(super) fn unrecorded(tool: &str, stop: Stop) -> CallError {
+/// Returns the error of a call that did not end by itself.
+pub(super) fn stopped(tool: &str, stop: Stop) -> CallError {
     CallError::Stopped {
         tool: tool.to_owned(),
         stop,

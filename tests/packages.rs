@@ -301,6 +301,16 @@ fn update_takes_no_new_power_or_signer_unasked() {
 fn add_prints_the_grant_for_what_a_component_asks_for() {
     let user = User::new();
     user.push(&with_section(count_lines(), &needs()), None);
+    let config = user.files()[0].clone().unwrap();
+    user.append(GRANT);
+    let shown = user.good(&["add", &user.reference()]);
+    assert!(
+        shown.contains("`skillhost.toml` has a grant for `csv.wasm`, which applies;")
+            && shown.contains("\n  network = "),
+        "{shown}"
+    );
+    user.good(&["remove", "csv"]);
+    user.program.write("skillhost.toml", config);
     let shown = user.good(&["add", &user.reference(), "--name", "lines"]);
     let (_, grant) = shown.split_once("write into `skillhost.toml`:\n").unwrap();
     user.append(grant);
@@ -599,4 +609,96 @@ fn push_signs_only_with_private_p256_keys() {
         assert!(error.contains(why), "{error}");
     }
     assert_eq!(user.registry.take_heads(), [""; 0]);
+}
+
+/// Returns a user who has added a component, or a skill, with its name and the option of its kind.
+/// `key` signs it.
+fn user_with(kind: &str, key: Option<&str>) -> (User, &'static str, &'static [&'static str]) {
+    let user = User::new();
+    key.iter().for_each(|key| user.new_key(key));
+    let (name, option): (_, &[&str]) = if kind == "skill" {
+        user.push_skill(&[("SKILL.md", REPORT)], key);
+        user.add_skill();
+        ("report", &["--skill"])
+    } else {
+        user.push(&with_section(count_lines(), &needs()), key);
+        user.good(&["add", &user.reference()]);
+        ("csv", &[])
+    };
+    (user, name, option)
+}
+
+const REPORT: &str = "---\nname: report\ndescription: d\n---\n";
+
+#[test]
+fn remove_and_add_repair_what_a_kill_left() {
+    for kind in ["component", "skill"] {
+        let (user, name, option) = user_with(kind, None);
+        let lock = user.lock();
+        let remove = [&["remove"], option, &[name]].concat();
+        user.good(&remove);
+        let after = user.files();
+        // Killed between the two files, by `remove` or by `add`.
+        user.program.write("skillhost.lock", &lock);
+        let advice = user.bad(1, &["lock", "--check"]);
+        let command = format!("`skillhost {}` removes it", remove.join(" "));
+        assert!(advice.contains(&command), "{advice}");
+        user.good(&remove);
+        assert_eq!(user.files(), after);
+        user.program.write("skillhost.lock", &lock);
+        let source = user.reference().replace("csv", name);
+        user.good(&[&["add"], option, &[&source]].concat());
+        user.good(&["lock", "--check"]);
+        assert_eq!(user.lock(), lock);
+        user.good(&remove);
+        user.bad(2, &remove);
+    }
+}
+
+#[test]
+fn fetch_refuses_what_load_refuses() {
+    for kind in ["component", "skill"] {
+        let (user, name, _) = user_with(kind, Some("acme"));
+        // The registry has a signature, and the lock file has none.
+        user.trust("acme");
+        for data in ["kept", "lost"] {
+            if data == "lost" {
+                fs::remove_dir_all(user.path("data/skillhost/store/sha256")).unwrap();
+            }
+            let error = user.bad(4, &["fetch"]);
+            let why = format!("the {kind} `{name}` is locked as unsigned");
+            assert!(error.contains(&why), "{data}: {error}");
+        }
+        user.good(&["update"]);
+        assert_eq!(user.good(&["fetch"]), format!("{name}: in the store\n"));
+    }
+}
+
+#[test]
+fn update_believes_nothing_of_a_lock_without_its_bytes() {
+    for kind in ["component", "skill"] {
+        let (user, ..) = user_with(kind, None);
+        if kind == "skill" {
+            user.push_skill(&[("SKILL.md", &REPORT.replace(": d", ": e"))], None);
+        } else {
+            let asks = with_section(count_lines(), &needs());
+            user.push(&with_section(asks, &needs()), None);
+            fs::remove_dir_all(user.path("data/skillhost/store/sha256")).unwrap();
+            let run = user.run(&["update"]);
+            for part in [
+                "+ asks for: requests GET https://api.example.org/v1/*",
+                "all of this counts as new; `skillhost fetch` gets them",
+            ] {
+                assert!(run.stdout.contains(part), "{part}: {run:?}");
+            }
+            let why = "it asks for a new power; `--accept-powers`";
+            assert!(run.code == 1 && run.stderr.contains(why), "{run:?}");
+        }
+        let _ = fs::remove_dir_all(user.path("data/skillhost/store/sha256"));
+        let error = user.bad(1, &["update", "--accept-powers"]);
+        assert!(error.contains("`--accept-downgrade` accepts"), "{error}");
+        user.good(&["fetch"]);
+        let updated = user.good(&["update"]);
+        assert!(!updated.contains("asks for"), "{updated}");
+    }
 }

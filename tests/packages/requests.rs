@@ -189,3 +189,34 @@ fn clients_ask_only_in_their_scope_and_by_name() {
     let record = record.unwrap_or_else(|| panic!("{audit}"));
     assert!(record.contains("\"tool\":\"find_packages\""), "{record}");
 }
+
+#[test]
+fn request_that_stayed_open_is_closed_by_the_same_command() {
+    let user = user();
+    let mut client = serve(&user, NEWEST);
+    let request = json!({"request": user.reference(), "why": "a"});
+    assert!(!ask(&mut client, request).0);
+    let file = user.path("data/skillhost/requests/requests.jsonl");
+    let line = fs::read_to_string(&file).unwrap();
+    // A full file takes no further note.
+    fs::write(
+        &file,
+        format!("{line}{}\n", "x".repeat((1 << 20) - line.len() - 1)),
+    )
+    .unwrap();
+    let run = user.run(&["add", "--request", "1"]);
+    assert_eq!(run.code, 4, "{run:?}");
+    assert!(run.stdout.contains("csv from oci://"), "{run:?}");
+    assert!(
+        run.stderr
+            .contains("`csv` is added, but its request stays open; the same command"),
+        "{run:?}"
+    );
+    fs::write(&file, line).unwrap();
+    assert_eq!(
+        user.good(&["add", "--request", "1"]),
+        "csv is there already\n"
+    );
+    assert_eq!(user.good(&["requests"]), "");
+    assert_eq!(client.end().1, Some(0));
+}

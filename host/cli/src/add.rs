@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use anyhow::Context as _;
 use clap::Args;
 use skillhost::{Catalog, Inspection, Line};
 use skillhost_packages::{
@@ -86,6 +87,11 @@ impl AddCommand {
             PackageKind::Component
         };
         if let Some((known, place)) = project.settings.packages.source_of(kind, name) {
+            if let Some((file, reference)) = asked.filter(|_| known == source.to_string()) {
+                file.mark_added(&reference)?;
+                terminal::print(&[format_line!("{name} is there already")])?;
+                return Ok(Exit::Ok);
+            }
             terminal::complain(format_args!(
                 "{place}: there is a {kind} `{name}` from `{known}`; `--name NAME` chooses another \
                  name, and `skillhost update {name}` gets the newest bytes of that source"
@@ -101,10 +107,16 @@ impl AddCommand {
                 add_skill(&mut project, &others, name, source)?
             }
         };
-        if let Some((file, reference)) = asked {
-            file.mark_added(&reference)?;
-        }
         terminal::print(&lines)?;
+        if let Some((file, reference)) = asked {
+            let marked = file.mark_added(&reference);
+            marked.with_context(|| {
+                format!(
+                    "`{name}` is added, but its request stays open; the same command closes it, \
+                     and `skillhost requests --clear` removes all"
+                )
+            })?;
+        }
         Ok(Exit::Ok)
     }
 
@@ -192,10 +204,12 @@ pub(crate) fn lines(
     ];
     lines.extend(version_line(locked));
     lines.extend(inspect::lines(inspection, false));
-    lines.push(format_line!(
-        "it may do nothing of that yet; to grant it, write into `{}`:",
-        project.config_file.display()
-    ));
+    let (file, config) = (locked.file_name(), project.config_file.display());
+    lines.push(if project.settings.host.grants.contains_key(&file) {
+        format_line!("`{config}` has a grant for `{file}`, which applies; this grants all of it:")
+    } else {
+        format_line!("it may do nothing of that yet; to grant it, write into `{config}`:")
+    });
     lines.extend(grant_lines(locked, inspection));
     lines
 }

@@ -31,22 +31,19 @@ impl Accepted {
         after: &Inspection,
         accept_downgrade: bool,
     ) -> anyhow::Result<Option<String>> {
-        let mut old = old.clone();
-        let mut before = None;
-        // Not what the lock file says of it, if the store has it: that may have been edited.
-        if project.store.has(&old.content)
-            && let Ok(read) = project.read(old.package.clone()).await
-        {
-            old = read.0;
-            before = Some(read.1);
-        }
+        // Never what the lock file says of it, which may have been edited.
+        let (old, before) = match project.read(old.package.clone()).await {
+            Ok((old, before)) => (old, Some(before)),
+            Err(_) => (unknown(old), None),
+        };
         terminal::print(&changes(&old, before.as_ref(), new, after))?;
-        Ok(self.refusal(&old, new, accept_downgrade))
+        Ok(self.refusal(&old, before.is_some(), new, accept_downgrade))
     }
 
     fn refusal(
         &self,
         old: &LockedComponent,
+        is_known: bool,
         new: &LockedComponent,
         accept_downgrade: bool,
     ) -> Option<String> {
@@ -54,13 +51,15 @@ impl Accepted {
         if gains_power && !self.accept_powers {
             return Some("it asks for a new power; `--accept-powers` accepts that".to_owned());
         }
-        self.package_refusal(old, new, accept_downgrade)
+        self.package_refusal(old, is_known, new, accept_downgrade)
     }
 
     /// Returns the reason why a change of a component or a skill needs an option that is not given.
+    /// The version of `old` does not count if it is not known.
     pub(crate) fn package_refusal(
         &self,
         old: &LockedPackage,
+        is_known: bool,
         new: &LockedPackage,
         accept_downgrade: bool,
     ) -> Option<String> {
@@ -69,13 +68,30 @@ impl Accepted {
         if loses_signer && !self.accept_signer {
             return Some("it has another signer; `--accept-signer` accepts that".to_owned());
         }
-        let downgrade = find_downgrade(old.version.as_deref(), new.version.as_deref());
+        let downgrade = if is_known {
+            find_downgrade(old.version.as_deref(), new.version.as_deref())
+        } else {
+            Some("the store does not have the locked version to compare it with".to_owned())
+        };
         match downgrade {
             Some(why) if !accept_downgrade => {
                 Some(format!("{why}; `--accept-downgrade` accepts that"))
             }
             _ => None,
         }
+    }
+}
+
+/// Returns a locked component whose bytes cannot be read, without what the lock file says of them.
+fn unknown(locked: &LockedComponent) -> LockedComponent {
+    LockedComponent {
+        package: LockedPackage {
+            version: None,
+            ..locked.package.clone()
+        },
+        tools: Vec::new(),
+        imports: Vec::new(),
+        powers: Vec::new(),
     }
 }
 
@@ -109,7 +125,8 @@ fn changes(
     };
     let Some(before) = before else {
         lines.push(format_line!(
-            "  the store does not have the old bytes: changes of descriptions are not shown"
+            "  the store does not have the old bytes: all of this counts as new; `skillhost fetch` \
+             gets them"
         ));
         return lines;
     };

@@ -2,13 +2,13 @@
 
 use anyhow::Context as _;
 use clap::Args;
-use skillhost_packages::{ConfiguredSource, PackageKind, verify_locked};
+use skillhost_packages::{ConfiguredSource, PackageKind};
 use skillhost_program::exit::Exit;
 use skillhost_program::options::CommonOptions;
 use skillhost_program::registry::RegistryArguments;
 use skillhost_program::terminal::{self, format_line};
 
-use crate::packages::{Project, check_manifest, check_source, not_locked};
+use crate::packages::{Project, check, check_manifest, check_source, not_locked};
 
 /// Get the locked components and skills that the store does not have, by digest
 #[derive(Args)]
@@ -57,14 +57,16 @@ fn fetch_component(
     let locked = locked.with_context(|| not_locked(PackageKind::Component, name))?;
     check_source(locked, &source.reference)?;
     check_manifest(&locked.manifest, &source.reference)?;
-    let packages = &project.settings.packages;
-    packages.denied.check(locked.digests())?;
-    let signers = packages.signers(&source.reference, &project.trust)?;
+    project.settings.packages.denied.check(locked.digests())?;
+    let as_load = || {
+        let (lock, store) = (&project.lock, &project.store);
+        check(&project.settings, name, source, lock, store, &project.trust)
+    };
     let is_whole = project.store.read(&locked.content, locked.size);
-    let is_whole = matches!(is_whole, Ok(Some(_)));
-    if is_whole && verify_locked(locked, signers.as_deref(), &project.store).is_ok() {
+    if matches!(is_whole, Ok(Some(_))) && as_load().is_ok() {
         return Ok("in the store");
     }
     project.fetch(locked, &source.reference)?;
+    as_load()?;
     Ok("fetched")
 }

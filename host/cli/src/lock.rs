@@ -54,11 +54,15 @@ impl LockCommand {
                 PackageKind::Skill => from.contains_key(&locked.name),
             };
             if !is_named {
+                let (kind, name) = (locked.kind, &locked.name);
+                let option = match kind {
+                    PackageKind::Component => "",
+                    PackageKind::Skill => "--skill ",
+                };
                 problems.push(format!(
-                    "`{}` has the {} `{}`, which the configuration does not name",
+                    "`{}` has the {kind} `{name}`, which the configuration does not name; \
+                     `skillhost remove {option}{name}` removes it",
                     project.lock_file.display(),
-                    locked.kind,
-                    locked.name
                 ));
             }
         }

@@ -38,16 +38,37 @@ const SENDS_REQUESTS: &str = "sends HTTP requests";
 /// If a package is not locked, not in the store, or not signed as `[trust]` asks, or another skill
 /// has the name of a locked one. The error names the command that changes that.
 pub(crate) fn load(options: &CommonOptions) -> anyhow::Result<Settings> {
+    Ok(load_watched(options)?.0)
+}
+
+/// Loads settings like [`load`], and returns the files that a server watches: the configuration, the
+/// lock file and the keys. Each change after it was read will be noticed.
+///
+/// # Errors
+///
+/// As for [`load`].
+pub(crate) fn load_watched(
+    options: &CommonOptions,
+) -> anyhow::Result<(Settings, Vec<WatchedFile>)> {
+    let config = options.named_config().into_iter();
+    let files = config.flat_map(|config| [config.to_owned(), lock_file(config)]);
+    let mut watched: Vec<WatchedFile> = files.map(WatchedFile::new).collect();
     let mut settings: Settings = options.load()?;
+    watched.extend(settings.packages.key_files().map(WatchedFile::new));
+    load_packages(options, &mut settings)?;
+    Ok((settings, watched))
+}
+
+/// Adds the locked components and skills to settings.
+fn load_packages(options: &CommonOptions, settings: &mut Settings) -> anyhow::Result<()> {
     if settings.packages.sources.is_empty() && settings.packages.skills.is_empty() {
-        return Ok(settings);
+        return Ok(());
     }
     let trust = options.trust_settings();
     let store = open_store(&trust)?;
     let lock = read_lock(&lock_file(options.config_file()), &trust)?;
-    add_locked(&mut settings, &lock, &store, &trust)?;
-    skills::add_roots(&mut settings, &lock, &store, &trust)?;
-    Ok(settings)
+    add_locked(settings, &lock, &store, &trust)?;
+    skills::add_roots(settings, &lock, &store, &trust)
 }
 
 /// Adds the locked components of a configuration to its host.
@@ -104,17 +125,6 @@ fn check_all<'l>(
         }
         Ok(checked)
     })
-}
-
-/// Returns the files that a server watches: the configuration and the lock file. Call this before
-/// they are read.
-pub(crate) fn watched_files(options: &CommonOptions) -> Vec<WatchedFile> {
-    let Some(config) = options.named_config() else {
-        return Vec::new();
-    };
-    [config.to_owned(), lock_file(config)]
-        .map(WatchedFile::new)
-        .into()
 }
 
 /// Returns the files that a server reads again with its configuration.

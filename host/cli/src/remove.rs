@@ -1,7 +1,7 @@
 //! `skillhost remove`: removes a component or a skill from the configuration and the lock file.
 
 use clap::Args;
-use skillhost_packages::{PackageKind, RegistrySettings, remove_source};
+use skillhost_packages::{LockedPackage, PackageKind, RegistrySettings, remove_source};
 use skillhost_program::exit::Exit;
 use skillhost_program::options::CommonOptions;
 use skillhost_program::terminal::{self, format_line};
@@ -32,7 +32,11 @@ impl RemoveCommand {
         };
         let turn = project.begin_change(kind, name)?;
         let names = project.settings.packages.names_of(kind);
-        if !names.contains(&name.as_str()) {
+        let is_configured = names.contains(&name.as_str());
+        // A command that was killed may have left an entry of the lock file alone.
+        let is_it = |locked: &LockedPackage| locked.kind == kind && locked.name == *name;
+        let is_locked = project.lock.packages().any(is_it);
+        if !is_configured && !is_locked {
             terminal::complain(format_args!(
                 "there is no {kind} `{name}`; the {kind}s are {}",
                 if names.is_empty() {
@@ -43,7 +47,10 @@ impl RemoveCommand {
             ));
             return Ok(Exit::Usage);
         }
-        remove_source(&project.config_file, kind, name)?;
+        // The configuration first: a source without a lock would keep the host from starting.
+        if is_configured {
+            remove_source(&project.config_file, kind, name)?;
+        }
         if self.skill {
             project.lock.remove_skill(name);
         } else {

@@ -61,8 +61,7 @@ impl ServeCommand {
     pub(crate) fn prepare(mut self, outer: CommonOptions) -> anyhow::Result<ReadyServer> {
         let options = outer.merge(std::mem::take(&mut self.options));
         let options = options.started_by(Starter::Client);
-        let mut watched = packages::watched_files(&options);
-        let settings = packages::load(&options)?;
+        let (settings, mut watched) = packages::load_watched(&options)?;
         if self.http.address.is_none() && !settings.identity.clients.is_empty() {
             terminal::complain(
                 "`[clients]` applies only to `--http`: over stdio there is one client, which may use \
@@ -87,8 +86,7 @@ impl ServeCommand {
         };
         let again = packages::files_to_read_again(&options, &settings);
         let blobs = packages::blobs_folder().filter(|_| !again.is_empty());
-        let others = settings.packages.key_files().map(Path::to_owned);
-        watched.extend(others.chain(blobs.clone()).map(WatchedFile::new));
+        watched.extend(blobs.clone().map(WatchedFile::new));
         let requests = PackageRequests::of(&settings, &options.trust_settings())?;
         if let Some(requests) = &requests {
             requests.packages()?;

@@ -116,17 +116,17 @@ impl UpdateCommand {
             }
         };
         terminal::print(&lines)?;
-        let old = project.lock.find_skill(name).map(|old| {
+        let refusal = project.lock.find_skill(name).and_then(|old| {
+            // Never what the lock file says of it, which may have been edited.
+            let version = match source {
+                SkillSource::Registry(_) => annotated_version(&project.store, &old.manifest).ok(),
+                SkillSource::Git(_) | SkillSource::Site(_) => Some(None),
+            };
             let mut old = old.package.clone();
-            // Not what the lock file says of it: it may have been edited.
-            if let Ok(version) = annotated_version(&project.store, &old.manifest) {
-                old.version = version;
-            }
-            old
-        });
-        let refusal = old.and_then(|old| {
+            let is_known = version.is_some();
+            old.version = version.flatten();
             self.accepted
-                .package_refusal(&old, &locked, self.accept_downgrade)
+                .package_refusal(&old, is_known, &locked, self.accept_downgrade)
         });
         if let Some(why) = refusal {
             terminal::complain(format_args!("`{name}` is not updated: {why}"));

@@ -136,6 +136,7 @@ impl Project<'_> {
         }
         let (registry, store) = (&self.registry, &self.store);
         fetch_skill(name, source, Some(locked), signers, denied, registry, store)?;
+        verify_locked(locked, signers, store)?;
         Ok("fetched")
     }
 }

@@ -1,10 +1,11 @@
 //! Bundle files: from one home to another without a network.
 
 use std::fs;
+use std::path::PathBuf;
 
-use super::rollback::updated_user;
+use super::rollback::{updated_skill_user, updated_user};
 use super::state::State;
-use super::{GRANT, User};
+use super::{GRANT, User, digest_of};
 
 /// Returns a user without a network, who has a bundle file of another and its key.
 fn receiver(from: &User, files: &[&str]) -> User {
@@ -79,6 +80,131 @@ fn bundle_file_carries_components_to_a_home_without_network() {
 }
 
 #[test]
+fn bundle_file_carries_skills_to_a_home_without_network() {
+    let author = updated_skill_user();
+    // The same bytes under another name.
+    let reference = author.skill_reference();
+    author.good(&["add", "--skill", &reference, "--name", "same"]);
+    let shown = author.good(&["bundle", "export", "air.tar", "--key", "acme.key"]);
+    assert!(
+        shown.starts_with("exported 0 components and 2 skills to air.tar\n"),
+        "{shown}"
+    );
+    author.good(&["remove", "--skill", "same"]);
+    author.good(&["rollback", "report"]);
+    author.good(&["bundle", "export", "old.tar"]);
+    let user = receiver(&author, &["air.tar", "old.tar", "acme.pub"]);
+    author.registry.take_heads();
+    let place = format!("oci://{}/acme/*", author.registry.authority);
+    user.append(&format!(
+        "require_signatures = true\n[trust.\"{place}\"]\nkeys = [\"acme.pub\"]\n"
+    ));
+    let before = user.files();
+    let import = ["bundle", "import", "air.tar", "--key", "acme.pub"];
+    assert_eq!(
+        user.good(&import),
+        "report: in the store\nsame: in the store\n"
+    );
+    assert_eq!(user.files(), before);
+    let import = [&import[..], &["--write"]].concat();
+    let shown = user.good(&import);
+    for part in [
+        "report from oci://localhost:",
+        "version: 1.1.0\n",
+        "signer: the key ",
+        "script: scripts/run.py (",
+        "same from oci://localhost:",
+    ] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    let config = user.files()[0].clone().unwrap();
+    let source = format!("\n[skills_from.report]\nsource = \"{reference}\"\n");
+    assert!(config.contains(&source), "{config}");
+    user.good(&["lock", "--check"]);
+    assert!(user.good(&["skills"]).contains("report"));
+    assert!(user.read_skill().stdout.contains("# Report 1.1.0"));
+    assert_eq!(
+        user.good(&import),
+        "report is up to date\nsame is up to date\n"
+    );
+    // An older file is a downgrade.
+    let old = ["bundle", "import", "old.tar", "--write"];
+    let error = user.bad(1, &old);
+    assert!(
+        error.contains("`report` is not updated: its version `1.0.0` is lower than `1.1.0`"),
+        "{error}"
+    );
+    user.good(&[&old[..], &["--accept-downgrade"]].concat());
+    assert!(user.read_skill().stdout.contains("# Report 1.0.0"));
+    user.good(&["rollback", "report"]);
+    assert!(user.read_skill().stdout.contains("# Report 1.1.0"));
+    assert_eq!(author.registry.take_heads(), [""; 0]);
+    assert_eq!(user.registry.take_heads(), [""; 0]);
+}
+
+#[test]
+fn refused_skill_in_bundle_file_changes_nothing() {
+    let author = updated_skill_user();
+    author.good(&["bundle", "export", "air.tar"]);
+    let lock = author.lock();
+    let layer = fs::read(author.blob(&digest_of(&lock, "content", 0))).unwrap();
+    let user = receiver(&author, &["air.tar", "acme.pub", "evil.pub"]);
+    let mut damaged = fs::read(author.path("air.tar")).unwrap();
+    let at = damaged.windows(layer.len()).position(|it| it == layer);
+    damaged[at.unwrap() + layer.len() / 2] ^= 1;
+    user.program.write("damaged.tar", damaged);
+    let place = format!("oci://{}/acme/*", author.registry.authority);
+    let trust = |key: &str| format!("[trust.\"{place}\"]\nkeys = [\"{key}.pub\"]\n");
+    let manifest = digest_of(&lock, "manifest", 0);
+    let other = "[skills_from.report]\nsource = \"oci://registry.example/report:1\"\n";
+    user.run(&["store", "list"]);
+    let state = State::read(user.program.folder.path());
+    for (config, file, why) in [
+        (
+            trust("evil"),
+            "air.tar",
+            "cannot import `report`: the signature of the skill `report` is not valid",
+        ),
+        (
+            "require_signatures = true\n".to_owned(),
+            "air.tar",
+            "has no rule in `[trust]`",
+        ),
+        (
+            format!("[deny]\n\"{manifest}\" = \"it leaks\"\n"),
+            "air.tar",
+            "cannot import `report`: `[deny]` refuses",
+        ),
+        (
+            other.to_owned(),
+            "air.tar",
+            "there is a skill of that name from `oci://registry.example/report:1`",
+        ),
+        (
+            trust("acme"),
+            "damaged.tar",
+            "cannot import `report`: the bytes of",
+        ),
+    ] {
+        user.append(&config);
+        let before = State::read(user.program.folder.path());
+        let error = user.bad(4, &["bundle", "import", file, "--write"]);
+        assert!(error.contains(why), "{error}");
+        let after = State::read(user.program.folder.path());
+        assert_eq!(before.difference(&after), [""; 0].map(PathBuf::from));
+        state.restore(user.program.folder.path());
+    }
+    user.program.write("skills/report/SKILL.md", "# Mine\n");
+    let error = user.bad(4, &["bundle", "import", "air.tar", "--write"]);
+    assert!(error.contains("there is another skill `report`"), "{error}");
+    fs::remove_dir_all(user.path("skills/report")).unwrap();
+    // Without a rule, nobody has checked the signer.
+    let shown = user.good(&["bundle", "import", "air.tar", "--write"]);
+    assert!(shown.contains("signer: unsigned"), "{shown}");
+    assert!(user.read_skill().stdout.contains("# Report 1.1.0"));
+}
+
+#[test]
 fn refused_bundle_file_changes_nothing() {
     let author = updated_user();
     author.good(&["bundle", "export", "air.tar", "--key", "acme.key"]);
@@ -142,10 +268,7 @@ fn refused_bundle_file_changes_nothing() {
         let error = user.bad(4, &arguments);
         assert!(error.contains(why), "{error}");
         let after = State::read(user.program.folder.path());
-        assert_eq!(
-            state.difference(&after),
-            [""; 0].map(std::path::PathBuf::from)
-        );
+        assert_eq!(state.difference(&after), [""; 0].map(PathBuf::from));
         user.program.write("skillhost.toml", before);
     }
     // Without a rule, nobody has checked the signer.

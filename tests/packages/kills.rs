@@ -8,11 +8,12 @@ use std::process::{Command, Output};
 
 use skillhost_skills::text::digest::sha256_hex;
 
-use super::rollback::updated_user;
+use super::rollback::{make_writable, updated_skill_user, updated_user};
 use super::state::State;
-use super::{GRANT, User, version};
+use super::{GRANT, User, digest_of, version};
 use crate::support::guests;
 use crate::support::process::{self, Process};
+use crate::support::program::Run;
 
 /// The signal of a kill.
 const SIGKILL: i32 = 9;
@@ -40,12 +41,12 @@ fn run_until(user: &User, step: usize, arguments: &[&str]) -> Output {
 
 /// Kills a verb at each of its steps. Each time, the files are whole, `call` works, and the verb
 /// then has the same end as without a kill. Returns the number of steps.
-fn kill_at_each_step(user: &User, arguments: &[&str]) -> usize {
+fn kill_at_each_step(user: &User, arguments: &[&str], call: fn(&User) -> Run) -> usize {
     let folder = user.program.folder.path();
     compile_killer(user);
     let before = State::read(folder);
     let files_before = user.files();
-    assert_eq!(user.call().code, 0);
+    assert_eq!(call(user).code, 0);
     user.good(arguments);
     let files_after = user.files();
     assert_ne!(files_before, files_after);
@@ -61,7 +62,7 @@ fn kill_at_each_step(user: &User, arguments: &[&str]) -> usize {
             let is_whole = *file == files_before[at] || *file == files_after[at];
             assert!(is_whole, "{step}: {file:?}");
         }
-        let called = user.call();
+        let called = call(user);
         assert_eq!(called.code, 0, "{step}: {called:?}");
         let checked = user.run(&["lock", "--check"]);
         let is_ahead = checked
@@ -93,15 +94,21 @@ fn killed_add_leaves_store_and_lock_usable() {
     fs::copy(guests().join("unchecked.wasm"), user.path("other.wasm")).unwrap();
     user.good(&["push", &other, "other.wasm", "--key", "acme.key"]);
     // Blobs, lock file, its note, and the configuration: create, write, sync, rename, sync.
-    assert_eq!(kill_at_each_step(&user, &["add", &other]), 6 * 5);
+    assert_eq!(
+        kill_at_each_step(&user, &["add", &other], User::call),
+        6 * 5
+    );
 }
 
 #[test]
 fn killed_update_and_rollback_leave_store_and_lock_usable() {
     let user = updated_user();
-    assert_eq!(kill_at_each_step(&user, &["rollback", "csv"]), 2 * 5);
+    assert_eq!(
+        kill_at_each_step(&user, &["rollback", "csv"], User::call),
+        2 * 5
+    );
     user.push(&version("1.2.0"), Some("acme"));
-    assert_eq!(kill_at_each_step(&user, &["update"]), 5 * 5);
+    assert_eq!(kill_at_each_step(&user, &["update"], User::call), 5 * 5);
 }
 
 #[test]
@@ -111,6 +118,30 @@ fn killed_import_leaves_store_and_lock_usable() {
     author.good(&["rollback", "csv"]);
     author.good(&["store", "clean"]);
     let import = ["bundle", "import", "air.tar", "--write"];
-    assert_eq!(kill_at_each_step(&author, &import), 6 * 5);
+    assert_eq!(kill_at_each_step(&author, &import, User::call), 6 * 5);
     assert!(author.files()[0].as_ref().unwrap().contains(GRANT));
+}
+
+#[test]
+fn killed_add_of_skill_leaves_store_and_lock_usable() {
+    let user = updated_user();
+    user.push_skill_version("1.0.0", Some("acme"));
+    let add = ["add", "--skill", &user.skill_reference()];
+    // Three blobs, the unpacked files, lock file, its note, and the configuration.
+    assert!(kill_at_each_step(&user, &add, User::call) > 6 * 5);
+    assert_eq!(user.read_skill().code, 0);
+}
+
+#[test]
+fn killed_update_and_rollback_of_skill_leave_store_and_lock_usable() {
+    let user = updated_skill_user();
+    // The earlier version is unpacked again.
+    let earlier = digest_of(&user.lock(), "content", 1).replace(':', "-");
+    let root = user.path(&format!("data/skillhost/store/skills/{earlier}-report"));
+    make_writable(&root);
+    fs::remove_dir_all(root).unwrap();
+    let rollback = ["rollback", "report"];
+    assert!(kill_at_each_step(&user, &rollback, User::read_skill) > 2 * 5);
+    user.push_skill_version("1.2.0", Some("acme"));
+    assert!(kill_at_each_step(&user, &["update"], User::read_skill) > 5 * 5);
 }

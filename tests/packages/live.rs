@@ -1,6 +1,7 @@
 //! A running server takes up what was added, and keeps what runs if it cannot.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::Stdio;
 
 use serde_json::{Value, json};
@@ -10,6 +11,11 @@ use crate::support::mcp::{Client, NEWEST, REVISIONS, server};
 use crate::support::process::Process;
 use crate::support::watchdog::wait_until;
 use crate::support::{http, repository};
+
+fn set_mode(path: &Path, mode: u32) {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
 
 const TOOLS_CHANGED: &str = "notifications/tools/list_changed";
 const BAD: &str = "all tools stay as they were: ";
@@ -87,6 +93,112 @@ fn running_server_takes_up_added_updated_and_removed_components() {
         assert!(!client.stderr().contains(BAD), "{}", client.stderr());
         assert_eq!(client.end().1, Some(0));
     }
+}
+
+fn read(client: &mut Client, skill: &str) -> String {
+    client
+        .call("read_skill", json!({ "skill_name": skill }))
+        .to_string()
+}
+
+/// Waits until a skill has this text.
+fn wait_for(client: &mut Client, skill: &str, text: &str) {
+    wait_until(&format!("{skill} has no `{text}`"), || {
+        read(client, skill).contains(text)
+    });
+}
+
+const NO_SKILL: &str = "Skill 'report' not found";
+
+const SKILLS_CHANGED: &str = "notifications/resources/list_changed";
+
+#[test]
+fn running_server_takes_up_skills() {
+    for revision in REVISIONS {
+        let user = User::new();
+        user.push_skill_version("1.0.0", None);
+        let mut client = serve(&user, revision);
+        if revision == NEWEST {
+            let resources = json!({"notifications": {"resourcesListChanged": true}});
+            client.send("subscriptions/listen", resources);
+            client.notification("notifications/subscriptions/acknowledged");
+        }
+        assert!(read(&mut client, "report").contains(NO_SKILL));
+        user.add_skill();
+        client.notification(SKILLS_CHANGED);
+        assert!(read(&mut client, "report").contains("# Report 1.0.0"));
+        user.push_skill_version("1.1.0", None);
+        user.good(&["update"]);
+        client.notification(SKILLS_CHANGED);
+        assert!(read(&mut client, "report").contains("# Report 1.1.0"));
+        user.good(&["rollback", "report"]);
+        client.notification(SKILLS_CHANGED);
+        assert!(read(&mut client, "report").contains("# Report 1.0.0"));
+        user.good(&["remove", "--skill", "report"]);
+        client.notification(SKILLS_CHANGED);
+        assert!(read(&mut client, "report").contains(NO_SKILL));
+        assert!(!client.stderr().contains(BAD), "{}", client.stderr());
+        assert_eq!(client.end().1, Some(0));
+    }
+}
+
+#[test]
+fn running_server_serves_no_skill_that_is_not_as_locked() {
+    let user = User::new();
+    user.push_skill_version("1.0.0", None);
+    user.add_skill();
+    let mut client = serve(&user, NEWEST);
+    assert!(read(&mut client, "report").contains("# Report 1.0.0"));
+    // A lock file with another digest of a file.
+    let lock = user.lock();
+    let line = lock.lines().find(|line| line.starts_with("\"SKILL.md\""));
+    let other = format!("\"SKILL.md\" = \"sha256:{}\"", "0".repeat(64));
+    user.program
+        .write("skillhost.lock", lock.replace(line.unwrap(), &other));
+    client.logged("the skill `report` is not served: ");
+    wait_for(&mut client, "report", NO_SKILL);
+    assert!(read(&mut client, "calculator").contains("# One"));
+    user.program.write("skillhost.lock", &lock);
+    wait_for(&mut client, "report", "# Report 1.0.0");
+    // A changed file in the store, which counts at the next change of a package.
+    let file = user.unpacked().join("SKILL.md");
+    set_mode(&file, 0o644);
+    fs::write(&file, "# Changed\n").unwrap();
+    user.push(&count_lines(), None);
+    user.good(&["add", &user.reference()]);
+    wait_for(&mut client, "report", NO_SKILL);
+    assert!(
+        client
+            .stderr()
+            .contains("`report/SKILL.md` has other bytes"),
+        "{}",
+        client.stderr()
+    );
+    assert!(has_tool(&mut client, "count_lines"));
+    assert!(user.good(&["fetch"]).contains("report: unpacked again\n"));
+    wait_for(&mut client, "report", "# Report 1.0.0");
+    let digest = digest_of(&user.lock(), "content", 1);
+    user.good(&["deny", &digest, "--why", "it leaks"]);
+    wait_for(&mut client, "report", NO_SKILL);
+    let why = format!("`[deny]` refuses {digest}: it leaks");
+    assert!(client.stderr().contains(&why), "{}", client.stderr());
+    assert!(has_tool(&mut client, "count_lines"));
+    assert!(!client.stderr().contains(BAD), "{}", client.stderr());
+    assert_eq!(client.end().1, Some(0));
+}
+
+#[test]
+fn running_server_keeps_names_of_skills_apart() {
+    let user = User::new();
+    user.push_skill_version("1.0.0", None);
+    let mut client = serve(&user, NEWEST);
+    user.add_skill();
+    wait_for(&mut client, "report", "# Report 1.0.0");
+    user.program.write("skills/report/SKILL.md", "# Mine\n");
+    user.push_skill_version("1.1.0", None);
+    user.good(&["update"]);
+    client.logged("there is another skill `report`");
+    assert_eq!(client.end().1, Some(0));
 }
 
 #[test]

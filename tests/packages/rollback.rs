@@ -1,6 +1,8 @@
 //! Rolling back, denying, and lower versions.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 
 use super::state::State;
 use super::{GRANT, User, digest_of, needs, version};
@@ -22,6 +24,172 @@ pub(super) fn updated_user() -> User {
         assert!(shown.contains(part), "{part}: {shown}");
     }
     user
+}
+
+/// Returns the SKILL.md of a version.
+pub(super) fn skill_md(version: &str) -> String {
+    format!(
+        "---\nname: report\ndescription: Writes reports\nmetadata:\n  version: \"{version}\"\n---\n\
+         # Report {version}\n"
+    )
+}
+
+impl User {
+    /// Pushes a version of the skill `report`, with two scripts.
+    pub(super) fn push_skill_version(&self, version: &str, key: Option<&str>) {
+        let body = skill_md(version);
+        let script = format!("print('{version}')\n");
+        let files = [
+            ("SKILL.md", &*body),
+            ("scripts/run.py", &*script),
+            ("scripts/same.py", ""),
+        ];
+        self.push_skill(&files, key);
+    }
+}
+
+/// Returns a user who has updated the skill from 1.0.0 to 1.1.0.
+pub(super) fn updated_skill_user() -> User {
+    let user = User::new();
+    user.new_key("acme");
+    user.new_key("evil");
+    user.trust("acme");
+    user.push_skill_version("1.0.0", Some("acme"));
+    user.add_skill();
+    user.push_skill_version("1.1.0", Some("acme"));
+    user.good(&["update"]);
+    user
+}
+
+#[test]
+fn rolls_back_skill_once_without_a_network() {
+    let user = updated_skill_user();
+    let lock = user.lock();
+    let list = user.good(&["store", "list"]);
+    assert!(list.contains("earlier files of report\n"), "{list}");
+    assert_eq!(
+        user.good(&["store", "clean"]),
+        "removed 0 files of 0 bytes\n"
+    );
+    user.registry.take_heads();
+    let shown = user.good(&["rollback", "report"]);
+    for part in [
+        "  version: 1.1.0 -> 1.0.0\n",
+        "  script: changed scripts/run.py\n",
+        "    + # Report 1.0.0\n",
+        &format!("`skillhost deny {}`", digest_of(&lock, "manifest", 0)),
+    ] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    assert!(!shown.contains("same.py"), "{shown}");
+    assert_eq!(user.registry.take_heads(), [""; 0]);
+    assert_eq!(user.lock().matches("version = ").count(), 1);
+    user.good(&["lock", "--check"]);
+    assert!(user.read_skill().stdout.contains("# Report 1.0.0"));
+    let error = user.bad(2, &["rollback", "report"]);
+    assert!(error.contains("no earlier version of `report`"), "{error}");
+    // The tag still has the newer one.
+    user.good(&["update"]);
+    assert_eq!(user.lock(), lock);
+    // The unpacked files may be lost: the layer is in the store.
+    for root in fs::read_dir(user.path("data/skillhost/store/skills")).unwrap() {
+        make_writable(&root.unwrap().path());
+    }
+    fs::remove_dir_all(user.path("data/skillhost/store/skills")).unwrap();
+    user.good(&["rollback", "report"]);
+    assert!(user.read_skill().stdout.contains("# Report 1.0.0"));
+    user.good(&["remove", "--skill", "report"]);
+    user.bad(2, &["rollback", "report"]);
+    user.good(&["store", "clean"]);
+    assert_eq!(user.good(&["store", "list"]), "");
+}
+
+/// Lets a test remove what is in a folder.
+pub(super) fn make_writable(folder: &Path) {
+    fs::set_permissions(folder, Permissions::from_mode(0o700)).unwrap();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            make_writable(&path);
+        }
+    }
+}
+
+#[test]
+fn rolls_back_component_or_skill_of_one_name() {
+    let user = updated_skill_user();
+    let component = user.reference().replace("csv:1", "report:component");
+    for version in [version("1.0.0"), version("1.1.0")] {
+        user.program.write("dist/report.wasm", version);
+        let push = ["push", &component, "dist/report.wasm", "--key", "acme.key"];
+        user.good(&push);
+        if !user.lock().contains("[[component]]") {
+            user.good(&["add", &component]);
+        }
+    }
+    user.good(&["update", "report"]);
+    user.good(&["rollback", "report"]);
+    assert!(user.read_skill().stdout.contains("# Report 1.1.0"));
+    user.bad(2, &["rollback", "report"]);
+    user.good(&["rollback", "--skill", "report"]);
+    assert!(user.read_skill().stdout.contains("# Report 1.0.0"));
+    user.bad(2, &["rollback", "--skill", "report"]);
+}
+
+#[test]
+fn rollback_takes_no_skill_of_other_signer_unasked() {
+    let user = updated_skill_user();
+    let place = format!("oci://{}/acme/*", user.registry.authority);
+    let config = user.files()[0].clone().unwrap();
+    let both = config.replace("[\"acme.pub\"]", "[\"acme.pub\", \"evil.pub\"]");
+    user.program.write("skillhost.toml", both);
+    user.push_skill_version("1.2.0", Some("evil"));
+    user.good(&["update", "--accept-signer"]);
+    let error = user.bad(1, &["rollback", "report"]);
+    assert!(
+        error.contains("`report` is not rolled back: it has another signer"),
+        "{error}"
+    );
+    // A rule that no longer trusts the earlier signer.
+    let trust = format!("[trust.\"{place}\"]\nkeys = ");
+    let config = user.files()[0].clone().unwrap();
+    let config = config.replace(&format!("{trust}[\"acme.pub\", "), &format!("{trust}["));
+    user.program.write("skillhost.toml", &config);
+    let error = user.bad(4, &["rollback", "report", "--accept-signer"]);
+    assert!(
+        error.contains("cannot roll back `report`: the signature of the skill `report`"),
+        "{error}"
+    );
+    assert!(user.read_skill().stdout.contains("# Report 1.2.0"));
+}
+
+#[test]
+fn denied_skill_never_loads() {
+    let user = updated_skill_user();
+    let lock = user.lock();
+    let state = State::read(user.program.folder.path());
+    for key in ["manifest", "content"] {
+        let digest = digest_of(&lock, key, 0);
+        let run = user.run(&["deny", &digest, "--why", "it leaks"]);
+        let hint =
+            "`skillhost rollback --skill report`, `update report` or `remove --skill report`";
+        assert!(run.stderr.contains(hint), "{run:?}");
+        let why = format!("`[deny]` refuses {digest}: it leaks");
+        let run = user.read_skill();
+        assert_eq!(run.code, 4, "{run:?}");
+        assert!(run.stderr.contains(&why), "{run:?}");
+        // An earlier version is another package.
+        user.good(&["rollback", "--skill", "report"]);
+        assert!(user.read_skill().stdout.contains("# Report 1.0.0"));
+        assert!(user.bad(4, &["update"]).contains(&why));
+        state.restore(user.program.folder.path());
+    }
+    let earlier = digest_of(&lock, "content", 1);
+    user.good(&["deny", &earlier]);
+    let error = user.bad(4, &["rollback", "report"]);
+    let why = format!("cannot roll back `report`: `[deny]` refuses {earlier}\n");
+    assert!(error.contains(&why), "{error}");
+    assert!(user.read_skill().stdout.contains("# Report 1.1.0"));
 }
 
 #[test]

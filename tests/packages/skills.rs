@@ -12,7 +12,7 @@ fn skill_md(body: &str) -> String {
 }
 
 impl User {
-    fn skill_reference(&self) -> String {
+    pub(super) fn skill_reference(&self) -> String {
         format!("oci://{}/acme/report:1", self.registry.authority)
     }
 
@@ -32,12 +32,12 @@ impl User {
         self.good(&["add", "--skill", &self.skill_reference()])
     }
 
-    fn read_skill(&self) -> Run {
+    pub(super) fn read_skill(&self) -> Run {
         self.run(&["call", "read_skill", "skill_name=report"])
     }
 
     /// Returns the folder of the only unpacked skill.
-    fn unpacked(&self) -> PathBuf {
+    pub(super) fn unpacked(&self) -> PathBuf {
         let skills = self.path("data/skillhost/store/skills");
         let mut entries = fs::read_dir(skills).unwrap();
         let root = entries.next().unwrap().unwrap().path();

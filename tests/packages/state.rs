@@ -49,6 +49,10 @@ impl State {
     /// Makes a folder as it was.
     pub(super) fn restore(&self, folder: &Path) {
         let now = Self::read(folder);
+        // Unpacked skills are read-only.
+        for (path, _) in now.folders() {
+            set_mode(&folder.join(path), 0o700);
+        }
         // What is in a folder goes before it.
         for (path, entry) in now.0.iter().rev() {
             let is_same_folder = matches!(
@@ -70,9 +74,9 @@ impl State {
             }
             let path = folder.join(path);
             let mode = match entry {
-                Entry::Folder(mode) => {
+                Entry::Folder(_) => {
                     fs::create_dir_all(&path).unwrap();
-                    mode
+                    continue;
                 }
                 Entry::File(mode, bytes) => {
                     fs::write(&path, bytes).unwrap();
@@ -84,8 +88,19 @@ impl State {
                 }
                 Entry::Other => panic!("cannot restore {path:?}"),
             };
-            fs::set_permissions(&path, Permissions::from_mode(*mode)).unwrap();
+            set_mode(&path, *mode);
         }
+        for (path, mode) in self.folders() {
+            set_mode(&folder.join(path), mode);
+        }
+    }
+
+    /// Returns the folders with their modes, inner ones first.
+    fn folders(&self) -> impl Iterator<Item = (&PathBuf, u32)> {
+        self.0.iter().rev().filter_map(|(path, entry)| match entry {
+            Entry::Folder(mode) => Some((path, *mode)),
+            _ => None,
+        })
     }
 
     /// Returns the paths that differ.
@@ -94,4 +109,8 @@ impl State {
         let differing = all.filter(|path| self.0.get(*path) != other.0.get(*path));
         differing.cloned().collect()
     }
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
 }

@@ -9,7 +9,7 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::{Value, json};
 use skillhost_skills::text::digest::sha256_hex;
 
-use super::rollback::updated_user;
+use super::rollback::{make_writable, updated_skill_user, updated_user};
 use super::state::State;
 use super::{User, digest_of, needs, version};
 use crate::needs::with_section;
@@ -32,6 +32,8 @@ const CHECK: &[&str] = &["lock", "--check"];
 const FETCH: &[&str] = &["fetch"];
 const UPDATE: &[&str] = &["update"];
 const ROLLBACK: &[&str] = &["rollback", "csv"];
+const READ: &[&str] = &["call", "read_skill", "skill_name=report"];
+const ROLLBACK_SKILL: &[&str] = &["rollback", "report"];
 
 /// Makes each change in the same state, and checks that the verb refuses it and writes nothing.
 fn refuse_all(user: &User, cases: Vec<Case<'_>>) {
@@ -61,7 +63,6 @@ fn refuse_all(user: &User, cases: Vec<Case<'_>>) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     state.restore(folder);
     user.good(CHECK);
-    assert_eq!(user.call().code, 0);
 }
 
 fn case<'c>(
@@ -284,6 +285,272 @@ fn changed_locks_are_refused() {
             ),
         ],
     );
+}
+
+/// Returns the folder of an unpacked skill, in the user's folder.
+fn skill_root(content: &str) -> String {
+    let name = content.replace(':', "-");
+    format!("data/skillhost/store/skills/{name}-report")
+}
+
+#[test]
+fn changed_locks_of_skills_are_refused() {
+    let user = updated_skill_user();
+    let text = user.lock();
+    let digest = |key: &str, at: usize| digest_of(&text, key, at);
+    let [new, old] = [0, 1].map(|at| ["manifest", "content", "bundle"].map(|key| digest(key, at)));
+    let signer = format!("signer = \"{}\"", digest("signer", 0));
+    let bundle = format!("bundle = \"{}\"\n", new[2]);
+    let source = user.skill_reference();
+    let (entry, previous) = text.split_at(text.find("[[previous]]").unwrap());
+    let file = |entry: &str, name: &str| -> String {
+        let start = format!("\"{name}\" = ");
+        let line = entry.lines().find(|line| line.starts_with(&start));
+        format!("{}\n", line.unwrap())
+    };
+    let other = |name: &str| format!("\"{name}\" = \"sha256:{}\"\n", "0".repeat(64));
+    let skill_md = file(entry, "SKILL.md");
+    let same = file(entry, "scripts/same.py");
+    let unsigned = |user: &User| {
+        edit(user, "skillhost.lock", &signer, "unsigned = true");
+        edit(user, "skillhost.lock", &bundle, "");
+    };
+    let in_previous = |from: &str, to: &str| previous.replacen(from, to, 1);
+    refuse_all(
+        &user,
+        vec![
+            lock(
+                &*skill_md,
+                other("SKILL.md"),
+                4,
+                READ,
+                "`report/SKILL.md` has other bytes",
+            ),
+            lock(
+                &*same,
+                other("scripts/same.py"),
+                4,
+                FETCH,
+                "the skill `report` has other files than the lock file",
+            ),
+            lock(
+                &*same,
+                "",
+                4,
+                READ,
+                "`report/scripts/same.py` is not in the lock file",
+            ),
+            lock(
+                &*same,
+                format!("{same}{}", other("scripts/more.py")),
+                4,
+                READ,
+                "`report/scripts/more.py` is missing",
+            ),
+            lock("\"SKILL.md\"", "\"../SKILL.md\"", 4, READ, "`..`"),
+            lock(
+                &new[1],
+                &old[1],
+                4,
+                READ,
+                "the manifest of the skill `report` names other bytes than the lock file",
+            ),
+            lock(
+                &new[2],
+                &old[2],
+                4,
+                READ,
+                "it is a signature of another artifact",
+            ),
+            lock(
+                &signer,
+                "signer = \"key:ab\"",
+                1,
+                CHECK,
+                "names another signer of the skill `report`",
+            ),
+            case(
+                unsigned,
+                4,
+                READ,
+                "the skill `report` is locked as unsigned",
+            ),
+            lock(
+                &source,
+                source.replace("report:1", "other:1"),
+                4,
+                READ,
+                "the skill `report` is locked from",
+            ),
+            lock(
+                "\"1.1.0\"",
+                "\"1.0.0\"",
+                4,
+                READ,
+                "another version than the lock file",
+            ),
+            lock(entry, "", 4, READ, "twice, or without the skill"),
+            lock(
+                &text,
+                entry.repeat(2),
+                4,
+                UPDATE,
+                "it has the skill `report` twice",
+            ),
+            lock(
+                &text,
+                "",
+                4,
+                READ,
+                "the skill `report` is not locked; `skillhost update report`",
+            ),
+            // What a rollback would lock.
+            lock(
+                previous,
+                in_previous(&old[0], &new[0]),
+                4,
+                ROLLBACK_SKILL,
+                "cannot roll back `report`: the signature of the skill `report` is not valid",
+            ),
+            lock(
+                previous,
+                in_previous(&same, &other("scripts/same.py")),
+                4,
+                ROLLBACK_SKILL,
+                "the layer of the skill `report` has other files than the lock file",
+            ),
+            lock(
+                previous,
+                in_previous("report:1", "evil:1"),
+                4,
+                ROLLBACK_SKILL,
+                "its earlier version is from",
+            ),
+        ],
+    );
+    assert_eq!(user.read_skill().code, 0);
+}
+
+#[test]
+fn changed_files_of_skills_are_refused() {
+    let user = updated_skill_user();
+    let content = digest_of(&user.lock(), "content", 0);
+    let earlier = digest_of(&user.lock(), "content", 1);
+    let root = skill_root(&content);
+    let within = |path: &str| format!("{root}/{path}");
+    let skill = |change: fn(&User, &str)| {
+        let root = root.clone();
+        move |user: &User| {
+            make_writable(&user.path(&root));
+            change(user, &root);
+        }
+    };
+    refuse_all(
+        &user,
+        vec![
+            case(
+                skill(|user, root| {
+                    fs::remove_file(user.path(&format!("{root}/report/SKILL.md"))).unwrap();
+                    user.program.write(&format!("{root}/report/SKILL.md"), "x");
+                }),
+                4,
+                READ,
+                "`report/SKILL.md` has other bytes",
+            ),
+            case(
+                skill(|user, root| user.program.write(&format!("{root}/report/more.md"), "x")),
+                4,
+                READ,
+                "`report/more.md` is not in the lock file",
+            ),
+            case(
+                skill(|user, root| {
+                    fs::remove_file(user.path(&format!("{root}/report/scripts/same.py"))).unwrap();
+                }),
+                4,
+                READ,
+                "`report/scripts/same.py` is missing",
+            ),
+            case(
+                skill(|user, root| {
+                    // A copy with the right bytes.
+                    let file = user.path(&format!("{root}/report/scripts/run.py"));
+                    fs::rename(&file, user.path("copy")).unwrap();
+                    symlink(user.path("copy"), file).unwrap();
+                }),
+                4,
+                READ,
+                "`report/scripts/run.py` is not in the lock file",
+            ),
+            case(
+                skill(|user, root| {
+                    let file = user.path(&format!("{root}/report/SKILL.md"));
+                    fs::remove_file(&file).unwrap();
+                    fs::create_dir(file).unwrap();
+                }),
+                4,
+                READ,
+                "`report/SKILL.md` is not in the lock file",
+            ),
+            case(
+                skill(|user, root| {
+                    let root = user.path(root);
+                    fs::rename(root.join("report"), root.join("other")).unwrap();
+                }),
+                4,
+                READ,
+                "`other` is not in the lock file",
+            ),
+            case(
+                skill(|user, root| {
+                    fs::rename(user.path(root), user.path("copy")).unwrap();
+                    symlink(user.path("copy"), user.path(root)).unwrap();
+                }),
+                4,
+                READ,
+                "Not a directory",
+            ),
+            case(
+                |user| {
+                    // Two versions, each in the place of the other.
+                    let roots = [&content, &earlier].map(|it| user.path(&skill_root(it)));
+                    fs::rename(&roots[0], user.path("copy")).unwrap();
+                    fs::rename(&roots[1], &roots[0]).unwrap();
+                    fs::rename(user.path("copy"), &roots[1]).unwrap();
+                },
+                1,
+                CHECK,
+                "the files of the skill `report` are not those of the lock file",
+            ),
+            case(
+                |user| set_mode(user, "data/skillhost/store/skills", 0o777),
+                4,
+                READ,
+                "/store/skills`",
+            ),
+            case(
+                |user| {
+                    let path = user.blob(&content);
+                    let mut bytes = fs::read(&path).unwrap();
+                    *bytes.last_mut().unwrap() ^= 1;
+                    fs::write(path, bytes).unwrap();
+                },
+                1,
+                CHECK,
+                "of the store: its bytes have the digest",
+            ),
+            case(
+                |user| fs::remove_file(user.blob(&content)).unwrap(),
+                4,
+                READ,
+                "the skill `report` is not in the store",
+            ),
+        ],
+    );
+    // The mode of a file does not count: no host starts it.
+    set_mode(&user, &within("report/scripts/run.py"), 0o555);
+    user.good(CHECK);
+    assert_eq!(user.read_skill().code, 0);
 }
 
 #[test]

@@ -1,23 +1,26 @@
-//! `skillhost bundle`: carries locked components to machines without a network, in one file.
+//! `skillhost bundle`: carries locked components and skills to machines without a network, in one
+//! file.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
 use clap::{Args, Subcommand};
+use skillhost::Catalog;
 use skillhost_packages::{
-    BundleFile, LockFile, LockedComponent, LockedPackage, PackageKind, PublicKey, Reference,
-    RegistrySettings, SigningKey, add_source, check_target, export,
+    BundleFile, LockFile, LockedComponent, LockedPackage, LockedSkill, PackageKind, PublicKey,
+    Reference, RegistrySettings, SigningKey, SkillSource, add_source, check_target, export,
+    read_skill,
 };
 use skillhost_program::exit::Exit;
-use skillhost_program::options::CommonOptions;
+use skillhost_program::options::{CommonOptions, open_catalog};
 use skillhost_program::terminal::{self, format_line};
-use skillhost_skills::text::count::count;
 
 use crate::add;
 use crate::changes::Accepted;
-use crate::packages::{self, Project};
+use crate::packages::{self, Project, skills};
 
-/// Carry locked components to machines without a network, in one file
+/// Carry locked components and skills to machines without a network, in one
+/// file
 #[derive(Args)]
 pub(crate) struct BundleCommand {
     #[command(subcommand)]
@@ -28,8 +31,8 @@ pub(crate) struct BundleCommand {
 
 #[derive(Subcommand)]
 enum BundleVerb {
-    /// Write the locked components, their manifests, signatures and lock into
-    /// a file: a tar of an OCI image layout
+    /// Write the locked components and skills, their manifests, signatures and
+    /// lock into a file: a tar of an OCI image layout
     Export {
         /// File to write
         file: PathBuf,
@@ -38,7 +41,8 @@ enum BundleVerb {
         #[arg(long, value_name = "FILE")]
         key: Option<PathBuf>,
     },
-    /// Check a file that `export` wrote, and put its components into the store
+    /// Check a file that `export` wrote, and put its components and skills into
+    /// the store
     Import(ImportCommand),
 }
 
@@ -49,13 +53,13 @@ struct ImportCommand {
     /// Refuse the file unless this P-256 public key, in PEM, signed it
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
-    /// Also add its components to the configuration, and lock them, as `add`
-    /// and `update` do
+    /// Also add its components and skills to the configuration, and lock them,
+    /// as `add` and `update` do
     #[arg(long)]
     write: bool,
     #[command(flatten)]
     accepted: Accepted,
-    /// Accept components with a lower version, without one, or with one that
+    /// Accept packages with a lower version, without one, or with one that
     /// cannot be compared
     #[arg(long)]
     accept_downgrade: bool,
@@ -83,7 +87,7 @@ impl BundleCommand {
     }
 }
 
-/// Exports the components that the configuration names, checked as for a load.
+/// Exports the packages that the configuration names, checked as for a load.
 fn write(project: &Project<'_>, file: &Path, key: Option<&SigningKey>) -> anyhow::Result<Exit> {
     let Project {
         settings,
@@ -95,20 +99,18 @@ fn write(project: &Project<'_>, file: &Path, key: Option<&SigningKey>) -> anyhow
     let mut exported = LockFile::default();
     for (name, source) in &settings.packages.sources {
         let checked = packages::check(settings, name, source, lock, store, trust);
-        exported.set(checked.with_context(|| source.place.clone())?.clone());
+        let checked = checked.with_context(|| source.place.clone())?;
+        exported.components.set(checked.clone());
     }
-    let number = exported.components().len();
+    for (name, source) in &settings.packages.skills {
+        let checked = skills::check(settings, name, source, lock, store, trust);
+        let checked = checked.with_context(|| source.place.clone())?;
+        exported.skills.set(checked.clone());
+    }
     ensure!(
-        number > 0,
-        "the configuration names no component; `skillhost add REF` adds one"
+        exported.packages().next().is_some(),
+        "the configuration names no component or skill; `skillhost add REF` adds one"
     );
-    let skills = settings.packages.skills.len();
-    if skills > 0 {
-        terminal::complain(format_args!(
-            "a bundle file has components only: it leaves out {}",
-            count(skills, "skill")
-        ));
-    }
     let bundle = export(file, &exported, store, key)?;
     let signer = match &bundle.signer {
         Some(key) => format_line!("signer: the key {key}"),
@@ -117,7 +119,10 @@ fn write(project: &Project<'_>, file: &Path, key: Option<&SigningKey>) -> anyhow
     terminal::print(&[
         format_line!(
             "exported {} to {}",
-            count(number, "component"),
+            packages::count_packages(
+                exported.components.iter().len(),
+                exported.skills.iter().len()
+            ),
             file.display()
         ),
         format_line!("index: {}", bundle.index),
@@ -129,33 +134,42 @@ fn write(project: &Project<'_>, file: &Path, key: Option<&SigningKey>) -> anyhow
 impl ImportCommand {
     async fn execute(self, mut project: Project<'_>, bundle: &BundleFile) -> anyhow::Result<Exit> {
         // All of them before the first is written.
-        let mut checked = Vec::new();
-        for locked in bundle.lock().components() {
+        let mut components = Vec::new();
+        for locked in bundle.lock().components.iter() {
             let verified = self.verify(&project, bundle, locked);
-            checked.push(verified.with_context(|| format!("cannot import `{}`", locked.name))?);
+            components.push(verified.with_context(|| cannot_import(locked))?);
+        }
+        let others = open_catalog(&project.settings.host)?;
+        let mut skills = Vec::new();
+        for locked in bundle.lock().skills.iter() {
+            let verified = self.verify_skill(&project, bundle, &others, locked);
+            skills.push(verified.with_context(|| cannot_import(locked))?);
         }
         // `store clean` must keep the imported files meanwhile.
         let turn = project.store.lock()?;
         project.store.keep(&project.lock_file, &turn)?;
         drop(turn);
-        for (locked, _) in &checked {
+        for (locked, _) in &components {
             bundle.store(locked, &project.store)?;
         }
+        for (locked, _) in &skills {
+            bundle.store_skill(locked, &project.store)?;
+        }
         let mut exit = Exit::Ok;
-        for (locked, source) in checked {
-            let name = locked.name.clone();
-            if !self.write {
-                terminal::print(&[format_line!("{name}: in the store")])?;
-                continue;
+        let mut report = |locked: &LockedPackage, refusal: anyhow::Result<Option<String>>| {
+            if let Some(why) = refusal.with_context(|| cannot_import(locked))? {
+                terminal::complain(format_args!("`{}` is not updated: {why}", locked.name));
+                exit = Exit::Failure;
             }
-            let written = self.write(&mut project, locked, &source).await;
-            match written.with_context(|| format!("cannot import `{name}`"))? {
-                None => {}
-                Some(why) => {
-                    terminal::complain(format_args!("`{name}` is not updated: {why}"));
-                    exit = Exit::Failure;
-                }
-            }
+            anyhow::Ok(())
+        };
+        for (locked, source) in &components {
+            let written = self.write(&mut project, locked, source).await;
+            report(locked, written)?;
+        }
+        for (locked, source) in &skills {
+            let written = self.write_skill(&mut project, locked, source);
+            report(locked, written)?;
         }
         Ok(exit)
     }
@@ -170,19 +184,51 @@ impl ImportCommand {
         let source: Reference = locked.source.parse()?;
         packages::check_source(locked, &source)?;
         packages::check_manifest(&locked.manifest, &source)?;
+        self.check_configured(project, locked)?;
         let packages = &project.settings.packages;
-        if let (true, Some(configured)) = (self.write, packages.sources.get(&locked.name)) {
-            ensure!(
-                configured.reference == source,
-                "{}: there is a component of that name from `{}`, and the file has one from \
-                 `{source}`",
-                configured.place,
-                configured.reference
-            );
-        }
         let signers = packages.signers(&source, &project.trust)?;
         let locked = bundle.verify(locked, signers.as_deref(), &packages.denied)?;
         Ok((locked, source))
+    }
+
+    /// Checks a skill of the file by this configuration. `others` are the skills of the configured
+    /// folders.
+    fn verify_skill(
+        &self,
+        project: &Project<'_>,
+        bundle: &BundleFile,
+        others: &Catalog,
+        locked: &LockedSkill,
+    ) -> anyhow::Result<(LockedSkill, SkillSource)> {
+        let source: SkillSource = locked.source.parse()?;
+        packages::check_source(locked, &source)?;
+        skills::check_fixed(locked, &source)?;
+        self.check_configured(project, locked)?;
+        if self.write {
+            skills::refuse_conflict(others, &locked.name)?;
+        }
+        let packages = &project.settings.packages;
+        let signers = packages.skill_signers(&source, &project.trust)?;
+        let locked = bundle.verify_skill(locked, signers.as_deref(), &packages.denied)?;
+        Ok((locked, source))
+    }
+
+    /// Checks that a package to add has the source that the configuration names, if it names one.
+    fn check_configured(
+        &self,
+        project: &Project<'_>,
+        locked: &LockedPackage,
+    ) -> anyhow::Result<()> {
+        let (kind, source) = (locked.kind, &locked.source);
+        let configured = project.settings.packages.source_of(kind, &locked.name);
+        if let (true, Some((configured, place))) = (self.write, configured) {
+            ensure!(
+                configured == *source,
+                "{place}: there is a {kind} of that name from `{configured}`, and the file has one \
+                 from `{source}`"
+            );
+        }
+        Ok(())
     }
 
     /// Adds or updates a component of the store. Returns the reason why that needs an option that
@@ -190,13 +236,22 @@ impl ImportCommand {
     async fn write(
         &self,
         project: &mut Project<'_>,
-        package: LockedPackage,
+        package: &LockedPackage,
         source: &Reference,
     ) -> anyhow::Result<Option<String>> {
-        let (locked, inspection) = project.describe(package).await?;
+        if !self.write {
+            return print_stored(package);
+        }
+        let (locked, inspection) = project.describe(package.clone()).await?;
         let name = locked.name.clone();
         let is_named = project.settings.packages.sources.contains_key(&name);
-        match project.lock.find(&name).filter(|_| is_named).cloned() {
+        match project
+            .lock
+            .components
+            .find(&name)
+            .filter(|_| is_named)
+            .cloned()
+        {
             Some(old) if old == locked => {
                 terminal::print(&[format_line!("{name} is up to date")])?;
                 return Ok(None);
@@ -218,4 +273,51 @@ impl ImportCommand {
         }
         Ok(None)
     }
+
+    /// Adds or updates a skill of the store, like [`ImportCommand::write`].
+    fn write_skill(
+        &self,
+        project: &mut Project<'_>,
+        locked: &LockedSkill,
+        source: &SkillSource,
+    ) -> anyhow::Result<Option<String>> {
+        if !self.write {
+            return print_stored(locked);
+        }
+        let (name, store) = (&locked.name, &project.store);
+        let files = read_skill(locked, store)?;
+        let is_named = project.settings.packages.skills.contains_key(name);
+        match project.lock.skills.find(name).filter(|_| is_named) {
+            Some(old) if old == locked => {
+                terminal::print(&[format_line!("{name} is up to date")])?;
+                return Ok(None);
+            }
+            Some(old) => {
+                let accept_downgrade = self.accept_downgrade;
+                let shown = self
+                    .accepted
+                    .show_skill(store, old, locked, &files, accept_downgrade);
+                if let Some(why) = shown? {
+                    return Ok(Some(why));
+                }
+            }
+            None => terminal::print(&skills::lines(locked, &files, store))?,
+        }
+        let turn = project.begin_change(PackageKind::Skill, name)?;
+        project.lock_skill(locked.clone(), &turn)?;
+        if !is_named {
+            add_source(&project.config_file, PackageKind::Skill, name, source)?;
+        }
+        Ok(None)
+    }
+}
+
+fn cannot_import(locked: &LockedPackage) -> String {
+    format!("cannot import `{}`", locked.name)
+}
+
+/// Prints that a package was not added, only put into the store.
+fn print_stored(locked: &LockedPackage) -> anyhow::Result<Option<String>> {
+    terminal::print(&[format_line!("{}: in the store", locked.name)])?;
+    Ok(None)
 }

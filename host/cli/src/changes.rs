@@ -1,13 +1,16 @@
-//! What changes when another version of a component is locked, and the options that accept it.
+//! What changes when another version of a component or skill is locked, and the options that accept it.
 
 use std::collections::BTreeMap;
 
 use clap::Args;
 use skillhost::{Inspection, Line};
-use skillhost_packages::{LockedComponent, LockedPackage, Signer, find_downgrade};
+use skillhost_packages::{
+    LockedComponent, LockedPackage, LockedSkill, Reference, Signer, SkillFiles, Store,
+    annotated_version, find_downgrade, read_skill,
+};
 use skillhost_program::terminal::{self, format_line};
 
-use crate::packages::{Project, package_changes};
+use crate::packages::{Project, package_changes, skills};
 
 /// The changes that the operator accepts.
 #[derive(Args, Default)]
@@ -40,6 +43,29 @@ impl Accepted {
         Ok(self.refusal(&old, before.is_some(), new, accept_downgrade))
     }
 
+    /// Prints what changes if a skill is locked instead of the old one, like [`Accepted::show`].
+    pub(crate) fn show_skill(
+        &self,
+        store: &Store,
+        old: &LockedSkill,
+        new: &LockedSkill,
+        files: &SkillFiles,
+        accept_downgrade: bool,
+    ) -> anyhow::Result<Option<String>> {
+        let before = read_skill(old, store).ok();
+        terminal::print(&skills::changes(old, before.as_ref(), new, files, store))?;
+        let mut old = old.package.clone();
+        // Never what the lock file says of it, which may have been edited.
+        let version = match new.source.parse::<Reference>() {
+            Ok(_) => annotated_version(store, &old.manifest).ok(),
+            // Repositories and sites give no version.
+            Err(_) => Some(None),
+        };
+        let is_known = version.is_some();
+        old.version = version.flatten();
+        Ok(self.package_refusal(&old, is_known, new, accept_downgrade))
+    }
+
     fn refusal(
         &self,
         old: &LockedComponent,
@@ -56,7 +82,7 @@ impl Accepted {
 
     /// Returns the reason why a change of a component or a skill needs an option that is not given.
     /// The version of `old` does not count if it is not known.
-    pub(crate) fn package_refusal(
+    fn package_refusal(
         &self,
         old: &LockedPackage,
         is_known: bool,

@@ -1,7 +1,7 @@
 //! `skillhost deny`: denies the digest of a package, with a reason.
 
 use clap::Args;
-use skillhost_packages::{Digest, RegistrySettings, deny};
+use skillhost_packages::{Digest, PackageKind, RegistrySettings, deny};
 use skillhost_program::exit::Exit;
 use skillhost_program::options::CommonOptions;
 use skillhost_program::terminal::{self, format_line};
@@ -12,7 +12,7 @@ use crate::packages::Project;
 /// to or imported
 ///
 /// Writes `[deny]` of the configuration. A running server stops serving a denied
-/// component within seconds, and a denied skill after a restart.
+/// package within seconds.
 #[derive(Args)]
 pub(crate) struct DenyCommand {
     /// Digest of a manifest, of a component or of a skill's layer: sha256:…
@@ -42,10 +42,15 @@ impl DenyCommand {
         terminal::print(&[format_line!("denied {digest}")])?;
         for locked in project.lock.packages() {
             let (kind, name) = (locked.kind, &locked.name);
+            let option = match kind {
+                PackageKind::Component => "",
+                PackageKind::Skill => "--skill ",
+            };
             if locked.digests().any(|it| *it == digest) {
                 terminal::complain(format_args!(
                     "the {kind} `{name}` is locked with it, so the host does not start; \
-                     `skillhost rollback {name}`, `update {name}` or `remove {name}` changes that"
+                     `skillhost rollback {option}{name}`, `update {name}` or `remove \
+                     {option}{name}` changes that"
                 ));
             }
         }

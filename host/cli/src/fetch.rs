@@ -53,7 +53,7 @@ fn fetch_component(
     name: &str,
     source: &ConfiguredSource,
 ) -> anyhow::Result<&'static str> {
-    let locked = project.lock.find(name);
+    let locked = project.lock.components.find(name);
     let locked = locked.with_context(|| not_locked(PackageKind::Component, name))?;
     check_source(locked, &source.reference)?;
     check_manifest(&locked.manifest, &source.reference)?;

@@ -5,7 +5,6 @@ use skillhost_packages::{PackageKind, RegistrySettings, read_skill};
 use skillhost_program::exit::Exit;
 use skillhost_program::options::CommonOptions;
 use skillhost_program::terminal::{self, format_line};
-use skillhost_skills::text::count::count;
 
 use crate::packages::{self, Project, skills};
 
@@ -70,10 +69,7 @@ impl LockCommand {
         if !problems.is_empty() {
             return Ok(Exit::Failure);
         }
-        let mut number = count(sources.len(), "component");
-        if !from.is_empty() {
-            number = format!("{number} and {}", count(from.len(), "skill"));
-        }
+        let number = packages::count_packages(sources.len(), from.len());
         terminal::print(&[format_line!(
             "{number} locked, in the store and as `[trust]` asks"
         )])?;

@@ -15,8 +15,8 @@ use skillhost::config::Config;
 use skillhost::{Inspection, Line, Trust};
 use skillhost_mcp::WatchedFile;
 use skillhost_packages::{
-    ConfiguredSource, Digest, LOCK_FILE, LockFile, LockedComponent, LockedPackage, LockedSkill,
-    MAX_VERSION, PackageKind, Reference, Registry, RegistrySettings, Signer, Store, StoreLock,
+    ConfiguredSource, Digest, LOCK_FILE, LockFile, LockedComponent, LockedPackage, MAX_VERSION,
+    PackageKind, Reference, Registry, RegistrySettings, Signer, Store, StoreLock,
     annotated_version, pull, quote, verify_locked,
 };
 use skillhost_program::inspect::inspector;
@@ -25,6 +25,7 @@ use skillhost_program::terminal::format_line;
 use skillhost_sandbox::component::embedded;
 use skillhost_sandbox::engine::processors;
 use skillhost_skills::broker::Opener;
+use skillhost_skills::text::count::count;
 
 use crate::settings::Settings;
 
@@ -68,7 +69,7 @@ fn load_packages(options: &CommonOptions, settings: &mut Settings) -> anyhow::Re
     let store = open_store(&trust)?;
     let lock = read_lock(&lock_file(options.config_file()), &trust)?;
     add_locked(settings, &lock, &store, &trust)?;
-    skills::add_roots(settings, &lock, &store, &trust)
+    skills::add_roots(settings, &lock, &store, &trust, |_, error| Err(error))
 }
 
 /// Adds the locked components of a configuration to its host.
@@ -135,8 +136,9 @@ pub(crate) fn files_to_read_again(options: &CommonOptions, settings: &Settings) 
     files.chain(keys).collect()
 }
 
-/// Returns the grants, pins and locked components of a server that was started with `started`, as
-/// they are now. Checks them as at the start.
+/// Returns the grants, pins, locked components and locked skills of a server that was started with
+/// `started`, as they are now. Checks them as at the start. Leaves out a skill that is not as
+/// locked, and says why.
 ///
 /// The egress process keeps its rules until the server ends, so the requests of a grant stay as they
 /// were, unless it allows none any more. A denied component is left out: it ends at once.
@@ -147,12 +149,18 @@ pub(crate) fn load_again(
 ) -> anyhow::Result<Config> {
     let mut settings: Settings = options.load_again(opener)?.unwrap_or_default();
     let trust = options.trust_settings().with_opener(opener);
+    // The process sandbox allows the folders of the start alone.
+    let folder = skills_folder();
+    let is_package = |path: &Path| folder.as_ref().is_some_and(|it| path.starts_with(it));
+    let others = started.skills.iter();
+    let others = others.filter(|others| !is_package(&others.root.path));
+    settings.host.skills = others.cloned().collect();
     let packages = &mut settings.packages;
     if !packages.sources.is_empty() || !packages.skills.is_empty() {
         let store = Store::open_to_read(&named_store_folder()?, &trust)?;
         let lock = read_lock(&lock_file(options.config_file()), &trust)?;
         packages.sources.retain(|name, _| {
-            let locked = lock.find(name);
+            let locked = lock.components.find(name);
             let checked = locked.map(|locked| packages.denied.check(locked.digests()));
             let (Some(locked), Some(Err(why))) = (locked, checked) else {
                 return true;
@@ -164,13 +172,11 @@ pub(crate) fn load_again(
             false
         });
         add_locked(&mut settings, &lock, &store, &trust)?;
-        for name in settings.packages.skills.keys() {
-            let root = lock.find_skill(name).map(|locked| store.skill_root(locked));
-            let mut served = started.skills.iter();
-            if !served.any(|served| Some(&served.root.path) == root.as_ref()) {
-                tracing::warn!("the skill `{name}` of a package is not served until a restart");
-            }
-        }
+        skills::add_roots(&mut settings, &lock, &store, &trust, |name, error| {
+            let error = Line::new(format_args!("{error:#}"));
+            tracing::error!("the skill `{name}` is not served: {error}");
+            Ok(())
+        })?;
     }
     let mut config = settings.host;
     for (component, grant) in &mut config.grants {
@@ -196,6 +202,11 @@ pub(crate) fn blobs_folder() -> Option<PathBuf> {
     store_folder().map(|folder| Store::blobs_in(&folder))
 }
 
+/// Returns the folder of the skills that a server may need later.
+pub(crate) fn skills_folder() -> Option<PathBuf> {
+    store_folder().map(|folder| Store::skills_in(&folder))
+}
+
 /// Loads the settings of a verb that runs no component, with the locked skills. Uses no network.
 ///
 /// # Errors
@@ -209,7 +220,7 @@ pub(crate) fn load_skills(options: &CommonOptions) -> anyhow::Result<Settings> {
     let trust = options.trust_settings();
     let lock = read_lock(&lock_file(options.config_file()), &trust)?;
     let store = open_store(&trust)?;
-    skills::add_roots(&mut settings, &lock, &store, &trust)?;
+    skills::add_roots(&mut settings, &lock, &store, &trust, |_, error| Err(error))?;
     Ok(settings)
 }
 
@@ -222,7 +233,7 @@ pub(crate) fn check<'l>(
     store: &Store,
     trust: &Trust,
 ) -> anyhow::Result<&'l LockedComponent> {
-    let locked = lock.find(name);
+    let locked = lock.components.find(name);
     let locked = locked.with_context(|| not_locked(PackageKind::Component, name))?;
     let source = &source.reference;
     check_source(locked, source)?;
@@ -248,6 +259,15 @@ pub(crate) fn check_bytes(
 /// Returns the message about a package that is not in the lock file.
 pub(crate) fn not_locked(kind: PackageKind, name: &str) -> String {
     format!("the {kind} `{name}` is not locked; `skillhost update {name}` locks it")
+}
+
+/// Returns the number of components, and of skills if there are any.
+pub(crate) fn count_packages(components: usize, skills: usize) -> String {
+    let number = count(components, "component");
+    if skills == 0 {
+        return number;
+    }
+    format!("{number} and {}", count(skills, "skill"))
 }
 
 /// Checks that a package is locked from the configured source.
@@ -330,11 +350,8 @@ impl<'o> Project<'o> {
             source.map(|(source, _)| source)
         };
         let is_same_lock = match kind {
-            PackageKind::Component => {
-                lock.find(name) == self.lock.find(name)
-                    && lock.find_previous(name) == self.lock.find_previous(name)
-            }
-            PackageKind::Skill => lock.find_skill(name) == self.lock.find_skill(name),
+            PackageKind::Component => lock.components.is_same(&self.lock.components, name),
+            PackageKind::Skill => lock.skills.is_same(&self.lock.skills, name),
         };
         ensure!(
             is_same_lock && source(&settings) == source(&self.settings),
@@ -359,9 +376,9 @@ impl<'o> Project<'o> {
         self.check_stored(&locked)?;
         if !self.settings.packages.sources.contains_key(&locked.name) {
             // An entry without a source is not an earlier version.
-            self.lock.remove(&locked.name);
+            self.lock.components.remove(&locked.name);
         }
-        self.lock.set(locked);
+        self.lock.components.set(locked);
         self.write_lock(turn)
     }
 
@@ -377,23 +394,7 @@ impl<'o> Project<'o> {
     ) -> anyhow::Result<()> {
         self.check_tools(&previous)?;
         self.check_stored(&previous)?;
-        self.lock.roll_back(previous);
-        self.write_lock(turn)
-    }
-
-    /// Locks a skill that was pulled.
-    ///
-    /// # Errors
-    ///
-    /// If another command has removed its bytes from the store since they were pulled.
-    pub(crate) fn lock_skill(
-        &mut self,
-        locked: LockedSkill,
-        turn: &StoreLock,
-    ) -> anyhow::Result<()> {
-        self.check_stored(&locked)?;
-        self.store.check_unpacked(&locked)?;
-        self.lock.set_skill(locked);
+        self.lock.components.roll_back(previous);
         self.write_lock(turn)
     }
 
@@ -467,7 +468,7 @@ impl<'o> Project<'o> {
 
     /// Gets the blobs of a locked component from this source, and no others.
     pub(crate) fn fetch(&self, locked: &LockedComponent, source: &Reference) -> anyhow::Result<()> {
-        let fixed: Reference = format!("{}@{}", source.place(), locked.manifest).parse()?;
+        let fixed = source.fixed(&locked.manifest)?;
         let signers = self.settings.packages.signers(source, &self.trust)?;
         let mut registry = Registry::new(&fixed, &self.registry)?;
         let (signers, bundle) = (signers.as_deref(), locked.bundle.as_ref());
@@ -490,7 +491,7 @@ impl<'o> Project<'o> {
     /// Refuses a component with a tool that is built in or in another locked component: it would
     /// not be served.
     fn check_tools(&self, locked: &LockedComponent) -> anyhow::Result<()> {
-        let others = self.lock.components().iter();
+        let others = self.lock.components.iter();
         let others = others.filter(|other| other.name != locked.name);
         let mut owners: BTreeMap<&str, &str> =
             embedded::names().map(|it| (it, "the host")).collect();

@@ -88,6 +88,8 @@ pub(crate) struct Needs<'a> {
     pub(crate) files: Vec<PathBuf>,
     /// The folder of the store's blobs, which are opened by their digests.
     pub(crate) blobs: Option<PathBuf>,
+    /// The folder of the store's skills, which are opened by their digests.
+    pub(crate) skills: Option<PathBuf>,
     /// The file of requests for packages.
     pub(crate) requests: Option<PathBuf>,
     /// The Unix socket that the server listens on.
@@ -349,12 +351,11 @@ fn broker_policy(
     let files = files.chain(accounts.map(|file| allowed_path(file.as_ref(), None)));
     let consent = consent_file(config).map(|file| allowed_path(file, trust.users()));
     let files = files.chain(consent);
+    let by_digest = |folder: &PathBuf| allowed_path(folder, trust.users());
     BrokerPolicy {
         paths: folders.iter().cloned().chain(files).collect(),
-        blobs: needs
-            .blobs
-            .as_ref()
-            .map(|folder| allowed_path(folder, trust.users())),
+        blobs: needs.blobs.as_ref().map(by_digest),
+        skills: needs.skills.as_ref().map(by_digest),
         output: needs.output.map(|output| EncodedPath(output.to_owned())),
         log: audit_file(config).map(|log| EncodedPath(log.to_owned())),
         consent: consent_file(config).map(|file| EncodedPath(file.to_owned())),
@@ -530,6 +531,7 @@ mod tests {
             output: Some(Path::new("out")),
             files: vec!["token".into()],
             blobs: Some("sha256".into()),
+            skills: Some("skills".into()),
             requests: Some("requests".into()),
             socket: Some(Path::new("socket")),
         };
@@ -561,6 +563,7 @@ mod tests {
         assert_eq!(policy.consent.unwrap().0, Path::new("/f/consent"));
         assert_eq!(policy.socket.unwrap().0, Path::new("socket"));
         assert_eq!(policy.blobs.unwrap().path, Path::new("sha256"));
+        assert_eq!(policy.skills.unwrap().path, Path::new("skills"));
         assert_eq!(policy.requests.unwrap().0, Path::new("requests"));
         assert_eq!(policy.child_task, COMPILE_ARGUMENT);
         assert_eq!(policy.child_variables, [EXPLICIT_CHECKS]);

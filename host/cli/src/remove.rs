@@ -52,9 +52,9 @@ impl RemoveCommand {
             remove_source(&project.config_file, kind, name)?;
         }
         if self.skill {
-            project.lock.remove_skill(name);
+            project.lock.skills.remove(name);
         } else {
-            project.lock.remove(name);
+            project.lock.components.remove(name);
         }
         project.write_lock(&turn)?;
         terminal::print(&[format_line!(

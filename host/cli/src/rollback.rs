@@ -1,9 +1,15 @@
-//! `skillhost rollback`: locks what a component was before its last update.
+//! `skillhost rollback`: locks what a component or skill was before its last update.
 
-use anyhow::{Context as _, ensure};
+use std::collections::BTreeMap;
+use std::fmt::Display;
+
+use anyhow::{Context as _, bail, ensure};
 use clap::Args;
 use skillhost::Inspection;
-use skillhost_packages::{LockedComponent, PackageKind, RegistrySettings, quote};
+use skillhost_packages::{
+    ConfiguredSource, Digest, LockedComponent, LockedPackage, LockedSkill, PackageKind,
+    RegistrySettings, SkillFiles, quote,
+};
 use skillhost_program::exit::Exit;
 use skillhost_program::options::CommonOptions;
 use skillhost_program::terminal::{self, format_line};
@@ -11,28 +17,42 @@ use skillhost_program::terminal::{self, format_line};
 use crate::changes::Accepted;
 use crate::packages::{self, Project};
 
-/// Lock the version of a component before its last update, without a network
+/// Lock the version of a component or skill before its last update, without a
+/// network
 ///
 /// Shows what changes. The lock file keeps one earlier version.
 #[derive(Args)]
 pub(crate) struct RollbackCommand {
-    /// Name of the component
+    /// Name of the component or skill
     name: String,
+    /// Roll back a skill, also if a component has the same name
+    #[arg(long)]
+    skill: bool,
     #[command(flatten)]
     accepted: Accepted,
     #[command(flatten)]
     options: CommonOptions,
 }
 
+/// The manifest of the version that was locked until then, or the reason why an option is needed.
+type RolledBack = Result<Digest, String>;
+
 impl RollbackCommand {
     pub(crate) async fn execute(mut self, outer: CommonOptions) -> anyhow::Result<Exit> {
         let options = outer.merge(std::mem::take(&mut self.options));
         let mut project = Project::open(&options, RegistrySettings::default())?;
         let name = &self.name;
-        let (Some(old), Some(previous)) = (
-            project.lock.find(name).cloned(),
-            project.lock.find_previous(name),
-        ) else {
+        let is_component = !self.skill && project.settings.packages.sources.contains_key(name);
+        let rolled_back = if is_component {
+            match project.lock.components.find_both(name) {
+                Some(both) => Some(self.component(&mut project, both).await),
+                None => None,
+            }
+        } else {
+            let both = project.lock.skills.find_both(name);
+            both.map(|both| self.skill(&mut project, both))
+        };
+        let Some(rolled_back) = rolled_back else {
             terminal::complain(format_args!(
                 "`{}` has no earlier version of `{name}`; `skillhost update` keeps the one that \
                  it replaces",
@@ -40,53 +60,116 @@ impl RollbackCommand {
             ));
             return Ok(Exit::Usage);
         };
-        let read = read(&project, previous).await;
-        let (new, inspection) = read.with_context(|| format!("cannot roll back `{name}`"))?;
-        let shown = self.accepted.show(&project, &old, &new, &inspection, true);
-        if let Some(why) = shown.await? {
-            terminal::complain(format_args!("`{name}` is not rolled back: {why}"));
-            return Ok(Exit::Failure);
+        match rolled_back.with_context(|| format!("cannot roll back `{name}`"))? {
+            Ok(manifest) => {
+                terminal::print(&[format_line!(
+                    "rolled back; `skillhost deny {manifest}` keeps `update` from locking what it \
+                     was"
+                )])?;
+                Ok(Exit::Ok)
+            }
+            Err(why) => {
+                terminal::complain(format_args!("`{name}` is not rolled back: {why}"));
+                Ok(Exit::Failure)
+            }
         }
-        let turn = project.begin_change(PackageKind::Component, name)?;
+    }
+
+    async fn component(
+        &self,
+        project: &mut Project<'_>,
+        (old, previous): (LockedComponent, LockedComponent),
+    ) -> anyhow::Result<RolledBack> {
+        let (new, inspection) = read(project, &previous).await?;
+        let shown = self.accepted.show(project, &old, &new, &inspection, true);
+        if let Some(why) = shown.await? {
+            return Ok(Err(why));
+        }
+        let turn = project.begin_change(PackageKind::Component, &self.name)?;
         project.roll_back(new, &turn)?;
-        terminal::print(&[format_line!(
-            "rolled back; `skillhost deny {}` keeps `update` from locking what it was",
-            old.manifest
-        )])?;
-        Ok(Exit::Ok)
+        Ok(Ok(old.package.manifest))
+    }
+
+    fn skill(
+        &self,
+        project: &mut Project<'_>,
+        (old, previous): (LockedSkill, LockedSkill),
+    ) -> anyhow::Result<RolledBack> {
+        let files = read_skill(project, &previous)?;
+        let (accepted, store) = (&self.accepted, &project.store);
+        if let Some(why) = accepted.show_skill(store, &old, &previous, &files, true)? {
+            return Ok(Err(why));
+        }
+        let turn = project.begin_change(PackageKind::Skill, &self.name)?;
+        project.roll_back_skill(previous, &turn)?;
+        Ok(Ok(old.package.manifest))
     }
 }
 
-/// Checks an earlier version, and inspects it.
+/// Checks an earlier component, and inspects it.
 async fn read(
     project: &Project<'_>,
     previous: &LockedComponent,
 ) -> anyhow::Result<(LockedComponent, Inspection)> {
-    let name = &previous.name;
-    let source = project.settings.packages.sources.get(name);
-    let source = source.context("the configuration does not name it")?;
+    let source = find_source(&project.settings.packages.sources, previous)?;
+    packages::check_manifest(&previous.manifest, source)?;
+    check_whole(
+        project,
+        previous,
+        source,
+        &source.fixed(&previous.manifest)?,
+    )?;
+    let Project {
+        settings,
+        store,
+        trust,
+        ..
+    } = project;
+    packages::check_bytes(settings, previous, source, store, trust)?;
+    project.describe(previous.package.clone()).await
+}
+
+/// Checks an earlier skill, unpacks it, and returns its files.
+fn read_skill(project: &Project<'_>, previous: &LockedSkill) -> anyhow::Result<SkillFiles> {
+    let source = find_source(&project.settings.packages.skills, previous)?;
+    let fixed = source.fixed(&previous.manifest, previous.commit.as_deref())?;
+    check_whole(project, previous, source, &fixed)?;
+    project.unpack_skill(previous, source)
+}
+
+/// Returns the configured source of an earlier version.
+fn find_source<'s, S: Display>(
+    sources: &'s BTreeMap<String, ConfiguredSource<S>>,
+    previous: &LockedPackage,
+) -> anyhow::Result<&'s S> {
+    let source = sources.get(&previous.name);
+    let source = &source
+        .context("the configuration does not name it")?
+        .reference;
     ensure!(
-        previous.source == source.reference.to_string(),
+        previous.source == source.to_string(),
         "its earlier version is from `{}`; name that as its `source`, and run the command again",
         quote(&previous.source)
     );
-    packages::check_manifest(&previous.manifest, &source.reference)?;
+    Ok(source)
+}
+
+/// Checks that an earlier version is not denied, and that the store has it. `fixed` is the source
+/// of that version alone.
+fn check_whole<S: Display + PartialEq>(
+    project: &Project<'_>,
+    previous: &LockedPackage,
+    source: &S,
+    fixed: &S,
+) -> anyhow::Result<()> {
     project.settings.packages.denied.check(previous.digests())?;
-    for digest in previous.digests() {
-        ensure!(
-            project.store.has(digest),
-            "the store does not have {digest} of its earlier version; name `{}@{}` as its \
-             `source`, and run `skillhost update {name}`",
-            source.reference.place(),
-            previous.manifest
-        );
-    }
-    packages::check_bytes(
-        &project.settings,
-        previous,
-        &source.reference,
-        &project.store,
-        &project.trust,
-    )?;
-    project.describe(previous.package.clone()).await
+    let missing = previous.digests().find(|digest| !project.store.has(digest));
+    let Some(digest) = missing else { return Ok(()) };
+    let missing = format!("the store does not have {digest} of its earlier version");
+    // A site offers only its current files.
+    ensure!(fixed != source, missing);
+    bail!(
+        "{missing}; name `{fixed}` as its `source`, and run `skillhost update {}`",
+        previous.name
+    );
 }

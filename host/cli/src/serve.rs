@@ -86,7 +86,9 @@ impl ServeCommand {
         };
         let again = packages::files_to_read_again(&options, &settings);
         let blobs = packages::blobs_folder().filter(|_| !again.is_empty());
-        watched.extend(blobs.clone().map(WatchedFile::new));
+        let skills = packages::skills_folder().filter(|_| !again.is_empty());
+        let folders = blobs.clone().into_iter().chain(skills.clone());
+        watched.extend(folders.map(WatchedFile::new));
         let requests = PackageRequests::of(&settings, &options.trust_settings())?;
         if let Some(requests) = &requests {
             requests.packages()?;
@@ -100,6 +102,7 @@ impl ServeCommand {
             output: None,
             files: files.chain(again).chain(asked).collect(),
             blobs,
+            skills,
             requests: requests.as_ref().map(|it| it.file.path().to_owned()),
             socket: http.as_ref().and_then(|http| http.socket()),
         };
@@ -205,7 +208,7 @@ fn live_settings(
         files,
         read: Box::new(move |builder| {
             let config = packages::load_again(&options, &started, builder.opener())?;
-            Ok(builder.with_components_of(config))
+            Ok(builder.with_packages_of(config))
         }),
     }
 }

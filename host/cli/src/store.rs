@@ -36,8 +36,7 @@ impl StoreCommand {
         match self.verb {
             StoreVerb::List => {
                 let mut uses: BTreeMap<&Digest, String> = BTreeMap::new();
-                let previous = project.lock.previous().iter();
-                let previous = previous.map(|it| (&it.package, "earlier "));
+                let previous = project.lock.previous().map(|it| (it, "earlier "));
                 let current = project.lock.packages().map(|it| (it, ""));
                 for (locked, earlier) in previous.chain(current) {
                     let content = match locked.kind {

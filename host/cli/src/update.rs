@@ -1,7 +1,7 @@
 //! `skillhost update`: locks the newest bytes of components and skills, and shows what changes.
 
 use clap::Args;
-use skillhost_packages::{PackageKind, SkillSource, annotated_version, read_skill};
+use skillhost_packages::{PackageKind, SkillSource};
 use skillhost_program::exit::Exit;
 use skillhost_program::options::CommonOptions;
 use skillhost_program::registry::RegistryArguments;
@@ -58,7 +58,7 @@ impl UpdateCommand {
                     continue;
                 }
             };
-            let Some(old) = project.lock.find(name).cloned() else {
+            let Some(old) = project.lock.components.find(name).cloned() else {
                 terminal::print(&add::lines(&locked, &inspection, &project))?;
                 let turn = project.begin_change(PackageKind::Component, name)?;
                 project.lock_component(locked, &turn)?;
@@ -106,28 +106,23 @@ impl UpdateCommand {
                 return Ok(Exit::Setup);
             }
         };
-        let store = &project.store;
-        let lines = match project.lock.find_skill(name) {
-            None => skills::lines(&locked, &files, store),
-            Some(old) if *old == locked => vec![format_line!("{name} is up to date")],
-            Some(old) => {
-                let before = read_skill(old, store).ok();
-                skills::changes(old, before.as_ref(), &locked, &files, store)
+        let refusal = match project.lock.skills.find(name) {
+            None => {
+                terminal::print(&skills::lines(&locked, &files, &project.store))?;
+                None
             }
+            Some(old) if *old == locked => {
+                terminal::print(&[format_line!("{name} is up to date")])?;
+                return Ok(Exit::Ok);
+            }
+            Some(old) => self.accepted.show_skill(
+                &project.store,
+                old,
+                &locked,
+                &files,
+                self.accept_downgrade,
+            )?,
         };
-        terminal::print(&lines)?;
-        let refusal = project.lock.find_skill(name).and_then(|old| {
-            // Never what the lock file says of it, which may have been edited.
-            let version = match source {
-                SkillSource::Registry(_) => annotated_version(&project.store, &old.manifest).ok(),
-                SkillSource::Git(_) | SkillSource::Site(_) => Some(None),
-            };
-            let mut old = old.package.clone();
-            let is_known = version.is_some();
-            old.version = version.flatten();
-            self.accepted
-                .package_refusal(&old, is_known, &locked, self.accept_downgrade)
-        });
         if let Some(why) = refusal {
             terminal::complain(format_args!("`{name}` is not updated: {why}"));
             return Ok(Exit::Failure);

@@ -55,6 +55,9 @@ pub struct BrokerPolicy {
     /// The folder of files that are named by their SHA-256 in hex. The broker opens such a file for
     /// a client that knows its name, and does not list the folder.
     pub blobs: Option<AllowedPath>,
+    /// The folder of skills whose names begin with their SHA-256: `sha256-HEX-NAME`. The broker
+    /// opens what is in such a skill, and does not list the folder.
+    pub skills: Option<AllowedPath>,
     /// The new folder that the broker creates and writes files into.
     pub output: Option<EncodedPath>,
     /// The audit log that the broker opens.

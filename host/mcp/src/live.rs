@@ -287,12 +287,15 @@ impl LiveHost {
         let built = run_on_thread(move |runtime| runtime.block_on(builder.rebuild(&earlier))).await;
         match built.and_then(|built| built) {
             Ok(host) => {
-                *lock(&self.current) = used;
+                let before = std::mem::replace(&mut *lock(&self.current), used.clone());
                 let problems = host.problems().iter();
                 for new in problems.filter(|problem| !known_problems.contains(problem)) {
                     tracing::warn!("{}", Line::new(new));
                 }
                 self.replace(host).await;
+                if !before.skills_roots().eq(used.skills_roots()) {
+                    self.add_changes(|changes| changes.resources += 1).await;
+                }
             }
             Err(error) => {
                 let error = Line::new(format_args!("{error:#}"));

@@ -1,5 +1,5 @@
-//! Bundle files: locked components, their manifests, signatures and lock in one file, for machines
-//! without a network.
+//! Bundle files: locked components and skills, their manifests, signatures and lock in one file, for
+//! machines without a network.
 //!
 //! The file is a tar of an OCI image layout. Its `index.json` lists the manifests, the bundles of
 //! their signatures, and a lock file with the media type [`LOCK`]. A bundle beside the index has
@@ -20,11 +20,12 @@ use tar::{Archive, Builder, EntryType, Header};
 use crate::atomic;
 use crate::denied::DenyList;
 use crate::digest::Digest;
-use crate::lock::{LockFile, LockedComponent, LockedPackage};
+use crate::lock::{LockFile, LockedPackage, LockedSkill};
 use crate::manifest::{Descriptor, MAX_COMPONENT, Manifest, OCI_INDEX, OCI_MANIFEST};
-use crate::package::verify;
+use crate::package::{unpack_skill, verify};
 use crate::quote::quote;
 use crate::signature::{BUNDLE, MAX_BUNDLE, PublicKey, Signer, SigningKey, TrustedSigner};
+use crate::skill_files::SkillFiles;
 use crate::store::Store;
 
 /// The media type of a lock file.
@@ -42,7 +43,7 @@ const SIGNATURE: &str = "index.json.sigstore.json";
 /// The folder of the blobs.
 const BLOBS: &str = "blobs/sha256/";
 
-/// The annotation with the name of a component.
+/// The annotation with the name of a package.
 const REF_NAME: &str = "org.opencontainers.image.ref.name";
 
 /// The maximum number of files in a bundle file. Guards against: an endless list.
@@ -64,9 +65,9 @@ pub struct ExportedBundle {
     pub signer: Option<String>,
 }
 
-/// Writes a bundle file with all components of a lock file, which are in the store.
+/// Writes a bundle file with all packages of a lock file, which are in the store.
 ///
-/// The bytes depend on the components and the lock alone, except for those of the signature.
+/// The bytes depend on the packages and the lock alone, except for those of the signature.
 ///
 /// # Errors
 ///
@@ -83,12 +84,18 @@ pub fn export(
     };
     let text = lock.text();
     let mut manifests = vec![Descriptor::of(LOCK, text.as_bytes())];
-    for locked in lock.components() {
-        let mut manifest = Descriptor::of(OCI_MANIFEST, &read(&locked.manifest)?);
-        let name = (REF_NAME.to_owned(), locked.name.clone());
-        manifest.annotations.extend([name]);
-        manifests.push(manifest);
-        if let Some(bundle) = &locked.bundle {
+    // The same skill may have two names.
+    let mut listed = BTreeSet::new();
+    for locked in lock.packages() {
+        if listed.insert(&locked.manifest) {
+            let mut manifest = Descriptor::of(OCI_MANIFEST, &read(&locked.manifest)?);
+            let name = (REF_NAME.to_owned(), locked.name.clone());
+            manifest.annotations.extend([name]);
+            manifests.push(manifest);
+        }
+        if let Some(bundle) = &locked.bundle
+            && listed.insert(bundle)
+        {
             manifests.push(Descriptor::of(BUNDLE, &read(bundle)?));
         }
     }
@@ -215,7 +222,7 @@ impl BundleFile {
         &self.lock
     }
 
-    /// Checks a component of the lock file in it as a host does before a load, and its content.
+    /// Checks a package of the lock file in it as a host does before a load, and its content.
     /// Returns it with the signer that was verified.
     ///
     /// # Errors
@@ -223,7 +230,7 @@ impl BundleFile {
     /// If it is denied, not signed by one of `signers`, or its bytes are not those of its lock.
     pub fn verify(
         &self,
-        locked: &LockedComponent,
+        locked: &LockedPackage,
         signers: Option<&[TrustedSigner]>,
         denied: &DenyList,
     ) -> anyhow::Result<LockedPackage> {
@@ -232,7 +239,7 @@ impl BundleFile {
             self.files.read_blob(digest, max)
         })?;
         self.files.read_blob(&locked.content, locked.size)?;
-        let mut locked = locked.package.clone();
+        let mut locked = locked.clone();
         if signers.is_none() {
             // Nobody has checked it.
             (locked.signer, locked.bundle) = (Signer::Unsigned, None);
@@ -240,7 +247,38 @@ impl BundleFile {
         Ok(locked)
     }
 
-    /// Writes the blobs of a component into a store.
+    /// Checks a skill like [`BundleFile::verify`], and that its layer has the files of its lock.
+    ///
+    /// # Errors
+    ///
+    /// As [`BundleFile::verify`].
+    pub fn verify_skill(
+        &self,
+        locked: &LockedSkill,
+        signers: Option<&[TrustedSigner]>,
+        denied: &DenyList,
+    ) -> anyhow::Result<LockedSkill> {
+        let package = self.verify(locked, signers, denied)?;
+        self.read_skill(locked)?;
+        Ok(LockedSkill {
+            package,
+            ..locked.clone()
+        })
+    }
+
+    fn read_skill(&self, locked: &LockedSkill) -> anyhow::Result<SkillFiles> {
+        unpack_skill(locked, &|digest, max| self.files.read_blob(digest, max))
+    }
+
+    /// Writes the blobs of a skill into a store, and unpacks its files there. Returns the files.
+    pub fn store_skill(&self, locked: &LockedSkill, store: &Store) -> anyhow::Result<SkillFiles> {
+        self.store(locked, store)?;
+        let files = self.read_skill(locked)?;
+        store.unpack(locked, &files)?;
+        Ok(files)
+    }
+
+    /// Writes the blobs of a package into a store.
     pub fn store(&self, locked: &LockedPackage, store: &Store) -> anyhow::Result<()> {
         for digest in locked.digests() {
             store.write(&self.files.read_blob(digest, MAX_COMPONENT)?)?;
@@ -330,8 +368,7 @@ impl Files {
         let mut expected: BTreeSet<&Digest> = lock.digests().collect();
         expected.insert(lock_digest);
         let mut in_index: BTreeSet<&Digest> = lock
-            .components()
-            .iter()
+            .packages()
             .flat_map(|locked| [&locked.manifest].into_iter().chain(&locked.bundle))
             .collect();
         in_index.insert(lock_digest);
@@ -377,7 +414,10 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
-    use crate::tests::{locked, signing_key};
+    use crate::layer;
+    use crate::manifest::PLAIN_SKILL_LAYER;
+    use crate::skill_files::tests::skill_files;
+    use crate::tests::{locked, locked_skill, signing_key};
     use crate::verify_locked;
 
     const CONTENT: &[u8] = b"the bytes of a component";
@@ -400,25 +440,55 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let store = Store::open(&folder.path().join("store"), &Trust::new()).unwrap();
             let key = signing_key();
-            let layer = Descriptor::of("application/wasm", CONTENT);
-            let manifest = json!({"schemaVersion": 2, "layers": [layer]}).to_string();
-            let mut entry = locked("csv", &store.write(CONTENT).unwrap());
-            entry.size = CONTENT.len() as u64;
-            entry.manifest = store.write(manifest.as_bytes()).unwrap();
-            let bundle = key.sign(&entry.manifest).unwrap();
-            entry.bundle = Some(store.write(&bundle).unwrap());
-            entry.signer = Signer::Key(key.public().id());
-            let mut lock = LockFile::default();
-            lock.set(entry);
-            let setup = Self {
+            let mut setup = Self {
                 folder,
                 store,
-                lock,
+                lock: LockFile::default(),
                 key,
             };
-            let key = Some(&setup.key);
-            export(&setup.path(), &setup.lock, &setup.store, key).unwrap();
+            let mut entry = locked("csv", &Digest::of(CONTENT));
+            setup.write_package(&mut entry.package, "application/wasm", CONTENT);
+            setup.lock.components.set(entry);
+            setup.export();
             setup
+        }
+
+        /// Returns a setup that also has a skill with two names.
+        fn with_skill() -> Self {
+            let mut setup = Self::new();
+            let files = skill_files(&[("SKILL.md", "# Report"), ("a.md", "a")]).unwrap();
+            let archive = layer::pack(&files).unwrap();
+            for name in ["report", "same"] {
+                let mut entry = locked_skill(name, &[]);
+                entry.files = files.digests();
+                setup.write_package(&mut entry.package, PLAIN_SKILL_LAYER, &archive);
+                setup.lock.skills.set(entry);
+            }
+            setup.export();
+            setup
+        }
+
+        /// Writes the blobs of a package into the store, and its digests into the entry.
+        fn write_package(&self, entry: &mut LockedPackage, media_type: &str, content: &[u8]) {
+            let layer = Descriptor::of(media_type, content);
+            let manifest = json!({"schemaVersion": 2, "layers": [layer]}).to_string();
+            entry.content = self.store.write(content).unwrap();
+            entry.size = content.len() as u64;
+            entry.manifest = self.store.write(manifest.as_bytes()).unwrap();
+            // The bytes of a signature differ each time.
+            let known = self
+                .lock
+                .packages()
+                .find(|it| it.manifest == entry.manifest);
+            entry.bundle = known.and_then(|it| it.bundle.clone()).or_else(|| {
+                let bundle = self.key.sign(&entry.manifest).unwrap();
+                Some(self.store.write(&bundle).unwrap())
+            });
+            entry.signer = Signer::Key(self.key.public().id());
+        }
+
+        fn export(&self) {
+            export(&self.path(), &self.lock, &self.store, Some(&self.key)).unwrap();
         }
 
         fn path(&self) -> std::path::PathBuf {
@@ -457,8 +527,19 @@ mod tests {
         fn open(&self, key: Option<&PublicKey>) -> anyhow::Result<(BundleFile, LockedPackage)> {
             let file = BundleFile::open(&self.path(), key)?;
             let signers = [self.key.public().into()];
-            let entry = file.lock().find("csv").unwrap().clone();
+            let entry = file.lock().components.find("csv").unwrap().clone();
             let entry = file.verify(&entry, Some(&signers), &DenyList::default())?;
+            Ok((file, entry))
+        }
+    }
+
+    impl Setup {
+        /// Opens the file, and checks a skill of it.
+        fn open_skill(&self, name: &str) -> anyhow::Result<(BundleFile, LockedSkill)> {
+            let file = BundleFile::open(&self.path(), None)?;
+            let signers = [self.key.public().into()];
+            let entry = file.lock().skills.find(name).unwrap().clone();
+            let entry = file.verify_skill(&entry, Some(&signers), &DenyList::default())?;
             Ok((file, entry))
         }
     }
@@ -507,7 +588,7 @@ mod tests {
         let signers = [setup.key.public().into()];
         verify_locked(&entry, Some(&signers), &other).unwrap();
         // A signer counts only if it was verified.
-        let entry = file.lock().find("csv").unwrap();
+        let entry = file.lock().components.find("csv").unwrap();
         let unchecked = file.verify(entry, None, &DenyList::default()).unwrap();
         assert_eq!(
             (unchecked.signer, unchecked.bundle),
@@ -529,11 +610,57 @@ mod tests {
     }
 
     #[test]
+    fn carries_skills_to_another_store() {
+        let setup = Setup::with_skill();
+        let other = Store::open(&setup.folder.path().join("other"), &Trust::new()).unwrap();
+        for name in ["report", "same"] {
+            let (file, entry) = setup.open_skill(name).unwrap();
+            assert_eq!(Some(&entry), setup.lock.skills.find(name));
+            let files = file.store_skill(&entry, &other).unwrap();
+            assert_eq!(files.skill_md().1, b"# Report");
+            other.check_unpacked(&entry).unwrap();
+        }
+        assert_eq!(other.list().unwrap().len(), 3);
+    }
+
+    #[test]
+    fn tampered_skills_are_refused() {
+        let setup = Setup::with_skill();
+        let good = setup.files();
+        let text = setup.lock.text();
+        let (first, second) = (Digest::of(b"# Report"), Digest::of(b"a"));
+        let content = &setup.lock.skills.find("report").unwrap().content;
+        let name = format!("{BLOBS}{}", content.hex());
+        let at = good.iter().position(|it| it.0 == name).unwrap();
+        let replaced = |from: &str, to: &str| lock(text.replace(from, to));
+        let cases: Vec<(Change<'_>, &str)> = vec![
+            (
+                replaced(&second.to_string(), &first.to_string()),
+                "the layer of the skill `report` has other files than the lock file",
+            ),
+            (replaced("\"a.md\"", "\"../a.md\""), "`../a.md`"),
+            (
+                replaced("key:", "key:0"),
+                "names another signer of the skill",
+            ),
+            (edit(|it| it[at].4[600] ^= 1), "in it have the digest"),
+            (edit(|it| drop(it.remove(at))), "it has no blob"),
+        ];
+        for (change, why) in cases {
+            let mut files = good.clone();
+            change(&mut files);
+            setup.write(&files);
+            let error = format!("{:#}", setup.open_skill("report").unwrap_err());
+            assert!(error.contains(why), "expected `{why}`: {error}");
+        }
+    }
+
+    #[test]
     fn hostile_files_are_refused() {
         let setup = Setup::new();
         let good = setup.files();
         let text = setup.lock.text();
-        let entry = setup.lock.find("csv").unwrap();
+        let entry = setup.lock.components.find("csv").unwrap();
         let blob = |digest: &Digest| format!("{BLOBS}{}", digest.hex());
         let (content, other) = (blob(&entry.content), blob(&Digest::of(b"other")));
         let at = good.iter().position(|it| it.0 == content).unwrap();

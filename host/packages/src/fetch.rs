@@ -36,22 +36,20 @@ pub fn fetch_skill(
     settings: &RegistrySettings,
     store: &Store,
 ) -> anyhow::Result<(LockedSkill, SkillFiles)> {
-    let (package, commit, files) = match source {
+    let fixed = match locked {
+        Some(locked) => source.fixed(&locked.manifest, locked.commit.as_deref())?,
+        None => source.clone(),
+    };
+    let (package, commit, files) = match &fixed {
         SkillSource::Registry(reference) => {
-            let fixed = match locked {
-                Some(locked) => format!("{}@{}", reference.place(), locked.manifest).parse()?,
-                None => reference.clone(),
-            };
-            let mut registry = Registry::new(&fixed, settings)?;
+            let mut registry = Registry::new(reference, settings)?;
             let bundle = locked.and_then(|locked| locked.bundle.as_ref());
             let (package, files) =
-                pull_skill(&mut registry, &fixed, signers, bundle, denied, store)?;
+                pull_skill(&mut registry, reference, signers, bundle, denied, store)?;
             (package, None, files)
         }
         SkillSource::Git(source) => {
-            let commit = locked.and_then(|locked| locked.commit.as_deref());
-            let fixed = commit.map(|commit| source.at(commit));
-            let found = fixed.as_ref().unwrap_or(source).fetch(settings)?;
+            let found = source.fetch(settings)?;
             let package = write_package(&found.files, store)?;
             (package, Some(found.commit), found.files)
         }

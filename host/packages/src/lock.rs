@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
+use std::slice;
 
 use anyhow::{Context as _, bail, ensure};
 use serde::Deserialize;
@@ -15,7 +16,6 @@ use crate::digest::Digest;
 use crate::git::is_commit;
 use crate::identity::SignerIdentity;
 use crate::manifest::PackageKind;
-use crate::quote::quote;
 use crate::settings::check_name;
 use crate::signature::Signer;
 use crate::skill_files::SkillPaths;
@@ -32,11 +32,20 @@ const HEAD: &str = "# Written by `skillhost add`, `update`, `rollback` and `remo
 /// The content of a lock file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LockFile {
-    components: Vec<LockedComponent>,
-    skills: Vec<LockedSkill>,
-    /// The versions of components before their last update. They are here and not in the store so
-    /// that one write replaces both, other machines can roll back, and `store clean` keeps them.
-    previous: Vec<LockedComponent>,
+    /// The locked components.
+    pub components: Entries<LockedComponent>,
+    /// The locked skills.
+    pub skills: Entries<LockedSkill>,
+}
+
+/// The entries of a kind, in the order of their names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entries<P> {
+    current: Vec<P>,
+    /// The versions before the last update, at most one for each name. They are here and not in the
+    /// store so that one write replaces both, other machines can roll back, and `store clean` keeps
+    /// them.
+    previous: Vec<P>,
 }
 
 /// The fixed bytes of a component or a skill.
@@ -148,30 +157,17 @@ impl LockFile {
         let raw: RawLock = toml::from_str(text)?;
         let mut lock = Self::default();
         for raw in raw.component {
-            check_name(&raw.name)?;
-            ensure!(
-                lock.find(&raw.name).is_none(),
-                "it has the component `{}` twice",
-                raw.name
-            );
-            lock.components.push(raw.component()?);
+            lock.components.add(raw.component()?)?;
         }
         for raw in raw.skill {
-            check_name(&raw.name)?;
-            ensure!(
-                lock.find_skill(&raw.name).is_none(),
-                "it has the skill `{}` twice",
-                raw.name
-            );
-            lock.skills.push(raw.skill()?);
+            lock.skills.add(raw.skill()?)?;
         }
         for raw in raw.previous {
-            ensure!(
-                lock.find(&raw.name).is_some() && lock.find_previous(&raw.name).is_none(),
-                "it has `[[previous]]` of `{}` twice, or without the component",
-                quote(&raw.name)
-            );
-            lock.previous.push(raw.component()?);
+            if raw.files.is_some() {
+                lock.skills.add_previous(raw.skill()?)?;
+            } else {
+                lock.components.add_previous(raw.component()?)?;
+            }
         }
         Ok(lock)
     }
@@ -196,81 +192,24 @@ impl LockFile {
 
     /// Returns the text of the file.
     pub(crate) fn text(&self) -> String {
+        let components = |entries: &[LockedComponent]| -> Vec<Table> {
+            entries.iter().map(LockedComponent::table).collect()
+        };
+        let skills = |entries: &[LockedSkill]| -> Vec<Table> {
+            entries.iter().map(LockedSkill::table).collect()
+        };
+        let mut previous = components(&self.components.previous);
+        previous.extend(skills(&self.skills.previous));
         let mut document = DocumentMut::new();
-        let skills: ArrayOfTables = self.skills.iter().map(LockedSkill::table).collect();
         for (key, tables) in [
-            ("component", tables(&self.components)),
-            ("skill", skills),
-            ("previous", tables(&self.previous)),
+            ("component", components(&self.components.current)),
+            ("skill", skills(&self.skills.current)),
+            ("previous", previous),
         ] {
+            let tables = ArrayOfTables::from_iter(tables);
             document.insert(key, Item::ArrayOfTables(tables));
         }
         format!("{HEAD}{document}")
-    }
-
-    /// Returns the components in the order of their names.
-    pub fn components(&self) -> &[LockedComponent] {
-        &self.components
-    }
-
-    /// Returns the skills in the order of their names.
-    pub fn skills(&self) -> &[LockedSkill] {
-        &self.skills
-    }
-
-    /// Returns the component of a name.
-    pub fn find(&self, name: &str) -> Option<&LockedComponent> {
-        self.components.iter().find(|locked| locked.name == name)
-    }
-
-    /// Returns the skill of a name.
-    pub fn find_skill(&self, name: &str) -> Option<&LockedSkill> {
-        self.skills.iter().find(|locked| locked.name == name)
-    }
-
-    /// Returns the versions of components before their last update, at most one for each name.
-    pub fn previous(&self) -> &[LockedComponent] {
-        &self.previous
-    }
-
-    /// Returns the version of the named component before its last update.
-    pub fn find_previous(&self, name: &str) -> Option<&LockedComponent> {
-        self.previous.iter().find(|locked| locked.name == name)
-    }
-
-    /// Adds a component, or replaces the one of its name. Keeps a replaced one with another
-    /// manifest as the previous one.
-    pub fn set(&mut self, component: LockedComponent) {
-        let is_other = |old: &LockedComponent| old.manifest != component.manifest;
-        match self.find(&component.name).cloned() {
-            Some(old) if is_other(&old) => replace(&mut self.previous, old),
-            _ => {}
-        }
-        replace(&mut self.components, component);
-    }
-
-    /// Locks the previous component of its name again, and forgets the one after it.
-    pub fn roll_back(&mut self, previous: LockedComponent) {
-        self.remove(&previous.name);
-        replace(&mut self.components, previous);
-    }
-
-    /// Adds a skill, or replaces the one of its name.
-    pub fn set_skill(&mut self, skill: LockedSkill) {
-        self.remove_skill(&skill.name);
-        self.skills.push(skill);
-        self.skills.sort_by(|a, b| a.name.cmp(&b.name));
-    }
-
-    /// Removes the component of a name, and the previous one.
-    pub fn remove(&mut self, name: &str) {
-        self.components.retain(|locked| locked.name != name);
-        self.previous.retain(|locked| locked.name != name);
-    }
-
-    /// Removes the skill of a name.
-    pub fn remove_skill(&mut self, name: &str) {
-        self.skills.retain(|locked| locked.name != name);
     }
 
     /// Returns the locked components and skills.
@@ -279,27 +218,114 @@ impl LockFile {
         components.chain(self.skills.iter().map(|it| &it.package))
     }
 
+    /// Returns the versions of components and skills before their last update.
+    pub fn previous(&self) -> impl Iterator<Item = &LockedPackage> {
+        let components = self.components.previous.iter().map(|it| &it.package);
+        components.chain(self.skills.previous.iter().map(|it| &it.package))
+    }
+
     /// Returns the digests of all blobs that the file names.
     pub fn digests(&self) -> impl Iterator<Item = &Digest> {
-        let previous = self.previous.iter().map(|it| &it.package);
-        let all = self.packages().chain(previous);
+        let all = self.packages().chain(self.previous());
         all.flat_map(LockedPackage::digests)
     }
 }
 
+impl<P> Default for Entries<P> {
+    fn default() -> Self {
+        Self {
+            current: Vec::new(),
+            previous: Vec::new(),
+        }
+    }
+}
+
+impl<P: Deref<Target = LockedPackage> + Clone> Entries<P> {
+    /// Returns the entries.
+    pub fn iter(&self) -> slice::Iter<'_, P> {
+        self.current.iter()
+    }
+
+    /// Returns the entry of a name.
+    pub fn find(&self, name: &str) -> Option<&P> {
+        self.current.iter().find(|locked| locked.name == name)
+    }
+
+    /// Returns the version of the named package before its last update.
+    pub fn find_previous(&self, name: &str) -> Option<&P> {
+        self.previous.iter().find(|locked| locked.name == name)
+    }
+
+    /// Returns the entry of a name with the version before its last update, if there are both.
+    pub fn find_both(&self, name: &str) -> Option<(P, P)> {
+        let both = self.find(name).zip(self.find_previous(name))?;
+        Some((both.0.clone(), both.1.clone()))
+    }
+
+    /// Returns whether a name has the same entries here and there.
+    pub fn is_same(&self, other: &Self, name: &str) -> bool
+    where
+        P: PartialEq,
+    {
+        self.find(name) == other.find(name) && self.find_previous(name) == other.find_previous(name)
+    }
+
+    /// Adds an entry, or replaces the one of its name. Keeps a replaced one with another manifest
+    /// as the previous one.
+    pub fn set(&mut self, entry: P) {
+        let is_other = |old: &P| old.manifest != entry.manifest;
+        match self.find(&entry.name).cloned() {
+            Some(old) if is_other(&old) => replace(&mut self.previous, old),
+            _ => {}
+        }
+        replace(&mut self.current, entry);
+    }
+
+    /// Locks the previous version of its name again, and forgets the one after it.
+    pub fn roll_back(&mut self, previous: P) {
+        self.remove(&previous.name);
+        replace(&mut self.current, previous);
+    }
+
+    /// Removes the entry of a name, and the previous one.
+    pub fn remove(&mut self, name: &str) {
+        self.current.retain(|locked| locked.name != name);
+        self.previous.retain(|locked| locked.name != name);
+    }
+
+    /// Adds an entry of a lock file.
+    fn add(&mut self, entry: P) -> anyhow::Result<()> {
+        let LockedPackage { kind, name, .. } = &*entry;
+        ensure!(
+            self.find(name).is_none(),
+            "it has the {kind} `{name}` twice"
+        );
+        replace(&mut self.current, entry);
+        Ok(())
+    }
+
+    /// Adds a previous entry of a lock file.
+    fn add_previous(&mut self, entry: P) -> anyhow::Result<()> {
+        let LockedPackage { kind, name, .. } = &*entry;
+        ensure!(
+            self.find(name).is_some() && self.find_previous(name).is_none(),
+            "it has `[[previous]]` of `{name}` twice, or without the {kind}"
+        );
+        replace(&mut self.previous, entry);
+        Ok(())
+    }
+}
+
 /// Puts an entry into a list that is sorted by name, in place of the one with its name.
-fn replace(entries: &mut Vec<LockedComponent>, entry: LockedComponent) {
+fn replace<P: Deref<Target = LockedPackage>>(entries: &mut Vec<P>, entry: P) {
     entries.retain(|other| other.name != entry.name);
     let at = entries.partition_point(|other| other.name < entry.name);
     entries.insert(at, entry);
 }
 
-fn tables(entries: &[LockedComponent]) -> ArrayOfTables {
-    entries.iter().map(LockedComponent::table).collect()
-}
-
 impl RawPackage {
     fn component(mut self) -> anyhow::Result<LockedComponent> {
+        check_name(&self.name)?;
         let lists = (self.tools.take(), self.imports.take(), self.powers.take());
         let (Some(tools), Some(imports), Some(powers), None, None) =
             (lists.0, lists.1, lists.2, &self.files, &self.commit)
@@ -318,6 +344,7 @@ impl RawPackage {
     }
 
     fn skill(mut self) -> anyhow::Result<LockedSkill> {
+        check_name(&self.name)?;
         let files = self.files.take();
         let (Some(files), None, None, None) = (files, &self.tools, &self.imports, &self.powers)
         else {
@@ -489,8 +516,8 @@ mod tests {
         signed.signer = Signer::Key("ab".to_owned());
         signed.bundle = Some(Digest::of(b"bundle"));
         signed.tools = vec!["one".to_owned(), "two \"x\"".to_owned()];
-        lock.set(signed);
-        lock.set(locked("a", &Digest::of(b"a")));
+        lock.components.set(signed);
+        lock.components.set(locked("a", &Digest::of(b"a")));
         let mut keyless = locked("c", &Digest::of(b"c"));
         keyless.bundle = Some(Digest::of(b"bundle"));
         keyless.signer = Signer::Identity(SignerIdentity {
@@ -499,26 +526,27 @@ mod tests {
             repository: None,
             git_ref: Some("refs/tags/v1".to_owned()),
         });
-        lock.set(keyless);
-        lock.set_skill(locked_skill("b", &["scripts/a b.py", "SKILL.md", "x.y"]));
-        lock.set_skill(locked_skill("a", &["SKILL.md"]));
+        lock.components.set(keyless);
+        lock.skills
+            .set(locked_skill("b", &["scripts/a b.py", "SKILL.md", "x.y"]));
+        lock.skills.set(locked_skill("a", &["SKILL.md"]));
         lock.write(&path).unwrap();
         assert_eq!(LockFile::read(&path).unwrap(), Some(lock.clone()));
-        let names: Vec<_> = lock.components().iter().map(|it| &*it.name).collect();
+        let names: Vec<_> = lock.components.iter().map(|it| &*it.name).collect();
         assert_eq!(names, ["a", "b", "c"]);
-        let names: Vec<_> = lock.skills().iter().map(|it| &*it.name).collect();
+        let names: Vec<_> = lock.skills.iter().map(|it| &*it.name).collect();
         assert_eq!(names, ["a", "b"]);
         assert_eq!(lock.digests().count(), 12);
         assert!(!lock.text().contains("previous"));
-        lock.remove_skill("a");
-        assert!(lock.find("a").is_some() && lock.find_skill("a").is_none());
-        lock.set_skill(locked_skill("b", &["SKILL.md"]));
-        assert_eq!(lock.find_skill("b").unwrap().files.len(), 1);
+        lock.skills.remove("a");
+        assert!(lock.components.find("a").is_some() && lock.skills.find("a").is_none());
+        lock.skills.set(locked_skill("b", &["SKILL.md"]));
+        assert_eq!(lock.skills.find("b").unwrap().files.len(), 1);
         // A lock file that is too large to read again is not written.
         let before = std::fs::read_to_string(&path).unwrap();
         let many: Vec<String> = (0..100_000).map(|at| format!("{at}")).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
-        lock.set_skill(locked_skill("c", &many));
+        lock.skills.set(locked_skill("c", &many));
         let error = lock.write(&path).unwrap_err();
         assert!(format!("{error:#}").contains("more than"), "{error:#}");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), before);
@@ -534,22 +562,23 @@ mod tests {
         };
         let version = |entry: Option<&LockedComponent>| entry.and_then(|it| it.version.clone());
         let mut lock = LockFile::default();
-        lock.set(entry("csv", "1"));
-        assert_eq!(lock.find_previous("csv"), None);
-        lock.set(entry("csv", "2"));
-        lock.set(entry("csv", "3"));
-        lock.set(entry("csv", "3"));
-        lock.set(entry("a", "1"));
-        lock.set(entry("a", "2"));
-        assert_eq!(version(lock.find("csv")).unwrap(), "3");
-        assert_eq!(version(lock.find_previous("csv")).unwrap(), "2");
+        lock.components.set(entry("csv", "1"));
+        assert_eq!(lock.components.find_previous("csv"), None);
+        lock.components.set(entry("csv", "2"));
+        lock.components.set(entry("csv", "3"));
+        lock.components.set(entry("csv", "3"));
+        lock.components.set(entry("a", "1"));
+        lock.components.set(entry("a", "2"));
+        assert_eq!(version(lock.components.find("csv")).unwrap(), "3");
+        assert_eq!(version(lock.components.find_previous("csv")).unwrap(), "2");
         assert_eq!(LockFile::parse(&lock.text()).unwrap(), lock);
         assert_eq!(lock.digests().count(), 8);
-        lock.roll_back(lock.find_previous("csv").unwrap().clone());
-        assert_eq!(version(lock.find("csv")).unwrap(), "2");
-        assert_eq!(lock.find_previous("csv"), None);
-        lock.remove("a");
-        assert_eq!(lock.find_previous("a"), None);
+        lock.components
+            .roll_back(lock.components.find_previous("csv").unwrap().clone());
+        assert_eq!(version(lock.components.find("csv")).unwrap(), "2");
+        assert_eq!(lock.components.find_previous("csv"), None);
+        lock.components.remove("a");
+        assert_eq!(lock.components.find_previous("a"), None);
         let twice = lock.text().replace("[[component]]", "[[previous]]");
         let twice = format!("{}{twice}{twice}", lock.text());
         for text in [
@@ -562,11 +591,40 @@ mod tests {
     }
 
     #[test]
+    fn keeps_one_previous_skill() {
+        let entry = |name: &str, version: &str| {
+            let mut entry = locked_skill(name, &["SKILL.md"]);
+            entry.package.manifest = Digest::of(version.as_bytes());
+            entry.package.version = Some(version.to_owned());
+            entry
+        };
+        let mut lock = LockFile::default();
+        // A component has its own previous version.
+        lock.components.set(locked("report", &Digest::of(b"x")));
+        for version in ["1", "2", "3", "3"] {
+            lock.skills.set(entry("report", version));
+        }
+        let previous = lock.skills.find_previous("report").unwrap().clone();
+        assert_eq!(previous, entry("report", "2"));
+        assert_eq!(lock.components.find_previous("report"), None);
+        let text = lock.text();
+        assert_eq!(LockFile::parse(&text).unwrap(), lock);
+        assert_eq!(lock.digests().count(), 6);
+        let others = text.replace("[skill", "[previous");
+        let error = LockFile::parse(&others).unwrap_err().to_string();
+        assert!(error.ends_with("twice, or without the skill"), "{error}");
+        lock.skills.roll_back(previous);
+        assert_eq!(lock.skills.find("report"), Some(&entry("report", "2")));
+        assert_eq!(lock.previous().count(), 0);
+        assert!(lock.components.find("report").is_some());
+    }
+
+    #[test]
     fn refuses_wrong_lock_files() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(LOCK_FILE);
         let mut lock = LockFile::default();
-        lock.set(locked("csv", &Digest::of(b"a")));
+        lock.components.set(locked("csv", &Digest::of(b"a")));
         lock.write(&path).unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
         for (from, to, why) in [
@@ -608,7 +666,7 @@ mod tests {
             assert!(format!("{error:#}").contains(why), "{to}: {error:#}");
         }
         let mut lock = LockFile::default();
-        lock.set_skill(locked_skill("csv", &["SKILL.md"]));
+        lock.skills.set(locked_skill("csv", &["SKILL.md"]));
         lock.write(&path).unwrap();
         let skill = std::fs::read_to_string(&path).unwrap();
         let twice = format!("\"SKILL.MD\" = \"{}\"\n\"SKILL.md\"", Digest::of(b""));

@@ -177,9 +177,18 @@ pub(crate) fn pull_skill(
 ///
 /// If the manifest or the layer is missing or changed, or has other files than the lock file.
 pub fn read_skill(locked: &LockedSkill, store: &Store) -> anyhow::Result<SkillFiles> {
-    let manifest = read_manifest(locked, store)?;
-    let layer = store.read(&locked.content, MAX_COMPONENT)?;
-    let layer = layer.with_context(|| missing(locked))?;
+    unpack_skill(locked, &|digest, max| {
+        store.read(digest, max)?.with_context(|| missing(locked))
+    })
+}
+
+/// Reads the files of a skill from its layer. `read` returns a blob of at most so many bytes.
+pub(crate) fn unpack_skill(
+    locked: &LockedSkill,
+    read: &dyn Fn(&Digest, u64) -> anyhow::Result<Vec<u8>>,
+) -> anyhow::Result<SkillFiles> {
+    let manifest = Manifest::parse(&read(&locked.manifest, MAX_MANIFEST)?, None)?;
+    let layer = read(&locked.content, MAX_COMPONENT)?;
     let files = layer::unpack(manifest.layer(PackageKind::Skill)?, &layer)?;
     ensure!(
         files.digests() == locked.files,
@@ -370,11 +379,6 @@ pub fn annotated_version(store: &Store, manifest: &Digest) -> anyhow::Result<Opt
     let bytes = bytes.context("the manifest is not in the store")?;
     let manifest = Manifest::parse(&bytes, None)?;
     Ok(manifest.version()?.map(str::to_owned))
-}
-
-fn read_manifest(locked: &LockedPackage, store: &Store) -> anyhow::Result<Manifest> {
-    let manifest = store.read(&locked.manifest, MAX_MANIFEST)?;
-    Manifest::parse(&manifest.with_context(|| missing(locked))?, None)
 }
 
 /// Returns the message about a package that is not in the store.

@@ -54,6 +54,15 @@ impl Reference {
         format!("{SCHEME}{}/{}", self.registry, self.repository)
     }
 
+    /// Returns the reference of one manifest in the same repository.
+    ///
+    /// # Errors
+    ///
+    /// If it would be too long.
+    pub fn fixed(&self, manifest: &Digest) -> anyhow::Result<Self> {
+        format!("{}@{manifest}", self.place()).parse()
+    }
+
     /// Returns the last part of the repository's name.
     pub fn last_name(&self) -> &str {
         let last = self.repository.rsplit('/').next();

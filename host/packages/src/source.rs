@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::digest::Digest;
 use crate::git::GitSource;
 use crate::reference::Reference;
 use crate::site::SiteSource;
@@ -26,6 +27,20 @@ impl SkillSource {
             Self::Git(source) => source.last_name(),
             Self::Site(source) => source.skill(),
         }
+    }
+
+    /// Returns the source of one version alone, by its manifest or its commit. A site has no source
+    /// of an earlier version.
+    ///
+    /// # Errors
+    ///
+    /// If the reference would be too long.
+    pub fn fixed(&self, manifest: &Digest, commit: Option<&str>) -> anyhow::Result<Self> {
+        Ok(match (self, commit) {
+            (Self::Registry(reference), _) => Self::Registry(reference.fixed(manifest)?),
+            (Self::Git(source), Some(commit)) => Self::Git(source.at(commit)),
+            (other, _) => other.clone(),
+        })
     }
 }
 

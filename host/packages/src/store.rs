@@ -44,7 +44,7 @@ pub struct Store {
     blobs: PathBuf,
     locks: PathBuf,
     pub(crate) skills: PathBuf,
-    opener: Opener,
+    pub(crate) opener: Opener,
 }
 
 /// The right to remove blobs and to change the files that name them. Another process that wants it
@@ -81,15 +81,18 @@ impl Store {
     ///
     /// If other users can change the store.
     pub fn open_to_read(folder: &Path, trust: &Trust) -> anyhow::Result<Self> {
-        let blobs = folder.join(BLOBS);
-        if blobs.exists() {
-            let checked = trust.check(&blobs);
-            checked.with_context(|| format!("cannot use the store `{}`", blobs.display()))?;
-        }
+        let open = |name: &str| -> anyhow::Result<PathBuf> {
+            let path = folder.join(name);
+            if path.exists() {
+                let checked = trust.check(&path);
+                checked.with_context(|| format!("cannot use the store `{}`", path.display()))?;
+            }
+            Ok(path)
+        };
         Ok(Self {
-            blobs,
+            blobs: open(BLOBS)?,
             locks: folder.join(LOCKS),
-            skills: folder.join(SKILLS),
+            skills: open(SKILLS)?,
             opener: trust.opener().clone(),
         })
     }
@@ -97,6 +100,11 @@ impl Store {
     /// Returns the folder of the blobs of a store.
     pub fn blobs_in(folder: &Path) -> PathBuf {
         folder.join(BLOBS)
+    }
+
+    /// Returns the folder of the unpacked skills of a store.
+    pub fn skills_in(folder: &Path) -> PathBuf {
+        folder.join(SKILLS)
     }
 
     /// Returns the folder of the blobs.
@@ -325,7 +333,7 @@ mod tests {
         unfinished(".unfinished-2-x");
         let path = folder.path().join("skillhost.lock");
         let mut lock = LockFile::default();
-        lock.set(locked("csv", &kept));
+        lock.components.set(locked("csv", &kept));
         lock.write(&path).unwrap();
         let turn = store.lock().unwrap();
         store.keep(&path, &turn).unwrap();

@@ -10,6 +10,9 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
+use rustix::fs::CWD;
+use skillhost_skills::broker::Opener;
+use skillhost_skills::entries::{EntryCursor, ListedEntry};
 use skillhost_skills::named_file;
 
 use crate::atomic::{UNFINISHED, unfinished_name};
@@ -44,7 +47,8 @@ impl Store {
             root.is_dir(),
             "the files of the skill `{name}` are not in the store; `skillhost fetch` unpacks them"
         );
-        let checked = compare(&root, locked).with_context(|| root.display().to_string());
+        let checked = compare(&root, locked, &self.opener);
+        let checked = checked.with_context(|| root.display().to_string());
         checked.with_context(|| {
             format!(
                 "the files of the skill `{name}` are not those of the lock file; `skillhost fetch` \
@@ -156,7 +160,7 @@ fn remove_tree(path: &Path) -> io::Result<()> {
 }
 
 /// Compares the only skill in a folder with the lock file.
-fn compare(root: &Path, locked: &LockedSkill) -> anyhow::Result<()> {
+fn compare(root: &Path, locked: &LockedSkill, opener: &Opener) -> anyhow::Result<()> {
     let mut left: BTreeMap<String, &Digest> = locked
         .files
         .iter()
@@ -172,14 +176,17 @@ fn compare(root: &Path, locked: &LockedSkill) -> anyhow::Result<()> {
     let mut bytes = MAX_BYTES;
     let mut open = vec![String::new()];
     while let Some(folder) = open.pop() {
-        for entry in fs::read_dir(root.join(&folder))? {
-            let entry = entry?;
-            let name = entry.file_name();
+        // A slash at the end would follow a symlink.
+        let path = match folder.as_str() {
+            "" => root.to_owned(),
+            folder => root.join(folder),
+        };
+        for entry in EntryCursor::open(CWD, path.as_path(), opener)? {
+            let ListedEntry { name, kind } = entry?;
             let path = match folder.as_str() {
                 "" => name.to_string_lossy().into_owned(),
                 folder => format!("{folder}/{}", name.to_string_lossy()),
             };
-            let kind = entry.file_type()?;
             if kind.is_dir() && folders.contains(&path) {
                 open.push(path);
                 continue;
@@ -187,7 +194,8 @@ fn compare(root: &Path, locked: &LockedSkill) -> anyhow::Result<()> {
             let Some(digest) = left.remove(&path).filter(|_| kind.is_file()) else {
                 bail!("`{}` is not in the lock file", quote(&path));
             };
-            let content = named_file::read(&entry.path(), bytes);
+            let file = named_file::open_with(&root.join(&path), opener);
+            let content = file.and_then(|file| named_file::read_all(file, bytes));
             let content = content.with_context(|| format!("cannot read `{path}`"))?;
             bytes -= content.len() as u64;
             ensure!(Digest::of(&content) == *digest, "`{path}` has other bytes");

@@ -612,7 +612,12 @@ pub fn forbid_calls(config: &mut Config) {
 
 /// Opens the catalog of a configuration, without loading any tool.
 pub fn open_catalog(config: &Config) -> anyhow::Result<Catalog> {
-    let catalog = Catalog::open(&config.skills_roots()?, None)?;
+    open_catalog_with(config, &Opener::DIRECT)
+}
+
+/// Opens the skills like [`open_catalog`], and their files through an opener.
+pub fn open_catalog_with(config: &Config, opener: &Opener) -> anyhow::Result<Catalog> {
+    let catalog = Catalog::open_with(&config.skills_roots()?, None, opener)?;
     let catalog = catalog.hard_links(config.hard_links);
     Ok(catalog.omitted_names(config.omitted_names.clone()))
 }

@@ -7,6 +7,7 @@ use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt as _;
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+use rustix::path::Arg;
 
 use crate::broker::Opener;
 use crate::omitted::{OmittedNames, Volume};
@@ -37,7 +38,11 @@ pub struct ListedEntry {
 impl EntryCursor {
     /// Starts listing the folder `name` in `parent`, or `parent` itself if the name is `.`.
     /// Refuses symlinks.
-    pub fn open(parent: BorrowedFd<'_>, name: &str, opener: &Opener) -> io::Result<Self> {
+    pub fn open(
+        parent: BorrowedFd<'_>,
+        name: impl Arg + Copy,
+        opener: &Opener,
+    ) -> io::Result<Self> {
         let open = |flags: OFlags| {
             let flags = flags | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             rustix::fs::openat(parent, name, flags, Mode::empty())

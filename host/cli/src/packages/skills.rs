@@ -8,9 +8,9 @@ use skillhost::config::ConfiguredRoot;
 use skillhost::{Catalog, Line, SkillsRoot, Trust};
 use skillhost_packages::{
     ConfiguredSource, LockFile, LockedSkill, PackageKind, SkillFiles, SkillMetadata, SkillSource,
-    Store, fetch_skill, read_skill, verify_locked,
+    Store, StoreLock, fetch_skill, read_skill, verify_locked,
 };
-use skillhost_program::options::open_catalog;
+use skillhost_program::options::open_catalog_with;
 use skillhost_program::terminal::format_line;
 use skillhost_skills::text::count::count;
 
@@ -34,29 +34,32 @@ const MAX_CHARS: usize = 1024;
 const MAX_LINE_CHARS: usize = 160;
 
 /// Adds the locked skills to a host, before its other skills: a folder that appears later takes the
-/// name of none.
+/// name of none. Passes the name and the error of a skill that cannot be served to `failed`, and
+/// ends if that returns an error.
 pub(super) fn add_roots(
     settings: &mut Settings,
     lock: &LockFile,
     store: &Store,
     trust: &Trust,
+    failed: impl Fn(&str, anyhow::Error) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     if settings.packages.skills.is_empty() {
         return Ok(());
     }
-    let others = open_catalog(&settings.host)?;
-    let roots = settings.packages.skills.iter().map(|(name, source)| {
-        let root = || {
-            refuse_conflict(&others, name)?;
-            let locked = check(settings, name, source, lock, store, trust)?;
-            anyhow::Ok(SkillsRoot::new(store.skill_root(locked)))
-        };
-        anyhow::Ok(ConfiguredRoot {
-            root: root().with_context(|| source.place.clone())?,
-            place: source.place.clone(),
-        })
-    });
-    let roots = roots.collect::<anyhow::Result<Vec<_>>>()?;
+    let others = open_catalog_with(&settings.host, trust.opener())?;
+    let mut roots = Vec::new();
+    for (name, source) in &settings.packages.skills {
+        let checked = refuse_conflict(&others, name)
+            .and_then(|()| check(settings, name, source, lock, store, trust));
+        let place = source.place.clone();
+        match checked.with_context(|| place.clone()) {
+            Ok(locked) => {
+                let root = SkillsRoot::new(store.skill_root(locked));
+                roots.push(ConfiguredRoot { root, place });
+            }
+            Err(error) => failed(name, error)?,
+        }
+    }
     settings.host.skills.splice(0..0, roots);
     Ok(())
 }
@@ -82,16 +85,28 @@ pub(crate) fn check<'l>(
     store: &Store,
     trust: &Trust,
 ) -> anyhow::Result<&'l LockedSkill> {
-    let locked = lock.find_skill(name);
+    let locked = lock.skills.find(name);
     let locked = locked.with_context(|| not_locked(PackageKind::Skill, name))?;
     let source = &source.reference;
     check_source(locked, source)?;
     check_fixed(locked, source)?;
-    settings.packages.denied.check(locked.digests())?;
-    let signers = settings.packages.skill_signers(source, trust)?;
-    verify_locked(locked, signers.as_deref(), store)?;
+    check_bytes(settings, locked, source, store, trust)?;
     store.check_unpacked(locked)?;
     Ok(locked)
+}
+
+/// Checks that a skill is not denied, and is in the store with the manifest and the signature that
+/// the configuration asks for.
+fn check_bytes(
+    settings: &Settings,
+    locked: &LockedSkill,
+    source: &SkillSource,
+    store: &Store,
+    trust: &Trust,
+) -> anyhow::Result<()> {
+    settings.packages.denied.check(locked.digests())?;
+    let signers = settings.packages.skill_signers(source, trust)?;
+    verify_locked(locked, signers.as_deref(), store)
 }
 
 impl Project<'_> {
@@ -116,7 +131,7 @@ impl Project<'_> {
         name: &str,
         source: &ConfiguredSource<SkillSource>,
     ) -> anyhow::Result<&'static str> {
-        let locked = self.lock.find_skill(name);
+        let locked = self.lock.skills.find(name);
         let locked = locked.with_context(|| not_locked(PackageKind::Skill, name))?;
         let source = &source.reference;
         check_source(locked, source)?;
@@ -139,10 +154,62 @@ impl Project<'_> {
         verify_locked(locked, signers, store)?;
         Ok("fetched")
     }
+
+    /// Checks the bytes of a skill in the store, and unpacks its files unless they are there.
+    pub(crate) fn unpack_skill(
+        &self,
+        locked: &LockedSkill,
+        source: &SkillSource,
+    ) -> anyhow::Result<SkillFiles> {
+        check_fixed(locked, source)?;
+        check_bytes(&self.settings, locked, source, &self.store, &self.trust)?;
+        let files = read_skill(locked, &self.store)?;
+        self.store.unpack(locked, &files)?;
+        Ok(files)
+    }
+
+    /// Locks a skill that was pulled.
+    ///
+    /// # Errors
+    ///
+    /// If another command has removed its bytes from the store since they were pulled.
+    pub(crate) fn lock_skill(
+        &mut self,
+        locked: LockedSkill,
+        turn: &StoreLock,
+    ) -> anyhow::Result<()> {
+        self.check_skill(&locked)?;
+        if !self.settings.packages.skills.contains_key(&locked.name) {
+            // An entry without a source is not an earlier version.
+            self.lock.skills.remove(&locked.name);
+        }
+        self.lock.skills.set(locked);
+        self.write_lock(turn)
+    }
+
+    /// Locks an earlier skill again.
+    ///
+    /// # Errors
+    ///
+    /// As [`Project::lock_skill`].
+    pub(crate) fn roll_back_skill(
+        &mut self,
+        previous: LockedSkill,
+        turn: &StoreLock,
+    ) -> anyhow::Result<()> {
+        self.check_skill(&previous)?;
+        self.lock.skills.roll_back(previous);
+        self.write_lock(turn)
+    }
+
+    fn check_skill(&self, locked: &LockedSkill) -> anyhow::Result<()> {
+        self.check_stored(locked)?;
+        self.store.check_unpacked(locked)
+    }
 }
 
 /// Checks that a locked skill is the version that a source with a digest or a commit names.
-fn check_fixed(locked: &LockedSkill, source: &SkillSource) -> anyhow::Result<()> {
+pub(crate) fn check_fixed(locked: &LockedSkill, source: &SkillSource) -> anyhow::Result<()> {
     match source {
         SkillSource::Registry(reference) => check_manifest(&locked.manifest, reference),
         SkillSource::Git(git) => {

@@ -392,6 +392,7 @@ impl BrokerProcess {
         let path = real_path(handle)?;
         let found = self.allowed_folder_of(&path);
         let found = found.or_else(|| self.folder_of_blob(&path));
+        let found = found.or_else(|| self.folder_of_skill(&path));
         let (folder, below) = found.ok_or(Errno::ACCESS)?;
         let own = open_below(folder, &below)?;
         let identity = Identity::of(own.as_fd())?;
@@ -481,9 +482,17 @@ impl BrokerProcess {
     fn folder_of_blob(&self, path: &Path) -> Option<(OwnedFd, PathBuf)> {
         let (folder, real) = self.policy.blobs.as_ref()?.open()?;
         let name = path.strip_prefix(&real).ok()?;
-        let is_digit = |digit: &u8| matches!(digit, b'0'..=b'9' | b'a'..=b'f');
-        let bytes = name.as_os_str().as_bytes();
-        (bytes.len() == 64 && bytes.iter().all(is_digit)).then(|| (folder, name.to_owned()))
+        is_digest(name.as_os_str().as_bytes()).then(|| (folder, name.to_owned()))
+    }
+
+    /// Returns the folder of skills that are named by their SHA-256, and the path below it, if the
+    /// path is such a skill or in one.
+    fn folder_of_skill(&self, path: &Path) -> Option<(OwnedFd, PathBuf)> {
+        let (folder, real) = self.policy.skills.as_ref()?.open()?;
+        let below = path.strip_prefix(&real).ok()?;
+        let skill = below.iter().next()?.as_bytes().strip_prefix(b"sha256-")?;
+        let (digest, name) = skill.split_at_checked(64)?;
+        (is_digest(digest) && name.starts_with(b"-")).then(|| (folder, below.to_owned()))
     }
 
     /// Starts a child process from a thread that supervises it. It ends with that thread.
@@ -560,6 +569,12 @@ impl BrokerProcess {
         let mode = Mode::from_raw_mode(0o666);
         Ok(rustix::fs::openat(&folder, *file, flags, mode)?)
     }
+}
+
+/// Returns whether a name is a SHA-256 in hex.
+fn is_digest(name: &[u8]) -> bool {
+    let is_digit = |digit: &u8| matches!(digit, b'0'..=b'9' | b'a'..=b'f');
+    name.len() == 64 && name.iter().all(is_digit)
 }
 
 /// Opens a regular file for reading and appending by its path, which may not be a symlink. Creates it
@@ -772,6 +787,48 @@ mod tests {
         assert_eq!(text, line.repeat(MAX_REQUESTS));
         let mode = std::os::unix::fs::MetadataExt::mode(&file.metadata().unwrap());
         assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn opens_skills_by_their_digests_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let digest = "0123456789abcdef".repeat(4);
+        let skill = format!("skills/sha256-{digest}-report");
+        let inside = format!("{skill}/report/SKILL.md");
+        let others = [
+            format!("skills/sha256-{}-report/x", &digest[1..]),
+            format!("skills/sha256-{}-report/x", digest.to_uppercase()),
+            format!("skills/sha256-{digest}x/x"),
+            format!("skills/{digest}-report/x"),
+            "skills/x".to_owned(),
+            "x".to_owned(),
+        ];
+        for name in [&inside].into_iter().chain(&others) {
+            std::fs::create_dir_all(at(name).parent().unwrap()).unwrap();
+            std::fs::write(at(name), "").unwrap();
+        }
+        std::os::unix::fs::symlink(at("x"), at(&format!("{skill}/link"))).unwrap();
+        let mut broker = broker();
+        let opens = |broker: &mut BrokerProcess, name: &str| {
+            let handle = open_path(&at(name)).unwrap();
+            broker.open(handle.as_fd()).is_ok()
+        };
+        assert!(!opens(&mut broker, &inside));
+        broker.policy.skills = Some(AllowedPath {
+            path: at("skills"),
+            follows_links: false,
+            link_owners: None,
+            within: "/".into(),
+        });
+        for name in [&inside, &skill, &format!("{skill}/report")] {
+            assert!(opens(&mut broker, name), "{name}");
+        }
+        assert!(!opens(&mut broker, "skills"));
+        assert!(!opens(&mut broker, &format!("{skill}/link")));
+        for name in &others {
+            assert!(!opens(&mut broker, name), "{name}");
+        }
     }
 
     #[test]

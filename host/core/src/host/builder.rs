@@ -235,14 +235,15 @@ impl HostBuilder {
         self
     }
 
-    /// Replaces grants, pins and components with names of their own by those of a configuration, for
-    /// [`HostBuilder::rebuild`].
+    /// Replaces grants, pins, folders of skills, and components with names of their own by those of a
+    /// configuration, for [`HostBuilder::rebuild`].
     #[must_use]
-    pub fn with_components_of(mut self, config: Config) -> Self {
+    pub fn with_packages_of(mut self, config: Config) -> Self {
         self.config.grants = config.grants;
         self.config.pins = config.pins;
         self.config.require_pins = config.require_pins;
         self.config.named_components = config.named_components;
+        self.config.skills = config.skills;
         self
     }
 

@@ -88,8 +88,14 @@ fn session_cancels_only_its_own_call() {
         let request = Request::post(cancel.to_string()).with("Mcp-Session-Id", label);
         assert_eq!(Client::once(server.address, &request).status, 202);
     };
+    let both = "application/json, text/event-stream";
+    let stream = Some("text/event-stream");
     // Without progress, and with progress as an event stream.
-    for token in [Value::Null, json!("p")] {
+    for (token, accept, expected) in [
+        (Value::Null, both, (200, stream)),
+        (json!("p"), both, (200, stream)),
+        (Value::Null, "application/json", (202, None)),
+    ] {
         let arguments = json!({"skill_name": "a", "path": "p"});
         let mut params = json!({"name": "raw_sleep", "arguments": arguments});
         if !token.is_null() {
@@ -97,6 +103,7 @@ fn session_cancels_only_its_own_call() {
         }
         let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
         let call = Request::post(call.to_string()).with("Mcp-Session-Id", &own);
+        let call = call.with("Accept", accept);
         let mut client = Client::connect(server.address);
         client.send(&call.bytes());
         wait_until("no call runs", || host.occupancy().running == 1);
@@ -116,11 +123,9 @@ fn session_cancels_only_its_own_call() {
         cancel(&own, json!(1));
         wait_until("the guest still runs", || host.occupancy().running == 0);
         let answer = client.answer().unwrap();
-        assert_eq!(
-            (answer.status, answer.body.contains("result")),
-            (200, false),
-            "{answer:?}"
-        );
+        let found = (answer.status, answer.header("content-type"));
+        assert_eq!(found, expected, "{answer:?}");
+        assert!(!answer.body.contains("result"), "{answer:?}");
         // The connection stays open, and the id can be used again.
         let answer = client.ask(&read);
         assert_eq!(answer.text(), "# A\n");

@@ -314,7 +314,8 @@ fn git_ends_with_the_program() {
         is_pack
     });
     let source = server.source(&format!("@{commit}#skills/reports"));
-    for signal in [Signal::INT, Signal::KILL] {
+    // A shell may let what it starts in the background ignore SIGINT.
+    for signal in [Signal::TERM, Signal::KILL] {
         let mut command = user.program.command(&["add", "--skill", &source]);
         command
             .env("PATH", "/usr/bin:/bin")

@@ -29,6 +29,10 @@ const MAX_LISTEN_BYTES: usize = 64 << 10;
 /// that take much memory, and lists that take rmcp quadratic time.
 const MAX_LISTEN_VALUES: usize = 256;
 
+/// The further copies of a message's text that are held besides the body and the parsed message: the
+/// arguments of the call, and their form for the guest.
+const MORE_COPIES: usize = 2;
+
 /// A limit that a message exceeds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Excess {
@@ -87,10 +91,15 @@ pub fn check(message: &[u8]) -> Result<(), Excess> {
     label_excess(json, &MESSAGE).map_or(Ok(()), Err)
 }
 
-/// Returns the maximum number of bytes that a message takes in memory: its text, and the values
-/// that are parsed from it.
+/// Returns the maximum number of bytes that a message takes in memory as long as it is kept: its
+/// text, and the values that are parsed from it.
 pub fn memory_of(message: &[u8]) -> usize {
     message.len() + values::memory_for(values::count(message))
+}
+
+/// Returns the maximum number of bytes that answering a message takes besides its body.
+pub fn memory_to_answer(message: &[u8]) -> usize {
+    memory_of(message) + MORE_COPIES * message.len()
 }
 
 /// Returns whether a number has another spelling once it is read.
@@ -166,6 +175,7 @@ mod tests {
     #[test]
     fn measures_text_and_values_of_request() {
         assert_eq!(memory_of(b"[1, 2]"), 6 + values::memory_for(3));
+        assert_eq!(memory_to_answer(b"[1, 2]"), 3 * 6 + values::memory_for(3));
     }
 
     fn assert_fits(message: &str, fits: bool) {

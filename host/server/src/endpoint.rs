@@ -68,6 +68,8 @@ struct Asked {
 struct Message {
     is_json: bool,
     is_subscription: bool,
+    /// True if the client accepts an event stream.
+    takes_stream: bool,
     /// The protocol revision that the headers name.
     version: Option<HeaderValue>,
     body: Bytes,
@@ -209,6 +211,7 @@ impl<S: ServerHandler> Endpoint<S> {
         let mut message = Message {
             is_json: is_json(&parts.headers),
             is_subscription,
+            takes_stream: asked.forms.event_stream,
             version: parts.headers.get(PROTOCOL_VERSION).cloned(),
             body,
             end_of_stream,
@@ -219,11 +222,12 @@ impl<S: ServerHandler> Endpoint<S> {
             if let Err(excess) = message_limits::check(&message.body) {
                 return malformed(&message.body, Some(&excess.to_string()));
             }
-            let memory = message_limits::memory_of(&message.body);
-            if !resources.body_lease.grow(memory - message.body.len()) {
+            let beside_body = message_limits::memory_to_answer(&message.body);
+            if !resources.body_lease.grow(beside_body) {
                 return into_error(busy("bodies"), || request_id(&message.body)).await;
             }
-            if is_subscription && !resources.answer_lease.reserve(memory) {
+            let kept = message_limits::memory_of(&message.body);
+            if is_subscription && !resources.answer_lease.reserve(kept) {
                 return busy("answers");
             }
             let sessions = &self.sessions;
@@ -276,7 +280,7 @@ impl<S: ServerHandler> Endpoint<S> {
                 Err(_) => timed_out(request_time),
             },
             () = self.abort.cancelled() => reply::shutting_down(),
-            () = message.cancelled.cancelled() => return empty_stream(),
+            () = message.cancelled.cancelled() => return cancelled(message.takes_stream),
         };
         resources.answer_lease.end_turn();
         let answer = match answer.status() {
@@ -336,9 +340,13 @@ impl<S> Endpoint<S> {
     }
 }
 
-/// Answers a request that its client has cancelled: a stream without events.
-fn empty_stream() -> Response {
-    ([(CONTENT_TYPE, EVENT_STREAM)], "").into_response()
+/// Answers a request that its client has cancelled, so it gets no message: with a stream without
+/// events, or without a body.
+fn cancelled(takes_stream: bool) -> Response {
+    match takes_stream {
+        true => ([(CONTENT_TYPE, EVENT_STREAM)], "").into_response(),
+        false => StatusCode::ACCEPTED.into_response(),
+    }
 }
 
 /// Answers a request whose time is up.

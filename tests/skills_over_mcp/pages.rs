@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::fs;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
 use super::{INVALID_PARAMS, folders, open, skill_md, uris};
@@ -51,6 +53,40 @@ fn pages_contain_entries_once_while_files_change() {
     );
     assert_eq!((all.len(), pages), (1_051, vec![1000, 51]));
     assert!(uris(&all).is_sorted());
+}
+
+#[test]
+fn cursors_name_only_listed_skills() {
+    let wish = "disable-model-invocation: true";
+    let hidden = |name: &str| format!("---\nname: {name}\ndescription: About.\n{wish}\n---\n");
+    let folders = Folders::new();
+    // A page of skills ends before a hidden one, and two pages have only hidden ones.
+    for number in 0..200 {
+        let name = format!("a{number:03}");
+        folders.write(&format!("{name}/SKILL.md"), skill_md(&name));
+    }
+    for number in 0..600 {
+        let name = format!("b-secret{number:03}");
+        folders.write(&format!("{name}/SKILL.md"), hidden(&name));
+    }
+    folders.write("c/SKILL.md", skill_md("c"));
+    let mut session = open(&folders);
+    for (method, key) in [("skills/list", "skills"), ("resources/list", "resources")] {
+        let (mut found, mut request) = (Vec::new(), json!({}));
+        loop {
+            let page = session.ask(method, request).unwrap();
+            found.extend(page[key].as_array().unwrap().clone());
+            let Some(cursor) = page.get("nextCursor") else {
+                break;
+            };
+            let decoded = BASE64_URL_SAFE_NO_PAD.decode(cursor.as_str().unwrap());
+            let decoded = String::from_utf8(decoded.unwrap()).unwrap();
+            assert!(!decoded.contains("secret"), "{method}: {decoded}");
+            request = json!({"cursor": cursor});
+        }
+        assert_eq!(found.len(), 201, "{method}");
+        assert!(found[200].to_string().contains("skill://c/"), "{method}");
+    }
 }
 
 /// A SKILL.md whose frontmatter is not closed, so that lists leave it out.

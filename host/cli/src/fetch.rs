@@ -57,7 +57,6 @@ fn fetch_component(
     let locked = locked.with_context(|| not_locked(PackageKind::Component, name))?;
     check_source(locked, &source.reference)?;
     check_manifest(&locked.manifest, &source.reference)?;
-    project.settings.packages.denied.check(locked.digests())?;
     let as_load = || {
         let (lock, store) = (&project.lock, &project.store);
         check(&project.settings, name, source, lock, store, &project.trust)

@@ -31,6 +31,7 @@ use skillhost::{
     Caller, Contents, EntryKind, Line, OverLimit, ResourceError, SkillFiles, SkillResources, Stop,
     Unlisted,
 };
+use skillhost_sandbox::granted_skills::opaque_cursor;
 use skillhost_skills::text::media_type;
 
 /// The maximum number of resources of a page, with about 200 bytes each. Longer resources fill a
@@ -65,7 +66,9 @@ pub(crate) async fn list(
         .unwrap_or_default();
     let resources = reader(live, caller).await?;
     let mut result = ListResourcesResult::default();
-    let mut last_path = String::new();
+    // The last resource, unless its skill was followed by others that are left out. It is shown, so
+    // it may be in the cursor.
+    let mut last = None;
     let mut size = PageSize::new(live.page_bytes());
     let mut skills = skills_from(live, &resources, &from, MAX_SKILLS_READ + 1).await?;
     let next = skills.split_off(MAX_SKILLS_READ.min(skills.len())).pop();
@@ -78,16 +81,13 @@ pub(crate) async fn list(
     let next = 'page: loop {
         let found = result.resources.len();
         if found == PAGE_RESOURCES {
-            let next = skills.into_next_name().or(next);
-            break next.map(|skill| (skill, String::new()));
+            break skills.into_next_name().or(next);
         }
         // The rest of the page probably needs as many skills for each resource as its start.
         let wanted = ((PAGE_RESOURCES - found) * read).div_ceil(found.max(1));
         let wanted = if found == 0 { MAX_SKILLS_READ } else { wanted };
         let Some((skill, files)) = skills.next(wanted).await? else {
-            // The empty path is before every file, so the next page starts with this skill.
-            let next = skills.into_next_name().or(next);
-            break next.map(|skill| (skill, String::new()));
+            break skills.into_next_name().or(next);
         };
         read += 1;
         let (files, about) = match files {
@@ -96,11 +96,13 @@ pub(crate) async fn list(
                 // A skill that cannot be read must not hide the others.
                 check_host(&error)?;
                 tracing::info!("cannot list the files of `{}`: {error}", Line::new(&skill));
+                last = None;
                 continue;
             }
         };
         let after = if skill == from { &*after } else { "" };
         if is_unlisted(&files) {
+            last = None;
             continue;
         }
         for file in files.files.into_iter().filter(|file| *file.path > *after) {
@@ -110,15 +112,17 @@ pub(crate) async fn list(
                 note_missing_files(&mut resource, &skill, *over);
             }
             if result.resources.len() == PAGE_RESOURCES || !size.add(json_bytes(&resource)) {
-                // `last_path` is in this skill, or empty before its first file.
-                break 'page Some((skill, last_path));
+                break 'page Some(skill);
             }
             result.resources.push(resource);
-            last_path = file.path;
+            last = Some((skill.clone(), file.path));
         }
-        last_path.clear();
     };
-    result.next_cursor = next.map(|(skill, path)| cursor::encode(LISTING, [&skill, &path]));
+    result.next_cursor = next.map(|next| {
+        // The empty path is before every file.
+        let (skill, path) = last.unwrap_or_else(|| (opaque_cursor(&next), String::new()));
+        cursor::encode(LISTING, [&skill, &path])
+    });
     live.answer_lease().hold(size.bytes()).await?;
     Ok(result)
 }
@@ -309,8 +313,8 @@ pub(super) async fn skills_from(
     max: usize,
 ) -> Result<Vec<String>, ErrorData> {
     let (resources, from) = (resources.clone(), from.to_owned());
-    live.run_blocking(move || resources.skills_from(&from, max))
-        .await
+    let page = live.run_blocking(move || resources.skills_from(&from, max));
+    page.await?.ok_or_else(|| cursor_error(BadCursor))
 }
 
 /// Adds a notice to the description of a SKILL.md: not all files of its skill are listed, and

@@ -23,6 +23,7 @@ use super::resources::{
     check_host, cursor, cursor_error, in_folder, not_found, parse, read_error, reader, skills_from,
 };
 use skillhost::{Caller, ResourceError, SkillFiles, SkillResources, Unlisted};
+use skillhost_sandbox::granted_skills::opaque_cursor;
 
 /// The maximum number of entries of a page. Long entries fill a page [by their
 /// bytes](super::page::PAGE_BYTES). Guards against: a listing that fills a client's buffers. A
@@ -56,10 +57,14 @@ pub(crate) async fn list(
     const LISTING: &str = "skills";
     let cursor = request.and_then(|request| request.cursor);
     let position = cursor.map(|cursor| cursor::decode(LISTING, &cursor));
-    let [from] = position
+    let [mut from] = position
         .transpose()
         .map_err(cursor_error)?
         .unwrap_or_default();
+    if !from.is_empty() && !from.starts_with('.') {
+        // The cursor has the last skill of a page, and this is before the next name.
+        from.push('\0');
+    }
     let resources = reader(live, caller).await?;
     let mut names = skills_from(live, &resources, &from, MAX_SKILLS_READ + 1).await?;
     let next = names.split_off(MAX_SKILLS_READ.min(names.len())).pop();
@@ -75,13 +80,14 @@ pub(crate) async fn list(
             read_for_listing(&name, files)
         }
     });
-    let mut page_end = None;
+    let (mut page_end, mut last) = (None, None);
     while files < PAGE_FILES
         && bytes < PAGE_BYTES
         && let wanted @ 1.. = PAGE_SKILLS - result.skills.len()
         && let Some((name, read)) = skills.next(wanted).await?
     {
         // Skills that are left out count too: reading them takes as long.
+        let previous = last.take();
         bytes += read.bytes;
         files += read.files;
         match read.listed {
@@ -90,11 +96,12 @@ pub(crate) async fn list(
                 faults.set(&name, SkillFault::LongEntry, &why);
             }
             Ok(listed) if !size.add(listed.json_bytes) => {
-                page_end = Some(name);
+                (page_end, last) = (Some(name), previous);
                 break;
             }
             Ok(listed) => {
                 result.skills.push(listed.skill);
+                last = Some(name.clone());
                 match listed.left_out {
                     Some(left_out) => faults.set(&name, SkillFault::Incomplete, &left_out),
                     None => faults.clear(&name),
@@ -112,7 +119,11 @@ pub(crate) async fn list(
     }
     live.answer_lease().hold(size.bytes()).await?;
     match page_end.or_else(|| skills.into_next_name()).or(next) {
-        Some(next) => result.next_cursor = Some(cursor::encode(LISTING, [&next])),
+        Some(next) => {
+            // A skill that is shown may be in the cursor.
+            let position = last.unwrap_or_else(|| opaque_cursor(&next));
+            result.next_cursor = Some(cursor::encode(LISTING, [&position]));
+        }
         None => {
             // Passes the skills of all clients. Otherwise the log would forget the faults of skills
             // that this client may not see.

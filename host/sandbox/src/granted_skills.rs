@@ -287,7 +287,7 @@ impl Inner {
 /// Returns the cursor of a page that starts at a skill which was not read, and may be hidden. It is
 /// not a [name](Skill::is_name), and does not show one. If the skill is removed before the next
 /// page, that page is empty, so a model lists again and loses no skill.
-fn opaque_cursor(name: &str) -> String {
+pub fn opaque_cursor(name: &str) -> String {
     const DIGITS: usize = 32;
     format!(".{}", &sha256_hex(name.as_bytes())[..DIGITS])
 }

@@ -13,6 +13,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::host::Host;
+use skillhost_sandbox::granted_skills::opaque_cursor;
 use skillhost_sandbox::tool::{CallError, Caller, Failure, Output, Stop};
 use skillhost_skills::catalog::Freshness;
 use skillhost_skills::guard::Folder;
@@ -194,18 +195,24 @@ impl SkillResources {
         names
     }
 
-    /// Returns a page of [`Self::skills`]: at most `max` names that are not before `from`. The
-    /// first page, with an empty `from`, reads the folders; later pages may be a second old.
-    pub fn skills_from(&self, from: &str, max: usize) -> Vec<String> {
+    /// Returns a page of [`Self::skills`]: at most `max` names that are not before `from`, which may
+    /// be an [`opaque_cursor`]. The first page, with an empty `from`, reads the folders; later pages
+    /// may be a second old. Returns `None` if there is no skill with this cursor.
+    pub fn skills_from(&self, from: &str, max: usize) -> Option<Vec<String>> {
         let freshness = match from {
             "" => Freshness::Now,
             _ => Freshness::Recent,
         };
         let names = self.host.catalog().shared_names(freshness);
-        let start = names.partition_point(|name| name.as_str() < from);
-        let granted = names[start..].iter();
-        let granted = granted.filter(|name| self.host.resources_allow(name));
-        granted.take(max).cloned().collect()
+        let is_granted = |name: &&String| self.host.resources_allow(name);
+        let start = if from.starts_with('.') {
+            let mut names = names.iter();
+            names.position(|name| opaque_cursor(name) == from && is_granted(&name))?
+        } else {
+            names.partition_point(|name| name.as_str() < from)
+        };
+        let granted = names[start..].iter().filter(is_granted);
+        Some(granted.take(max).cloned().collect())
     }
 
     /// Reads the start of a skill's SKILL.md without a call, to decide which call to make.

@@ -215,7 +215,7 @@ fn request_that_stayed_open_is_closed_by_the_same_command() {
     fs::write(&file, line).unwrap();
     assert_eq!(
         user.good(&["add", "--request", "1"]),
-        "csv is there already\n"
+        "`csv` is already configured\n"
     );
     assert_eq!(user.good(&["requests"]), "");
     assert_eq!(client.end().1, Some(0));

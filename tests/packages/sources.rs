@@ -80,7 +80,7 @@ fn skill_of_repository_is_served_from_its_locked_commit() {
         (
             config.clone(),
             lock.replace(&second, "main"),
-            "is not a full one",
+            "is not a full commit id",
         ),
         (
             fixed(&config, &first),
@@ -235,7 +235,7 @@ fn lock_file_of_another_program_is_imported() {
     assert!(read.contains("# One"), "{read}");
     let again = user.run(&["add", "--skills-from", "toolhive.lock.yaml"]);
     assert!(
-        again.stdout.contains("a-report is there already"),
+        again.stdout.contains("`a-report` is already configured"),
         "{again:?}"
     );
     assert_eq!(user.files()[0], Some(config));

@@ -89,7 +89,7 @@ impl AddCommand {
         if let Some((known, place)) = project.settings.packages.source_of(kind, name) {
             if let Some((file, reference)) = asked.filter(|_| known == source.to_string()) {
                 file.mark_added(&reference)?;
-                terminal::print(&[format_line!("{name} is there already")])?;
+                terminal::print(&[format_line!("`{name}` is already configured")])?;
                 return Ok(Exit::Ok);
             }
             terminal::complain(format_args!(
@@ -133,7 +133,7 @@ impl AddCommand {
                 .source_of(PackageKind::Skill, &name);
             if let Some((known, place)) = configured {
                 if source.as_ref().is_ok_and(|it| it.to_string() == known) {
-                    terminal::print(&[format_line!("{name} is there already")])?;
+                    terminal::print(&[format_line!("`{name}` is already configured")])?;
                 } else {
                     terminal::complain(format_args!(
                         "cannot add `{name}`: {place}: there is a skill of that name from `{known}`"

@@ -38,11 +38,11 @@ impl RemoveCommand {
         let is_locked = project.lock.packages().any(is_it);
         if !is_configured && !is_locked {
             terminal::complain(format_args!(
-                "there is no {kind} `{name}`; the {kind}s are {}",
+                "there is no {kind} `{name}`; {}",
                 if names.is_empty() {
-                    "none".to_owned()
+                    format!("no {kind} is configured")
                 } else {
-                    names.join(", ")
+                    format!("the {kind}s are {}", names.join(", "))
                 }
             ));
             return Ok(Exit::Usage);

@@ -126,7 +126,10 @@ impl GitSource {
             repository.fetch(self.version.as_deref().unwrap_or(DEFAULT_VERSION), true)?;
             let commit = repository.id("FETCH_HEAD^{commit}")?;
             if let Some(expected) = self.commit() {
-                ensure!(commit == expected, "it is the commit {commit}, of a tag");
+                ensure!(
+                    commit == expected,
+                    "this id is of a tag; name its commit {commit}"
+                );
             }
             let tree = repository.id(&format!("{commit}:{}", self.folder));
             let no_folder = || format!("the commit {commit} has no folder `{}`", self.folder);
@@ -319,7 +322,7 @@ impl TemporaryRepository {
         let fetched = self.run("`git fetch`", &arguments, wanted.as_bytes(), 0);
         ensure!(
             fetched.is_ok() || !self.has_full_file(),
-            "it has more than {} MiB",
+            "the repository has more than {} MiB",
             MAX_PACK >> 20
         );
         fetched.map(drop)

@@ -353,7 +353,7 @@ impl RawPackage {
         let commit = self.commit.take();
         ensure!(
             commit.as_deref().is_none_or(is_commit),
-            "the commit of the skill `{}` is not a full one",
+            "the commit of the skill `{}` is not a full commit id",
             self.name
         );
         let mut paths = SkillPaths::default();

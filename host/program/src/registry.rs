@@ -14,7 +14,7 @@ use crate::terminal::format_line;
 #[derive(Args)]
 pub struct RegistryArguments {
     /// Trust only the certificate authorities in this file, in PEM, and use TLS
-    /// also for a registry of this machine
+    /// even for a registry on this machine
     #[arg(long, value_name = "FILE")]
     ca_file: Option<PathBuf>,
     /// Stop transfers after this many minutes

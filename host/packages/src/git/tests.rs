@@ -119,7 +119,7 @@ fn fetches_folder_at_branch_tag_and_commit() {
         ("@v2", "couldn't find remote ref v2"),
         ("#skills/other", "has no folder `skills/other`"),
         ("#README.md", "`git ls-tree` failed"),
-        (&format!("@{tag}#skills/reports"), "it is the commit"),
+        (&format!("@{tag}#skills/reports"), "this id is of a tag"),
         (&format!("@{}", "1".repeat(40)), "`git fetch` failed"),
     ] {
         let error = error(&server, rest);
@@ -256,7 +256,10 @@ fn endless_repositories_end() {
         "{:#}",
         source.fetch(&RegistrySettings::default()).unwrap_err()
     );
-    assert!(error.contains("it has more than 256 MiB"), "{error}");
+    assert!(
+        error.contains("the repository has more than 256 MiB"),
+        "{error}"
+    );
     // Nothing comes.
     server.change(move |request, stream| {
         let is_pack = request.contains("command=fetch");

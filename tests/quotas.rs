@@ -22,7 +22,7 @@ use crate::support::http::{Client, Request, TestServer};
 use crate::support::mcp;
 use crate::support::memory::resident;
 use crate::support::program::Program;
-use crate::support::watchdog::{until, wait_until};
+use crate::support::watchdog::{patience, until, wait_until};
 use crate::support::{
     UNREACHED, build, builder, builder_with_guests, call, is_own_process, limits, on_two_threads,
     run_in_own_process,
@@ -534,7 +534,7 @@ impl ProgramTool for Waiting {
 
     fn call(&self, _: &Caller, _: &Map<String, Value>) -> Result<String, Failure> {
         self.calls.fetch_add(1, Ordering::SeqCst);
-        let ended = self.end.lock().unwrap().recv();
+        let ended = self.end.lock().unwrap().recv_timeout(patience());
         Ok(format!("{ended:?}"))
     }
 }

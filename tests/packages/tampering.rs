@@ -261,7 +261,7 @@ fn changed_locks_are_refused() {
                 CALL,
                 "cannot use the lock file `skillhost.lock`: ",
             ),
-            // What a rollback would lock.
+            // A rollback would lock these.
             lock(
                 previous,
                 in_previous(&old[0], &new[0]),
@@ -404,7 +404,7 @@ fn changed_locks_of_skills_are_refused() {
                 READ,
                 "the skill `report` is not locked; `skillhost update report`",
             ),
-            // What a rollback would lock.
+            // A rollback would lock these.
             lock(
                 previous,
                 in_previous(&old[0], &new[0]),

@@ -108,7 +108,7 @@ impl Accepted {
     }
 }
 
-/// Returns a locked component whose bytes cannot be read, without what the lock file says of them.
+/// Returns the entry of a component whose bytes cannot be read, without what only they can prove.
 fn unknown(locked: &LockedComponent) -> LockedComponent {
     LockedComponent {
         package: LockedPackage {

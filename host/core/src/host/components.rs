@@ -28,7 +28,7 @@ use skillhost_skills::trust::Trust;
 /// confined process starts at most twice as many processes.
 const MAX_COMPILED_AT_ONCE: usize = 8;
 
-/// The owner of a file whose bytes are pinned, so it does not matter who owns it.
+/// The owner that a file with pinned bytes counts as having: its real owner is not checked.
 const UNCHECKED_OWNER: u32 = 0;
 
 /// A component and its tools.

@@ -94,7 +94,7 @@ impl Host {
     }
 }
 
-/// Returns the error of a call that did not end by itself.
+/// Returns the error of a call that the host stopped.
 pub(super) fn stopped(tool: &str, stop: Stop) -> CallError {
     CallError::Stopped {
         tool: tool.to_owned(),

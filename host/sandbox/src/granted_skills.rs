@@ -379,7 +379,11 @@ mod tests {
                 let mut page = pin!(skills.page(None, 1, &limits));
                 assert!(poll_fn(|task| Poll::Ready(page.as_mut().poll(task).is_pending())).await);
                 drop(slot);
+                // The read asks for the only thread, which is busy.
+                tokio::task::yield_now().await;
             }
+            // The read is dropped.
+            tokio::task::yield_now().await;
             assert_eq!(engine.occupancy().running, 1);
             drop(end);
             busy.await.unwrap().unwrap_err();

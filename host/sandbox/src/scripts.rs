@@ -61,7 +61,7 @@ mod tests {
 
     use cap_std::ambient_authority;
     use cap_std::fs::Dir;
-    use tokio::task::spawn_blocking;
+    use tokio::task::{spawn_blocking, yield_now};
 
     use super::*;
     use crate::engine::EpochEngine;
@@ -139,10 +139,14 @@ mod tests {
             {
                 let mut files = pin!(changed_files(Some(view), &limits, slot, None));
                 assert!(poll_fn(|task| Poll::Ready(files.as_mut().poll(task).is_pending())).await);
+                // The gathering asks for the only thread, which is busy.
+                yield_now().await;
             }
+            // The gathering is dropped.
+            yield_now().await;
             assert_eq!(engine.occupancy().running, 1);
             drop(busy);
-            // The only thread runs this after the gathering.
+            // The only thread runs this after it.
             spawn_blocking(|| ()).await.unwrap();
             let left = engine.occupancy();
             assert_eq!((left.running, left.memory), (0, 0));

@@ -172,9 +172,9 @@ def measure(program, root, count, log):
         lambda: server.call("find_skills", query="monthly report from a table"), 20)
     for method, key, entries in (("skills/list", "skills", count),
                                  ("resources/list", "resources", count * 4)):
-        start = time.perf_counter()
-        assert server.pages(method, key) == entries, method
-        found[method + ", all pages"] = (time.perf_counter() - start) * 1000
+        listed = server.pages(method, key)
+        assert listed == entries, (method, listed)
+        found[method + ", all pages"] = timed(lambda: server.pages(method, key), 3)
     server.send("subscriptions/listen", {"notifications": {"resourcesListChanged": True}})
     time.sleep(0.5)
     last = root / ("skill-%05d" % (count - 1))

@@ -135,7 +135,7 @@ fn run_python_in(
 }
 
 #[test]
-fn the_python_loop_on_chat_completions_works() {
+fn python_loop_on_chat_completions_works() {
     let script = script("openai");
     let model = Model::play(script.answers.clone());
     let run = run_python(
@@ -157,7 +157,7 @@ fn the_python_loop_on_chat_completions_works() {
 }
 
 #[test]
-fn the_python_loop_on_anthropic_messages_works() {
+fn python_loop_on_anthropic_messages_works() {
     let script = script("anthropic");
     let model = Model::play(script.answers.clone());
     let run = run_python(
@@ -181,7 +181,7 @@ fn the_python_loop_on_anthropic_messages_works() {
 }
 
 #[test]
-fn the_python_loop_on_gemini_works() {
+fn python_loop_on_gemini_works() {
     let script = script("gemini");
     let model = Model::play(script.answers.clone());
     let run = run_python(
@@ -202,7 +202,7 @@ fn the_python_loop_on_gemini_works() {
 }
 
 #[test]
-fn the_rust_loop_on_responses_works() {
+fn rust_loop_on_responses_works() {
     let script = script("responses");
     let model = Model::play(script.answers.clone());
     let mut command = command(&example("agent"));
@@ -391,7 +391,7 @@ fn loop_ends_without_answer_and_after_service_error() {
 }
 
 #[test]
-fn the_page_shows_only_loops_that_run() {
+fn page_shows_only_loops_that_run() {
     let blocks = blocks();
     let loops = blocks
         .iter()

@@ -70,7 +70,7 @@ fn more_calls_than_slots_wait_and_all_answer() {
 }
 
 #[test]
-fn a_caller_that_gives_up_stops_the_guest() {
+fn caller_that_gives_up_stops_the_guest() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
     let host = build(builder_with_guests().skills(&folders.root));

@@ -363,7 +363,7 @@ fn list_skills_answers_at_most_32_kib() {
 }
 
 #[test]
-fn an_invalid_request_or_cursor_gets_an_error() {
+fn invalid_request_or_cursor_gets_an_error() {
     let folders = catalog(3, 6);
     let index = ScriptedIndex::new(Coverage::All, &[]);
     let host = build(searching(&folders, &index).search_offer(SearchOffer::Always));
@@ -446,7 +446,7 @@ fn third_party_names_have_the_same_bound() {
 }
 
 #[test]
-fn a_prompt_names_only_allowed_tools() {
+fn prompt_names_only_allowed_tools() {
     let folders = catalog(20, 60);
     let index = ScriptedIndex::new(Coverage::All, &[]);
     let host = build(searching(&folders, &index).prompt_budget(300));

@@ -135,7 +135,7 @@ fn reports_and_does_not_read_documentation_outside_skill() {
 }
 
 #[test]
-fn an_empty_root_lists_nothing() {
+fn empty_root_lists_nothing() {
     let listing = list(&[&Folders::new()]);
     assert!(listing.skills.is_empty() && listing.problems.is_empty());
 }

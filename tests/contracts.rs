@@ -329,7 +329,7 @@ fn read_skill_lists_current_skills_and_needs_one() {
 }
 
 #[test]
-fn an_operator_can_put_a_header_above_instructions() {
+fn operator_can_put_a_header_above_instructions() {
     let header = Grant::new().environment("SKILL_HEADER", "on");
     let host = builder().skills(repository().join("skills"));
     let host = build(host.grant("read_skill", header));

@@ -170,7 +170,7 @@ fn pins_and_required_components_hold_for_an_embedder() {
 }
 
 #[test]
-fn a_program_of_an_embedder_compiles_components() {
+fn program_of_an_embedder_compiles_components() {
     if is_own_process() {
         skillhost::compile_component().unwrap();
         return;
@@ -179,7 +179,7 @@ fn a_program_of_an_embedder_compiles_components() {
     let file = folders.outside.join("small.wasm");
     let component = wat::parse_str("(component (core module))").unwrap();
     write_message(File::create(&file).unwrap(), Kind::Request, &component).unwrap();
-    let test = "embedding::a_program_of_an_embedder_compiles_components";
+    let test = "embedding::program_of_an_embedder_compiles_components";
     let mut command = own_process_command(test, "compiles");
     command.stdin(File::open(&file).unwrap());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -99,7 +99,7 @@ fn tool(title: &str, description: &str, property: &str) -> Vec<u8> {
 }
 
 #[test]
-fn a_component_forges_nothing_in_its_description() {
+fn component_forges_nothing_in_its_description() {
     let program = Program::new();
     let forged = forged();
     let file = format!("tools/{}.wasm", forged_name());
@@ -134,7 +134,7 @@ fn a_component_forges_nothing_in_its_description() {
 }
 
 #[test]
-fn a_refused_component_forges_nothing_in_the_reason() {
+fn refused_component_forges_nothing_in_the_reason() {
     let program = Program::new();
     let forged = forged();
     let import = format!("(component (import {:?} (func)))", "url=<x>");
@@ -203,7 +203,7 @@ fn skill_forges_nothing_in_lists_checks_and_problems() {
 }
 
 #[test]
-fn a_skill_name_cannot_imitate_another_line() {
+fn skill_name_cannot_imitate_another_line() {
     let program = Program::new();
     let good = "---\nname: good\ndescription: Adds numbers.\n---\n";
     program.write("skills/good/SKILL.md", good);
@@ -321,7 +321,7 @@ fn caller_forges_nothing_in_messages_about_its_call() {
 }
 
 #[test]
-fn an_author_forges_nothing_in_names_of_cases() {
+fn author_forges_nothing_in_names_of_cases() {
     let program = Program::new();
     program.write("skills/a/SKILL.md", "# A\n");
     let forged = forged();
@@ -407,7 +407,7 @@ fn shows_text_of_any_script_unchanged() {
 }
 
 #[test]
-fn an_answer_is_unchanged_except_on_a_terminal() {
+fn answer_is_unchanged_except_on_a_terminal() {
     let program = Program::new();
     let forged = forged();
     program.write("skills/a/SKILL.md", "# A\n");

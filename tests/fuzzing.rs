@@ -84,7 +84,7 @@ impl Random {
 }
 
 #[test]
-fn the_string_checks_agree_with_a_model() {
+fn string_checks_agree_with_a_model() {
     run("path", bodies::path::run, 20_000);
 }
 
@@ -124,6 +124,6 @@ fn no_request_and_no_skill_break_a_search() {
 }
 
 #[test]
-fn a_view_behaves_as_a_folder_on_disk() {
+fn view_behaves_as_a_folder_on_disk() {
     run("view", bodies::view::run, 30);
 }

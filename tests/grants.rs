@@ -47,7 +47,7 @@ fn readable(host: &Host, tool: &str) -> Vec<&'static str> {
 }
 
 #[test]
-fn a_component_reads_only_granted_skills() {
+fn component_reads_only_granted_skills() {
     let folders = folders();
     let host = |grant: Option<Grant>| {
         let builder = builder().skills(&folders.root).tools(guests());
@@ -393,7 +393,7 @@ fn third_party_tools_read_home_only_by_grant() {
 }
 
 #[test]
-fn a_skill_out_of_scope_looks_missing() {
+fn skill_out_of_scope_looks_missing() {
     let folders = folders();
     // A flat root, and one with depth.
     for depth in [1, 2] {

@@ -170,7 +170,7 @@ fn wrong_path() -> (Value, &'static str) {
 }
 
 #[test]
-fn an_operator_can_switch_help_off() {
+fn operator_can_switch_help_off() {
     let (arguments, help) = wrong_path();
     let root = &setup().folders.root;
     for (line, expected) in [
@@ -226,7 +226,7 @@ fn every_format_has_help_beside_each_answer() {
 }
 
 #[test]
-fn the_program_prints_help_beside_the_answer() {
+fn program_prints_help_beside_the_answer() {
     let root = setup().folders.root.display().to_string();
     let tools = [
         "read_file_in_skill",

@@ -340,7 +340,7 @@ fn state(folder: &Path) -> BTreeMap<String, (u64, SystemTime, Vec<u8>)> {
 }
 
 #[test]
-fn the_table_names_every_hostile_tool() {
+fn table_names_every_hostile_tool() {
     let folders = folders();
     let named: BTreeSet<String> = attacks()
         .iter()

@@ -325,7 +325,7 @@ fn reads_or_misses_skill_that_comes_and_goes() {
 }
 
 #[test]
-fn a_root_that_is_removed_has_no_skills() {
+fn root_that_is_removed_has_no_skills() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
     let host = build(builder().skills(&folders.root));

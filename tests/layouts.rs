@@ -51,7 +51,7 @@ fn read(program: &Program, options: &[&str], name: &str) -> Run {
 }
 
 #[test]
-fn an_option_follows_links_in_named_roots() {
+fn option_follows_links_in_named_roots() {
     let program = Program::new();
     skill(&program, "store/a");
     skill(&program, "store/b");
@@ -82,7 +82,7 @@ fn an_option_follows_links_in_named_roots() {
 }
 
 #[test]
-fn the_option_does_not_lead_out_of_the_current_folder() {
+fn option_does_not_lead_out_of_the_current_folder() {
     let program = Program::new();
     skill(&program, "outside/secret");
     skill(&program, "here/store/a");
@@ -135,7 +135,7 @@ fn names_stand_for_the_usual_places() {
 }
 
 #[test]
-fn a_folder_with_a_usual_name_is_reached_by_its_path() {
+fn folder_with_a_usual_name_is_reached_by_its_path() {
     let program = Program::new();
     skill(&program, "here/claude/mine");
     skill(&program, "home/.claude/skills/b");
@@ -147,7 +147,7 @@ fn a_folder_with_a_usual_name_is_reached_by_its_path() {
 }
 
 #[test]
-fn the_current_folder_takes_no_name_of_another_root() {
+fn current_folder_takes_no_name_of_another_root() {
     let program = Program::new();
     skill(&program, "here/.claude/skills/a");
     skill(&program, "home/.claude/skills/a");
@@ -164,7 +164,7 @@ fn the_current_folder_takes_no_name_of_another_root() {
 }
 
 #[test]
-fn a_usual_place_that_leads_out_is_not_used() {
+fn usual_place_that_leads_out_is_not_used() {
     let program = Program::new();
     skill(&program, "outside/secret");
     fs::create_dir_all(program.folder.path().join("here/.claude")).unwrap();
@@ -187,7 +187,7 @@ fn config(text: &str, folder: &Path) -> anyhow::Result<Config> {
 }
 
 #[test]
-fn a_root_names_hidden_folders_to_search() {
+fn root_names_hidden_folders_to_search() {
     let folders = Folders::new();
     for path in [
         "skills/.curated/a",
@@ -233,7 +233,7 @@ fn a_root_names_hidden_folders_to_search() {
 }
 
 #[test]
-fn a_skill_in_a_skill_is_reported() {
+fn skill_in_a_skill_is_reported() {
     let folders = Folders::new();
     for path in ["a", "a/inner/b", "a/inner/b/deeper", "a/.git/c", "plain"] {
         folders.write(&format!("{path}/SKILL.md"), "x");

@@ -343,7 +343,7 @@ fn runs_tools_with_little_address_space() {
 }
 
 #[test]
-fn a_greedy_guest_leaves_descriptors_to_others() {
+fn greedy_guest_leaves_descriptors_to_others() {
     let program = with_guests("[grants.\"hostile.wasm\"]\nskills = [\"a\"]\n");
     let few = "ulimit -n 48";
     let run = program.run_after(

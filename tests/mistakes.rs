@@ -136,7 +136,7 @@ impl Edit {
 }
 
 #[test]
-fn a_message_names_the_mistake_and_its_fix() {
+fn message_names_the_mistake_and_its_fix() {
     let mut wrong = Vec::new();
     for mistake in table().mistakes {
         let run = mistake.make();
@@ -149,7 +149,7 @@ fn a_message_names_the_mistake_and_its_fix() {
 }
 
 #[test]
-fn the_table_has_forty_mistakes_and_none_twice() {
+fn table_has_forty_mistakes_and_none_twice() {
     let table = table();
     let names = table.mistakes.iter().map(|mistake| &mistake.mistake);
     let builds = table.builds.iter().map(|build| &build.mistake);

@@ -98,7 +98,7 @@ fn trace_of_failed_call_has_output_and_stack() {
 }
 
 #[test]
-fn a_host_reports_its_occupancy() {
+fn host_reports_its_occupancy() {
     let folders = Folders::new();
     let (host, _) = host(&folders);
     let nothing = (0, 0, 0);

@@ -430,7 +430,7 @@ fn no_path_leads_out_of_a_skill() {
 }
 
 #[test]
-fn a_listing_shows_only_folders_of_the_root() {
+fn listing_shows_only_folders_of_the_root() {
     let suite = Suite::new();
     let listed = call(&suite.granted_all, "list_skills", json!({}));
     suite.assert_reveals_nothing("", "list_skills", &listed);

@@ -219,7 +219,7 @@ fn parent_folder_swapped_with_symlink_reveals_nothing() {
 }
 
 #[test]
-fn a_folder_swapped_with_a_symlink_reveals_nothing() {
+fn folder_swapped_with_a_symlink_reveals_nothing() {
     swap_a_folder_with_a_link();
 }
 
@@ -234,7 +234,7 @@ fn file_swapped_with_fifo_does_not_block() {
 }
 
 #[test]
-fn a_file_swapped_with_a_symlink_reveals_nothing() {
+fn file_swapped_with_a_symlink_reveals_nothing() {
     swap_a_file_with(link_out);
 }
 
@@ -244,7 +244,7 @@ fn file_swapped_with_hard_link_reveals_nothing() {
 }
 
 #[test]
-fn a_skill_swapped_with_a_symlink_reveals_nothing() {
+fn skill_swapped_with_a_symlink_reveals_nothing() {
     swap_a_skill_with_a_link();
 }
 
@@ -291,7 +291,7 @@ fn manifest_of_changing_skill_reveals_nothing_outside() {
 }
 
 #[test]
-fn a_manifest_ignores_fifos_symlinks_and_hard_links() {
+fn manifest_ignores_fifos_symlinks_and_hard_links() {
     for make in [fifo, link_out, hard_link_out] {
         let (folders, host) = folders();
         let (file, other) = (folders.root.join("a/file.txt"), folders.outside.join("x"));
@@ -302,10 +302,10 @@ fn a_manifest_ignores_fifos_symlinks_and_hard_links() {
 
 /// Without `openat2` the host resolves paths step by step, which is easier to attack.
 #[test]
-fn the_races_reveal_nothing_without_openat2() {
+fn races_reveal_nothing_without_openat2() {
     if own_process_argument().is_none() {
         run_in_own_process(
-            "races::the_races_reveal_nothing_without_openat2",
+            "races::races_reveal_nothing_without_openat2",
             "without openat2",
         );
         return;

@@ -93,7 +93,7 @@ fn every_command_prints_the_block_under_it() {
 
 /// `tests/clients/run` configures real clients with the same block of docs/guides/agents.md.
 #[test]
-fn the_configuration_for_mcp_clients_starts_a_server() {
+fn configuration_for_mcp_clients_starts_a_server() {
     let blocks = blocks();
     let (_, shown) = blocks
         .iter()
@@ -173,7 +173,7 @@ fn help_words<'a>(help: &'a str, start: &'a str) -> impl Iterator<Item = &'a str
 
 /// Guards against: a verb or an option that the page does not list.
 #[test]
-fn the_page_lists_each_verb_and_option() {
+fn page_lists_each_verb_and_option() {
     let page = repository().join("docs/reference/command-line.md");
     let page = fs::read_to_string(page).unwrap();
     let help = |words: &[&str]| {
@@ -201,7 +201,7 @@ fn the_page_lists_each_verb_and_option() {
 }
 
 #[test]
-fn the_page_lists_each_rule_of_check() {
+fn page_lists_each_rule_of_check() {
     let page = fs::read_to_string(repository().join("docs/reference/check.md")).unwrap();
     let rows = page.lines().filter(|line| line.starts_with("| `"));
     let missing = skillhost::check::rules().filter(|rule| {

@@ -64,7 +64,7 @@ fn only_changed_components_are_compiled_again() {
 }
 
 #[test]
-fn a_repaired_component_file_is_loaded() {
+fn repaired_component_file_is_loaded() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "# A\n");
     copy(&folders, "count_lines.wasm", "a.wasm");
@@ -91,7 +91,7 @@ fn a_repaired_component_file_is_loaded() {
 }
 
 #[test]
-fn a_broken_component_keeps_its_earlier_tools() {
+fn broken_component_keeps_its_earlier_tools() {
     let folders = Folders::new();
     copy(&folders, "count_lines.wasm", "a.wasm");
     let builder = builder()

@@ -126,7 +126,7 @@ fn guard_works_without_statx() {
 }
 
 #[test]
-fn a_link_reveals_no_host_path() {
+fn link_reveals_no_host_path() {
     let folders = hostile_folder();
     let host = host_with_guests(&folders);
     let read = |path| {
@@ -143,7 +143,7 @@ fn a_link_reveals_no_host_path() {
 }
 
 #[test]
-fn a_guest_writes_nowhere() {
+fn guest_writes_nowhere() {
     let folders = hostile_folder();
     let host = host_with_guests(&folders);
     for path in [
@@ -165,7 +165,7 @@ fn a_guest_writes_nowhere() {
 }
 
 #[test]
-fn a_call_has_at_most_one_preopen() {
+fn call_has_at_most_one_preopen() {
     let folders = hostile_folder();
     let host = host_with_guests(&folders);
     for (skill, mounts) in [
@@ -237,7 +237,7 @@ fn stops_guest_above_memory_limit() {
 }
 
 #[test]
-fn an_edit_shows_at_the_next_call() {
+fn edit_shows_at_the_next_call() {
     let folders = Folders::new();
     folders.write("a/note.txt", "before");
     let host = build(builder().skills(&folders.root));

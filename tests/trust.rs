@@ -290,7 +290,7 @@ fn reload_refuses_component_that_everybody_can_change() {
 }
 
 #[test]
-fn an_embedder_can_trust_a_user() {
+fn embedder_can_trust_a_user() {
     if !rustix::process::geteuid().is_root() {
         return; // Only root gives files away; CI is root.
     }

@@ -174,7 +174,7 @@ fn model_reads_string_unchanged_and_others_as_json() {
 }
 
 #[test]
-fn an_err_is_a_failure_of_the_tool() {
+fn err_is_a_failure_of_the_tool() {
     for (tool, arguments, message, program) in [
         (
             "answer",

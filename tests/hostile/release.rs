@@ -42,11 +42,11 @@ impl ProcessResources {
 }
 
 #[test]
-fn a_thousand_attacks_leave_nothing_behind() {
+fn thousand_attacks_leave_nothing_behind() {
     if !is_own_process() {
         // It needs its own process, without other tests.
         run_in_own_process(
-            "hostile::release::a_thousand_attacks_leave_nothing_behind",
+            "hostile::release::thousand_attacks_leave_nothing_behind",
             "alone",
         );
         return;

@@ -222,7 +222,7 @@ fn skill_out_of_scope_is_unknown() {
 }
 
 #[test]
-fn a_client_sees_its_tools_and_no_others() {
+fn client_sees_its_tools_and_no_others() {
     let reader = "tools = [\"read_skill\", \"count_*\"]";
     let tables = [("reader", reader), ("nothing", "tools = []\nskills = []")];
     let (server, _folders) = serve_teams(clients(&tables), |builder| builder);

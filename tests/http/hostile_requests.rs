@@ -11,7 +11,7 @@ use crate::support::program::Program;
 use crate::support::watchdog::wait_until;
 
 #[test]
-fn a_cross_site_request_without_origin_is_refused() {
+fn cross_site_request_without_origin_is_refused() {
     let server = serve(HttpOptions::default());
     let listen = Request::get("/mcp").with("Accept", "text/event-stream");
     let status = |request: &Request| {
@@ -207,7 +207,7 @@ fn refuses_subscriptions_that_keep_much() {
 }
 
 #[test]
-fn a_hang_up_signal_ends_no_server() {
+fn hang_up_signal_ends_no_server() {
     let program = Program::new();
     program.write("skills/a/SKILL.md", "# A\n");
     let mut server = ServerProcess::new(&program, &["--skills", "skills"], Some(TOKEN));

@@ -76,7 +76,7 @@ fn refuses_body_of_too_many_tiny_chunks() {
 }
 
 #[test]
-fn a_peer_that_stalls_is_disconnected() {
+fn peer_that_stalls_is_disconnected() {
     let server = serve(with_limits(|limits| {
         limits.header_time = Duration::from_millis(200);
         limits.body_time = Duration::from_millis(200);
@@ -110,7 +110,7 @@ fn a_peer_that_stalls_is_disconnected() {
 }
 
 #[test]
-fn a_peer_that_does_not_read_is_disconnected() {
+fn peer_that_does_not_read_is_disconnected() {
     let options = with_limits(|limits| limits.write_time = Duration::from_millis(300));
     let (server, folders) = serve_guests(options);
     folders.write("a/large.txt", "x".repeat(8 << 20));

@@ -77,7 +77,7 @@ fn answers_are_counted_by_their_endpoint() {
 }
 
 #[test]
-fn a_component_that_is_not_served_is_counted() {
+fn component_that_is_not_served_is_counted() {
     let program = Program::new();
     program.write("skills/a/SKILL.md", "# A\n");
     program.write("tools/bad.wasm", "text");

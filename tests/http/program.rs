@@ -114,7 +114,7 @@ fn requests_that_are_refused_are_logged() {
 }
 
 #[test]
-fn the_program_serves_until_a_signal() {
+fn program_serves_until_a_signal() {
     let program = Program::new();
     program.write("skills/a/SKILL.md", "# A\n");
     program.write("token", TOKEN);
@@ -173,7 +173,7 @@ fn the_program_serves_until_a_signal() {
 }
 
 #[test]
-fn the_program_needs_a_token_off_loopback() {
+fn program_needs_a_token_off_loopback() {
     let program = Program::new();
     program.write("open", TOKEN);
     let serve = |address: &str, arguments: &[&str], token: Option<&str>| {

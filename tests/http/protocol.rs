@@ -22,7 +22,7 @@ fn initialize(version: &str) -> Request {
 }
 
 #[test]
-fn a_client_initializes_and_calls_a_tool() {
+fn client_initializes_and_calls_a_tool() {
     let server = serve(HttpOptions::default());
     let mut client = Client::connect(server.address);
     let answer = client.ask(&initialize("2025-11-25"));

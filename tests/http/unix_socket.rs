@@ -191,7 +191,7 @@ fn user_identifies_client_without_token() {
 }
 
 #[test]
-fn the_socket_is_gone_after_every_end() {
+fn socket_is_gone_after_every_end() {
     for (arguments, signal, to_all) in [
         (&[][..], Signal::TERM, false),
         // A service manager signals all processes of a service.
@@ -219,7 +219,7 @@ fn the_socket_is_gone_after_every_end() {
 }
 
 #[test]
-fn a_stale_socket_is_replaced_and_nothing_else() {
+fn stale_socket_is_replaced_and_nothing_else() {
     let program = program("");
     drop(UnixListener::bind(program.folder.path().join("socket")).unwrap());
     let server = UnixServer::start(program, &[]);

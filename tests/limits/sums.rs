@@ -131,7 +131,7 @@ fn counts_elements_of_all_tables_together() {
 }
 
 #[test]
-fn a_table_that_cannot_grow_counts_nothing() {
+fn table_that_cannot_grow_counts_nothing() {
     let module = r#"(table 6 10 funcref) (func (export "grow") (param i32)
         (loop $again
           (drop (table.grow (ref.null func) (i32.const 5)))

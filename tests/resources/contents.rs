@@ -36,7 +36,7 @@ fn reads_every_byte_of_file_unchanged() {
 }
 
 #[test]
-fn a_directory_lists_its_own_entries_only() {
+fn directory_lists_its_own_entries_only() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "x");
     folders.write("a/docs/b.md", "x");

@@ -148,7 +148,7 @@ fn leaves_out_and_names_unreadable_files() {
 }
 
 #[test]
-fn a_manifest_over_a_limit_names_the_limit() {
+fn manifest_over_a_limit_names_the_limit() {
     let folders = Folders::new();
     folders.write("a/SKILL.md", "x");
     for number in 0..511 {

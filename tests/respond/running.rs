@@ -149,7 +149,7 @@ fn cut_answer_says_in_its_text_what_is_left_out() {
 }
 
 #[test]
-fn a_dropped_message_stops_its_guests() {
+fn dropped_message_stops_its_guests() {
     let folders = Folders::new();
     let host = slow_host(&folders, UNREACHED, 1, 0);
     on_two_threads(async {

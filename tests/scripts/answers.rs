@@ -65,7 +65,7 @@ pub(super) fn expected_record() -> Value {
 }
 
 #[test]
-fn an_answer_lists_created_changed_and_removed_files() {
+fn answer_lists_created_changed_and_removed_files() {
     let folders = with_same();
     let host = host(&folders, writing());
     let output = take(&host, &STEPS);
@@ -102,7 +102,7 @@ fn an_answer_lists_created_changed_and_removed_files() {
 }
 
 #[test]
-fn a_call_without_a_view_writes_nothing() {
+fn call_without_a_view_writes_nothing() {
     let folders = with_same();
     let host = host(&folders, granted());
     let output = take(&host, &["write out.txt x", "remove top.py"]);

@@ -127,7 +127,7 @@ fn records_call_for_note_with_its_client() {
 }
 
 #[test]
-fn a_note_is_bounded() {
+fn note_is_bounded() {
     let line = |index: usize| format!("scripts/run.py|will run|{index} {}|\n", "x".repeat(500));
     let verdicts: String = (0..100).map(line).collect();
     let folders = folders_with_verdicts(&verdicts);
@@ -155,7 +155,7 @@ fn note_is_mcp_block_and_cli_help() {
 }
 
 #[test]
-fn an_answer_waits_only_briefly_for_a_note() {
+fn answer_waits_only_briefly_for_a_note() {
     let folders = skill();
     let endless = r#"(component
   (core module $m

@@ -85,7 +85,7 @@ fn inspect_escapes_hidden_characters_in_metadata() {
 }
 
 #[test]
-fn the_program_calls_functions_and_records_the_calls() {
+fn program_calls_functions_and_records_the_calls() {
     let program = program();
     for (tool, arguments, code, stdout) in [
         ("echo_u8", r#"{"value": 7}"#, 0, "7"),
@@ -139,7 +139,7 @@ fn the_program_calls_functions_and_records_the_calls() {
 }
 
 #[test]
-fn a_model_calls_functions_by_message() {
+fn model_calls_functions_by_message() {
     let call = json!({
         "role": "assistant",
         "tool_calls": [{

@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_counts_once_it_ends() {
+    fn line_counts_once_it_ends() {
         let mut written = tempfile::NamedTempFile::new().unwrap();
         let mut followed = FollowedFile::open(written.path()).unwrap();
         let mut read = |text: &[u8]| {

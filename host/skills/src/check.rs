@@ -618,7 +618,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_reference_is_a_warning() {
+    fn missing_reference_is_a_warning() {
         let want = "7 warning reference-missing: the body refers to `docs/a.md`, but the skill \
                     has no such file\n";
         assert_eq!(shown(&[missing_reference(7, "docs/a.md")]), want);

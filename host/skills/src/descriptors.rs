@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_greedy_call_leaves_others_their_reserved_descriptors() {
+    fn greedy_call_leaves_others_their_reserved_descriptors() {
         // Each of 4 calls has 5 reserved descriptors, and 20 are for any call.
         let budget = Arc::new(DescriptorBudget::new(40, 4));
         let (greedy, other) = (

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_paragraph_describes_a_skill() {
+    fn first_paragraph_describes_a_skill() {
         for (body, expected) in [
             ("", None),
             ("\n\n---\n", None),
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_paragraph_is_cut_at_a_word() {
+    fn long_paragraph_is_cut_at_a_word() {
         let cut = first(&"word ".repeat(10_000)).unwrap();
         assert!(
             cut.ends_with("word…") && cut.chars().count() <= MAX_CHARS,

@@ -367,7 +367,7 @@ fn refuses_odd_ids_past_the_minute() {
 }
 
 #[test]
-fn a_client_past_its_minute_can_still_cancel() {
+fn client_past_its_minute_can_still_cancel() {
     let mut options = clients(&[("one", "calls_per_minute = 2")]);
     options.limits.request_time = UNREACHED;
     let (server, _folders) = serve_teams(options, |builder| builder);

@@ -105,7 +105,7 @@ fn rows_about(table: &str) -> Vec<Vec<String>> {
 
 /// Guards against: a key that the page does not list, or one that no longer exists.
 #[test]
-fn the_page_lists_each_key() {
+fn page_lists_each_key() {
     for (table, keys) in tables() {
         let rows = rows_about(table);
         let mut listed: Vec<_> = rows.iter().map(|row| row[0].trim_matches('`')).collect();
@@ -164,7 +164,7 @@ fn documented_defaults_are_the_real_ones() {
 
 /// Guards against: a page that states other limits than the tables.
 #[test]
-fn the_page_lists_each_limit_with_its_default_and_bounds() {
+fn page_lists_each_limit_with_its_default_and_bounds() {
     fn check<S: LimitSet>() {
         let rows = rows_about(S::KEY);
         for limit in S::TABLE {

@@ -276,7 +276,7 @@ proptest! {
     })]
 
     #[test]
-    fn a_value_comes_back_from_json_unchanged((shape, value) in shape_and_value()) {
+    fn value_comes_back_from_json_unchanged((shape, value) in shape_and_value()) {
         let json = json_of(&shape, &value);
         let parameters = parameter(shape);
         let back = lower::arguments(&parameters, &arguments(json.clone()));
@@ -326,7 +326,7 @@ proptest! {
     }
 
     #[test]
-    fn a_value_of_another_type_causes_no_panic(
+    fn value_of_another_type_causes_no_panic(
         (shape, _) in shape_and_value(),
         (_, value) in shape_and_value(),
     ) {

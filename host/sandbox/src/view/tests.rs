@@ -217,7 +217,7 @@ fn changes_are_differences_from_disk() {
 }
 
 #[test]
-fn a_folder_that_replaces_a_link_is_new() {
+fn folder_that_replaces_a_link_is_new() {
     let fixture = fixture();
     symlink("sub", fixture.folder.path().join("way")).unwrap();
     fixture.unlink("way");

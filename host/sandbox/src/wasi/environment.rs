@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_in_whole_seconds_stops_the_clock() {
+    fn variable_in_whole_seconds_stops_the_clock() {
         let clock = |value: &str| FixedClock::of(&[(FIXED_TIME.to_owned(), value.to_owned())]);
         let now = clock("1700000000").map(|clock| clock.now());
         assert_eq!(now, Some(Duration::from_secs(1_700_000_000)));

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_that_changes_gets_another_stamp() {
+    fn document_that_changes_gets_another_stamp() {
         let place = tempfile::tempdir().unwrap();
         let skill = place.path().join("tea");
         fs::create_dir(&skill).unwrap();

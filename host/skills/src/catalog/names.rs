@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_stopped_listing_begins_a_pause() {
+    async fn stopped_listing_begins_a_pause() {
         let place = tempfile::tempdir().unwrap();
         let catalog = root(place.path(), 1);
         let names = Arc::new(FolderNames::default());

@@ -15,7 +15,7 @@ fn skill(place: &tempfile::TempDir, name: &str) {
 }
 
 #[test]
-fn a_skills_name_is_one_visible_entry_of_a_folder() {
+fn skills_name_is_one_visible_entry_of_a_folder() {
     for name in ["a", "a-b", "a.b", "\u{e4}", "a b", "A"] {
         assert!(Skill::is_name(name), "{name}");
     }
@@ -27,7 +27,7 @@ fn a_skills_name_is_one_visible_entry_of_a_folder() {
 }
 
 #[test]
-fn a_hidden_skill_has_the_number_of_its_root() {
+fn hidden_skill_has_the_number_of_its_root() {
     let places = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     skill(&places[0], "a");
     skill(&places[1], "a");
@@ -82,7 +82,7 @@ fn without_privileges(test: impl FnOnce() + Send) {
 }
 
 #[test]
-fn an_unreadable_skill_still_hides_those_of_later_roots() {
+fn unreadable_skill_still_hides_those_of_later_roots() {
     let places = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     let locked = places[0].path().join(".locked");
     std::fs::create_dir_all(locked.join("a")).unwrap();

@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_searches_again_once_the_pause_is_over() {
+    async fn call_searches_again_once_the_pause_is_over() {
         let places = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
         let roots = places.each_ref().map(|place| deep(place.path()));
         let catalog = Arc::new(Catalog::open(&roots, None).unwrap());
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_stopped_search_begins_a_pause() {
+    async fn stopped_search_begins_a_pause() {
         let fixture = Fixture::new();
         let (work, search) = fixture.held(2);
         let (lease, leased) = mpsc::channel::<()>();

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn the_message_names_the_wrong_character() {
+    fn message_names_the_wrong_character() {
         let mut findings_ = Vec::new();
         let field = Field {
             value: "test_data_factory".to_owned(),

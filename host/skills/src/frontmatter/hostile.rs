@@ -179,7 +179,7 @@ pub(crate) fn processor_time() -> std::time::Duration {
 
 /// The tests of processor time could not fail on a kernel that does not count it.
 #[test]
-fn the_processor_time_of_a_thread_is_counted() {
+fn processor_time_of_a_thread_is_counted() {
     let is_counted = (0..1_000_000).any(|_| {
         std::hint::black_box(read("---\nname: a\n---\n"));
         processor_time().as_millis() > 0

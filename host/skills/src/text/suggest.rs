@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_typo_finds_the_intended_name_first() {
+    fn typo_finds_the_intended_name_first() {
         let names = [
             "calculator",
             "weather",

@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unreadable_line_makes_all_members_unknown() {
+    fn unreadable_line_makes_all_members_unknown() {
         let (ann, group) = ("ann:x:1000:1000::/:\n", "ann:x:1000:\n");
         let members = |passwd: &str, group: &str| Accounts::parse(passwd, group).members(1000);
         assert!(members(ann, group).is_some());

@@ -36,7 +36,7 @@ fn does_not_use_a_damaged_or_truncated_file() {
 }
 
 #[test]
-fn the_checksum_changes_with_every_bit() {
+fn checksum_changes_with_every_bit() {
     let mut bytes: Vec<u8> = (0..4100_u32).map(|at| (at * at).to_le_bytes()[1]).collect();
     let whole = checksum(&bytes);
     for at in 0..bytes.len() {

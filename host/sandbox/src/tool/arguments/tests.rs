@@ -365,7 +365,7 @@ fn refuses_arguments_that_are_not_json() {
 }
 
 #[test]
-fn the_values_of_all_arguments_count_together() {
+fn values_of_all_arguments_count_together() {
     let schema = schema(json!({"properties": {"a": {}, "b": {}}}));
     let check = |values: usize| schema.check(json!({"a": vec![1; values], "b": vec![1; values]}));
     assert!(check(4_000).is_ok());

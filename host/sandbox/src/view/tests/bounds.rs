@@ -218,7 +218,7 @@ fn limits_memory_of_a_file_by_its_length() {
 }
 
 #[test]
-fn a_name_has_255_bytes_at_most() {
+fn name_has_255_bytes_at_most() {
     let fixture = fixture();
     let make = |name: &str| fixture.view.make_folder(fixture.view.folder(), name);
     for bytes in [255, 256, 257] {
@@ -231,7 +231,7 @@ fn a_name_has_255_bytes_at_most() {
 }
 
 #[test]
-fn a_path_leads_through_40_links_at_most() {
+fn path_leads_through_40_links_at_most() {
     let fixture = fixture();
     let root = fixture.view.folder();
     fixture.write("0", "");
@@ -295,7 +295,7 @@ fn node_is_charged_for_its_disk_path() {
 }
 
 #[test]
-fn a_link_takes_the_bytes_of_its_target() {
+fn link_takes_the_bytes_of_its_target() {
     let of_target = |bytes: usize| {
         taken(|f| {
             let target = "x".repeat(bytes);

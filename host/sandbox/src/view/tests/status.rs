@@ -83,7 +83,7 @@ fn change_time_covers_changes_of_names_and_times() {
 }
 
 #[test]
-fn a_removed_folder_stays_empty() {
+fn removed_folder_stays_empty() {
     let fixture = fixture();
     fixture.unlink("sub/deep/four");
     fixture.unlink("sub/deep/five");
@@ -117,7 +117,7 @@ fn refuses_disk_folder_that_becomes_outside_link() {
 }
 
 #[test]
-fn a_moved_folder_ignores_later_changes_on_disk() {
+fn moved_folder_ignores_later_changes_on_disk() {
     let fixture = fixture();
     fixture.rename("sub", "moved");
     fs::write(fixture.folder.path().join("sub/late"), "late").unwrap();

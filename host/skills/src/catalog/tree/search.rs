@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn the_entries_of_all_folders_count_together() {
+    fn entries_of_all_folders_count_together() {
         let place = tempfile::tempdir().unwrap();
         for folder in ["a", "b", "c"] {
             let folder = place.path().join(folder);

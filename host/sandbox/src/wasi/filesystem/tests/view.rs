@@ -190,7 +190,7 @@ fn counts_entries_with_invalid_utf_8_names() {
 }
 
 #[test]
-fn a_read_has_16_mib_at_most() {
+fn read_has_16_mib_at_most() {
     const MAX: usize = 16 << 20;
     let (folder, mut imports, root) = call();
     let disk = std::fs::File::create(folder.path().join("large")).unwrap();

@@ -87,7 +87,8 @@ const RULES: &[Rule] = &[
     Rule::error(
         "key-unknown",
         "A key is not part of the format.",
-        "Put it under `metadata`, as text. Some hosts refuse a skill with an unknown key.",
+        "Correct its spelling, or put it under `metadata`, as text. Some hosts refuse a skill with an \
+         unknown key.",
     ),
     Rule::error(
         "value-type",
@@ -369,9 +370,15 @@ fn unknown_findings(frontmatter: &Frontmatter) -> impl Iterator<Item = Finding> 
             return finding;
         }
         let allowed = frontmatter::KEYS.map(|key| format!("`{key}`")).join(", ");
+        let letters = |key: &str| key.replace(['-', '_'], "").to_lowercase();
+        let mut known = frontmatter::KEYS.into_iter().chain(extensions::names());
+        let meant = known.find(|key| letters(key) == letters(&pair.key));
+        let advice = match meant {
+            Some(key) => format!("write `{key}`"),
+            None => "put it under `metadata`".to_owned(),
+        };
         let message = format!(
-            "{} is not a key of the format, which has {allowed}: put it under `metadata` \
-             {BY_VALIDATOR}",
+            "{} is not a key of the format, which has {allowed}: {advice} {BY_VALIDATOR}",
             quoted(&pair.key)
         );
         Finding::error("key-unknown", Some(pair.line), message)
@@ -510,6 +517,16 @@ mod tests {
                  4 warning value-not-text: `metadata.v` is a number, `1`, not text: put it in quotes (by the specification; its reference validator accepts it)\n\
                  5 error key-unknown: `version` is not a key of the format, which has `name`, `description`, `license`, `compatibility`, `metadata`, `allowed-tools`: put it under `metadata` (by the reference validator; the specification does not say)\n\
                  6 error key-duplicate: `name` occurs twice: the one on line 2 counts (by the reference validator; the specification does not say)\n",
+            ),
+            (
+                "keys in another spelling, and tools whose names have blanks",
+                "SKILL.md",
+                "---\nname: a\ndescription: b\nallowed-tools:\n  - Cloud Tools/read\n  - Bash(git \
+                 log)\ndisableModelInvocation: true\nallowed_tools: x\n---\nx"
+                    .to_owned(),
+                "4 warning allowed-tools-list: `allowed-tools` is a list, and blanks separate tools, which some of its names have (by the specification; its reference validator accepts a list on several lines)\n\
+                 7 error key-unknown: `disableModelInvocation` is not a key of the format, which has `name`, `description`, `license`, `compatibility`, `metadata`, `allowed-tools`: write `disable-model-invocation` (by the reference validator; the specification does not say)\n\
+                 8 error key-unknown: `allowed_tools` is not a key of the format, which has `name`, `description`, `license`, `compatibility`, `metadata`, `allowed-tools`: write `allowed-tools` (by the reference validator; the specification does not say)\n",
             ),
             (
                 "rules of one of two",

@@ -70,10 +70,13 @@ fn before(text: &str) -> Option<(String, u32)> {
     Some((what, line))
 }
 
-/// Returns whether these lines have a key of frontmatter before the next `---`.
+/// Returns whether these lines have a key of frontmatter before the next `---`, and no heading or
+/// code block above it.
 fn opens_frontmatter(lines: &[&str]) -> bool {
     let mut lines = lines.iter().take(MAX_LINES);
-    let mut inside = lines.by_ref().take_while(|line| line.trim_end() != "---");
+    let mut inside = lines
+        .by_ref()
+        .take_while(|line| line.trim_end() != "---" && !line.starts_with(['#', '`']));
     inside.any(|line| KEYS.iter().any(|key| line.starts_with(key)))
 }
 
@@ -157,7 +160,10 @@ mod tests {
     #[test]
     fn other_text_has_no_frontmatter() {
         let far = "x\n".repeat(MAX_LINES) + GOOD;
-        for text in ["", "x", "# A\n---\nText.\n---\n", "a\n\nb: c\n---\n", &far] {
+        let block = "# A\n---\n```yaml\ndescription: x\n```\n---\n";
+        let heading = "# A\n---\n## B\nname: x\n---\n";
+        let rule = "# A\n---\nText.\n---\n";
+        for text in ["", "x", rule, block, heading, "a\n\nb: c\n---\n", &far] {
             let found = finding(text);
             let end = "the first line must be `---`, with `name` and `description` below it";
             assert!(found.message.ends_with(end), "{text:?}: {}", found.message);

@@ -20,7 +20,7 @@ const FOLDERS: [&str; 7] = [
 ];
 
 /// The words of lines that give an example, in lower case. In Chinese: "example", "for example".
-const EXAMPLE_WORDS: [&str; 8] = [
+const EXAMPLE_WORDS: [&str; 9] = [
     "example:",
     "examples:",
     "for example",
@@ -29,6 +29,7 @@ const EXAMPLE_WORDS: [&str; 8] = [
     "示例",
     "例如",
     "比如",
+    "将有助于",
 ];
 
 /// Finds the files of the skill that `body` names in inline code.
@@ -108,6 +109,7 @@ mod tests {
             ("**Example**: `scripts/x.py`, e.g. `scripts/y.py`", &[]),
             ("A `scripts/x.py` would be helpful.", &[]),
             ("例如 `scripts/x.py`", &[]),
+            ("存储 `assets/x/` 模板将有助于 `assets/x.html`", &[]),
             ("`examples/x.py`", &["examples/x.py"]),
             ("`scripts/*.py` `scripts/<name>.py` `scripts/{a,b}.sh`", &[]),
             ("`scripts/` `scripts/run` `scripts/.env`", &[]),

@@ -24,7 +24,8 @@ const MAX_DEPTH: usize = 32;
 pub(super) const RULES: &[Rule] = &[
     Rule::warning(
         "nested-skill",
-        "The folder has another SKILL.md deeper in it, which no folder of skills lists.",
+        "The folder has another SKILL.md deeper in it, which the body does not refer to and no folder \
+         of skills lists.",
         "Move the inner skill's folder out of this one, or name the folder above it.",
     ),
     Rule::warning(
@@ -52,16 +53,16 @@ struct TotalSize {
     is_cut: bool,
 }
 
-/// Returns the findings about the files around a SKILL.md. `is_skill` returns whether a folder in
-/// this one is a skill of its own.
+/// Returns the findings about the files around a SKILL.md. `is_expected` returns whether a folder
+/// in this one may have a SKILL.md.
 pub(crate) fn findings(
     folder: &Folder,
     names: &OmittedNames,
-    is_skill: impl Fn(&str) -> bool,
+    is_expected: impl Fn(&str) -> bool,
 ) -> Vec<Finding> {
     let mut left = MAX_ENTRIES;
     let mut contents = SkillContents::read(folder, names, &mut left);
-    contents.skills.retain(|inner| !is_skill(inner));
+    contents.skills.retain(|inner| !is_expected(inner));
     let nested = nested_problem(&contents.skills);
     let nested = nested.map(|message| Finding::warning("nested-skill", None, message));
     let omitted = omitted_problem(folder, &contents.omitted);

@@ -39,6 +39,11 @@ pub(super) const RULES: &[Rule] = &[
     ),
 ];
 
+/// Returns the known keys of other hosts.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    IGNORED.into_iter().chain([DISABLE_MODEL_INVOCATION])
+}
+
 /// Returns the key that a finding calls ignored, if it does. A report on many skills has one line
 /// for all such findings.
 pub fn ignored_key(finding: &Finding) -> Option<&'static str> {

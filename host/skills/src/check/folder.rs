@@ -2,9 +2,9 @@
 //! exist. Reads everything through the folder's handle and the guard, because the skill may
 //! be hostile.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
@@ -16,7 +16,7 @@ use crate::encoding;
 use crate::frontmatter;
 use crate::guard::{Folder, HardLinks};
 use crate::omitted::OmittedNames;
-use crate::skill_md;
+use crate::skill_md::{self, is_skill_md};
 
 /// The maximum bytes of a SKILL.md to check. The tools' own limit is lower.
 const MAX_BYTES: u64 = 16 << 20;
@@ -74,8 +74,9 @@ pub(crate) fn check_open(
     names: &OmittedNames,
     is_skill: impl Fn(&str) -> bool,
 ) -> io::Result<Vec<Finding>> {
-    let mut findings = check_skill_md(name, folder)?;
-    findings.extend(contents::findings(folder, names, is_skill));
+    let (mut findings, referenced) = check_skill_md(name, folder)?;
+    let is_part = |inner: &str| is_skill(inner) || referenced.contains(Path::new(inner));
+    findings.extend(contents::findings(folder, names, is_part));
     findings.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
     Ok(findings)
 }
@@ -86,29 +87,31 @@ fn example_of(path: &str) -> Option<String> {
     Some(format!("{stem}.example.{extension}"))
 }
 
-fn check_skill_md(name: &str, folder: &Folder) -> io::Result<Vec<Finding>> {
+/// Returns the findings, and the folders to whose SKILL.md the body refers.
+fn check_skill_md(name: &str, folder: &Folder) -> io::Result<(Vec<Finding>, BTreeSet<PathBuf>)> {
+    let alone = |finding| Ok((vec![finding], BTreeSet::new()));
     let (file_name, file) = match skill_md::open(folder) {
         Ok(Some(found)) => found,
         found => {
             if let Some(fault) = skill_md::link_fault(folder) {
-                return Ok(vec![Finding::error("file-link", None, fault)]);
+                return alone(Finding::error("file-link", None, fault));
             }
             found?;
             let message = "there is no `SKILL.md`".to_owned();
-            return Ok(vec![Finding::error("file-missing", None, message)]);
+            return alone(Finding::error("file-missing", None, message));
         }
     };
     let mut bytes = Vec::new();
     file.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MAX_BYTES {
         let message = format!("`{file_name}` is larger than {MAX_BYTES} bytes");
-        return Ok(vec![Finding::error("file-size", None, message)]);
+        return alone(Finding::error("file-size", None, message));
     }
     let text = match encoding::decode(bytes, false) {
         Ok(text) => text,
         Err(fault) => {
             let message = fault.to_string();
-            return Ok(vec![Finding::error("file-encoding", fault.line(), message)]);
+            return alone(Finding::error("file-encoding", fault.line(), message));
         }
     };
     let mut findings = check(name, &file_name, &text);
@@ -133,7 +136,12 @@ fn check_skill_md(name: &str, folder: &Folder) -> io::Result<Vec<Finding>> {
             .map(|(path, line)| missing_reference(*line, path)),
     );
     findings.extend(linked::findings(folder, &split, references.iter()));
-    Ok(findings)
+    let folders = references.iter().filter_map(|reference| {
+        let path = linked::normal(Path::new(""), &reference.path)?;
+        let is_skill_md = path.file_name().is_some_and(is_skill_md);
+        path.parent().filter(|_| is_skill_md).map(Path::to_owned)
+    });
+    Ok((findings, folders.collect()))
 }
 
 #[cfg(test)]
@@ -155,5 +163,38 @@ mod tests {
         let messages: Vec<_> = missing.map(|found| &*found.message).collect();
         assert_eq!(messages.len(), 2, "{messages:?}");
         assert!(messages[0].contains("`c.md`") && messages[1].contains("`scripts/a.py`"));
+    }
+
+    #[test]
+    fn inner_skill_that_the_body_refers_to_is_a_file_of_the_outer() {
+        let folder = tempfile::tempdir().unwrap();
+        let skill = |body| format!("---\nname: x\ndescription: Does x. Use for x.\n---\n{body}\n");
+        for inner in ["linked", "templates", "other"] {
+            std::fs::create_dir(folder.path().join(inner)).unwrap();
+            std::fs::write(folder.path().join(inner).join("SKILL.md"), skill("x")).unwrap();
+        }
+        for (body, named) in [
+            (
+                "[a](./linked/SKILL.md) `templates/SKILL.md`",
+                Some("`other/SKILL.md` counts"),
+            ),
+            (
+                "[a](linked/SKILL.md) [b](other/SKILL.md)",
+                Some("`templates/SKILL.md` counts"),
+            ),
+            ("[a](linked) [b](linked/x.md)", Some(" and 2 more count")),
+            (
+                "[a](linked/SKILL.md) [b](other/SKILL.md) `templates/SKILL.md`",
+                None,
+            ),
+        ] {
+            std::fs::write(folder.path().join("SKILL.md"), skill(body)).unwrap();
+            let findings = check_folder(folder.path()).unwrap();
+            let nested = findings.iter().find(|found| found.rule == "nested-skill");
+            let message = nested.map(|found| &*found.message);
+            assert_eq!(message.is_some(), named.is_some(), "{body}: {message:?}");
+            let named = named.unwrap_or_default();
+            assert!(message.unwrap_or_default().contains(named), "{message:?}");
+        }
     }
 }

@@ -204,7 +204,7 @@ fn is_markdown(path: &Path) -> bool {
 
 /// Returns the path in the skill's folder of a path in one of its folders, so that each file has
 /// one path. Returns `None` if it leads out.
-fn normal(folder: &Path, path: &str) -> Option<PathBuf> {
+pub(super) fn normal(folder: &Path, path: &str) -> Option<PathBuf> {
     let mut normal = PathBuf::new();
     for part in folder.join(path).components() {
         match part {

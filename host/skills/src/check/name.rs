@@ -93,7 +93,7 @@ pub(super) fn findings(folder_name: &str, field: Option<&Field<String>>, into: &
         };
         let message = format!(
             "`name` is {shown}, but the folder is {folder}: they must be the same{accents}; tools \
-             find the skill as {folder}, and `skills/list` over MCP leaves it out"
+             find the skill as {folder}"
         );
         into.push(Finding::error("name-folder", line, message));
     }

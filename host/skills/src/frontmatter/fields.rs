@@ -46,7 +46,13 @@ fn tools(slot: &mut Option<Field<String>>, entry: YamlEntry<'_>, problems: &mut 
     let (kind, message, value) = match items {
         Some(items) => (
             ProblemKind::ToolList,
-            "`allowed-tools` is a list: write one text, with blanks between the tools",
+            match items.iter().any(|item| has_blank(item)) {
+                false => "`allowed-tools` is a list: write one text, with blanks between the tools",
+                true => {
+                    "`allowed-tools` is a list, and blanks separate tools, which some of its \
+                         names have"
+                }
+            },
             items.join(" "),
         ),
         None => (
@@ -58,6 +64,15 @@ fn tools(slot: &mut Option<Field<String>>, entry: YamlEntry<'_>, problems: &mut 
     let line = entry.line;
     problems.push(problem(kind, line, message.to_owned()));
     *slot = Some(Field { value, line });
+}
+
+/// Returns whether a tool has a blank outside parentheses.
+fn has_blank(tool: &str) -> bool {
+    tool.split('(')
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .contains(' ')
 }
 
 /// Converts `metadata`, a map of keys to text.

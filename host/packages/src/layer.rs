@@ -24,7 +24,7 @@ const MAX_ARCHIVE: u64 = MAX_BYTES + (16 << 20);
 const MAX_RATIO: (u64, u64) = (100, 1 << 20);
 
 /// The maximum number of entries of an archive: files, folders and long names.
-const MAX_ENTRIES: usize = 4 * MAX_FILES;
+pub(crate) const MAX_ENTRIES: usize = 4 * MAX_FILES;
 
 /// The maximum bytes of an entry with a long name, or of pax extensions.
 const MAX_EXTENSION: u64 = 4096 + MAX_PATH as u64;
@@ -53,9 +53,14 @@ pub(crate) fn unpack(layer: &Descriptor, bytes: &[u8]) -> anyhow::Result<SkillFi
     read_archive(&archive).context("cannot unpack the skill")
 }
 
-fn decompress(bytes: &[u8]) -> anyhow::Result<Vec<u8>> {
+/// Returns the maximum bytes that so many compressed bytes may unpack to.
+pub(crate) fn max_unpacked(bytes: usize) -> u64 {
     let (ratio, free) = MAX_RATIO;
-    let max = (bytes.len() as u64 * ratio + free).min(MAX_ARCHIVE);
+    (bytes as u64 * ratio + free).min(MAX_ARCHIVE)
+}
+
+fn decompress(bytes: &[u8]) -> anyhow::Result<Vec<u8>> {
+    let max = max_unpacked(bytes.len());
     let mut decoder = GzDecoder::new(bytes);
     let mut archive = Vec::new();
     let read = decoder.by_ref().take(max + 1).read_to_end(&mut archive);

@@ -17,6 +17,7 @@
 //! - `skill_files`: the checked files of a skill, from any source.
 //! - `skill_folder`: reads a skill of an author.
 //! - `layer`: packs and unpacks the files of a skill.
+//! - `zip`: unpacks the files of a skill from a zip archive.
 //! - `git`: skills in git repositories.
 //! - `site`: skills that sites offer.
 //! - `source`: where a skill is: a registry, a git repository or a site.
@@ -70,6 +71,8 @@ mod skill_files;
 mod skill_folder;
 
 mod layer;
+
+mod zip;
 
 mod git;
 

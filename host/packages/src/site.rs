@@ -22,6 +22,7 @@ use crate::manifest::{Descriptor, SKILL_LAYER};
 use crate::quote::quote;
 use crate::reference::{check_authority, is_loopback};
 use crate::skill_files::{SkillFiles, SkillFilesBuilder};
+use crate::zip;
 
 /// The path of the index.
 const INDEX: &str = "/.well-known/agent-skills/index.json";
@@ -150,9 +151,12 @@ fn files(kind: &str, bytes: &[u8]) -> anyhow::Result<SkillFiles> {
             files.build()
         }
         "archive" => {
+            if bytes.starts_with(zip::HEADER) {
+                return zip::unpack(bytes);
+            }
             ensure!(
                 bytes.starts_with(GZIP),
-                "its archive is not a `.tar.gz`, the only kind that is supported"
+                "its archive is neither a `.tar.gz` nor a `.zip`"
             );
             layer::unpack(&Descriptor::of(SKILL_LAYER, bytes), bytes)
         }

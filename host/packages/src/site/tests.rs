@@ -11,6 +11,7 @@ use crate::layer;
 use crate::skill_files::SkillFiles;
 use crate::skill_files::tests::skill_files;
 use crate::tests::registry::{Answer, TestRegistry, answer};
+use crate::zip;
 
 const SKILL: &[u8] = b"---\nname: reports\ndescription: d\n---\n";
 
@@ -88,7 +89,7 @@ fn fetches_skill_by_each_kind_of_address() {
 }
 
 #[test]
-fn unpacks_archives_by_the_rules_of_layers() {
+fn unpacks_archives_of_both_kinds() {
     let files = skill_files(&[("SKILL.md", "x"), ("scripts/a.py", "y")]).unwrap();
     let archive = layer::compress(&layer::pack(&files).unwrap()).unwrap();
     let of = |bytes: &[u8]| {
@@ -97,11 +98,13 @@ fn unpacks_archives_by_the_rules_of_layers() {
         fetch(&site(&index, &[("/a", answer("200 OK", &[], bytes))]))
     };
     assert_eq!(of(&archive).unwrap(), files);
+    assert_eq!(of(&zip::tests::archive_of(&files)).unwrap(), files);
     let cut = archive.len() - 20;
     for (bytes, why) in [
         (&archive[..cut], "not valid gzip"),
-        (b"PK\x03\x04", "is not a `.tar.gz`"),
-        (b"", "is not a `.tar.gz`"),
+        (b"PK\x03\x04", "it has no end"),
+        (b"Rar!", "neither a `.tar.gz` nor a `.zip`"),
+        (b"", "neither a `.tar.gz` nor a `.zip`"),
     ] {
         let error = format!("{:#}", of(bytes).unwrap_err());
         assert!(error.contains(why), "{error}");

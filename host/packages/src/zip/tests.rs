@@ -1,0 +1,574 @@
+//! Archives of other programs, and hostile ones.
+
+use std::io::Write as _;
+
+use flate2::Compression;
+use flate2::write::DeflateEncoder;
+
+use super::*;
+use crate::skill_files::tests::skill_files;
+
+/// A file of an archive, as the header before it and the list describe it.
+#[derive(Clone)]
+struct TestFile {
+    packed: Vec<u8>,
+    header: TestHeader,
+    listed: TestHeader,
+    /// The sizes behind it.
+    behind: Vec<u8>,
+    attributes: u32,
+    disk: u16,
+    /// What the place in the list is greater than the place of the file.
+    moved: u32,
+    comment: &'static [u8],
+}
+
+#[derive(Clone)]
+struct TestHeader {
+    name: Vec<u8>,
+    flags: u16,
+    method: u16,
+    sizes: Sizes,
+    extra: Vec<u8>,
+}
+
+impl TestHeader {
+    fn bytes(&self) -> Vec<u8> {
+        let sizes = size_bytes(self.sizes);
+        let (flags, method) = (self.flags.to_le_bytes(), self.method.to_le_bytes());
+        [&flags[..], &method, b"time", &sizes].concat()
+    }
+
+    fn lengths(&self) -> Vec<u8> {
+        let lengths = [self.name.len(), self.extra.len()];
+        lengths
+            .map(|it| u16::try_from(it).unwrap().to_le_bytes())
+            .concat()
+    }
+}
+
+fn size_bytes(sizes: Sizes) -> Vec<u8> {
+    let sizes = [sizes.checksum, sizes.packed, sizes.unpacked];
+    sizes.map(u32::to_le_bytes).concat()
+}
+
+fn deflate(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = DeflateEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn stored(name: &str, bytes: &[u8]) -> TestFile {
+    packed(name, bytes, STORED, bytes.to_vec())
+}
+
+fn deflated(name: &str, bytes: &[u8]) -> TestFile {
+    packed(name, bytes, DEFLATED, deflate(bytes))
+}
+
+fn packed(name: &str, bytes: &[u8], method: u16, packed: Vec<u8>) -> TestFile {
+    let mut checksum = Crc::new();
+    checksum.update(bytes);
+    let header = TestHeader {
+        name: name.into(),
+        flags: if name.is_ascii() { 0 } else { IS_UTF8 },
+        method,
+        sizes: Sizes {
+            checksum: checksum.sum(),
+            packed: packed.len().try_into().unwrap(),
+            unpacked: bytes.len().try_into().unwrap(),
+        },
+        extra: Vec::new(),
+    };
+    TestFile {
+        packed,
+        listed: header.clone(),
+        header,
+        behind: Vec::new(),
+        attributes: 0o100_644 << 16,
+        disk: 0,
+        moved: 0,
+        comment: b"",
+    }
+}
+
+fn folder(name: &str) -> TestFile {
+    let mut folder = stored(name, b"");
+    folder.attributes = 0o040_755 << 16 | DOS_FOLDER;
+    folder
+}
+
+impl TestFile {
+    /// Changes both descriptions.
+    fn both(mut self, change: impl Fn(&mut TestHeader)) -> Self {
+        change(&mut self.header);
+        change(&mut self.listed);
+        self
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
+    }
+
+    fn attributes(self, attributes: u32) -> Self {
+        self.with(|it| it.attributes = attributes)
+    }
+
+    /// Moves the sizes behind the file, as programs do that do not seek.
+    fn sized_behind(self, signature: &[u8]) -> Self {
+        let behind = [signature, &size_bytes(self.listed.sizes)].concat();
+        self.both(|it| it.flags |= IS_SIZED_BEHIND)
+            .with(|it| (it.behind, it.header.sizes) = (behind, Sizes::UNKNOWN))
+    }
+}
+
+/// The fields of the end record.
+struct TestEnd {
+    disks: [u16; 2],
+    counts: [u16; 2],
+    size: usize,
+    offset: usize,
+    comment: Vec<u8>,
+}
+
+fn archive(files: &[TestFile]) -> Vec<u8> {
+    changed_archive(files, |_, _, _| {})
+}
+
+/// Builds an archive whose entries, list and end are changed before they are joined.
+fn changed_archive(
+    files: &[TestFile],
+    change: impl FnOnce(&mut Vec<u8>, &mut Vec<u8>, &mut TestEnd),
+) -> Vec<u8> {
+    let (mut entries, mut list) = (Vec::new(), Vec::new());
+    for file in files {
+        let place = u32::try_from(entries.len()).unwrap() + file.moved;
+        let (header, listed) = (&file.header, &file.listed);
+        entries.extend([HEADER, &[20, 0], &header.bytes(), &header.lengths()].concat());
+        entries.extend([&header.name[..], &header.extra, &file.packed, &file.behind].concat());
+        list.extend([LISTED, &[20, 3, 20, 0], &listed.bytes(), &listed.lengths()].concat());
+        list.extend(u16::try_from(file.comment.len()).unwrap().to_le_bytes());
+        list.extend([&file.disk.to_le_bytes()[..], &[0, 0]].concat());
+        list.extend([file.attributes.to_le_bytes(), place.to_le_bytes()].concat());
+        list.extend([&listed.name[..], &listed.extra, file.comment].concat());
+    }
+    let mut end = TestEnd {
+        disks: [0; 2],
+        counts: [files.len().try_into().unwrap(); 2],
+        size: list.len(),
+        offset: entries.len(),
+        comment: Vec::new(),
+    };
+    change(&mut entries, &mut list, &mut end);
+    let counts = [end.disks, end.counts].concat();
+    let counts: Vec<u8> = counts.into_iter().flat_map(u16::to_le_bytes).collect();
+    let sizes = [end.size, end.offset].map(|it| u32::try_from(it).unwrap().to_le_bytes());
+    let comment = u16::try_from(end.comment.len()).unwrap().to_le_bytes();
+    let end = [END, &counts, &sizes.concat(), &comment, &end.comment].concat();
+    [entries, list, end].concat()
+}
+
+/// Packs the files of a skill.
+pub(crate) fn archive_of(files: &SkillFiles) -> Vec<u8> {
+    let files = files.iter().map(|(path, bytes)| deflated(path, bytes));
+    archive(&files.collect::<Vec<_>>())
+}
+
+fn skill() -> TestFile {
+    stored("SKILL.md", b"# One\n")
+}
+
+fn error(archive: &[u8]) -> String {
+    format!("{:#}", unpack(archive).unwrap_err())
+}
+
+#[test]
+fn unpacks_archives_of_other_programs() {
+    let text = "text ".repeat(1000);
+    let expected = skill_files(&[
+        ("SKILL.md", "# One\n"),
+        ("empty", ""),
+        ("größe/ß.txt", &text),
+    ]);
+    let expected = expected.unwrap();
+    let files = [
+        folder("none/"),
+        skill(),
+        deflated("größe/ß.txt", text.as_bytes()),
+        stored("empty", b""),
+    ];
+    assert_eq!(unpack(&archive(&files)).unwrap(), expected);
+    // Python in memory: no type of file.
+    let python = files.clone().map(|it| it.attributes(0o600 << 16));
+    assert_eq!(unpack(&archive(&python)).unwrap(), expected);
+    // Info-ZIP: times and owners, and an empty folder that is deflated.
+    let times = b"UT\x05\x00\x03abcdux\x02\x00ab";
+    let info = [
+        deflated("none/", b"").attributes(DOS_FOLDER),
+        files[1].clone(),
+        files[2].clone(),
+        files[3].clone(),
+    ];
+    let info = info.map(|it| it.both(|it| it.extra = times.to_vec()));
+    assert_eq!(unpack(&archive(&info)).unwrap(), expected);
+    // Go, and programs that write to a pipe: sizes behind the files.
+    for signature in [SIZES_BEHIND, b""] {
+        let behind = [
+            deflated("SKILL.md", b"# One\n").sized_behind(signature),
+            deflated("größe/ß.txt", text.as_bytes()).sized_behind(signature),
+            deflated("empty", b"").sized_behind(signature),
+        ];
+        assert_eq!(unpack(&archive(&behind)).unwrap(), expected);
+    }
+    // Git: a commit as the comment.
+    let git = changed_archive(&files, |_, _, end| end.comment = vec![b'a'; 40]);
+    assert_eq!(unpack(&git).unwrap(), expected);
+    let commented = files.map(|it| it.with(|it| it.comment = b"PK\x05\x06 a comment"));
+    assert_eq!(unpack(&archive(&commented)).unwrap(), expected);
+}
+
+#[test]
+fn refuses_hostile_files() {
+    let x = || stored("x", b"bytes");
+    let d = || deflated("x", b"bytes");
+    let twice = d().sized_behind(SIZES_BEHIND);
+    let (wrong, other) = (
+        Sizes {
+            checksum: 1,
+            ..x().listed.sizes
+        },
+        b"up\x05\x00\x01crcx",
+    );
+    for (file, why) in [
+        (
+            x().attributes(0o120_777 << 16),
+            "`x` is not a file or a folder",
+        ),
+        (x().attributes(0o020_644 << 16), "is not a file or a folder"),
+        (x().attributes(0o060_644 << 16), "is not a file or a folder"),
+        (x().attributes(0o010_644 << 16), "is not a file or a folder"),
+        (x().attributes(0o140_644 << 16), "is not a file or a folder"),
+        (x().attributes(0o040_755 << 16), "is not a file or a folder"),
+        (x().attributes(DOS_FOLDER), "is not a file or a folder"),
+        (x().attributes(0x08), "is not a file or a folder"),
+        (x().attributes(0x420), "is not a file or a folder"),
+        (
+            folder("d/").attributes(0o100_644 << 16),
+            "is not a file or a folder",
+        ),
+        (
+            folder("d/").attributes(0o120_644 << 16),
+            "is not a file or a folder",
+        ),
+        (
+            stored("d/", b"bytes").attributes(0),
+            "the folder `d/` has 5 bytes",
+        ),
+        (
+            stored("\x1b[2J", b"").attributes(0o120_777 << 16),
+            "`\\u{1b}[2J` is not",
+        ),
+        (stored("/etc/passwd", b""), "is not relative"),
+        (stored("../up", b""), "`..`"),
+        (stored("./x", b""), "`.`"),
+        (folder("../up/"), "`..`"),
+        (folder("/"), "is empty"),
+        (stored("C:\\x", b""), "a backslash"),
+        (stored("a\0b", b""), "not visible"),
+        (stored("skill.md", b""), "differ only by case"),
+        (stored("SKILL.md", b""), "is there twice"),
+        (stored("SKILL.md/x", b""), "is there twice"),
+        (
+            stored("größe", b"").both(|it| it.flags = 0),
+            "is not marked as UTF-8",
+        ),
+        (x().both(|it| it.flags = 1), "`x` is encrypted"),
+        (x().both(|it| it.flags = 1 << 6), "`x` is encrypted"),
+        (x().both(|it| it.flags = 1 << 13), "`x` is encrypted"),
+        (x().both(|it| it.flags = 1 << 5), "unknown flags: 0x20"),
+        (x().both(|it| it.method = 12), "the method 12"),
+        (x().both(|it| it.method = 9), "the method 9"),
+        (x().both(|it| it.method = 99), "the method 99"),
+        (x().with(|it| it.disk = 1), "in another part of the archive"),
+        (
+            x().with(|it| it.moved = 1),
+            "does not follow the file before it",
+        ),
+        // Zip64, another name, and no known field.
+        (
+            x().both(|it| it.extra = b"\x01\x00\x08\x00abcdefgh".to_vec()),
+            "the extra field 0x0001",
+        ),
+        (
+            x().both(|it| it.extra = other.to_vec()),
+            "the extra field 0x7075",
+        ),
+        (
+            x().with(|it| it.header.extra = other.to_vec()),
+            "the extra field 0x7075",
+        ),
+        (
+            x().both(|it| it.extra = b"UT\x05\x00\x03".to_vec()),
+            "ends too early",
+        ),
+        (x().both(|it| it.extra = b"U".to_vec()), "ends too early"),
+        // The two descriptions differ.
+        (
+            x().with(|it| it.header.name = b"y".to_vec()),
+            "cannot unpack `x`: the list has another name",
+        ),
+        (
+            x().with(|it| it.header.name = b"xx".to_vec()),
+            "another name, size",
+        ),
+        (
+            x().with(|it| it.header.method = DEFLATED),
+            "another name, size",
+        ),
+        (
+            x().with(|it| it.header.flags = IS_UTF8),
+            "another name, size",
+        ),
+        (x().with(|it| it.header.sizes = wrong), "another name, size"),
+        (
+            x().with(|it| it.header.sizes = Sizes::UNKNOWN),
+            "another name, size",
+        ),
+        (
+            x().with(|it| it.listed.sizes.packed = u32::MAX),
+            "ends too early",
+        ),
+        // Sizes and checksums that lie.
+        (x().both(|it| it.sizes = wrong), "the size and checksum"),
+        (d().both(|it| it.sizes = wrong), "has another size"),
+        (
+            x().both(|it| it.sizes.unpacked = 4),
+            "the size and checksum",
+        ),
+        (
+            x().both(|it| it.sizes.unpacked = 6),
+            "the size and checksum",
+        ),
+        (
+            d().both(|it| it.sizes.unpacked = 4),
+            "the size and checksum",
+        ),
+        (d().both(|it| it.sizes.unpacked = 3), "has another size"),
+        (
+            d().both(|it| it.sizes.unpacked = 6),
+            "the size and checksum",
+        ),
+        (
+            x().both(|it| it.sizes.unpacked = u32::MAX),
+            "unpacks to too many bytes",
+        ),
+        (
+            packed(
+                "x",
+                b"bytes",
+                DEFLATED,
+                [&deflate(b"bytes")[..], b"more"].concat(),
+            ),
+            "it is damaged",
+        ),
+        (
+            packed("x", b"bytes", DEFLATED, b"\xff\xff".to_vec()),
+            "it is damaged",
+        ),
+        (
+            packed("x", b"bytes", DEFLATED, deflate(b"bytes")[..3].to_vec()),
+            "it is damaged",
+        ),
+        // Sizes behind the file.
+        (
+            x().sized_behind(SIZES_BEHIND),
+            "its size is there twice, or only behind it",
+        ),
+        (
+            twice.clone().with(|it| it.header.sizes = it.listed.sizes),
+            "its size is there twice, or only behind it",
+        ),
+        (
+            twice.clone().with(|it| it.behind[4] ^= 1),
+            "another name, size",
+        ),
+        (
+            // As zip64 has them.
+            twice.with(|it| it.behind.extend([0; 8])),
+            "bytes or files that its list does not name",
+        ),
+    ] {
+        let error = error(&archive(&[skill(), file]));
+        assert!(error.contains(why), "expected `{why}`: {error}");
+        assert!(!error.contains('\x1b'), "{error}");
+    }
+}
+
+#[test]
+fn refuses_archives_that_can_be_read_in_two_ways() {
+    let files = [skill(), stored("x", b"bytes")];
+    let moved = files.clone().map(|it| it.with(|it| it.moved = 6));
+    let hidden = archive(&[stored("hidden", b"")]);
+    let of = |change: fn(&mut Vec<u8>, &mut Vec<u8>, &mut TestEnd)| changed_archive(&files, change);
+    let good = archive(&files);
+    for (what, bytes, why) in [
+        (
+            "bytes before the first file",
+            [b"#!/bin/sh\n", &good[..]].concat(),
+            "its list of files is not before its end",
+        ),
+        (
+            "bytes before the first file, behind its place",
+            of(|entries, _, end| {
+                entries.splice(..0, *b"before");
+                end.offset += 6;
+            }),
+            "it is not where the list says",
+        ),
+        (
+            "bytes before the first file, and places that fit",
+            changed_archive(&moved, |entries, _, end| {
+                entries.splice(..0, *b"before");
+                end.offset += 6;
+            }),
+            "does not follow the file before it",
+        ),
+        (
+            "bytes after the last file",
+            of(|entries, _, end| {
+                entries.extend(b"after");
+                end.offset += 5;
+            }),
+            "bytes or files that its list does not name",
+        ),
+        (
+            "a file that is not in the list",
+            of(|_, list, end| {
+                list.truncate(46 + 8);
+                (end.size, end.counts) = (list.len(), [1; 2]);
+            }),
+            "bytes or files that its list does not name",
+        ),
+        (
+            "a list that is longer than the count",
+            of(|_, _, end| end.counts = [1; 2]),
+            "bytes or files that its list does not name",
+        ),
+        (
+            "a list that is shorter than the count",
+            of(|_, _, end| end.counts = [3; 2]),
+            "ends too early",
+        ),
+        (
+            "a list in another order",
+            of(|_, list, _| list.rotate_left(46 + 8)),
+            "`x` does not follow the file before it",
+        ),
+        (
+            "the same file twice in the list",
+            of(|_, list, end| {
+                list.extend_from_within(46 + 8..);
+                (end.size, end.counts) = (list.len(), [3; 2]);
+            }),
+            "`x` does not follow the file before it",
+        ),
+        (
+            "bytes before the end",
+            of(|_, list, _| list.extend(b"more")),
+            "its list of files is not before its end",
+        ),
+        (
+            "an end in zip64",
+            of(|_, _, end| (end.counts, end.size) = ([u16::MAX; 2], u32::MAX as usize)),
+            "more than 16384 entries",
+        ),
+        (
+            "a list of 4 GiB",
+            of(|_, _, end| (end.size, end.offset) = (u32::MAX as usize, u32::MAX as usize)),
+            "its list of files is not before its end",
+        ),
+        (
+            "bytes after the end",
+            [&good[..], b"\0"].concat(),
+            "bytes after its end",
+        ),
+        (
+            "another archive after it",
+            [&good[..], &hidden].concat(),
+            "is not before its end",
+        ),
+        (
+            "another archive as the comment",
+            changed_archive(&files, |_, _, end| end.comment = hidden.clone()),
+            "is not before its end",
+        ),
+        (
+            "an end in the comment",
+            of(|_, _, end| end.comment = [END, &[0; 30]].concat()),
+            "bytes after its end",
+        ),
+        (
+            "two disks",
+            of(|_, _, end| end.disks = [1, 0]),
+            "a part of an archive",
+        ),
+        (
+            "a list elsewhere",
+            of(|_, _, end| end.disks = [0, 1]),
+            "a part of an archive",
+        ),
+        (
+            "fewer files here",
+            of(|_, _, end| end.counts = [1, 2]),
+            "a part of an archive",
+        ),
+        ("nothing", Vec::new(), "it has no end"),
+        ("no end", good[..good.len() - 1].to_vec(), "it has no end"),
+        (
+            "no list",
+            of(|_, list, _| list.fill(0)),
+            "its list of files is malformed",
+        ),
+        (
+            "no header",
+            of(|entries, _, _| entries[..4].fill(0)),
+            "not where the list says",
+        ),
+        ("no files", archive(&[]), "it has no SKILL.md"),
+    ] {
+        let error = error(&bytes);
+        assert!(error.contains(why), "{what}: expected `{why}`: {error}");
+    }
+}
+
+#[test]
+fn refuses_bombs() {
+    // Overlapping files of one stream, each with its own line of the list.
+    let zeros = vec![0; 1 << 20];
+    let bomb = changed_archive(&[skill(), deflated("0", &zeros)], |_, list, end| {
+        let listed = list.split_off(46 + 8);
+        for at in 0..100 {
+            let mut listed = listed.clone();
+            listed[46] = b'A' + at;
+            list.extend(listed);
+        }
+        (end.size, end.counts) = (list.len(), [101; 2]);
+    });
+    assert!(
+        error(&bomb).contains("another name, size"),
+        "{}",
+        error(&bomb)
+    );
+    // Small archives that unpack to very much, in one file and in many.
+    let one = [skill(), deflated("x", &[0; 4 << 20])];
+    let many: Vec<TestFile> = (0..9).map(|at| deflated(&at.to_string(), &zeros)).collect();
+    for files in [&one[..], &many] {
+        let error = error(&archive(files));
+        assert!(error.contains("unpacks to too many bytes"), "{error}");
+    }
+    let names = 0..=crate::skill_files::MAX_FILES;
+    let many: Vec<TestFile> = names.map(|at| stored(&at.to_string(), b"")).collect();
+    let error = error(&archive(&many));
+    assert!(error.contains("more than 4096 files"), "{error}");
+}

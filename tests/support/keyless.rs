@@ -16,6 +16,31 @@ use sha2::{Digest as _, Sha256};
 /// The number of the extensions that sigstore defines.
 const SIGSTORE: [u64; 8] = [1, 3, 6, 1, 4, 1, 57264, 1];
 
+/// The numbers of a timestamp's parts, in DER.
+const SIGNED_DATA: &[u8] = b"\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x07\x02";
+const TIMESTAMP: &[u8] = b"\x06\x0b\x2a\x86\x48\x86\xf7\x0d\x01\x09\x10\x01\x04";
+const CONTENT_TYPE: &[u8] = b"\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x09\x03";
+const CONTENT_DIGEST: &[u8] = b"\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x09\x04";
+const SHA256: &[u8] = b"\x06\x09\x60\x86\x48\x01\x65\x03\x04\x02\x01";
+const ECDSA_SHA256: &[u8] = b"\x06\x08\x2a\x86\x48\xce\x3d\x04\x03\x02";
+const COMMON_NAME: &[u8] = b"\x06\x03\x55\x04\x03";
+const POLICY: &[u8] = b"\x06\x03\x2a\x03\x04";
+
+/// The tags of DER.
+const INTEGER: u8 = 0x02;
+const OCTETS: u8 = 0x04;
+const UTF8: u8 = 0x0c;
+const TIME: u8 = 0x18;
+const SEQUENCE: u8 = 0x30;
+const SET: u8 = 0x31;
+const OWN: u8 = 0xa0;
+
+/// The name of the authority.
+const AUTHORITY: &str = "signing authority";
+
+/// The serial number of each certificate, a positive number of one byte.
+const SERIAL: u8 = 7;
+
 /// The number of the extension with signed certificate timestamps.
 const TIMESTAMPS: [u64; 10] = [1, 3, 6, 1, 4, 1, 11129, 2, 4, 2];
 
@@ -36,8 +61,10 @@ pub(crate) struct Signing {
     pub(crate) git_ref: Option<String>,
     /// The seconds between the beginning of the certificate and the signature.
     pub(crate) signed_after: u64,
-    /// False if nothing says when it was signed.
+    /// False if the log does not say when it was signed.
     pub(crate) has_time: bool,
+    /// The seconds between the beginning of the certificate and a timestamp of the signature.
+    pub(crate) timestamped_after: Option<u64>,
     /// False if no log recorded the certificate.
     pub(crate) is_recorded: bool,
     /// False if the certificate is for servers.
@@ -55,6 +82,7 @@ impl Default for Signing {
             git_ref: Some("refs/tags/v1".to_owned()),
             signed_after: 60,
             has_time: true,
+            timestamped_after: None,
             is_recorded: true,
             is_for_code: true,
             predicate: "https://sigstore.dev/cosign/sign/v1".to_owned(),
@@ -62,10 +90,12 @@ impl Default for Signing {
     }
 }
 
-/// An authority for certificates, a log of them, and a log of signatures.
+/// An authority for certificates, a log of them, a log of signatures, and a service for timestamps.
 pub(crate) struct SigningService {
     authority: Issuer<'static, KeyPair>,
     certificate: Vec<u8>,
+    timestamp_key: KeyPair,
+    timestamp_certificate: Vec<u8>,
     certificate_log: KeyPair,
     signature_log: KeyPair,
 }
@@ -75,14 +105,23 @@ impl SigningService {
         let mut params = CertificateParams::default();
         params.distinguished_name = DistinguishedName::new();
         let name = &mut params.distinguished_name;
-        name.push(DnType::CommonName, "signing authority");
+        name.push(DnType::CommonName, AUTHORITY);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
         let key = KeyPair::generate().unwrap();
         let certificate = params.self_signed(&key).unwrap().der().to_vec();
+        let authority = Issuer::new(params, key);
+        let timestamp_key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::default();
+        params.serial_number = Some(SerialNumber::from(vec![SERIAL]));
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::TimeStamping];
+        let of_timestamps = params.signed_by(&timestamp_key, &authority).unwrap();
         Self {
-            authority: Issuer::new(params, key),
+            authority,
             certificate,
+            timestamp_key,
+            timestamp_certificate: of_timestamps.der().to_vec(),
             certificate_log: KeyPair::generate().unwrap(),
             signature_log: KeyPair::generate().unwrap(),
         }
@@ -103,17 +142,23 @@ impl SigningService {
                 "logId": {"keyId": STANDARD.encode(key_id(key))},
             })
         };
+        let authority = |chain: &[&[u8]]| {
+            let chain = chain.iter();
+            let chain = chain.map(|it| json!({"rawBytes": STANDARD.encode(it)}));
+            json!({
+                "subject": {"organization": "acme", "commonName": AUTHORITY},
+                "uri": "https://authority.example",
+                "certChain": {"certificates": chain.collect::<Vec<_>>()},
+                "validFor": window,
+            })
+        };
+        let of_timestamps = [&self.timestamp_certificate[..], &self.certificate];
         json!({
             "mediaType": "application/vnd.dev.sigstore.trustedroot+json;version=0.1",
             "tlogs": [log(&self.signature_log)],
-            "certificateAuthorities": [{
-                "subject": {"organization": "acme", "commonName": "signing authority"},
-                "uri": "https://authority.example",
-                "certChain": {"certificates": [{"rawBytes": STANDARD.encode(&self.certificate)}]},
-                "validFor": window,
-            }],
+            "certificateAuthorities": [authority(&[&self.certificate])],
             "ctlogs": [log(&self.certificate_log)],
-            "timestampAuthorities": [],
+            "timestampAuthorities": [authority(&of_timestamps)],
         })
     }
 
@@ -133,13 +178,19 @@ impl SigningService {
             PAYLOAD.len(),
             payload.len()
         );
-        let signature = STANDARD.encode(key.sign(signed.as_bytes()).unwrap());
+        let signature = key.sign(signed.as_bytes()).unwrap();
+        let timestamps = signing.timestamped_after.map(|seconds| {
+            let timestamp = self.timestamp(&signature, seconds);
+            json!({"signedTimestamp": STANDARD.encode(timestamp)})
+        });
+        let timestamps: Vec<Value> = timestamps.into_iter().collect();
+        let signature = STANDARD.encode(signature);
         json!({
             "mediaType": "application/vnd.dev.sigstore.bundle.v0.3+json",
             "verificationMaterial": {
                 "certificate": {"rawBytes": STANDARD.encode(&certificate)},
                 "tlogEntries": [self.log(&payload, &signature, &certificate, signing)],
-                "timestampVerificationData": {"rfc3161Timestamps": []},
+                "timestampVerificationData": {"rfc3161Timestamps": timestamps},
             },
             "dsseEnvelope": {
                 "payload": STANDARD.encode(payload),
@@ -154,7 +205,7 @@ impl SigningService {
         let beginning = date_time_ymd(2025, 1, 1);
         let mut params = CertificateParams::default();
         params.distinguished_name = DistinguishedName::new();
-        params.serial_number = Some(SerialNumber::from(vec![7; 16]));
+        params.serial_number = Some(SerialNumber::from(vec![SERIAL; 16]));
         params.not_before = beginning;
         params.not_after = beginning + Duration::from_secs(LIFETIME);
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
@@ -176,7 +227,7 @@ impl SigningService {
         ] {
             let oid = [&SIGSTORE[..], &[number]].concat();
             let extension = |text: &String| {
-                CustomExtension::from_oid_content(&oid, der_item(0x0c, text.as_bytes()))
+                CustomExtension::from_oid_content(&oid, der_item(UTF8, text.as_bytes()))
             };
             params.custom_extensions.extend(text.map(extension));
         }
@@ -188,6 +239,49 @@ impl SigningService {
         params.custom_extensions.push(extension);
         let certificate = params.signed_by(key, &self.authority).unwrap();
         certificate.der().to_vec()
+    }
+
+    /// Returns a timestamp of a signature, as RFC 3161 has it, so many seconds after the beginning of
+    /// the certificates, on the same day.
+    fn timestamp(&self, signature: &[u8], seconds: u64) -> Vec<u8> {
+        let [hour, minute, second] = [seconds / 3600, seconds / 60 % 60, seconds % 60];
+        let time = format!("20250101{hour:02}{minute:02}{second:02}Z");
+        let algorithm = der_sequence(&[SHA256]);
+        let digest = |bytes: &[u8]| der_item(OCTETS, &Sha256::digest(bytes));
+        let content = der_sequence(&[
+            &der_item(INTEGER, &[1]),
+            POLICY,
+            &der_sequence(&[&algorithm, &digest(signature)]),
+            &der_item(INTEGER, &[1]),
+            &der_item(TIME, time.as_bytes()),
+        ]);
+        let attributes = [
+            der_sequence(&[CONTENT_TYPE, &der_item(SET, TIMESTAMP)]),
+            der_sequence(&[CONTENT_DIGEST, &der_item(SET, &digest(&content))]),
+        ]
+        .concat();
+        let signed = self.timestamp_key.sign(&der_item(SET, &attributes));
+        let name = der_sequence(&[COMMON_NAME, &der_item(UTF8, AUTHORITY.as_bytes())]);
+        let name = der_sequence(&[&der_item(SET, &name)]);
+        let signer = der_sequence(&[
+            &der_item(INTEGER, &[1]),
+            &der_sequence(&[&name, &der_item(INTEGER, &[SERIAL])]),
+            &algorithm,
+            &der_item(OWN, &attributes),
+            &der_sequence(&[ECDSA_SHA256]),
+            &der_item(OCTETS, &signed.unwrap()),
+        ]);
+        let data = der_sequence(&[
+            &der_item(INTEGER, &[3]),
+            &der_item(SET, &algorithm),
+            &der_sequence(&[TIMESTAMP, &der_item(OWN, &der_item(OCTETS, &content))]),
+            &der_item(SET, &signer),
+        ]);
+        let granted = der_sequence(&[&der_item(INTEGER, &[0])]);
+        der_sequence(&[
+            &granted,
+            &der_sequence(&[SIGNED_DATA, &der_item(OWN, &data)]),
+        ])
     }
 
     /// Records a certificate in the log of certificates. Returns the extension that proves it.
@@ -218,7 +312,7 @@ impl SigningService {
         ]
         .concat();
         let list = with_length(&with_length(&proof));
-        CustomExtension::from_oid_content(&TIMESTAMPS, der_item(0x04, &list))
+        CustomExtension::from_oid_content(&TIMESTAMPS, der_item(OCTETS, &list))
     }
 
     /// Returns the entry of a signature in the log of signatures, which has no other.
@@ -287,15 +381,20 @@ fn with_length(bytes: &[u8]) -> Vec<u8> {
     [&length, bytes].concat()
 }
 
-/// Returns a DER item of less than 256 bytes.
+/// Returns a DER item.
 fn der_item(tag: u8, content: &[u8]) -> Vec<u8> {
-    let length = u8::try_from(content.len()).unwrap();
-    let length = if length < 128 {
-        vec![length]
-    } else {
-        vec![0x81, length]
+    let length = u16::try_from(content.len()).unwrap();
+    let [high, low] = length.to_be_bytes();
+    let length = match length {
+        0..128 => vec![low],
+        128..256 => vec![0x81, low],
+        256.. => vec![0x82, high, low],
     };
     [&[tag], &length[..], content].concat()
+}
+
+fn der_sequence(items: &[&[u8]]) -> Vec<u8> {
+    der_item(SEQUENCE, &items.concat())
 }
 
 /// Returns what follows the tag and length of a DER item.

@@ -191,6 +191,67 @@ fn certificate_must_be_recorded_and_valid_when_it_signed() {
 }
 
 #[test]
+fn timestamp_proves_when_it_was_signed() {
+    let case = Case::new();
+    let signing = Signing {
+        has_time: false,
+        timestamped_after: Some(60),
+        ..Signing::default()
+    };
+    let good = case.sign(&signing);
+    let found = case.verify(rule(), &good).unwrap();
+    assert_eq!(found.identity, signing.identity);
+
+    let data = "/verificationMaterial/timestampVerificationData";
+    let mut of_other_bytes = good.clone();
+    *of_other_bytes.pointer_mut(data).unwrap() = case.sign(&signing).pointer(data).unwrap().clone();
+    let mut unlogged = good.clone();
+    unlogged["verificationMaterial"]["tlogEntries"] = json!([]);
+    let late = Signing {
+        timestamped_after: Some(3600),
+        ..signing.clone()
+    };
+    // The time of the log does not make up for it.
+    let late_beside_log = Signing {
+        has_time: true,
+        ..late.clone()
+    };
+    for (bundle, why) in [
+        (of_other_bytes, "no timestamp authority"),
+        (unlogged, "the bundle is invalid"),
+        (case.sign(&late), "was not valid when it was signed"),
+        (
+            case.sign(&late_beside_log),
+            "was not valid when it was signed",
+        ),
+    ] {
+        let error = case.verify(rule(), &bundle).unwrap_err();
+        assert!(error.contains(why), "expected `{why}`: {error}");
+    }
+
+    let authorities = "timestampAuthorities";
+    let with = |value: Value| {
+        let mut root = case.service.root();
+        root[authorities] = value;
+        root
+    };
+    let mut ended = case.service.root();
+    ended[authorities][0]["validFor"]["end"] = json!("2024-12-31T00:00:00Z");
+    for root in [
+        with(SigningService::new().root()[authorities].clone()),
+        with(json!([])),
+        ended,
+    ] {
+        let root = read_root(&root, &tempfile::tempdir().unwrap());
+        let rule = IdentityRule::new(rule()).unwrap();
+        let bundle = good.to_string();
+        let error = root.verify(&rule, bundle.as_bytes(), &case.manifest);
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("no timestamp authority"), "{error}");
+    }
+}
+
+#[test]
 fn changed_bundles_do_not_count() {
     let case = Case::new();
     let good = case.sign(&Signing::default());

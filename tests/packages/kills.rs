@@ -123,6 +123,20 @@ fn killed_import_leaves_store_and_lock_usable() {
 }
 
 #[test]
+fn killed_import_of_skill_leaves_store_and_lock_usable() {
+    let user = updated_user();
+    user.push_skill_version("1.0.0", Some("acme"));
+    user.add_skill();
+    user.good(&["bundle", "export", "air.tar"]);
+    user.good(&["remove", "--skill", "report"]);
+    user.good(&["store", "clean"]);
+    let import = ["bundle", "import", "air.tar", "--write"];
+    // Note, three blobs, the unpacked files, lock file, its note, and the configuration.
+    assert!(kill_at_each_step(&user, &import, User::call) > 7 * 5);
+    assert_eq!(user.read_skill().code, 0);
+}
+
+#[test]
 fn killed_add_of_skill_leaves_store_and_lock_usable() {
     let user = updated_user();
     user.push_skill_version("1.0.0", Some("acme"));

@@ -1,9 +1,10 @@
 //! Skills from git repositories, sites and lock files of other programs.
 
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use rustix::process::Signal;
 use serde_json::json;
@@ -299,7 +300,7 @@ fn git_trusts_only_the_named_authorities() {
 }
 
 #[test]
-fn git_ends_with_the_program() {
+fn git_ends_with_the_program_and_leaves_nothing() {
     let user = User::new();
     let (server, commit) = with_skill();
     let (sender, events) = mpsc::channel();
@@ -314,11 +315,14 @@ fn git_ends_with_the_program() {
         is_pack
     });
     let source = server.source(&format!("@{commit}#skills/reports"));
+    let temporary = user.path("temporary");
+    fs::create_dir(&temporary).unwrap();
     // A shell may let what it starts in the background ignore SIGINT.
     for signal in [Signal::TERM, Signal::KILL] {
         let mut command = user.program.command(&["add", "--skill", &source]);
         command
             .env("PATH", "/usr/bin:/bin")
+            .env("TMPDIR", &temporary)
             .env("XDG_DATA_HOME", user.path("data"));
         let program = Process::start(&mut command);
         let next = || events.recv_timeout(Duration::from_secs(30));
@@ -327,4 +331,21 @@ fn git_ends_with_the_program() {
         assert_eq!(program.wait().signal(), Some(signal.as_raw()));
         assert_eq!(next(), Ok("left"), "{signal:?}");
     }
+    // The repositories are in the store, which removes them when nobody can still write them.
+    assert_eq!(count(&temporary), 0);
+    let skills = user.path("data/skillhost/store/skills");
+    user.good(&["store", "clean"]);
+    assert_eq!(count(&skills), 2);
+    for entry in fs::read_dir(&skills).unwrap() {
+        let folder = File::open(entry.unwrap().path()).unwrap();
+        let long_ago = SystemTime::now() - Duration::from_secs(2 * 60 * 60);
+        folder.set_modified(long_ago).unwrap();
+    }
+    user.good(&["store", "clean"]);
+    assert_eq!(count(&skills), 0);
+}
+
+/// Returns the number of entries of a folder.
+fn count(folder: &Path) -> usize {
+    fs::read_dir(folder).unwrap().count()
 }

@@ -49,7 +49,7 @@ pub fn fetch_skill(
             (package, None, files)
         }
         SkillSource::Git(source) => {
-            let found = source.fetch(settings)?;
+            let found = source.fetch(settings, store.temporary_folder()?)?;
             let package = write_package(&found.files, store)?;
             (package, Some(found.commit), found.files)
         }

@@ -1,6 +1,6 @@
 //! Skills in git repositories: `git+https://HOST/REPOSITORY@VERSION#FOLDER`.
 //!
-//! The installed `git` fetches one commit into a bare repository in a temporary folder. It fetches
+//! The installed `git` fetches one commit into a bare repository in an unfinished folder of the store. It fetches
 //! the trees first, and then only the files of the skill. Nothing is checked out, so no hook,
 //! filter or submodule takes part. The user's and the system's configuration are not read.
 
@@ -9,8 +9,7 @@ mod tests;
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt as _;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::str::FromStr;
@@ -115,14 +114,18 @@ impl GitSource {
         }
     }
 
-    /// Fetches the files of the skill.
+    /// Fetches the files of the skill, with an empty folder that only this user can write.
     ///
     /// # Errors
     ///
     /// If git fails, exceeds a limit, or finds anything but files in the folder.
-    pub(crate) fn fetch(&self, settings: &RegistrySettings) -> anyhow::Result<GitFiles> {
+    pub(crate) fn fetch(
+        &self,
+        settings: &RegistrySettings,
+        temporary: TempDir,
+    ) -> anyhow::Result<GitFiles> {
         let fetch = || {
-            let repository = TemporaryRepository::new(self, settings)?;
+            let repository = TemporaryRepository::new(self, settings, temporary)?;
             repository.fetch(self.version.as_deref().unwrap_or(DEFAULT_VERSION), true)?;
             let commit = repository.id("FETCH_HEAD^{commit}")?;
             if let Some(expected) = self.commit() {
@@ -258,15 +261,13 @@ struct TemporaryRepository {
 }
 
 impl TemporaryRepository {
-    fn new(source: &GitSource, settings: &RegistrySettings) -> anyhow::Result<Self> {
+    fn new(
+        source: &GitSource,
+        settings: &RegistrySettings,
+        folder: TempDir,
+    ) -> anyhow::Result<Self> {
         let search_path = SearchPath::from_environment();
         let git = search_path.find("git").next();
-        // Others could add a configuration otherwise.
-        let folder = tempfile::Builder::new()
-            .prefix("skillhost-git-")
-            .permissions(Permissions::from_mode(0o700))
-            .tempdir()
-            .context("cannot make a temporary folder")?;
         let mut options = vec![
             format!("remote.origin.url={}", source.address()),
             format!("http.lowSpeedLimit={MIN_BYTES_PER_SECOND}"),

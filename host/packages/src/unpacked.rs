@@ -14,6 +14,7 @@ use rustix::fs::CWD;
 use skillhost_skills::broker::Opener;
 use skillhost_skills::entries::{EntryCursor, ListedEntry};
 use skillhost_skills::named_file;
+use tempfile::TempDir;
 
 use crate::atomic::{UNFINISHED, unfinished_name};
 use crate::digest::Digest;
@@ -88,6 +89,16 @@ impl Store {
         written
             .or_else(|error: io::Error| self.check_unpacked(locked).map_err(|_| error))
             .with_context(|| format!("cannot unpack the skill into `{}`", root.display()))
+    }
+
+    /// Makes a folder that only this user can read. It is removed on drop, and after a kill by
+    /// `store clean`.
+    pub(crate) fn temporary_folder(&self) -> anyhow::Result<TempDir> {
+        let folder = tempfile::Builder::new()
+            .prefix(UNFINISHED)
+            .permissions(Permissions::from_mode(0o700))
+            .tempdir_in(&self.skills);
+        folder.with_context(|| format!("cannot make a folder in `{}`", self.skills.display()))
     }
 
     /// Removes the unpacked skills whose content is not kept, and unfinished folders of processes
@@ -213,7 +224,6 @@ mod tests {
     use std::time::SystemTime;
 
     use skillhost_skills::trust::Trust;
-    use tempfile::TempDir;
 
     use super::*;
     use crate::skill_files::tests::skill_files;

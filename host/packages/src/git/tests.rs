@@ -15,7 +15,11 @@ const SKILL: &str = "---\nname: reports\ndescription: d\n---\n";
 
 fn fetch(server: &GitServer, rest: &str) -> anyhow::Result<GitFiles> {
     let source: GitSource = server.source(rest).parse()?;
-    source.fetch(&RegistrySettings::default())
+    fetch_with(&source, &RegistrySettings::default())
+}
+
+fn fetch_with(source: &GitSource, settings: &RegistrySettings) -> anyhow::Result<GitFiles> {
+    source.fetch(settings, tempfile::tempdir().unwrap())
 }
 
 #[track_caller]
@@ -254,7 +258,7 @@ fn endless_repositories_end() {
     });
     let error = format!(
         "{:#}",
-        source.fetch(&RegistrySettings::default()).unwrap_err()
+        fetch_with(&source, &RegistrySettings::default()).unwrap_err()
     );
     assert!(
         error.contains("the repository has more than 256 MiB"),
@@ -273,7 +277,7 @@ fn endless_repositories_end() {
         request_time: Some(Duration::from_secs(2)),
         ..RegistrySettings::default()
     };
-    let error = format!("{:#}", source.fetch(&settings).unwrap_err());
+    let error = format!("{:#}", fetch_with(&source, &settings).unwrap_err());
     assert!(error.contains("`git fetch` took longer than"), "{error}");
     assert!(begin.elapsed() < Duration::from_secs(60));
 }

@@ -652,7 +652,40 @@ fn remove_and_add_repair_what_a_kill_left() {
         assert_eq!(user.lock(), lock);
         user.good(&remove);
         user.bad(2, &remove);
+        // What is not named is not served, so another may have its tools.
+        user.program.write("skillhost.lock", &lock);
+        user.good(&[&["add"], option, &[&*source, "--name", "other"]].concat());
     }
+}
+
+#[test]
+fn verbs_for_all_packages_say_that_there_are_none() {
+    let user = User::new();
+    for verb in ["update", "fetch"] {
+        let run = user.run(&[verb]);
+        assert_eq!((run.code, &*run.stdout), (0, ""), "{run:?}");
+        assert_eq!(
+            run.stderr,
+            "skillhost: the configuration names no component or skill; `skillhost add REF` adds \
+             one\n"
+        );
+    }
+    let (user, ..) = user_with("skill", None);
+    for verb in ["update", "fetch"] {
+        assert_eq!(user.run(&[verb]).stderr, "");
+    }
+}
+
+#[test]
+fn wrong_reference_is_refused_before_the_configuration() {
+    let user = User::new();
+    user.append("unknown = 1\n");
+    for arguments in [&["add", "csv"][..], &["add", "--skill", "git+csv"]] {
+        let error = user.bad(2, arguments);
+        assert!(error.contains("is not a "), "{error}");
+    }
+    let error = user.bad(4, &["add", &user.reference()]);
+    assert!(error.contains("`unknown`"), "{error}");
 }
 
 #[test]

@@ -55,23 +55,27 @@ impl AddCommand {
         if let Some(file) = &self.skills_from {
             return self.import(file, &options);
         }
-        let mut project = Project::open(&options, self.registry.settings()?)?;
-        let asked = match self.request {
-            Some(number) => Some(requests::find(&options, &project.settings, number)?),
-            None => None,
-        };
-        let named = asked.as_ref().map(|(_, reference)| reference.to_string());
-        let text = named.or(self.reference.take()).unwrap_or_default();
-        let source = if self.skill {
-            text.parse()
-        } else {
-            text.parse().map(SkillSource::Registry)
-        };
-        let source: SkillSource = match source {
-            Ok(source) => source,
+        let named = self.reference.take().map(|text| {
+            if self.skill {
+                text.parse()
+            } else {
+                text.parse().map(SkillSource::Registry)
+            }
+        });
+        let named: Option<SkillSource> = match named.transpose() {
+            Ok(named) => named,
             Err(error) => {
                 terminal::complain(format_args!("{error:#}"));
                 return Ok(Exit::Usage);
+            }
+        };
+        let mut project = Project::open(&options, self.registry.settings()?)?;
+        let (source, asked) = match named {
+            Some(source) => (source, None),
+            None => {
+                let number = self.request.unwrap_or_default();
+                let asked = requests::find(&options, &project.settings, number)?;
+                (SkillSource::Registry(asked.1.clone()), Some(asked))
             }
         };
         let name = self.name.as_deref().unwrap_or(source.last_name());

@@ -23,6 +23,7 @@ impl FetchCommand {
     pub(crate) fn execute(mut self, outer: CommonOptions) -> anyhow::Result<Exit> {
         let options = outer.merge(std::mem::take(&mut self.options));
         let project = Project::open(&options, self.registry.settings()?)?;
+        project.warn_if_empty();
         // First: what is fetched must not be cleaned away meanwhile.
         let turn = project.store.lock()?;
         project.store.keep(&project.lock_file, &turn)?;

@@ -21,7 +21,7 @@ use skillhost_packages::{
 };
 use skillhost_program::inspect::inspector;
 use skillhost_program::options::{CommonOptions, store_folder};
-use skillhost_program::terminal::format_line;
+use skillhost_program::terminal::{self, format_line};
 use skillhost_sandbox::component::embedded;
 use skillhost_sandbox::engine::processors;
 use skillhost_skills::broker::Opener;
@@ -482,17 +482,30 @@ impl<'o> Project<'o> {
         Ok(())
     }
 
+    /// Warns if the configuration names no package, so a verb for all of them does nothing.
+    pub(crate) fn warn_if_empty(&self) {
+        let packages = &self.settings.packages;
+        if packages.sources.is_empty() && packages.skills.is_empty() {
+            terminal::complain(
+                "the configuration names no component or skill; `skillhost add REF` adds one",
+            );
+        }
+    }
+
     /// Writes the lock file, and keeps what it names in the store.
     pub(crate) fn write_lock(&self, turn: &StoreLock) -> anyhow::Result<()> {
         self.lock.write(&self.lock_file)?;
         self.store.keep(&self.lock_file, turn)
     }
 
-    /// Refuses a component with a tool that is built in or in another locked component: it would
-    /// not be served.
+    /// Refuses a component with a tool that is built in or in another locked component that the
+    /// configuration names: it would not be served.
     fn check_tools(&self, locked: &LockedComponent) -> anyhow::Result<()> {
-        let others = self.lock.components.iter();
-        let others = others.filter(|other| other.name != locked.name);
+        let configured = &self.settings.packages.sources;
+        let others = self.lock.components.iter().filter(|other| {
+            // A kill may leave an entry without a source, which is not served.
+            other.name != locked.name && configured.contains_key(&other.name)
+        });
         let mut owners: BTreeMap<&str, &str> =
             embedded::names().map(|it| (it, "the host")).collect();
         for other in others {

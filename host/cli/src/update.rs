@@ -45,6 +45,7 @@ impl UpdateCommand {
             ));
             return Ok(Exit::Usage);
         }
+        project.warn_if_empty();
         let mut exit = Exit::Ok;
         for (name, source) in &packages.sources {
             if self.name.as_ref().is_some_and(|only| only != name) {

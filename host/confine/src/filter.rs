@@ -210,10 +210,11 @@ const NETWORK_SOCKETS: [(i32, i32); 4] = [
     (libc::SOCK_DGRAM, libc::IPPROTO_UDP),
 ];
 
-/// The socket options of a process that fetches from the network: timeouts, no delay, and errors
-/// from name servers.
-const NETWORK_SOCKET_OPTIONS: [(i32, i32); 5] = [
+/// The socket options of a process that fetches from the network: timeouts, no delay, the buffer for
+/// the host, and errors from name servers.
+const NETWORK_SOCKET_OPTIONS: [(i32, i32); 6] = [
     (libc::SOL_SOCKET, libc::SO_RCVTIMEO),
+    (libc::SOL_SOCKET, libc::SO_SNDBUF),
     (libc::SOL_SOCKET, libc::SO_SNDTIMEO),
     (libc::IPPROTO_TCP, libc::TCP_NODELAY),
     (libc::IPPROTO_IP, libc::IP_RECVERR),

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use rustix::net::sockopt::set_socket_send_buffer_size;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -29,6 +30,10 @@ const MAX_HEAD_BYTES: usize = 512 << 10;
 
 /// The maximum number of headers of a request from the host.
 const MAX_HEADERS: usize = 1_024;
+
+/// The bytes of a response that wait for the host, as far as the system allows it. With its default
+/// of 208 KiB, a body of 100 MiB takes 1.4 times as long.
+const SEND_BUFFER_BYTES: usize = 1 << 20;
 
 /// Sends requests until the other end of the socket is closed, or `ended` completes. Then waits for
 /// the requests that it has.
@@ -114,6 +119,7 @@ async fn receive(control: &tokio::net::UnixStream) -> io::Result<Option<UnixStre
         match control.try_io(Interest::READABLE, || receive_now(control.as_fd())) {
             Ok(Some(stream)) => {
                 stream.set_nonblocking(true)?;
+                set_socket_send_buffer_size(&stream, SEND_BUFFER_BYTES)?;
                 return Ok(Some(stream));
             }
             Ok(None) => return Ok(None),

@@ -102,13 +102,13 @@ pub fn memory_to_answer(message: &[u8]) -> usize {
     memory_of(message) + MORE_COPIES * message.len()
 }
 
-/// Returns whether a number has another spelling once it is read.
+/// Returns whether a number has another spelling once it is read, or is not written as an integer.
 fn has_other_number(value: RawJson<'_>) -> bool {
     let text = value.get();
     // A longer one exceeds the limit of labels.
     text.len() <= MAX_LABEL_BYTES
         && serde_json::from_str::<serde_json::Number>(text)
-            .is_ok_and(|number| number.to_string() != text)
+            .is_ok_and(|number| number.to_string() != text || text.contains(['.', 'e', 'E']))
 }
 
 /// Returns whether a message is a `subscriptions/listen` request. If it repeats the key
@@ -200,6 +200,8 @@ mod tests {
             ("9007199254740993", true),
             ("\"1e2\"", true),
             ("null", true),
+            ("1.0", false),
+            ("1.5", false),
             ("1.0000000000000001", false),
             ("0.99999999999999999", false),
             ("9007199254740993.0", false),

@@ -524,7 +524,7 @@ mod tests {
                 "---\nname: a\ndescription: b\nallowed-tools:\n  - Cloud Tools/read\n  - Bash(git \
                  log)\ndisableModelInvocation: true\nallowed_tools: x\n---\nx"
                     .to_owned(),
-                "4 warning allowed-tools-list: `allowed-tools` is a list, and blanks separate tools, which some of its names have (by the specification; its reference validator accepts a list on several lines)\n\
+                "4 warning allowed-tools-list: `allowed-tools` is a list, not text with blanks between the tools: some of these have blanks (by the specification; its reference validator accepts a list on several lines)\n\
                  7 error key-unknown: `disableModelInvocation` is not a key of the format, which has `name`, `description`, `license`, `compatibility`, `metadata`, `allowed-tools`: write `disable-model-invocation` (by the reference validator; the specification does not say)\n\
                  8 error key-unknown: `allowed_tools` is not a key of the format, which has `name`, `description`, `license`, `compatibility`, `metadata`, `allowed-tools`: write `allowed-tools` (by the reference validator; the specification does not say)\n",
             ),

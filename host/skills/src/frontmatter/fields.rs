@@ -49,8 +49,8 @@ fn tools(slot: &mut Option<Field<String>>, entry: YamlEntry<'_>, problems: &mut 
             match items.iter().any(|item| has_blank(item)) {
                 false => "`allowed-tools` is a list: write one text, with blanks between the tools",
                 true => {
-                    "`allowed-tools` is a list, and blanks separate tools, which some of its \
-                         names have"
+                    "`allowed-tools` is a list, not text with blanks between the tools: some of \
+                     these have blanks"
                 }
             },
             items.join(" "),

@@ -175,8 +175,9 @@ impl<R: Resolve> Sender<R> {
             let denial = || Denial::Secret(name.to_owned());
             let key = (component.to_owned(), name.to_owned());
             let known = grant.find_secret(name).zip(self.secrets.get(&key));
-            if placeholder.len() < MIN_PLACEHOLDER || target.path_and_query().contains(placeholder)
-            {
+            let is_in_address = target.path_and_query().contains(placeholder)
+                || target.host().contains(&placeholder.to_ascii_lowercase());
+            if placeholder.len() < MIN_PLACEHOLDER || is_in_address {
                 return Err(denial());
             }
             let mut is_sent = false;

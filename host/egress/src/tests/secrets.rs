@@ -42,6 +42,8 @@ async fn keeps_secrets_in_their_place() {
     let other_name = format!("https://api.example.org:{}/", secure.port());
     let by_address = format!("https://127.0.0.1:{}/", secure.port());
     let with_user = format!("https://{PLACEHOLDER}@{host}/");
+    let in_host = format!("https://{PLACEHOLDER}.example.org:{}/", secure.port());
+    let in_label = format!("https://A{}b.example.org:1/", PLACEHOLDER.to_uppercase());
     let (in_path, in_query) = (url.clone() + PLACEHOLDER, format!("{url}?q={PLACEHOLDER}"));
     // `%70` is `p`.
     let rest = &PLACEHOLDER[1..];
@@ -85,6 +87,8 @@ async fn keeps_secrets_in_their_place() {
             Text("/?%70laceholder"),
         ),
         ("a.wasm", &with_user, "x-a", "", "", Denied),
+        ("a.wasm", &in_host, "x-a", "", "", Denied),
+        ("a.wasm", &in_label, "x-a", "", "", Denied),
         ("a.wasm", &second_url, "x-token", PLACEHOLDER, "", Denied),
         ("a.wasm", &plain_url, "x-token", PLACEHOLDER, "", Denied),
         ("a.wasm", &other_name, "x-token", PLACEHOLDER, "", Denied),

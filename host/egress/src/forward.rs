@@ -39,12 +39,20 @@ const DROPPED: [HeaderName; 9] = [
     header::UPGRADE,
 ];
 
-/// Headers by which some servers replace the method or the path. Guards against: a request that
-/// does something else than its rule allows.
-const OVERRIDES: [HeaderName; 5] = [
+/// Headers by which some servers replace the method, the host or the path. Guards against: a
+/// request that does something else than its rule allows.
+const OVERRIDES: [HeaderName; 13] = [
+    HeaderName::from_static("x-forwarded-host"),
+    HeaderName::from_static("x-forwarded-method"),
+    HeaderName::from_static("x-forwarded-path"),
+    HeaderName::from_static("x-forwarded-prefix"),
+    HeaderName::from_static("x-forwarded-uri"),
     HeaderName::from_static("x-http-method"),
     HeaderName::from_static("x-http-method-override"),
     HeaderName::from_static("x-method-override"),
+    HeaderName::from_static("x-original-host"),
+    HeaderName::from_static("x-original-method"),
+    HeaderName::from_static("x-original-uri"),
     HeaderName::from_static("x-original-url"),
     HeaderName::from_static("x-rewrite-url"),
 ];
@@ -120,9 +128,9 @@ impl<R: Resolve> Sender<R> {
         let target = Target::new(request.method(), request.uri()).map_err(|why| denied(&why))?;
         let by = grant.allow(&target).map_err(|why| denied(&why))?;
         outcome.rule = Some(by.to_string());
-        let headers = request.headers_mut();
-        if let Some(name) = OVERRIDES.iter().find(|name| headers.contains_key(*name)) {
-            let why = format!("its header `{name}` may replace the method or path");
+        let mut names = request.headers().keys();
+        if let Some(name) = names.find(|name| is_like_any(name, &OVERRIDES)) {
+            let why = format!("its header `{name}` may replace the method, host or path");
             return Err(denied(&why));
         }
         let sent = self.insert_secrets(&component, grant, &target, request.headers_mut());
@@ -135,7 +143,7 @@ impl<R: Resolve> Sender<R> {
         let connection = connect(&target, &self.resolver, &self.tls, check, outcome).await?;
         let response = connection.exchange(request).await?;
         let (mut head, body) = response.into_parts();
-        remove_dropped(&mut head.headers);
+        remove_like(&mut head.headers, &DROPPED);
         if !is_head {
             head.headers.remove(header::CONTENT_LENGTH);
         }
@@ -207,19 +215,33 @@ fn for_server(
     target: &Target,
 ) -> Result<Request<Incoming>, TargetError> {
     let (mut head, body) = request.into_parts();
-    remove_dropped(&mut head.headers);
+    remove_like(&mut head.headers, &DROPPED);
     // That of the body is set again.
-    head.headers.remove(header::CONTENT_LENGTH);
+    remove_like(&mut head.headers, &[header::CONTENT_LENGTH]);
     let host = HeaderValue::try_from(target.authority()).map_err(|_| TargetError::Host)?;
     head.headers.insert(header::HOST, host);
     head.uri = Uri::try_from(target.path_and_query()).map_err(|_| TargetError::Path)?;
     Ok(Request::from_parts(head, body))
 }
 
-fn remove_dropped(headers: &mut HeaderMap) {
-    for name in &DROPPED {
+fn remove_like(headers: &mut HeaderMap, removed: &[HeaderName]) {
+    let names = headers.keys().filter(|name| is_like_any(name, removed));
+    let names: Vec<HeaderName> = names.cloned().collect();
+    for name in names {
         headers.remove(name);
     }
+}
+
+/// Returns whether a server may take a header for one of others. CGI and WSGI turn every character
+/// but letters and digits into `_`.
+fn is_like_any(name: &HeaderName, others: &[HeaderName]) -> bool {
+    let read = |byte: u8| match byte.is_ascii_alphanumeric() {
+        true => byte,
+        false => b'_',
+    };
+    let bytes = |name: &HeaderName| name.as_str().bytes().map(read).collect::<Vec<u8>>();
+    let name = bytes(name);
+    others.iter().any(|other| bytes(other) == name)
 }
 
 fn contains(bytes: &[u8], part: &[u8]) -> bool {

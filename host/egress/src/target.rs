@@ -51,7 +51,8 @@ pub enum TargetError {
     Host,
     /// The port is not between 1 and 65535.
     Port,
-    /// The path is too long, or has an invalid escape, an escaped `..`, or a control character.
+    /// The path is too long, or has an invalid escape, an escaped `..`, a control character, or text
+    /// that is not UTF-8.
     Path,
 }
 
@@ -64,7 +65,8 @@ impl fmt::Display for TargetError {
             Self::Host => "the host is neither a name in ASCII nor an IP address in its usual form",
             Self::Port => "the port is not between 1 and 65535",
             Self::Path => {
-                "the path is too long, or has an invalid escape, an escaped `..` or a control character"
+                "the path is too long, or has an invalid escape, an escaped `..`, a control \
+                 character or text that is not UTF-8"
             }
         })
     }
@@ -223,28 +225,47 @@ pub(crate) fn read_path(path: &str) -> Result<(String, String), TargetError> {
         return Err(TargetError::Path);
     }
     let path = remove_dot_segments(&decode_unreserved(path)?);
-    let mut decoded = path.clone().into_bytes();
+    let mut decoded = path.clone();
     // A server may decode more than once.
     for decodings in 0.. {
-        let Some(next) = decode(&decoded) else {
+        let Some(next) = decode(decoded.as_bytes()) else {
             break;
         };
         if decodings == MAX_DECODINGS {
             return Err(TargetError::Path);
         }
-        decoded = next;
+        // Some servers take bytes that are not UTF-8, such as `%c0%af`, for a `/`.
+        decoded = String::from_utf8(next).map_err(|_| TargetError::Path)?;
     }
     // A careless server ends a path at a zero byte, or a header at a line break.
-    if decoded.iter().any(u8::is_ascii_control) {
+    if decoded.contains(|c: char| c.is_ascii_control()) {
         return Err(TargetError::Path);
     }
-    let decoded = String::from_utf8_lossy(&decoded).replace('\\', "/");
-    // A `..` that is still here was hidden by an escape. Some servers ignore text after a `;`.
-    let is_dots = |segment: &str| [".", ".."].contains(&segment.split(';').next().unwrap_or(""));
+    let decoded = decoded.replace('\\', "/");
+    // Some servers decode `%u002f`.
+    if decoded.split('%').skip(1).any(is_unicode_escape) {
+        return Err(TargetError::Path);
+    }
+    // A `..` that is still here was hidden by an escape.
     match decoded.split('/').any(is_dots) {
         true => Err(TargetError::Path),
         false => Ok((path, decoded)),
     }
+}
+
+/// Returns whether a server may take a segment for `.` or `..`: some ignore text after a `;`, end
+/// the path at a decoded `?` or `#`, or remove white space.
+fn is_dots(segment: &str) -> bool {
+    let is_end = |c: char| ";?#".contains(c) || c.is_whitespace() || c.is_control();
+    let start = segment.trim_start_matches(is_end).split(is_end).next();
+    [".", ".."].contains(&start.unwrap_or_default())
+}
+
+/// Returns whether a text after a `%` begins with `u` and four hexadecimal digits.
+fn is_unicode_escape(text: &str) -> bool {
+    let digits = text.strip_prefix(['u', 'U']).map(str::as_bytes);
+    let digits = digits.and_then(<[u8]>::first_chunk::<4>);
+    digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
 }
 
 /// Decodes the escapes of characters that never need one, and writes the others in upper case.

@@ -19,6 +19,9 @@ async fn sends_what_a_grant_allows() {
         .header("authorization", format!("Bearer {PLACEHOLDER}"))
         .header("host", "evil.example")
         .header("connection", "upgrade")
+        .header("transfer_encoding", "a-coding")
+        .header("content_length", "1")
+        .header("proxy.connection", "a-connection")
         .header("x-other", "2")
         .body("some text")
         .unwrap();
@@ -41,7 +44,15 @@ async fn sends_what_a_grant_allows() {
     ] {
         assert!(received.contains(&part), "{part} {received}");
     }
-    for part in ["evil", "upgrade", "skillhost", "placeholder"] {
+    for part in [
+        "evil",
+        "upgrade",
+        "skillhost",
+        "placeholder",
+        "a-coding",
+        "content_length",
+        "a-connection",
+    ] {
         assert!(!received.contains(part), "{part} {received}");
     }
 }
@@ -101,11 +112,24 @@ async fn denies_headers_that_replace_method_or_path() {
         "x-method-override",
         "x-original-url",
         "x-rewrite-url",
+        "x-original-method",
+        "x-original-uri",
+        "x-original-host",
+        "x-forwarded-method",
+        "x-forwarded-uri",
+        "x-forwarded-path",
+        "x-forwarded-prefix",
+        "x-forwarded-host",
+        // Some servers read every character but letters and digits alike.
+        "X_HTTP_Method_Override",
+        "X-HTTP_Method_Override",
+        "x.original.url",
+        "x_rewrite~url",
     ] {
         let request = Request::post(&url).header(name, "DELETE").body("").unwrap();
         let answer = send(&client, "a.wasm", request).await;
         assert_eq!(answer.failure(), Some(FailureKind::Denied), "{name}");
-        assert!(answer.why().contains(&name.to_lowercase()), "{name}");
+        assert!(answer.why().contains("may replace"), "{name}");
     }
     assert_eq!(server.received(), "");
 }

@@ -15,12 +15,13 @@ use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::Incoming;
 use tokio_rustls::TlsConnector;
 
-use self::echo::{CheckedBody, SentSecrets};
+use self::echo::CheckedBody;
 use crate::connect::connect;
 use crate::issuer::Issuers;
 use crate::message::{Failure, FailureKind, GRANT, ISSUER, OUTCOME, Outcome, PLACEHOLDER};
 use crate::policy::{Denial, NetworkGrant};
 use crate::resolve::Resolve;
+use crate::secrets::Secrets;
 use crate::target::{Target, TargetError};
 
 /// The minimum bytes of a placeholder. Guards against: texts that are in a request by chance.
@@ -60,16 +61,11 @@ const OVERRIDES: [HeaderName; 13] = [
 /// The body of a response to the host.
 pub(crate) type ResponseBody = UnsyncBoxBody<Bytes, Box<dyn std::error::Error + Send + Sync>>;
 
-/// The value of a secret. It is never shown.
-#[derive(Clone)]
-pub(crate) struct SecretValue(pub(crate) Arc<[u8]>);
-
 /// The grants, secrets, issuers and connections of the process that sends requests.
 pub(crate) struct Sender<R> {
     /// The grants, by component file.
     pub(crate) grants: BTreeMap<String, NetworkGrant>,
-    /// The values of secrets, by component file and name.
-    pub(crate) secrets: BTreeMap<(String, String), SecretValue>,
+    pub(crate) secrets: Arc<Secrets>,
     pub(crate) resolver: R,
     pub(crate) tls: TlsConnector,
     pub(crate) issuers: Issuers<R>,
@@ -103,10 +99,9 @@ impl<R: Resolve> Sender<R> {
         address: &HeaderValue,
         outcome: &mut Outcome,
     ) -> Result<Response<ResponseBody>, Failure> {
-        let response = self.issuers.fetch_keys(address, outcome).await?;
+        let (target, response) = self.issuers.fetch_keys(address, outcome).await?;
         let (head, body) = response.into_parts();
-        let secrets = SentSecrets::new(Vec::new());
-        let body = CheckedBody::new(body, secrets, String::new());
+        let body = CheckedBody::new(body, self.secrets.search(&target), target.origin());
         let mut response = Response::new(body.boxed_unsync());
         *response.status_mut() = head.status;
         Ok(response)
@@ -134,8 +129,7 @@ impl<R: Resolve> Sender<R> {
             return Err(denied(&why));
         }
         let sent = self.insert_secrets(&component, grant, &target, request.headers_mut());
-        let sent = sent.map_err(|why| denied(&why))?;
-        outcome.secrets = sent.iter().map(|(name, _)| name.clone()).collect();
+        outcome.secrets = sent.map_err(|why| denied(&why))?;
 
         let is_head = request.method() == Method::HEAD;
         let request = for_server(request, &target).map_err(|why| denied(&why))?;
@@ -153,16 +147,16 @@ impl<R: Resolve> Sender<R> {
         head.version = Version::HTTP_11;
         // They have the reason phrase, which may contain a secret.
         head.extensions.clear();
-        let secrets = SentSecrets::new(sent);
+        let secrets = self.secrets.search(&target);
         if let Some(name) = secrets.find_in_headers(&head.headers) {
-            let why = format!("the headers of the response contain the secret `{name}`");
+            let why = format!("the headers of the response contain the secret {name}");
             return Err(Failure::new(FailureKind::Secret, why));
         }
         let body = CheckedBody::new(body, secrets, target.origin());
         Ok(Response::from_parts(head, body.boxed_unsync()))
     }
 
-    /// Replaces the placeholders in the headers by the secrets, and returns those.
+    /// Replaces the placeholders in the headers by the secrets, and returns their names.
     ///
     /// Finds a placeholder only as it is: not in base64, so not in Basic authentication.
     fn insert_secrets(
@@ -171,7 +165,7 @@ impl<R: Resolve> Sender<R> {
         grant: &NetworkGrant,
         target: &Target,
         headers: &mut HeaderMap,
-    ) -> Result<Vec<(String, SecretValue)>, Denial> {
+    ) -> Result<Vec<String>, Denial> {
         let placeholders: Vec<HeaderValue> = match headers.entry(PLACEHOLDER) {
             header::Entry::Occupied(entry) => entry.remove_entry_mult().1.collect(),
             header::Entry::Vacant(_) => Vec::new(),
@@ -181,8 +175,8 @@ impl<R: Resolve> Sender<R> {
             let pair = String::from_utf8_lossy(pair.as_bytes());
             let (name, placeholder) = pair.split_once('=').unwrap_or((&pair, ""));
             let denial = || Denial::Secret(name.to_owned());
-            let key = (component.to_owned(), name.to_owned());
-            let known = grant.find_secret(name).zip(self.secrets.get(&key));
+            let known = grant.find_secret(name);
+            let known = known.zip(self.secrets.value(component, name));
             let is_in_address = target.path_and_query().contains(placeholder)
                 || target.host().contains(&placeholder.to_ascii_lowercase());
             if placeholder.len() < MIN_PLACEHOLDER || is_in_address {
@@ -200,9 +194,8 @@ impl<R: Resolve> Sender<R> {
                 text.set_sensitive(true);
                 is_sent = true;
             }
-            let value = known.filter(|_| is_sent).map(|(_, value)| value);
-            if let Some(value) = value {
-                sent.push((name.to_owned(), value.clone()));
+            if is_sent {
+                sent.push(name.to_owned());
             }
         }
         Ok(sent)

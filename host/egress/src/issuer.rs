@@ -30,7 +30,7 @@ impl<R: Resolve> Issuers<R> {
         &self,
         address: &HeaderValue,
         outcome: &mut Outcome,
-    ) -> Result<Response<DrivenBody>, Failure> {
+    ) -> Result<(Target, Response<DrivenBody>), Failure> {
         let denied = |why: &dyn ToString| Failure::new(FailureKind::Denied, why.to_string());
         let mut issuers = self.resolvers.iter();
         let issuer = issuers.find(|(known, _)| known.as_bytes() == address.as_bytes());
@@ -45,6 +45,7 @@ impl<R: Resolve> Issuers<R> {
             .body(Empty::<Bytes>::new())
             .map_err(|why| denied(&why))?;
         let connection = connect(&target, resolver, &self.tls, |_| Ok(()), outcome).await?;
-        connection.exchange(request).await
+        let response = connection.exchange(request).await?;
+        Ok((target, response))
     }
 }

@@ -11,6 +11,7 @@
 //! - `driven`: connections that the readers of responses drive.
 //! - `connect`: connections to servers.
 //! - `issuer`: the requests for issuers' keys.
+//! - `secrets`: the secrets, and the search for them in responses.
 //! - `forward`: sends one request.
 //! - `serve`: the process.
 //! - `client`: the host's end.
@@ -38,6 +39,8 @@ mod driven;
 mod connect;
 
 mod issuer;
+
+mod secrets;
 
 mod forward;
 

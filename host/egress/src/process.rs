@@ -34,10 +34,11 @@ use skillhost_skills::trust::Trust;
 use tokio_rustls::TlsConnector;
 
 use crate::client::EgressClient;
-use crate::forward::{SecretValue, Sender};
+use crate::forward::Sender;
 use crate::issuer::Issuers;
 use crate::policy::NetworkGrant;
 use crate::resolve::SystemResolver;
+use crate::secrets::{SecretValue, Secrets};
 use crate::serve::{MAX_REQUESTS, serve};
 
 /// The only argument of the first process. It is not a verb for people.
@@ -431,8 +432,8 @@ impl SenderSettings {
         let issuers = self.issuers.into_iter();
         let issuers = issuers.map(|address| (address, SystemResolver::new(1)));
         Ok(Sender {
+            secrets: Arc::new(Secrets::new(secrets, &self.grants)),
             grants: self.grants,
-            secrets,
             resolver: SystemResolver::new(MAX_RESOLVING),
             tls: connector(&self.authorities)?,
             issuers: Issuers {

@@ -31,11 +31,12 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use crate::client::{EgressClient, Origin};
 use crate::driven::DrivenBody;
-use crate::forward::{SecretValue, Sender};
+use crate::forward::Sender;
 use crate::issuer::Issuers;
 use crate::message::{Failure, FailureKind, Outcome};
 use crate::policy::{NetworkGrant, SecretUse};
 use crate::resolve::Resolve;
+use crate::secrets::{SecretValue, Secrets};
 use crate::serve::serve_at_most;
 
 /// The secret `TOKEN` of `a.wasm`, and its placeholder in the call.
@@ -264,14 +265,28 @@ fn egress_with_issuers(
     tls: &Tls,
     issuers: &[&str],
 ) -> EgressClient {
+    let secrets = [("TOKEN", SECRET), ("OTHER", OTHER_SECRET)];
+    egress_with_secrets(max, grant, names, tls, issuers, &secrets)
+}
+
+/// As [`egress_with_issuers`], with these secrets of `a.wasm` by name.
+fn egress_with_secrets(
+    max: u32,
+    grant: NetworkGrant,
+    names: Names,
+    tls: &Tls,
+    issuers: &[&str],
+    secrets: &[(&str, &str)],
+) -> EgressClient {
     let (ours, theirs) = UnixStream::pair().unwrap();
-    let secret = |name: &str, value: &str| {
+    let secrets = secrets.iter().map(|(name, value)| {
         let value = SecretValue(Arc::from(value.as_bytes()));
-        (("a.wasm".to_owned(), name.to_owned()), value)
-    };
+        (("a.wasm".to_owned(), (*name).to_owned()), value)
+    });
+    let grants = BTreeMap::from(["a.wasm", "c.wasm"].map(|name| (name.to_owned(), grant.clone())));
     let sender = Sender {
-        grants: BTreeMap::from(["a.wasm", "c.wasm"].map(|name| (name.to_owned(), grant.clone()))),
-        secrets: BTreeMap::from([secret("TOKEN", SECRET), secret("OTHER", OTHER_SECRET)]),
+        secrets: Arc::new(Secrets::new(secrets.collect(), &grants)),
+        grants,
         resolver: names,
         tls: tls.connector.clone(),
         issuers: self::issuers(issuers, tls),

@@ -1,8 +1,7 @@
 //! Keeps servers from telling a guest the secrets that were sent to them.
 //!
-//! Finds a secret as it was sent, in a header, in the body or in trailers. Does not find one that
-//! the server has encoded or compressed: an operator gives a secret only to hosts that they trust
-//! with it.
+//! Finds a secret as it was sent, in the body or in trailers. Does not find one that the server has
+//! encoded or compressed: an operator gives a secret only to hosts that they trust with it.
 
 use std::mem;
 use std::pin::Pin;
@@ -11,80 +10,21 @@ use std::task::{Context, Poll, ready};
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
-use memchr::memmem::{self, Finder};
 
-use super::SecretValue;
 use crate::driven::DrivenBody;
+use crate::secrets::SecretSearch;
 
-/// The secrets that were sent in a request.
-pub(super) struct SentSecrets(Vec<SentSecret>);
-
-struct SentSecret {
-    name: String,
-    finder: Finder<'static>,
-    /// The secret as it is in the name of a header.
-    lower: Vec<u8>,
-}
-
-impl SentSecrets {
-    pub(super) fn new(secrets: Vec<(String, SecretValue)>) -> Self {
-        let secret = |(name, value): (String, SecretValue)| {
-            // Spaces around a header's value are not part of it.
-            let bytes = match value.0.trim_ascii() {
-                [] => &*value.0,
-                bytes => bytes,
-            };
-            SentSecret {
-                name,
-                finder: Finder::new(bytes).into_owned(),
-                lower: bytes.to_ascii_lowercase(),
-            }
-        };
-        Self(secrets.into_iter().map(secret).collect())
-    }
-
-    /// Returns the name of a secret that headers contain.
-    pub(super) fn find_in_headers(&self, headers: &HeaderMap) -> Option<&str> {
-        let is_in_name = |secret: &SentSecret| {
-            let mut names = headers.keys().map(|name| name.as_str().as_bytes());
-            names.any(|name| memmem::find(name, &secret.lower).is_some())
-        };
-        let in_value = headers
-            .values()
-            .find_map(|value| self.find(value.as_bytes()));
-        in_value.or_else(|| {
-            let mut secrets = self.0.iter();
-            Some(&*secrets.find(|secret| is_in_name(secret))?.name)
-        })
-    }
-
-    /// Returns the name of a secret that the bytes contain.
-    fn find(&self, bytes: &[u8]) -> Option<&str> {
-        let mut secrets = self.0.iter();
-        let found = secrets.find(|secret| secret.finder.find(bytes).is_some());
-        found.map(|secret| &*secret.name)
-    }
-
-    /// Returns the number of bytes at the end that may be the start of a secret.
-    fn start_at_end(&self, bytes: &[u8]) -> usize {
-        let start = |secret: &SentSecret| {
-            let secret = secret.finder.needle();
-            let longest = bytes.len().min(secret.len() - 1);
-            let mut lengths = (1..=longest).rev();
-            lengths.find(|length| bytes.ends_with(&secret[..*length]))
-        };
-        self.0.iter().filter_map(start).max().unwrap_or(0)
-    }
-}
-
-/// The body of a response. It fails before it returns any part of a secret that was sent.
+/// The body of a response. It fails before it returns any part of a secret that its server may have
+/// received, and before it returns the last part of any other.
 pub(super) struct CheckedBody {
     body: DrivenBody,
-    secrets: SentSecrets,
+    secrets: SecretSearch,
     /// The scheme, host and port, for the operator.
     origin: String,
     /// The end of the body so far, if it may be the start of a secret.
     held: Bytes,
+    /// The end of what was returned, which may have the start of a secret.
+    returned: Vec<u8>,
     /// The trailers, while the bytes before them are returned.
     trailers: Option<HeaderMap>,
     /// The error that ends the body, while what comes before it is sent.
@@ -95,12 +35,13 @@ pub(super) struct CheckedBody {
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 impl CheckedBody {
-    pub(super) fn new(body: DrivenBody, secrets: SentSecrets, origin: String) -> Self {
+    pub(super) fn new(body: DrivenBody, secrets: SecretSearch, origin: String) -> Self {
         Self {
             body,
             secrets,
             origin,
             held: Bytes::new(),
+            returned: Vec::new(),
             trailers: None,
             error: None,
             is_over: false,
@@ -119,7 +60,13 @@ impl CheckedBody {
             }
         };
         self.refuse(self.secrets.find(&data))?;
+        self.refuse(self.secrets.find_between(&self.returned, &data))?;
         self.held = data.split_off(data.len() - self.secrets.start_at_end(&data));
+        let overlap = self.secrets.overlap();
+        let start = data.len().saturating_sub(overlap);
+        self.returned.extend_from_slice(&data[start..]);
+        let excess = self.returned.len().saturating_sub(overlap);
+        self.returned.drain(..excess);
         Ok(data)
     }
 
@@ -130,7 +77,7 @@ impl CheckedBody {
             return Ok(());
         };
         let origin = &self.origin;
-        eprintln!("skillhost: cut off a response of `{origin}`: it contains the secret `{name}`");
+        eprintln!("skillhost: cut off a response of `{origin}`: it contains the secret {name}");
         Err("the response contains a secret".into())
     }
 

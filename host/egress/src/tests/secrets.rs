@@ -320,6 +320,94 @@ async fn servers_cannot_send_a_secret_back() {
     }
 }
 
+/// A server's answer that contains a text, with the place where it does.
+fn answers_with(text: &str) -> [(&'static str, String); 5] {
+    let head = "HTTP/1.1 200 OK\r\n";
+    let (start, end) = text.split_at(9);
+    [
+        ("header", format!("{head}x-a: a {text}\r\n\r\n")),
+        ("name of a header", format!("{head}x-{text}: a\r\n\r\n")),
+        ("body", format!("{head}\r\na {text}")),
+        ("two chunks", chunks(&["a", start, end]) + "\r\n"),
+        ("trailer", chunks(&["a"]) + &format!("x-t: {text}\r\n\r\n")),
+    ]
+}
+
+#[tokio::test]
+async fn no_response_has_a_secret_of_another_request() {
+    let tls = Tls::new();
+    for secret in [SECRET, OTHER_SECRET] {
+        for (place, answer) in answers_with(secret) {
+            let server = server(answer, Some(&tls.acceptor)).await;
+            let host = format!("localhost:{}", server.port());
+            let token = SecretUse::new("TOKEN", "x-token", [&host]).unwrap();
+            let grant = grant_of(&server).secret(token);
+            let by_name = format!("https://{host}/");
+            let issuers = [&*by_name];
+            let client = egress_with_issuers(4, grant, Names::local(), &tls, &issuers);
+            let other_name = format!("https://api.example.org:{}/", server.port());
+            for (component, url, value) in [
+                // With the other secret, and without any.
+                ("a.wasm", &by_name, PLACEHOLDER),
+                ("a.wasm", &by_name, ""),
+                ("c.wasm", &by_name, ""),
+                ("a.wasm", &other_name, ""),
+            ] {
+                let what = format!("{place}: {component} {url} {value} {secret}");
+                let request = Request::get(url).header("x-token", value);
+                let request = request.header("te", "trailers").body("").unwrap();
+                let answer = send(&client, component, request).await;
+                let is_refused = answer.failure() == Some(FailureKind::Secret);
+                assert!(is_refused || answer.is_cut, "{what}");
+                if is_refused {
+                    answer.why();
+                }
+                let body = String::from_utf8(answer.body).unwrap();
+                assert!(!body.contains(secret), "{what}: {body}");
+                let headers = format!("{:?}", answer.response.headers()).to_lowercase();
+                assert!(
+                    !headers.contains(&secret.to_lowercase()),
+                    "{what}: {headers}"
+                );
+            }
+            let keys = soon(client.fetch_keys(&by_name, 1_000)).await;
+            match place {
+                // The host gets no headers of these responses.
+                "header" | "name of a header" => assert_eq!(keys.unwrap(), b"", "{place}"),
+                _ => drop(keys.unwrap_err()),
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn other_servers_learn_no_secret_from_delays() {
+    let tls = Tls::new();
+    let script = Script {
+        reads: true,
+        answer: format!("HTTP/1.1 200 OK\r\n\r\na {}", &SECRET[..9]).into(),
+        end: End::Wait,
+    };
+    let server = script_server(script, Some(&tls.acceptor)).await;
+    let host = format!("localhost:{}", server.port());
+    let secret = SecretUse::new("TOKEN", "x-token", [&host]).unwrap();
+    let client = egress(grant_of(&server).secret(secret), Names::local(), &tls);
+    for (name, expected) in [("localhost", "a "), ("api.example.org", "a S3cr3t-01")] {
+        let request = get(&format!("https://{name}:{}/", server.port()));
+        let request = request.map(|_| Full::<Bytes>::default());
+        let (response, _) = soon(send_body(&client, "a.wasm", request)).await.unwrap();
+        let mut body = response.into_body();
+        let mut text = String::new();
+        while text.len() < expected.len() {
+            let frame = soon(body.frame()).await.unwrap().unwrap();
+            text += std::str::from_utf8(&frame.into_data().unwrap()).unwrap();
+        }
+        assert_eq!(text, expected);
+        let more = tokio::time::timeout(Duration::from_millis(50), body.frame()).await;
+        assert!(more.is_err(), "{name}: {more:?}");
+    }
+}
+
 #[tokio::test]
 async fn odd_secrets_do_not_come_back() {
     let tls = Tls::new();
@@ -334,23 +422,8 @@ async fn odd_secrets_do_not_come_back() {
         let server = server(answer, Some(&tls.acceptor)).await;
         let host = format!("localhost:{}", server.port());
         let grant = grant_of(&server).secret(SecretUse::new("TOKEN", "x-token", [&host]).unwrap());
-        let (ours, theirs) = UnixStream::pair().unwrap();
-        let key = ("a.wasm".to_owned(), "TOKEN".to_owned());
-        let sender = Sender {
-            grants: BTreeMap::from([("a.wasm".to_owned(), grant)]),
-            secrets: BTreeMap::from([(key, SecretValue(Arc::from(secret.as_bytes())))]),
-            resolver: Names::local(),
-            tls: tls.connector.clone(),
-            issuers: issuers(&[], &tls),
-        };
-        let lifetime = ours.try_clone().unwrap();
-        tokio::spawn(serve_at_most(
-            1,
-            theirs,
-            sender,
-            std::future::pending::<()>(),
-        ));
-        let client = EgressClient::new(ours.into(), lifetime.into(), 4);
+        let secrets = [("TOKEN", secret)];
+        let client = egress_with_secrets(1, grant, Names::local(), &tls, &[], &secrets);
         let request = Request::get(format!("https://{host}/")).header("x-token", PLACEHOLDER);
         let answer = send(&client, "a.wasm", request.body("").unwrap()).await;
         // A header of the answer may contain a secret of one letter.
@@ -358,5 +431,13 @@ async fn odd_secrets_do_not_come_back() {
         assert_eq!(answer.is_cut || is_refused, is_cut, "{secret:?}");
         let received = server.received();
         assert!(received.contains(secret.trim()), "{secret:?} {received}");
+        // Another server can try all short texts, and the guest sees which is cut off.
+        let other_name = format!("https://api.example.org:{}/", server.port());
+        let answer = send(&client, "a.wasm", get(&other_name)).await;
+        assert_eq!(
+            (answer.failure(), answer.is_cut),
+            (None, false),
+            "{secret:?}"
+        );
     }
 }

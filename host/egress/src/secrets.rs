@@ -1,0 +1,152 @@
+//! The secrets of all components, and the search for them in what a server sends.
+//!
+//! A server may send a secret in another response than that to the request that had it, and to
+//! another component. So each response is searched for the secrets of all.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use http::HeaderMap;
+use memchr::memmem::{self, Finder};
+
+use crate::policy::NetworkGrant;
+use crate::target::{Host, Target};
+
+/// The minimum bytes of a secret that is searched for in the responses of all hosts. Guards
+/// against: servers that send all short texts, so that a guest sees which one is a secret.
+const MIN_EVERYWHERE: usize = 16;
+
+/// The value of a secret. It is never shown.
+#[derive(Clone)]
+pub(crate) struct SecretValue(pub(crate) Arc<[u8]>);
+
+/// The secrets of all components.
+pub(crate) struct Secrets {
+    /// The values, by component file and name.
+    values: BTreeMap<(String, String), SecretValue>,
+    known: Vec<KnownSecret>,
+    /// The number of bytes at the end of a piece of a body, and at the start of the next, that are
+    /// needed to find a secret between them.
+    overlap: usize,
+}
+
+/// A secret to search for. A search of 100 MiB takes 10 ms.
+struct KnownSecret {
+    /// Its name and component, for the operator.
+    name: String,
+    finder: Finder<'static>,
+    /// The secret as it is in the name of a header.
+    lower: Vec<u8>,
+    /// The hosts that may receive it.
+    hosts: Vec<(Host, u16)>,
+}
+
+impl Secrets {
+    /// Prepares the search for secrets. The grants say which hosts may receive them.
+    pub(crate) fn new(
+        values: BTreeMap<(String, String), SecretValue>,
+        grants: &BTreeMap<String, NetworkGrant>,
+    ) -> Self {
+        let known = values.iter().map(|((component, name), value)| {
+            // Spaces around a header's value are not part of it.
+            let bytes = match value.0.trim_ascii() {
+                [] => &*value.0,
+                bytes => bytes,
+            };
+            let secret = grants.get(component);
+            let secret = secret.and_then(|grant| grant.find_secret(name));
+            KnownSecret {
+                name: format!("`{name}` of `{component}`"),
+                finder: Finder::new(bytes).into_owned(),
+                lower: bytes.to_ascii_lowercase(),
+                hosts: secret.map_or(Vec::new(), |secret| secret.hosts.clone()),
+            }
+        });
+        let known: Vec<KnownSecret> = known.collect();
+        let longest = known.iter().map(|secret| secret.lower.len()).max();
+        Self {
+            overlap: longest.unwrap_or_default().saturating_sub(1),
+            known,
+            values,
+        }
+    }
+
+    /// Returns the value of a secret.
+    pub(crate) fn value(&self, component: &str, name: &str) -> Option<&SecretValue> {
+        self.values.get(&(component.to_owned(), name.to_owned()))
+    }
+
+    /// Returns the search for secrets in a response of this origin.
+    pub(crate) fn search(self: &Arc<Self>, target: &Target) -> SecretSearch {
+        SecretSearch {
+            all: Arc::clone(self),
+            origin: (target.host.clone(), target.port),
+        }
+    }
+}
+
+impl KnownSecret {
+    fn is_long(&self) -> bool {
+        self.lower.len() >= MIN_EVERYWHERE
+    }
+}
+
+/// The search for secrets in a response of one origin.
+pub(crate) struct SecretSearch {
+    all: Arc<Secrets>,
+    origin: (Host, u16),
+}
+
+impl SecretSearch {
+    /// Returns the name of a secret that headers contain.
+    pub(crate) fn find_in_headers(&self, headers: &HeaderMap) -> Option<&str> {
+        let is_in_name = |secret: &&KnownSecret| {
+            let mut names = headers.keys().map(|name| name.as_str().as_bytes());
+            names.any(|name| memmem::find(name, &secret.lower).is_some())
+        };
+        let mut values = headers.values();
+        let in_value = values.find_map(|value| self.find(value.as_bytes()));
+        in_value.or_else(|| Some(&*self.searched().find(is_in_name)?.name))
+    }
+
+    /// Returns the name of a secret that the bytes contain.
+    pub(crate) fn find(&self, bytes: &[u8]) -> Option<&str> {
+        let is_in_bytes = |secret: &&KnownSecret| secret.finder.find(bytes).is_some();
+        Some(&*self.searched().find(is_in_bytes)?.name)
+    }
+
+    /// Returns the name of a secret that begins in a piece of a body and ends in the next.
+    pub(crate) fn find_between(&self, before: &[u8], after: &[u8]) -> Option<&str> {
+        let after = &after[..after.len().min(self.overlap())];
+        match before.is_empty() {
+            true => None,
+            false => self.find(&[before, after].concat()),
+        }
+    }
+
+    pub(crate) fn overlap(&self) -> usize {
+        self.all.overlap
+    }
+
+    /// Returns the number of bytes at the end that may be the start of a secret that the host may
+    /// have received. For other secrets, a guest would learn from the delay how they begin.
+    pub(crate) fn start_at_end(&self, bytes: &[u8]) -> usize {
+        let start = |secret: &KnownSecret| {
+            let secret = secret.finder.needle();
+            let longest = bytes.len().min(secret.len().saturating_sub(1));
+            let mut lengths = (1..=longest).rev();
+            lengths.find(|length| bytes.ends_with(&secret[..*length]))
+        };
+        let own = self.all.known.iter().filter(|secret| self.is_own(secret));
+        own.filter_map(start).max().unwrap_or(0)
+    }
+
+    fn searched(&self) -> impl Iterator<Item = &KnownSecret> {
+        let known = self.all.known.iter();
+        known.filter(|secret| secret.is_long() || self.is_own(secret))
+    }
+
+    fn is_own(&self, secret: &KnownSecret) -> bool {
+        secret.hosts.contains(&self.origin)
+    }
+}

@@ -621,5 +621,5 @@ fn issuers_need_certificates_of_public_authorities() {
     let mut log = String::new();
     let stderr = server.child.stderr.as_mut().unwrap();
     stderr.read_to_string(&mut log).unwrap();
-    assert!(log.contains("UnknownIssuer"), "{log}");
+    assert!(log.contains("no trusted authority signed it"), "{log}");
 }

@@ -1,5 +1,6 @@
 //! Connections to servers.
 
+use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::time::Duration;
@@ -118,8 +119,30 @@ async fn secure(
     let name = name.map_err(|error| Failure::new(FailureKind::Certificate, error))?;
     match tls.connect(name, stream).await {
         Ok(stream) => Ok(Connection(TokioIo::new(Box::pin(stream)))),
-        Err(error) => Err(Failure::new(FailureKind::Certificate, error)),
+        Err(error) => Err(Failure::new(FailureKind::Certificate, explain(&error))),
     }
+}
+
+/// Explains why TLS was not set up. Repeats nothing of a certificate, in which a server can write
+/// what it likes.
+fn explain(error: &io::Error) -> String {
+    use rustls::CertificateError as Invalid;
+    let source = error.get_ref().and_then(|source| source.downcast_ref());
+    let Some(rustls::Error::InvalidCertificate(invalid)) = source else {
+        return error.to_string();
+    };
+    let why = match invalid {
+        Invalid::NotValidForName | Invalid::NotValidForNameContext { .. } => {
+            "it is not valid for the name of the host"
+        }
+        Invalid::Expired | Invalid::ExpiredContext { .. } => "it has expired",
+        Invalid::NotValidYet | Invalid::NotValidYetContext { .. } => "it is not valid yet",
+        Invalid::InvalidPurpose | Invalid::InvalidPurposeContext { .. } => "it is not for servers",
+        Invalid::UnknownIssuer => "no trusted authority signed it",
+        Invalid::BadSignature => "its signature is wrong",
+        _ => "it is malformed or of an unknown kind",
+    };
+    format!("invalid peer certificate: {why}")
 }
 
 impl Connection {

@@ -82,7 +82,7 @@ impl<R: Resolve> Sender<R> {
         let mut response = match answered {
             Ok(response) => response,
             Err(failure) => {
-                outcome.failure = Some(failure);
+                outcome.failure = Some(self.secrets.hide(failure));
                 let empty = http_body_util::Empty::new().map_err(|never| match never {});
                 let mut response = Response::new(empty.boxed_unsync());
                 *response.status_mut() = StatusCode::BAD_GATEWAY;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use http::HeaderMap;
 use memchr::memmem::{self, Finder};
 
+use crate::message::Failure;
 use crate::policy::NetworkGrant;
 use crate::target::{Host, Target};
 
@@ -81,6 +82,19 @@ impl Secrets {
         SecretSearch {
             all: Arc::clone(self),
             origin: (target.host.clone(), target.port),
+        }
+    }
+
+    /// Replaces an explanation that contains a secret, in upper or lower case.
+    pub(crate) fn hide(&self, failure: Failure) -> Failure {
+        let text = failure.why.to_ascii_lowercase();
+        let mut long = self.known.iter().filter(|secret| secret.is_long());
+        match long.find(|secret| memmem::find(text.as_bytes(), &secret.lower).is_some()) {
+            Some(secret) => {
+                let why = format!("the explanation contains the secret {}", secret.name);
+                Failure::new(failure.kind, why)
+            }
+            None => failure,
         }
     }
 }

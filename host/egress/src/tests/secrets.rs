@@ -409,6 +409,19 @@ async fn other_servers_learn_no_secret_from_delays() {
 }
 
 #[tokio::test]
+async fn failures_do_not_tell_secrets() {
+    let tls = Tls::new();
+    let grant = NetworkGrant::new().rule("https://*.example.org".parse().unwrap());
+    let client = egress(grant, Names::local(), &tls);
+    let answer = send(&client, "a.wasm", get("https://tells.example.org/")).await;
+    assert_eq!(answer.failure(), Some(FailureKind::Name));
+    assert_eq!(
+        answer.why(),
+        "the explanation contains the secret `TOKEN` of `a.wasm`"
+    );
+}
+
+#[tokio::test]
 async fn odd_secrets_do_not_come_back() {
     let tls = Tls::new();
     for (secret, answer, is_cut) in [

@@ -104,6 +104,29 @@ async fn bad_certificates_are_failures() {
 }
 
 #[tokio::test]
+async fn certificates_bring_no_text_into_failures() {
+    let secret = SECRET.to_lowercase();
+    for name in [
+        "a-word-of-the-server",
+        &secret,
+        &format!("*.a{secret}b.example.org"),
+    ] {
+        let tls = signed(|it| it.subject_alt_names = names(&[name]));
+        let server = server(OK, Some(&tls.acceptor)).await;
+        let address = format!("https://localhost:{}/", server.port());
+        let issuers = [&*address];
+        let client = egress_with_issuers(4, grant_of(&server), Names::local(), &tls, &issuers);
+        let answer = send(&client, "a.wasm", get(&address)).await;
+        assert_eq!(answer.failure(), Some(FailureKind::Certificate), "{name}");
+        let keys = soon(client.fetch_keys(&address, 1_000)).await;
+        for why in [answer.why(), &keys.unwrap_err().to_string()] {
+            let expected = "invalid peer certificate: it is not valid for the name of the host";
+            assert_eq!(why, expected, "{name}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn names_are_told_to_servers_and_addresses_are_not() {
     let tls = signed(|it| it.subject_alt_names = names(&["localhost", "127.0.0.1"]));
     for host in ["localhost", "127.0.0.1"] {

@@ -188,16 +188,53 @@ fn running_server_serves_no_skill_that_is_not_as_locked() {
 }
 
 #[test]
-fn running_server_keeps_names_of_skills_apart() {
+fn running_server_gives_no_folder_the_name_of_a_locked_skill() {
     let user = User::new();
     user.push_skill_version("1.0.0", None);
-    let mut client = serve(&user, NEWEST);
     user.add_skill();
+    let mut client = serve(&user, NEWEST);
     wait_for(&mut client, "report", "# Report 1.0.0");
     user.program.write("skills/report/SKILL.md", "# Mine\n");
+    user.append("# a comment\n");
+    client.logged("there is another skill `report` in `/");
+    assert!(read(&mut client, "report").contains("# Report 1.0.0"));
     user.push_skill_version("1.1.0", None);
     user.good(&["update"]);
-    client.logged("there is another skill `report`");
+    wait_for(&mut client, "report", "# Report 1.1.0");
+    // Not even a locked skill that is not served gives its name away.
+    let [config, lock] = user.files().map(Option::unwrap);
+    let digest = digest_of(&lock, "content", 0);
+    let other = format!("sha256:{}", "0".repeat(64));
+    for (file, text, why) in [
+        (
+            "skillhost.lock",
+            lock.replace(&digest, &other),
+            "is not in the store",
+        ),
+        (
+            "skillhost.toml",
+            format!("{config}[deny]\n\"{digest}\" = \"it leaks\"\n"),
+            "it leaks",
+        ),
+        (
+            "skillhost.toml",
+            config.replace("/acme/report:1", "/acme/report:2"),
+            "is locked from",
+        ),
+    ] {
+        user.program.write(file, &text);
+        client.logged(why);
+        wait_for(&mut client, "report", NO_SKILL);
+        let listed = client.call("list_skills", json!({})).to_string();
+        assert!(!listed.contains("report"), "{listed}");
+        user.program.write("skillhost.toml", &config);
+        user.program.write("skillhost.lock", &lock);
+        wait_for(&mut client, "report", "# Report 1.1.0");
+    }
+    // A name without a package is the folder's.
+    user.good(&["remove", "--skill", "report"]);
+    wait_for(&mut client, "report", "# Mine");
+    assert!(!client.stderr().contains(BAD), "{}", client.stderr());
     assert_eq!(client.end().1, Some(0));
 }
 

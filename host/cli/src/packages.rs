@@ -69,7 +69,7 @@ fn load_packages(options: &CommonOptions, settings: &mut Settings) -> anyhow::Re
     let store = open_store(&trust)?;
     let lock = read_lock(&lock_file(options.config_file()), &trust)?;
     add_locked(settings, &lock, &store, &trust)?;
-    skills::add_roots(settings, &lock, &store, &trust, |_, error| Err(error))
+    skills::add_roots(settings, &lock, &store, &trust, None)
 }
 
 /// Adds the locked components of a configuration to its host.
@@ -138,7 +138,7 @@ pub(crate) fn files_to_read_again(options: &CommonOptions, settings: &Settings) 
 
 /// Returns the grants, pins, locked components and locked skills of a server that was started with
 /// `started`, as they are now. Checks them as at the start. Leaves out a skill that is not as
-/// locked, and says why.
+/// locked, and says why; no other skill gets its name.
 ///
 /// The egress process keeps its rules until the server ends, so the requests of a grant stay as they
 /// were, unless it allows none any more. A denied component is left out: it ends at once.
@@ -172,11 +172,8 @@ pub(crate) fn load_again(
             false
         });
         add_locked(&mut settings, &lock, &store, &trust)?;
-        skills::add_roots(&mut settings, &lock, &store, &trust, |name, error| {
-            let error = Line::new(format_args!("{error:#}"));
-            tracing::error!("the skill `{name}` is not served: {error}");
-            Ok(())
-        })?;
+        let log = |text: String| tracing::error!("{}", Line::new(text));
+        skills::add_roots(&mut settings, &lock, &store, &trust, Some(&log))?;
     }
     let mut config = settings.host;
     for (component, grant) in &mut config.grants {
@@ -220,7 +217,7 @@ pub(crate) fn load_skills(options: &CommonOptions) -> anyhow::Result<Settings> {
     let trust = options.trust_settings();
     let lock = read_lock(&lock_file(options.config_file()), &trust)?;
     let store = open_store(&trust)?;
-    skills::add_roots(&mut settings, &lock, &store, &trust, |_, error| Err(error))?;
+    skills::add_roots(&mut settings, &lock, &store, &trust, None)?;
     Ok(settings)
 }
 

@@ -57,6 +57,9 @@ pub struct Config {
     pub file: Option<String>,
     /// Folders of skills. If several have a skill of the same name, the first folder wins.
     pub skills: Vec<ConfiguredRoot>,
+    /// The names of skills that are not served, in whatever folder they are. A program fills them: a
+    /// configuration has no key for them.
+    pub withheld_skills: BTreeSet<String>,
     /// Folders of tool components.
     pub tools: Vec<ConfiguredPath>,
     /// Component files with names of their own, by the name that grants and pins use, such as

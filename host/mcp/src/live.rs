@@ -293,7 +293,9 @@ impl LiveHost {
                     tracing::warn!("{}", Line::new(new));
                 }
                 self.replace(host).await;
-                if !before.skills_roots().eq(used.skills_roots()) {
+                if !before.skills_roots().eq(used.skills_roots())
+                    || before.withheld_skills() != used.withheld_skills()
+                {
                     self.add_changes(|changes| changes.resources += 1).await;
                 }
             }

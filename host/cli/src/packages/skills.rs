@@ -34,33 +34,45 @@ const MAX_CHARS: usize = 1024;
 const MAX_LINE_CHARS: usize = 160;
 
 /// Adds the locked skills to a host, before its other skills: a folder that appears later takes the
-/// name of none. Passes the name and the error of a skill that cannot be served to `failed`, and
-/// ends if that returns an error.
+/// name of none.
+///
+/// Without `log`, ends if a skill cannot be served, or has the name of another skill. With it,
+/// passes such problems to it. A name belongs to its locked skill then, also if that cannot be
+/// served.
 pub(super) fn add_roots(
     settings: &mut Settings,
     lock: &LockFile,
     store: &Store,
     trust: &Trust,
-    failed: impl Fn(&str, anyhow::Error) -> anyhow::Result<()>,
+    log: Option<&dyn Fn(String)>,
 ) -> anyhow::Result<()> {
     if settings.packages.skills.is_empty() {
         return Ok(());
     }
     let others = open_catalog_with(&settings.host, trust.opener())?;
-    let mut roots = Vec::new();
+    let (mut roots, mut withheld) = (Vec::new(), BTreeSet::new());
     for (name, source) in &settings.packages.skills {
-        let checked = refuse_conflict(&others, name)
-            .and_then(|()| check(settings, name, source, lock, store, trust));
         let place = source.place.clone();
-        match checked.with_context(|| place.clone()) {
-            Ok(locked) => {
-                let root = SkillsRoot::new(store.skill_root(locked));
-                roots.push(ConfiguredRoot { root, place });
+        let conflict = refuse_conflict(&others, name).with_context(|| place.clone());
+        let checked = check(settings, name, source, lock, store, trust);
+        let checked = checked.with_context(|| place.clone());
+        match (log, &conflict, &checked) {
+            (None, ..) => conflict?,
+            (Some(log), _, Err(error)) => {
+                log(format!("the skill `{name}` is not served: {error:#}"));
+                withheld.insert(name.clone());
+                continue;
             }
-            Err(error) => failed(name, error)?,
+            (Some(log), Err(error), _) => {
+                log(format!("the locked skill `{name}` is served: {error:#}"));
+            }
+            _ => {}
         }
+        let root = SkillsRoot::new(store.skill_root(checked?));
+        roots.push(ConfiguredRoot { root, place });
     }
     settings.host.skills.splice(0..0, roots);
+    settings.host.withheld_skills = withheld;
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! Parsing a configuration's text into settings. `keys` checks the keys, `limits` parses
 //! the limits.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
@@ -91,6 +91,7 @@ impl Tables<'_> {
                 .map(|path| self.within_reach(path))
                 .collect::<anyhow::Result<_>>()?,
             named_components: BTreeMap::new(),
+            withheld_skills: BTreeSet::new(),
             home: raw.home.map(|path| self.path(path)),
             disabled_tools: raw.disabled_tools.into_iter().collect(),
             offer: match raw.offer {

@@ -244,6 +244,7 @@ impl HostBuilder {
         self.config.require_pins = config.require_pins;
         self.config.named_components = config.named_components;
         self.config.skills = config.skills;
+        self.config.withheld_skills = config.withheld_skills;
         self
     }
 
@@ -497,7 +498,8 @@ impl HostBuilder {
             egress: self.egress,
             consent: Arc::new(consent),
         });
-        Ok(Host(inner, None))
+        let host = Host(inner, None);
+        Ok(host.without(&BTreeSet::new(), &self.config.withheld_skills))
     }
 
     /// Returns the rules for consent, with the file that the operator names.
@@ -584,6 +586,11 @@ impl HostBuilder {
     /// Returns the folders of skills in order.
     pub fn skills_roots(&self) -> impl Iterator<Item = &SkillsRoot> {
         self.config.skills.iter().map(|skills| &skills.root)
+    }
+
+    /// Returns the names of skills that are not served, in whatever folder they are.
+    pub fn withheld_skills(&self) -> &BTreeSet<String> {
+        &self.config.withheld_skills
     }
 
     /// Returns the folders of tool components in order.

@@ -1,6 +1,7 @@
 //! Scopes: a caller with a scope sees a host in which other tools and skills do not exist.
 //! All modules of the host check scopes here.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::{Host, ResourceReader, ServedTool};
@@ -21,6 +22,19 @@ impl Host {
             Some(own) => Arc::new(own.and(scope)),
         };
         Self(Arc::clone(&self.0), Some(scope))
+    }
+
+    /// Returns a view of this host in which the tools of these components and these skills do not
+    /// exist. Components have the names that grants use.
+    #[must_use]
+    pub fn without(&self, components: &BTreeSet<String>, skills: &BTreeSet<String>) -> Self {
+        if components.is_empty() && skills.is_empty() {
+            return self.clone();
+        }
+        let tools = self.0.tools.iter().map(|served| &served.tool);
+        let tools = tools.filter(|tool| components.contains(tool.component.grant_name()));
+        let tools = tools.map(|tool| tool.definition.name.clone()).collect();
+        self.in_scope(&Arc::new(Scope::new().without(tools, skills.clone())))
     }
 
     /// Returns the present skills in the caller's scope, in the order of their names. Reads

@@ -1,5 +1,6 @@
 //! Scopes: the tools and skills that a caller may use.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::Skills;
@@ -12,6 +13,9 @@ pub struct Scope {
     /// Lists of patterns. A name is allowed if each list has a matching pattern.
     tools: Vec<Arc<[Pattern]>>,
     skills: Vec<Skills>,
+    /// Names that are not allowed, whatever the patterns say.
+    excluded_tools: BTreeSet<String>,
+    excluded_skills: BTreeSet<String>,
 }
 
 impl Scope {
@@ -43,31 +47,44 @@ impl Scope {
         Ok(self)
     }
 
+    /// Excludes tools and skills by name.
+    pub fn without(mut self, tools: BTreeSet<String>, skills: BTreeSet<String>) -> Self {
+        self.excluded_tools.extend(tools);
+        self.excluded_skills.extend(skills);
+        self
+    }
+
     /// Returns the intersection of two scopes.
     pub fn and(&self, other: &Self) -> Self {
         Self {
             tools: [&*self.tools, &*other.tools].concat(),
             skills: [&*self.skills, &*other.skills].concat(),
+            excluded_tools: &self.excluded_tools | &other.excluded_tools,
+            excluded_skills: &self.excluded_skills | &other.excluded_skills,
         }
     }
 
     /// Returns whether the scope allows everything.
     pub fn is_everything(&self) -> bool {
-        self.tools.is_empty() && self.skills.is_empty()
+        self.tools.is_empty()
+            && self.skills.is_empty()
+            && self.excluded_tools.is_empty()
+            && self.excluded_skills.is_empty()
     }
 
     /// Returns whether the scope allows a tool.
     pub fn allows_tool(&self, name: &str) -> bool {
         let mut lists = self.tools.iter();
-        lists.all(|tools| tools.iter().any(|pattern| pattern.matches(name)))
+        !self.excluded_tools.contains(name)
+            && lists.all(|tools| tools.iter().any(|pattern| pattern.matches(name)))
     }
 
     /// Returns whether the scope allows a skill.
     pub fn allows_skill(&self, name: &str) -> bool {
-        self.skills.iter().all(|skills| skills.allow(name))
+        !self.excluded_skills.contains(name) && self.skills.iter().all(|it| it.allow(name))
     }
 
-    /// Returns whether the scope allows every possible skill.
+    /// Returns whether the scope has no patterns of skills that leave some out.
     pub fn has_all_skills(&self) -> bool {
         self.skills.iter().all(Skills::allow_all)
     }
@@ -113,6 +130,19 @@ mod tests {
         assert!(Scope::new().is_everything());
         assert!(!Scope::new().tools(["a"]).unwrap().is_everything());
         assert!(!Scope::new().skills(["a"]).unwrap().is_everything());
+    }
+
+    #[test]
+    fn excludes_names_in_each_intersection() {
+        let names = |name: &str| BTreeSet::from([name.to_owned()]);
+        let one = Scope::new().without(names("a"), names("b"));
+        assert!(!one.is_everything());
+        let both = one.and(&Scope::new().without(names("c"), names("d")));
+        for scope in [both, Scope::new().and(&one)] {
+            assert!(!scope.allows_tool("a") && scope.allows_tool("b"));
+            assert!(!scope.allows_skill("b") && scope.allows_skill("a"));
+            assert!(scope.has_all_skills());
+        }
     }
 
     #[test]
